@@ -1,0 +1,198 @@
+"""Mail as values: what came in, what goes out, and the header rules that tie them into threads."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+
+class Identity(StrEnum):
+    """How we know who wrote a mail."""
+
+    DKIM = "dkim"  # a passing signature of the From address's own domain
+    SPF = "spf"  # SPF passed for an envelope sender of the From address's own domain
+    MAILBOX = "mailbox"  # answered a mail that only that mailbox got
+    NONE = "none"
+
+    @property
+    def proven(self) -> bool:
+        """Whether order data may be shown to, and refunds asked by, this sender."""
+        return self is not Identity.NONE
+
+
+class MailKind(StrEnum):
+    """What sort of mail came in; only CUSTOMER is answered."""
+
+    CUSTOMER = "customer"
+    AUTO_REPLY = "auto_reply"
+    BOUNCE = "bounce"
+    COMPLAINT = "complaint"
+    LIST = "list"
+    NO_REPLY = "no_reply"
+    OWN = "own"  # our own mail coming back
+    MALFORMED = "malformed"  # kept whole, could not be read as a mail
+
+
+class MailStatus(StrEnum):
+    UNANSWERED = "unanswered"
+    ANSWERED = "answered"
+    NO_ANSWER = "no_answer"  # never will be; the reason is on the row
+
+
+class OutboundStatus(StrEnum):
+    QUEUED = "queued"
+    SENDING = "sending"  # written before the vendor is called: after a crash, look it up
+    SENT = "sent"
+    FAILED = "failed"  # the vendor will not take it
+    UNKNOWN = "unknown"  # nobody can tell any more; a person was told
+
+
+class Purpose(StrEnum):
+    """Why we wrote a mail."""
+
+    REPLY = "reply"
+    RECEIPT = "receipt"
+    REFUND_OUTCOME = "refund_outcome"
+    APPROVAL_REQUEST = "approval_request"
+    HAND_OVER = "hand_over"
+    NOTICE = "notice"
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that came with a mail; its bytes stay in the raw mail."""
+
+    name: str
+    content_type: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedMail:
+    """One inbound mail, read as far as it could be; never an exception, whatever the bytes.
+
+    Message-IDs are bare, without angle brackets. `envelope_to` is the only recipient to trust.
+    `body` is all of the text; `new_text` is what the customer newly wrote. `flags` names oddities
+    for people to see (such as `hidden_text` or `several_from`).
+    """
+
+    from_address: str
+    from_name: str
+    envelope_from: str | None
+    envelope_to: tuple[str, ...]
+    subject: str
+    message_id: str | None
+    in_reply_to: tuple[str, ...]
+    references: tuple[str, ...]
+    sent_at: datetime | None
+    body: str
+    new_text: str
+    identity: Identity
+    kind: MailKind
+    dedup_key: str
+    kind_reason: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InboundMail:
+    """A stored inbound mail."""
+
+    mail_id: str
+    conversation_id: str | None
+    from_address: str
+    from_name: str
+    subject: str
+    message_id: str | None
+    references: tuple[str, ...]
+    body: str
+    new_text: str
+    identity: Identity
+    kind: MailKind
+    status: MailStatus
+    received_at: datetime
+    attachments: tuple[Attachment, ...] = ()
+    no_answer_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundMail:
+    """A mail of ours, written before it is sent. Addresses are bare; Message-IDs are bare."""
+
+    outbound_id: str
+    purpose: Purpose
+    to_address: str
+    from_address: str
+    subject: str
+    text: str
+    html: str | None
+    message_id: str
+    reply_to: str | None = None
+    in_reply_to: str | None = None
+    references: tuple[str, ...] = ()
+    conversation_id: str | None = None
+    refund_id: str | None = None
+    auto_submitted: str = "auto-replied"
+    status: OutboundStatus = OutboundStatus.QUEUED
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadHeaders:
+    """What makes an answer appear in the customer's thread."""
+
+    subject: str
+    in_reply_to: str | None = None
+    references: tuple[str, ...] = field(default=())
+
+
+_REPLY_PREFIX = re.compile(r"re\s*(\[\d+\])?\s*:", re.IGNORECASE)
+
+
+def answer_headers(mail: InboundMail) -> ThreadHeaders:
+    """Return the thread headers of an answer to `mail`.
+
+    RFC 5322 section 3.6.4: In-Reply-To is the parent's Message-ID, References the parent's plus that
+    id; of long chains the first and the last ten are kept. The subject stays as it was: Gmail threads
+    only mails whose subjects match.
+    """
+    subject = mail.subject or "Your message"
+    if not _REPLY_PREFIX.match(subject):
+        subject = f"Re: {subject}"
+    if mail.message_id is None:
+        return ThreadHeaders(subject)
+    chain = (*(ref for ref in mail.references if ref != mail.message_id), mail.message_id)
+    if len(chain) > 11:
+        chain = (chain[0], *chain[-10:])
+    return ThreadHeaders(subject, mail.message_id, chain)
+
+
+# Reply addresses: one kind of local part each, so that a token is never taken for another's.
+CASE_PREFIX = "case+"
+CONFIRM_PREFIX = "confirm+"
+
+_TOKEN_ADDRESS = re.compile(r"(case|confirm)\+([a-z2-7]{16,32})@(.+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class AddressedToken:
+    """A token found in an envelope recipient. `confirms`: its answer proves the mailbox."""
+
+    token: str
+    confirms: bool
+
+
+def find_token(envelope_to: tuple[str, ...], reply_domain: str) -> AddressedToken | None:
+    """Return the reply token that a mail was addressed to, or None.
+
+    Clients change the case of local parts (RFC 5321 section 4.5.3.1.1 bounds their length), so
+    tokens are lower-case base32 and compared without case.
+    """
+    for address in envelope_to:
+        match = _TOKEN_ADDRESS.fullmatch(address.strip())
+        if match and match[3].lower() == reply_domain.lower():
+            return AddressedToken(match[2].lower(), match[1].lower() == "confirm")
+    return None

@@ -1,0 +1,74 @@
+"""Money: whole minor units of one currency. How people read it belongs in `adapters.templates`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+
+# ISO 4217, table A.1: currencies whose minor unit is not a hundredth.
+_EXPONENTS = {
+    **dict.fromkeys(
+        "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF".split(), 0
+    ),
+    **dict.fromkeys("BHD IQD JOD KWD LYD OMR TND".split(), 3),
+}
+
+_CURRENCY = re.compile(r"[A-Z]{3}")
+_AMOUNT = re.compile(r"\d{1,12}(\.\d{1,3})?")
+
+
+def exponent(currency: str) -> int:
+    """Return how many decimals amounts of `currency` (ISO 4217 code) have."""
+    return _EXPONENTS.get(currency, 2)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Money:
+    """An amount in minor units (cents for USD, whole yen for JPY)."""
+
+    minor: int
+    currency: str
+
+    def __add__(self, other: Money) -> Money:
+        self._require_same_currency(other)
+        return Money(self.minor + other.minor, self.currency)
+
+    def __sub__(self, other: Money) -> Money:
+        self._require_same_currency(other)
+        return Money(self.minor - other.minor, self.currency)
+
+    def _require_same_currency(self, other: Money) -> None:
+        if self.currency != other.currency:
+            raise ValueError(f"{self.currency} and {other.currency} cannot be added up")
+
+    def decimal(self) -> str:
+        """Return the amount as a decimal string with the currency's own number of decimals."""
+        return f"{Decimal(self.minor).scaleb(-exponent(self.currency)):f}"
+
+    def __str__(self) -> str:
+        return f"{self.decimal()} {self.currency}"
+
+
+def parse_currency(text: object) -> str:
+    """Return the ISO 4217 code in `text`.
+
+    Raises ValueError when it is not three capital letters.
+    """
+    if not isinstance(text, str) or not _CURRENCY.fullmatch(text):
+        raise ValueError(f"{text!r} is not a currency code such as USD")
+    return text
+
+
+def parse_money(text: object, currency: str) -> Money:
+    """Return the decimal string `text` as an amount of `currency`, exactly.
+
+    Raises ValueError for anything but digits with at most the currency's number of decimals;
+    floats are refused, they cannot hold cents.
+    """
+    if not isinstance(text, str) or not _AMOUNT.fullmatch(text):
+        raise ValueError(f'{text!r} is not an amount; write it as a decimal string like "49.99"')
+    decimals = exponent(currency)
+    if len(text.partition(".")[2]) > decimals:
+        raise ValueError(f"{text!r} has more decimals than {currency} has ({decimals})")
+    return Money(int(Decimal(text).scaleb(decimals)), currency)

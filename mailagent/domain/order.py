@@ -1,0 +1,213 @@
+"""Orders as the shop hands them over: who bought what, and how it was paid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from mailagent.domain.money import Money, parse_currency, parse_money
+
+T = TypeVar("T")
+
+
+class OrderStatus(StrEnum):
+    PENDING = "pending"
+    SHIPPED = "shipped"
+    DELIVERED = "delivered"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class OrderLine:
+    """One line of an order. The same item may stand on two lines; `line_no` (from 1) tells them apart."""
+
+    line_no: int
+    item_id: str
+    name: str
+    quantity: int
+    unit_price: Money
+
+
+@dataclass(frozen=True, slots=True)
+class Payment:
+    payment_id: str
+    method: str
+    amount: Money
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    order_id: str
+    customer_email: str
+    customer_name: str
+    currency: str
+    placed_at: datetime
+    delivered_at: datetime | None
+    status: OrderStatus
+    lines: tuple[OrderLine, ...]
+    payments: tuple[Payment, ...]
+
+    @property
+    def paid(self) -> Money:
+        """What the customer paid in all."""
+        return Money(sum(payment.amount.minor for payment in self.payments), self.currency)
+
+
+class OrderProblem(ValueError):
+    """An order record that cannot be taken; the text names the field and what to write there."""
+
+
+def normalise_address(address: str) -> str:
+    """Return a mail address as we compare and store it: trimmed, lower case."""
+    return address.strip().lower()
+
+
+_ORDER_KEYS = {
+    "order_id",
+    "customer",
+    "currency",
+    "placed_at",
+    "delivered_at",
+    "status",
+    "items",
+    "payments",
+}
+_CUSTOMER_KEYS = {"email", "name"}
+_ITEM_KEYS = {"item_id", "name", "quantity", "unit_price"}
+_PAYMENT_KEYS = {"payment_id", "method", "amount"}
+
+
+def parse_order(record: object) -> Order:
+    """Return the order in a decoded JSON record of the orders file.
+
+    Raises OrderProblem naming the first field that is missing, unknown or wrong.
+    """
+    fields = _object(record, "the order", _ORDER_KEYS, optional={"delivered_at"})
+    customer = _object(fields["customer"], "customer", _CUSTOMER_KEYS, optional={"name"})
+    currency = _checked("currency", lambda: parse_currency(fields["currency"]))
+    order = Order(
+        order_id=_text(fields["order_id"], "order_id"),
+        customer_email=_address(customer["email"], "customer.email"),
+        customer_name=_text(customer.get("name") or "", "customer.name", empty=True),
+        currency=currency,
+        placed_at=_instant(fields["placed_at"], "placed_at"),
+        delivered_at=_optional_instant(fields.get("delivered_at"), "delivered_at"),
+        status=_status(fields["status"]),
+        lines=tuple(
+            _line(item, number, currency)
+            for number, item in enumerate(_list(fields["items"], "items"), start=1)
+        ),
+        payments=tuple(
+            _payment(payment, number, currency)
+            for number, payment in enumerate(_list(fields["payments"], "payments"), start=1)
+        ),
+    )
+    _check_whole(order)
+    return order
+
+
+def _check_whole(order: Order) -> None:
+    if not order.lines:
+        raise OrderProblem("items: an order needs at least one")
+    if order.delivered_at and order.delivered_at < order.placed_at:
+        raise OrderProblem("delivered_at: lies before placed_at")
+    if order.status is OrderStatus.DELIVERED and order.delivered_at is None:
+        raise OrderProblem("delivered_at: missing, although status is delivered")
+    payment_ids = [payment.payment_id for payment in order.payments]
+    if len(set(payment_ids)) != len(payment_ids):
+        raise OrderProblem("payments: a payment_id stands twice")
+
+
+def _line(item: object, number: int, currency: str) -> OrderLine:
+    where = f"items[{number}]"
+    fields = _object(item, where, _ITEM_KEYS)
+    quantity = fields["quantity"]
+    if type(quantity) is not int or not 1 <= quantity <= 1_000_000:
+        raise OrderProblem(f"{where}.quantity: {quantity!r} is not a whole number from 1")
+    return OrderLine(
+        line_no=number,
+        item_id=_text(fields["item_id"], f"{where}.item_id"),
+        name=_text(fields["name"], f"{where}.name"),
+        quantity=quantity,
+        unit_price=_checked(
+            f"{where}.unit_price", lambda: parse_money(fields["unit_price"], currency)
+        ),
+    )
+
+
+def _payment(payment: object, number: int, currency: str) -> Payment:
+    where = f"payments[{number}]"
+    fields = _object(payment, where, _PAYMENT_KEYS)
+    return Payment(
+        payment_id=_text(fields["payment_id"], f"{where}.payment_id"),
+        method=_text(fields["method"], f"{where}.method"),
+        amount=_checked(f"{where}.amount", lambda: parse_money(fields["amount"], currency)),
+    )
+
+
+def _object(
+    value: object, where: str, keys: set[str], optional: set[str] | frozenset[str] = frozenset()
+) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise OrderProblem(f"{where}: is not an object")
+    unknown = sorted(str(key) for key in value.keys() - keys)
+    if unknown:
+        raise OrderProblem(f"{where}: unknown key {unknown[0]!r}")
+    missing = sorted(keys - optional - value.keys())
+    if missing:
+        raise OrderProblem(f"{where}: {missing[0]!r} is missing")
+    return value
+
+
+def _list(value: object, where: str) -> list[object]:
+    if not isinstance(value, list):
+        raise OrderProblem(f"{where}: is not a list")
+    return value
+
+
+def _text(value: object, where: str, empty: bool = False) -> str:
+    if not isinstance(value, str) or not (empty or value.strip()):
+        raise OrderProblem(f"{where}: {value!r} is not a text")
+    if len(value) > 500 or any(ord(character) < 32 for character in value):
+        raise OrderProblem(f"{where}: is over 500 characters or has control characters")
+    return value.strip()
+
+
+def _address(value: object, where: str) -> str:
+    text = normalise_address(_text(value, where))
+    local, at, host = text.rpartition("@")
+    if not (local and at and host) or any(character.isspace() for character in text):
+        raise OrderProblem(f"{where}: {value!r} is not a mail address")
+    return text
+
+
+def _instant(value: object, where: str) -> datetime:
+    try:
+        instant = datetime.fromisoformat(value)  # type: ignore[arg-type]  # TypeError is caught
+    except (TypeError, ValueError):
+        raise OrderProblem(f"{where}: {value!r} is not a time like 2026-11-01T09:00:00Z") from None
+    if instant.tzinfo is None:
+        raise OrderProblem(f"{where}: {value!r} has no time zone; add Z or an offset")
+    return instant.astimezone(UTC)
+
+
+def _optional_instant(value: object, where: str) -> datetime | None:
+    return None if value is None else _instant(value, where)
+
+
+def _status(value: object) -> OrderStatus:
+    try:
+        return OrderStatus(value)  # type: ignore[arg-type]  # any other type is a ValueError too
+    except ValueError:
+        names = ", ".join(status.value for status in OrderStatus)
+        raise OrderProblem(f"status: {value!r} is none of {names}") from None
+
+
+def _checked(where: str, parse: Callable[[], T]) -> T:
+    try:
+        return parse()
+    except ValueError as problem:
+        raise OrderProblem(f"{where}: {problem}") from None

@@ -1,0 +1,190 @@
+"""A refund: its states, what it covers, and how much that is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from mailagent.domain.money import Money
+from mailagent.domain.order import Order, OrderLine
+
+
+class RefundStatus(StrEnum):
+    AWAITING_APPROVAL = "awaiting_approval"
+    APPROVED = "approved"
+    PAID = "paid"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    FAILED = "failed"
+
+
+# A refund in one of these states takes its amount out of what the order has left.
+HOLDING = frozenset({RefundStatus.AWAITING_APPROVAL, RefundStatus.APPROVED, RefundStatus.PAID})
+
+_NEXT: Mapping[RefundStatus, frozenset[RefundStatus]] = {
+    RefundStatus.AWAITING_APPROVAL: frozenset(
+        {
+            RefundStatus.APPROVED,
+            RefundStatus.REJECTED,
+            RefundStatus.EXPIRED,
+            RefundStatus.WITHDRAWN,
+            RefundStatus.FAILED,
+        }
+    ),
+    RefundStatus.APPROVED: frozenset({RefundStatus.PAID, RefundStatus.FAILED}),
+}
+
+
+def check_transition(current: RefundStatus, following: RefundStatus) -> None:
+    """Raise ValueError when a refund may not go from `current` to `following`: that is a bug."""
+    if following not in _NEXT.get(current, frozenset()):
+        raise ValueError(f"a refund that is {current} cannot become {following}")
+
+
+class RefundReason(StrEnum):
+    """Why the customer wants the money back; the model picks one."""
+
+    DAMAGED = "damaged"
+    WRONG_ITEM = "wrong_item"
+    NOT_AS_DESCRIBED = "not_as_described"
+    NOT_DELIVERED = "not_delivered"
+    CHANGED_MIND = "changed_mind"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class RefundLine:
+    """Units of one order line that a refund covers, and what they are worth."""
+
+    line_no: int
+    quantity: int
+    amount: Money
+
+
+@dataclass(frozen=True, slots=True)
+class Refund:
+    refund_id: str
+    order_id: str
+    conversation_id: str
+    mail_id: str
+    amount: Money
+    lines: tuple[RefundLine, ...]
+    item_ids: tuple[str, ...]
+    reason: RefundReason
+    status: RefundStatus
+    requested_at: datetime
+    policy_reasons: tuple[str, ...] = ()
+    decided_by: str | None = None
+    decided_at: datetime | None = None
+    note: str | None = None
+    gateway: str | None = None
+    gateway_reference: str | None = None
+    paid_at: datetime | None = None
+    failure: str | None = None
+    run_id: str | None = None
+
+    @property
+    def holds_money(self) -> bool:
+        """Whether the amount counts against what the order has left."""
+        return self.status in HOLDING
+
+
+@dataclass(frozen=True, slots=True)
+class WantedItem:
+    """What the model asks for: an item of the order, and how many of it (None: all that are left)."""
+
+    item_id: str
+    quantity: int | None = None
+
+
+class ItemsProblem(ValueError):
+    """The wanted items do not fit the order; the text may be shown to the model."""
+
+
+def price_lines(
+    order: Order, wanted: Sequence[WantedItem], earlier: Iterable[Refund]
+) -> tuple[RefundLine, ...]:
+    """Return the units of `order` that `wanted` covers, each with its worth.
+
+    Units that an earlier refund holds are not given again; where all of an item are taken the item
+    is left out, so an empty result means that nothing is left to refund. When the customer paid
+    less than the lines add up to (a discount), each unit is worth its share of what was paid;
+    shipping on top of the lines is not refunded with an item.
+
+    Raises ItemsProblem for an item that is not on the order, that is named twice, or of which more
+    are wanted than were bought.
+    """
+    taken = _taken_units(earlier)
+    chosen: list[RefundLine] = []
+    seen: set[str] = set()
+    for want in wanted:
+        if want.item_id in seen:
+            raise ItemsProblem(f"item {want.item_id} is named twice")
+        seen.add(want.item_id)
+        chosen += _units_of(order, want, taken)
+    return tuple(sorted(chosen, key=lambda line: line.line_no))
+
+
+def _units_of(order: Order, want: WantedItem, taken: Mapping[int, int]) -> list[RefundLine]:
+    lines = [line for line in order.lines if line.item_id == want.item_id]
+    if not lines:
+        raise ItemsProblem(f"item {want.item_id} is not on order {order.order_id}")
+    bought = sum(line.quantity for line in lines)
+    if want.quantity is not None and not 1 <= want.quantity <= bought:
+        raise ItemsProblem(f"item {want.item_id}: quantity must be from 1 to {bought}")
+    left = bought if want.quantity is None else want.quantity
+    chosen = []
+    for line in lines:
+        start = taken.get(line.line_no, 0)
+        units = min(left, line.quantity - start)
+        if units > 0:
+            chosen.append(RefundLine(line.line_no, units, _line_worth(order, line, start, units)))
+            left -= units
+    return chosen
+
+
+def _taken_units(earlier: Iterable[Refund]) -> dict[int, int]:
+    taken: dict[int, int] = {}
+    for refund in earlier:
+        if refund.holds_money:
+            for line in refund.lines:
+                taken[line.line_no] = taken.get(line.line_no, 0) + line.quantity
+    return taken
+
+
+def _line_worth(order: Order, line: OrderLine, start: int, units: int) -> Money:
+    """What units `start` to `start + units` of a line are worth: the difference of two running
+    totals over the whole order, so that all units together add up to exactly what was paid."""
+    total = sum(each.unit_price.minor * each.quantity for each in order.lines)
+    paid = min(order.paid.minor, total)
+    before = sum(
+        each.unit_price.minor * each.quantity for each in order.lines if each.line_no < line.line_no
+    )
+
+    def running(units_before: int) -> int:
+        return (before + line.unit_price.minor * units_before) * paid // total if total else 0
+
+    return Money(running(start + units) - running(start), order.currency)
+
+
+def split_over_payments(
+    order: Order, amount: Money, earlier: Mapping[str, int]
+) -> tuple[tuple[str, Money], ...]:
+    """Return which original payments give back how much of `amount`, in the order they were made.
+
+    `earlier` is what each payment has given back or is about to, in minor units. Raises ValueError
+    when the payments have less left than `amount`: the caller must have checked that under lock.
+    """
+    parts = []
+    left = amount.minor
+    for payment in order.payments:
+        part = min(left, payment.amount.minor - earlier.get(payment.payment_id, 0))
+        if part > 0:
+            parts.append((payment.payment_id, Money(part, order.currency)))
+            left -= part
+    if left:
+        raise ValueError(f"the payments of order {order.order_id} cannot give back {amount}")
+    return tuple(parts)

@@ -1,0 +1,36 @@
+"""The shop that mailagent works for: its addresses and the people behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """`manager_emails` are in order of escalation; `public_url` is the base of mailed links."""
+
+    support_address: str
+    reply_domain: str
+    manager_emails: tuple[str, ...]
+    team_emails: tuple[str, ...]
+    public_url: str
+
+    @property
+    def name(self) -> str:
+        """What the shop is called where only its address is known: its mail domain."""
+        return self.support_address.rpartition("@")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long things may take, in seconds, before somebody is told."""
+
+    approval_expiry_seconds: int = 7 * 24 * 3600
+    mail_outcome_seconds: int = 600
+    unanswered_seconds: int = 4 * 3600
+    sweep_after_seconds: int = 60
+
+    @property
+    def approval_expiry(self) -> timedelta:
+        return timedelta(seconds=self.approval_expiry_seconds)

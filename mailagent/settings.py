@@ -1,0 +1,384 @@
+"""The environment, read once. Every problem is found at once, each with what to do about it.
+
+A setting that another room needs goes there through `services`; nothing else reads the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import sqlalchemy as sa
+
+from mailagent.adapters.policy_file import load_policy
+from mailagent.adapters.webhook_signature import parse_public_key
+from mailagent.domain.policy import Policy
+from mailagent.domain.shop import Shop, Waits
+
+T = TypeVar("T")
+
+DEFAULT_DATABASE_URL = "sqlite:///mailagent.db"
+DEFAULT_MODEL = "gpt-5.4-mini"
+SENDGRID_URL = "https://api.sendgrid.com"
+KEY_FILE = Path(".mailagent-key")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One environment variable, as the README lists it."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+SETTINGS = (
+    Setting(
+        "MAILAGENT_ENV",
+        "`development`",
+        "`production` refuses to start with a missing secret, an open webhook or a stand-in provider",
+    ),
+    Setting(
+        "MAILAGENT_ROLE",
+        "`all`",
+        "`web` (HTTP only), `worker` (workflows only), `all` (both in one process)",
+    ),
+    Setting(
+        "WORKER_ID",
+        "host name + process number",
+        "identity of a worker process: unique, and the same after a restart",
+    ),
+    Setting(
+        "DATABASE_URL",
+        f"`{DEFAULT_DATABASE_URL}`",
+        "one database for the app's tables and DBOS's; `postgresql+psycopg://…` in production",
+    ),
+    Setting(
+        "SECRET_KEY",
+        "`.mailagent-key`, made on first start in development",
+        "signs links; a comma-separated list, newest first, to rotate keys",
+    ),
+    Setting("PUBLIC_URL", "`http://localhost:8000`", "base of every link that is mailed"),
+    Setting("SUPPORT_ADDRESS", "`support@shop.example`", "From of replies"),
+    Setting(
+        "REPLY_DOMAIN",
+        "domain of `SUPPORT_ADDRESS`",
+        "host whose MX points at SendGrid; reply addresses live there",
+    ),
+    Setting(
+        "MANAGER_EMAILS",
+        "`manager@shop.example`",
+        "who decides refunds, comma-separated, in order of escalation",
+    ),
+    Setting("TEAM_EMAILS", "`MANAGER_EMAILS`", "who gets conversations handed over to people"),
+    Setting("OPS_EMAILS", "–", "who operates mailagent"),
+    Setting("OPENAI_API_KEY", "–", "key of the model's provider"),
+    Setting("OPENAI_BASE_URL", "OpenAI's", "any server that speaks the Responses API"),
+    Setting("OPENAI_MODEL", f"`{DEFAULT_MODEL}`", "the model that reads mail and proposes"),
+    Setting("SENDGRID_API_KEY", "–", "key with the Mail Send permission"),
+    Setting(
+        "SENDGRID_BASE_URL",
+        f"`{SENDGRID_URL}`",
+        "SendGrid's API; `https://api.eu.sendgrid.com` for EU accounts",
+    ),
+    Setting(
+        "SENDGRID_INBOUND_PUBLIC_KEY",
+        "–",
+        "verification key of Inbound Parse; a comma-separated list, to rotate keys",
+    ),
+    Setting(
+        "SENDGRID_EVENTS_PUBLIC_KEY", "–", "verification key of the Event Webhook; a list likewise"
+    ),
+    Setting("PAYMENT_GATEWAY", "`ledger`", "`ledger` records refunds for settlement elsewhere"),
+    Setting(
+        "REFUND_POLICY",
+        "built-in policy",
+        "path of a TOML file with the shop's limits and return window",
+    ),
+    Setting(
+        "APPROVAL_EXPIRY_SECONDS",
+        "`604800`",
+        "how long a refund waits for a manager before it is rejected",
+    ),
+    Setting(
+        "MAIL_OUTCOME_SECONDS",
+        "`600`",
+        "how long to wait for SendGrid's events when it is unknown whether a mail went out",
+    ),
+    Setting(
+        "UNANSWERED_SECONDS", "`14400`", "after how long an unanswered mail is handed to people"
+    ),
+    Setting(
+        "CONVERSATION_CONCURRENCY", "`32`", "conversations that one worker answers at the same time"
+    ),
+    Setting(
+        "DBOS_CONDUCTOR_KEY", "–", "connects workers to the DBOS console (needs `dbos[enterprise]`)"
+    ),
+    Setting("DBOS_CONDUCTOR_URL", "DBOS's", "a console of your own"),
+)
+
+
+class SettingsProblem(Exception):
+    """The environment cannot be used; the text lists every problem, one a line."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(
+            "mailagent cannot start with these settings:\n"
+            + "\n".join(f"  - {p}" for p in problems)
+        )
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    env: str
+    role: str
+    worker_id: str | None
+    database_url: str
+    secret_keys: tuple[str, ...]
+    shop: Shop
+    ops_emails: tuple[str, ...]
+    openai_api_key: str | None
+    openai_base_url: str | None
+    openai_model: str
+    sendgrid_api_key: str | None
+    sendgrid_base_url: str
+    inbound_keys: tuple[str, ...]
+    events_keys: tuple[str, ...]
+    payment_gateway: str
+    policy: Policy
+    waits: Waits
+    conversation_concurrency: int
+    conductor_key: str | None
+    conductor_url: str | None
+    demo_url: str | None
+
+    @property
+    def production(self) -> bool:
+        return self.env == "production"
+
+    @property
+    def runs_web(self) -> bool:
+        return self.role in ("all", "web")
+
+    @property
+    def runs_workflows(self) -> bool:
+        return self.role in ("all", "worker")
+
+
+class _Reader:
+    """Reads variables and collects what is wrong with them."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self.problems: list[str] = []
+
+    def text(self, name: str) -> str | None:
+        value = self._environ.get(name, "").strip()
+        return value or None
+
+    def among(self, name: str, names: tuple[str, ...]) -> str:
+        value = self.text(name) or names[0]
+        if value not in names:
+            self.problems.append(f"{name} is {value!r}; use one of {', '.join(names)}")
+            return names[0]
+        return value
+
+    def names(self, name: str) -> tuple[str, ...]:
+        return tuple(part.strip() for part in (self.text(name) or "").split(",") if part.strip())
+
+    def addresses(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        found = tuple(address.lower() for address in self.names(name)) or default
+        for address in found:
+            self.check(name, address, _check_address)
+        return found
+
+    def seconds(self, name: str, default: int) -> int:
+        return self.check(name, self.text(name) or str(default), _parse_whole) or default
+
+    def check(self, name: str, value: str, parse: Callable[[str], T]) -> T | None:
+        try:
+            return parse(value)
+        except (ValueError, OSError, sa.exc.ArgumentError) as problem:
+            self.problems.append(f"{name}: {problem}")
+            return None
+
+
+def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Settings:
+    """Return the settings in `environ`; in development a missing SECRET_KEY is made in `key_file`.
+
+    Raises SettingsProblem with every problem at once.
+    """
+    read = _Reader(environ)
+    env = read.among("MAILAGENT_ENV", ("development", "production"))
+    waits = Waits()
+    settings = Settings(
+        env=env,
+        role=read.among("MAILAGENT_ROLE", ("all", "web", "worker")),
+        worker_id=read.text("WORKER_ID"),
+        database_url=_database_url(read),
+        secret_keys=read.names("SECRET_KEY"),
+        shop=_shop(read),
+        ops_emails=read.addresses("OPS_EMAILS", ()),
+        openai_api_key=read.text("OPENAI_API_KEY"),
+        openai_base_url=_url(read, "OPENAI_BASE_URL"),
+        openai_model=read.text("OPENAI_MODEL") or DEFAULT_MODEL,
+        sendgrid_api_key=read.text("SENDGRID_API_KEY"),
+        sendgrid_base_url=_url(read, "SENDGRID_BASE_URL") or SENDGRID_URL,
+        inbound_keys=_public_keys(read, "SENDGRID_INBOUND_PUBLIC_KEY"),
+        events_keys=_public_keys(read, "SENDGRID_EVENTS_PUBLIC_KEY"),
+        payment_gateway=read.among("PAYMENT_GATEWAY", ("ledger",)),
+        policy=_policy(read),
+        waits=Waits(
+            approval_expiry_seconds=read.seconds(
+                "APPROVAL_EXPIRY_SECONDS", waits.approval_expiry_seconds
+            ),
+            mail_outcome_seconds=read.seconds("MAIL_OUTCOME_SECONDS", waits.mail_outcome_seconds),
+            unanswered_seconds=read.seconds("UNANSWERED_SECONDS", waits.unanswered_seconds),
+        ),
+        conversation_concurrency=read.seconds("CONVERSATION_CONCURRENCY", 32),
+        conductor_key=read.text("DBOS_CONDUCTOR_KEY"),
+        conductor_url=read.text("DBOS_CONDUCTOR_URL"),
+        demo_url=read.text("MAILAGENT_DEMO"),
+    )
+    problems = read.problems + _problems_of_role(settings)
+    if settings.production:
+        problems += _problems_in_production(settings)
+    if problems:
+        raise SettingsProblem(problems)
+    if not settings.secret_keys:
+        return _with_secret_key(settings, key_file)
+    return settings
+
+
+def _shop(read: _Reader) -> Shop:
+    support = (read.text("SUPPORT_ADDRESS") or "support@shop.example").lower()
+    read.check("SUPPORT_ADDRESS", support, _check_address)
+    managers = read.addresses("MANAGER_EMAILS", ("manager@shop.example",))
+    return Shop(
+        support_address=support,
+        reply_domain=(read.text("REPLY_DOMAIN") or support.rpartition("@")[2]).lower(),
+        manager_emails=managers,
+        team_emails=read.addresses("TEAM_EMAILS", managers),
+        public_url=(_url(read, "PUBLIC_URL") or "http://localhost:8000").rstrip("/"),
+    )
+
+
+def _policy(read: _Reader) -> Policy:
+    path = read.text("REFUND_POLICY")
+    found = (
+        read.check("REFUND_POLICY", path, lambda name: load_policy(Path(name))) if path else None
+    )
+    return found or Policy()
+
+
+def _database_url(read: _Reader) -> str:
+    text = read.text("DATABASE_URL") or DEFAULT_DATABASE_URL
+    url = read.check("DATABASE_URL", text, sa.make_url)
+    if url is not None and url.drivername not in ("sqlite", "postgresql+psycopg"):
+        read.problems.append(
+            f"DATABASE_URL starts with {url.drivername}://; use postgresql+psycopg:// or sqlite:///"
+        )
+    return text
+
+
+def _url(read: _Reader, name: str) -> str | None:
+    text = read.text(name)
+    if text is not None and (
+        urlsplit(text).scheme not in ("http", "https") or not urlsplit(text).hostname
+    ):
+        read.problems.append(
+            f"{name} is {text!r}; give a whole address such as https://example.com"
+        )
+    return text
+
+
+def _public_keys(read: _Reader, name: str) -> tuple[str, ...]:
+    keys = read.names(name)
+    for key in keys:
+        read.check(name, key, parse_public_key)
+    return keys
+
+
+def _problems_of_role(settings: Settings) -> list[str]:
+    if settings.role != "all" and settings.database_url.startswith("sqlite"):
+        return [
+            f"MAILAGENT_ROLE is {settings.role}, but SQLite is for one process: set DATABASE_URL to a "
+            "PostgreSQL database, or MAILAGENT_ROLE to all"
+        ]
+    return []
+
+
+def _problems_in_production(settings: Settings) -> list[str]:
+    missing = {
+        "SECRET_KEY: set a long random text": bool(settings.secret_keys),
+        "MANAGER_EMAILS: nobody real would decide on refunds": not any(
+            address.endswith(".example") for address in settings.shop.manager_emails
+        ),
+        "SUPPORT_ADDRESS: still the example": not settings.shop.support_address.endswith(
+            ".example"
+        ),
+        "PUBLIC_URL: mailed links need an https address that managers reach": (
+            settings.shop.public_url.startswith("https://")
+            and not _is_loopback(settings.shop.public_url)
+        ),
+        "MAILAGENT_DEMO: the demo is not for production": settings.demo_url is None,
+    }
+    if settings.runs_web:
+        missing |= {
+            "SENDGRID_INBOUND_PUBLIC_KEY: without it anybody can post mail": bool(
+                settings.inbound_keys
+            ),
+            "SENDGRID_EVENTS_PUBLIC_KEY: without it anybody can post delivery events": bool(
+                settings.events_keys
+            ),
+        }
+    if settings.runs_workflows:
+        missing |= {
+            "OPENAI_API_KEY: the key of the model's provider": bool(settings.openai_api_key),
+            "SENDGRID_API_KEY: a key with the Mail Send permission": bool(
+                settings.sendgrid_api_key
+            ),
+            "OPENAI_BASE_URL: points at this machine, as a stand-in does": not _is_loopback(
+                settings.openai_base_url
+            ),
+            "SENDGRID_BASE_URL: points at this machine, as a stand-in does": not _is_loopback(
+                settings.sendgrid_base_url
+            ),
+        }
+    return [f"{text} (MAILAGENT_ENV is production)" for text, fine in missing.items() if not fine]
+
+
+def _is_loopback(url: str | None) -> bool:
+    host = urlsplit(url or "").hostname or ""
+    return host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")  # noqa: S104 - recognised, not bound
+
+
+def _with_secret_key(settings: Settings, key_file: Path) -> Settings:
+    if not key_file.exists():
+        try:
+            descriptor = os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            pass  # another process was faster: its key is the one
+        else:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_urlsafe(48))
+    return replace(settings, secret_keys=(key_file.read_text().strip(),))
+
+
+def _check_address(text: str) -> str:
+    local, at, host = text.rpartition("@")
+    if not (local and at and "." in host) or any(character.isspace() for character in text):
+        raise ValueError(f"{text!r} is not a mail address")
+    return text
+
+
+def _parse_whole(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise ValueError(f"{text!r} is not a whole number from 1")
+    return int(text)

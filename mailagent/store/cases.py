@@ -1,0 +1,67 @@
+"""The case behind a refund, gathered from rows: what a manager has to know to decide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from mailagent.domain.money import Money
+from mailagent.domain.order import Order
+from mailagent.domain.refund import Refund
+from mailagent.store import approvals, mailbox, orders
+
+
+@dataclass(frozen=True, slots=True)
+class RefundedItem:
+    name: str
+    quantity: int
+    amount: Money
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A refund with its order, its customer and the mail that asked for it.
+
+    `amount` is what was asked for, whatever was approved; `already_refunded` is what other refunds of
+    the order paid or are about to.
+    """
+
+    refund: Refund
+    order: Order
+    customer_since: datetime | None
+    amount: Money
+    already_refunded: Money
+    items: tuple[RefundedItem, ...]
+    customer_text: str
+    attachments: tuple[str, ...]
+    expires_at: datetime | None
+
+
+def load(connection: sa.Connection, refund: Refund) -> Case:
+    """Return the case of a refund. Raises LookupError when its order is gone."""
+    order = orders.load(connection, refund.order_id)
+    mail = mailbox.find(connection, refund.mail_id)
+    approval = approvals.find_of_refund(connection, refund.refund_id)
+    held = orders.held_minor(connection, order.order_id)
+    own = refund.amount.minor if refund.holds_money else 0
+    return Case(
+        refund=refund,
+        order=order,
+        customer_since=orders.customer_since(connection, order.customer_email),
+        amount=Money(sum(line.amount.minor for line in refund.lines), order.currency),
+        already_refunded=Money(held - own, order.currency),
+        items=items_of(refund, order),
+        customer_text=mail.new_text if mail else "",
+        attachments=tuple(each.name for each in mail.attachments) if mail else (),
+        expires_at=approval.expires_at if approval else None,
+    )
+
+
+def items_of(refund: Refund, order: Order) -> tuple[RefundedItem, ...]:
+    """Return what a refund covers, by the names on the order."""
+    names = {line.line_no: line.name for line in order.lines}
+    return tuple(
+        RefundedItem(names[line.line_no], line.quantity, line.amount) for line in refund.lines
+    )

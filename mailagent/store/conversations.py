@@ -1,0 +1,180 @@
+"""Conversations as rows: finding the thread a mail belongs to, and handing it to people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent.domain.conversation import Conversation, ConversationStatus
+from mailagent.domain.mail import AddressedToken
+from mailagent.store import schema
+from mailagent.store.database import Row
+from mailagent.store.ids import new_id, new_token
+
+_conversations = schema.conversations
+_inbound, _outbound = schema.inbound_mails, schema.outbound_mails
+
+
+def open_new(
+    connection: sa.Connection, customer_email: str, subject: str, now: datetime
+) -> Conversation:
+    """Open a conversation with the address that a mail came from."""
+    conversation = Conversation(
+        conversation_id=new_id("conversation"),
+        customer_email=customer_email,
+        subject=subject,
+        status=ConversationStatus.OPEN,
+        reply_token=new_token(),
+        confirm_token=new_token(),
+        opened_at=now,
+    )
+    connection.execute(
+        _conversations.insert().values(
+            conversation_id=conversation.conversation_id,
+            customer_email=customer_email,
+            subject=subject,
+            status=conversation.status.value,
+            reply_token=conversation.reply_token,
+            confirm_token=conversation.confirm_token,
+            opened_at=now,
+            last_mail_at=now,
+        )
+    )
+    return conversation
+
+
+def find(connection: sa.Connection, conversation_id: str) -> Conversation | None:
+    return _find(connection, _conversations.c.conversation_id == conversation_id)
+
+
+def load(connection: sa.Connection, conversation_id: str) -> Conversation:
+    """Return a conversation that must exist. Raises LookupError."""
+    conversation = find(connection, conversation_id)
+    if conversation is None:
+        raise LookupError(f"conversation {conversation_id} does not exist")
+    return conversation
+
+
+def lock(connection: sa.Connection, conversation_id: str) -> Conversation:
+    """Return the conversation and keep others from answering it until the commit."""
+    connection.execute(
+        sa.select(_conversations.c.conversation_id)
+        .where(_conversations.c.conversation_id == conversation_id)
+        .with_for_update()
+    )
+    return load(connection, conversation_id)
+
+
+def find_by_token(connection: sa.Connection, token: AddressedToken) -> Conversation | None:
+    """Return the conversation whose reply (or confirm) address a mail was sent to."""
+    column = _conversations.c.confirm_token if token.confirms else _conversations.c.reply_token
+    return _find(connection, column == token.token)
+
+
+def find_by_message_ids(
+    connection: sa.Connection, message_ids: Sequence[str], customer_email: str
+) -> Conversation | None:
+    """Return this customer's conversation that holds one of the Message-IDs a mail refers to.
+
+    The latest reference counts most. A stranger who quotes an id is given no thread.
+    """
+    if not message_ids:
+        return None
+    found: dict[str, str] = dict(
+        connection.execute(
+            sa.union_all(
+                *(
+                    sa.select(table.c.message_id, table.c.conversation_id)
+                    .join(
+                        _conversations,
+                        _conversations.c.conversation_id == table.c.conversation_id,
+                    )
+                    .where(
+                        table.c.message_id.in_(message_ids),
+                        _conversations.c.customer_email == customer_email,
+                    )
+                    for table in (_outbound, _inbound)
+                )
+            )
+        )
+        .tuples()
+        .all()
+    )
+    for message_id in reversed(message_ids):
+        if message_id in found:
+            return find(connection, found[message_id])
+    return None
+
+
+def _find(connection: sa.Connection, where: sa.ColumnElement[bool]) -> Conversation | None:
+    row = connection.execute(sa.select(_conversations).where(where)).one_or_none()
+    return _conversation(row) if row else None
+
+
+def _conversation(row: Row) -> Conversation:
+    return Conversation(
+        conversation_id=row.conversation_id,
+        customer_email=row.customer_email,
+        subject=row.subject,
+        status=ConversationStatus(row.status),
+        reply_token=row.reply_token,
+        confirm_token=row.confirm_token,
+        opened_at=row.opened_at,
+        handed_over_reason=row.handed_over_reason,
+    )
+
+
+def touch(connection: sa.Connection, conversation_id: str, now: datetime) -> None:
+    """Record that a mail has come into the thread."""
+    _update(connection, conversation_id, last_mail_at=now)
+
+
+def hand_over(connection: sa.Connection, conversation_id: str, reason: str, now: datetime) -> None:
+    """Record that people look after the conversation from now on, and why."""
+    _update(
+        connection,
+        conversation_id,
+        status=ConversationStatus.HANDED_OVER.value,
+        handed_over_reason=reason,
+        handed_over_at=now,
+    )
+
+
+def count_model_use(
+    connection: sa.Connection, conversation_id: str, turns: int, tokens: int
+) -> None:
+    """Add to what answering this conversation has cost."""
+    _update(
+        connection,
+        conversation_id,
+        model_turns=_conversations.c.model_turns + turns,
+        model_tokens=_conversations.c.model_tokens + tokens,
+    )
+
+
+def _update(connection: sa.Connection, conversation_id: str, **values: Any) -> None:
+    connection.execute(
+        _conversations.update()
+        .where(_conversations.c.conversation_id == conversation_id)
+        .values(**values)
+    )
+
+
+def list_recent(connection: sa.Connection, limit: int) -> Sequence[Row]:
+    """Return the conversations with the latest mail, newest first, with their counts of mail."""
+    unanswered = (
+        sa.select(sa.func.count())
+        .where(
+            _inbound.c.conversation_id == _conversations.c.conversation_id,
+            _inbound.c.status == "unanswered",
+        )
+        .scalar_subquery()
+    )
+    return connection.execute(
+        sa.select(_conversations, unanswered.label("unanswered"))
+        .order_by(_conversations.c.last_mail_at.desc())
+        .limit(limit)
+    ).all()

@@ -1,0 +1,102 @@
+"""The one database: how it is opened, and how SQLite is made to behave like a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+Row = sa.Row[*tuple[Any, ...]]
+
+# DBOS opens the same file with engines of its own, so a writer may have to wait for one of them.
+SQLITE_BUSY_MILLISECONDS = 30_000
+
+
+class UtcDateTime(sa.types.TypeDecorator[datetime]):
+    """An aware UTC time; a naive one is refused, because nobody can tell what it meant."""
+
+    impl = sa.DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value!r} has no time zone")
+        utc = value.astimezone(UTC)
+        return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
+
+    def process_result_value(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Database:
+    """The app's tables; DBOS keeps its own in the same database."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self.engine = engine
+
+    @contextmanager
+    def transaction(self) -> Iterator[sa.Connection]:
+        """Give a connection whose work is committed at the end, or rolled back on an exception."""
+        with self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sa.Connection]:
+        """Give a connection for reading only: on SQLite it does not wait for writers."""
+        with self.engine.connect().execution_options(mailagent_reads=True) as connection:
+            yield connection
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def open_database(url: str, pool_size: int = 10) -> Database:
+    """Return the database at `url` (`sqlite:///…` or `postgresql+psycopg://…`); nothing is connected yet."""
+    if url.startswith("sqlite"):
+        engine = sa.create_engine(url, pool_size=pool_size, max_overflow=20)
+        sa.event.listen(engine, "connect", _set_up_sqlite)
+        sa.event.listen(engine, "begin", _begin_sqlite)
+    else:
+        engine = sa.create_engine(
+            url,
+            pool_size=pool_size,
+            max_overflow=20,
+            pool_pre_ping=True,
+            connect_args={"application_name": "mailagent", "connect_timeout": 10},
+        )
+    return Database(engine)
+
+
+def _set_up_sqlite(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # the driver would begin only at the first write
+    for pragma in (
+        f"busy_timeout={SQLITE_BUSY_MILLISECONDS}",
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        "foreign_keys=ON",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    # SQLite has no row locks: a transaction that will write takes the one lock there is before it
+    # reads. Begun later, two of them would end in "database is locked", which no time-out waits out.
+    reads = connection.get_execution_options().get("mailagent_reads", False)
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
+
+
+def insert_once(
+    connection: sa.Connection, table: sa.Table, values: Mapping[str, Any], *key: str
+) -> bool:
+    """Insert a row unless one with the same unique `key` columns exists; return whether it was new."""
+    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    statement = insert(table).values(**values).on_conflict_do_nothing(index_elements=key)
+    return connection.execute(statement.returning(sa.literal(1))).first() is not None

@@ -1,0 +1,56 @@
+"""The built-in payment gateway: refunds are recorded here and settled elsewhere (the shop's books, its
+bank). One entry per idempotency key, and entries never change: a trigger sees to that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from mailagent.domain.payment import NotDone, PaymentOutcome, Refunded, RefundRequest
+from mailagent.store import schema
+from mailagent.store.database import Database, insert_once
+from mailagent.store.ids import new_id
+
+_entries = schema.ledger_entries
+
+
+class LedgerGateway:
+    """A gateway without a provider. It satisfies `domain.payment.PaymentGateway`."""
+
+    name = "ledger"
+
+    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
+        self._database = database
+        self._now = now
+
+    def refund(self, request: RefundRequest) -> PaymentOutcome:
+        """Record the refund; the same key again returns the first entry."""
+        with self._database.transaction() as connection:
+            insert_once(
+                connection,
+                _entries,
+                {
+                    "idempotency_key": request.idempotency_key,
+                    "reference": new_id("ledger"),
+                    "refund_id": request.refund_id,
+                    "order_id": request.order_id,
+                    "payment_id": request.payment_id,
+                    "amount_minor": request.amount.minor,
+                    "currency": request.amount.currency,
+                    "recorded_at": self._now(),
+                },
+                "idempotency_key",
+            )
+        return self.look_up(request)
+
+    def look_up(self, request: RefundRequest) -> PaymentOutcome:
+        """Return the entry under the request's key, or NotDone."""
+        with self._database.transaction() as connection:
+            reference = connection.scalar(
+                sa.select(_entries.c.reference).where(
+                    _entries.c.idempotency_key == request.idempotency_key
+                )
+            )
+        return Refunded(reference) if reference else NotDone("not in the ledger", 0)

@@ -1,0 +1,219 @@
+"""Mail that came in, as rows: stored whole before anyone is thanked for it, each answered once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from mailagent.domain.mail import (
+    Attachment,
+    Identity,
+    InboundMail,
+    MailKind,
+    MailStatus,
+    ParsedMail,
+)
+from mailagent.store import schema
+from mailagent.store.database import Row, insert_once
+from mailagent.store.ids import new_id
+
+_mails, _raw = schema.inbound_mails, schema.raw_mails
+
+
+def is_stored(connection: sa.Connection, dedup_key: str) -> bool:
+    """Return whether this very mail came before."""
+    return (
+        connection.scalar(sa.select(_mails.c.mail_id).where(_mails.c.dedup_key == dedup_key))
+        is not None
+    )
+
+
+def record(
+    connection: sa.Connection,
+    mail: ParsedMail,
+    conversation_id: str | None,
+    no_answer_reason: str | None,
+    now: datetime,
+) -> str | None:
+    """Record an inbound mail and return its id, or None when another request was faster.
+
+    Without a `no_answer_reason` the mail waits to be answered.
+    """
+    mail_id = new_id("mail")
+    status = MailStatus.NO_ANSWER if no_answer_reason else MailStatus.UNANSWERED
+    values = {
+        "mail_id": mail_id,
+        "dedup_key": mail.dedup_key,
+        "conversation_id": conversation_id,
+        "from_address": mail.from_address,
+        "from_name": mail.from_name,
+        "envelope_from": mail.envelope_from,
+        "envelope_to": list(mail.envelope_to),
+        "subject": mail.subject,
+        "message_id": mail.message_id,
+        "same_message_id": _count_message_id(connection, mail.message_id),
+        "in_reply_to": list(mail.in_reply_to),
+        "mail_references": list(mail.references),
+        "sent_at": mail.sent_at,
+        "received_at": now,
+        "body": mail.body,
+        "new_text": mail.new_text,
+        "attachments": [asdict(attachment) for attachment in mail.attachments],
+        "flags": list(mail.flags),
+        "identity": mail.identity.value,
+        "kind": mail.kind.value,
+        "status": status.value,
+        "no_answer_reason": no_answer_reason,
+    }
+    return mail_id if insert_once(connection, _mails, values, "dedup_key") else None
+
+
+def record_raw(
+    connection: sa.Connection, mail_id: str, content_type: str, body: bytes, now: datetime
+) -> None:
+    """Record the request exactly as it came."""
+    connection.execute(
+        _raw.insert().values(mail_id=mail_id, content_type=content_type, body=body, received_at=now)
+    )
+
+
+def _count_message_id(connection: sa.Connection, message_id: str | None) -> int:
+    if message_id is None:
+        return 0
+    return (
+        connection.scalar(
+            sa.select(sa.func.count()).select_from(_mails).where(_mails.c.message_id == message_id)
+        )
+        or 0
+    )
+
+
+def find(connection: sa.Connection, mail_id: str) -> InboundMail | None:
+    found = list_by_id(connection, [mail_id])
+    return found[0] if found else None
+
+
+def list_by_id(connection: sa.Connection, mail_ids: Sequence[str]) -> tuple[InboundMail, ...]:
+    """Return mails by id, oldest first."""
+    return _list(connection, _mails.c.mail_id.in_(mail_ids))
+
+
+def list_unanswered(connection: sa.Connection, conversation_id: str) -> tuple[InboundMail, ...]:
+    return _list(
+        connection,
+        sa.and_(
+            _mails.c.conversation_id == conversation_id,
+            _mails.c.status == MailStatus.UNANSWERED.value,
+        ),
+    )
+
+
+def list_of_conversation(
+    connection: sa.Connection, conversation_id: str
+) -> tuple[InboundMail, ...]:
+    return _list(connection, _mails.c.conversation_id == conversation_id)
+
+
+def list_latest(
+    connection: sa.Connection, conversation_id: str, limit: int
+) -> tuple[InboundMail, ...]:
+    """Return the newest customer mails of a thread, oldest of them first."""
+    newest = (
+        sa.select(_mails.c.mail_id)
+        .where(
+            _mails.c.conversation_id == conversation_id,
+            _mails.c.kind == MailKind.CUSTOMER.value,
+        )
+        .order_by(_mails.c.received_at.desc())
+        .limit(limit)
+    )
+    return _list(connection, _mails.c.mail_id.in_(newest))
+
+
+def _list(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[InboundMail, ...]:
+    query = sa.select(_mails).where(where).order_by(_mails.c.received_at, _mails.c.mail_id)
+    return tuple(_mail(row) for row in connection.execute(query))
+
+
+def _mail(row: Row) -> InboundMail:
+    return InboundMail(
+        mail_id=row.mail_id,
+        conversation_id=row.conversation_id,
+        from_address=row.from_address,
+        from_name=row.from_name,
+        subject=row.subject,
+        message_id=row.message_id,
+        references=tuple(row.mail_references) or tuple(row.in_reply_to),
+        body=row.body,
+        new_text=row.new_text,
+        identity=Identity(row.identity),
+        kind=MailKind(row.kind),
+        status=MailStatus(row.status),
+        received_at=row.received_at,
+        attachments=tuple(Attachment(**each) for each in row.attachments),
+        no_answer_reason=row.no_answer_reason,
+    )
+
+
+def set_run(connection: sa.Connection, mail_id: str, run_id: str) -> None:
+    """Record which run was rung for a mail."""
+    connection.execute(_mails.update().where(_mails.c.mail_id == mail_id).values(run_id=run_id))
+
+
+def answer(connection: sa.Connection, mail_ids: Sequence[str], outbound_id: str) -> None:
+    """Record that one outbound mail answers these."""
+    connection.execute(
+        _mails.update()
+        .where(_mails.c.mail_id.in_(mail_ids), _mails.c.status == MailStatus.UNANSWERED.value)
+        .values(status=MailStatus.ANSWERED.value, answered_by=outbound_id)
+    )
+
+
+def leave_unanswered(connection: sa.Connection, mail_ids: Sequence[str], reason: str) -> None:
+    """Record why these mails never get an answer of ours."""
+    connection.execute(
+        _mails.update()
+        .where(_mails.c.mail_id.in_(mail_ids), _mails.c.status == MailStatus.UNANSWERED.value)
+        .values(status=MailStatus.NO_ANSWER.value, no_answer_reason=reason)
+    )
+
+
+def prove_mailbox(connection: sa.Connection, conversation_id: str, address: str) -> None:
+    """Record that whoever wrote from `address` in this thread holds that mailbox."""
+    connection.execute(
+        _mails.update()
+        .where(
+            _mails.c.conversation_id == conversation_id,
+            _mails.c.from_address == address,
+            _mails.c.identity == Identity.NONE.value,
+        )
+        .values(identity=Identity.MAILBOX.value)
+    )
+
+
+def list_waiting(connection: sa.Connection, before: datetime, limit: int) -> Sequence[Row]:
+    """Return mails that wait for an answer since before a time, with the run rung for them."""
+    return connection.execute(
+        sa.select(
+            _mails.c.mail_id,
+            _mails.c.conversation_id,
+            _mails.c.received_at,
+            _mails.c.run_id,
+            _mails.c.rings,
+        )
+        .where(_mails.c.status == MailStatus.UNANSWERED.value, _mails.c.received_at < before)
+        .order_by(_mails.c.received_at)
+        .limit(limit)
+    ).all()
+
+
+def count_ring(connection: sa.Connection, mail_id: str, run_id: str) -> None:
+    """Record that the sweep rang again for a mail."""
+    connection.execute(
+        _mails.update()
+        .where(_mails.c.mail_id == mail_id)
+        .values(rings=_mails.c.rings + 1, run_id=run_id)
+    )

@@ -1,0 +1,222 @@
+"""Mail of ours, as rows: written before it is sent, and "sending" before the vendor is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent.domain.mail import OutboundMail, OutboundStatus, Purpose
+from mailagent.store import schema
+from mailagent.store.database import Row, insert_once
+
+_mails, _events = schema.outbound_mails, schema.delivery_events
+
+
+def record(connection: sa.Connection, mail: OutboundMail, dedup_key: str, now: datetime) -> str:
+    """Record a mail to be sent and return its id; a second one under the same key is the first."""
+    values = {
+        "outbound_id": mail.outbound_id,
+        "dedup_key": dedup_key,
+        "conversation_id": mail.conversation_id,
+        "refund_id": mail.refund_id,
+        "purpose": mail.purpose.value,
+        "to_address": mail.to_address,
+        "from_address": mail.from_address,
+        "reply_to": mail.reply_to,
+        "subject": mail.subject,
+        "text": mail.text,
+        "html": mail.html,
+        "message_id": mail.message_id,
+        "in_reply_to": mail.in_reply_to,
+        "mail_references": list(mail.references),
+        "auto_submitted": mail.auto_submitted,
+        "status": OutboundStatus.QUEUED.value,
+        "created_at": now,
+    }
+    if insert_once(connection, _mails, values, "dedup_key"):
+        return mail.outbound_id
+    stored: str | None = connection.scalar(
+        sa.select(_mails.c.outbound_id).where(_mails.c.dedup_key == dedup_key)
+    )
+    if stored is None:
+        raise LookupError(f"the mail {dedup_key} was not recorded")
+    return stored
+
+
+def load(connection: sa.Connection, outbound_id: str) -> OutboundMail:
+    """Return a mail that must exist. Raises LookupError."""
+    row = row_of(connection, outbound_id)
+    return _mail(row)
+
+
+def row_of(connection: sa.Connection, outbound_id: str, lock: bool = False) -> Row:
+    """Return the whole row of a mail. Raises LookupError."""
+    query = sa.select(_mails).where(_mails.c.outbound_id == outbound_id)
+    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+    if row is None:
+        raise LookupError(f"outbound mail {outbound_id} does not exist")
+    return row
+
+
+def claim_for_sending(
+    connection: sa.Connection, outbound_id: str, now: datetime
+) -> OutboundMail | None:
+    """Take a queued mail to "sending" and return it; None when it is not queued (any more).
+
+    Only one claimer gets it, whatever runs beside: the update is the lock.
+    """
+    claimed = connection.execute(
+        _mails.update()
+        .where(_mails.c.outbound_id == outbound_id, _mails.c.status == OutboundStatus.QUEUED.value)
+        .values(
+            status=OutboundStatus.SENDING.value,
+            sending_at=now,
+            attempts=_mails.c.attempts + 1,
+            error=None,
+        )
+    ).rowcount
+    return load(connection, outbound_id) if claimed else None
+
+
+def record_outcome(
+    connection: sa.Connection, outbound_id: str, status: OutboundStatus, **values: Any
+) -> None:
+    """Record what became of a mail that was "sending"."""
+    connection.execute(
+        _mails.update()
+        .where(
+            _mails.c.outbound_id == outbound_id,
+            _mails.c.status == OutboundStatus.SENDING.value,
+        )
+        .values(status=status.value, **values)
+    )
+
+
+def settle(
+    connection: sa.Connection, outbound_id: str, status: OutboundStatus, now: datetime
+) -> None:
+    """Record what a mail's state turned out to be, whatever it was before."""
+    values: dict[str, Any] = {"status": status.value, "next_attempt_at": None}
+    if status is OutboundStatus.SENT:
+        values["sent_at"] = now
+    connection.execute(_mails.update().where(_mails.c.outbound_id == outbound_id).values(**values))
+
+
+def _mail(row: Row) -> OutboundMail:
+    return OutboundMail(
+        outbound_id=row.outbound_id,
+        purpose=Purpose(row.purpose),
+        to_address=row.to_address,
+        from_address=row.from_address,
+        subject=row.subject,
+        text=row.text,
+        html=row.html,
+        message_id=row.message_id,
+        reply_to=row.reply_to,
+        in_reply_to=row.in_reply_to,
+        references=tuple(row.mail_references),
+        conversation_id=row.conversation_id,
+        refund_id=row.refund_id,
+        auto_submitted=row.auto_submitted,
+        status=OutboundStatus(row.status),
+        attempts=row.attempts,
+    )
+
+
+def list_of_conversation(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
+    """Return our mails of a thread, oldest first, as whole rows."""
+    return connection.execute(
+        sa.select(_mails)
+        .where(_mails.c.conversation_id == conversation_id)
+        .order_by(_mails.c.created_at, _mails.c.outbound_id)
+    ).all()
+
+
+def list_to_customer(
+    connection: sa.Connection, conversation_id: str, address: str, limit: int
+) -> Sequence[Row]:
+    """Return the newest mails of ours that the customer got in this thread, oldest of them first."""
+    rows = connection.execute(
+        sa.select(_mails)
+        .where(_mails.c.conversation_id == conversation_id, _mails.c.to_address == address)
+        .order_by(_mails.c.created_at.desc())
+        .limit(limit)
+    ).all()
+    return rows[::-1]
+
+
+def list_texts(connection: sa.Connection, conversation_id: str, limit: int = 20) -> list[str]:
+    """Return the texts of our newest mails in a thread: what the customer's next mail may quote."""
+    return list(
+        connection.scalars(
+            sa.select(_mails.c.text)
+            .where(_mails.c.conversation_id == conversation_id)
+            .order_by(_mails.c.created_at.desc())
+            .limit(limit)
+        )
+    )
+
+
+def list_under_way(connection: sa.Connection, before: datetime, limit: int) -> list[str]:
+    """Return mails that should have been sent before a time and were not."""
+    return list(
+        connection.scalars(
+            sa.select(_mails.c.outbound_id)
+            .where(
+                _mails.c.status.in_([OutboundStatus.QUEUED.value, OutboundStatus.SENDING.value]),
+                _mails.c.created_at < before,
+            )
+            .order_by(_mails.c.created_at)
+            .limit(limit)
+        )
+    )
+
+
+# --- what SendGrid says became of it ----------------------------------------------------------
+
+
+def record_event(
+    connection: sa.Connection,
+    event_key: str,
+    outbound_id: str,
+    event: str,
+    reason: str | None,
+    occurred_at: datetime,
+    now: datetime,
+) -> bool:
+    """Record a delivery event of one of our mails; False when it is known or the mail is not ours."""
+    known = connection.scalar(
+        sa.select(_mails.c.outbound_id).where(_mails.c.outbound_id == outbound_id)
+    )
+    if known is None:
+        return False
+    values = {
+        "event_key": event_key,
+        "outbound_id": outbound_id,
+        "event": event,
+        "reason": reason,
+        "occurred_at": occurred_at,
+        "received_at": now,
+    }
+    return insert_once(connection, _events, values, "event_key")
+
+
+def list_events(connection: sa.Connection, outbound_id: str) -> Sequence[Row]:
+    return connection.execute(
+        sa.select(_events)
+        .where(_events.c.outbound_id == outbound_id)
+        .order_by(_events.c.occurred_at)
+    ).all()
+
+
+def was_accepted(connection: sa.Connection, outbound_id: str) -> bool:
+    """Return whether any event shows that SendGrid took the mail."""
+    return (
+        connection.scalar(
+            sa.select(_events.c.event_key).where(_events.c.outbound_id == outbound_id).limit(1)
+        )
+        is not None
+    )

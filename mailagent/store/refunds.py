@@ -1,0 +1,255 @@
+"""Refunds as rows: what was proposed, who decided, what was paid. Lock the order before a refund."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent.domain.money import Money
+from mailagent.domain.refund import (
+    Refund,
+    RefundLine,
+    RefundReason,
+    RefundStatus,
+    check_transition,
+)
+from mailagent.store import schema
+from mailagent.store.database import Row
+
+_refunds, _lines, _payments = schema.refunds, schema.refund_lines, schema.refund_payments
+
+
+def record(
+    connection: sa.Connection,
+    refund: Refund,
+    proposal_key: str,
+    policy_facts: Mapping[str, Any],
+    item_ids: Mapping[int, str],
+) -> None:
+    """Record a new refund with its lines; `item_ids` gives the item of each line.
+
+    Raises IntegrityError when the order would give back more than was paid: the trigger's last word.
+    """
+    connection.execute(
+        _refunds.insert().values(
+            refund_id=refund.refund_id,
+            proposal_key=proposal_key,
+            order_id=refund.order_id,
+            conversation_id=refund.conversation_id,
+            mail_id=refund.mail_id,
+            amount_minor=refund.amount.minor,
+            currency=refund.amount.currency,
+            reason=refund.reason.value,
+            status=refund.status.value,
+            policy_reasons=list(refund.policy_reasons),
+            policy_facts=dict(policy_facts),
+            requested_at=refund.requested_at,
+            decided_by=refund.decided_by,
+            decided_at=refund.decided_at,
+        )
+    )
+    connection.execute(
+        _lines.insert(),
+        [
+            {
+                "refund_id": refund.refund_id,
+                "line_no": line.line_no,
+                "item_id": item_ids[line.line_no],
+                "quantity": line.quantity,
+                "amount_minor": line.amount.minor,
+            }
+            for line in refund.lines
+        ],
+    )
+
+
+def find(connection: sa.Connection, refund_id: str) -> Refund | None:
+    return _first(connection, _refunds.c.refund_id == refund_id)
+
+
+def find_by_proposal(connection: sa.Connection, proposal_key: str) -> Refund | None:
+    return _first(connection, _refunds.c.proposal_key == proposal_key)
+
+
+def load(connection: sa.Connection, refund_id: str) -> Refund:
+    """Return a refund that must exist. Raises LookupError."""
+    refund = find(connection, refund_id)
+    if refund is None:
+        raise LookupError(f"refund {refund_id} does not exist")
+    return refund
+
+
+def lock(connection: sa.Connection, refund_id: str) -> Refund:
+    """Return the refund and keep others from changing it until the commit. Raises LookupError."""
+    connection.execute(
+        sa.select(_refunds.c.refund_id).where(_refunds.c.refund_id == refund_id).with_for_update()
+    )
+    return load(connection, refund_id)
+
+
+def list_of_order(connection: sa.Connection, order_id: str) -> tuple[Refund, ...]:
+    """Return all refunds of an order, oldest first."""
+    return _list(connection, _refunds.c.order_id == order_id)
+
+
+def list_of_conversation(connection: sa.Connection, conversation_id: str) -> tuple[Refund, ...]:
+    return _list(connection, _refunds.c.conversation_id == conversation_id)
+
+
+def list_all(connection: sa.Connection, order_id: str | None = None) -> tuple[Refund, ...]:
+    return _list(connection, _refunds.c.order_id == order_id if order_id else sa.true())
+
+
+def _first(connection: sa.Connection, where: sa.ColumnElement[bool]) -> Refund | None:
+    found = _list(connection, where)
+    return found[0] if found else None
+
+
+def _list(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[Refund, ...]:
+    query = sa.select(_refunds).where(where).order_by(_refunds.c.refund_id)
+    rows = connection.execute(query).all()
+    if not rows:
+        return ()
+    lines = connection.execute(
+        sa.select(_lines)
+        .where(_lines.c.refund_id.in_([row.refund_id for row in rows]))
+        .order_by(_lines.c.line_no)
+    ).all()
+    return tuple(
+        _refund(row, [each for each in lines if each.refund_id == row.refund_id]) for row in rows
+    )
+
+
+def _refund(row: Row, lines: Sequence[Row]) -> Refund:
+    return Refund(
+        refund_id=row.refund_id,
+        order_id=row.order_id,
+        conversation_id=row.conversation_id,
+        mail_id=row.mail_id,
+        amount=Money(row.amount_minor, row.currency),
+        lines=tuple(
+            RefundLine(line.line_no, line.quantity, Money(line.amount_minor, row.currency))
+            for line in lines
+        ),
+        item_ids=tuple(line.item_id for line in lines),
+        reason=RefundReason(row.reason),
+        status=RefundStatus(row.status),
+        requested_at=row.requested_at,
+        policy_reasons=tuple(row.policy_reasons),
+        decided_by=row.decided_by,
+        decided_at=row.decided_at,
+        note=row.note,
+        gateway=row.gateway,
+        gateway_reference=row.gateway_reference,
+        paid_at=row.paid_at,
+        failure=row.failure,
+        run_id=row.run_id,
+    )
+
+
+def claim(connection: sa.Connection, refund_id: str, run_id: str) -> None:
+    """Record which run looks after the refund now, so that bells ring there."""
+    connection.execute(
+        _refunds.update().where(_refunds.c.refund_id == refund_id).values(run_id=run_id)
+    )
+
+
+def move(connection: sa.Connection, refund: Refund, status: RefundStatus, **values: Any) -> None:
+    """Take a locked refund to another state. Raises ValueError for a step that does not exist."""
+    check_transition(refund.status, status)
+    connection.execute(
+        _refunds.update()
+        .where(_refunds.c.refund_id == refund.refund_id, _refunds.c.status == refund.status.value)
+        .values(status=status.value, **values)
+    )
+
+
+def lower_amount(connection: sa.Connection, refund: Refund, amount: Money) -> None:
+    """Record that a manager approved less; the lines keep what was asked for.
+
+    Raises ValueError for more than was asked for, or nothing.
+    """
+    if amount.currency != refund.amount.currency or not 0 < amount.minor <= refund.amount.minor:
+        raise ValueError(f"{amount} is not between 0 and {refund.amount}")
+    connection.execute(
+        _refunds.update()
+        .where(_refunds.c.refund_id == refund.refund_id)
+        .values(amount_minor=amount.minor)
+    )
+
+
+# --- the payments a refund goes back to -------------------------------------------------------
+
+
+def intend_payment(
+    connection: sa.Connection,
+    key: str,
+    refund_id: str,
+    payment_id: str,
+    amount: Money,
+    now: datetime,
+) -> None:
+    """Record, before the gateway is asked, that it will be asked under `key`."""
+    connection.execute(
+        _payments.insert().values(
+            idempotency_key=key,
+            refund_id=refund_id,
+            payment_id=payment_id,
+            amount_minor=amount.minor,
+            state="asked",
+            intended_at=now,
+        )
+    )
+
+
+def list_payments(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
+    """Return the payment intents of a refund, in the order of their keys."""
+    return connection.execute(
+        sa.select(_payments)
+        .where(_payments.c.refund_id == refund_id)
+        .order_by(_payments.c.idempotency_key)
+    ).all()
+
+
+def given_back(connection: sa.Connection, order_id: str) -> dict[str, int]:
+    """Return what each payment of an order gave back or is giving back, in minor units."""
+    query = (
+        sa.select(_payments.c.payment_id, sa.func.sum(_payments.c.amount_minor))
+        .join(_refunds, _refunds.c.refund_id == _payments.c.refund_id)
+        .where(_refunds.c.order_id == order_id, _payments.c.state != "refused")
+        .group_by(_payments.c.payment_id)
+    )
+    return {payment_id: int(minor) for payment_id, minor in connection.execute(query).all()}
+
+
+def record_payment(connection: sa.Connection, key: str, state: str, **values: Any) -> None:
+    """Record what the gateway said about one intent."""
+    connection.execute(
+        _payments.update()
+        .where(_payments.c.idempotency_key == key)
+        .values(state=state, attempts=_payments.c.attempts + 1, **values)
+    )
+
+
+def list_under_way(connection: sa.Connection, before: datetime, limit: int) -> Sequence[Row]:
+    """Return refunds that still have to be decided or paid, with the run that looks after them."""
+    return connection.execute(
+        sa.select(_refunds.c.refund_id, _refunds.c.run_id, _refunds.c.rings)
+        .where(
+            _refunds.c.status.in_(["awaiting_approval", "approved"]),
+            _refunds.c.requested_at < before,
+        )
+        .order_by(_refunds.c.requested_at)
+        .limit(limit)
+    ).all()
+
+
+def count_ring(connection: sa.Connection, refund_id: str) -> None:
+    connection.execute(
+        _refunds.update()
+        .where(_refunds.c.refund_id == refund_id)
+        .values(rings=_refunds.c.rings + 1)
+    )

@@ -1,0 +1,348 @@
+"""Every table of the app, with the constraints that hold even when code is wrong.
+
+Triggers live in `migrations`: they keep `orders.held_minor` (refunds paid and under way) and make the
+audit table append-only. DBOS keeps its own tables in the schema `dbos`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
+
+from mailagent.domain.conversation import ConversationStatus
+from mailagent.domain.mail import MailStatus, OutboundStatus
+from mailagent.domain.order import OrderStatus
+from mailagent.domain.refund import RefundStatus
+from mailagent.store.database import UtcDateTime
+
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+Json = sa.JSON().with_variant(JSONB(), "postgresql")
+
+
+def _one_of(column: str, values: type[StrEnum]) -> sa.CheckConstraint:
+    names = ", ".join(f"'{value.value}'" for value in values)
+    return sa.CheckConstraint(f"{column} IN ({names})", name=column)
+
+
+orders = sa.Table(
+    "orders",
+    metadata,
+    sa.Column("order_id", sa.Text, primary_key=True),
+    sa.Column("customer_email", sa.Text, nullable=False),
+    sa.Column("customer_name", sa.Text, nullable=False),
+    sa.Column("currency", sa.Text, nullable=False),
+    sa.Column("placed_at", UtcDateTime, nullable=False),
+    sa.Column("delivered_at", UtcDateTime),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("paid_minor", sa.BigInteger, nullable=False),
+    # Kept by a trigger on refunds: what was refunded or is under way.
+    sa.Column("held_minor", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("version", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("updated_at", UtcDateTime, nullable=False),
+    _one_of("status", OrderStatus),
+    sa.CheckConstraint("paid_minor >= 0", name="paid"),
+    sa.CheckConstraint("held_minor >= 0 AND held_minor <= paid_minor", name="never_above_paid"),
+    sa.Index("ix_orders_customer_email_placed_at", "customer_email", "placed_at"),
+)
+
+order_lines = sa.Table(
+    "order_lines",
+    metadata,
+    sa.Column("order_id", sa.Text, sa.ForeignKey("orders.order_id"), primary_key=True),
+    sa.Column("line_no", sa.Integer, primary_key=True),
+    sa.Column("item_id", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("quantity", sa.Integer, nullable=False),
+    sa.Column("unit_price_minor", sa.BigInteger, nullable=False),
+    sa.CheckConstraint("quantity >= 1", name="quantity"),
+    sa.CheckConstraint("unit_price_minor >= 0", name="unit_price"),
+)
+
+order_payments = sa.Table(
+    "order_payments",
+    metadata,
+    sa.Column("order_id", sa.Text, sa.ForeignKey("orders.order_id"), primary_key=True),
+    sa.Column("payment_id", sa.Text, primary_key=True),
+    sa.Column("position", sa.Integer, nullable=False),
+    sa.Column("method", sa.Text, nullable=False),
+    sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    sa.CheckConstraint("amount_minor >= 0", name="amount"),
+)
+
+conversations = sa.Table(
+    "conversations",
+    metadata,
+    sa.Column("conversation_id", sa.Text, primary_key=True),
+    sa.Column("customer_email", sa.Text, nullable=False),
+    sa.Column("subject", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("reply_token", sa.Text, nullable=False, unique=True),
+    # Mailed only to the customer's address: who answers it holds that mailbox.
+    sa.Column("confirm_token", sa.Text, nullable=False, unique=True),
+    sa.Column("handed_over_reason", sa.Text),
+    sa.Column("handed_over_at", UtcDateTime),
+    sa.Column("opened_at", UtcDateTime, nullable=False),
+    sa.Column("last_mail_at", UtcDateTime, nullable=False),
+    sa.Column("model_turns", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("model_tokens", sa.BigInteger, nullable=False, server_default="0"),
+    _one_of("status", ConversationStatus),
+    sa.Index("ix_conversations_customer_email", "customer_email"),
+    sa.Index("ix_conversations_last_mail_at", "last_mail_at"),
+)
+
+inbound_mails = sa.Table(
+    "inbound_mails",
+    metadata,
+    sa.Column("mail_id", sa.Text, primary_key=True),
+    sa.Column("dedup_key", sa.Text, nullable=False, unique=True),
+    sa.Column("conversation_id", sa.Text, sa.ForeignKey("conversations.conversation_id")),
+    sa.Column("from_address", sa.Text, nullable=False),
+    sa.Column("from_name", sa.Text, nullable=False),
+    sa.Column("envelope_from", sa.Text),
+    sa.Column("envelope_to", Json, nullable=False),
+    sa.Column("subject", sa.Text, nullable=False),
+    sa.Column("message_id", sa.Text),
+    # Of several mails under one Message-ID (a forger can reuse one) this counts the earlier ones.
+    sa.Column("same_message_id", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("in_reply_to", Json, nullable=False),
+    sa.Column("mail_references", Json, nullable=False),
+    sa.Column("sent_at", UtcDateTime),
+    sa.Column("received_at", UtcDateTime, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("new_text", sa.Text, nullable=False),
+    sa.Column("attachments", Json, nullable=False),
+    sa.Column("flags", Json, nullable=False),
+    sa.Column("identity", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("no_answer_reason", sa.Text),
+    sa.Column("answered_by", sa.Text, sa.ForeignKey("outbound_mails.outbound_id")),
+    # The run that was last rung for this mail, and how often the sweep had to ring again.
+    sa.Column("run_id", sa.Text),
+    sa.Column("rings", sa.Integer, nullable=False, server_default="0"),
+    _one_of("status", MailStatus),
+    sa.CheckConstraint(
+        "(status = 'answered') = (answered_by IS NOT NULL)", name="answered_by_a_mail"
+    ),
+    sa.CheckConstraint(
+        "(status = 'no_answer') = (no_answer_reason IS NOT NULL)", name="reason_for_no_answer"
+    ),
+    sa.Index("ix_inbound_mails_conversation_id_received_at", "conversation_id", "received_at"),
+    sa.Index("ix_inbound_mails_message_id", "message_id"),
+    sa.Index(
+        "ix_inbound_mails_unanswered",
+        "received_at",
+        sqlite_where=sa.text("status = 'unanswered'"),
+        postgresql_where=sa.text("status = 'unanswered'"),
+    ),
+)
+
+# Apart from the mail, so that lists never drag 30 MB along and purging is one delete.
+raw_mails = sa.Table(
+    "raw_mails",
+    metadata,
+    sa.Column("mail_id", sa.Text, sa.ForeignKey("inbound_mails.mail_id"), primary_key=True),
+    sa.Column("content_type", sa.Text, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("received_at", UtcDateTime, nullable=False),
+)
+
+outbound_mails = sa.Table(
+    "outbound_mails",
+    metadata,
+    sa.Column("outbound_id", sa.Text, primary_key=True),
+    # What this mail is for, once: `reply:<mail>`, `receipt:<refund>`, `approval_request:<approval>:<manager>`.
+    sa.Column("dedup_key", sa.Text, nullable=False, unique=True),
+    sa.Column("conversation_id", sa.Text, sa.ForeignKey("conversations.conversation_id")),
+    # No foreign key: refunds name the mail that asked for them, and that would close a circle.
+    sa.Column("refund_id", sa.Text),
+    sa.Column("purpose", sa.Text, nullable=False),
+    sa.Column("to_address", sa.Text, nullable=False),
+    sa.Column("from_address", sa.Text, nullable=False),
+    sa.Column("reply_to", sa.Text),
+    sa.Column("subject", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("html", sa.Text),
+    sa.Column("message_id", sa.Text, nullable=False, unique=True),
+    sa.Column("in_reply_to", sa.Text),
+    sa.Column("mail_references", Json, nullable=False),
+    sa.Column("auto_submitted", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("next_attempt_at", UtcDateTime),
+    sa.Column("sending_at", UtcDateTime),
+    sa.Column("sent_at", UtcDateTime),
+    sa.Column("provider_id", sa.Text),
+    sa.Column("error", sa.Text),
+    _one_of("status", OutboundStatus),
+    sa.Index("ix_outbound_mails_conversation_id_created_at", "conversation_id", "created_at"),
+    sa.Index("ix_outbound_mails_refund_id", "refund_id"),
+    sa.Index(
+        "ix_outbound_mails_under_way",
+        "created_at",
+        sqlite_where=sa.text("status IN ('queued', 'sending')"),
+        postgresql_where=sa.text("status IN ('queued', 'sending')"),
+    ),
+)
+
+delivery_events = sa.Table(
+    "delivery_events",
+    metadata,
+    sa.Column("event_key", sa.Text, primary_key=True),
+    sa.Column("outbound_id", sa.Text, sa.ForeignKey("outbound_mails.outbound_id"), nullable=False),
+    sa.Column("event", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text),
+    sa.Column("occurred_at", UtcDateTime, nullable=False),
+    sa.Column("received_at", UtcDateTime, nullable=False),
+    sa.Index("ix_delivery_events_outbound_id", "outbound_id"),
+)
+
+refunds = sa.Table(
+    "refunds",
+    metadata,
+    sa.Column("refund_id", sa.Text, primary_key=True),
+    # One proposal of the model: the same one again, after a crash or a replay, is the same row.
+    sa.Column("proposal_key", sa.Text, nullable=False, unique=True),
+    sa.Column("order_id", sa.Text, sa.ForeignKey("orders.order_id"), nullable=False),
+    sa.Column(
+        "conversation_id",
+        sa.Text,
+        sa.ForeignKey("conversations.conversation_id"),
+        nullable=False,
+    ),
+    sa.Column("mail_id", sa.Text, sa.ForeignKey("inbound_mails.mail_id"), nullable=False),
+    sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    sa.Column("currency", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    # The facts and the verdict of the policy, as they were when it decided.
+    sa.Column("policy_reasons", Json, nullable=False),
+    sa.Column("policy_facts", Json, nullable=False),
+    sa.Column("requested_at", UtcDateTime, nullable=False),
+    sa.Column("decided_by", sa.Text),
+    sa.Column("decided_at", UtcDateTime),
+    sa.Column("note", sa.Text),
+    sa.Column("gateway", sa.Text),
+    sa.Column("gateway_reference", sa.Text),
+    sa.Column("paid_at", UtcDateTime),
+    sa.Column("failure", sa.Text),
+    # The run that looks after this refund now; a bell goes there.
+    sa.Column("run_id", sa.Text),
+    sa.Column("rings", sa.Integer, nullable=False, server_default="0"),
+    _one_of("status", RefundStatus),
+    sa.CheckConstraint("amount_minor > 0", name="amount"),
+    sa.CheckConstraint(
+        "status <> 'paid' OR (gateway_reference IS NOT NULL AND paid_at IS NOT NULL)",
+        name="paid_has_reference",
+    ),
+    sa.Index("ix_refunds_order_id", "order_id"),
+    sa.Index("ix_refunds_conversation_id", "conversation_id"),
+    sa.Index("ix_refunds_requested_at", "requested_at"),
+    sa.Index(
+        "ix_refunds_under_way",
+        "requested_at",
+        sqlite_where=sa.text("status IN ('awaiting_approval', 'approved')"),
+        postgresql_where=sa.text("status IN ('awaiting_approval', 'approved')"),
+    ),
+)
+
+refund_lines = sa.Table(
+    "refund_lines",
+    metadata,
+    sa.Column("refund_id", sa.Text, sa.ForeignKey("refunds.refund_id"), primary_key=True),
+    sa.Column("line_no", sa.Integer, primary_key=True),
+    sa.Column("item_id", sa.Text, nullable=False),
+    sa.Column("quantity", sa.Integer, nullable=False),
+    sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    sa.CheckConstraint("quantity >= 1", name="quantity"),
+    sa.CheckConstraint("amount_minor >= 0", name="amount"),
+)
+
+# One row per original payment that gives money back: the intent, written before the gateway is asked.
+refund_payments = sa.Table(
+    "refund_payments",
+    metadata,
+    sa.Column("idempotency_key", sa.Text, primary_key=True),
+    sa.Column("refund_id", sa.Text, sa.ForeignKey("refunds.refund_id"), nullable=False),
+    sa.Column("payment_id", sa.Text, nullable=False),
+    sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),  # asked, done, refused
+    sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("reference", sa.Text),
+    sa.Column("problem", sa.Text),
+    sa.Column("intended_at", UtcDateTime, nullable=False),
+    sa.Column("done_at", UtcDateTime),
+    sa.UniqueConstraint("refund_id", "payment_id"),
+    sa.CheckConstraint("amount_minor > 0", name="amount"),
+    sa.CheckConstraint("state IN ('asked', 'done', 'refused')", name="state"),
+    sa.CheckConstraint("(state = 'done') = (reference IS NOT NULL)", name="done_has_reference"),
+)
+
+approvals = sa.Table(
+    "approvals",
+    metadata,
+    sa.Column("approval_id", sa.Text, primary_key=True),
+    sa.Column(
+        "refund_id", sa.Text, sa.ForeignKey("refunds.refund_id"), nullable=False, unique=True
+    ),
+    sa.Column("requested_at", UtcDateTime, nullable=False),
+    sa.Column("expires_at", UtcDateTime, nullable=False),
+)
+
+# The primary key is the rule: one decision per approval, the first one stands.
+decisions = sa.Table(
+    "decisions",
+    metadata,
+    sa.Column("approval_id", sa.Text, sa.ForeignKey("approvals.approval_id"), primary_key=True),
+    sa.Column("decision", sa.Text, nullable=False),
+    sa.Column("decided_by", sa.Text, nullable=False),
+    sa.Column("decided_at", UtcDateTime, nullable=False),
+    sa.Column("amount_minor", sa.BigInteger),
+    sa.Column("note", sa.Text),
+    sa.CheckConstraint("decision IN ('approve', 'reject')", name="decision"),
+)
+
+# The built-in gateway: refunds recorded for settlement elsewhere.
+ledger_entries = sa.Table(
+    "ledger_entries",
+    metadata,
+    sa.Column("idempotency_key", sa.Text, primary_key=True),
+    sa.Column("reference", sa.Text, nullable=False, unique=True),
+    sa.Column("refund_id", sa.Text, nullable=False),
+    sa.Column("order_id", sa.Text, nullable=False),
+    sa.Column("payment_id", sa.Text, nullable=False),
+    sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    sa.Column("currency", sa.Text, nullable=False),
+    sa.Column("recorded_at", UtcDateTime, nullable=False),
+    sa.CheckConstraint("amount_minor > 0", name="amount"),
+)
+
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column(
+        "audit_id",
+        sa.BigInteger().with_variant(sa.Integer, "sqlite"),
+        primary_key=True,
+        autoincrement=True,
+    ),
+    sa.Column("at", UtcDateTime, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("subject", sa.Text, nullable=False),
+    sa.Column("details", Json, nullable=False),
+    sa.Index("ix_audit_subject", "subject"),
+    sa.Index("ix_audit_at", "at"),
+)

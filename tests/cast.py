@@ -1,0 +1,50 @@
+"""One cast everywhere: the shop, its people, its customers and what they bought."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from mailagent.domain.order import Order, parse_order
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+SUPPORT = "support@shop.example"
+MONA = "mona@shop.example"
+MAX = "max@shop.example"
+TESS = "tess@shop.example"
+ADA = "ada@example.com"
+GRACE = "grace@example.org"
+JUERGEN = "juergen@example.net"
+MALLORY = "mallory@evil.example"
+
+
+def order_record(order_id: str = "W1001", **changes: Any) -> dict[str, Any]:
+    """Return an order as the orders file has it: a kettle that Ada got ten days ago."""
+    placed = NOW - timedelta(days=12)
+    record: dict[str, Any] = {
+        "order_id": order_id,
+        "customer": {"email": ADA, "name": "Ada Example"},
+        "currency": "USD",
+        "placed_at": placed.isoformat(),
+        "delivered_at": (placed + timedelta(days=2)).isoformat(),
+        "status": "delivered",
+        "items": [{"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"}],
+        "payments": [{"payment_id": f"pay_{order_id}", "method": "card", "amount": "49.99"}],
+    }
+    return record | changes
+
+
+def order(order_id: str = "W1001", **changes: Any) -> Order:
+    """Return the order that `order_record` describes."""
+    return parse_order(order_record(order_id, **changes))
+
+
+def big_order(order_id: str = "W2001", **changes: Any) -> Order:
+    """Return Ada's dear order: a desk for 1,499.00 that a manager has to decide on."""
+    return order(
+        order_id,
+        items=[{"item_id": "D1", "name": "Standing desk", "quantity": 1, "unit_price": "1499.00"}],
+        payments=[{"payment_id": f"pay_{order_id}", "method": "card", "amount": "1499.00"}],
+        **changes,
+    )

@@ -1,0 +1,143 @@
+"""The schema: migrations make what the code expects, and its constraints hold when code is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from mailagent.domain.money import Money
+from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus
+from mailagent.store import approvals, audit, conversations, mailbox, migration, orders, refunds
+from mailagent.store.approvals import RecordedDecision
+from mailagent.store.database import Database
+from mailagent.store.migration import SchemaProblem, check_schema
+from mailagent.store.schema import metadata
+from tests.cast import ADA, MONA, NOW, order
+from tests.store.parsed import parsed_mail
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def test_models_equal_migrations(database: Database) -> None:
+    with database.engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection,
+            opts={"include_name": lambda name, kind, _: kind != "table" or name in metadata.tables},
+        )
+        assert compare_metadata(context, metadata) == []
+
+
+def test_there_is_one_head_and_the_code_knows_it() -> None:
+    scripts = ScriptDirectory.from_config(Config(toml_file=str(ROOT / "pyproject.toml")))
+    assert scripts.get_heads() == [migration.HEAD]
+
+
+def test_an_empty_database_is_named_as_such(tmp_path: Path) -> None:
+    from mailagent.store.database import open_database
+
+    with pytest.raises(SchemaProblem, match="alembic upgrade head"):
+        check_schema(open_database(f"sqlite:///{tmp_path}/empty.db"))
+
+
+def _conversation_and_mail(connection: sa.Connection) -> tuple[str, str]:
+    conversation = conversations.open_new(connection, ADA, "Kettle", NOW)
+    mail_id = mailbox.record(connection, parsed_mail(), conversation.conversation_id, None, NOW)
+    assert mail_id is not None
+    return conversation.conversation_id, mail_id
+
+
+def _refund(
+    connection: sa.Connection, amount_minor: int, refund_id: str, **changes: Any
+) -> Refund:
+    conversation_id, mail_id = changes.pop("asked_in")
+    refund = Refund(
+        refund_id=refund_id,
+        order_id="W1001",
+        conversation_id=conversation_id,
+        mail_id=mail_id,
+        amount=Money(amount_minor, "USD"),
+        lines=(RefundLine(1, 1, Money(amount_minor, "USD")),),
+        item_ids=("K1",),
+        reason=RefundReason.DAMAGED,
+        status=changes.pop("status", RefundStatus.APPROVED),
+        requested_at=NOW,
+    )
+    refunds.record(connection, refund, f"key-{refund_id}", {}, {1: "K1"})
+    return refund
+
+
+def test_refunds_of_an_order_never_go_above_what_was_paid(database: Database) -> None:
+    with database.transaction() as connection:
+        orders.save(connection, order(), NOW)
+        asked_in = _conversation_and_mail(connection)
+        _refund(connection, 30_00, "refund_1", asked_in=asked_in)
+    with pytest.raises(sa.exc.IntegrityError), database.transaction() as connection:
+        _refund(connection, 20_00, "refund_2", asked_in=asked_in)
+    with database.transaction() as connection:
+        _refund(connection, 19_99, "refund_3", asked_in=asked_in)
+        assert orders.held_minor(connection, "W1001") == 49_99
+
+
+def test_a_refund_that_ends_unpaid_gives_its_amount_back(database: Database) -> None:
+    with database.transaction() as connection:
+        orders.save(connection, order(), NOW)
+        asked_in = _conversation_and_mail(connection)
+        waits = RefundStatus.AWAITING_APPROVAL
+        refund = _refund(connection, 49_99, "refund_1", asked_in=asked_in, status=waits)
+        refunds.move(connection, refund, RefundStatus.EXPIRED)
+        assert orders.held_minor(connection, "W1001") == 0
+
+
+def test_a_raised_amount_is_refused_by_the_database(database: Database) -> None:
+    with database.transaction() as connection:
+        orders.save(connection, order(), NOW)
+        _refund(connection, 30_00, "refund_1", asked_in=_conversation_and_mail(connection))
+    with pytest.raises(sa.exc.IntegrityError), database.transaction() as connection:
+        connection.execute(sa.text("UPDATE refunds SET amount_minor = 5000"))
+
+
+def test_an_approval_has_one_decision(database: Database) -> None:
+    with database.transaction() as connection:
+        orders.save(connection, order(), NOW)
+        waits = RefundStatus.AWAITING_APPROVAL
+        asked_in = _conversation_and_mail(connection)
+        _refund(connection, 49_99, "refund_1", asked_in=asked_in, status=waits)
+        approval = approvals.request(connection, "refund_1", NOW, NOW)
+        first = RecordedDecision(approval.approval_id, "approve", MONA, NOW)
+        second = RecordedDecision(approval.approval_id, "reject", "max@shop.example", NOW)
+        assert approvals.record_decision(connection, first)
+        assert not approvals.record_decision(connection, second)
+        assert approvals.find_decision(connection, approval.approval_id) == first
+
+
+@pytest.mark.parametrize("table", ["audit", "decisions", "ledger_entries"])
+@pytest.mark.parametrize("statement", ["UPDATE {} SET {} = '2'", "DELETE FROM {}"])
+def test_what_is_on_record_stays(database: Database, table: str, statement: str) -> None:
+    column = {"audit": "actor", "decisions": "note", "ledger_entries": "order_id"}[table]
+    with database.transaction() as connection:
+        _put_something_on_record(connection)
+    with pytest.raises(sa.exc.DBAPIError, match="append-only"), database.transaction() as connection:
+        connection.execute(sa.text(statement.format(table, column)))
+
+
+def _put_something_on_record(connection: sa.Connection) -> None:
+    audit.record(connection, NOW, MONA, "looked", "refund_1")
+    orders.save(connection, order(), NOW)
+    asked_in = _conversation_and_mail(connection)
+    _refund(connection, 1_00, "refund_1", asked_in=asked_in, status=RefundStatus.AWAITING_APPROVAL)
+    approval = approvals.request(connection, "refund_1", NOW, NOW)
+    approvals.record_decision(connection, RecordedDecision(approval.approval_id, "approve", MONA, NOW))
+    connection.execute(
+        sa.text(
+            "INSERT INTO ledger_entries (idempotency_key, reference, refund_id, order_id, payment_id,"
+            " amount_minor, currency, recorded_at) VALUES ('k', 'l', 'r', 'o', 'p', 1, 'USD', :now)"
+        ),
+        {"now": NOW.replace(tzinfo=None)},
+    )
