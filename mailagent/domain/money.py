@@ -15,7 +15,7 @@ _EXPONENTS = {
 }
 
 _CURRENCY = re.compile(r"[A-Z]{3}")
-_AMOUNT = re.compile(r"\d{1,12}(\.\d{1,3})?")
+_AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,3})?")
 
 
 def exponent(currency: str) -> int:

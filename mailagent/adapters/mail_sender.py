@@ -1,0 +1,193 @@
+"""Outgoing mail through the SendGrid SDK: one OutboundMail in, one SendOutcome out.
+
+What to write belongs in `templates`, when to write in the workflows. There is no idempotency key
+in v3/mail/send, so this room never tries twice: whoever calls it holds the row and decides.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable
+from http.client import HTTPException
+from typing import Any
+from urllib.request import HTTPRedirectHandler, build_opener
+
+import python_http_client
+from python_http_client.exceptions import HTTPError
+from sendgrid import SendGridAPIClient
+
+from mailagent.adapters.sendgrid_answers import judge_answer, judge_loss
+from mailagent.domain.delivery import Accepted, OutcomeUnknown, Refused, SendOutcome
+from mailagent.domain.mail import OutboundMail
+
+# Anything that ends a header line, and the other controls except the tab.
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_MESSAGE_ID = re.compile(r"[^<>\s@]+@[^<>\s@]+", re.ASCII)
+
+# A host that cannot be encoded (two dots in a row) would break every call with a UnicodeError.
+_BASE_URL = re.compile(
+    r"https?://(\[[0-9a-f:.]+\]|[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})*)(:\d{1,5})?(/\S*)?",
+    re.IGNORECASE,
+)
+
+# RFC 5322 section 2.1.1: a line has at most 998 characters, the header's name among them.
+_HEADER_LENGTH = 900
+
+
+class MailSender:
+    """Sends mail through SendGrid. One per process; threads may share it."""
+
+    def __init__(
+        self,
+        api_key: str,
+        base_url: str,
+        support_name: str = "Support",
+        timeout_seconds: float = 20,
+    ) -> None:
+        """Make the one client. Raises ValueError for a key, URL or name that cannot work."""
+        if not re.fullmatch(r"[!-~]+", api_key or ""):
+            # The SDK would take an empty key from the environment, or send "Bearer None".
+            raise ValueError("SENDGRID_API_KEY is empty or has a space or odd character in it")
+        if not _BASE_URL.fullmatch(base_url):
+            raise ValueError(f"SENDGRID_BASE_URL is {base_url!r}; write https://api.sendgrid.com")
+        if _CONTROL.search(support_name):
+            raise ValueError(f"the support name {support_name!r} has a line break in it")
+        self._support_name = _name(support_name)
+        self._timeout_seconds = timeout_seconds
+        self._sendgrid = SendGridAPIClient(api_key, host=base_url.rstrip("/"))
+        self._sendgrid.client = _Client(
+            host=self._sendgrid.host,
+            request_headers=self._sendgrid.client.request_headers,
+            version=3,
+            timeout=timeout_seconds,
+        )
+        # At DEBUG the SDK logs each request with the Authorization header and the whole mail.
+        logging.getLogger(python_http_client.client.__name__).setLevel(logging.INFO)
+
+    def send(self, mail: OutboundMail) -> SendOutcome:
+        """Hand `mail` to SendGrid, once.
+
+        NotSent only where the mail cannot have been taken: 429, a redirect, a refused connection,
+        an unknown host. A time-out, a lost connection and a 5xx leave the outcome unknown.
+        """
+        problem = _problem(mail)
+        if problem is not None:
+            return Refused(f"mail {mail.outbound_id} was not sent: {problem}", operator=False)
+        try:
+            response = self._sendgrid.send(_request_body(mail, self._support_name))
+        except HTTPError as answer:
+            return judge_answer(answer)
+        except TimeoutError:
+            return OutcomeUnknown(f"SendGrid did not answer within {self._timeout_seconds:g} s")
+        except (OSError, HTTPException) as problem_on_the_way:
+            return judge_loss(problem_on_the_way)
+        if response.status_code != 202:
+            # A proxy's or a captive portal's page; only 202 is SendGrid's word for "taken".
+            return OutcomeUnknown(f"the answer was {response.status_code} instead of 202")
+        return Accepted(response.headers.get("X-Message-Id"))
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    def redirect_request(self, *_: object, **__: object) -> None:
+        """Follow nothing: urllib would turn the POST into a GET, whose 200 looks like success while
+        the mail is lost, and would show the API key to wherever the redirect points."""
+
+
+class _Client(python_http_client.Client):  # type: ignore[misc]  # the package ships no types
+    """The SDK's HTTP client, but without redirects. It builds one of itself for each URL part."""
+
+    def _build_client(self, name: str | None = None) -> _Client:
+        return _Client(
+            host=self.host,
+            version=self._version,
+            request_headers=self.request_headers,
+            url_path=[*self._url_path, name] if name else self._url_path,
+            timeout=self.timeout,
+        )
+
+    def _make_request(self, opener: object, request: Any, timeout: float | None = None) -> Any:
+        return super()._make_request(build_opener(_NoRedirects), request, timeout=timeout)
+
+
+def _problem(mail: OutboundMail) -> str | None:
+    """Say which field could smuggle a header line into the mail, or what else cannot go out."""
+    fields = {
+        "outbound_id": (mail.outbound_id,),
+        "to_address": (mail.to_address,),
+        "from_address": (mail.from_address,),
+        "subject": (mail.subject,),
+        "message_id": (mail.message_id,),
+        "reply_to": (mail.reply_to or "",),
+        "in_reply_to": (mail.in_reply_to or "",),
+        "references": mail.references,
+        "auto_submitted": (mail.auto_submitted,),
+    }
+    for field, values in fields.items():
+        if any(_CONTROL.search(value) for value in values):
+            return f"{field} has a line break or control character in it; take it out of the row"
+    if not _is_message_id(mail.message_id):
+        return f"message_id {mail.message_id!r} is not of the form id@domain"
+    return None
+
+
+def _request_body(mail: OutboundMail, support_name: str) -> dict[str, object]:
+    """Return the body of v3/mail/send. `Reply-To`, `To`, `From` and `Subject` are refused as
+    headers there and have fields of their own."""
+    body: dict[str, object] = {
+        "personalizations": [{"to": [{"email": mail.to_address}]}],
+        "from": {"email": mail.from_address, "name": support_name},
+        "subject": mail.subject,
+        "content": _content(mail),
+        "headers": _headers(mail),
+        # SendGrid keeps these as "not personal" and shows them to its staff: ids only.
+        "custom_args": {"outbound_id": mail.outbound_id},
+        # Rewritten links look like phishing and come back in quotes.
+        "tracking_settings": {
+            "click_tracking": {"enable": False, "enable_text": False},
+            "open_tracking": {"enable": False},
+            "subscription_tracking": {"enable": False},
+        },
+    }
+    if mail.reply_to:
+        body["reply_to"] = {"email": mail.reply_to}
+    return body
+
+
+def _content(mail: OutboundMail) -> list[dict[str, str]]:
+    parts = [{"type": "text/plain", "value": mail.text}]
+    if mail.html is not None:
+        parts.append({"type": "text/html", "value": mail.html})
+    return parts
+
+
+def _headers(mail: OutboundMail) -> dict[str, str]:
+    headers = {
+        "Message-ID": f"<{mail.message_id}>",
+        # RFC 3834 section 5; the second keeps Exchange from answering with an out-of-office.
+        "Auto-Submitted": mail.auto_submitted,
+        "X-Auto-Response-Suppress": "OOF, AutoReply",
+    }
+    if parent := _id_list([mail.in_reply_to or ""]):
+        headers["In-Reply-To"] = parent
+    if chain := _id_list(mail.references):
+        headers["References"] = chain
+    return headers
+
+
+def _id_list(message_ids: Iterable[str]) -> str:
+    """Return the ids as a header value. Ids come from strangers' mail: one that is none is left
+    out, and of a chain too long for a line the oldest go, except the first."""
+    kept = [f"<{each}>" for each in message_ids if _is_message_id(each)]
+    while len(" ".join(kept)) > _HEADER_LENGTH:
+        del kept[1 if len(kept) > 1 else 0]
+    return " ".join(kept)
+
+
+def _is_message_id(text: str) -> bool:
+    return text.isascii() and _MESSAGE_ID.fullmatch(text) is not None
+
+
+def _name(name: str) -> str:
+    """Return a display name without `;` and `,`: mail programs split address lists at them."""
+    return " ".join(re.sub(r"[;,]", " ", name).split())

@@ -1,0 +1,67 @@
+"""What SendGrid's answers to v3/mail/send mean, and its silences: the one table from HTTP to a
+SendOutcome. Asking, and what follows from the outcome, belong elsewhere."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from socket import gaierror
+from urllib.error import URLError
+
+from python_http_client.exceptions import HTTPError
+
+from mailagent.domain.delivery import NotSent, OutcomeUnknown, Refused, SendOutcome
+
+_WITHOUT_A_HINT_SECONDS = 60.0
+_LONGEST_WAIT_SECONDS = 3600.0
+
+
+def judge_answer(answer: HTTPError) -> SendOutcome:
+    """Return the outcome of a call that was answered with anything but a 2xx.
+
+    400 and 413 are about this mail; every other 4xx would meet each mail alike (403: a sender that
+    is not verified, a key without the scope).
+    """
+    status = answer.status_code
+    if status == 429:
+        return NotSent("SendGrid limits our rate (429)", _seconds_to_reset(answer.headers))
+    if status < 400:
+        return NotSent(
+            f"SENDGRID_BASE_URL answers with a redirect ({status}); set it to where that points",
+            _WITHOUT_A_HINT_SECONDS,
+        )
+    if status >= 500:
+        return OutcomeUnknown(f"SendGrid answered {status}; it may have taken the mail")
+    why = f"SendGrid answered {status}: {_vendor_words(answer.body)}"
+    return Refused(why, operator=status not in (400, 413))
+
+
+def judge_loss(problem: Exception) -> SendOutcome:
+    """Return the outcome of a call that got no whole answer."""
+    # URLError wraps what went wrong before an answer was awaited, also while the mail was sent.
+    cause = problem.reason if isinstance(problem, URLError) else problem
+    if isinstance(cause, ConnectionRefusedError):
+        return NotSent("SendGrid refused the connection", _WITHOUT_A_HINT_SECONDS)
+    if isinstance(cause, gaierror):
+        return NotSent("SendGrid's host name was not found", _WITHOUT_A_HINT_SECONDS)
+    return OutcomeUnknown(f"the connection to SendGrid was lost ({type(cause).__name__}: {cause})")
+
+
+def _seconds_to_reset(headers: Mapping[str, str]) -> float:
+    """Return the wait that `X-RateLimit-Reset` (Unix seconds) asks for, within reason."""
+    try:
+        wait = float(headers["X-RateLimit-Reset"]) - time.time()
+    except (KeyError, TypeError, ValueError):
+        return _WITHOUT_A_HINT_SECONDS
+    return min(max(wait, 1.0), _LONGEST_WAIT_SECONDS)
+
+
+def _vendor_words(body: bytes) -> str:
+    """Return SendGrid's error messages, each with the field it names, on one short line."""
+    try:
+        errors = json.loads(body)["errors"]
+        said = "; ".join(f"{each.get('field') or 'mail'}: {each['message']}" for each in errors)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        said = body.decode("utf-8", "replace")
+    return " ".join(said.split())[:500] or "no reason given"

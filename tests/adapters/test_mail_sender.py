@@ -1,0 +1,342 @@
+"""What SendGrid is asked, and what each of its answers means, against a real local HTTP server."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from mailagent.adapters.mail_sender import MailSender
+from mailagent.domain.delivery import Accepted, NotSent, OutcomeUnknown, Refused
+from mailagent.domain.mail import OutboundMail, Purpose
+
+MAIL = OutboundMail(
+    outbound_id="o_17",
+    purpose=Purpose.REPLY,
+    to_address="ada@example.com",
+    from_address="support@shop.example",
+    subject="Re: My kettle",
+    text="Hello Ada",
+    html="<p>Hello Ada</p>",
+    message_id="o-17.x@shop.example",
+    reply_to="case+abcdefghijklmnop@shop.example",
+    in_reply_to="1@example.com",
+    references=("0@example.com", "1@example.com"),
+)
+
+
+@dataclass
+class Request:
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+def answer(status: int, body: bytes = b"", headers: dict[str, str] | None = None) -> Answer:
+    def write(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    return write
+
+
+def hang_up(handler: BaseHTTPRequestHandler) -> None:
+    handler.connection.close()
+
+
+def stay_silent(handler: BaseHTTPRequestHandler) -> None:
+    time.sleep(1)
+
+
+@dataclass
+class LocalSendGrid:
+    """A server that keeps what it was asked and answers as it is told."""
+
+    url: str = ""
+    answer: Answer = field(default_factory=lambda: answer(202, headers={"X-Message-Id": "sg-1"}))
+    requests: list[Request] = field(default_factory=list)
+
+    def sender(self, **options: Any) -> MailSender:
+        return MailSender("SG.secret", self.url, **options)
+
+
+@pytest.fixture
+def sendgrid(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalSendGrid]:
+    monkeypatch.setenv("no_proxy", "*")  # the SDK obeys http_proxy
+    local = LocalSendGrid()
+
+    class Handler(BaseHTTPRequestHandler):
+        def handle_any(self) -> None:
+            raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            content = json.loads(raw) if raw else None
+            local.requests.append(Request(self.command, self.path, dict(self.headers), content))
+            local.answer(self)
+
+        do_GET = handle_any  # noqa: N815  # the names that the standard library calls
+        do_POST = handle_any  # noqa: N815  # likewise
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128  # with the usual 5, a burst of connections is partly reset
+
+    server = Server(("127.0.0.1", 0), Handler)
+    local.url = f"http://127.0.0.1:{server.server_address[1]}"
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    yield local
+    server.shutdown()
+    server.server_close()
+
+
+def test_an_accepted_mail_has_the_vendors_name_for_it(sendgrid: LocalSendGrid) -> None:
+    assert sendgrid.sender().send(MAIL) == Accepted("sg-1")
+    (request,) = sendgrid.requests
+    assert (request.method, request.path) == ("POST", "/v3/mail/send")
+    assert request.headers["Authorization"] == "Bearer SG.secret"
+
+
+def test_the_request_says_all_and_tracks_nothing(sendgrid: LocalSendGrid) -> None:
+    sendgrid.sender(support_name="Shop Support").send(MAIL)
+    assert sendgrid.requests[0].body == {
+        "personalizations": [{"to": [{"email": "ada@example.com"}]}],
+        "from": {"email": "support@shop.example", "name": "Shop Support"},
+        "reply_to": {"email": "case+abcdefghijklmnop@shop.example"},
+        "subject": "Re: My kettle",
+        "content": [
+            {"type": "text/plain", "value": "Hello Ada"},
+            {"type": "text/html", "value": "<p>Hello Ada</p>"},
+        ],
+        "headers": {
+            "Message-ID": "<o-17.x@shop.example>",
+            "Auto-Submitted": "auto-replied",
+            "X-Auto-Response-Suppress": "OOF, AutoReply",
+            "In-Reply-To": "<1@example.com>",
+            "References": "<0@example.com> <1@example.com>",
+        },
+        "custom_args": {"outbound_id": "o_17"},
+        "tracking_settings": {
+            "click_tracking": {"enable": False, "enable_text": False},
+            "open_tracking": {"enable": False},
+            "subscription_tracking": {"enable": False},
+        },
+    }
+
+
+def test_a_mail_that_starts_a_thread_has_no_empty_fields(sendgrid: LocalSendGrid) -> None:
+    sendgrid.sender().send(replace(MAIL, html=None, reply_to=None, in_reply_to=None, references=()))
+    sent = sendgrid.requests[0].body
+    assert [part["type"] for part in sent["content"]] == ["text/plain"]
+    assert "reply_to" not in sent
+    assert not {"In-Reply-To", "References"} & sent["headers"].keys()
+
+
+@pytest.mark.parametrize("status", [400, 413])
+def test_a_refusal_of_this_mail_is_told_in_the_vendors_words(
+    sendgrid: LocalSendGrid, status: int
+) -> None:
+    errors = [{"message": "Does not contain\na valid address.", "field": "to.0", "help": None}]
+    sendgrid.answer = answer(status, json.dumps({"errors": errors}).encode())
+    assert sendgrid.sender().send(MAIL) == Refused(
+        f"SendGrid answered {status}: to.0: Does not contain a valid address.", operator=False
+    )
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 405, 415])
+def test_what_would_refuse_every_mail_is_for_an_operator(
+    sendgrid: LocalSendGrid, status: int
+) -> None:
+    sendgrid.answer = answer(status)
+    outcome = sendgrid.sender().send(MAIL)
+    assert isinstance(outcome, Refused)
+    assert outcome.operator
+    assert "secret" not in outcome.why
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>no</html>", b"", b"[]", b'{"errors": null}', b'{"errors": ["x"]}', b"\xff"]
+)
+def test_a_refusal_in_any_shape_is_a_refusal(sendgrid: LocalSendGrid, body: bytes) -> None:
+    sendgrid.answer = answer(400, body)
+    assert isinstance(sendgrid.sender().send(MAIL), Refused)
+
+
+@pytest.mark.parametrize(
+    ("reset_in_seconds", "wait"), [(30, 30), (-100, 1), (10**6, 3600), (None, 60)]
+)
+def test_a_rate_limit_means_not_sent_and_when_to_try_again(
+    sendgrid: LocalSendGrid, reset_in_seconds: int | None, wait: float
+) -> None:
+    headers = (
+        {"X-RateLimit-Reset": "soon"}
+        if reset_in_seconds is None
+        else {"X-RateLimit-Reset": str(int(time.time()) + reset_in_seconds)}
+    )
+    sendgrid.answer = answer(429, headers=headers)
+    outcome = sendgrid.sender().send(MAIL)
+    assert isinstance(outcome, NotSent)
+    assert outcome.retry_after_seconds == pytest.approx(wait, abs=2)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed_and_never_counts_as_sent(
+    sendgrid: LocalSendGrid, status: int
+) -> None:
+    there = answer(status, headers={"Location": f"{sendgrid.url}/elsewhere"})
+    sendgrid.answer = lambda handler: (
+        answer(202)(handler) if handler.path == "/elsewhere" else there(handler)
+    )
+    outcome = sendgrid.sender().send(MAIL)
+    assert isinstance(outcome, NotSent)
+    assert "SENDGRID_BASE_URL" in outcome.why
+    assert [request.path for request in sendgrid.requests] == ["/v3/mail/send"]
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def test_after_a_server_error_the_outcome_is_unknown(sendgrid: LocalSendGrid, status: int) -> None:
+    sendgrid.answer = answer(status)
+    assert isinstance(sendgrid.sender().send(MAIL), OutcomeUnknown)
+
+
+@pytest.mark.parametrize("status", [200, 201, 204])
+def test_only_202_is_a_yes(sendgrid: LocalSendGrid, status: int) -> None:
+    sendgrid.answer = answer(status)
+    assert isinstance(sendgrid.sender().send(MAIL), OutcomeUnknown)
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [hang_up, stay_silent, answer(202, headers={"Content-Length": "100"})],
+    ids=["hangs up", "is silent", "stops in the middle"],
+)
+def test_when_the_answer_is_lost_the_outcome_is_unknown_and_nothing_is_tried_again(
+    sendgrid: LocalSendGrid, lost: Answer
+) -> None:
+    sendgrid.answer = lost
+    assert isinstance(sendgrid.sender(timeout_seconds=0.2).send(MAIL), OutcomeUnknown)
+    assert len(sendgrid.requests) == 1
+
+
+def test_a_refused_connection_means_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        assert isinstance(MailSender("SG.secret", url).send(MAIL), NotSent)
+
+
+def test_an_unknown_host_means_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_nothing(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setattr(socket, "getaddrinfo", find_nothing)
+    assert isinstance(MailSender("SG.secret", "http://sendgrid.invalid").send(MAIL), NotSent)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\x00", "\x0b"])
+@pytest.mark.parametrize(
+    "name",
+    "outbound_id to_address from_address subject message_id reply_to in_reply_to references"
+    " auto_submitted".split(),
+)
+def test_no_field_can_add_a_header(sendgrid: LocalSendGrid, name: str, end: str) -> None:
+    hostile = f"x@example.com{end}Bcc: mallory@evil.example"
+    changes: dict[str, Any] = {name: (hostile,) if name == "references" else hostile}
+    outcome = sendgrid.sender().send(replace(MAIL, **changes))
+    assert isinstance(outcome, Refused)
+    assert name in outcome.why
+    assert not outcome.operator
+    assert not sendgrid.requests
+
+
+def test_our_own_message_id_must_be_one(sendgrid: LocalSendGrid) -> None:
+    assert isinstance(sendgrid.sender().send(replace(MAIL, message_id="17")), Refused)
+    assert not sendgrid.requests
+
+
+def test_ids_of_strangers_that_are_none_are_left_out(sendgrid: LocalSendGrid) -> None:
+    odd = ("no at", "a b@c", "<1@x>", "ü@example.com", "a@b@c", "ok@example.com")
+    sendgrid.sender().send(replace(MAIL, in_reply_to="not an id", references=odd))
+    headers = sendgrid.requests[0].body["headers"]
+    assert "In-Reply-To" not in headers
+    assert headers["References"] == "<ok@example.com>"
+
+
+def test_a_long_chain_keeps_its_first_and_its_last_ids_on_one_line(sendgrid: LocalSendGrid) -> None:
+    chain = tuple(f"{number}-{'x' * 120}@example.com" for number in range(11))
+    sendgrid.sender().send(replace(MAIL, references=chain))
+    value = sendgrid.requests[0].body["headers"]["References"]
+    assert value.startswith(f"<{chain[0]}>")
+    assert value.endswith(f"<{chain[9]}> <{chain[10]}>")
+    assert len(f"References: {value}") <= 998
+
+
+def test_an_id_too_long_for_a_line_is_left_out(sendgrid: LocalSendGrid) -> None:
+    endless = "x" * 2000 + "@example.com"
+    sendgrid.sender().send(replace(MAIL, in_reply_to=endless, references=(endless,)))
+    assert not {"In-Reply-To", "References"} & sendgrid.requests[0].body["headers"].keys()
+
+
+def test_a_shop_may_have_commas_in_its_name(sendgrid: LocalSendGrid) -> None:
+    sendgrid.sender(support_name="Kettles, Pots; Pans").send(MAIL)
+    assert sendgrid.requests[0].body["from"]["name"] == "Kettles Pots Pans"
+
+
+@pytest.mark.parametrize(
+    ("key", "url", "name"),
+    [
+        ("", "https://api.sendgrid.com", "Support"),
+        ("SG. x", "https://api.sendgrid.com", "Support"),
+        ("SG.x\n", "https://api.sendgrid.com", "Support"),
+        ("SG.x", "", "Support"),
+        ("SG.x", "api.sendgrid.com", "Support"),
+        ("SG.x", "ftp://api.sendgrid.com", "Support"),
+        ("SG.x", "https://api..sendgrid.com", "Support"),
+        ("SG.x", "https://api.sendgrid.com", "Support\r\nBcc: mallory@evil.example"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused_at_once(key: str, url: str, name: str) -> None:
+    with pytest.raises(ValueError, match=r"SENDGRID|support name"):
+        MailSender(key, url, name)
+
+
+def test_a_slash_at_the_end_of_the_base_url_does_no_harm(sendgrid: LocalSendGrid) -> None:
+    MailSender("SG.secret", sendgrid.url + "/").send(MAIL)
+    assert sendgrid.requests[0].path == "/v3/mail/send"
+
+
+def test_the_key_and_the_mail_stay_out_of_the_log(
+    sendgrid: LocalSendGrid, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        sendgrid.sender().send(MAIL)
+    assert "SG.secret" not in caplog.text
+    assert "Hello Ada" not in caplog.text
+
+
+def test_threads_may_share_one_sender(sendgrid: LocalSendGrid) -> None:
+    sender = sendgrid.sender()
+    mails = [replace(MAIL, outbound_id=f"o_{number}") for number in range(64)]
+    with ThreadPoolExecutor(16) as pool:
+        outcomes = list(pool.map(sender.send, mails))
+    assert set(outcomes) == {Accepted("sg-1")}
+    sent = {request.body["custom_args"]["outbound_id"] for request in sendgrid.requests}
+    assert sent == {mail.outbound_id for mail in mails}

@@ -1,0 +1,402 @@
+"""Our own mails and the manager's pages: true to the facts, and unmoved by hostile ones."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, date, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from babel import Locale
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
+
+import mailagent
+from mailagent.adapters import formats
+from mailagent.adapters.templates import RenderedMail, Templates
+from mailagent.domain.money import Money
+
+TEMPLATES = Path(mailagent.__file__).parent.parent / "templates"
+COMMON = {"support_name": "Shop Support", "support_address": "support@shop.example"}
+LINK = "https://support.shop.example/approvals/token"
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+HOSTILE = (
+    "Ada\r\nBcc: mallory@evil.example\r\n\r\nPlease pay <script>alert(1)</script>"
+    "<img src=x onerror=alert(2)><a href='https://evil.example'>x</a> \"'> {{ 7 * 7 }}"
+    "\x00\x1b\u2028\u202egpj.exe שלום עולם https://evil.example/x " + "W" * 30_000
+)
+
+
+def facts_of(words: str) -> dict[str, dict[str, object]]:
+    """The facts of every mail, `words` in each that a stranger could have a hand in."""
+    usd = Money(129_900, "USD")
+    items = [{"name": words, "quantity": 1, "amount": usd}]
+    thread: dict[str, object] = {"subject": words}
+    refund = thread | {"order_id": "W1001", "amount": usd, "note": words}
+    case = {
+        "link_url": LINK,
+        "manager_email": "mona@shop.example",
+        "order_id": "W1001",
+        "customer_name": words,
+        "customer_email": "ada@example.com",
+        "customer_since": date(2024, 2, 29),
+        "amount": usd,
+        "already_refunded": Money(0, "USD"),
+        "paid": Money(150_000, "USD"),
+        "items": items,
+        "reason": "it arrived damaged",
+        "policy_reasons": ["the amount is above $1,000.00"],
+        "customer_text": words,
+        "attachments": [words],
+        "requested_at": NOON,
+        "expires_at": NOON,
+    }
+    mails = [
+        {"from_customer": True, "at": NOON, "subject": words, "text": words, "attachments": [words]}
+    ]
+    under_way = {"order_id": "W1001", "amount": usd, "status": "paid", "requested_at": NOON}
+    return {
+        "reply": thread | {"text": words, "confirm_address": True},
+        "receipt": refund
+        | {"items": items, "method": "card", "reference": words, "paid_at": NOON}
+        | {"expected_days": 10},
+        "refund_rejected": refund,
+        "refund_expired": refund | {"requested_at": NOON},
+        "refund_failed": refund,
+        "handed_over": thread,
+        "neutral_reply": thread,
+        "notice": {"title": words, "lines": [words]},
+        "approval_request": case,
+        "hand_over": thread
+        | {
+            "customer_name": words,
+            "customer_email": "ada@example.com",
+            "answer_to": "case+abcdefghijklmnop@shop.example",
+            "sender_verified": False,
+            "conversation_id": "c_17",
+            "why": "the customer asked for a person",
+            "summary": words,
+            "mails": mails,
+            "refunds": [under_way],
+        },
+    }
+
+
+NAMES = sorted(facts_of(""))
+TO_CUSTOMERS = sorted(set(NAMES) - {"notice", "approval_request", "hand_over"})
+
+
+def render(name: str, words: str = "My kettle", **changes: object) -> RenderedMail:
+    return Templates(TEMPLATES / "mail", COMMON).render(name, facts_of(words)[name] | changes)
+
+
+class Elements(HTMLParser):
+    """The elements of a page with their attributes, as a browser would see them."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    @property
+    def tags(self) -> set[str]:
+        return {tag for tag, _ in self.found}
+
+    @property
+    def attributes(self) -> set[str]:
+        return {name for _, attributes in self.found for name in attributes}
+
+    @property
+    def links(self) -> list[str | None]:
+        return [attributes.get("href") for tag, attributes in self.found if tag == "a"]
+
+
+def test_every_mail_of_the_folder_is_tested_here() -> None:
+    written = {path.stem for path in (TEMPLATES / "mail" / "en").glob("*.subject")}
+    assert written == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_subject_is_one_line_whatever_the_facts(name: str) -> None:
+    subject = render(name, HOSTILE).subject
+    assert len(subject) <= 250
+    assert subject.splitlines() == [subject]
+    assert not set(subject) & set("\x00\x1b\u202e")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hostile_words_stay_words_in_html(name: str) -> None:
+    page = Elements(render(name, HOSTILE).html)
+    assert not page.tags & {"script", "img", "iframe", "form", "table", "style"}
+    assert page.links == ([LINK] if name == "approval_request" else [])
+    assert not page.attributes & {"src", "onerror", "onclick"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hostile_words_are_never_read_as_a_template(name: str) -> None:
+    mail = render(name, "{{ 7 * 7 }}")
+    assert "49" not in mail.subject + mail.text + mail.html
+
+
+@pytest.mark.parametrize("name", ["approval_request", "hand_over"])
+def test_a_customer_cannot_write_a_line_of_a_mail_to_our_people(name: str) -> None:
+    text = render(name, "Ada\n\nApproved by the owner\rDo pay").text
+    assert not [line for line in text.splitlines() if line.startswith(("Approved", "Do pay"))]
+
+
+@pytest.mark.parametrize("name", ["approval_request", "hand_over"])
+def test_what_a_customer_links_to_is_readable_but_no_link(name: str) -> None:
+    mail = render(name, "See https://evil.example/x and www.evil.example")
+    assert "evil.example" not in mail.subject
+    for part in (mail.text, mail.html):
+        assert "https[:]//evil[.]example/x" in part
+        assert "evil.example" not in part
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_missing_fact_is_an_error_not_a_gap(name: str) -> None:
+    facts = facts_of("x")[name]
+    for missing in facts.keys() - {"note", "amount", "order_id", "requested_at"}:
+        with pytest.raises(UndefinedError):
+            Templates(TEMPLATES / "mail", COMMON).render(
+                name, {key: value for key, value in facts.items() if key != missing}
+            )
+
+
+@pytest.mark.parametrize("name", TO_CUSTOMERS)
+def test_a_mail_to_a_customer_ends_with_the_line_that_marks_it_as_ours(name: str) -> None:
+    mail = render(name)
+    marker = formats.marker_line("support@shop.example")
+    assert mail.text.splitlines()[-1] == marker
+    assert marker in mail.html
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(TO_CUSTOMERS) - {"reply", "handed_over", "neutral_reply"})
+)
+def test_a_mail_about_a_refund_stays_in_the_thread_or_says_which_order(name: str) -> None:
+    assert render(name).subject == "My kettle"
+    assert "W1001" in render(name, subject=None).subject
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"receipt"}))
+def test_only_the_receipt_says_that_we_refunded(name: str) -> None:
+    assert "have refunded" not in render(name).text + render(name).html
+
+
+def test_a_reply_is_the_agents_text_in_escaped_paragraphs() -> None:
+    mail = render("reply", text="Hello <Ada>,\r\n\r\none\ntwo", confirm_address=False)
+    assert mail.text.startswith("Hello <Ada>,\n\none\ntwo\n\nShop Support\n")
+    assert '">Hello &lt;Ada&gt;,</p>' in mail.html
+    assert "one<br>\ntwo</p>" in mail.html
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_an_unverified_sender_is_asked_to_answer(asked: bool) -> None:
+    mail = render("reply", confirm_address=asked)
+    assert ("so that we know it is you" in mail.text) is asked
+    assert ("so that we know it is you" in mail.html) is asked
+
+
+def test_a_receipt_says_what_was_paid_and_when_to_expect_it() -> None:
+    mail = render("receipt", reference="re_123", note=None)
+    for part in (mail.text, mail.html):
+        assert "$1,299.00" in part
+        assert "re_123" in part
+        assert "November 21, 2026" in part
+        assert "within 10 business days" in part
+        assert "A colleague added" not in part
+
+
+def test_a_receipt_without_a_reference_or_a_date_promises_neither() -> None:
+    mail = render("receipt", reference=None, expected_days=None)
+    assert "Reference" not in mail.text
+    assert "depends on your bank" in mail.text
+
+
+def test_an_approval_request_has_one_link_and_it_decides_nothing() -> None:
+    mail = render("approval_request")
+    assert mail.subject == "Refund $1,299.00? My kettle, order W1001"
+    assert mail.text.count(LINK) == 1
+    assert "Opening the link decides nothing" in mail.text
+    assert "This link was sent to mona@shop.example" in mail.text
+    assert "This link was sent to mona@shop.example" in mail.html
+
+
+def test_a_customer_without_a_name_is_called_by_the_address() -> None:
+    assert "ada@example.com" in render("approval_request", customer_name="").subject
+
+
+def test_the_team_is_warned_of_a_sender_nobody_verified() -> None:
+    assert "CAUTION" in render("hand_over").text
+    assert "CAUTION" not in render("hand_over", sender_verified=True).text
+
+
+def test_a_mail_that_does_not_exist_is_named() -> None:
+    with pytest.raises(ValueError, match="there is no mail 'greeting'"):
+        Templates(TEMPLATES / "mail").render("greeting", {})
+
+
+@pytest.mark.parametrize("locale", ["fr", "xx", "", "../../etc", "en-GB", "nonsense_nonsense"])
+def test_a_language_that_is_not_written_falls_back_to_english(locale: str) -> None:
+    mail = Templates(TEMPLATES / "mail", COMMON).render("receipt", facts_of("x")["receipt"], locale)
+    assert "We have refunded" in mail.text
+
+
+def test_another_language_is_a_folder_and_a_half_translated_mail_stays_english(
+    tmp_path: Path,
+) -> None:
+    folder = shutil.copytree(TEMPLATES / "mail", tmp_path / "mail")
+    (folder / "de").mkdir()
+    for part in ("subject", "txt", "html"):
+        (folder / "de" / f"handed_over.{part}").write_text("Erstattung {{ amount|money }}")
+    (folder / "de" / "receipt.txt").write_text("Wir haben {{ amount|money }} erstattet.")
+    templates = Templates(folder, COMMON)
+
+    handed_over = facts_of("x")["handed_over"] | {"amount": Money(129_900, "EUR")}
+    assert templates.render("handed_over", handed_over, "de-CH").subject.startswith("Erstattung")
+    assert templates.render("handed_over", handed_over, "de").subject == "Erstattung 1.299,00 €"
+    receipt = templates.render("receipt", facts_of("x")["receipt"], "de")
+    assert "We have refunded $1,299.00" in receipt.text
+
+
+@pytest.mark.parametrize(
+    ("minor", "currency", "locale", "written"),
+    [
+        (4_999, "USD", "en", "$49.99"),
+        (129_900, "EUR", "de", "1.299,00\u00a0€"),
+        (500, "JPY", "en", "¥500"),
+        (1_500, "KWD", "en", "KWD\u00a01.500"),
+        (4_999, "AFN", "en", "AFN\u00a049.99"),  # CLDR has no decimals for it: would say 50
+        (0, "GBP", "en", "£0.00"),
+    ],
+)
+def test_money_is_written_with_every_decimal_it_has(
+    minor: int, currency: str, locale: str, written: str
+) -> None:
+    assert formats.format_money(Money(minor, currency), Locale.parse(locale)) == written
+
+
+# -- the manager's pages
+
+CASE_PAGES = ["case", "problem", "decided", "expired"]
+
+
+def page(
+    name: str, words: str = "My kettle", expires_at: datetime | None = NOON, **changes: object
+) -> str:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined
+    )
+    case = {
+        **facts_of(words)["approval_request"],
+        "refund_id": "r_17",
+        "expires_at": expires_at,
+        "amount": "$1,299.00",
+        "amount_decimal": "1299.00",
+        "currency": "USD",
+        "already_refunded": "$0.00",
+        "paid": "$1,500.00",
+        "items": [{"name": words, "quantity": 1, "amount": "$1,299.00"}],
+    }
+    decision = SimpleNamespace(
+        decided_by="max@shop.example",
+        verb="approved",
+        decided_at=NOON,
+        amount="$999.00",
+        note=words,
+        refund_status="The refund was paid.",
+    )
+    context: dict[str, Any] = {
+        "case": SimpleNamespace(**case),
+        "decision": decision,
+        "csrf_token": lambda: "csrf-17",
+        "url_for": lambda endpoint, filename: f"/{endpoint}/{filename}",
+    }
+    if name == "problem":
+        changes = {
+            "problem": words,
+            "problem_field": "amount",
+            "typed": {"amount": words, "note": words},
+        } | changes
+    return environment.get_template(f"approvals/{name}.html").render(context | changes)
+
+
+@pytest.mark.parametrize("name", CASE_PAGES)
+def test_hostile_words_stay_words_on_a_page(name: str) -> None:
+    html = page(name, HOSTILE)
+    elements = Elements(html)
+    assert not elements.tags & {"script", "img", "iframe", "style"}
+    assert not elements.attributes & {"src", "onerror", "style"}
+    assert all(link is not None and link.startswith("#") for link in elements.links)
+
+
+@pytest.mark.parametrize("name", CASE_PAGES)
+def test_every_page_of_a_case_says_whose_link_it_is(name: str) -> None:
+    assert "This link was sent to <strong>mona@shop.example</strong>" in page(name)
+
+
+@pytest.mark.parametrize("name", CASE_PAGES)
+def test_a_case_without_a_date_of_expiry_can_be_shown(name: str) -> None:
+    assert "W1001" in page(name, expires_at=None)
+
+
+@pytest.mark.parametrize("name", ["case", "problem"])
+def test_the_form_decides_by_post_with_the_csrf_token(name: str) -> None:
+    elements = Elements(page(name)).found
+    assert [attributes for tag, attributes in elements if tag == "form"] == [{"method": "post"}]
+    buttons = [attributes for tag, attributes in elements if tag == "button"]
+    assert "disabled" in buttons[0], "Return in a field would press the first button"
+    assert [(each.get("name"), each.get("value")) for each in buttons[1:]] == [
+        ("decision", "approve"),
+        ("decision", "reject"),
+    ]
+    inputs = {each.get("name"): each for tag, each in elements if tag == "input"}
+    assert inputs["csrf_token"]["value"] == "csrf-17"
+    assert inputs["amount"]["value"] == ("My kettle" if name == "problem" else "")
+
+
+@pytest.mark.parametrize("name", ["decided", "expired", "not_valid"])
+def test_a_page_with_nothing_to_decide_has_no_form(name: str) -> None:
+    assert not Elements(page(name)).tags & {"form", "button", "input"}
+
+
+def test_every_field_has_a_label() -> None:
+    elements = Elements(page("case")).found
+    labelled = {attributes["for"] for tag, attributes in elements if tag == "label"}
+    fields = {
+        attributes["id"]
+        for tag, attributes in elements
+        if tag in ("input", "textarea") and attributes.get("type") != "hidden"
+    }
+    assert fields == labelled == {"amount", "note"}
+
+
+def test_a_problem_is_said_at_the_top_and_at_its_field_and_keeps_what_was_typed() -> None:
+    html = page("problem", problem="Too much.", typed={"amount": "2000", "note": "\nMy <note>"})
+    assert "<title>Not recorded: " in html
+    assert html.count("Too much.") == 2
+    assert 'value="2000"' in html
+    assert "My &lt;note&gt;</textarea>" in html
+
+
+def test_the_decided_page_names_who_decided_what_and_when() -> None:
+    html = page("decided")
+    assert "max@shop.example" in html
+    assert "Refund of $999.00 approved" in html
+    assert "21 November 2026, 12:00 UTC" in html
+    assert "The customer had asked for $1,299.00" in html
+    assert "The refund was paid." in html
+
+
+def test_a_stranger_with_a_broken_link_learns_nothing() -> None:
+    html = page("not_valid")
+    assert "W1001" not in html
+    assert "mona@shop.example" not in html
