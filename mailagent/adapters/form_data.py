@@ -1,0 +1,69 @@
+"""The fields of a multipart/form-data request as exact bytes, for requests that carry mail.
+
+Werkzeug's form decodes as UTF-8 with replacement, which destroys mail; and it keeps quiet when a
+field comes twice. SendGrid's boundary is the same for everybody, so a sender can write it into a
+mail and try to add fields of their own: whoever reads the form must be able to see that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mailagent.adapters.mail_header import first, parse_block, parse_parameters
+from mailagent.adapters.multipart import BOUNDARY_MAX_LENGTH, Span, split_parts
+
+FIELDS_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class FormFile:
+    """A file part: its name as sent, its type, and where its bytes lie in the request."""
+
+    field: str
+    name: str
+    content_type: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class FormData:
+    """A request's fields. `repeated`: a field name came twice, or fields followed the end mark, so
+    the sender may have written some of them. `closed`: the end mark was there."""
+
+    body: bytes
+    fields: Mapping[str, Span]
+    files: tuple[FormFile, ...]
+    repeated: bool
+    closed: bool
+
+    def value(self, name: str, max_bytes: int) -> bytes:
+        """Return the first `max_bytes` of a field's bytes; nothing if the field is missing."""
+        span = self.fields.get(name)
+        return (
+            b"" if span is None else self.body[span.start : min(span.end, span.start + max_bytes)]
+        )
+
+
+def parse_form(content_type: str, body: bytes) -> FormData | None:
+    """Return the form, or None if the request is not multipart/form-data. Never raises."""
+    media_type, parameters = parse_parameters(content_type)
+    boundary = parameters.get("boundary", "").encode("utf-8", "ignore")
+    if media_type != "multipart/form-data" or not 0 < len(boundary) <= BOUNDARY_MAX_LENGTH:
+        return None
+    split = split_parts(body, Span(0, len(body)), boundary, FIELDS_MAX)
+    fields: dict[str, Span] = {}
+    files: list[FormFile] = []
+    repeated = split.after_close
+    for span in split.parts:
+        headers, start = parse_block(body, span)
+        disposition, names = parse_parameters(first(headers, "content-disposition"))
+        name, value = names.get("name", ""), Span(start, span.end)
+        if disposition != "form-data" or not name:
+            continue
+        if "filename" in names:
+            files.append(FormFile(name, names["filename"], first(headers, "content-type"), value))
+        else:
+            repeated = repeated or name.lower() in fields
+            fields.setdefault(name.lower(), value)
+    return FormData(body, fields, tuple(files), repeated, split.closed)

@@ -1,0 +1,175 @@
+"""The text and the attachments of a MIME tree: which parts are read, which are files."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+
+from mailagent.adapters.charset import decode
+from mailagent.adapters.html_text import render_text
+from mailagent.adapters.mail_header import decode_words, first
+from mailagent.adapters.mime import Part, decoded_body, decoded_size
+from mailagent.domain.mail import Attachment
+
+# Of each kind of text, in encoded bytes and per mail: ten times what a body may keep.
+TEXT_MAX_BYTES = 2_000_000
+HTML_MAX_BYTES = 1_000_000
+ATTACHMENTS_MAX = 200
+FILE_NAME_MAX_LENGTH = 200
+
+_META_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.I)
+_SAFE_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,80}/[a-z0-9!#$&^_.+-]{1,80}")
+
+
+@dataclass(frozen=True, slots=True)
+class MailText:
+    """All of a mail's visible text, its attachments and its oddities."""
+
+    body: str
+    attachments: tuple[Attachment, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Segment:
+    """One stretch of the mail, in one or both forms: alternatives of the same words."""
+
+    plain: str = ""
+    html: str = ""
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What a walk through the tree has found so far."""
+
+    segments: list[Segment] = field(default_factory=list)
+    files: list[Part] = field(default_factory=list)
+    text_bytes: int = TEXT_MAX_BYTES
+    html_bytes: int = HTML_MAX_BYTES
+    cut: bool = False
+
+
+def read_text(mail: Part) -> MailText:
+    """Return what a mail says: its text parts in order, plain before HTML where it offers both."""
+    gathered = Gathered()
+    _gather(mail, gathered)
+    body, flags = compose(gathered.segments)
+    if not body:
+        body, more = _text_in_files(gathered)
+        flags = (*flags, *more)
+    if gathered.cut or mail.cut:
+        flags = (*flags, "body_cut")
+    files = gathered.files[:ATTACHMENTS_MAX]
+    return MailText(body, tuple(_attachment(part) for part in files), flags)
+
+
+def compose(segments: list[Segment]) -> tuple[str, tuple[str, ...]]:
+    """Return the text of all segments, and flags about what was done to get it."""
+    texts, flags = [], []
+    for segment in segments:
+        text = segment.plain.strip("\n")
+        if segment.html and not text.strip():
+            rendered = render_text(segment.html)
+            text = rendered.text.strip("\n")
+            flags += ["hidden_text"] * rendered.hidden
+        if text.strip():
+            texts.append(text)
+    return "\n\n".join(texts), tuple(dict.fromkeys(flags))
+
+
+def _gather(part: Part, gathered: Gathered) -> None:
+    if part.media_type == "multipart/alternative":
+        alternatives = Gathered(
+            text_bytes=gathered.text_bytes, html_bytes=gathered.html_bytes, files=gathered.files
+        )
+        for child in part.children:
+            _gather(child, alternatives)
+        gathered.segments.append(_merged(alternatives.segments))
+        gathered.text_bytes, gathered.html_bytes = alternatives.text_bytes, alternatives.html_bytes
+        gathered.cut = gathered.cut or alternatives.cut
+    elif part.media_type.startswith("multipart/") and part.children:
+        for child in part.children:
+            _gather(child, gathered)
+    elif _is_text(part):
+        gathered.segments.append(_read_segment(part, gathered))
+    else:
+        gathered.files.append(part)
+
+
+def _merged(segments: list[Segment]) -> Segment:
+    return Segment(
+        "\n".join(s.plain for s in segments if s.plain),
+        "\n".join(s.html for s in segments if s.html),
+    )
+
+
+def _is_text(part: Part) -> bool:
+    if part.media_type not in {"text/plain", "text/html", "text/enriched"}:
+        return False
+    return part.disposition != "attachment" and not part.file_name
+
+
+def _read_segment(part: Part, gathered: Gathered) -> Segment:
+    length = part.body.end - part.body.start
+    html = part.media_type == "text/html"
+    budget = gathered.html_bytes if html else gathered.text_bytes
+    gathered.cut = gathered.cut or length > budget
+    data = decoded_body(part, budget)
+    charset = part.parameters.get("charset")
+    if html:
+        gathered.html_bytes -= min(length, budget)
+        return Segment(html=decode_html(data, charset))
+    gathered.text_bytes -= min(length, budget)
+    return Segment(plain=decode(data, charset).replace("\r\n", "\n"))
+
+
+def decode_html(data: bytes, charset: str | None) -> str:
+    """Return HTML as text; its own meta element is asked only where the mail names no charset."""
+    match = None if charset else _META_CHARSET.search(data[:4_000])
+    return decode(data, match[1].decode("ascii") if match else charset)
+
+
+def _text_in_files(gathered: Gathered) -> tuple[str, tuple[str, ...]]:
+    """Read the text of a mail that is nothing but one file or one forwarded mail."""
+    for part in list(gathered.files):
+        if part.media_type in {"text/plain", "text/html"} and part.disposition != "attachment":
+            gathered.files.remove(part)
+            return compose([_read_segment(part, gathered)])
+        if part.children:
+            inner = part.children[0]
+            return _with_introduction(inner, read_text(inner))
+    return "", ()
+
+
+def _with_introduction(inner: Part, text: MailText) -> tuple[str, tuple[str, ...]]:
+    lines = ["---------- Forwarded message ----------"]
+    for name in ("from", "date", "subject", "to"):
+        if value := first(inner.headers, name):
+            lines.append(f"{name.capitalize()}: {decode_words(value)}")
+    return "\n".join([*lines, "", text.body]), text.flags
+
+
+def _attachment(part: Part) -> Attachment:
+    name = part.file_name
+    if not name and part.children:
+        subject = decode_words(first(part.children[0].headers, "subject"))
+        name = f"{subject or 'mail'}.eml"
+    return make_attachment(name, part.media_type, decoded_size(part))
+
+
+def make_attachment(name: str, content_type: str, size_bytes: int) -> Attachment:
+    """Return an attachment whose name is harmless to show and to save under."""
+    media_type = content_type.partition(";")[0].strip().lower()
+    safe_type = media_type if _SAFE_TYPE.fullmatch(media_type) else "application/octet-stream"
+    return Attachment(harmless_name(name), safe_type, size_bytes)
+
+
+def harmless_name(name: str) -> str:
+    """Return a file name without folders, control and direction characters; never empty."""
+    base = name.replace("\\", "/").rpartition("/")[2]
+    kept = "".join(c for c in base if unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Zl", "Zp"})
+    stem, dot, extension = kept.strip(" .").rpartition(".")
+    if dot and len(extension) <= 10:
+        return f"{stem[: FILE_NAME_MAX_LENGTH - 11]}.{extension}"
+    return kept.strip(" .")[:FILE_NAME_MAX_LENGTH] or "unnamed"

@@ -1,0 +1,18 @@
+"""Registrable domains by the Public Suffix List, which comes with the package: no network."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from publicsuffixlist import PublicSuffixList
+
+
+@lru_cache(maxsize=1)
+def _suffixes() -> PublicSuffixList:
+    # Private suffixes (github.io, blogspot.com) count: their customers are strangers to each other.
+    return PublicSuffixList()
+
+
+def organisational_domain(domain: str) -> str | None:
+    """Return the registrable domain of a host name in A-label form; None for a public suffix."""
+    return _suffixes().privatesuffix(domain)

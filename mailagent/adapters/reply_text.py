@@ -1,0 +1,119 @@
+"""What the customer newly wrote, apart from what they quote.
+
+Nothing is thrown away: the full text is kept beside it, and whatever would leave nothing, leaves
+everything. In order: our own stored texts (free of language), line rules, quotequail.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import quotequail
+
+from mailagent.adapters.our_lines import our_lines
+from mailagent.adapters.quote_marks import (
+    Found,
+    Mark,
+    find_mark,
+    is_forwarded_line,
+    is_quoted,
+    is_reply_above,
+    plain_line,
+    split_inline,
+    unquoted,
+)
+from mailagent.adapters.quote_words import FORWARD_PREFIXES
+from mailagent.adapters.signature_lines import without_signature
+
+LINE_MAX_LENGTH = 2_000  # longer lines are text, whatever they look like
+QUOTEQUAIL_MAX_LENGTH = 20_000
+WRAPPED_MIN_LENGTH = 65
+WRAPPED_MAX_LENGTH = 45
+
+_FORWARD_SUBJECT = re.compile(
+    r"\s*[\[(]?(?:" + "|".join(re.escape(word) for word in FORWARD_PREFIXES) + r")\s?[:：]", re.I
+)
+
+
+def new_text(body: str, our_texts: Sequence[str] = (), subject: str = "") -> str:
+    """Return the newly written part of a mail's text; all of it if nothing else is left.
+
+    `our_texts` are mails we sent into the thread: their lines are quotes whatever they look like.
+    A forward, told by its subject or its first mark, is kept whole.
+    """
+    whole = body.strip()
+    if not whole or _FORWARD_SUBJECT.match(subject):
+        return whole
+    lines = [part for line in whole.splitlines() for part in _parts(line)]
+    kept = _written_lines(lines, our_lines(lines, our_texts))
+    if kept is None:
+        return whole
+    if kept == lines:
+        kept = _by_quotequail(whole) or kept
+    text = "\n".join(without_signature(kept)).strip()
+    return text or whole
+
+
+def _parts(line: str) -> list[str]:
+    return split_inline(line) if len(line) <= LINE_MAX_LENGTH else [line]
+
+
+def _written_lines(lines: Sequence[str], ours: Sequence[bool]) -> list[str] | None:
+    """Return the lines that are not quoted, or None for a forward."""
+    plain = [plain_line(line[:LINE_MAX_LENGTH]) for line in lines]
+    kept: list[str] = []
+    at = 0
+    while at < len(lines):
+        if is_quoted(lines[at]):
+            bare = plain_line(unquoted(lines[at][:LINE_MAX_LENGTH]))
+            if is_forwarded_line(bare):
+                return None
+            if is_reply_above(bare):
+                break
+            at += 1
+            continue
+        found = None if _is_wrapped_quote(lines, at) or ours[at] else find_mark(plain, at)
+        if found is None:
+            if not ours[at] and not _is_wrapped_quote(lines, at):
+                kept.append(lines[at])
+            at += 1
+            continue
+        if found.mark is Mark.FORWARDED:
+            return None
+        if not _goes_on(lines, plain, ours, found):
+            break
+        at = found.end
+    return kept
+
+
+def _goes_on(
+    lines: Sequence[str], plain: Sequence[str], ours: Sequence[bool], found: Found
+) -> bool:
+    """Whether new text may follow below a mark: if the quote is marked line by line, or known to be
+    ours, it ends somewhere; else it is all the rest."""
+    if found.mark is Mark.REPLY_ABOVE:
+        return False
+    following = found.end
+    while following < len(lines) and not plain[following]:
+        following += 1
+    if following >= len(lines):
+        return False
+    return is_quoted(lines[following]) or ours[following] or bool(find_mark(plain, following))
+
+
+def _is_wrapped_quote(lines: Sequence[str], at: int) -> bool:
+    """Whether a line is the rest of a quoted line that was too long."""
+    if not 0 < at < len(lines) - 1 or not lines[at].strip():
+        return False
+    before, line, after = lines[at - 1], lines[at], lines[at + 1]
+    between = is_quoted(before) and is_quoted(after) and not is_quoted(line)
+    return between and len(before) >= WRAPPED_MIN_LENGTH and len(line) < WRAPPED_MAX_LENGTH
+
+
+def _by_quotequail(text: str) -> list[str] | None:
+    if len(text) > QUOTEQUAIL_MAX_LENGTH:
+        return None
+    parts = quotequail.quote(text, quote_intro_line=True)
+    kept = "\n".join(part for shown, part in parts if shown)
+    return kept.split("\n") if kept.strip() else None

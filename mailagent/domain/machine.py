@@ -1,0 +1,217 @@
+"""Which mails were written by machines and get no answer: one table of rules (RFC 3834).
+
+Pure. A rule that only makes a machine likely is not here: a customer who gets no answer is worse
+than a machine that gets one, and loops nobody foresaw stop at the fuse.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from mailagent.domain.mail import CASE_PREFIX, CONFIRM_PREFIX, MailKind
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """What a mail shows of its author.
+
+    `headers` have lower-case names. `envelope_from` is empty for the null return path and None if
+    unknown. `from_name` is the display name, or all of a From field without an address.
+    `part_types` are the media types of the mail's own parts. `own_addresses` are ours to send from,
+    `reply_domain` is where our reply addresses live.
+    """
+
+    headers: Mapping[str, Sequence[str]]
+    envelope_from: str | None
+    from_address: str
+    from_name: str
+    subject: str
+    part_types: Collection[str]
+    own_addresses: Collection[str]
+    reply_domain: str
+
+    def header(self, name: str) -> str:
+        """Return the first value of a header, trimmed and lower-case; empty if there is none."""
+        values = self.headers.get(name, ())
+        return values[0].strip().lower() if values else ""
+
+    @property
+    def local_part(self) -> str:
+        return self.from_address.rpartition("@")[0]
+
+    @property
+    def report_type(self) -> str:
+        match = _REPORT_TYPE.search(self.header("content-type"))
+        return match[1] if match else ""
+
+
+_REPORT_TYPE = re.compile(r"report-type\s*=\s*\"?\s*([a-z-]{1,40})")
+_DAEMON_LOCAL_PART = re.compile(
+    r"(?:mailer|mail)[-_.]?daemon\b.*|po+st[-_.]?master|mdaemon|mail[-_.]?delivery\b.*"
+)
+_DAEMON_NAME = re.compile(
+    r"mailer[- ]daemon|mail delivery (?:sub)?system|(?:internet )?mail delivery|delivery subsystem"
+    r"|mail delivery service"
+)
+_BOUNCE_SUBJECT = re.compile(
+    r"undelivered mail returned to sender|undeliverable:|unzustellbar:|non remis ?:|onbestelbaar:"
+    r"|delivery status notification|delivery notification: delivery has failed|failure notice\Z"
+    r"|mail delivery (?:failed|failure)|mail system error|returned mail: (?:see transcript|user unknown)"
+    r"|warning: (?:could not send message|message .{1,60} delayed)"
+    r"|complaint about message from"
+)
+_COMPLAINT_SUBJECT = re.compile(r"complaint about message from")
+# What mail programs write themselves; at the very start, so an answer to one ("Re: …") is none.
+_AUTO_REPLY_SUBJECT = re.compile(
+    r"auto(?:matic|mated)?[ -]?(?:reply|response|answer)\b|autosvar|autoreply|autorespon"
+    r"|out of (?:the )?office\b|automatische (?:antwort|reaktion)|abwesenheit(?:snotiz|sassistent)?\b"
+    r"|réponse automatique|absence du bureau|respuesta automática|fuera de la oficina"
+    r"|risposta automatica|fuori sede|resposta automática|ausência temporária|automatisch antwoord"
+    r"|afwezigheid|niet aanwezig|automatiskt svar|frånvaro|automatisk svar|fravær"
+    r"|automaattinen vastaus|poissa|automatyczna odpowiedź|automatická odpověď|automatikus válasz"
+    r"|răspuns automat|автоответ|автоматический ответ|автоматична відповідь|otomatik (?:yanıt|cevap)"
+    r"|αυτόματη απάντηση|自動返信|自動応答|自动回复|自動回覆|자동 ?(?:회신|응답)|תשובה אוטומטית|رد تلقائي"
+)
+_LIST_LOCAL_PART = re.compile(
+    r"owner-.+|.+-(?:owner|request|bounces?|admin)|bounces?[+=_-].+|bounces?"
+)
+_NO_REPLY_LOCAL_PART = re.compile(
+    r"(?:.*[-_.+])?(?:no|not?|donot|do[-_.]not|dont|never)[-_.]?(?:reply|respond|answer)(?:[-_.+\d].*)?"
+    r"|(?:.*[-_.])?(?:nicht[-_.]?antworten|keine[-_.]?antwort|ne[-_.]?pas[-_.]?repondre)(?:[-_.].*)?"
+    r"|(?:.*[-_.])?(?:no[-_.]?responder|nao[-_.]?responda|non[-_.]?rispondere)(?:[-_.].*)?"
+    r"|auto[-_.]?(?:confirm|reply|mailer|responder)|(?:.*[-_.])?notifications?|mailer"
+)
+
+
+def classify(signs: Signs) -> tuple[MailKind, str | None]:
+    """Decide what sort of mail this is; with the rule that said so, or None for a customer's.
+
+    The first rule that fits counts. X-Auto-Response-Suppress is no rule: Outlook sets it on mail
+    that people wrote.
+    """
+    for kind, reason, fits in _RULES:
+        if fits(signs):
+            return kind, reason
+    return MailKind.CUSTOMER, None
+
+
+def _is_own(signs: Signs) -> bool:
+    local_part, _at, domain = signs.from_address.rpartition("@")
+    token = local_part.startswith((CASE_PREFIX, CONFIRM_PREFIX))
+    return signs.from_address in signs.own_addresses or (token and domain == signs.reply_domain)
+
+
+def _names_own_loop(signs: Signs) -> bool:
+    return any(address in signs.header("x-loop") for address in signs.own_addresses)
+
+
+def _is_complaint(signs: Signs) -> bool:
+    return (
+        signs.report_type == "feedback-report"
+        or "message/feedback-report" in signs.part_types
+        or bool(_COMPLAINT_SUBJECT.match(signs.subject.strip().lower()))
+    )
+
+
+def _has_delivery_status(signs: Signs) -> bool:
+    return (
+        signs.report_type == "delivery-status"
+        or "message/delivery-status" in signs.part_types
+        or "message/global-delivery-status" in signs.part_types
+    )
+
+
+def _is_from_daemon(signs: Signs) -> bool:
+    if signs.from_address and _DAEMON_LOCAL_PART.fullmatch(signs.local_part):
+        return True
+    return bool(_DAEMON_NAME.search(signs.from_name.lower()))
+
+
+def _is_auto_submitted_reply(signs: Signs) -> bool:
+    return signs.header("auto-submitted").startswith("auto-replied")
+
+
+def _is_auto_submitted(signs: Signs) -> bool:
+    value = signs.header("auto-submitted")
+    return bool(value) and not re.match(r"no\b", value)
+
+
+def _has_autoreply_header(signs: Signs) -> bool:
+    named = any(signs.header(name) not in {"", "no"} for name in _AUTOREPLY_HEADERS)
+    return named or signs.header("precedence").replace("-", "_") == "auto_reply"
+
+
+_AUTOREPLY_HEADERS = (
+    "x-autoreply",
+    "x-autorespond",
+    "x-autoresponder",
+    "x-autoreply-from",
+    "x-autogenerated",
+    "x-mail-autoreply",
+    "x-apple-action",
+    "x-loop",
+)
+_LIST_HEADERS = (
+    *("list-id", "list-post", "list-unsubscribe", "list-help", "list-subscribe", "list-owner"),
+    *("mailing-list", "x-mailing-list", "x-beenthere", "x-list-id"),
+)
+
+_RULES: tuple[tuple[MailKind, str, Callable[[Signs], bool]], ...] = (
+    (MailKind.OWN, "From is an address of ours", _is_own),
+    (MailKind.OWN, "X-Loop names an address of ours", _names_own_loop),
+    (MailKind.COMPLAINT, "feedback report", _is_complaint),
+    (MailKind.BOUNCE, "delivery status report", _has_delivery_status),
+    (
+        MailKind.AUTO_REPLY,
+        "read receipt",
+        lambda signs: signs.report_type == "disposition-notification",
+    ),
+    (MailKind.BOUNCE, "From a mail system", _is_from_daemon),
+    (MailKind.BOUNCE, "X-Failed-Recipients", lambda s: bool(s.header("x-failed-recipients"))),
+    (
+        MailKind.BOUNCE,
+        "multipart/report",
+        lambda signs: signs.header("content-type").startswith("multipart/report"),
+    ),
+    (
+        MailKind.BOUNCE,
+        "subject of a bounce",
+        lambda signs: bool(_BOUNCE_SUBJECT.match(signs.subject.strip().lower())),
+    ),
+    (
+        MailKind.LIST,
+        "list header",
+        lambda signs: any(signs.header(name) for name in _LIST_HEADERS),
+    ),
+    (
+        MailKind.LIST,
+        "Precedence",
+        lambda signs: signs.header("precedence") in {"list", "bulk", "junk"},
+    ),
+    (MailKind.AUTO_REPLY, "Auto-Submitted: auto-replied", _is_auto_submitted_reply),
+    (MailKind.AUTO_REPLY, "header of an automatic answer", _has_autoreply_header),
+    (
+        MailKind.AUTO_REPLY,
+        "subject of an automatic answer",
+        lambda signs: bool(_AUTO_REPLY_SUBJECT.match(signs.subject.strip().lower())),
+    ),
+    (MailKind.AUTO_REPLY, "Auto-Submitted", _is_auto_submitted),
+    (MailKind.BOUNCE, "null return path", lambda signs: signs.envelope_from == ""),
+    (
+        MailKind.BOUNCE,
+        "null return path",
+        lambda signs: signs.header("return-path") == "<>",
+    ),
+    (
+        MailKind.LIST,
+        "list address",
+        lambda signs: bool(_LIST_LOCAL_PART.fullmatch(signs.local_part)),
+    ),
+    (
+        MailKind.NO_REPLY,
+        "no-reply address",
+        lambda signs: bool(_NO_REPLY_LOCAL_PART.fullmatch(signs.local_part)),
+    ),
+)

@@ -1,0 +1,98 @@
+"""Thread headers of answers, and tokens in recipient addresses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mailagent.domain.mail import (
+    AddressedToken,
+    Identity,
+    InboundMail,
+    MailKind,
+    MailStatus,
+    ThreadHeaders,
+    answer_headers,
+    find_token,
+)
+from tests.cast import ADA, NOW
+
+TOKEN = "abcdefghij234567abcd"
+
+
+def mail(**changes: Any) -> InboundMail:
+    values: dict[str, Any] = {
+        "mail_id": "mail_1",
+        "conversation_id": "conversation_1",
+        "from_address": ADA,
+        "from_name": "Ada",
+        "subject": "Broken kettle",
+        "message_id": "m3@example.com",
+        "references": ("m1@example.com", "m2@shop.example"),
+        "body": "",
+        "new_text": "",
+        "identity": Identity.DKIM,
+        "kind": MailKind.CUSTOMER,
+        "status": MailStatus.UNANSWERED,
+        "received_at": NOW,
+    }
+    return InboundMail(**(values | changes))
+
+
+def test_an_answer_continues_the_thread() -> None:
+    assert answer_headers(mail()) == ThreadHeaders(
+        "Re: Broken kettle",
+        "m3@example.com",
+        ("m1@example.com", "m2@shop.example", "m3@example.com"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("subject", "answered"),
+    [
+        ("Broken kettle", "Re: Broken kettle"),
+        ("Re: Broken kettle", "Re: Broken kettle"),
+        ("RE : Broken", "RE : Broken"),
+        ("re[2]: Broken", "re[2]: Broken"),
+        ("Reading lamp", "Re: Reading lamp"),
+        ("", "Re: Your message"),
+    ],
+)
+def test_the_subject_is_kept(subject: str, answered: str) -> None:
+    assert answer_headers(mail(subject=subject)).subject == answered
+
+
+def test_a_mail_without_message_id_is_answered_without_thread() -> None:
+    headers = answer_headers(mail(message_id=None))
+    assert headers.in_reply_to is None
+    assert headers.references == ()
+
+
+def test_long_chains_keep_the_first_and_the_last_ten() -> None:
+    chain = tuple(f"m{number}@example.com" for number in range(50))
+    references = answer_headers(mail(references=chain)).references
+    assert len(references) == 11
+    assert references[0] == "m0@example.com"
+    assert references[-1] == "m3@example.com"
+
+
+@pytest.mark.parametrize(
+    ("recipients", "found"),
+    [
+        ((f"case+{TOKEN}@shop.example",), AddressedToken(TOKEN, False)),
+        ((f"CASE+{TOKEN.upper()}@Shop.Example",), AddressedToken(TOKEN, False)),
+        ((f"confirm+{TOKEN}@shop.example",), AddressedToken(TOKEN, True)),
+        (("support@shop.example", f"case+{TOKEN}@shop.example"), AddressedToken(TOKEN, False)),
+        ((f"case+{TOKEN}@evil.example",), None),
+        ((f"case+{TOKEN}@shop.example.evil.example",), None),
+        (("case+short@shop.example",), None),
+        ((f"x+{TOKEN}@shop.example",), None),
+        ((f"case+{TOKEN}",), None),
+        ((), None),
+    ],
+)
+def test_tokens_are_found_in_our_own_recipients_only(
+    recipients: tuple[str, ...], found: AddressedToken | None
+) -> None:
+    assert find_token(recipients, "shop.example") == found

@@ -1,0 +1,110 @@
+"""The refund policy as a table: each rule with its boundary, on both sides."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from mailagent.domain.money import Money
+from mailagent.domain.order import OrderStatus
+from mailagent.domain.policy import (
+    Approved,
+    Decision,
+    Declined,
+    DeclineReason,
+    ManagerReason,
+    NeedsManager,
+    Policy,
+    RefundFacts,
+    decide,
+)
+from mailagent.domain.refund import RefundReason
+from tests.cast import NOW
+
+DELIVERED = NOW - timedelta(days=10)
+POLICY = Policy()
+
+
+def facts(
+    amount: int = 50_00,
+    remaining: int = 5_000_00,
+    unasked: int = 0,
+    status: OrderStatus = OrderStatus.DELIVERED,
+    delivered_at: datetime | None = DELIVERED,
+    currency: str = "USD",
+) -> RefundFacts:
+    return RefundFacts(
+        amount=Money(amount, currency),
+        remaining=Money(remaining, currency),
+        granted_unasked=Money(unasked, currency),
+        order_status=status,
+        delivered_at=delivered_at,
+        reason=RefundReason.DAMAGED,
+    )
+
+
+def manager(*reasons: ManagerReason) -> NeedsManager:
+    return NeedsManager(reasons)
+
+
+WINDOW = timedelta(days=POLICY.return_window_days)
+SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        pytest.param(facts(), Approved(), id="small and in time"),
+        pytest.param(facts(1_000_00), Approved(), id="exactly the limit"),
+        pytest.param(
+            facts(1_000_01), manager(ManagerReason.ABOVE_LIMIT), id="a cent above the limit"
+        ),
+        pytest.param(facts(500_00, unasked=500_00), Approved(), id="together exactly the limit"),
+        pytest.param(
+            facts(500_00, unasked=500_01),
+            manager(ManagerReason.ABOVE_LIMIT_TOGETHER),
+            id="together a cent above the limit",
+        ),
+        pytest.param(
+            facts(currency="CHF"),
+            manager(ManagerReason.NO_LIMIT_FOR_CURRENCY),
+            id="a currency without a limit",
+        ),
+        pytest.param(facts(100_00, remaining=100_00), Approved(), id="all that is left"),
+        pytest.param(
+            facts(100_01, remaining=100_00),
+            Declined(DeclineReason.ABOVE_BALANCE),
+            id="a cent more than is left",
+        ),
+        pytest.param(facts(0), Declined(DeclineReason.NOTHING_LEFT), id="nothing left"),
+        pytest.param(facts(delivered_at=NOW - WINDOW), Approved(), id="last moment of the window"),
+        pytest.param(
+            facts(delivered_at=NOW - WINDOW - SECOND),
+            Declined(DeclineReason.WINDOW_CLOSED),
+            id="a second after the window",
+        ),
+        pytest.param(
+            facts(5_000_00, delivered_at=NOW - WINDOW - SECOND),
+            Declined(DeclineReason.WINDOW_CLOSED),
+            id="a refusal comes before a manager",
+        ),
+        pytest.param(
+            facts(status=OrderStatus.CANCELLED),
+            Declined(DeclineReason.ORDER_CANCELLED),
+            id="cancelled",
+        ),
+        pytest.param(
+            facts(status=OrderStatus.PENDING, delivered_at=None),
+            manager(ManagerReason.NOT_DELIVERED),
+            id="pending",
+        ),
+        pytest.param(
+            facts(2_000_00, status=OrderStatus.SHIPPED, delivered_at=None),
+            manager(ManagerReason.ABOVE_LIMIT, ManagerReason.NOT_DELIVERED),
+            id="every reason is given",
+        ),
+    ],
+)
+def test_the_policy_decides(case: RefundFacts, expected: Decision) -> None:
+    assert decide(case, POLICY, NOW) == expected
