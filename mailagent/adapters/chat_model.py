@@ -1,0 +1,192 @@
+"""The model, reached through the OpenAI SDK's Responses API or any server that speaks it.
+
+One call in, plain JSON data out: what went wrong is data too, because openai's exceptions do not
+survive a recorded step. When to try again is for the workflow; nothing is tried twice in here.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mailagent.adapters.model_answer import (
+    operator,
+    person,
+    read_answer,
+    retry,
+    retry_after_seconds,
+    storable,
+)
+from mailagent.domain.conversation import HandOverReason
+
+if TYPE_CHECKING:
+    import openai
+
+Json = dict[str, Any]
+
+# Room for a long reply and for the reasoning before it, which counts as output.
+MAX_OUTPUT_TOKENS = 8_000
+_CONNECT_SECONDS = 5.0
+
+_TRY_AGAIN = frozenset({408, 409, 425, 429})
+_ABOUT_THIS_MAIL = frozenset({400, 413, 422})
+# 429 and 400 mostly concern one call; with these codes every call fails until somebody acts.
+_OPERATOR_CODES = frozenset(
+    "insufficient_quota billing_not_active billing_hard_limit_reached account_deactivated"
+    " invalid_api_key model_not_found unsupported_parameter unknown_parameter unsupported_value"
+    " invalid_function_parameters".split()
+)
+_TOO_LONG = frozenset({"context_length_exceeded", "string_above_max_length"})
+# What a server may not know, and the words by which its refusal is recognised. `store` is not among
+# them: without it OpenAI would keep every mail.
+_DISPENSABLE: Mapping[str, tuple[str, ...]] = {
+    "include": ("encrypted content is not supported", "reasoning.encrypted_content"),
+    "prompt_cache_key": ("prompt_cache_key",),
+    "safety_identifier": ("safety_identifier",),
+}
+
+
+class ChatModel:
+    """Asks a model. One per process; threads may share it. The SDK is imported on the first ask."""
+
+    def __init__(
+        self, api_key: str, base_url: str | None, model: str, timeout_seconds: float = 60
+    ) -> None:
+        """`base_url` ends in /v1, or is None for OpenAI's own; `timeout_seconds` is for one answer.
+
+        Raises ValueError for a key or an address that cannot work.
+        """
+        if not re.fullmatch(r"[!-~]+", api_key):
+            raise ValueError("OPENAI_API_KEY is empty or has a space or odd character in it")
+        if base_url and not re.match(r"https?://[^/\s]+", base_url):
+            raise ValueError(f"OPENAI_BASE_URL is {base_url!r}; write https://host/v1")
+        self._api_key = api_key
+        self._base_url = base_url or None
+        self._model = model
+        self._timeout_seconds = timeout_seconds
+        self._client: openai.OpenAI | None = None
+        self._lock = threading.Lock()
+        self._left_out: frozenset[str] = frozenset()
+
+    def ask(
+        self,
+        instructions: str,
+        items: Sequence[Json],
+        tools: Sequence[Json],
+        cache_key: str,
+        customer_hash: str,
+    ) -> Json:
+        """Return the model's answer to `items`, or what to do instead of it, as plain JSON data.
+
+        `{"kind": "done", "items", "text", "calls", "usage"}`: `items` go in front of the next ask,
+        unchanged. `{"kind": "retry", "after_seconds", "why"}`, `{"kind": "operator", "why"}` or
+        `{"kind": "person", "reason", "why"}`: `reason` is the name of a HandOverReason. No `why`
+        holds anything of the mail or of the key. `customer_hash`: at most 64 characters.
+        """
+        core: Json = {
+            "model": self._model,
+            "instructions": instructions,
+            "input": storable(list(items)),
+            "store": False,  # the API's default is to keep everything for 30 days
+            "max_output_tokens": MAX_OUTPUT_TOKENS,
+        }
+        if tools:
+            core |= {"tools": list(tools), "parallel_tool_calls": False}
+        extras = {
+            "include": ["reasoning.encrypted_content"],
+            "prompt_cache_key": cache_key,
+            "safety_identifier": customer_hash,
+        }
+        left_out = self._left_out
+        while True:
+            kept = {name: value for name, value in extras.items() if name not in left_out}
+            outcome, refused = self._send(core, kept)
+            if not refused:
+                if outcome["kind"] == "done":
+                    self._left_out = left_out
+                return outcome
+            left_out |= refused
+
+    def _send(self, core: Json, extras: Json) -> tuple[Json, frozenset[str]]:
+        """Return the outcome of one request, and which of `extras` the server does not know."""
+        import openai
+
+        try:
+            # The raw body instead of the SDK's objects: local servers leave fields out or add some,
+            # and items must be echoed exactly as they came.
+            response = self._connect().responses.with_raw_response.create(**core, **extras)
+            return read_answer(response.http_response.content, len(core["input"])), frozenset()
+        except openai.APIStatusError as error:
+            refused = _refused_extras(error, extras)
+            return self._judge_status(error), refused
+        except openai.APIConnectionError as error:
+            return self._judge_connection(error), frozenset()
+        except openai.OpenAIError as error:
+            # Raised before anything is sent, as with odd OPENAI_… variables that only the SDK reads.
+            why = f"the request cannot be made ({type(error).__name__})"
+            return operator(f"{why}; check the OPENAI_… settings"), frozenset()
+
+    def _connect(self) -> openai.OpenAI:
+        import openai
+
+        with self._lock:
+            if self._client is None:
+                self._client = openai.OpenAI(
+                    api_key=self._api_key,
+                    base_url=self._base_url,
+                    timeout=openai.Timeout(self._timeout_seconds, connect=_CONNECT_SECONDS),
+                    max_retries=0,
+                )
+                # At DEBUG the SDK logs each request with the whole mail.
+                logging.getLogger("openai").setLevel(logging.INFO)
+            return self._client
+
+    def _judge_status(self, error: openai.APIStatusError) -> Json:
+        status, code = error.status_code, _code(error)
+        why = f"the model's server answered {status}{f' {code}' if code else ''}"
+        if code in _OPERATOR_CODES:
+            return operator(f"{why}; check the account and OPENAI_MODEL={self._model}")
+        if status in _TRY_AGAIN or status >= 500:
+            return retry(why, retry_after_seconds(error.response.headers))
+        if status in _ABOUT_THIS_MAIL:
+            too_long = status == 413 or code in _TOO_LONG
+            reason = HandOverReason.BUDGET_SPENT if too_long else HandOverReason.MODEL_REFUSED
+            return person(f"{why} to this mail", reason)
+        return operator(
+            f"{why}; check OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL={self._model}"
+        )
+
+    def _judge_connection(self, error: openai.APIConnectionError) -> Json:
+        import openai
+
+        if isinstance(error, openai.APITimeoutError):
+            return retry(f"the model did not answer within {self._timeout_seconds:g} s")
+        return retry("the model's server could not be reached, or broke the connection off")
+
+
+def _code(error: openai.APIStatusError) -> str | None:
+    """Return the error's code if it looks like one: servers put whole sentences there, too."""
+    code = error.code or error.type
+    if isinstance(code, str) and len(code) <= 60 and code.replace("_", "a").isalnum():
+        return code
+    return None
+
+
+def _refused_extras(error: openai.APIStatusError, extras: Json) -> frozenset[str]:
+    """Return which of `extras` a 400 or 422 is about.
+
+    Models without reasoning refuse encrypted reasoning; some gateways refuse every field that they
+    do not know. The text is only searched here, never passed on: it may quote the mail.
+    """
+    if error.status_code not in (400, 422):
+        return frozenset()
+    told = json.dumps([error.body, error.message], default=str).lower()
+    return frozenset(
+        name
+        for name in extras
+        if error.param == name or any(words in told for words in _DISPENSABLE[name])
+    )

@@ -1,0 +1,191 @@
+"""What the agent does after each answer of the model. Pure: a replayed workflow body decides alike.
+
+Asking the model, using a tool and sleeping are steps of the workflows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mailagent.agent.tool_outputs import one_at_a_time_output
+from mailagent.domain.conversation import Budget, HandOverReason
+from mailagent.domain.retry import backoff_seconds
+
+Item = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CallTool:
+    """Use a tool, then ask again. `other_call_ids`: further calls of the same answer, not done."""
+
+    name: str
+    arguments: str
+    call_id: str
+    other_call_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The model has written its reply; whether it is true is for `reply_check` to find."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskAgain:
+    """The model could not answer now. `after_seconds` is the server's own wish, if it had one."""
+
+    after_seconds: float | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskOperator:
+    """No mail can be answered until an operator has put something right."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskPerson:
+    """This mail is for a person."""
+
+    reason: HandOverReason
+    why: str
+
+
+Move = CallTool | Reply | AskAgain | AskOperator | AskPerson
+
+
+def next_move(outcome: Mapping[str, Any]) -> Move:
+    """Decide what to do after `outcome`, the plain data that `ChatModel.ask` returned.
+
+    Of several calls in one answer only the first is done: servers may ignore parallel_tool_calls,
+    and with money one thing happens at a time. A text beside a call is a preamble, not the reply.
+    """
+    why = str(outcome.get("why", ""))
+    match outcome["kind"]:
+        case "done":
+            return _after_answer(outcome)
+        case "retry":
+            return AskAgain(outcome.get("after_seconds"), why)
+        case "operator":
+            return AskOperator(why)
+        case "person":
+            return AskPerson(_person_reason(outcome), why)
+    raise ValueError(f"a model outcome of kind {outcome['kind']!r} is not known")
+
+
+def _after_answer(outcome: Mapping[str, Any]) -> Move:
+    calls: Sequence[Mapping[str, Any]] = outcome["calls"]
+    if calls:
+        first = calls[0]
+        others = dict.fromkeys(str(call["call_id"]) for call in calls[1:])
+        others.pop(first["call_id"], None)
+        return CallTool(first["name"], first["arguments"], first["call_id"], tuple(others))
+    text = (outcome.get("text") or "").strip()
+    return Reply(text) if text else AskAgain(None, "the model's answer was empty")
+
+
+def _person_reason(outcome: Mapping[str, Any]) -> HandOverReason:
+    if outcome.get("reason") == HandOverReason.BUDGET_SPENT.name:
+        return HandOverReason.BUDGET_SPENT
+    return HandOverReason.MODEL_REFUSED
+
+
+def tool_result_item(call_id: str, output: Mapping[str, Any]) -> Item:
+    """Return the input item that answers one tool call."""
+    return {"type": "function_call_output", "call_id": call_id, "output": inert_json(output)}
+
+
+def tool_result_items(move: CallTool, output: Mapping[str, Any]) -> list[Item]:
+    """Return the items that answer `move` and every further call: an unanswered call is refused."""
+    refused = one_at_a_time_output()
+    return [
+        tool_result_item(move.call_id, output),
+        *(tool_result_item(call_id, refused) for call_id in move.other_call_ids),
+    ]
+
+
+def correction_item(problems: Sequence[str]) -> Item:
+    """Return the item that makes the model write its reply again."""
+    check = {
+        "reply_check": {
+            "sent": False,
+            "problems": list(problems),
+            "say": "Your reply was not sent. Write the whole reply again without these problems."
+            " Look things up with the tools if you need to. If you cannot, call hand_over.",
+        }
+    }
+    return {"role": "user", "content": inert_json(check)}
+
+
+# Chat templates of local servers read markers such as <|im_start|>, </s> or [INST] in the prompt as
+# the end of one speaker and the start of another, wherever they stand.
+_MARKER = re.compile(r"<|\[(?=/?[A-Z])")
+
+
+def inert_json(value: object) -> str:
+    """Return `value` as JSON in which no text can pass for a marker of a chat template.
+
+    Other letters stay as they are, which models read better and which costs fewer tokens.
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    # In JSON neither "<" nor "[" before a capital letter can stand outside a string.
+    escaped = _MARKER.sub(lambda match: f"\\u{ord(match[0][0]):04x}", text)
+    return escaped.encode("utf-8", "replace").decode("utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What answering a batch of mail has cost so far."""
+
+    model_turns: int = 0
+    tokens: int = 0
+    unusable_replies: int = 0
+    provider_retries: int = 0
+
+    def plus(self, outcome: Mapping[str, Any]) -> Spent:
+        """Return this plus one outcome of the model. An empty answer counts as a failed attempt."""
+        usage = outcome.get("usage") or {}
+        failed = isinstance(next_move(outcome), AskAgain)
+        return replace(
+            self,
+            model_turns=self.model_turns + (not failed),
+            tokens=self.tokens + usage.get("input", 0) + usage.get("output", 0),
+            provider_retries=self.provider_retries + failed,
+        )
+
+    def plus_unusable_reply(self) -> Spent:
+        """Return this plus one reply that was not true."""
+        return replace(self, unusable_replies=self.unusable_replies + 1)
+
+    def over(self, budget: Budget) -> bool:
+        """Say whether the model may not be asked again. Look before each ask, not after."""
+        return self.why_over(budget) is not None
+
+    def why_over(self, budget: Budget) -> HandOverReason | None:
+        """Return which part of `budget` is used up, as the reason for a person to take over.
+
+        `provider_retries` are attempts after the first: with 8 of them a ninth failure is the last.
+        """
+        if self.unusable_replies >= budget.unusable_replies:
+            return HandOverReason.REPLY_NOT_TRUE
+        if self.provider_retries > budget.provider_retries:
+            return HandOverReason.PROVIDER_DOWN
+        if self.model_turns >= budget.model_turns or self.tokens >= budget.tokens:
+            return HandOverReason.BUDGET_SPENT
+        return None
+
+
+def pause_seconds(move: AskAgain, spent: Spent) -> float:
+    """Return how long to sleep before asking again, in seconds: the server's wish, else a back-off.
+
+    `spent` counts the failure that led to `move`.
+    """
+    own = backoff_seconds(max(1, spent.provider_retries), first_seconds=2, longest_seconds=300)
+    return own if move.after_seconds is None else max(move.after_seconds, 1.0)

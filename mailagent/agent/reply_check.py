@@ -1,0 +1,210 @@
+"""Is the model's reply true? Its figures, names and claims are held against rows before it is sent.
+
+What a text says is found by `figures`, `contacts` and `claims`; here it is compared with the facts.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+
+from mailagent.agent.claim_words import AMOUNT
+from mailagent.agent.claims import Claim, Kind, find_claims
+from mailagent.agent.contacts import find_contacts, find_long_numbers
+from mailagent.agent.figures import Amount, blank, find_amounts, find_dates
+from mailagent.agent.languages import is_readable
+from mailagent.agent.reply_facts import RefundFact, ReplyFacts, gather_facts
+from mailagent.domain.money import Money
+from mailagent.domain.refund import RefundStatus
+
+__all__ = ["REPLY_MAX_LENGTH", "RefundFact", "ReplyFacts", "find_untrue", "gather_facts"]
+
+REPLY_MAX_LENGTH = 4_000
+
+_QUOTE_LENGTH = 120
+_REFERENCE = re.compile(r"#?[^\W_]+(?:-[^\W_]+)*")
+_FOUR_DIGITS = re.compile(r"\d{4}")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_NUMBERED_ORDER = re.compile(
+    r"\b(?:order|bestellung|commande|pedido)s? ?(?:no\.?|number|nr\.?|nummer|n°|nº|número)? ?[:#]? ?"
+    r"(\d{3,})\b",
+    re.IGNORECASE,
+)
+
+_PAYABLE = frozenset({RefundStatus.APPROVED, RefundStatus.PAID})
+_STATUSES: Mapping[Kind, frozenset[RefundStatus]] = {
+    Kind.PAID: frozenset({RefundStatus.PAID}),
+    Kind.COMING: _PAYABLE,
+    Kind.PENDING: _PAYABLE | {RefundStatus.AWAITING_APPROVAL},
+    Kind.ASKED: frozenset(RefundStatus),
+}
+_FALSE: Mapping[Kind, str] = {
+    Kind.PAID: "says that a refund was paid, but no such refund is on record as paid",
+    Kind.COMING: "says that money was approved or is coming, but no such refund is on record as"
+    " approved",
+    Kind.PENDING: "speaks of a refund that may come, but no such refund is waiting",
+    Kind.ASKED: "says that a refund was asked for, but no such request is on record",
+    Kind.MANAGER: "says that a manager decides, but no refund is or was with a manager",
+    Kind.GIFT: "promises a discount, a voucher or a replacement, which no tool can give",
+    Kind.TIME: "says when money arrives, which we do not know",
+}
+
+
+def find_untrue(text: str, facts: ReplyFacts, customer_words: str = "") -> tuple[str, ...]:
+    """Return what is wrong with a reply, a sentence for the model each; nothing if it may be sent.
+
+    `customer_words` is what the customer wrote: numbers from it may be repeated, since "I cannot find
+    order W9" is true. Takes time in proportion to the two texts.
+    """
+    plain = _plain(text)
+    if not any(letter.isalnum() for letter in plain):
+        return ("The reply is empty. Write the whole reply.",)
+    if len(text) > REPLY_MAX_LENGTH:
+        return (f"The reply is over {REPLY_MAX_LENGTH} characters. Shorten it.",)
+    return tuple(dict.fromkeys(_problems(plain, facts, customer_words)))
+
+
+def _plain(text: str) -> str:
+    """Return `text` with one form for each letter, and without letters that nobody sees."""
+    normal = unicodedata.normalize("NFKC", text).replace("’", "'").replace(AMOUNT, " ")
+    return "".join(letter for letter in normal if unicodedata.category(letter) != "Cf")
+
+
+def _problems(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str]:
+    if not is_readable(text):
+        yield "The reply can be checked only in English, German, French or Spanish. Use one of them."
+    names = {word.lower() for name in facts.item_names for word in name.split()}
+    for contact in find_contacts(text, facts.addresses, facts.public_url, names):
+        yield f"The reply has the link or address {_quoted(contact)}, which is not ours. Leave it out."
+    priced = [amount for amount in find_amounts(text) if not amount.bare]
+    rest = blank(text, priced)
+    dates = find_dates(rest)
+    rest = _without_names(blank(rest, dates), facts.item_names)
+    bare = [amount for amount in find_amounts(rest) if amount.bare]
+    for amount in (*priced, *bare):
+        if not amount.is_one_of(facts.amounts):
+            yield f"The amount {_quoted(amount.text)} is not in our records of this customer."
+    for figure in dates:
+        if not figure.is_one_of(facts.dates):
+            yield f"The date {_quoted(figure.text)} is not in our records of this customer."
+    yield from _unknown_numbers(blank(rest, bare), facts, customer_words)
+    masked = blank(blank(text, [*priced, *bare], AMOUNT), dates)
+    for claim in find_claims(masked):
+        yield from _claim_problem(claim, text[claim.start : claim.end], facts, (*priced, *bare))
+
+
+def _quoted(text: str) -> str:
+    words = " ".join(text.split())
+    cut = words if len(words) <= _QUOTE_LENGTH else f"{words[: _QUOTE_LENGTH - 1]}…"
+    return f'"{cut}"'
+
+
+def _without_names(text: str, names: Iterable[str]) -> str:
+    """Return `text` without names of items that have digits in them: "Model 4000" is no order."""
+    numbered = [re.escape(_plain(name)) for name in names if any(map(str.isdigit, name))]
+    if not numbered:
+        return text
+    pattern = re.compile("|".join(sorted(numbered, key=len, reverse=True)), re.IGNORECASE)
+    return pattern.sub(lambda match: " " * len(match[0]), text)
+
+
+def _unknown_numbers(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str]:
+    """Yield a problem for each number that is neither in the rows nor from the customer."""
+    known = {_bare(each) for each in (*facts.order_ids, *facts.item_ids)}
+    known |= {_bare(match[0]) for match in _REFERENCE.finditer(_plain(customer_words))}
+    shapes = _shapes(facts.order_ids)
+    numbered = {match[1] for match in _NUMBERED_ORDER.finditer(text)}
+    spans = []
+    for match in _REFERENCE.finditer(text):
+        word = match[0]
+        if _bare(word) in known or all(_bare(part) in known for part in word.split("-")):
+            spans.append(match.span())
+        elif _is_reference(word, shapes, numbered):
+            spans.append(match.span())
+            yield f"The number {_quoted(word)} is not in our records of this customer."
+    for number in find_long_numbers(_cut_out(text, spans)):
+        yield f"The reply has the number {_quoted(number)}. Give no such numbers."
+
+
+def _cut_out(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    pieces, at = [], 0
+    for start, end in spans:
+        pieces += [text[at:start], "_" * (end - start)]
+        at = end
+    return "".join([*pieces, text[at:]])
+
+
+def _bare(word: str) -> str:
+    return word.lstrip("#").upper()
+
+
+def _shapes(order_ids: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern of what looks like one of this shop's order numbers.
+
+    Numbers of digits only are too common to be learned; four digits in a row are looked at anyway.
+    """
+    shapes = {
+        re.sub(r"\d+", r"\\d{2,}", re.escape(_bare(order_id)))
+        for order_id in order_ids
+        if not order_id.lstrip("#").isdigit() and any(map(str.isdigit, order_id))
+    }
+    return re.compile("|".join(sorted(shapes)) or r"(?!)")
+
+
+def _is_reference(word: str, shapes: re.Pattern[str], numbered: set[str]) -> bool:
+    if word in numbered or shapes.fullmatch(_bare(word)):
+        return True
+    if word.startswith("#") and any(map(str.isdigit, word)):
+        return True
+    return bool(_FOUR_DIGITS.search(word)) and not _YEAR.fullmatch(word)
+
+
+def _claim_problem(
+    claim: Claim, sentence: str, facts: ReplyFacts, amounts: Iterable[Amount]
+) -> Iterator[str]:
+    if claim.kind in (Kind.GIFT, Kind.TIME):
+        true = False
+    elif claim.kind is Kind.MANAGER:
+        true = any(_is_with_manager(refund) for refund in facts.refunds)
+    else:
+        said = [each for each in amounts if claim.start <= each.start < claim.end]
+        true = _is_on_record(claim.kind, sentence, facts, said)
+    if not true:
+        yield f"The sentence {_quoted(sentence)} {_FALSE[claim.kind]}."
+
+
+def _is_with_manager(refund: RefundFact) -> bool:
+    undecided = (RefundStatus.AWAITING_APPROVAL, RefundStatus.REJECTED, RefundStatus.EXPIRED)
+    return refund.by_person or refund.status in undecided
+
+
+def _is_on_record(kind: Kind, sentence: str, facts: ReplyFacts, said: Sequence[Amount]) -> bool:
+    """Say whether a refund is as the sentence says: in that state, of that order, of that amount."""
+    if said and all(_is_nothing(each) for each in said):
+        return True  # "0.00 USD has been refunded so far"
+    words = {_bare(match[0]) for match in _REFERENCE.finditer(sentence)}
+    orders = {order_id for order_id in facts.order_ids if _bare(order_id) in words}
+    refunds = [
+        refund
+        for refund in facts.refunds
+        if refund.status in _STATUSES[kind] and (not orders or refund.order_id in orders)
+    ]
+    if not refunds:
+        return False
+    if not said or kind not in (Kind.PAID, Kind.COMING):
+        return True
+    amounts = {amount for refund in refunds for amount in refund.amounts} | set(_totals(refunds))
+    return any(each.is_one_of(amounts) for each in said if not _is_nothing(each))
+
+
+def _totals(refunds: Iterable[RefundFact]) -> Iterator[Money]:
+    totals: dict[str, int] = {}
+    for refund in refunds:
+        totals[refund.total.currency] = totals.get(refund.total.currency, 0) + refund.total.minor
+    yield from (Money(minor, currency) for currency, minor in totals.items())
+
+
+def _is_nothing(amount: Amount) -> bool:
+    return Decimal(0) in amount.bare or any(money.minor == 0 for money in amount.readings)

@@ -1,0 +1,208 @@
+"""What the tools answer, as plain JSON rendered from domain values.
+
+Only what the model needs leaves the shop: no payment ids, no addresses. `say` keeps its words true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from mailagent.domain.money import Money
+from mailagent.domain.order import Order, OrderLine
+from mailagent.domain.policy import Declined, DeclineReason, Policy, return_by
+from mailagent.domain.refund import ItemsProblem, Refund, RefundStatus
+
+Output = dict[str, Any]
+
+_NO_MONEY = "Do not say or hint that money was or will be sent."
+_ON_ITS_WAY = (
+    "Tell the customer that the refund is approved and on its way, and that a receipt follows by"
+    " mail once it is paid. Do not say that it was paid, nor when the money arrives."
+)
+_WITH_A_MANAGER = (
+    "Tell the customer that a manager has to decide on this refund and that they will hear from us"
+    " by mail. Do not promise that it will be approved or paid."
+)
+_DECLINED: Mapping[DeclineReason, str] = {
+    DeclineReason.ORDER_CANCELLED: "The order was cancelled, so there is nothing to refund on it.",
+    DeclineReason.NOTHING_LEFT: "Nothing of these items is left to refund: look at the order's"
+    " refunds and tell the customer about those.",
+    DeclineReason.ABOVE_BALANCE: "This is more than is left of what was paid for the order: earlier"
+    " refunds used up the rest.",
+    DeclineReason.WINDOW_CLOSED: "The return window of this order is over.",
+}
+_ALREADY: Mapping[RefundStatus, str] = {
+    RefundStatus.AWAITING_APPROVAL: _WITH_A_MANAGER,
+    RefundStatus.APPROVED: _ON_ITS_WAY,
+    RefundStatus.PAID: "Tell the customer that this refund was paid; the receipt went to them by"
+    " mail.",
+    RefundStatus.REJECTED: f"Tell the customer that a manager decided against it. {_NO_MONEY}",
+    RefundStatus.EXPIRED: "Tell the customer that no manager decided in time, so the request"
+    f" lapsed. {_NO_MONEY} If they still want the refund, call hand_over.",
+    RefundStatus.WITHDRAWN: "Tell the customer that this request was withdrawn."
+    f" {_NO_MONEY} If they want it after all, call hand_over.",
+    RefundStatus.FAILED: f"This refund could not be paid. {_NO_MONEY} Call hand_over.",
+}
+
+
+def orders_output(orders: Sequence[Order], total: int) -> Output:
+    """Return what find_my_orders answers: the newest orders, and how many more there are."""
+    return {
+        "orders": [
+            {
+                "order_id": order.order_id,
+                "placed_at": _day(order.placed_at),
+                "status": order.status.value,
+                "paid": str(order.paid),
+                "items": [line.name for line in order.lines],
+            }
+            for order in orders
+        ],
+        "more": max(0, total - len(orders)),
+    }
+
+
+def order_output(order: Order, refunds: Sequence[Refund], policy: Policy) -> Output:
+    """Return what look_at_order answers. `refunds` are all refunds of the order, whatever state."""
+    held = sum(refund.amount.minor for refund in refunds if refund.holds_money)
+    delivered_at = order.delivered_at
+    return {
+        "order_id": order.order_id,
+        "status": order.status.value,
+        "placed_at": _day(order.placed_at),
+        "delivered_at": _day(delivered_at) if delivered_at else None,
+        "return_by": _day(return_by(delivered_at, policy)) if delivered_at else None,
+        "items": _items(order, refunds),
+        "paid": str(order.paid),
+        "refunded_or_under_way": str(Money(held, order.currency)),
+        "refunds": [
+            {
+                "items": _names(refund, order),
+                "amount": str(refund.amount),
+                "status": refund.status.value,
+                "requested_at": _day(refund.requested_at),
+            }
+            for refund in refunds
+        ],
+    }
+
+
+def _items(order: Order, refunds: Sequence[Refund]) -> list[Output]:
+    """One entry per item: an item that stands on two lines is asked for once, by its id."""
+    taken: dict[int, int] = {}
+    for refund in refunds:
+        if refund.holds_money:
+            for part in refund.lines:
+                taken[part.line_no] = taken.get(part.line_no, 0) + part.quantity
+    grouped: dict[str, list[OrderLine]] = {}
+    for line in order.lines:
+        grouped.setdefault(line.item_id, []).append(line)
+    return [
+        {
+            "item_id": item_id,
+            "name": lines[0].name,
+            "quantity": sum(line.quantity for line in lines),
+            "refundable": sum(max(0, line.quantity - taken.get(line.line_no, 0)) for line in lines),
+            "unit_price": ", ".join(dict.fromkeys(str(line.unit_price) for line in lines)),
+        }
+        for item_id, lines in grouped.items()
+    ]
+
+
+def no_such_order_output() -> Output:
+    """Return the answer for an order that does not exist or is somebody else's: the same bytes."""
+    return {
+        "error": "no_such_order",
+        "say": "This customer has no such order. Ask them to check the number, or to write from the"
+        " address that they ordered with. Say nothing else about that order.",
+    }
+
+
+def not_verified_output() -> Output:
+    """Return the answer of every tool while it is not proven who wrote."""
+    return {
+        "error": "sender_not_verified",
+        "say": "We do not know yet that this mail is really from its sender. Ask the customer to"
+        " answer this mail, which shows us that the mailbox is theirs. Say nothing about any order.",
+    }
+
+
+def approved_output(refund: Refund, order: Order) -> Output:
+    """Return what propose_refund answers for a refund that needs nobody's decision."""
+    return _proposed("approved", refund, order, _ON_ITS_WAY)
+
+
+def needs_manager_output(refund: Refund, order: Order) -> Output:
+    """Return what propose_refund answers for a refund that waits for a manager."""
+    return _proposed("needs_manager", refund, order, _WITH_A_MANAGER)
+
+
+def _proposed(outcome: str, refund: Refund, order: Order, say: str) -> Output:
+    return {
+        "outcome": outcome,
+        "order_id": order.order_id,
+        "amount": str(refund.amount),
+        "items": _names(refund, order),
+        "say": say,
+    }
+
+
+def declined_output(decision: Declined, order: Order, policy: Policy) -> Output:
+    """Return what propose_refund answers where the policy says no."""
+    why = _DECLINED[decision.reason]
+    if decision.reason is DeclineReason.WINDOW_CLOSED and order.delivered_at:
+        why = f"{why} It ended on {_day(return_by(order.delivered_at, policy))}."
+    say = f"{why} Explain this kindly. {_NO_MONEY}"
+    return {"outcome": "declined", "reason": decision.reason.value, "say": say}
+
+
+def already_requested_output(refund: Refund, order: Order) -> Output:
+    """Return what propose_refund answers for items that a refund of the order already covers."""
+    return {
+        "outcome": "already_requested",
+        "status": refund.status.value,
+        "amount": str(refund.amount),
+        "say": f"This was asked for before, on order {order.order_id}, on"
+        f" {_day(refund.requested_at)}. {_ALREADY[refund.status]}",
+    }
+
+
+def bad_items_output(problem: ItemsProblem) -> Output:
+    """Return the answer to a proposal whose items are not those of the order."""
+    say = f"Nothing was done: {problem}. Look at the order again and use its item ids."
+    return {"error": "bad_arguments", "say": say}
+
+
+def bad_arguments_output(problem: str) -> Output:
+    """Return the answer to arguments that do not fit the tool's schema."""
+    return {
+        "error": "bad_arguments",
+        "say": f"Nothing was done: {problem}. Correct the arguments and call the tool again.",
+    }
+
+
+def unknown_tool_output(names: Sequence[str]) -> Output:
+    """Return the answer to a tool that does not exist; it does not repeat the model's word for it."""
+    return {
+        "error": "unknown_tool",
+        "say": f"Nothing was done: there is no such tool. The tools are {', '.join(names)}.",
+    }
+
+
+def one_at_a_time_output() -> Output:
+    """Return the answer to every call but the first where a server let the model make several."""
+    return {
+        "error": "one_call_at_a_time",
+        "say": "Nothing was done for this call: make one call, wait for its output, then the next.",
+    }
+
+
+def _names(refund: Refund, order: Order) -> list[str]:
+    refunded = {part.line_no for part in refund.lines}
+    return list(dict.fromkeys(line.name for line in order.lines if line.line_no in refunded))
+
+
+def _day(instant: datetime) -> str:
+    return instant.date().isoformat()
