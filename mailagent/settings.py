@@ -157,6 +157,8 @@ class Settings:
     conductor_key: str | None
     conductor_url: str | None
     demo_url: str | None
+    crash_at: str | None
+    crash_marker: str | None
 
     @property
     def production(self) -> bool:
@@ -245,6 +247,8 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         conductor_key=read.text("DBOS_CONDUCTOR_KEY"),
         conductor_url=read.text("DBOS_CONDUCTOR_URL"),
         demo_url=read.text("MAILAGENT_DEMO"),
+        crash_at=read.text("MAILAGENT_CRASH_AT"),
+        crash_marker=read.text("MAILAGENT_CRASH_ONCE"),
     )
     problems = read.problems + _problems_of_role(settings)
     if settings.production:
@@ -328,6 +332,7 @@ def _problems_in_production(settings: Settings) -> list[str]:
             and not _is_loopback(settings.shop.public_url)
         ),
         "MAILAGENT_DEMO: the demo is not for production": settings.demo_url is None,
+        "MAILAGENT_CRASH_AT: planned crashes are for tests": settings.crash_at is None,
     }
     if settings.runs_web:
         missing |= {

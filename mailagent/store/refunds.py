@@ -99,6 +99,12 @@ def list_of_conversation(connection: sa.Connection, conversation_id: str) -> tup
     return _list(connection, _refunds.c.conversation_id == conversation_id)
 
 
+def list_of_customer(connection: sa.Connection, email: str) -> tuple[Refund, ...]:
+    """Return all refunds of a customer's orders, oldest first."""
+    theirs = sa.select(schema.orders.c.order_id).where(schema.orders.c.customer_email == email)
+    return _list(connection, _refunds.c.order_id.in_(theirs))
+
+
 def list_all(connection: sa.Connection, order_id: str | None = None) -> tuple[Refund, ...]:
     return _list(connection, _refunds.c.order_id == order_id if order_id else sa.true())
 

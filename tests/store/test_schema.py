@@ -53,9 +53,7 @@ def _conversation_and_mail(connection: sa.Connection) -> tuple[str, str]:
     return conversation.conversation_id, mail_id
 
 
-def _refund(
-    connection: sa.Connection, amount_minor: int, refund_id: str, **changes: Any
-) -> Refund:
+def _refund(connection: sa.Connection, amount_minor: int, refund_id: str, **changes: Any) -> Refund:
     conversation_id, mail_id = changes.pop("asked_in")
     refund = Refund(
         refund_id=refund_id,
@@ -123,7 +121,10 @@ def test_what_is_on_record_stays(database: Database, table: str, statement: str)
     column = {"audit": "actor", "decisions": "note", "ledger_entries": "order_id"}[table]
     with database.transaction() as connection:
         _put_something_on_record(connection)
-    with pytest.raises(sa.exc.DBAPIError, match="append-only"), database.transaction() as connection:
+    with (
+        pytest.raises(sa.exc.DBAPIError, match="append-only"),
+        database.transaction() as connection,
+    ):
         connection.execute(sa.text(statement.format(table, column)))
 
 
@@ -133,7 +134,9 @@ def _put_something_on_record(connection: sa.Connection) -> None:
     asked_in = _conversation_and_mail(connection)
     _refund(connection, 1_00, "refund_1", asked_in=asked_in, status=RefundStatus.AWAITING_APPROVAL)
     approval = approvals.request(connection, "refund_1", NOW, NOW)
-    approvals.record_decision(connection, RecordedDecision(approval.approval_id, "approve", MONA, NOW))
+    approvals.record_decision(
+        connection, RecordedDecision(approval.approval_id, "approve", MONA, NOW)
+    )
     connection.execute(
         sa.text(
             "INSERT INTO ledger_entries (idempotency_key, reference, refund_id, order_id, payment_id,"

@@ -1,0 +1,159 @@
+"""Where everything meets: settings become services, services are bound, blueprints are hung up."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flask import Flask, Response, render_template
+from flask_wtf.csrf import CSRFError, CSRFProtect
+
+from mailagent import cli, services
+from mailagent.adapters.links import Links
+from mailagent.adapters.templates import Templates
+from mailagent.demo.command import demo_command
+from mailagent.domain.delivery import Refused, SendOutcome
+from mailagent.domain.mail import OutboundMail
+from mailagent.doorbell import Doorbell
+from mailagent.settings import Settings, load_settings
+from mailagent.store.database import open_database
+from mailagent.store.ledger import LedgerGateway
+from mailagent.web import approvals, health, sendgrid
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# No inline style or script anywhere, nothing from outside, never in a frame, forms only to us.
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+
+class NotConfigured:
+    """Stands where a provider without a key would: nothing is sent or asked, and it says why."""
+
+    def __init__(self, setting: str) -> None:
+        self._why = f"{setting} is not set"
+
+    def send(self, _mail: OutboundMail) -> SendOutcome:
+        return Refused(self._why, operator=True)
+
+    def ask(self, *_arguments: Any) -> dict[str, Any]:
+        return {"kind": "operator", "why": self._why}
+
+
+def make_services(settings: Settings) -> services.Services:
+    """Return the live things that these settings describe. Nothing is connected yet."""
+    database = open_database(settings.database_url)
+    bound = services.Services(
+        database=database,
+        doorbell=Doorbell(database.engine),
+        shop=settings.shop,
+        policy=settings.policy,
+        waits=settings.waits,
+        links=Links(settings.secret_keys, settings.shop.public_url),
+        templates=Templates(
+            ROOT / "templates" / "mail",
+            {"support_name": settings.shop.name, "support_address": settings.shop.support_address},
+        ),
+        gateway=LedgerGateway(database, lambda: services.current().now()),
+        model=_model(settings)
+        if settings.runs_workflows
+        else NotConfigured("MAILAGENT_ROLE=worker"),
+        sender=_sender(settings)
+        if settings.runs_workflows
+        else NotConfigured("MAILAGENT_ROLE=worker"),
+        inbound_keys=settings.inbound_keys,
+        events_keys=settings.events_keys,
+    )
+    services.bind(bound)
+    return bound
+
+
+def _model(settings: Settings) -> services.Model:
+    if not settings.openai_api_key:
+        return NotConfigured("OPENAI_API_KEY")
+    from mailagent.adapters.chat_model import ChatModel
+
+    return ChatModel(settings.openai_api_key, settings.openai_base_url, settings.openai_model)
+
+
+def _sender(settings: Settings) -> services.Sender:
+    if not settings.sendgrid_api_key:
+        return NotConfigured("SENDGRID_API_KEY")
+    from mailagent.adapters.mail_sender import MailSender
+
+    return MailSender(
+        settings.sendgrid_api_key, settings.sendgrid_base_url, support_name=settings.shop.name
+    )
+
+
+def create_app(environ: Mapping[str, str] | None = None) -> Flask:
+    """Return the app for an environment (the process's own by default), its services bound.
+
+    Workflows are not started by this: see `serving` and `flask worker`. Raises SettingsProblem.
+    """
+    settings = load_settings(os.environ if environ is None else environ)
+    make_services(settings)
+    app = Flask(
+        "mailagent",
+        root_path=str(ROOT / "mailagent"),
+        static_folder=str(ROOT / "mailagent" / "web" / "static"),
+        template_folder=str(ROOT / "templates"),
+    )
+    app.config.update(
+        SECRET_KEY=settings.secret_keys[0],
+        SECRET_KEY_FALLBACKS=list(settings.secret_keys[1:]),
+        SESSION_COOKIE_HTTPONLY=True,
+        SESSION_COOKIE_SAMESITE="Lax",
+        SESSION_COOKIE_SECURE=settings.shop.public_url.startswith("https://"),
+        WTF_CSRF_TIME_LIMIT=None,  # a manager may leave the page open for days
+        MAX_CONTENT_LENGTH=1024 * 1024,  # pages and forms; the webhooks set their own
+        MAILAGENT=settings,
+    )
+    app.url_map.strict_slashes = False  # a redirect would lose mail
+    _hang_up(app, settings)
+    return app
+
+
+def _hang_up(app: Flask, settings: Settings) -> None:
+    csrf = CSRFProtect(app)
+    app.register_blueprint(health.blueprint)
+    if settings.runs_web:
+        app.register_blueprint(sendgrid.blueprint)
+        csrf.exempt(sendgrid.blueprint)  # signed by SendGrid, no cookies
+        app.register_blueprint(approvals.blueprint)
+    if settings.demo_url:
+        from mailagent.demo.pages import blueprint
+
+        app.register_blueprint(blueprint)
+    if settings.crash_at:
+        from mailagent.demo.crash_point import plan
+
+        plan(settings.crash_at, Path(settings.crash_marker) if settings.crash_marker else None)
+    cli.register(app)
+    app.cli.add_command(demo_command)
+    app.register_error_handler(CSRFError, _form_expired)
+    app.after_request(_harden)
+
+
+def _form_expired(_error: CSRFError) -> tuple[str, int]:
+    return render_template("form_expired.html"), 400
+
+
+def _harden(response: Response) -> Response:
+    response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
+    response.headers.setdefault("X-Content-Type-Options", "nosniff")
+    response.headers.setdefault("X-Frame-Options", "DENY")
+    response.headers.setdefault("Referrer-Policy", "same-origin")
+    return response
+
+
+def configure_logging() -> None:
+    """Log to standard error, one line a record, without what anybody wrote in a mail."""
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )

@@ -1,0 +1,20 @@
+"""The `flask …` commands. Thin: they read arguments, call the store or the doorbell, and print."""
+
+from __future__ import annotations
+
+from flask import Flask
+
+from mailagent.cli import check, conversations, orders, refunds, runs, worker
+
+
+def register(app: Flask) -> None:
+    """Hang the commands up at the app."""
+    for command in (
+        check.check,
+        conversations.conversations,
+        orders.orders,
+        refunds.refunds,
+        runs.runs,
+        worker.worker,
+    ):
+        app.cli.add_command(command)

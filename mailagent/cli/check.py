@@ -1,0 +1,64 @@
+"""`flask check`: is everything in place? Settings were checked before this runs at all."""
+
+from __future__ import annotations
+
+import click
+import sqlalchemy as sa
+from flask import current_app
+
+from mailagent import doorbell, services
+from mailagent.cli.printing import explain
+from mailagent.settings import Settings
+from mailagent.store.migration import SchemaProblem, check_schema
+
+
+@click.command("check")
+def check() -> None:
+    """Check settings, database, keys and queues; print every problem, exit with 1 if there is any."""
+    settings: Settings = current_app.config["MAILAGENT"]
+    problems = [*_missing_keys(settings), *_database_problems()]
+    for problem in problems:
+        click.echo(f"problem: {problem}")
+    if problems:
+        raise SystemExit(1)
+    click.echo(f"Everything is in place ({settings.env}, role {settings.role}).")
+
+
+def _missing_keys(settings: Settings) -> list[str]:
+    wanted = {
+        "OPENAI_API_KEY is not set: no mail can be answered": settings.openai_api_key,
+        "SENDGRID_API_KEY is not set: no mail can be sent": settings.sendgrid_api_key,
+    }
+    if not settings.runs_workflows:
+        wanted = {}
+    if settings.runs_web:
+        wanted |= {
+            "SENDGRID_INBOUND_PUBLIC_KEY is not set: anybody can post mail": ",".join(
+                settings.inbound_keys
+            ),
+            "SENDGRID_EVENTS_PUBLIC_KEY is not set: deliveries are not followed": ",".join(
+                settings.events_keys
+            ),
+        }
+    return [text for text, value in wanted.items() if not value]
+
+
+def _database_problems() -> list[str]:
+    live = services.current()
+    try:
+        check_schema(live.database)
+        return _queue_problems(live.doorbell)
+    except SchemaProblem as problem:
+        return [str(problem)]
+    except sa.exc.DBAPIError as problem:
+        return [explain(problem)]
+
+
+def _queue_problems(bell: doorbell.Doorbell) -> list[str]:
+    missing = bell.missing_queues()
+    if not missing:
+        return []
+    return [
+        f"no worker has ever run on this database (queues {', '.join(missing)} are not registered): "
+        "start `flask worker`, or serve with MAILAGENT_ROLE=all"
+    ]

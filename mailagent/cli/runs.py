@@ -1,0 +1,114 @@
+"""`flask runs …`: the workflow runs as DBOS recorded them, and replaying one that failed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from mailagent import services
+from mailagent.cli.printing import Commands, instant, one_line, print_json, print_table
+from mailagent.doorbell import ReplayRefused, Run, first_step_to_repeat
+
+STATES = (
+    "ENQUEUED", "PENDING", "DELAYED", "SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED",
+)  # fmt: skip
+
+# Steps whose effect reaches people or money; by the promises neither happens twice.
+OUTSIDE = {"send_mail": "mail", "pay_refund": "money"}
+
+runs = Commands("runs", help="Workflow runs: look at them, replay one that failed.")
+
+
+@runs.command("list")
+@click.option("--status", type=click.Choice(STATES), help="Only runs in this state.")
+@click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
+@click.option("--limit", default=50, show_default=True, help="How many, newest first.")
+def list_runs(status: str | None, as_json: bool, limit: int) -> None:
+    """List runs, newest first."""
+    found = services.current().doorbell.list_runs(status=status, limit=limit)
+    if as_json:
+        print_json([_record(run) for run in found])
+        return
+    print_table(
+        ("run", "workflow", "status", "created", "error"),
+        [(run.run_id, run.workflow, run.status, run.created_at, run.error) for run in found],
+        "There are no runs.",
+    )
+
+
+@runs.command("show")
+@click.argument("run_id")
+@click.option("--json", "as_json", is_flag=True, help="Print one object.")
+def show_run(run_id: str, as_json: bool) -> None:
+    """Show a run with its recorded steps, and what a replay would do."""
+    run = services.current().doorbell.find_run(run_id, with_steps=True)
+    if run is None:
+        raise click.ClickException(f"there is no run {run_id}; see `flask runs list`")
+    if as_json:
+        print_json(_record(run))
+        return
+    click.echo(f"{run.run_id}  {run.workflow} of {run.subject}  {run.status}")
+    for step in run.steps:
+        shown = f"ERROR {step.error}" if step.error else json.dumps(step.output, ensure_ascii=False)
+        click.echo(f"  {step.number:3}  {step.name:18}  {one_line(shown)[:120]}")
+    if run.error:
+        click.echo(f"failed: {run.error}")
+    if not run.is_active:
+        click.echo(_what_a_replay_does(run, first_step_to_repeat(run)))
+
+
+@runs.command("replay")
+@click.argument("run_id")
+@click.option("--from-step", type=int, help="Repeat from this step on (default: where it failed).")
+def replay_run(run_id: str, from_step: int | None) -> None:
+    """Run a finished run again in place. Neither mail nor money goes out twice by it."""
+    try:
+        run = services.current().doorbell.replay_run(run_id, from_step)
+    except ReplayRefused as refusal:
+        raise click.ClickException(str(refusal)) from None
+    start = from_step if from_step is not None else first_step_to_repeat(run)
+    click.echo(_what_a_replay_does(run, start))
+    click.echo(f"Run {run_id} is queued again; a worker takes it up within a second or two.")
+
+
+def _what_a_replay_does(run: Run, start: int) -> str:
+    kept = [step.name for step in run.steps if step.number < start]
+    again = [step.name for step in run.steps if step.number >= start]
+    outside = sorted({OUTSIDE[name] for name in again if name in OUTSIDE})
+    lines = [
+        f"A replay from step {start} keeps: {', '.join(kept) or 'nothing'}",
+        f"and runs again: {', '.join(again) or 'what follows them'}.",
+    ]
+    if outside:
+        lines.append(
+            f"Among them: {' and '.join(outside)}. What was sent or paid is on record and is not "
+            "sent or paid again."
+        )
+    return "\n".join(lines)
+
+
+def _record(run: Run) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "workflow": run.workflow,
+        "subject": run.subject,
+        "status": run.status,
+        "created_at": instant(run.created_at),
+        "updated_at": instant(run.updated_at),
+        "worker_id": run.worker_id,
+        "forked_from": run.forked_from,
+        "output": run.output,
+        "error": run.error,
+        "steps": [
+            {
+                "step": step.number,
+                "name": step.name,
+                "output": step.output,
+                "error": step.error,
+                "started_at": instant(step.started_at),
+            }
+            for step in run.steps
+        ],
+    }

@@ -1,0 +1,43 @@
+"""The `flask demo` command. What it shows is in `show`, which only a demo has to load."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+FOLDER = Path(".mailagent-demo")
+
+
+@click.command("demo")
+@click.option("--once", is_flag=True, help="Tell the story without a browser, check it, and end.")
+@click.option(
+    "--port", default=8000, show_default=True, help="Port of the app; 0 picks a free one."
+)
+@click.option("--fresh", is_flag=True, help=f"Forget what earlier demos left in {FOLDER}.")
+def demo_command(once: bool, port: int, fresh: bool) -> None:
+    """Show mailagent at work: a small shop, its customers and a manager, all on this machine."""
+    from mailagent.demo import show
+    from mailagent.demo.app_process import CommandFailed
+    from mailagent.demo.folder import FolderInUse
+    from mailagent.demo.story import FactMissing
+    from mailagent.demo.supervisor import AppWillNotStart
+
+    for number in (signal.SIGTERM, signal.SIGHUP):  # ended like Ctrl-C: the app goes too
+        signal.signal(number, signal.default_int_handler)
+    try:
+        port = show.find_port(port)
+        if once:
+            show.tell_story(port)
+        else:
+            show.run_page(port, FOLDER, fresh)
+    except FactMissing:
+        sys.exit(1)  # the story has said which
+    except (FolderInUse, CommandFailed, AppWillNotStart, show.PortBusy) as problem:
+        click.echo(str(problem), err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        click.echo("Stopped.")
+        sys.exit(130 if once else 0)

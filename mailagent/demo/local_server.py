@@ -1,0 +1,106 @@
+"""A small JSON server on 127.0.0.1 that runs in a thread: what the demo's stand-in providers share."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `path` is without the query."""
+
+    path: str
+    headers: Message
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What to send back: `value` as JSON, nothing when it is None."""
+
+    status: int
+    value: object = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Route = Callable[[Request], Answer]
+
+
+class LocalServer:
+    """Serves `routes` ("POST /v1/responses" → function); any other address goes to `otherwise`.
+
+    Raises OSError when `port` is taken; port 0 picks a free one.
+    """
+
+    def __init__(self, routes: Mapping[str, Route], otherwise: Route, port: int = 0) -> None:
+        members = {"routes": dict(routes), "otherwise": staticmethod(otherwise)}
+        handler = type("Handler", (_Handler,), members)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+        self._server.daemon_threads = True
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def start(self) -> None:
+        """Begin to answer, in a thread of this process."""
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop answering and give the port back."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    # Headers and body in one packet: two would meet Nagle and delayed ACK, 40 ms an answer.
+    wbufsize = -1
+    disable_nagle_algorithm = True
+    routes: Mapping[str, Route]
+    otherwise: Route
+
+    def do_GET(self) -> None:
+        self._serve()
+
+    def do_POST(self) -> None:
+        self._serve()
+
+    def do_OPTIONS(self) -> None:
+        self._serve()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep quiet: the terminal belongs to the demo's story."""
+
+    def _serve(self) -> None:
+        path = self.path.partition("?")[0]
+        route = self.routes.get(f"{self.command} {path}", self.otherwise)
+        self._send(route(Request(path, self.headers, self._read_body())))
+
+    def _read_body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = b""
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
+
+    def _send(self, answer: Answer) -> None:
+        data = b"" if answer.value is None else json.dumps(answer.value).encode()
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(data))}
+        # The app may be killed while it waits for us: that is what the demo is for.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.send_response(answer.status)
+            for name, value in {**headers, **answer.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(data)
+            self.wfile.flush()

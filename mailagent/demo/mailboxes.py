@@ -1,0 +1,131 @@
+"""The mail of the demo's people: what the app sent them, and what they wrote to the shop.
+
+Kept in memory and in a file of JSON lines (the last line of an id wins), so that the providers can
+be restarted like the app. Delivering letters belongs in `postman`.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+
+class LetterState(StrEnum):
+    WAITING = "waiting"  # not yet tried
+    RETRYING = "retrying"  # the app was down or answered 5xx: SendGrid tries again
+    DELIVERED = "delivered"
+    LOST = "lost"  # the app answered 3xx or 4xx: SendGrid gives up at once
+
+
+@dataclass(frozen=True, slots=True)
+class SentMail:
+    """A mail the app sent to one person. Message-IDs are bare. `reported`: its events arrived."""
+
+    mail_id: str
+    to: str
+    from_address: str
+    from_name: str
+    reply_to: str | None
+    subject: str
+    text: str
+    html: str | None
+    message_id: str | None
+    references: str
+    custom_args: dict[str, str]
+    sent_at: str
+    reported: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A mail that a person wrote to the shop. `aligned`: SPF and DKIM vouch for the From address."""
+
+    letter_id: str
+    from_name: str
+    from_address: str
+    to: str
+    subject: str
+    text: str
+    message_id: str
+    in_reply_to: str | None
+    references: str
+    aligned: bool
+    sent_at: str
+    state: LetterState = LetterState.WAITING
+    attempts: int = 0
+    answer: str = ""
+
+
+class Mailboxes:
+    """All mail of the demo, oldest first."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._sent: dict[str, SentMail] = {}
+        self._letters: dict[str, Letter] = {}
+        self._changed = threading.Condition()
+        if path.exists():
+            lines = path.read_text("utf-8")
+            for line in lines.splitlines():
+                self._load(line)
+            if not lines.endswith("\n"):  # cut off: the next line must not become part of it
+                path.write_text(lines + "\n", "utf-8")
+
+    def record_sent(self, mail: SentMail) -> None:
+        with self._changed:
+            self._append("sent", asdict(mail))
+            self._sent[mail.mail_id] = mail
+            self._changed.notify_all()
+
+    def record_letter(self, letter: Letter) -> None:
+        with self._changed:
+            self._append("letter", asdict(letter))
+            self._letters[letter.letter_id] = letter
+            self._changed.notify_all()
+
+    def sent(self, to: str | None = None) -> list[SentMail]:
+        """Return what the app sent, to one address or to all."""
+        with self._changed:
+            return [mail for mail in self._sent.values() if to in (None, mail.to)]
+
+    def letters(self) -> list[Letter]:
+        with self._changed:
+            return list(self._letters.values())
+
+    def find_sent(self, mail_id: str) -> SentMail | None:
+        with self._changed:
+            return self._sent.get(mail_id)
+
+    def wait_for(self, condition: Callable[[], bool], timeout_seconds: float) -> bool:
+        """Wait until `condition` holds, looking after each change; return whether it does."""
+        with self._changed:
+            return self._changed.wait_for(condition, timeout_seconds)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return everything as plain JSON data."""
+        with self._changed:
+            return {
+                "sent": [asdict(mail) for mail in self._sent.values()],
+                "letters": [asdict(letter) for letter in self._letters.values()],
+            }
+
+    def _append(self, kind: str, fields: dict[str, Any]) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"kind": kind, **fields}) + "\n")
+
+    def _load(self, line: str) -> None:
+        try:
+            fields = json.loads(line)
+            if fields.pop("kind") == "sent":
+                self._sent[fields["mail_id"]] = SentMail(**fields)
+            else:
+                letter = Letter(**fields)
+                state = LetterState(letter.state)
+                self._letters[letter.letter_id] = replace(letter, state=state)
+        except (ValueError, KeyError, TypeError):
+            return  # a line that was cut off when the process died

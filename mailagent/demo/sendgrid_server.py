@@ -1,0 +1,169 @@
+"""A local server that speaks SendGrid's v3 API to the app and keeps the demo's mailboxes.
+
+`POST /v3/mail/send` is SendGrid's; `/demo/letters` and `/demo/mailboxes` are how the demo's page and
+its story write as a customer and read what arrived.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parseaddr
+from typing import Any
+
+from mailagent.demo.inbound_parse import build_body
+from mailagent.demo.local_server import Answer, LocalServer, Request
+from mailagent.demo.mail_send import find_problems, mails_in
+from mailagent.demo.mailboxes import Letter, Mailboxes, SentMail
+
+_SIZE_LIMIT_BYTES = 30 * 1024 * 1024
+
+
+class LetterProblem(ValueError):
+    """A letter that cannot be sent; the text says why."""
+
+
+class SendGridServer(LocalServer):
+    """`app_origins`: the pages that may use the demo's own routes from a browser."""
+
+    def __init__(
+        self,
+        mailboxes: Mailboxes,
+        support_address: str,
+        app_origins: tuple[str, ...] = (),
+        port: int = 0,
+    ) -> None:
+        self._mailboxes = mailboxes
+        self._support_address = support_address
+        self._app_origins = app_origins
+        routes = {
+            "POST /v3/mail/send": self._send,
+            "POST /demo/letters": self._write,
+            "OPTIONS /demo/letters": self._allow,
+            "GET /demo/mailboxes": self._read,
+        }
+        super().__init__(routes, lambda request: _errors(404, [("", "Not found")]), port)
+
+    def _send(self, request: Request) -> Answer:
+        if not _has_key(request):
+            return _errors(
+                401, [("", "The provided authorization grant is invalid, expired, or revoked")]
+            )
+        if len(request.body) > _SIZE_LIMIT_BYTES:
+            return _errors(413, [("", "The JSON payload you have included is too large.")])
+        if request.headers.get_content_type() != "application/json":
+            return _errors(415, [("", "Content-Type should be application/json.")])
+        try:
+            body = json.loads(_unpacked(request))
+        except (ValueError, OSError, EOFError) as problem:
+            return _errors(400, [("", f"Bad Request: the body is not JSON ({problem})")])
+        problems = find_problems(body)
+        if problems:
+            return _errors(400, problems)
+        mails = mails_in(body)
+        for mail in mails:
+            self._mailboxes.record_sent(mail)
+        return Answer(202, None, {"X-Message-Id": mails[0].mail_id})
+
+    def _write(self, request: Request) -> Answer:
+        origin = request.headers.get("Origin")
+        # A page of another site could otherwise write letters through the visitor's browser.
+        if origin and origin not in self._app_origins:
+            return _errors(403, [("", f"{origin} may not write letters here")])
+        if request.headers.get_content_type() != "application/json":
+            return _errors(415, [("", "Content-Type should be application/json.")])
+        try:
+            letter = self._letter(json.loads(request.body))
+            build_body(letter)
+        except ValueError as problem:
+            return Answer(400, {"error": str(problem)}, self._cors(request))
+        self._mailboxes.record_letter(letter)
+        names = {"letter_id": letter.letter_id, "message_id": letter.message_id}
+        return Answer(202, names, self._cors(request))
+
+    def _letter(self, fields: object) -> Letter:
+        if not isinstance(fields, dict):
+            raise LetterProblem("a letter is a JSON object with from, subject and text")
+        answered = self._answered(fields.get("in_reply_to"))
+        name, address = parseaddr(str(fields.get("from", "")))
+        if "@" not in address:
+            raise LetterProblem("from: a mail address is needed")
+        text = str(fields.get("text", ""))
+        letter_id = secrets.token_hex(8)
+        return Letter(
+            letter_id=letter_id,
+            from_name=name,
+            from_address=address,
+            to=str(fields.get("to") or _answer_address(answered) or self._support_address),
+            subject=str(fields.get("subject") or _answer_subject(answered) or "(no subject)"),
+            text=f"{text}\n\n{_quote(answered)}" if answered else text,
+            message_id=f"{letter_id}@mail.{address.rpartition('@')[2]}",
+            in_reply_to=answered.message_id if answered else None,
+            references=answered.references if answered else "",
+            aligned=fields.get("aligned", True) is not False,
+            sent_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    def _answered(self, mail_id: object) -> SentMail | None:
+        if not mail_id:
+            return None
+        mail = self._mailboxes.find_sent(str(mail_id))
+        if mail is None:
+            raise LetterProblem(f"in_reply_to: there is no mail {mail_id}")
+        return mail
+
+    def _read(self, request: Request) -> Answer:
+        return Answer(200, self._mailboxes.as_data(), self._cors(request))
+
+    def _allow(self, request: Request) -> Answer:
+        allowed = {
+            "Access-Control-Allow-Methods": "POST",
+            "Access-Control-Allow-Headers": "Content-Type",
+        }
+        return Answer(204, None, {**self._cors(request), **allowed})
+
+    def _cors(self, request: Request) -> Mapping[str, str]:
+        """Let the demo's page read the answer itself: it must work while the app is dead."""
+        origin = request.headers.get("Origin", "")
+        if origin not in self._app_origins:
+            return {}
+        return {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
+
+
+def _has_key(request: Request) -> bool:
+    # The SDK sends "Bearer None" when it was given no key.
+    key = str(request.headers.get("Authorization", ""))
+    return bool(re.fullmatch(r"Bearer \S+", key)) and key != "Bearer None"
+
+
+def _unpacked(request: Request) -> bytes:
+    packed = request.headers.get("Content-Encoding") == "gzip"
+    return gzip.decompress(request.body) if packed else request.body
+
+
+def _errors(status: int, problems: list[tuple[str, str]]) -> Answer:
+    errors: list[dict[str, Any]] = [
+        {"message": message, "field": field or None, "help": None} for field, message in problems
+    ]
+    return Answer(status, {"errors": errors})
+
+
+def _answer_address(mail: SentMail | None) -> str | None:
+    return (mail.reply_to or mail.from_address) if mail else None
+
+
+def _answer_subject(mail: SentMail | None) -> str | None:
+    if mail is None:
+        return None
+    return mail.subject if mail.subject.lower().startswith("re:") else f"Re: {mail.subject}"
+
+
+def _quote(mail: SentMail) -> str:
+    """Return the answered mail as mail programs quote it below an answer."""
+    date = datetime.fromisoformat(mail.sent_at).strftime("%a, %d %b %Y at %H:%M")
+    quoted = "\n".join(f"> {line}".rstrip() for line in mail.text.splitlines())
+    return f"On {date}, {mail.from_name} <{mail.from_address}> wrote:\n\n{quoted}\n"

@@ -1,0 +1,104 @@
+"""The two shows of `flask demo`: the story in the terminal, and the page. Each puts folder, providers
+and app together, and takes them apart again whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from mailagent.demo.folder import DemoFolder
+from mailagent.demo.providers import Providers
+from mailagent.demo.story import FactMissing, Story
+from mailagent.demo.supervisor import AppWillNotStart, Supervisor
+
+# Long enough to watch the steps appear, short enough not to bore.
+_WATCHABLE_SECONDS = 0.7
+
+
+class PortBusy(Exception):
+    """The port cannot be used; the text says what to do."""
+
+
+def find_port(port: int) -> int:
+    """Return `port`, or a free one for 0. Raises PortBusy."""
+    with socket.socket() as probe:
+        # As gunicorn binds: a port that was given up a moment ago is not busy.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as problem:
+            raise PortBusy(
+                f"Port {port} of 127.0.0.1 cannot be used ({problem.strerror}). "
+                "Stop what runs there, or choose another: flask demo --port 8001"
+            ) from problem
+        return int(probe.getsockname()[1])
+
+
+def tell_story(port: int) -> None:
+    """Tell and check the story in a folder of its own. Raises FactMissing where it breaks."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mailagent-demo-") as path:
+        folder = DemoFolder(Path(path))
+        with _running(folder, port, latency_seconds=0) as (providers, supervisor):
+            story = Story(folder, providers, supervisor, click.echo)
+            try:
+                story.run()
+            except FactMissing as missing:
+                click.echo(f"  ✗ {missing}\n\nThe story broke here. {_log_end(folder)}", err=True)
+                raise
+    seconds = time.monotonic() - began
+    click.echo(f"\nAll {story.facts} facts hold. It took {seconds:.0f} s.")
+
+
+def run_page(port: int, path: Path, fresh: bool) -> None:
+    """Serve the demo's page from the folder at `path` until it is interrupted."""
+    folder = DemoFolder(path)
+    if fresh:
+        folder.clear()
+    with _running(folder, port, _WATCHABLE_SECONDS) as (providers, supervisor):
+        click.echo(f"\n  Open {providers.app_url}/demo/   (Ctrl-C ends the demo)\n")
+        while supervisor.failure is None:
+            time.sleep(0.5)
+        raise AppWillNotStart(supervisor.failure)
+
+
+@contextmanager
+def _running(
+    folder: DemoFolder, port: int, latency_seconds: float
+) -> Iterator[tuple[Providers, Supervisor]]:
+    providers = Providers(folder, port, os.environ, latency_seconds)
+    supervisor = Supervisor(folder, port, providers.environment(), click.echo)
+    click.echo(_opening(providers))
+    providers.start()
+    try:
+        supervisor.prepare()
+        supervisor.start()
+        yield providers, supervisor
+    finally:
+        # A second Ctrl-C would leave the app running without anybody to stop it.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        supervisor.stop()
+        providers.stop()
+        folder.release()
+
+
+def _opening(providers: Providers) -> str:
+    if providers.uses_real_model:
+        return f"The model is real ({providers.model_name}); the mail stays on this machine."
+    return (
+        "The model is scripted and the mail stays on this machine. "
+        "With OPENAI_API_KEY set, a real model answers."
+    )
+
+
+def _log_end(folder: DemoFolder) -> str:
+    lines = folder.app_log.read_text("utf-8", "replace").splitlines()[-30:]
+    return "\n".join(["The end of the app's log:", *lines])

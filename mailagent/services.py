@@ -1,0 +1,78 @@
+"""The live things: database, doorbell, model, sender, gateway, links, clock. Bound once, by `app`.
+
+This is the one permitted global: DBOS finds workflows and steps as module-level functions, so what
+they work with has to be reachable from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from mailagent.adapters.links import Links
+from mailagent.adapters.templates import Templates
+from mailagent.domain.conversation import Budget
+from mailagent.domain.delivery import SendOutcome
+from mailagent.domain.mail import OutboundMail
+from mailagent.domain.payment import PaymentGateway
+from mailagent.domain.policy import Policy
+from mailagent.domain.shop import Shop, Waits
+from mailagent.doorbell import Doorbell
+from mailagent.store.database import Database
+
+
+class Model(Protocol):
+    """What the conversation workflow needs of a model; `adapters.chat_model` has the real one."""
+
+    def ask(
+        self,
+        instructions: str,
+        items: list[dict[str, Any]],
+        tools: list[dict[str, Any]],
+        cache_key: str,
+        customer_hash: str,
+    ) -> dict[str, Any]:
+        """Return the model's answer, or what went wrong, as plain data."""
+
+
+class Sender(Protocol):
+    """What delivery needs of a mail provider; `adapters.mail_sender` has the real one."""
+
+    def send(self, mail: OutboundMail) -> SendOutcome:
+        """Hand a mail to the provider."""
+
+
+@dataclass(frozen=True)
+class Services:
+    database: Database
+    doorbell: Doorbell
+    shop: Shop
+    policy: Policy
+    waits: Waits
+    links: Links
+    templates: Templates
+    gateway: PaymentGateway
+    model: Model
+    sender: Sender
+    inbound_keys: tuple[str, ...] = ()
+    events_keys: tuple[str, ...] = ()
+    budget: Budget = field(default_factory=Budget)
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+
+_bound: Services | None = None
+
+
+def bind(services: Services | None) -> None:
+    """Make `services` what every room uses from now on (None: nothing, after the end)."""
+    global _bound  # noqa: PLW0603 - the one permitted global
+    _bound = services
+
+
+def current() -> Services:
+    """Return the bound services. Raises RuntimeError before `app` has bound any."""
+    if _bound is None:
+        raise RuntimeError("no services are bound: mailagent.app binds them at start")
+    return _bound

@@ -1,0 +1,40 @@
+"""gunicorn's configuration: `gunicorn -c python:mailagent.serving wsgi:app`.
+
+One process with threads. In the role `all` it also runs the workflows; they are started after the
+fork, because neither threads nor database connections survive one.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+bind = os.environ.get("MAILAGENT_BIND", "127.0.0.1:8000")
+workers = 1
+worker_class = "gthread"
+threads = 16
+timeout = 60
+graceful_timeout = 25
+# Inbound mail comes in one body of up to 30 MB, sometimes chunked; nothing here limits it.
+limit_request_line = 8190
+
+DRAIN_SECONDS = 20
+
+
+def post_worker_init(worker: Any) -> None:
+    """Start the workflows in a fresh worker process, if its role has them."""
+    from mailagent.cli.worker import engine_of
+    from mailagent.workflows.launch import launch
+
+    settings = worker.app.callable.config["MAILAGENT"]
+    if settings.runs_workflows:
+        launch(engine_of(settings))
+
+
+def worker_exit(_server: Any, worker: Any) -> None:
+    """Let runs at work finish before the process ends."""
+    from mailagent.workflows.launch import stop
+
+    app = worker.app.callable
+    if app is not None and app.config["MAILAGENT"].runs_workflows:
+        stop(DRAIN_SECONDS)

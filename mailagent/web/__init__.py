@@ -1,0 +1,1 @@
+"""HTTP: webhooks and pages. A request verifies, writes rows, rings, answers; it never works on a case."""

@@ -1,0 +1,114 @@
+"""The case of a refund as its pages show it: amounts and reasons in words, taken from rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+from babel import Locale
+
+from mailagent.adapters.formats import format_money
+from mailagent.domain.money import Money
+from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.domain.wording import MANAGER_REASONS, REFUND_REASONS
+from mailagent.store import cases
+from mailagent.store.approvals import RecordedDecision
+
+_ENGLISH = Locale.parse("en")
+
+_STATE_SENTENCES: Mapping[RefundStatus, str] = {
+    RefundStatus.APPROVED: "The money is being paid; the customer gets a receipt.",
+    RefundStatus.PAID: "The money has been paid, and the customer has a receipt.",
+    RefundStatus.REJECTED: "No money was paid, and the customer is told.",
+    RefundStatus.FAILED: "The payment failed. The support team has the case.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownItem:
+    name: str
+    quantity: int
+    amount: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCase:
+    """What `approvals/*.html` need of a case; amounts are ready to be read."""
+
+    refund_id: str
+    order_id: str
+    customer_name: str
+    customer_email: str
+    customer_since: datetime | None
+    amount: str
+    amount_decimal: str
+    currency: str
+    already_refunded: str
+    paid: str
+    items: tuple[ShownItem, ...]
+    reason: str
+    policy_reasons: tuple[str, ...]
+    customer_text: str
+    attachments: tuple[str, ...]
+    requested_at: datetime
+    expires_at: datetime | None
+    manager_email: str
+
+    def __getitem__(self, name: str) -> object:
+        """Let a template write case["items"] where case.items would look like a method."""
+        return getattr(self, name)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDecision:
+    decided_by: str
+    verb: str
+    decided_at: datetime
+    amount: str
+    note: str | None
+    refund_status: str
+
+
+def of_refund(connection: sa.Connection, refund: Refund, manager_email: str) -> ShownCase:
+    """Return the case of a refund for the manager whose link it is."""
+    case = cases.load(connection, refund)
+    return ShownCase(
+        refund_id=refund.refund_id,
+        order_id=case.order.order_id,
+        customer_name=case.order.customer_name,
+        customer_email=case.order.customer_email,
+        customer_since=case.customer_since,
+        amount=_money(case.amount),
+        amount_decimal=case.amount.decimal(),
+        currency=case.amount.currency,
+        already_refunded=_money(case.already_refunded),
+        paid=_money(case.order.paid),
+        items=tuple(
+            ShownItem(each.name, each.quantity, _money(each.amount)) for each in case.items
+        ),
+        reason=REFUND_REASONS[refund.reason],
+        policy_reasons=tuple(MANAGER_REASONS.get(each, each) for each in refund.policy_reasons),
+        customer_text=case.customer_text,
+        attachments=case.attachments,
+        requested_at=refund.requested_at,
+        expires_at=case.expires_at,
+        manager_email=manager_email,
+    )
+
+
+def of_decision(decision: RecordedDecision, refund: Refund) -> ShownDecision:
+    """Return a decision for its page; the refund's state is what it is now, not what was decided."""
+    return ShownDecision(
+        decided_by=decision.decided_by,
+        verb="approved" if decision.approves else "rejected",
+        decided_at=decision.decided_at,
+        amount=_money(refund.amount),
+        note=decision.note,
+        refund_status=_STATE_SENTENCES.get(refund.status, ""),
+    )
+
+
+def _money(amount: Money) -> str:
+    return format_money(amount, _ENGLISH)

@@ -1,0 +1,164 @@
+"""SendGrid's webhooks: mail coming in, and what became of mail that went out.
+
+Stored before 200: the raw bytes, the parsed mail, its conversation and the bell are one transaction.
+Whatever one might have wanted is answered 200 or 503, never 3xx or 4xx (those throw mail away).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from datetime import datetime
+
+import sqlalchemy as sa
+from flask import Blueprint, Response, request
+from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
+
+from mailagent import services
+from mailagent.adapters.reply_text import new_text
+from mailagent.adapters.sendgrid_events import parse_events
+from mailagent.adapters.sendgrid_inbound import ShopFacts, parse_request
+from mailagent.domain.conversation import Conversation
+from mailagent.domain.mail import Identity, MailKind, ParsedMail, find_token
+from mailagent.store import conversations, mailbox, outbox
+from mailagent.web.signature import SignatureDoor
+
+logger = logging.getLogger(__name__)
+
+blueprint = Blueprint("sendgrid", __name__)
+
+# SendGrid posts at most 30 MB of mail; the rest is room for the other fields.
+LARGEST_REQUEST_BYTES = 40 * 1024 * 1024
+
+_inbound_door = SignatureDoor("inbound")
+_events_door = SignatureDoor("events")
+
+
+@blueprint.post("/webhooks/sendgrid/inbound")
+def receive_mail() -> Response:
+    """Take one inbound mail."""
+    live = services.current()
+    try:
+        body = _raw_body()
+        refusal = _inbound_door.refusal(request, body, live.inbound_keys)
+        if refusal is not None:
+            return _plain(*refusal)
+        return _plain(_store(request.headers.get("Content-Type", ""), body), 200)
+    except (ClientDisconnected, RequestEntityTooLarge, OSError) as problem:
+        logger.error("an inbound mail did not arrive whole: %s", problem)
+        return _plain("the request did not arrive whole; deliver it again\n", 503)
+    except sa.exc.SQLAlchemyError:
+        logger.exception("an inbound mail could not be stored; SendGrid will deliver it again")
+        return _plain("the mail could not be stored; deliver it again\n", 503)
+
+
+def _raw_body() -> bytes:
+    # Before anything touches `request.form`: afterwards the bytes are gone, and with them what
+    # was signed. Forms are never used here, so their 500 kB limit does not apply either.
+    request.max_content_length = LARGEST_REQUEST_BYTES
+    return request.get_data(cache=False, parse_form_data=False)
+
+
+def _store(content_type: str, body: bytes) -> str:
+    live = services.current()
+    mail = parse_request(
+        content_type, body, ShopFacts(live.shop.support_address, live.shop.reply_domain)
+    )
+    with live.database.transaction() as connection:
+        if mailbox.is_stored(connection, mail.dedup_key):
+            return "known already\n"
+        mail_id = _record(connection, mail, content_type, body, live.now())
+    if mail_id is None:
+        return "known already\n"
+    if mail.kind is MailKind.MALFORMED:
+        logger.error(
+            "request kept as mail %s, but it cannot be read: %s", mail_id, mail.kind_reason
+        )
+    return "stored\n"
+
+
+def _record(
+    connection: sa.Connection, mail: ParsedMail, content_type: str, body: bytes, now: datetime
+) -> str | None:
+    live = services.current()
+    conversation = _find_conversation(connection, mail)
+    if conversation is None and mail.kind is MailKind.CUSTOMER:
+        conversation = conversations.open_new(connection, mail.from_address, mail.subject, now)
+    conversation_id = conversation.conversation_id if conversation else None
+    mail = _without_our_words(connection, mail, conversation_id)
+    reason = None if mail.kind is MailKind.CUSTOMER else mail.kind_reason or mail.kind.value
+    mail_id = mailbox.record(connection, mail, conversation_id, reason, now)
+    if mail_id is None:
+        connection.rollback()  # another request stored the same mail, and its conversation
+        return None
+    mailbox.record_raw(connection, mail_id, content_type, body, now)
+    if conversation_id is not None and mail.kind is MailKind.CUSTOMER:
+        conversations.touch(connection, conversation_id, now)
+        if _answers_confirmation(mail):
+            mailbox.prove_mailbox(connection, conversation_id, mail.from_address)
+        run_id = live.doorbell.ring_conversation(connection, conversation_id, mail_id)
+        mailbox.set_run(connection, mail_id, run_id)
+    return mail_id
+
+
+def _without_our_words(
+    connection: sa.Connection, mail: ParsedMail, conversation_id: str | None
+) -> ParsedMail:
+    """Take what the customer quotes of our own mails out of what they newly wrote."""
+    if conversation_id is None:
+        return mail
+    ours = outbox.list_texts(connection, conversation_id)
+    return replace(mail, new_text=new_text(mail.body, ours)) if ours else mail
+
+
+def _find_conversation(connection: sa.Connection, mail: ParsedMail) -> Conversation | None:
+    """Return the thread a mail belongs to: by reply token, else by the mails it refers to.
+
+    Only its own customer can write into a thread; anybody else's mail opens one of its own.
+    """
+    token = find_token(mail.envelope_to, services.current().shop.reply_domain)
+    conversation = conversations.find_by_token(connection, token) if token else None
+    if conversation is not None:
+        stranger = mail.from_address != conversation.customer_email
+        return None if stranger and mail.kind is MailKind.CUSTOMER else conversation
+    referred = (*mail.references, *mail.in_reply_to)
+    return conversations.find_by_message_ids(connection, referred, mail.from_address)
+
+
+def _answers_confirmation(mail: ParsedMail) -> bool:
+    token = find_token(mail.envelope_to, services.current().shop.reply_domain)
+    return token is not None and token.confirms and mail.identity is Identity.NONE
+
+
+@blueprint.post("/webhooks/sendgrid/events")
+def receive_events() -> Response:
+    """Take a batch of delivery events. Anything but 2xx makes SendGrid send the batch again."""
+    live = services.current()
+    try:
+        body = _raw_body()
+        refusal = _events_door.refusal(request, body, live.events_keys)
+        if refusal is not None:
+            return _plain(*refusal)
+        events = parse_events(body)
+        with live.database.transaction() as connection:
+            for event in events:
+                outbox.record_event(
+                    connection,
+                    event.key,
+                    event.outbound_id,
+                    event.event.value,
+                    event.reason,
+                    event.occurred_at,
+                    live.now(),
+                )
+    except ValueError as problem:
+        logger.error("delivery events that cannot be read: %s", problem)
+        return _plain(f"{problem}\n", 400)
+    except (ClientDisconnected, RequestEntityTooLarge, OSError, sa.exc.SQLAlchemyError):
+        logger.exception("delivery events could not be stored; SendGrid will send them again")
+        return _plain("the events could not be stored; send them again\n", 503)
+    return _plain("stored\n", 200)
+
+
+def _plain(text: str, status: int) -> Response:
+    return Response(text, status, mimetype="text/plain")

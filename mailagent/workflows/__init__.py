@@ -1,0 +1,1 @@
+"""Durable workflows. Bodies only order steps; every effect stands in `steps`."""

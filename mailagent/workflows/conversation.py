@@ -1,0 +1,65 @@
+"""One run answers what is unanswered in one customer's thread; runs of a thread follow each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dbos import DBOS
+
+from mailagent import doorbell
+from mailagent.workflows.steps.conversation import (
+    TOOLS,
+    Batch,
+    ask_model,
+    hand_over,
+    pass_on_to_people,
+    take_batch,
+    tool_items,
+    write_reply,
+)
+from mailagent.workflows.steps.delivery import send_mail
+
+
+class OperatorNeededError(Exception):
+    """The run cannot go on until an operator has put something right; then it is replayed."""
+
+
+@DBOS.workflow(name=doorbell.CONVERSATION)
+def conversation(conversation_id: str) -> str:
+    """Answer the unanswered mail of a conversation. Returns what was done, in a few words."""
+    batch = take_batch(conversation_id)
+    if batch is None:
+        return "nothing to answer"
+    if batch["with_people"]:
+        outbound_ids, done = pass_on_to_people(batch), "passed on to people"
+    else:
+        outbound_ids, done = _answer(batch)
+    for outbound_id in outbound_ids:
+        send_mail(outbound_id)
+    return done
+
+
+def _answer(batch: Batch) -> tuple[list[str], str]:
+    """Let the model work until it has written a reply that is true, or a person has to."""
+    items: list[dict[str, Any]] = []
+    spent: dict[str, int] = {}
+    while True:
+        move = ask_model(batch, items, spent)
+        items, spent = items + move["items"], move["spent"]
+        match move["kind"]:
+            case "call":
+                output = TOOLS[move["tool"]](batch, move["arguments"])
+                items += tool_items(move, output)
+            case "reply":
+                written = write_reply(batch, move["text"], spent)
+                if written["kind"] == "written":
+                    return written["outbound_ids"], "answered"
+                items, spent = items + written["items"], written["spent"]
+            case "wait":
+                DBOS.sleep(move["after_seconds"])
+            case "person":
+                return hand_over(batch, move["reason"], move["summary"]), "handed over"
+            case "again":
+                continue
+            case _:
+                raise OperatorNeededError(move["why"])

@@ -1,0 +1,38 @@
+"""One run per refund, the only road to the gateway: wait for a manager if need be, pay, tell.
+
+The run waits without a thread (`async`), and a message only ever makes it look at the rows.
+"""
+
+from __future__ import annotations
+
+from dbos import DBOS
+
+from mailagent import doorbell
+from mailagent.workflows.steps.delivery import send_mail_async
+from mailagent.workflows.steps.refund import (
+    claim_refund,
+    look_at_decision,
+    pay_refund,
+    request_approval,
+    tell_customer,
+)
+
+
+@DBOS.workflow(name=doorbell.REFUND, max_recovery_attempts=500)
+async def refund(refund_id: str) -> str:
+    """See a refund through to its end. Returns the state it ended in."""
+    state = await claim_refund(refund_id)
+    if state["status"] == "awaiting_approval":
+        for outbound_id in await request_approval(refund_id):
+            await send_mail_async(outbound_id)
+        state = await look_at_decision(refund_id)
+    while state["status"] == "awaiting_approval":
+        await DBOS.recv_async(doorbell.LOOK, timeout_seconds=state["wait_seconds"])
+        state = await look_at_decision(refund_id)
+    while state["status"] == "approved":
+        state = await pay_refund(refund_id)
+        if state["status"] == "approved":
+            await DBOS.sleep_async(state["wait_seconds"])
+    for outbound_id in await tell_customer(refund_id):
+        await send_mail_async(outbound_id)
+    return state["status"]

@@ -1,0 +1,90 @@
+"""How an effect becomes a recorded step, and the points at which a crash can be told apart.
+
+Three deaths matter around every effect: before it, after it but before its record, after the record;
+within an effect that reaches outside, two more (`mark`). `watch` lets the crash tests stand at each of
+them; nothing else uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from dbos import DBOS
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Watcher = Callable[[str, str], None]
+
+AROUND = ("before", "after", "recorded")
+
+# Every step by name, with the points at which a process can die in or around it.
+CRASH_POINTS: dict[str, tuple[str, ...]] = {}
+
+_watchers: list[Watcher] = []
+
+
+def watch(watcher: Watcher) -> None:
+    """Call `watcher(step name, "before" | "after" | "recorded")` at every step from now on."""
+    _watchers.append(watcher)
+
+
+def mark(name: str, point: str) -> None:
+    """Say that the step `name` has come to `point` of its effect; declared with `declare_marks`."""
+    _pass(name, point)
+
+
+def _pass(name: str, point: str) -> None:
+    for watcher in _watchers:
+        watcher(name, point)
+
+
+def _name(effect: Callable[P, R]) -> str:
+    return effect.__name__.removeprefix("_")
+
+
+def _watched(effect: Callable[P, R]) -> Callable[P, R]:
+    name = _name(effect)
+    CRASH_POINTS.setdefault(name, AROUND)
+
+    @wraps(effect)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        _pass(name, "before")
+        result = effect(*args, **kwargs)
+        _pass(name, "after")
+        return result
+
+    return run
+
+
+def declare_marks(name: str, *points: str) -> None:
+    """Declare the points that a step's effect marks, so that crash tests find them."""
+    CRASH_POINTS[name] = (*AROUND, *points)
+
+
+def step(effect: Callable[P, R]) -> Callable[P, R]:
+    """Make an effect a recorded step for workflow bodies that block their thread."""
+    name, watched = _name(effect), _watched(effect)
+
+    @wraps(effect)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        result = DBOS.run_step({"name": name}, watched, *args, **kwargs)
+        _pass(name, "recorded")
+        return result
+
+    return run
+
+
+def async_step(effect: Callable[P, R]) -> Callable[P, Awaitable[R]]:
+    """Make an effect a recorded step for `async` bodies; the effect itself runs off the loop."""
+    name, watched = _name(effect), _watched(effect)
+
+    @wraps(effect)
+    async def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        result = await DBOS.run_step_async({"name": name}, watched, *args, **kwargs)
+        _pass(name, "recorded")
+        return result
+
+    return run

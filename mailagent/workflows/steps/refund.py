@@ -1,0 +1,275 @@
+"""Effects of the refund workflow: asking a manager, looking at the decision, paying, telling.
+
+Paid once: the intent is a row before the gateway is asked, the key is the refund's own id, and an
+answer that was lost is looked up under that key before anything is asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+import sqlalchemy as sa
+from dbos import DBOS
+
+from mailagent import services
+from mailagent.domain.conversation import HandOverReason
+from mailagent.domain.money import Money
+from mailagent.domain.order import Order, OrderStatus
+from mailagent.domain.payment import (
+    NotDone,
+    OutcomeUnknown,
+    PaymentOutcome,
+    Refunded,
+    RefundRequest,
+    Refused,
+)
+from mailagent.domain.refund import Refund, RefundStatus, split_over_payments
+from mailagent.domain.retry import PAYMENT_NEEDS_OPERATOR_AFTER, backoff_seconds
+from mailagent.store import approvals, audit, conversations, orders, refunds
+from mailagent.store.database import Row
+from mailagent.workflows.steps import letters
+from mailagent.workflows.steps.recording import async_step, declare_marks, mark
+
+# A bell wakes the run at once; this only bounds how long it sleeps on a deadline far away.
+LONGEST_SLEEP_SECONDS = 24 * 3600.0
+
+
+class State(TypedDict):
+    """Where a refund stands, and how long its run may sleep before it looks again."""
+
+    status: str
+    wait_seconds: float
+
+
+def _state(status: RefundStatus, wait_seconds: float = 0) -> State:
+    return State(status=status.value, wait_seconds=wait_seconds)
+
+
+@async_step
+def claim_refund(refund_id: str) -> State:
+    """Make this run the one that bells for the refund reach."""
+    with services.current().database.transaction() as connection:
+        refund = refunds.lock(connection, refund_id)
+        refunds.claim(connection, refund_id, DBOS.workflow_id or "")
+    return _state(refund.status)
+
+
+@async_step
+def request_approval(refund_id: str) -> list[str]:
+    """Write to the first manager, unless the refund was decided meanwhile."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        refund = refunds.lock(connection, refund_id)
+        if refund.status is not RefundStatus.AWAITING_APPROVAL:
+            return []
+        return [letters.write_approval_request(connection, refund, live.shop.manager_emails[0])]
+
+
+@async_step
+def look_at_decision(refund_id: str) -> State:
+    """Look whether a manager has decided; when the date has passed, expire the refund: closed."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        refund = refunds.lock(connection, refund_id)
+        if refund.status is not RefundStatus.AWAITING_APPROVAL:
+            return _state(refund.status)
+        approval = approvals.find_of_refund(connection, refund_id)
+        if approval is None:
+            raise LookupError(f"refund {refund_id} waits for a manager but has no approval")
+        left = (approval.expires_at - live.now()).total_seconds()
+        if left > 0:
+            return _state(refund.status, min(left, LONGEST_SLEEP_SECONDS))
+        refunds.move(connection, refund, RefundStatus.EXPIRED, decided_at=live.now())
+        audit.record(connection, live.now(), audit.CLOCK, "refund expired", refund_id)
+    return _state(RefundStatus.EXPIRED)
+
+
+# --- paying -----------------------------------------------------------------------------------
+
+declare_marks("pay_refund", "intended", "asked")
+
+
+@async_step
+def pay_refund(refund_id: str) -> State:
+    """Have the gateway pay an approved refund, as far as that is possible now.
+
+    Raises RuntimeError when it was tried too often: an operator has to look.
+    """
+    intents = _intend(refund_id)
+    if intents is None:
+        with services.current().database.snapshot() as connection:
+            return _state(refunds.load(connection, refund_id).status)
+    mark("pay_refund", "intended")
+    for request, asked_before in intents:
+        outcome = _ask_gateway(request, asked_before)
+        mark("pay_refund", "asked")
+        _record_outcome(request, outcome)
+        if not isinstance(outcome, Refunded | Refused):
+            return _wait_or_give_up(refund_id, outcome)
+    return _conclude(refund_id)
+
+
+def _intend(refund_id: str) -> list[tuple[RefundRequest, bool]] | None:
+    """Write down, under the order's lock, what the gateway will be asked; None when nothing is to pay.
+
+    Each intent comes with whether the gateway may have been asked under its key before.
+    """
+    live = services.current()
+    with live.database.transaction() as connection:
+        order = orders.lock(connection, refunds.load(connection, refund_id).order_id)
+        refund = refunds.lock(connection, refund_id)
+        if refund.status is not RefundStatus.APPROVED or order is None:
+            return None
+        known = refunds.list_payments(connection, refund_id)
+        if not known and order.status is OrderStatus.CANCELLED:
+            _fail(connection, refund, "the order was cancelled before the refund was paid")
+            return None
+        if not known:
+            _write_intents(connection, refund, order)
+        fresh = not known
+        return [
+            (_request(refund, row), not fresh)
+            for row in refunds.list_payments(connection, refund_id)
+            if row.state == "asked"
+        ]
+
+
+def _write_intents(connection: sa.Connection, refund: Refund, order: Order) -> None:
+    earlier = refunds.given_back(connection, order.order_id)
+    parts = split_over_payments(order, refund.amount, earlier)
+    now = services.current().now()
+    for number, (payment_id, amount) in enumerate(parts):
+        key = refund.refund_id if number == 0 else f"{refund.refund_id}.{number + 1}"
+        refunds.intend_payment(connection, key, refund.refund_id, payment_id, amount, now)
+
+
+def _request(refund: Refund, row: Row) -> RefundRequest:
+    return RefundRequest(
+        idempotency_key=row.idempotency_key,
+        refund_id=refund.refund_id,
+        order_id=refund.order_id,
+        payment_id=row.payment_id,
+        amount=Money(row.amount_minor, refund.amount.currency),
+    )
+
+
+def _ask_gateway(request: RefundRequest, asked_before: bool) -> PaymentOutcome:
+    gateway = services.current().gateway
+    if asked_before:
+        known = gateway.look_up(request)
+        if not isinstance(known, NotDone):
+            return known
+    return gateway.refund(request)
+
+
+def _record_outcome(request: RefundRequest, outcome: PaymentOutcome) -> None:
+    live = services.current()
+    with live.database.transaction() as connection:
+        match outcome:
+            case Refunded(reference):
+                refunds.record_payment(
+                    connection,
+                    request.idempotency_key,
+                    "done",
+                    reference=reference,
+                    problem=None,
+                    done_at=live.now(),
+                )
+            case Refused(why):
+                refunds.record_payment(connection, request.idempotency_key, "refused", problem=why)
+            case NotDone(why) | OutcomeUnknown(why):
+                refunds.record_payment(connection, request.idempotency_key, "asked", problem=why)
+
+
+def _wait_or_give_up(refund_id: str, outcome: NotDone | OutcomeUnknown) -> State:
+    with services.current().database.snapshot() as connection:
+        rows = refunds.list_payments(connection, refund_id)
+    attempts = max(row.attempts for row in rows)
+    if attempts >= PAYMENT_NEEDS_OPERATOR_AFTER:
+        raise RuntimeError(
+            f"refund {refund_id} could not be paid in {attempts} attempts ({outcome.why}); "
+            "when the gateway works again, replay this run: it looks up what was paid first"
+        )
+    wanted = outcome.retry_after_seconds if isinstance(outcome, NotDone) else 0
+    return _state(RefundStatus.APPROVED, max(wanted, backoff_seconds(attempts)))
+
+
+def _conclude(refund_id: str) -> State:
+    live = services.current()
+    with live.database.transaction() as connection:
+        order_id = refunds.load(connection, refund_id).order_id
+        orders.lock(connection, order_id)
+        refund = refunds.lock(connection, refund_id)
+        if refund.status is not RefundStatus.APPROVED:
+            return _state(refund.status)
+        rows = refunds.list_payments(connection, refund_id)
+        refused = [row for row in rows if row.state == "refused"]
+        if refused:
+            _fail(connection, refund, _problem(rows))
+            return _state(RefundStatus.FAILED)
+        references = ", ".join(row.reference for row in rows)
+        refunds.move(
+            connection,
+            refund,
+            RefundStatus.PAID,
+            gateway=live.gateway.name,
+            gateway_reference=references,
+            paid_at=live.now(),
+        )
+        audit.record(
+            connection,
+            live.now(),
+            live.gateway.name,
+            "refund paid",
+            refund_id,
+            {"amount": str(refund.amount), "reference": references},
+        )
+    return _state(RefundStatus.PAID)
+
+
+def _problem(rows: Sequence[Row]) -> str:
+    refused = "; ".join(f"payment {row.payment_id}: {row.problem}" for row in rows if row.problem)
+    paid = [row for row in rows if row.state == "done"]
+    if not paid:
+        return refused
+    parts = ", ".join(f"{row.payment_id} ({row.reference})" for row in paid)
+    return f"{refused}; already given back by {parts}"
+
+
+def _fail(connection: sa.Connection, refund: Refund, why: str) -> None:
+    live = services.current()
+    refunds.move(connection, refund, RefundStatus.FAILED, gateway=live.gateway.name, failure=why)
+    audit.record(
+        connection, live.now(), live.gateway.name, "refund failed", refund.refund_id, {"why": why}
+    )
+
+
+# --- telling ----------------------------------------------------------------------------------
+
+_TEMPLATES = {
+    RefundStatus.PAID: "receipt",
+    RefundStatus.REJECTED: "refund_rejected",
+    RefundStatus.EXPIRED: "refund_expired",
+    RefundStatus.FAILED: "refund_failed",
+}
+
+
+@async_step
+def tell_customer(refund_id: str) -> list[str]:
+    """Write to the customer how the refund ended; a failed one also goes to the team, as a case."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        refund = refunds.load(connection, refund_id)
+        template = _TEMPLATES.get(refund.status)
+        if template is None:
+            return []
+        outbound_ids = [letters.write_refund_outcome(connection, refund, template)]
+        if refund.status is RefundStatus.FAILED:
+            conversation = conversations.lock(connection, refund.conversation_id)
+            why = HandOverReason.PAYMENT_FAILED.value
+            conversations.hand_over(connection, conversation.conversation_id, why, live.now())
+            outbound_ids += letters.write_to_team(
+                connection, conversation, why, refund.failure, f"failed:{refund_id}"
+            )
+    return outbound_ids

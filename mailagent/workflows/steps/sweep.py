@@ -1,0 +1,105 @@
+"""Effects of the sweep: find rows that wait although no run looks after them, and ring for them.
+
+A run that failed or was cancelled is left alone: it is an operator's, until the row's time is up.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from mailagent import doorbell, services
+from mailagent.domain.conversation import HandOverReason
+from mailagent.store import audit, conversations, mailbox, outbox, refunds
+from mailagent.store.database import Row
+from mailagent.workflows.steps import letters
+from mailagent.workflows.steps.recording import step
+
+ROWS_PER_SWEEP = 500
+MOST_RINGS = 5
+
+
+@step
+def ring_for_mail() -> int:
+    """Ring for unanswered mail without a run; what waits too long goes to people."""
+    live = services.current()
+    before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
+    with live.database.snapshot() as connection:
+        waiting = mailbox.list_waiting(connection, before, ROWS_PER_SWEEP)
+    statuses = live.doorbell.statuses([row.run_id for row in waiting if row.run_id])
+    return sum(_see_to_mail(row, statuses.get(row.run_id)) for row in waiting)
+
+
+def _see_to_mail(row: Row, status: str | None) -> int:
+    live = services.current()
+    if status in doorbell.ACTIVE:
+        return 0
+    overdue = live.now() - row.received_at >= timedelta(seconds=live.waits.unanswered_seconds)
+    with live.database.transaction() as connection:
+        if overdue or row.rings >= MOST_RINGS:
+            _give_to_people(connection, row)
+        elif status in (None, "SUCCESS"):
+            run_id = live.doorbell.ring_conversation(
+                connection, row.conversation_id, row.mail_id, row.rings + 1
+            )
+            mailbox.count_ring(connection, row.mail_id, run_id)
+        else:
+            return 0
+    return 1
+
+
+def _give_to_people(connection: sa.Connection, row: Row) -> None:
+    live = services.current()
+    conversation = conversations.lock(connection, row.conversation_id)
+    reason = HandOverReason.LEFT_UNANSWERED.value
+    mailbox.leave_unanswered(connection, [row.mail_id], reason)
+    conversations.hand_over(connection, conversation.conversation_id, reason, live.now())
+    audit.record(
+        connection,
+        live.now(),
+        audit.CLOCK,
+        "conversation handed over",
+        conversation.conversation_id,
+    )
+    for outbound_id in letters.write_to_team(
+        connection, conversation, reason, None, f"unanswered:{row.mail_id}"
+    ):
+        live.doorbell.ring_delivery(connection, outbound_id)
+
+
+@step
+def ring_for_refunds() -> int:
+    """Ring for refunds that have to be decided or paid and that no run looks after."""
+    live = services.current()
+    before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
+    with live.database.snapshot() as connection:
+        waiting = refunds.list_under_way(connection, before, ROWS_PER_SWEEP)
+    runs = {row.refund_id: row.run_id or f"{doorbell.REFUND}-{row.refund_id}" for row in waiting}
+    statuses = live.doorbell.statuses(list(runs.values()))
+    rung = 0
+    for row in waiting:
+        if statuses.get(runs[row.refund_id]) in (None, "SUCCESS"):
+            with live.database.transaction() as connection:
+                live.doorbell.ring_refund(connection, row.refund_id, None, row.rings + 1)
+                refunds.count_ring(connection, row.refund_id)
+            rung += 1
+    return rung
+
+
+@step
+def ring_for_outbox() -> int:
+    """Ring for mail of ours that should have gone out; a run that is at it already is not doubled."""
+    live = services.current()
+    before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
+    with live.database.snapshot() as connection:
+        waiting = outbox.list_under_way(connection, before, ROWS_PER_SWEEP)
+    runs = {outbound_id: f"{doorbell.DELIVERY}-{outbound_id}" for outbound_id in waiting}
+    statuses = live.doorbell.statuses(list(runs.values()))
+    rung = 0
+    for outbound_id in waiting:
+        if statuses.get(runs[outbound_id]) is None:
+            with live.database.transaction() as connection:
+                live.doorbell.ring_delivery(connection, outbound_id)
+            rung += 1
+    return rung

@@ -1,0 +1,25 @@
+"""The safety net: once a minute, ring again for rows that nobody looks after."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from dbos import DBOS
+
+from mailagent import doorbell
+from mailagent.workflows.steps.sweep import (
+    ring_for_mail,
+    ring_for_outbox,
+    ring_for_refunds,
+)
+
+EVERY_MINUTE = "* * * * *"
+
+
+@DBOS.workflow(name=doorbell.SWEEP)
+def sweep(_scheduled_at: datetime, _context: Any) -> None:
+    """Ring for every row that waits without a run; each step records for how many it rang."""
+    ring_for_mail()
+    ring_for_refunds()
+    ring_for_outbox()

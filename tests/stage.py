@@ -1,0 +1,190 @@
+"""A whole shop on this machine: the real app, the real engine, and local providers over HTTP."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flask import Flask
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from mailagent import services
+from mailagent.app import create_app
+from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
+from mailagent.demo.mailboxes import Letter, Mailboxes, SentMail
+from mailagent.demo.openai_server import OpenAIServer
+from mailagent.demo.sendgrid_server import SendGridServer
+from mailagent.demo.webhook_key import WebhookKey
+from mailagent.domain.order import Order
+from mailagent.domain.refund import Refund
+from mailagent.services import Services
+from mailagent.store import orders, refunds
+from tests.cast import ADA, MAX, MONA, NOW, SUPPORT, TESS
+
+_numbers = itertools.count(1)
+
+
+def letter(text: str, **changes: Any) -> Letter:
+    """Return a mail that Ada writes to the shop; `message_id` is fresh unless given."""
+    number = next(_numbers)
+    values: dict[str, Any] = {
+        "letter_id": f"letter-{number}",
+        "from_name": "Ada Example",
+        "from_address": ADA,
+        "to": SUPPORT,
+        "subject": "My order",
+        "text": text,
+        "message_id": f"m{number}@example.com",
+        "in_reply_to": None,
+        "references": "",
+        "aligned": True,
+        "sent_at": NOW.isoformat(),
+    }
+    return Letter(**(values | changes))
+
+
+@dataclass
+class Stage:
+    """A shop that a test writes to and looks at."""
+
+    app: Flask
+    live: Services
+    mailboxes: Mailboxes
+    inbound_key: WebhookKey
+    events_key: WebhookKey
+    environ: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def client(self) -> FlaskClient:
+        return self.app.test_client()
+
+    def stock(self, *stocked: Order) -> None:
+        """Put orders on the shop's books."""
+        with self.live.database.transaction() as connection:
+            for order in stocked:
+                orders.save(connection, order, self.live.now())
+
+    def post_inbound(
+        self,
+        body: bytes,
+        content_type: str = CONTENT_TYPE,
+        headers: Mapping[str, str] | None = None,
+    ) -> TestResponse:
+        """Post a request as SendGrid would; signed unless `headers` say otherwise."""
+        signed = self.inbound_key.sign(body) if headers is None else headers
+        return self.client.post(
+            "/webhooks/sendgrid/inbound", data=body, content_type=content_type, headers=dict(signed)
+        )
+
+    def write(self, text: str, **changes: Any) -> Letter:
+        """Write a mail to the shop, which must thank for it."""
+        written = letter(text, **changes)
+        response = self.post_inbound(build_body(written))
+        assert response.status_code == 200, response.text
+        return written
+
+    def mails_to(self, address: str) -> list[SentMail]:
+        return self.mailboxes.sent(address)
+
+    def wait_for_mails(self, address: str, count: int = 1, seconds: float = 30) -> list[SentMail]:
+        """Wait until `address` has got `count` mails, and return all it has."""
+        wait_until(
+            lambda: len(self.mails_to(address)) >= count, seconds, f"{count} mails to {address}"
+        )
+        return self.mails_to(address)
+
+    def refunds(self) -> tuple[Refund, ...]:
+        with self.live.database.snapshot() as connection:
+            return refunds.list_all(connection)
+
+    def wait_for_refund(self, status: str, seconds: float = 30) -> Refund:
+        """Wait until some refund is in this state, and return it."""
+        wait_until(
+            lambda: any(refund.status == status for refund in self.refunds()),
+            seconds,
+            f"a refund that is {status}",
+        )
+        return next(refund for refund in self.refunds() if refund.status == status)
+
+    def rows(self, statement: str, **values: Any) -> list[Any]:
+        """Look at rows with SQL, as an auditor would."""
+        import sqlalchemy as sa
+
+        with self.live.database.snapshot() as connection:
+            return list(connection.execute(sa.text(statement), values))
+
+
+def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    """Wait for a condition. Raises AssertionError, saying for what, when it does not come."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {seconds} s in vain for {what}"
+        time.sleep(0.05)
+
+
+@contextmanager
+def providers(
+    folder: Path, **options: Any
+) -> Iterator[tuple[OpenAIServer, SendGridServer, Mailboxes]]:
+    """Run the local OpenAI and SendGrid."""
+    mailboxes = Mailboxes(folder / "mailboxes.jsonl")
+    openai, sendgrid = OpenAIServer(**options), SendGridServer(mailboxes, SUPPORT)
+    openai.start()
+    sendgrid.start()
+    try:
+        yield openai, sendgrid, mailboxes
+    finally:
+        openai.stop()
+        sendgrid.stop()
+
+
+@contextmanager
+def open_shop(
+    folder: Path, database_url: str, settings: Mapping[str, str] | None = None
+) -> Iterator[Stage]:
+    """Open a shop on a migrated database; its workflows do not run yet."""
+    inbound_key, events_key = WebhookKey(folder / "inbound.pem"), WebhookKey(folder / "events.pem")
+    with providers(folder) as (openai, sendgrid, mailboxes):
+        environ = {
+            "DATABASE_URL": database_url,
+            "SECRET_KEY": "a key for tests only",
+            "WORKER_ID": "test",
+            "SUPPORT_ADDRESS": SUPPORT,
+            "MANAGER_EMAILS": f"{MONA},{MAX}",
+            "TEAM_EMAILS": TESS,
+            "OPENAI_BASE_URL": f"{openai.url}/v1",
+            "OPENAI_API_KEY": "test",
+            "SENDGRID_BASE_URL": sendgrid.url,
+            "SENDGRID_API_KEY": "test",
+            "SENDGRID_INBOUND_PUBLIC_KEY": inbound_key.public_text(),
+            "SENDGRID_EVENTS_PUBLIC_KEY": events_key.public_text(),
+            "MAIL_OUTCOME_SECONDS": "2",
+            **(settings or {}),
+        }
+        app = create_app(environ)
+        live = services.current()
+        try:
+            yield Stage(app, live, mailboxes, inbound_key, events_key, environ)
+        finally:
+            live.doorbell.close()
+            live.database.close()
+            services.bind(None)
+
+
+@contextmanager
+def running(stage: Stage) -> Iterator[Stage]:
+    """Run the workflows of a shop in this process."""
+    from mailagent.cli.worker import engine_of
+    from mailagent.workflows.launch import launch, stop
+
+    launch(engine_of(stage.app.config["MAILAGENT"]))
+    try:
+        yield stage
+    finally:
+        stop()

@@ -1,0 +1,242 @@
+"""The manager's page: GET is inert, the first decision stands, every link says kindly what is so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from types import MappingProxyType
+
+import pytest
+from werkzeug.test import TestResponse
+
+from mailagent import services
+from mailagent.adapters.links import Links
+from mailagent.domain.money import Money
+from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus
+from mailagent.store import approvals, refunds
+from tests.cast import ADA, MAX, MONA, big_order
+from tests.stage import Stage
+
+AMOUNT = Money(1_499_00, "USD")
+
+
+@dataclass
+class Question:
+    """A refund that waits for Mona."""
+
+    shop: Stage
+    refund_id: str
+    approval_id: str
+
+    def link(self, manager: str = MONA) -> str:
+        return self.shop.live.links.sign_approval(self.approval_id, manager).replace(
+            self.shop.live.shop.public_url, ""
+        )
+
+    def refund(self) -> Refund:
+        with self.shop.live.database.snapshot() as connection:
+            return refunds.load(connection, self.refund_id)
+
+    def decide(
+        self,
+        decision: str = "approve",
+        manager: str = MONA,
+        form: Mapping[str, str] = MappingProxyType({}),
+    ) -> TestResponse:
+        client = self.shop.client
+        page = client.get(self.link(manager)).text
+        found = re.search(r'name="csrf_token" value="([^"]+)"', page)
+        token = found[1] if found else ""
+        return client.post(
+            self.link(manager), data={"decision": decision, "csrf_token": token} | dict(form)
+        )
+
+
+@pytest.fixture
+def question(shop: Stage) -> Question:
+    shop.stock(big_order())
+    shop.write("My desk <script>alert(1)</script> W2001 wobbles. See https://evil.example/x")
+    (mail,) = shop.rows("SELECT mail_id, conversation_id FROM inbound_mails")
+    now = shop.live.now()
+    refund = Refund(
+        refund_id="refund_1",
+        order_id="W2001",
+        conversation_id=mail.conversation_id,
+        mail_id=mail.mail_id,
+        amount=AMOUNT,
+        lines=(RefundLine(1, 1, AMOUNT),),
+        item_ids=("D1",),
+        reason=RefundReason.DAMAGED,
+        status=RefundStatus.AWAITING_APPROVAL,
+        requested_at=now,
+        policy_reasons=("above_limit",),
+    )
+    with shop.live.database.transaction() as connection:
+        refunds.record(connection, refund, "key", {}, {1: "D1"})
+        approval = approvals.request(connection, "refund_1", now, now + timedelta(days=7))
+        shop.live.doorbell.ring_refund(connection, "refund_1", None)
+    return Question(shop, "refund_1", approval.approval_id)
+
+
+def everything(shop: Stage) -> list[object]:
+    """Return every row that a GET could change."""
+    tables = ("refunds", "approvals", "decisions", "audit", "outbound_mails", "orders")
+    return [shop.rows(f"SELECT * FROM {table}") for table in tables]
+
+
+def test_the_page_shows_the_case(question: Question) -> None:
+    page = question.shop.client.get(question.link())
+    assert page.status_code == 200
+    for shown in (
+        "$1,499.00",
+        "Standing desk",
+        ADA,
+        "W2001",
+        MONA,
+        "arrived damaged",
+        "above what is",
+    ):
+        assert shown in page.text
+    assert "<script>alert" not in page.text
+    assert 'href="https://evil.example' not in page.text
+    assert page.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
+def test_opening_the_link_changes_nothing_however_often(question: Question, method: str) -> None:
+    before = everything(question.shop)
+    for _ in range(3):
+        question.shop.client.open(question.link(), method=method)
+    assert everything(question.shop) == before
+
+
+def test_approving_is_recorded_with_the_managers_name(question: Question) -> None:
+    page = question.decide(form={"note": "Known problem with this desk"})
+    assert page.status_code == 200
+    assert "approved" in page.text
+    refund = question.refund()
+    assert (refund.status, refund.decided_by) == (RefundStatus.APPROVED, MONA)
+    assert refund.note == "Known problem with this desk"
+    (audited,) = question.shop.rows("SELECT * FROM audit")
+    assert (audited.actor, audited.action, audited.subject) == (MONA, "refund approved", "refund_1")
+
+
+def test_rejecting_is_recorded_and_frees_the_amount(question: Question) -> None:
+    assert "rejected" in question.decide("reject").text
+    assert question.refund().status is RefundStatus.REJECTED
+    assert question.shop.rows("SELECT held_minor FROM orders")[0].held_minor == 0
+
+
+def test_the_first_decision_stands_and_later_ones_see_it(question: Question) -> None:
+    question.decide("approve")
+    for manager, second in ((MONA, "reject"), (MAX, "reject"), (MAX, "approve")):
+        page = question.decide(second, manager=manager)
+        assert page.status_code in (200, 400)  # without a form there is no CSRF token to send
+        shown = question.shop.client.get(question.link(manager)).text
+        assert "Refund of $1,499.00 approved" in shown
+        assert MONA in shown
+    assert question.refund().decided_by == MONA
+    assert len(question.shop.rows("SELECT * FROM decisions")) == 1
+
+
+def test_two_managers_at_once_make_one_decision(question: Question) -> None:
+    managers = [(MONA, "approve"), (MAX, "reject")] * 4
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda each: question.decide(each[1], manager=each[0]), managers))
+    (decision,) = question.shop.rows("SELECT * FROM decisions")
+    refund = question.refund()
+    assert refund.decided_by == decision.decided_by
+    expected = RefundStatus.APPROVED if decision.decision == "approve" else RefundStatus.REJECTED
+    assert refund.status is expected
+    assert len(question.shop.rows("SELECT * FROM audit")) == 1
+
+
+def test_a_lower_amount_is_taken(question: Question) -> None:
+    question.decide(form={"amount": "1000.00"})
+    assert question.refund().amount == Money(1_000_00, "USD")
+    assert question.shop.rows("SELECT held_minor FROM orders")[0].held_minor == 1_000_00
+
+
+@pytest.mark.parametrize(
+    ("form", "complaint"),
+    [
+        ({"amount": "1499.01"}, "at most 1499.00 USD"),
+        ({"amount": "0"}, "above 0"),
+        ({"amount": "-5"}, "cannot be read"),
+        ({"amount": "1,499.00"}, "cannot be read"),
+        ({"amount": "ten"}, "cannot be read"),
+        ({"note": "n" * 2001}, "longer than 2000"),
+    ],
+)
+def test_a_form_that_cannot_be_taken_says_what_to_change(
+    question: Question, form: dict[str, str], complaint: str
+) -> None:
+    page = question.decide(form=form)
+    assert page.status_code == 422
+    assert complaint in page.text
+    assert next(iter(form.values())) in page.text  # what was typed is still there
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+
+
+def test_neither_button_is_no_decision(question: Question) -> None:
+    assert question.decide("").status_code == 422
+    assert question.decide("maybe").status_code == 422
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+
+
+def test_without_the_pages_csrf_token_nothing_is_recorded(question: Question) -> None:
+    response = question.shop.client.post(question.link(), data={"decision": "approve"})
+    assert response.status_code == 400
+    assert "Nothing was recorded" in response.text
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+
+
+def test_a_tampered_or_foreign_link_shows_nothing(question: Question) -> None:
+    link = question.link()
+    foreign = Links(["another key"], "http://localhost:8000").sign_approval(
+        question.approval_id, MONA
+    )
+    for bad in (
+        link[:-1],
+        link + "A",
+        link.replace("/approvals/", "/approvals/x"),
+        foreign.replace("http://localhost:8000", ""),
+        "/approvals/nonsense",
+        "/approvals/%ff",
+    ):
+        page = question.shop.client.get(bad)
+        assert page.status_code == 404, bad
+        assert "does not work" in page.text
+        assert ADA not in page.text
+
+
+def test_a_link_signed_with_an_older_key_still_works(question: Question) -> None:
+    rotated = Links(["new key", "a key for tests only"], "http://localhost:8000")
+    services.bind(replace(question.shop.live, links=rotated))
+    old = question.link()
+    assert question.shop.client.get(old).status_code == 200
+
+
+def test_after_the_date_nobody_can_decide(question: Question) -> None:
+    client = question.shop.client
+    page = client.get(question.link()).text  # opened in time, sent too late
+    token = re.search(r'name="csrf_token" value="([^"]+)"', page)
+    assert token is not None
+    late = question.shop.live.now() + timedelta(days=7, seconds=1)
+    services.bind(replace(question.shop.live, now=lambda: late))
+    answer = client.post(question.link(), data={"decision": "approve", "csrf_token": token[1]})
+    assert "too late" in answer.text
+    assert "too late" in client.get(question.link()).text
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL  # the run will expire it
+    assert question.shop.rows("SELECT * FROM decisions") == []
+
+
+def test_pages_are_hardened(question: Question) -> None:
+    headers = question.shop.client.get(question.link()).headers
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "same-origin"

@@ -1,0 +1,254 @@
+"""The inbound webhook: stored before 200, the same mail once, nothing wanted ever answered 3xx or 4xx."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+from werkzeug.test import EnvironBuilder
+
+from mailagent.demo.inbound_parse import BOUNDARY, CONTENT_TYPE, build_body
+from mailagent.web.signature import SIGNATURE_HEADER, TIMESTAMP_HEADER
+from tests.cast import ADA, GRACE, MALLORY, SUPPORT
+from tests.stage import Stage, letter
+
+
+def counts(shop: Stage) -> tuple[int, int, int, int]:
+    """Return how many mails, raw mails, conversations and queued runs there are."""
+    schema = "" if shop.live.database.engine.dialect.name == "sqlite" else "dbos."
+    tables = ("inbound_mails", "raw_mails", "conversations", f"{schema}workflow_status")
+    one, two, three, four = (
+        int(shop.rows(f"SELECT count(*) FROM {table}")[0][0]) for table in tables
+    )
+    return one, two, three, four
+
+
+def test_a_mail_is_stored_whole_with_its_bell(shop: Stage) -> None:
+    body = build_body(letter("My kettle arrived broken."))
+    response = shop.post_inbound(body)
+    assert (response.status_code, response.text) == (200, "stored\n")
+    assert counts(shop) == (1, 1, 1, 1)
+    (stored,) = shop.rows("SELECT body FROM raw_mails")
+    assert bytes(stored.body) == body
+    (mail,) = shop.rows("SELECT * FROM inbound_mails")
+    assert (mail.from_address, mail.status, mail.identity) == (ADA, "unanswered", "dkim")
+    assert mail.new_text.strip() == "My kettle arrived broken."
+
+
+def test_the_same_mail_again_is_thanked_for_and_not_stored(shop: Stage) -> None:
+    written = letter("Hello")
+    again = replace(written, letter_id="another-received-line")
+    shop.post_inbound(build_body(written))
+    response = shop.post_inbound(build_body(again))
+    assert (response.status_code, response.text) == (200, "known already\n")
+    assert counts(shop) == (1, 1, 1, 1)
+
+
+def test_one_mail_delivered_many_times_at_once_is_one_row(shop: Stage) -> None:
+    body = build_body(letter("Hello"))
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: shop.post_inbound(body).status_code, range(8)))
+    assert answers == [200] * 8
+    assert counts(shop) == (1, 1, 1, 1)
+
+
+def test_a_reused_message_id_does_not_hide_another_mail(shop: Stage) -> None:
+    first = letter("Hello")
+    shop.post_inbound(build_body(first))
+    shop.post_inbound(build_body(letter("Something else", message_id=first.message_id)))
+    assert [
+        row.same_message_id for row in shop.rows("SELECT * FROM inbound_mails ORDER BY mail_id")
+    ] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {SIGNATURE_HEADER: "not base64!", TIMESTAMP_HEADER: "1"},
+        {SIGNATURE_HEADER: "TWFsbG9yeQ==", TIMESTAMP_HEADER: "1"},
+    ],
+)
+def test_a_bad_signature_is_503_until_a_good_one_was_seen_then_403(
+    shop: Stage, headers: dict[str, str]
+) -> None:
+    body = build_body(letter("Hello"))
+    first = shop.post_inbound(body, headers=headers)
+    assert first.status_code == 503
+    assert "verification key" in first.text
+    assert counts(shop) == (0, 0, 0, 0)
+    assert shop.post_inbound(body).status_code == 200
+    forged = shop.post_inbound(build_body(letter("Pay me")), headers=headers)
+    assert forged.status_code == 403
+    assert counts(shop) == (1, 1, 1, 1)
+
+
+def test_the_signature_covers_the_very_bytes(shop: Stage) -> None:
+    body = build_body(letter("Hello"))
+    signed = shop.inbound_key.sign(body)
+    assert shop.post_inbound(body + b"\r\n", headers=signed).status_code in (403, 503)
+    assert counts(shop) == (0, 0, 0, 0)
+
+
+def test_a_large_photo_is_no_reason_to_lose_a_mail(shop: Stage) -> None:
+    body = build_body(letter("See the photo. " + "x" * 3_000_000))
+    assert shop.post_inbound(body).status_code == 200
+    assert counts(shop)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b"nothing like a form", CONTENT_TYPE),
+        (b'--xYzZY\r\nContent-Disposition: form-data; name="email"\r\n\r\nFrom: a', CONTENT_TYPE),
+        (b"{}", "application/json"),
+        (b"a=b", "application/x-www-form-urlencoded"),
+        (b"\xff\xfe\x00", ""),
+    ],
+)
+def test_what_cannot_be_read_is_kept_and_thanked_for(
+    shop: Stage, body: bytes, content_type: str
+) -> None:
+    response = shop.post_inbound(body, content_type)
+    assert response.status_code == 200
+    (mail,) = shop.rows("SELECT * FROM inbound_mails")
+    assert (mail.kind, mail.status, mail.conversation_id) == ("malformed", "no_answer", None)
+    assert mail.no_answer_reason
+    assert bytes(shop.rows("SELECT body FROM raw_mails")[0].body) == body
+
+
+def test_a_truncated_mail_is_kept_as_malformed(shop: Stage) -> None:
+    body = build_body(letter("Hello"))
+    shop.post_inbound(body[: len(body) // 2])
+    (mail,) = shop.rows("SELECT * FROM inbound_mails")
+    assert mail.kind == "malformed"
+    assert shop.post_inbound(body).status_code == 200  # and the whole one is not taken for it
+    assert counts(shop)[0] == 2
+
+
+def test_a_request_that_breaks_off_is_to_be_delivered_again(shop: Stage) -> None:
+    body = build_body(letter("Hello"))
+    builder = EnvironBuilder(
+        path="/webhooks/sendgrid/inbound",
+        method="POST",
+        data=body[:-100],
+        content_type=CONTENT_TYPE,
+        headers=list(shop.inbound_key.sign(body).items()),
+    )
+    environ = builder.get_environ()
+    environ["CONTENT_LENGTH"] = str(len(body))
+    response = shop.client.open(environ)
+    assert response.status_code == 503
+    assert counts(shop) == (0, 0, 0, 0)
+
+
+def test_without_a_database_the_mail_is_left_with_sendgrid(shop: Stage) -> None:
+    with shop.live.database.transaction() as connection:
+        connection.exec_driver_sql("ALTER TABLE raw_mails RENAME TO raw_mails_away")
+    response = shop.post_inbound(build_body(letter("Hello")))
+    assert response.status_code == 503
+    assert counts_of_mail(shop) == 0  # neither the mail nor its bell: they are one transaction
+    with shop.live.database.transaction() as connection:
+        connection.exec_driver_sql("ALTER TABLE raw_mails_away RENAME TO raw_mails")
+    assert shop.post_inbound(build_body(letter("Hello"))).status_code == 200
+
+
+def counts_of_mail(shop: Stage) -> int:
+    return int(shop.rows("SELECT count(*) FROM inbound_mails")[0][0])
+
+
+@pytest.mark.parametrize("path", ["/webhooks/sendgrid/inbound", "/webhooks/sendgrid/inbound/"])
+def test_no_redirect_ever(shop: Stage, path: str) -> None:
+    body = build_body(letter("Hello"))
+    response = shop.client.post(
+        path, data=body, content_type=CONTENT_TYPE, headers=shop.inbound_key.sign(body)
+    )
+    assert response.status_code == 200
+
+
+# --- threads ------------------------------------------------------------------------------------
+
+
+def conversation_of(shop: Stage, subject: str) -> str:
+    (row,) = shop.rows(
+        "SELECT conversation_id FROM inbound_mails WHERE subject = :subject", subject=subject
+    )
+    return str(row.conversation_id)
+
+
+def reply_address(shop: Stage, prefix: str = "case+") -> str:
+    column = "reply_token" if prefix == "case+" else "confirm_token"
+    (row,) = shop.rows(f"SELECT {column} FROM conversations ORDER BY opened_at LIMIT 1")
+    return f"{prefix}{row[0]}@shop.example"
+
+
+def test_the_reply_token_leads_into_the_thread_whatever_its_case(shop: Stage) -> None:
+    shop.write("Hello", subject="first")
+    shop.write("And more", subject="second", to=reply_address(shop).upper())
+    assert conversation_of(shop, "second") == conversation_of(shop, "first")
+
+
+def test_a_reference_leads_into_the_thread_when_the_token_is_lost(shop: Stage) -> None:
+    first = shop.write("Hello", subject="first")
+    shop.write("And more", subject="second", in_reply_to=first.message_id)
+    assert conversation_of(shop, "second") == conversation_of(shop, "first")
+
+
+def test_the_same_subject_alone_is_no_thread(shop: Stage) -> None:
+    shop.write("Hello", subject="kettle")
+    shop.write("Hello again", subject="kettle")
+    assert counts(shop)[2] == 2
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_a_stranger_with_the_token_gets_a_thread_of_their_own(shop: Stage, aligned: bool) -> None:
+    shop.write("Hello", subject="first")
+    for prefix in ("case+", "confirm+"):
+        shop.write(
+            "I am Ada, honestly",
+            subject=f"forged {prefix}",
+            from_address=MALLORY,
+            to=reply_address(shop, prefix),
+            aligned=aligned,
+        )
+        assert conversation_of(shop, f"forged {prefix}") != conversation_of(shop, "first")
+
+
+def test_a_stranger_who_quotes_a_message_id_gets_a_thread_of_their_own(shop: Stage) -> None:
+    first = shop.write("Hello", subject="first")
+    shop.write("Me too", subject="second", from_address=GRACE, in_reply_to=first.message_id)
+    assert conversation_of(shop, "second") != conversation_of(shop, "first")
+
+
+def test_answering_the_confirmation_proves_the_mailbox(shop: Stage) -> None:
+    shop.write("Where is my order?", subject="first", aligned=False)
+    shop.write("Yes, it is me", subject="second", aligned=False, to=reply_address(shop, "confirm+"))
+    assert [row.identity for row in shop.rows("SELECT identity FROM inbound_mails")] == [
+        "mailbox"
+    ] * 2
+
+
+def test_the_ordinary_token_proves_nothing(shop: Stage) -> None:
+    shop.write("Where is my order?", aligned=False)
+    shop.write("Yes, it is me", aligned=False, to=reply_address(shop))
+    assert [row.identity for row in shop.rows("SELECT identity FROM inbound_mails")] == ["none"] * 2
+
+
+def test_a_machine_gets_no_answer_and_the_reason_is_kept(shop: Stage) -> None:
+    body = build_body(letter("I am away until Monday."))
+    shop.post_inbound(body.replace(b"Subject: ", b"Auto-Submitted: auto-replied\nSubject: ", 1))
+    (mail,) = shop.rows("SELECT * FROM inbound_mails")
+    assert (mail.kind, mail.status) == ("auto_reply", "no_answer")
+    assert mail.no_answer_reason
+    assert counts(shop)[2:] == (0, 0)
+
+
+def test_our_own_mail_coming_back_is_no_customer(shop: Stage) -> None:
+    shop.write("Your refund was paid.", from_address=SUPPORT)
+    (mail,) = shop.rows("SELECT * FROM inbound_mails")
+    assert (mail.kind, mail.status) == ("own", "no_answer")
+
+
+def test_the_boundary_is_the_one_that_sendgrid_uses() -> None:
+    assert BOUNDARY == "xYzZY"
