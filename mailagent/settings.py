@@ -195,10 +195,10 @@ class _Reader:
         return tuple(part.strip() for part in (self.text(name) or "").split(",") if part.strip())
 
     def addresses(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        found = tuple(address.lower() for address in self.names(name)) or default
+        found = tuple(address.lower() for address in self.names(name))
         for address in found:
             self.check(name, address, _check_address)
-        return found
+        return found or default
 
     def seconds(self, name: str, default: int) -> int:
         return self.check(name, self.text(name) or str(default), _parse_whole) or default

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from flask import Flask
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
@@ -17,6 +19,7 @@ from werkzeug.test import TestResponse
 from mailagent import services
 from mailagent.app import create_app
 from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
+from mailagent.demo.local_server import Answer, Request
 from mailagent.demo.mailboxes import Letter, Mailboxes, SentMail
 from mailagent.demo.openai_server import OpenAIServer
 from mailagent.demo.sendgrid_server import SendGridServer
@@ -50,15 +53,48 @@ def letter(text: str, **changes: Any) -> Letter:
 
 
 @dataclass
+class Faults:
+    """What the local providers do wrong, next first; afterwards they are well again."""
+
+    openai: list[Callable[[], Answer]] = field(default_factory=list)
+    sendgrid: list[Callable[[Callable[[], Answer]], Answer]] = field(default_factory=list)
+
+
+class FaultyOpenAI(OpenAIServer):
+    """The scripted model, behind a bad line."""
+
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
+        super().__init__()
+
+    def _create(self, request: Request) -> Answer:
+        return self._faults.openai.pop(0)() if self._faults.openai else super()._create(request)
+
+
+class FaultySendGrid(SendGridServer):
+    """The local SendGrid, behind a bad line. A fault is given the real call and may make it."""
+
+    def __init__(self, mailboxes: Mailboxes, faults: Faults) -> None:
+        self._faults = faults
+        super().__init__(mailboxes, SUPPORT)
+
+    def _send(self, request: Request) -> Answer:
+        if not self._faults.sendgrid:
+            return super()._send(request)
+        accept = super()._send
+        return self._faults.sendgrid.pop(0)(lambda: accept(request))
+
+
+@dataclass
 class Stage:
     """A shop that a test writes to and looks at."""
 
     app: Flask
     live: Services
     mailboxes: Mailboxes
+    faults: Faults
     inbound_key: WebhookKey
     events_key: WebhookKey
-    environ: dict[str, str] = field(default_factory=dict)
 
     @property
     def client(self) -> FlaskClient:
@@ -89,6 +125,14 @@ class Stage:
         assert response.status_code == 200, response.text
         return written
 
+    def report(self, mail: SentMail, event: str = "delivered") -> TestResponse:
+        """Post a delivery event of a mail, signed, as SendGrid would."""
+        row = {"event": event, "email": mail.to, "timestamp": 1_790_000_000, **mail.custom_args}
+        body = json.dumps([row]).encode()
+        return self.client.post(
+            "/webhooks/sendgrid/events", data=body, headers=self.events_key.sign(body)
+        )
+
     def mails_to(self, address: str) -> list[SentMail]:
         return self.mailboxes.sent(address)
 
@@ -114,8 +158,6 @@ class Stage:
 
     def rows(self, statement: str, **values: Any) -> list[Any]:
         """Look at rows with SQL, as an auditor would."""
-        import sqlalchemy as sa
-
         with self.live.database.snapshot() as connection:
             return list(connection.execute(sa.text(statement), values))
 
@@ -129,19 +171,17 @@ def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None
 
 
 @contextmanager
-def providers(
-    folder: Path, **options: Any
-) -> Iterator[tuple[OpenAIServer, SendGridServer, Mailboxes]]:
-    """Run the local OpenAI and SendGrid."""
+def _providers(folder: Path, faults: Faults) -> Iterator[tuple[str, str, Mailboxes]]:
+    """Run the local OpenAI and SendGrid; give their URLs and the mailboxes."""
     mailboxes = Mailboxes(folder / "mailboxes.jsonl")
-    openai, sendgrid = OpenAIServer(**options), SendGridServer(mailboxes, SUPPORT)
-    openai.start()
-    sendgrid.start()
+    servers = FaultyOpenAI(faults), FaultySendGrid(mailboxes, faults)
+    for server in servers:
+        server.start()
     try:
-        yield openai, sendgrid, mailboxes
+        yield servers[0].url, servers[1].url, mailboxes
     finally:
-        openai.stop()
-        sendgrid.stop()
+        for server in servers:
+            server.stop()
 
 
 @contextmanager
@@ -150,7 +190,8 @@ def open_shop(
 ) -> Iterator[Stage]:
     """Open a shop on a migrated database; its workflows do not run yet."""
     inbound_key, events_key = WebhookKey(folder / "inbound.pem"), WebhookKey(folder / "events.pem")
-    with providers(folder) as (openai, sendgrid, mailboxes):
+    faults = Faults()
+    with _providers(folder, faults) as (openai_url, sendgrid_url, mailboxes):
         environ = {
             "DATABASE_URL": database_url,
             "SECRET_KEY": "a key for tests only",
@@ -158,9 +199,9 @@ def open_shop(
             "SUPPORT_ADDRESS": SUPPORT,
             "MANAGER_EMAILS": f"{MONA},{MAX}",
             "TEAM_EMAILS": TESS,
-            "OPENAI_BASE_URL": f"{openai.url}/v1",
+            "OPENAI_BASE_URL": f"{openai_url}/v1",
             "OPENAI_API_KEY": "test",
-            "SENDGRID_BASE_URL": sendgrid.url,
+            "SENDGRID_BASE_URL": sendgrid_url,
             "SENDGRID_API_KEY": "test",
             "SENDGRID_INBOUND_PUBLIC_KEY": inbound_key.public_text(),
             "SENDGRID_EVENTS_PUBLIC_KEY": events_key.public_text(),
@@ -170,7 +211,7 @@ def open_shop(
         app = create_app(environ)
         live = services.current()
         try:
-            yield Stage(app, live, mailboxes, inbound_key, events_key, environ)
+            yield Stage(app, live, mailboxes, faults, inbound_key, events_key)
         finally:
             live.doorbell.close()
             live.database.close()

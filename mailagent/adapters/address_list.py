@@ -79,6 +79,7 @@ def _parse_mailbox(pieces: list[str], sound: bool) -> list[Mailbox]:
     name = decode_words("".join(_unquoted(piece) for piece in others))
     unquoted = " ".join(piece for piece in others if piece[0] != '"').strip()
     found = [_bracketed_address(piece) for piece in in_brackets]
+    plain = plain and not any("(" in piece or "\\" in piece for piece in in_brackets)
     plain = plain and len(found) == 1 and _is_bracketed([p for p in pieces if p.strip()][-1])
     plain = plain and ("@" not in unquoted or normalise_address(unquoted) == found[0])
     return [Mailbox(name, address, plain) for address in found]
@@ -94,7 +95,8 @@ def _bare_mailboxes(text: str, plain: bool) -> list[Mailbox]:
 
 
 def _bracketed_address(piece: str) -> str:
-    text = piece[1:-1].strip()
+    # RFC 822 allowed comments and spaces within an address; "wide" ones are still seen.
+    text = "".join(re.sub(r"\([^()]*\)", "", piece[1:-1]).split())
     if text.startswith("@"):  # a route, obsolete since RFC 2822
         text = text.rpartition(":")[2]
     return normalise_address(text.removeprefix("mailto:")) or ""

@@ -25,6 +25,10 @@ class FormFile:
     content_type: str
     span: Span
 
+    def value(self, body: bytes, max_bytes: int) -> bytes:
+        """Return the first `max_bytes` of the file, which lies in `body`."""
+        return body[self.span.start : min(self.span.end, self.span.start + max_bytes)]
+
 
 @dataclass(frozen=True, slots=True)
 class FormData:

@@ -19,6 +19,9 @@ BLOCK_MAX_BYTES = 256_000
 FIELDS_MAX = 1_000
 VALUE_MAX_LENGTH = 20_000
 IDS_MAX = 100
+# Servers put their fields above the "From ada@example.com Sat Jan  1 ..." of a mailbox file, and
+# filters write notes of theirs without a colon.
+BROKEN_LINES_MAX = 3
 
 # Lower-case names; values in order of appearance, unfolded, encoded words as they came.
 Headers = Mapping[str, tuple[str, ...]]
@@ -37,26 +40,32 @@ def parse_block(source: bytes, whole: Span) -> tuple[Headers, int]:
     """Return the header fields at the start of `whole`, and where the body begins.
 
     A line that is no field ends the block, blank or not: so nothing of the body is lost when the
-    blank line is missing.
+    blank line is missing. Unless fields go on below it: then it is a broken one.
     """
     fields: list[tuple[str, list[bytes]]] = []
-    at = whole.start
+    at, broken = whole.start, 0
     while at < whole.end:
-        line_end = source.find(b"\n", at, whole.end)
-        following = whole.end if line_end < 0 else line_end + 1
-        line = source[at : min(following, at + VALUE_MAX_LENGTH)].rstrip(b"\r\n")
+        line, following = _line_at(source, at, whole.end)
         if not line:
             return _collected(fields), following
         if line[:1] in b" \t" and fields:
             fields[-1][1].append(line)
         elif match := _FIELD.match(line):
             fields.append((match[1].decode("ascii").lower(), [line[match.end() :]]))
+        elif broken < BROKEN_LINES_MAX and _FIELD.match(_line_at(source, following, whole.end)[0]):
+            broken += 1
         else:
             return _collected(fields), at
         at = following
         if at - whole.start > BLOCK_MAX_BYTES or len(fields) > FIELDS_MAX:
             return _collected(fields), _after_blank_line(source, at, whole.end)
     return _collected(fields), whole.end
+
+
+def _line_at(source: bytes, at: int, end: int) -> tuple[bytes, int]:
+    line_end = source.find(b"\n", at, end)
+    following = end if line_end < 0 else line_end + 1
+    return source[at : min(following, at + VALUE_MAX_LENGTH)].rstrip(b"\r\n"), following
 
 
 def _after_blank_line(source: bytes, at: int, end: int) -> int:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass, field
+from itertools import islice
 
 from mailagent.adapters.charset import decode
 from mailagent.adapters.html_text import render_text
+from mailagent.adapters.html_tokens import tokenise
 from mailagent.adapters.mail_header import decode_words, first
 from mailagent.adapters.mime import Part, decoded_body, decoded_size
 from mailagent.domain.mail import Attachment
@@ -16,8 +18,14 @@ from mailagent.domain.mail import Attachment
 TEXT_MAX_BYTES = 2_000_000
 HTML_MAX_BYTES = 1_000_000
 ATTACHMENTS_MAX = 200
+COMPARED_MAX_LENGTH = 50_000
+COMPARED_MAX_TOKENS = 5_000
+COMPARED_MIN_WORDS = 15
 FILE_NAME_MAX_LENGTH = 200
 
+_ENCRYPTED = {
+    *("application/pgp-encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"),
+}
 _META_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.I)
 _SAFE_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,80}/[a-z0-9!#$&^_.+-]{1,80}")
 
@@ -56,26 +64,47 @@ def read_text(mail: Part) -> MailText:
     _gather(mail, gathered)
     body, flags = compose(gathered.segments)
     if not body:
-        body, more = _text_in_files(gathered)
-        flags = (*flags, *more)
-    if gathered.cut or mail.cut:
-        flags = (*flags, "body_cut")
+        body, flags = _text_in_files(gathered)
+    raised = dict.fromkeys(flags)
+    if gathered.cut or any(part.cut for part in mail.walk()):
+        raised["body_cut"] = None
+    if any(part.media_type in _ENCRYPTED for part in gathered.files):
+        raised["encrypted"] = None
     files = gathered.files[:ATTACHMENTS_MAX]
-    return MailText(body, tuple(_attachment(part) for part in files), flags)
+    return MailText(body, tuple(_attachment(part) for part in files), tuple(raised))
 
 
 def compose(segments: list[Segment]) -> tuple[str, tuple[str, ...]]:
     """Return the text of all segments, and flags about what was done to get it."""
-    texts, flags = [], []
+    texts: list[str] = []
+    flags: dict[str, None] = {}
     for segment in segments:
-        text = segment.plain.strip("\n")
+        text = segment.plain
         if segment.html and not text.strip():
             rendered = render_text(segment.html)
-            text = rendered.text.strip("\n")
-            flags += ["hidden_text"] * rendered.hidden
+            text = rendered.text
+            flags |= dict.fromkeys(("hidden_text",) * rendered.hidden)
+            flags |= dict.fromkeys(("body_cut",) * rendered.cut)
+        elif segment.html and _say_different_things(text, segment.html):
+            flags["html_differs"] = None
         if text.strip():
-            texts.append(text)
-    return "\n\n".join(texts), tuple(dict.fromkeys(flags))
+            texts.append(text.strip("\n"))
+    return "\n\n".join(texts), tuple(flags)
+
+
+def _say_different_things(plain: str, html: str) -> bool:
+    """Whether the two forms of a text, of which a reader sees one and we the other, share so few
+    words that one of them was written for somebody else."""
+    tokens = islice(tokenise(html[:COMPARED_MAX_LENGTH]), COMPARED_MAX_TOKENS)
+    in_html = _words(" ".join(token for token in tokens if isinstance(token, str)))
+    in_plain = _words(plain[:COMPARED_MAX_LENGTH])
+    if min(len(in_html), len(in_plain)) < COMPARED_MIN_WORDS:
+        return False
+    return len(in_html & in_plain) < min(len(in_html), len(in_plain)) / 2
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[^\W\d_]{3,40}", text.lower()))
 
 
 def _gather(part: Part, gathered: Gathered) -> None:
@@ -143,11 +172,13 @@ def _text_in_files(gathered: Gathered) -> tuple[str, tuple[str, ...]]:
 
 
 def _with_introduction(inner: Part, text: MailText) -> tuple[str, tuple[str, ...]]:
-    lines = ["---------- Forwarded message ----------"]
-    for name in ("from", "date", "subject", "to"):
-        if value := first(inner.headers, name):
-            lines.append(f"{name.capitalize()}: {decode_words(value)}")
-    return "\n".join([*lines, "", text.body]), text.flags
+    fields = (
+        f"{name.capitalize()}: {decode_words(first(inner.headers, name))}"
+        for name in ("from", "date", "subject", "to")
+        if name in inner.headers
+    )
+    introduction = ["---------- Forwarded message ----------", *fields, ""]
+    return "\n".join([*introduction, text.body]), text.flags
 
 
 def _attachment(part: Part) -> Attachment:

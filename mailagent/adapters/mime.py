@@ -73,19 +73,13 @@ class _Budget:
 
 def parse_mime(source: bytes, whole: Span) -> Part:
     """Return the tree of the mail at `whole`. Never raises; what is no MIME is one text part."""
-    start = _skip_envelope_line(source, whole)
+    start = whole.start
+    while start < whole.end and source[start] in b"\r\n":
+        start += 1
     if source.find(b"\n", start, whole.end) < 0 and source.find(b"\r", start, whole.end) >= 0:
         source = source[start : whole.end].replace(b"\r", b"\n")  # line ends of old Macs
         start, whole = 0, Span(0, len(source))
     return _parse_part(source, Span(start, whole.end), "text/plain", DEPTH_MAX, _Budget())
-
-
-def _skip_envelope_line(source: bytes, whole: Span) -> int:
-    # Mailbox files begin mails with "From ada@example.com Sat Jan  1 ..."; some tools with blanks.
-    match = re.compile(
-        rb"[ \t\r\n]{0,100}(?:>?From [^\n]{0,1000}\n)?(?=[!-9;-~]{1,200}[ \t]*:)"
-    ).match(source, whole.start, whole.end)
-    return match.end() if match else whole.start
 
 
 def _parse_part(source: bytes, whole: Span, default: str, depth: int, budget: _Budget) -> Part:

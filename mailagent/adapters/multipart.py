@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 BOUNDARY_MAX_LENGTH = 200  # RFC 2046 says 70; a few programs write more
-_LINE_ENDS = b"\r\n"
+_CRLF = b"\r\n"
+_PADDING_MAX = 200  # white space that may follow a boundary on its line
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +64,33 @@ def split_parts(source: bytes, whole: Span, boundary: bytes, parts_max: int) -> 
 def _delimiters(source: bytes, whole: Span, boundary: bytes) -> Iterator[_Delimiter]:
     mark = b"--" + boundary
     strict: bool | None = None
-    at = source.find(mark, whole.start, whole.end)
+    at = whole.start if source.startswith(mark, whole.start, whole.end) else -1
+    if at < 0:
+        at = _next_line_with(mark, source, whole.start, whole.end)
     while at >= 0:
         delimiter = _delimiter_at(source, whole, at, len(mark))
         if delimiter is not None:
-            crlf = source[delimiter.end - 2 : delimiter.end] == _LINE_ENDS
+            crlf = source[delimiter.end - 2 : delimiter.end] == _CRLF
             strict = crlf if strict is None else strict
-            if not strict or delimiter.start + 2 == at or at == whole.start:
+            if not strict or at == whole.start or source[delimiter.start : at] == _CRLF:
                 yield delimiter
-        at = source.find(mark, at + len(mark), whole.end)
+        at = _next_line_with(mark, source, at, whole.end)
+
+
+def _next_line_with(mark: bytes, source: bytes, at: int, end: int) -> int:
+    found = source.find(b"\n" + mark, at, end)
+    return found + 1 if found >= 0 else -1
 
 
 def _delimiter_at(source: bytes, whole: Span, at: int, length: int) -> _Delimiter | None:
-    if at > whole.start and source[at - 1] not in _LINE_ENDS:
-        return None
     start = at
-    if start > whole.start and source[start - 1] == 0x0A:
+    if start > whole.start:
         start -= 1
     if start > whole.start and source[start - 1] == 0x0D:
         start -= 1
     rest = at + length
     closes = source.startswith(b"--", rest, whole.end)
-    line_end = source.find(b"\n", rest, whole.end)
+    line_end = source.find(b"\n", rest, min(whole.end, rest + _PADDING_MAX))
     end = whole.end if line_end < 0 else line_end + 1
-    after = source[rest + 2 * closes : min(end, rest + 200)]
+    after = source[rest + 2 * closes : min(end, rest + _PADDING_MAX)]
     return None if after.strip() else _Delimiter(start, end, closes)

@@ -1,61 +1,63 @@
 """SendGrid Inbound Parse: the bytes of one POST become one `ParsedMail`, whatever they are.
 
-Raw mode (field `email`) and parsed mode (fields `headers`, `text`, `html`, …). The signature is
-checked before this room is entered; storing is for the one who calls.
+The signature is checked before this room is entered; storing is for the one who calls.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
+import re
 from dataclasses import dataclass
 
 from mailagent.adapters.address_list import Mailbox, parse_addresses
-from mailagent.adapters.charset import decode
+from mailagent.adapters.bounce import read_bounce
 from mailagent.adapters.form_data import FormData, parse_form
+from mailagent.adapters.inbound_message import (
+    SMALL_FIELD_MAX_BYTES,
+    Message,
+    decoded_field,
+    from_mailboxes,
+    read_json,
+    read_message,
+    request_key,
+)
 from mailagent.adapters.mail_header import (
+    VALUE_MAX_LENGTH,
     Headers,
     decode_words,
     first,
-    parse_block,
     parse_date,
     parse_ids,
     parse_message_id,
 )
-from mailagent.adapters.mail_text import (
-    HTML_MAX_BYTES,
-    TEXT_MAX_BYTES,
-    MailText,
-    Segment,
-    compose,
-    decode_html,
-    make_attachment,
-    read_text,
-)
-from mailagent.adapters.mime import parse_mime
-from mailagent.adapters.multipart import Span
 from mailagent.adapters.organisational_domain import organisational_domain
 from mailagent.adapters.reply_text import new_text
 from mailagent.domain.card_number import mask_card_numbers
-from mailagent.domain.machine import classify
+from mailagent.domain.machine import Signs, classify
 from mailagent.domain.mail import Identity, MailKind, ParsedMail
-from mailagent.domain.sender import decide_identity, normalise_address
+from mailagent.domain.sender import (
+    ADDRESS_MAX_LENGTH,
+    address_domain,
+    ascii_domain,
+    decide_identity,
+    normalise_address,
+)
 
-SUBJECT_MAX_LENGTH = 998
+SUBJECT_MAX_LENGTH = 998  # one line, RFC 5322 section 2.1.1
 NAME_MAX_LENGTH = 300
 BODY_MAX_LENGTH = 200_000
 RECIPIENTS_MAX = 100
 
-_SMALL_FIELD_BYTES = 20_000
-_HEADERS_FIELD_BYTES = 1_000_000
+_CARD_NUMBER_ROOM = 64  # cutting first would leave half a card number that is not recognised
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+_CONTROLS_IN_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
+_SIGNING_DOMAIN = re.compile(r"(?:^|;)\s{0,20}d\s{0,20}=([^;]{0,300})")
 
 
 @dataclass(frozen=True, slots=True)
 class ShopFacts:
-    """The shop's own addresses, by which mail of ours that comes back is recognised.
+    """The shop's own addresses, by which its mail coming back is known, and mail meant for it.
 
-    `other_addresses`: further addresses or whole domains (`@brand.example`) that customers write to.
+    `other_addresses` are further ones that customers write to and that are forwarded to us.
     """
 
     support_address: str
@@ -65,18 +67,9 @@ class ShopFacts:
 
 @dataclass(frozen=True, slots=True)
 class _Envelope:
-    to: tuple[str, ...]
-    sender: str | None
+    to: tuple[str, ...] = ()
+    sender: str | None = None
     problem: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Message:
-    """What both modes have in common once read."""
-
-    headers: Headers
-    text: MailText
-    dedup_key: str
 
 
 def parse_request(content_type: str, body: bytes, facts: ShopFacts) -> ParsedMail:
@@ -87,42 +80,44 @@ def parse_request(content_type: str, body: bytes, facts: ShopFacts) -> ParsedMai
     """
     form = parse_form(content_type, body)
     if form is None:
-        return _malformed(body, "the request is not multipart/form-data")
+        return _unreadable(body, "the request is not multipart/form-data")
+    if not form.fields:
+        return _unreadable(body, "the request has no fields")
     envelope = _parse_envelope(form)
-    message = _read_message(form)
-    froms = _from_mailboxes(message.headers)
-    author = froms[0] if froms else Mailbox("", "")
-    subject = decode_words(first(message.headers, "subject"))
-    kind, reason = classify(
-        message.headers, envelope.sender, author.address, subject, _own_addresses(facts)
-    )
-    problem = envelope.problem or (None if form.closed else "the request was cut off")
-    if problem:
-        kind, reason = MailKind.MALFORMED, problem
-    text = mask_card_numbers(message.text.body[:BODY_MAX_LENGTH])
+    return _parsed(form, envelope, read_message(form), facts)
+
+
+def _parsed(form: FormData, envelope: _Envelope, message: Message, facts: ShopFacts) -> ParsedMail:
+    headers = message.headers
+    authors = from_mailboxes(headers)
+    author = authors[0] if authors else Mailbox("", "")
+    subject = _subject(form, headers)
+    kind, reason = _kind(form, envelope, message, author, subject, facts)
+    body, body_flags = _body(message)
+    identity, identity_flags = _identity(form, authors, envelope, headers, facts)
     return ParsedMail(
         from_address=author.address,
-        from_name=mask_card_numbers(author.name)[:NAME_MAX_LENGTH],
+        from_name=_one_line(author.name)[:NAME_MAX_LENGTH],
         envelope_from=envelope.sender,
         envelope_to=envelope.to,
-        subject=mask_card_numbers(subject)[:SUBJECT_MAX_LENGTH],
-        message_id=parse_message_id(message.headers),
-        in_reply_to=parse_ids(message.headers, "in-reply-to"),
-        references=parse_ids(message.headers, "references"),
-        sent_at=parse_date(first(message.headers, "date")),
-        body=text,
-        new_text=new_text(text, subject=subject),
-        identity=_identity(form, froms, envelope),
+        subject=subject,
+        message_id=parse_message_id(headers),
+        in_reply_to=parse_ids(headers, "in-reply-to"),
+        references=parse_ids(headers, "references"),
+        sent_at=parse_date(first(headers, "date")),
+        body=body,
+        new_text=new_text(body, subject=subject)[:BODY_MAX_LENGTH],
+        identity=identity,
         kind=kind,
-        # The whole mail may still come; it must not be taken for this piece of it.
-        dedup_key=_digest(b"malformed", body) if problem else message.dedup_key,
+        dedup_key=message.dedup_key,
         kind_reason=reason,
         attachments=message.text.attachments,
-        flags=message.text.flags,
+        flags=(*message.text.flags, *body_flags, *identity_flags),
+        bounce=read_bounce(headers, message.report, body) if kind is MailKind.BOUNCE else None,
     )
 
 
-def _malformed(body: bytes, reason: str) -> ParsedMail:
+def _unreadable(body: bytes, reason: str) -> ParsedMail:
     return ParsedMail(
         from_address="",
         from_name="",
@@ -137,104 +132,125 @@ def _malformed(body: bytes, reason: str) -> ParsedMail:
         new_text="",
         identity=Identity.NONE,
         kind=MailKind.MALFORMED,
-        dedup_key=_digest(b"malformed", body),
+        dedup_key=request_key(body),
         kind_reason=reason,
     )
 
 
 def _parse_envelope(form: FormData) -> _Envelope:
     if "envelope" not in form.fields:
-        return _Envelope((), None, "the request has no envelope")
-    found = _json_object(form.value("envelope", _SMALL_FIELD_BYTES))
+        return _Envelope(problem="the request has no envelope")
+    found = read_json(form.value("envelope", SMALL_FIELD_MAX_BYTES))
     to, sender = found.get("to"), found.get("from")
     if not isinstance(to, list) or not all(isinstance(one, str) for one in to):
-        return _Envelope((), None, "the envelope has no list of recipients")
-    recipients = tuple(normalise_address(one) or "" for one in to[:RECIPIENTS_MAX])
-    sender = (normalise_address(sender) or "") if isinstance(sender, str) else None
-    return _Envelope(tuple(one for one in recipients if one), sender)
-
-
-def _json_object(data: bytes) -> Mapping[str, object]:
-    try:
-        found = json.loads(decode(data, None))
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _read_message(form: FormData) -> _Message:
-    if (span := form.fields.get("email")) is not None:
-        return _read_raw(form.body, span)
-    return _read_parsed(form)
-
-
-def _read_raw(source: bytes, span: Span) -> _Message:
-    mail = parse_mime(source, span)
-    body = memoryview(mail.source)[mail.body.start : mail.body.end]
-    whole = memoryview(mail.source)[span.start : span.end]
-    return _Message(mail.headers, read_text(mail), dedup_key(mail.headers, body, whole))
-
-
-def _read_parsed(form: FormData) -> _Message:
-    headers, _ = parse_block(form.body, form.fields.get("headers", Span(0, 0)))
-    charsets = _json_object(form.value("charsets", _SMALL_FIELD_BYTES))
-    segment = Segment(
-        decode(form.value("text", TEXT_MAX_BYTES), _charset(charsets, "text")),
-        decode_html(form.value("html", HTML_MAX_BYTES), _charset(charsets, "html")),
+        return _Envelope(problem="the envelope has no list of recipients")
+    recipients = tuple(_envelope_address(one) for one in to[:RECIPIENTS_MAX] if one.strip())
+    return _Envelope(
+        recipients,
+        _envelope_address(sender) if isinstance(sender, str) else None,
+        None if recipients else "the envelope names no recipient",
     )
-    body, flags = compose([segment])
-    if not headers:
-        names = ("from", "to", "cc", "subject")
-        headers = {
-            name: (decode(form.value(name, _SMALL_FIELD_BYTES), _charset(charsets, name)),)
-            for name in names
-            if name in form.fields
-        }
-    attachments = tuple(
-        make_attachment(file.name, file.content_type, file.span.end - file.span.start)
-        for file in form.files
+
+
+def _envelope_address(text: str) -> str:
+    """Return an address of the envelope; one that we cannot read as it is, for it is not empty."""
+    bare = text.strip().removeprefix("<").removesuffix(">")
+    return normalise_address(bare) or _one_line(bare)[:ADDRESS_MAX_LENGTH]
+
+
+def _kind(
+    form: FormData,
+    envelope: _Envelope,
+    message: Message,
+    author: Mailbox,
+    subject: str,
+    facts: ShopFacts,
+) -> tuple[MailKind, str | None]:
+    problem = envelope.problem or (None if form.closed else "the request was cut off")
+    if problem:
+        return MailKind.MALFORMED, problem
+    return classify(
+        Signs(
+            headers=message.headers,
+            envelope_from=envelope.sender,
+            from_address=author.address,
+            from_name=author.name or decode_words(first(message.headers, "from")),
+            subject=subject,
+            part_types=message.part_types,
+            own_addresses=(normalise_address(facts.support_address) or facts.support_address,),
+            reply_domain=ascii_domain(facts.reply_domain) or facts.reply_domain,
+        )
     )
-    digest = _digest(form.value("text", TEXT_MAX_BYTES), form.value("html", HTML_MAX_BYTES))
-    return _Message(headers, MailText(body, attachments, flags), digest)
 
 
-def _charset(charsets: Mapping[str, object], field: str) -> str | None:
-    name = charsets.get(field)
-    return name if isinstance(name, str) else None
+def _subject(form: FormData, headers: Headers) -> str:
+    # In parsed mode SendGrid has decoded the subject and says in which charset it is; in raw mode
+    # the mail's own header is more exact.
+    decoded = "" if "email" in form.fields else decoded_field(form, "subject")
+    subject = decoded or decode_words(first(headers, "subject"))
+    return _one_line(subject or decoded_field(form, "subject"))[:SUBJECT_MAX_LENGTH]
 
 
-def _from_mailboxes(headers: Headers) -> list[Mailbox]:
-    return [mailbox for value in headers.get("from", ()) for mailbox in parse_addresses(value)]
+def _one_line(text: str) -> str:
+    return mask_card_numbers(" ".join(_CONTROLS.sub(" ", text[:VALUE_MAX_LENGTH]).split()))
 
 
-def _own_addresses(facts: ShopFacts) -> tuple[str, ...]:
-    return (normalise_address(facts.support_address) or facts.support_address,)
+def _body(message: Message) -> tuple[str, tuple[str, ...]]:
+    whole = _CONTROLS_IN_TEXT.sub("", message.text.body)
+    text = mask_card_numbers(whole[: BODY_MAX_LENGTH + _CARD_NUMBER_ROOM])
+    masked = text != whole[: BODY_MAX_LENGTH + _CARD_NUMBER_ROOM]
+    cut = len(whole) > BODY_MAX_LENGTH and "body_cut" not in message.text.flags
+    flags = ("card_number",) * masked + ("body_cut",) * cut
+    return text[:BODY_MAX_LENGTH], flags
 
 
-def _identity(form: FormData, froms: list[Mailbox], envelope: _Envelope) -> Identity:
-    if form.repeated or not all(mailbox.plain for mailbox in froms):
-        return Identity.NONE
+def _identity(
+    form: FormData,
+    authors: list[Mailbox],
+    envelope: _Envelope,
+    headers: Headers,
+    facts: ShopFacts,
+) -> tuple[Identity, tuple[str, ...]]:
+    """Judge who wrote the mail, and name what made us careful."""
+    repeated = form.repeated or {"email", "headers"} <= form.fields.keys()
+    several = len(authors) > 1 or len(headers.get("from", ())) > 1
+    unclear = any(not mailbox.plain for mailbox in authors)
+    meant_for_us = _is_addressed_to_us(headers, envelope, facts)
+    flags = {
+        "repeated_fields": repeated,
+        "several_from": several,
+        "unclear_from": unclear,
+        "not_addressed_to_us": not meant_for_us,
+    }
+    named = tuple(flag for flag, raised in flags.items() if raised)
+    if repeated or several or unclear:
+        return Identity.NONE, named
+    # An old mail of the customer's to somebody else, signed and sent again by a stranger, is signed
+    # all the same. Where it was meant to go is part of what was signed.
+    trusted = meant_for_us and _signing_domains_are_plain(headers)
     return decide_identity(
-        [mailbox.address for mailbox in froms],
+        [mailbox.address for mailbox in authors],
         envelope.sender,
-        decode(form.value("spf", 100), None),
-        decode(form.value("dkim", _SMALL_FIELD_BYTES), None),
+        decoded_field(form, "spf"),
+        decoded_field(form, "dkim") if trusted else "",
         organisational_domain,
+    ), named
+
+
+def _is_addressed_to_us(headers: Headers, envelope: _Envelope, facts: ShopFacts) -> bool:
+    ours = (facts.support_address, f"any@{facts.reply_domain}", *facts.other_addresses)
+    domains = {address_domain(address) for address in ours} - {None}
+    fields = (*headers.get("to", ()), *headers.get("cc", ()))
+    named = [mailbox.address for value in fields for mailbox in parse_addresses(value)]
+    return any(one in envelope.to or address_domain(one) in domains for one in named)
+
+
+def _signing_domains_are_plain(headers: Headers) -> bool:
+    """Whether every signature names a host. SendGrid writes the names into its `dkim` field as they
+    are: one such as `a.example : pass}{@b.example` would forge an entry there."""
+    named = (
+        match[1]
+        for value in headers.get("dkim-signature", ())
+        for match in _SIGNING_DOMAIN.finditer(value)
     )
-
-
-def dedup_key(headers: Headers, body: bytes | memoryview, whole: bytes | memoryview) -> str:
-    """Return the key that is equal for two deliveries of one mail."""
-    message_id = parse_message_id(headers)
-    if message_id is None:
-        return _digest(whole)
-    froms = ",".join(mailbox.address for mailbox in _from_mailboxes(headers))
-    return _digest(message_id.encode(), froms.encode(), body)
-
-
-def _digest(*pieces: bytes | memoryview) -> str:
-    digest = hashlib.sha256()
-    for piece in pieces:
-        digest.update(len(piece).to_bytes(8, "big"))
-        digest.update(piece)
-    return digest.hexdigest()
+    return all(ascii_domain("".join(name.split())) is not None for name in named)

@@ -124,7 +124,8 @@ TO_MOVE = _words(
 # The same in the future or the present, of which the verb itself tells.
 WILL_REFUND = _words(
     "refunding reimbursing repaying",
-    "erstatte reverserons reverserai reversera rembourserons rembourserai remboursera rembourseront remboursons recréditerons",
+    "erstatte rembourserons rembourserai remboursera rembourseront remboursons recréditerons",
+    "reverserons reverserai reversera",
     "reembolsaremos reembolsaré reembolsará reembolsarán reembolsamos reembolsando reintegraremos",
     "reintegraré reintegrará rimborseremo terugbetalen",
 )

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from urllib.parse import urlsplit
 
 _BREAK = re.compile(r"[\s<>()\[\]{}\"'«»„“”|,;`*]+")
-_SCHEME = re.compile(r"(?:https?|hxxps?|ftp|mailto|tel|sms|javascript|data):|://", re.IGNORECASE)
+_SCHEME = re.compile(r"(?:https?|hxxps?|ftp|mailto|tel|sms|javascript|data):|//", re.IGNORECASE)
 _HOST = re.compile(
     r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.)+([^\W\d_]{2,24})(?:[:/?#].*)?", re.IGNORECASE
 )

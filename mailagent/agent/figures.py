@@ -6,7 +6,7 @@ A figure that can be read in several ways keeps all readings. Whether one is tru
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -51,7 +51,7 @@ _SPELLED = re.compile(
 )
 
 _NUMBER = re.compile(
-    r"(?<![\w.,])(?:\d{1,3}(?:[.,' ]\d{3})+|\d+)(?:[.,]\d{1,3})?(?![\d])(?:[.,][-–—]+)?"
+    r"(?<![\w.,])(?:\d{1,3}(?:[.,' ]\d{3}){1,4}|\d{1,12})(?:[.,]\d{1,3})?(?![\d])(?:[.,][-–—]+)?"
 )
 _AFTER = re.compile(r"\s?(us\$|c\$|ca\$|a\$|r\$|[$€£¥₹₩₽₺₪₴₫]|[^\W\d_]+)", re.IGNORECASE)
 _BEFORE = re.compile(
@@ -78,13 +78,16 @@ class Amount:
     readings: frozenset[Money]
     bare: frozenset[Decimal] = frozenset()
 
-    def is_one_of(self, amounts: Iterable[Money]) -> bool:
-        """Say whether one reading is among `amounts`. Nothing is worth nothing in any currency."""
-        if any(money.minor == 0 for money in self.readings) or Decimal(0) in self.bare:
+    @property
+    def is_nothing(self) -> bool:
+        """Whether it is zero, which is the same in any currency."""
+        return Decimal(0) in self.bare or any(money.minor == 0 for money in self.readings)
+
+    def is_one_of(self, amounts: Set[Money]) -> bool:
+        """Say whether one reading is among `amounts`."""
+        if not self.readings.isdisjoint(amounts):
             return True
-        return any(
-            money in self.readings or Decimal(money.decimal()) in self.bare for money in amounts
-        )
+        return bool(self.bare) and any(Decimal(each.decimal()) in self.bare for each in amounts)
 
 
 def find_amounts(text: str) -> tuple[Amount, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 
 # The words that make up about half of any text in the language and little of one in another.
 _COMMON = tuple(
@@ -35,18 +36,37 @@ _FOREIGN = frozenset(
 )
 _WORD = re.compile(r"[^\W\d_]+")
 _FEW_WORDS = 8
-_SHARE = 0.22
+_SHARE_OF_TEXT = 0.22
+_SHARE_OF_LINE = 0.15
 
 
-def is_readable(text: str) -> bool:
-    """Say whether claims in `text` can be recognised. Very short texts are given the benefit."""
-    words = _WORD.findall(text.lower())
+def is_readable(text: str, names: Collection[str] = ()) -> bool:
+    """Say whether claims in `text` can be recognised, in each line of it and on the whole.
+
+    A line of few words is given the benefit. `names` are lower-case words that count for no language:
+    of items, and of the customer.
+    """
+    lines = [_words(line, names) for line in text.splitlines()]
+    whole = [word for line in lines for word in line]
+    return (
+        all(_is_latin(word) for word in whole)
+        and _is_known(whole, _SHARE_OF_TEXT)
+        and all(_is_known(line, _SHARE_OF_LINE) for line in lines)
+    )
+
+
+def _words(line: str, names: Collection[str]) -> list[str]:
+    return [word for word in _WORD.findall(line.lower()) if word not in names]
+
+
+def _is_known(words: Sequence[str], share: float) -> bool:
     if len(words) < _FEW_WORDS:
-        return all(_is_latin(word) for word in words)
+        return True
     own = max(sum(word in common for word in words) for common in _COMMON)
     foreign = sum(word in _FOREIGN for word in words)
-    return own >= _SHARE * len(words) and own > 2 * foreign
+    return own >= share * len(words) and own > 2 * foreign
 
 
 def _is_latin(word: str) -> bool:
-    return all(letter < "\u0250" for letter in word)
+    """Say whether a word has none but Latin letters: look-alikes of other scripts hide claims."""
+    return len(word) == 1 or all(letter < "\u0250" for letter in word)

@@ -8,23 +8,23 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
 
 from mailagent.agent.claim_words import AMOUNT
-from mailagent.agent.claims import Claim, Kind, find_claims
+from mailagent.agent.claims import Claim, find_claims
+from mailagent.agent.clause import Kind
 from mailagent.agent.contacts import find_contacts, find_long_numbers
 from mailagent.agent.figures import Amount, blank, find_amounts, find_dates
 from mailagent.agent.languages import is_readable
-from mailagent.agent.reply_facts import RefundFact, ReplyFacts, gather_facts
+from mailagent.agent.reply_facts import RefundFact, ReplyFacts
 from mailagent.domain.money import Money
 from mailagent.domain.refund import RefundStatus
-
-__all__ = ["REPLY_MAX_LENGTH", "RefundFact", "ReplyFacts", "find_untrue", "gather_facts"]
 
 REPLY_MAX_LENGTH = 4_000
 
 _QUOTE_LENGTH = 120
+_NAME_MAX_WORDS = 2
 _REFERENCE = re.compile(r"#?[^\W_]+(?:-[^\W_]+)*")
+_WORD = re.compile(r"[^\W\d_]+")
 _FOUR_DIGITS = re.compile(r"\d{4}")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _NUMBERED_ORDER = re.compile(
@@ -58,11 +58,11 @@ def find_untrue(text: str, facts: ReplyFacts, customer_words: str = "") -> tuple
     `customer_words` is what the customer wrote: numbers from it may be repeated, since "I cannot find
     order W9" is true. Takes time in proportion to the two texts.
     """
+    if len(text) > REPLY_MAX_LENGTH:
+        return (f"The reply is over {REPLY_MAX_LENGTH} characters. Shorten it.",)
     plain = _plain(text)
     if not any(letter.isalnum() for letter in plain):
         return ("The reply is empty. Write the whole reply.",)
-    if len(text) > REPLY_MAX_LENGTH:
-        return (f"The reply is over {REPLY_MAX_LENGTH} characters. Shorten it.",)
     return tuple(dict.fromkeys(_problems(plain, facts, customer_words)))
 
 
@@ -73,9 +73,9 @@ def _plain(text: str) -> str:
 
 
 def _problems(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str]:
-    if not is_readable(text):
-        yield "The reply can be checked only in English, German, French or Spanish. Use one of them."
     names = {word.lower() for name in facts.item_names for word in name.split()}
+    if not is_readable(text, names | _customers_name(text, customer_words)):
+        yield "The reply can be checked only in English, German, French or Spanish. Use one of them."
     for contact in find_contacts(text, facts.addresses, facts.public_url, names):
         yield f"The reply has the link or address {_quoted(contact)}, which is not ours. Leave it out."
     priced = [amount for amount in find_amounts(text) if not amount.bare]
@@ -84,7 +84,7 @@ def _problems(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str
     rest = _without_names(blank(rest, dates), facts.item_names)
     bare = [amount for amount in find_amounts(rest) if amount.bare]
     for amount in (*priced, *bare):
-        if not amount.is_one_of(facts.amounts):
+        if not (amount.is_nothing or amount.is_one_of(facts.amounts)):
             yield f"The amount {_quoted(amount.text)} is not in our records of this customer."
     for figure in dates:
         if not figure.is_one_of(facts.dates):
@@ -93,6 +93,13 @@ def _problems(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str
     masked = blank(blank(text, [*priced, *bare], AMOUNT), dates)
     for claim in find_claims(masked):
         yield from _claim_problem(claim, text[claim.start : claim.end], facts, (*priced, *bare))
+
+
+def _customers_name(text: str, customer_words: str) -> set[str]:
+    """Return the customer's own words of another script that `text` repeats, if they may be a name."""
+    said = {word for word in _WORD.findall(_plain(customer_words).lower()) if not word.isascii()}
+    repeated = [word for word in _WORD.findall(text.lower()) if word in said]
+    return set(repeated) if len(repeated) <= _NAME_MAX_WORDS else set()
 
 
 def _quoted(text: str) -> str:
@@ -182,7 +189,7 @@ def _is_with_manager(refund: RefundFact) -> bool:
 
 def _is_on_record(kind: Kind, sentence: str, facts: ReplyFacts, said: Sequence[Amount]) -> bool:
     """Say whether a refund is as the sentence says: in that state, of that order, of that amount."""
-    if said and all(_is_nothing(each) for each in said):
+    if said and all(each.is_nothing for each in said):
         return True  # "0.00 USD has been refunded so far"
     words = {_bare(match[0]) for match in _REFERENCE.finditer(sentence)}
     orders = {order_id for order_id in facts.order_ids if _bare(order_id) in words}
@@ -196,7 +203,7 @@ def _is_on_record(kind: Kind, sentence: str, facts: ReplyFacts, said: Sequence[A
     if not said or kind not in (Kind.PAID, Kind.COMING):
         return True
     amounts = {amount for refund in refunds for amount in refund.amounts} | set(_totals(refunds))
-    return any(each.is_one_of(amounts) for each in said if not _is_nothing(each))
+    return any(each.is_one_of(amounts) for each in said if not each.is_nothing)
 
 
 def _totals(refunds: Iterable[RefundFact]) -> Iterator[Money]:
@@ -204,7 +211,3 @@ def _totals(refunds: Iterable[RefundFact]) -> Iterator[Money]:
     for refund in refunds:
         totals[refund.total.currency] = totals.get(refund.total.currency, 0) + refund.total.minor
     yield from (Money(minor, currency) for currency, minor in totals.items())
-
-
-def _is_nothing(amount: Amount) -> bool:
-    return Decimal(0) in amount.bare or any(money.minor == 0 for money in amount.readings)

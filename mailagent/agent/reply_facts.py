@@ -14,7 +14,7 @@ from mailagent.domain.refund import Refund, RefundStatus
 
 @dataclass(frozen=True, slots=True)
 class RefundFact:
-    """What may be said of one refund. `amounts`: the whole and its parts. `by_person`: decided so."""
+    """What may be said of one refund. `amounts`: the whole and its parts. `by_person`: who decided."""
 
     order_id: str
     status: RefundStatus
@@ -65,20 +65,19 @@ def gather_facts(
 
 def _fact(refund: Refund) -> RefundFact:
     parts = frozenset([refund.amount, *(line.amount for line in refund.lines)])
-    return RefundFact(
-        refund.order_id, refund.status, refund.amount, parts, refund.decided_by is not None
-    )
+    # People decide under their mail address; the policy and the clock have none.
+    by_person = "@" in (refund.decided_by or "")
+    return RefundFact(refund.order_id, refund.status, refund.amount, parts, by_person)
 
 
 def _order_amounts(orders: Sequence[Order], refunds: Sequence[Refund]) -> Iterator[Money]:
+    held: dict[str, int] = {}
+    for refund in refunds:
+        if refund.holds_money:
+            held[refund.order_id] = held.get(refund.order_id, 0) + refund.amount.minor
     for order in orders:
-        held = sum(
-            refund.amount.minor
-            for refund in refunds
-            if refund.order_id == order.order_id and refund.holds_money
-        )
-        yield from (order.paid, Money(held, order.currency))
-        yield order.paid - Money(held, order.currency)
+        given = Money(held.get(order.order_id, 0), order.currency)
+        yield from (order.paid, given, order.paid - given)
         yield from (payment.amount for payment in order.payments)
         for line in order.lines:
             yield line.unit_price

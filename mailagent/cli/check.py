@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import sqlalchemy as sa
 from flask import current_app
+from flask.cli import with_appcontext
 
 from mailagent import doorbell, services
 from mailagent.cli.printing import explain
@@ -13,6 +14,7 @@ from mailagent.store.migration import SchemaProblem, check_schema
 
 
 @click.command("check")
+@with_appcontext
 def check() -> None:
     """Check settings, database, keys and queues; print every problem, exit with 1 if there is any."""
     settings: Settings = current_app.config["MAILAGENT"]

@@ -32,7 +32,8 @@ def import_orders(file: BinaryIO) -> None:
                 except OrderProblem as problem:
                     raise OrdersFileProblem(line_no, str(problem)) from None
     except OrdersFileProblem as problem:
-        raise click.ClickException(f"{file.name}, {problem}. Nothing was imported.") from None
+        name = getattr(file, "name", "<stdin>")
+        raise click.ClickException(f"{name}, {problem}. Nothing was imported.") from None
     click.echo(
         f"{len(found)} orders: {counts['created']} created, {counts['changed']} changed, "
         f"{counts['unchanged']} unchanged."

@@ -9,6 +9,7 @@ from types import FrameType
 import click
 import sqlalchemy as sa
 from flask import current_app
+from flask.cli import with_appcontext
 
 from mailagent import services
 from mailagent.cli.printing import explain
@@ -31,6 +32,7 @@ def engine_of(settings: Settings) -> Engine:
 
 
 @click.command("worker")
+@with_appcontext
 @click.option(
     "--drain-seconds", default=DRAIN_SECONDS, show_default=True, help="How long to let runs finish."
 )

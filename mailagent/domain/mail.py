@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from mailagent.domain.bounce import Bounce
+
 
 class Identity(StrEnum):
     """How we know who wrote a mail."""
@@ -95,6 +97,7 @@ class ParsedMail:
     kind_reason: str | None = None
     attachments: tuple[Attachment, ...] = ()
     flags: tuple[str, ...] = ()
+    bounce: Bounce | None = None
 
 
 @dataclass(frozen=True, slots=True)

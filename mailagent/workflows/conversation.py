@@ -20,10 +20,6 @@ from mailagent.workflows.steps.conversation import (
 from mailagent.workflows.steps.delivery import send_mail
 
 
-class OperatorNeededError(Exception):
-    """The run cannot go on until an operator has put something right; then it is replayed."""
-
-
 @DBOS.workflow(name=doorbell.CONVERSATION)
 def conversation(conversation_id: str) -> str:
     """Answer the unanswered mail of a conversation. Returns what was done, in a few words."""
@@ -59,7 +55,3 @@ def _answer(batch: Batch) -> tuple[list[str], str]:
                 DBOS.sleep(move["after_seconds"])
             case "person":
                 return hand_over(batch, move["reason"], move["summary"]), "handed over"
-            case "again":
-                continue
-            case _:
-                raise OperatorNeededError(move["why"])

@@ -69,6 +69,10 @@ def take_batch(conversation_id: str) -> Batch | None:
     )
 
 
+class OperatorNeededError(Exception):
+    """The run cannot go on until an operator has put something right; then it is replayed."""
+
+
 # --- the model --------------------------------------------------------------------------------
 
 
@@ -76,8 +80,11 @@ def take_batch(conversation_id: str) -> Batch | None:
 def ask_model(batch: Batch, items: list[dict[str, Any]], spent: dict[str, int]) -> dict[str, Any]:
     """Ask the model what to do next, and say so as plain data.
 
-    `kind` is `call` (use a tool), `again`, `reply`, `wait`, `person` or `operator`; `items` is what
-    the model is to be told next time on top of what it was told, `spent` what the answer has cost.
+    `kind` is `call` (use a tool), `again`, `reply`, `wait` or `person`; `items` is what the model is to
+    be told next time on top of what it was told, `spent` what the answer has cost.
+
+    Raises OperatorNeededError when no mail can be answered: recorded as this step's error, so that a
+    replay begins with asking again.
     """
     live = services.current()
     used = loop.Spent(**spent)
@@ -110,7 +117,7 @@ def _plain_move(move: loop.Move, used: loop.Spent) -> dict[str, Any]:
         case loop.AskAgain():
             return _move("wait", used, after_seconds=loop.pause_seconds(move, used), why=move.why)
         case loop.AskOperator(why):
-            return _move("operator", used, why=why)
+            raise OperatorNeededError(why)
         case loop.AskPerson(reason, why):
             return _move("person", used, reason=reason.name, summary=why)
 

@@ -1,0 +1,185 @@
+"""The mail inside an Inbound Parse form, read alike in raw mode and in parsed mode.
+
+In raw mode the whole mail is the field `email`; in parsed mode it comes apart, as `headers`, `text`,
+`html` and files, each text in a charset of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from mailagent.adapters.address_list import Mailbox, parse_addresses
+from mailagent.adapters.bounce import (
+    REPORT_MAX_BYTES,
+    RETURNED_TYPES,
+    STATUS_TYPES,
+    ReportPart,
+)
+from mailagent.adapters.charset import decode
+from mailagent.adapters.form_data import FormData
+from mailagent.adapters.mail_header import Headers, parse_block, parse_message_id
+from mailagent.adapters.mail_text import (
+    HTML_MAX_BYTES,
+    TEXT_MAX_BYTES,
+    MailText,
+    Segment,
+    compose,
+    decode_html,
+    make_attachment,
+    read_text,
+)
+from mailagent.adapters.mime import Part, decoded_body, parse_mime
+from mailagent.adapters.multipart import Span
+
+SMALL_FIELD_MAX_BYTES = 20_000
+
+_RECEIVED = re.compile(rb"(?:\r?\n)*Received:[^\n]*\n(?:[ \t][^\n]*\n)*+", re.IGNORECASE)
+_ANY_RECEIVED = re.compile(rb"^Received:[^\n]*\n?", re.IGNORECASE | re.MULTILINE)
+
+Bytes = bytes | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A mail as both modes give it. `part_types` are the media types of its own parts."""
+
+    headers: Headers
+    text: MailText
+    part_types: frozenset[str]
+    report: tuple[ReportPart, ...]
+    dedup_key: str
+
+
+def read_message(form: FormData) -> Message:
+    """Return the mail in a form; an empty one if the form holds none. Never raises."""
+    if (span := form.fields.get("email")) is not None:
+        return _read_raw(form.body, span)
+    return _read_parsed(form)
+
+
+def from_mailboxes(headers: Headers) -> list[Mailbox]:
+    """Return every author that every From field names."""
+    return [mailbox for value in headers.get("from", ()) for mailbox in parse_addresses(value)]
+
+
+def dedup_key(headers: Headers, body: Iterable[Bytes], source: Iterable[Bytes]) -> str:
+    """Return the key that two deliveries of one mail share, and two mails do not.
+
+    SendGrid gives deliveries no id, and repeats them with another Received line. Message-ID, author
+    and body together: a forger who takes somebody's Message-ID makes another key, and so does not
+    hide that mail. Without a Message-ID, all of `source`, which has the first Received line left out.
+    """
+    message_id = parse_message_id(headers)
+    if message_id is None:
+        return _digest(b"source", source)
+    authors = ",".join(mailbox.address for mailbox in from_mailboxes(headers))
+    return _digest(f"{message_id}\n{authors}\n".encode(), body)
+
+
+def request_key(body: bytes) -> str:
+    """Return the key of a request that holds no mail we can read."""
+    return _digest(b"request", [body])
+
+
+def _digest(begin: bytes, pieces: Iterable[Bytes]) -> str:
+    digest = hashlib.sha256(begin)
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def read_json(data: bytes) -> Mapping[str, object]:
+    """Return the object that a field holds as JSON; an empty one if it holds something else."""
+    try:
+        found = json.loads(decode(data, None))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _read_raw(source: bytes, span: Span) -> Message:
+    mail = parse_mime(source, span)
+    whole = memoryview(source)
+    received = _RECEIVED.match(source, span.start, span.end)
+    key = dedup_key(
+        mail.headers,
+        [memoryview(mail.source)[mail.body.start : mail.body.end]],
+        [whole[received.end() if received else span.start : span.end]],
+    )
+    parts = mail.walk()
+    return Message(
+        headers=mail.headers,
+        text=read_text(mail),
+        part_types=frozenset(part.media_type for part in parts),
+        report=tuple(_report_part(part) for part in parts if _is_report(part.media_type)),
+        dedup_key=key,
+    )
+
+
+def _is_report(media_type: str) -> bool:
+    return media_type in STATUS_TYPES or media_type in RETURNED_TYPES
+
+
+def _report_part(part: Part) -> ReportPart:
+    return ReportPart(part.media_type, decoded_body(part, REPORT_MAX_BYTES))
+
+
+def _read_parsed(form: FormData) -> Message:
+    charsets = read_json(form.value("charsets", SMALL_FIELD_MAX_BYTES))
+    span = form.fields.get("headers", Span(0, 0))
+    headers, _ = parse_block(form.body, span)
+    if not headers:
+        headers = _headers_from_fields(form, charsets)
+    segment = Segment(
+        decode(form.value("text", TEXT_MAX_BYTES), _charset(charsets, "text")),
+        decode_html(form.value("html", HTML_MAX_BYTES), _charset(charsets, "html")),
+    )
+    body, flags = compose([segment])
+    types = [file.content_type.partition(";")[0].strip().lower() for file in form.files]
+    report = [
+        ReportPart(media_type, file.value(form.body, REPORT_MAX_BYTES))
+        for media_type, file in zip(types, form.files, strict=True)
+        if _is_report(media_type)
+    ]
+    attachments = tuple(
+        make_attachment(file.name, file.content_type, file.span.end - file.span.start)
+        for file in form.files
+    )
+    content = [
+        memoryview(form.body)[one.start : one.end]
+        for one in (
+            *(form.fields[name] for name in ("text", "html") if name in form.fields),
+            *(file.span for file in form.files),
+        )
+    ]
+    bare_headers = _ANY_RECEIVED.sub(b"", form.body[span.start : span.end])
+    return Message(
+        headers=headers,
+        text=MailText(body, attachments, flags),
+        part_types=frozenset(types),
+        report=tuple(report),
+        dedup_key=dedup_key(headers, content, [bare_headers, *content]),
+    )
+
+
+def _headers_from_fields(form: FormData, charsets: Mapping[str, object]) -> Headers:
+    return {
+        name: (decode(form.value(name, SMALL_FIELD_MAX_BYTES), _charset(charsets, name)),)
+        for name in ("from", "to", "cc", "subject")
+        if name in form.fields
+    }
+
+
+def _charset(charsets: Mapping[str, object], field: str) -> str | None:
+    name = charsets.get(field)
+    return name if isinstance(name, str) else None
+
+
+def decoded_field(form: FormData, name: str) -> str:
+    """Return a short field as text, in the charset that the form names for it."""
+    charsets = read_json(form.value("charsets", SMALL_FIELD_MAX_BYTES))
+    return decode(form.value(name, SMALL_FIELD_MAX_BYTES), _charset(charsets, name)).strip()

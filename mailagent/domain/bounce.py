@@ -1,0 +1,32 @@
+"""What a bounce says: which recipients a mail of ours did not reach, and whether for good."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRecipient:
+    """One recipient of a delivery status notification (RFC 3464 section 2.3).
+
+    `address` is normalised, or empty if the report names none. `action` is the report's word
+    (failed, delayed, delivered, relayed, expanded), or empty. `status` is an enhanced code such as
+    5.1.1 (RFC 3463), or empty.
+    """
+
+    address: str
+    action: str = ""
+    status: str = ""
+
+    @property
+    def permanent(self) -> bool:
+        """Whether mailing this address again is of no use."""
+        return self.status.startswith("5") and self.action in {"", "failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounce:
+    """A bounce. `returned_message_id` is the bare Message-ID of the mail that came back, if told."""
+
+    recipients: tuple[FailedRecipient, ...] = ()
+    returned_message_id: str | None = None

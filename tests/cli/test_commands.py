@@ -1,0 +1,183 @@
+"""The commands, run as a person runs them; trouble is told in a sentence, never as a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from tests.cast import ADA, order, order_record
+from tests.databases import ROOT
+from tests.stage import Stage, running
+
+
+def flask(shop: Stage, *arguments: str, given: bytes = b"") -> Result:
+    """Run a command in the shop."""
+    return shop.app.test_cli_runner().invoke(args=list(arguments), input=given)
+
+
+def process(environ: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "flask", *arguments],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def lines(*records: object) -> bytes:
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+# --- orders -------------------------------------------------------------------------------------
+
+
+def test_importing_twice_changes_nothing(shop: Stage) -> None:
+    given = lines(*(order_record(f"W{number}") for number in range(25)))
+    first = flask(shop, "orders", "import", "-", given=given)
+    assert "25 orders: 25 created, 0 changed, 0 unchanged." in first.output
+    before = shop.rows("SELECT * FROM orders")
+    second = flask(shop, "orders", "import", "-", given=given)
+    assert "25 orders: 0 created, 0 changed, 25 unchanged." in second.output
+    assert shop.rows("SELECT * FROM orders") == before
+
+
+@pytest.mark.parametrize(
+    ("bad", "complaint"),
+    [
+        (b"{}", "line 2: the order: "),
+        (b"not json", "line 2: is not a JSON object"),
+        (b"\xff\xfe", "line 2: "),
+        (b"[1]", "line 2: the order: is not an object"),
+        (lines(order_record("W2", gift=1)), "line 2: the order: unknown key 'gift'"),
+        (lines(order_record("W1")), "line 2: order W1 stands on line 1 already"),
+        (b'{"order_id": "W2", "order_id": "W3"}', "the key 'order_id' stands twice"),
+        (lines(order_record("W2", status="lost")), "line 2: status: 'lost'"),
+        (b"[" * 100_000, "line 2: is not a JSON object"),
+    ],
+)
+def test_a_broken_file_is_refused_by_line_with_nothing_imported(
+    shop: Stage, bad: bytes, complaint: str
+) -> None:
+    result = flask(shop, "orders", "import", "-", given=lines(order_record("W1")) + bad)
+    assert result.exit_code == 1
+    assert complaint in result.output
+    assert "Nothing was imported" in result.output
+    assert "Traceback" not in result.output
+    assert shop.rows("SELECT * FROM orders") == []
+
+
+def test_an_order_is_shown_as_it_was_given(shop: Stage) -> None:
+    shop.stock(order())
+    shown = json.loads(flask(shop, "orders", "show", "W1001").output)
+    assert shown.items() >= {"order_id": "W1001", "status": "delivered", "paid": "49.99"}.items()
+    missing = flask(shop, "orders", "show", "W9")
+    assert (missing.exit_code, missing.output) == (1, "Error: there is no order W9\n")
+
+
+# --- refunds, conversations, runs ---------------------------------------------------------------
+
+
+def test_what_happened_can_be_looked_at(shop: Stage) -> None:
+    shop.stock(order())
+    with running(shop):
+        shop.write("My kettle from order W1001 arrived broken. I want my money back.")
+        shop.wait_for_refund("paid")
+        shop.wait_for_mails(ADA, 2)
+    (refund,) = json.loads(flask(shop, "refunds", "list", "--json").output)
+    assert list(refund) == [
+        "refund_id", "order_id", "conversation_id", "amount", "currency", "item_ids", "reason",
+        "status", "requested_at", "decided_by", "decided_at", "note", "gateway",
+        "gateway_reference", "paid_at",
+    ]  # fmt: skip
+    assert (refund["amount"], refund["status"], refund["gateway"]) == ("49.99", "paid", "ledger")
+    assert json.loads(flask(shop, "refunds", "list", "--order", "W9", "--json").output) == []
+    (conversation,) = json.loads(flask(shop, "conversations", "list", "--json").output)
+    shown = flask(shop, "conversations", "show", conversation["conversation_id"], "--json").output
+    assert [mail["direction"] for mail in json.loads(shown)["mails"]] == ["in", "out", "out"]
+    runs = json.loads(flask(shop, "runs", "list", "--json").output)
+    assert {run["workflow"] for run in runs} == {"conversation", "refund"}
+    assert {run["status"] for run in runs} == {"SUCCESS"}
+    run = next(run for run in runs if run["workflow"] == "refund")
+    steps = json.loads(flask(shop, "runs", "show", run["run_id"], "--json").output)["steps"]
+    assert [step["name"] for step in steps] == [
+        "claim_refund",
+        "pay_refund",
+        "tell_customer",
+        "send_mail",
+    ]
+    shown = flask(shop, "runs", "show", run["run_id"]).output
+    assert "A replay from step 1" in shown
+    assert "mail and money" in shown
+
+
+def test_lists_for_people_say_when_there_is_nothing(shop: Stage) -> None:
+    assert "no refunds" in flask(shop, "refunds", "list").output
+    assert "no runs" in flask(shop, "runs", "list").output
+    assert flask(shop, "conversations", "list").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("runs", "show", "x"), ("runs", "replay", "x"), ("conversations", "show", "x")],
+)
+def test_an_unknown_id_is_told(shop: Stage, arguments: tuple[str, ...]) -> None:
+    result = flask(shop, *arguments)
+    assert result.exit_code == 1
+    assert "there is no" in result.output
+
+
+# --- the process --------------------------------------------------------------------------------
+
+
+def test_wrong_settings_are_told_all_at_once_without_a_traceback() -> None:
+    result = process({"MAILAGENT_ENV": "production"}, "check")
+    assert result.returncode == 1
+    assert "SECRET_KEY" in result.stderr
+    assert "OPENAI_API_KEY" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [("check",), ("refunds", "list"), ("worker",), ("runs", "list")]
+)
+def test_an_unreachable_database_is_told(command: tuple[str, ...]) -> None:
+    url = "postgresql+psycopg://nobody@127.0.0.1:9/none"
+    result = process({"DATABASE_URL": url, "SECRET_KEY": "x"}, *command)
+    assert result.returncode == 1
+    assert "cannot be used" in result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [("check",), ("refunds", "list"), ("worker",), ("runs", "list")]
+)
+def test_an_empty_database_is_told(tmp_path: Path, command: tuple[str, ...]) -> None:
+    environ = {"DATABASE_URL": f"sqlite:///{tmp_path}/empty.db", "SECRET_KEY": "x"}
+    result = process(environ, *command)
+    assert result.returncode == 1
+    assert "alembic upgrade head" in result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_check_prints_every_problem_and_then_none(shop: Stage) -> None:
+    before = flask(shop, "check")
+    assert before.exit_code == 1
+    assert "no worker has ever run" in before.output
+    with running(shop):
+        pass
+    after = flask(shop, "check")
+    assert (after.exit_code, after.output) == (
+        0,
+        "Everything is in place (development, role all).\n",
+    )
