@@ -201,6 +201,8 @@ class Doorbell:
             )
         except dbos_error.DBOSException as refusal:
             raise ReplayRefused(f"DBOS refuses to rewind {run_id}: {refusal}") from refusal
+        # A rewind takes the run's messages away; without a bell it could wait for one that has rung.
+        self._client.send(run_id, LOOK, topic=LOOK)
         return run
 
 

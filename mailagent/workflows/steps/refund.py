@@ -31,8 +31,8 @@ from mailagent.store.database import Row
 from mailagent.workflows.steps import letters
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 
-# A bell wakes the run at once; this only bounds how long it sleeps on a deadline far away.
-LONGEST_SLEEP_SECONDS = 24 * 3600.0
+# A bell wakes the run at once. A fork made from the console has lost its bells and looks this often.
+LONGEST_SLEEP_SECONDS = 3600.0
 
 
 class State(TypedDict):

@@ -1,0 +1,135 @@
+"""Replays of runs that ended: rewound in place, forked, twice. Paid once, written once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from dbos import DBOS
+
+from mailagent.doorbell import ACTIVE, LOOK, REFUNDS, ReplayRefused
+from tests.cast import ADA, MONA, TESS, big_order, order
+from tests.journeys.test_refunds import decide, link_in
+from tests.stage import Stage, wait_until
+
+
+def wait_for_quiet(shop: Stage) -> None:
+    def quiet() -> bool:
+        return not any(run.status in ACTIVE for run in shop.live.doorbell.list_runs())
+
+    wait_until(quiet, 30, "every run to end")
+
+
+def runs_of(shop: Stage, workflow: str) -> list[str]:
+    return [run.run_id for run in shop.live.doorbell.list_runs() if run.workflow == workflow]
+
+
+def facts(shop: Stage) -> tuple[Any, ...]:
+    """Return what must not change by a replay: mail, money, decisions."""
+    return (
+        [mail.mail_id for person in (ADA, MONA, TESS) for mail in shop.mails_to(person)],
+        shop.rows("SELECT * FROM ledger_entries"),
+        shop.rows("SELECT refund_id, status, amount_minor, gateway_reference FROM refunds"),
+        shop.rows("SELECT * FROM decisions"),
+        shop.rows("SELECT mail_id, status, answered_by FROM inbound_mails"),
+    )
+
+
+def play_small(shop: Stage) -> None:
+    shop.stock(order())
+    shop.write("My kettle from order W1001 arrived broken. I want my money back.")
+    shop.wait_for_refund("paid")
+    shop.wait_for_mails(ADA, 2)
+    wait_for_quiet(shop)
+
+
+def play_approved(shop: Stage) -> None:
+    shop.stock(big_order())
+    shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    (request,) = shop.wait_for_mails(MONA)
+    decide(shop, link_in(request.text), "approve")
+    shop.wait_for_refund("paid")
+    shop.wait_for_mails(ADA, 2)
+    wait_for_quiet(shop)
+
+
+@pytest.mark.parametrize("play", [play_small, play_approved])
+def test_rewinding_to_every_step_changes_nothing(busy_shop: Stage, play: Any) -> None:
+    play(busy_shop)
+    before = facts(busy_shop)
+    doorbell = busy_shop.live.doorbell
+    for run_id in (*runs_of(busy_shop, "conversation"), *runs_of(busy_shop, "refund")):
+        run = doorbell.find_run(run_id, with_steps=True)
+        assert run is not None
+        for step in reversed(run.steps):  # the last first: an early cut shortens the history
+            doorbell.replay_run(run_id, step.number)
+            wait_for_quiet(busy_shop)
+            again = doorbell.find_run(run_id)
+            assert again is not None
+            assert again.status == "SUCCESS", (step, again.error)
+            assert facts(busy_shop) == before, step
+
+
+@pytest.mark.parametrize("play", [play_small, play_approved])
+def test_forking_a_refund_from_every_step_changes_nothing(busy_shop: Stage, play: Any) -> None:
+    play(busy_shop)
+    before = facts(busy_shop)
+    (run_id,) = runs_of(busy_shop, "refund")
+    run = busy_shop.live.doorbell.find_run(run_id, with_steps=True)
+    assert run is not None
+    for step in run.steps:
+        fork = DBOS.fork_workflow(run_id, step.number, queue_name=REFUNDS)
+        # Messages are not carried to a fork: one that begins at its wait looks within the hour, or now.
+        DBOS.send(fork.workflow_id, LOOK, LOOK)
+        assert fork.get_result() == "paid"
+        assert facts(busy_shop) == before, step
+
+
+def test_a_fork_of_a_waiting_refund_pays_once_by_the_link_mailed_before(busy_shop: Stage) -> None:
+    busy_shop.stock(big_order())
+    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    (request,) = busy_shop.wait_for_mails(MONA)
+    (run_id,) = runs_of(busy_shop, "refund")
+    fork = DBOS.fork_workflow(run_id, 1, queue_name=REFUNDS)  # the original goes on waiting
+    wait_until(
+        lambda: busy_shop.rows("SELECT run_id FROM refunds")[0].run_id == fork.workflow_id,
+        20,
+        "the fork to look after the refund",
+    )
+    decide(busy_shop, link_in(request.text), "approve")
+    assert fork.get_result() == "paid"
+    assert len(busy_shop.mails_to(MONA)) == 1
+    assert len(busy_shop.wait_for_mails(ADA, 2)) == 2
+    assert len(busy_shop.rows("SELECT * FROM ledger_entries")) == 1
+
+
+def test_a_cancelled_run_is_replayed_and_the_old_link_still_works(busy_shop: Stage) -> None:
+    busy_shop.stock(big_order())
+    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    (request,) = busy_shop.wait_for_mails(MONA)
+    (run_id,) = runs_of(busy_shop, "refund")
+    DBOS.cancel_workflow(run_id)
+    decide(busy_shop, link_in(request.text), "approve")  # rings a run that is no more
+    assert busy_shop.refunds()[0].status == "approved"
+    busy_shop.live.doorbell.replay_run(run_id)
+    busy_shop.wait_for_refund("paid")
+    assert len(busy_shop.mails_to(MONA)) == 1
+
+
+def test_a_run_at_work_is_not_replayed(busy_shop: Stage) -> None:
+    busy_shop.stock(big_order())
+    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    busy_shop.wait_for_mails(MONA)
+    (run_id,) = runs_of(busy_shop, "refund")
+    with pytest.raises(ReplayRefused, match="cancel it first"):
+        busy_shop.live.doorbell.replay_run(run_id)
+    with pytest.raises(ReplayRefused, match="there is no run"):
+        busy_shop.live.doorbell.replay_run("refund-x")
+
+
+def test_a_step_that_a_run_does_not_have_is_refused(busy_shop: Stage) -> None:
+    play_small(busy_shop)
+    (run_id,) = runs_of(busy_shop, "refund")
+    for step in (0, -1, 99):
+        with pytest.raises(ReplayRefused, match="steps 1 to"):
+            busy_shop.live.doorbell.replay_run(run_id, step)
