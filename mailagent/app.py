@@ -157,3 +157,4 @@ def configure_logging() -> None:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    logging.getLogger("dbos").setLevel(logging.WARNING)  # it greets in every command
