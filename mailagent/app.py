@@ -157,4 +157,5 @@ def configure_logging() -> None:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    logging.getLogger("dbos").setLevel(logging.WARNING)  # it greets in every command
+    for chatty in ("dbos", "httpx2"):  # one greets in every command, one tells of every request
+        logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -94,7 +94,7 @@ class Doorbell:
         `again` counts the sweep's repeats, each of which needs an id of its own.
         """
         return self._enqueue(
-            connection, CONVERSATION, _run_id(CONVERSATION, mail_id, again), conversation_id
+            connection, CONVERSATION, run_id_of(CONVERSATION, mail_id, again), conversation_id
         )
 
     def ring_refund(
@@ -102,14 +102,14 @@ class Doorbell:
     ) -> str:
         """Make the run that looks after a refund look at its row; queue one when there is none."""
         if run_id is None:
-            return self._enqueue(connection, REFUND, _run_id(REFUND, refund_id, again), refund_id)
+            return self._enqueue(connection, REFUND, run_id_of(REFUND, refund_id, again), refund_id)
         self._client.send_in_transaction(connection, run_id, LOOK, topic=LOOK, send_to_forks=True)
         return run_id
 
     def ring_delivery(self, connection: sa.Connection, outbound_id: str, again: int = 0) -> str:
         """Queue a run that sees to it that a mail of ours goes out, or is known not to."""
         return self._enqueue(
-            connection, DELIVERY, _run_id(DELIVERY, outbound_id, again), outbound_id
+            connection, DELIVERY, run_id_of(DELIVERY, outbound_id, again), outbound_id
         )
 
     def _enqueue(self, connection: sa.Connection, workflow: str, run_id: str, subject: str) -> str:
@@ -219,8 +219,10 @@ def first_step_to_repeat(run: Run) -> int:
     return 1
 
 
-def _run_id(workflow: str, row_id: str, again: int) -> str:
-    return f"{workflow}-{row_id}" if again == 0 else f"{workflow}-{row_id}-{again}"
+def run_id_of(workflow: str, row_id: str, again: int = 0) -> str:
+    """Return the id of the run that is queued for a row; `again` tells later ones apart."""
+    name = f"{workflow}-{row_id.partition('_')[2]}"
+    return name if again == 0 else f"{name}-{again}"
 
 
 def _run(status: WorkflowStatus, steps: tuple[RecordedStep, ...] = ()) -> Run:

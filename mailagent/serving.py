@@ -6,15 +6,15 @@ fork, because neither threads nor database connections survive one.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-bind = os.environ.get("MAILAGENT_BIND", "127.0.0.1:8000")
+# The address is gunicorn's own: 127.0.0.1:8000, 0.0.0.0:$PORT where PORT is set, or --bind.
 workers = 1
 worker_class = "gthread"
 threads = 16
 timeout = 60
 graceful_timeout = 25
+control_socket_disable = True  # it would be made in the home directory, one for all apps
 # Inbound mail comes in one body of up to 30 MB, sometimes chunked; nothing here limits it.
 limit_request_line = 8190
 

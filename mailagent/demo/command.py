@@ -22,7 +22,7 @@ def demo_command(once: bool, port: int, fresh: bool) -> None:
     from mailagent.demo import show
     from mailagent.demo.app_process import CommandFailed
     from mailagent.demo.folder import FolderInUse
-    from mailagent.demo.story import FactMissing
+    from mailagent.demo.narrator import FactMissing
     from mailagent.demo.supervisor import AppWillNotStart
 
     for number in (signal.SIGTERM, signal.SIGHUP):  # ended like Ctrl-C: the app goes too

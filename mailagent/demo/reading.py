@@ -79,7 +79,8 @@ _REASONS: tuple[tuple[RefundReason, re.Pattern[str]], ...] = tuple(
         ),
         (
             RefundReason.WRONG_ITEM,
-            r"\bwrong (item|one|size|colou?r|model|thing|product)|falsche|mauvais|équivocad|equivocad",
+            r"\bwrong (item|one|size|colou?r|model|thing|product)"
+            r"|\b(sent|got|received|delivered)\b[^.!?]{0,30}\bwrong\b|falsche|mauvais|équivocad|equivocad",
         ),
         (
             RefundReason.DAMAGED,

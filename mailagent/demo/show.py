@@ -15,12 +15,14 @@ from pathlib import Path
 import click
 
 from mailagent.demo.folder import DemoFolder
+from mailagent.demo.narrator import FactMissing
 from mailagent.demo.providers import Providers
-from mailagent.demo.story import FactMissing, Story
+from mailagent.demo.story import Story
 from mailagent.demo.supervisor import AppWillNotStart, Supervisor
 
-# Long enough to watch the steps appear, short enough not to bore.
-_WATCHABLE_SECONDS = 0.7
+# Long enough to watch the steps appear and the app be dead, short enough not to bore.
+_MODEL_SECONDS = 0.7
+_DEAD_SECONDS = 3.0
 
 
 class PortBusy(Exception):
@@ -47,7 +49,7 @@ def tell_story(port: int) -> None:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mailagent-demo-") as path:
         folder = DemoFolder(Path(path))
-        with _running(folder, port, latency_seconds=0) as (providers, supervisor):
+        with _running(folder, port, model_seconds=0, dead_seconds=0) as (providers, supervisor):
             story = Story(folder, providers, supervisor, click.echo)
             try:
                 story.run()
@@ -63,7 +65,7 @@ def run_page(port: int, path: Path, fresh: bool) -> None:
     folder = DemoFolder(path)
     if fresh:
         folder.clear()
-    with _running(folder, port, _WATCHABLE_SECONDS) as (providers, supervisor):
+    with _running(folder, port, _MODEL_SECONDS, _DEAD_SECONDS) as (providers, supervisor):
         click.echo(f"\n  Open {providers.app_url}/demo/   (Ctrl-C ends the demo)\n")
         while supervisor.failure is None:
             time.sleep(0.5)
@@ -72,10 +74,10 @@ def run_page(port: int, path: Path, fresh: bool) -> None:
 
 @contextmanager
 def _running(
-    folder: DemoFolder, port: int, latency_seconds: float
+    folder: DemoFolder, port: int, model_seconds: float, dead_seconds: float
 ) -> Iterator[tuple[Providers, Supervisor]]:
-    providers = Providers(folder, port, os.environ, latency_seconds)
-    supervisor = Supervisor(folder, port, providers.environment(), click.echo)
+    providers = Providers(folder, port, os.environ, model_seconds)
+    supervisor = Supervisor(folder, port, providers.environment(), click.echo, dead_seconds)
     click.echo(_opening(providers))
     providers.start()
     try:

@@ -7,29 +7,23 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable
-from typing import TypeVar
 
 from mailagent.demo import shop
 from mailagent.demo.approval_page import Browser, find_link
 from mailagent.demo.folder import DemoFolder
 from mailagent.demo.mailboxes import SentMail
+from mailagent.demo.narrator import FactMissing, Narrator
 from mailagent.demo.providers import Providers
 from mailagent.demo.records import Records, RefundRecord
 from mailagent.demo.supervisor import Supervisor
-
-T = TypeVar("T")
 
 _ADA, _GRACE, _MONA = "ada@example.com", "grace@example.org", "mona@shop.example"
 _PEOPLE = {_ADA: "Ada", _GRACE: "Grace", _MONA: "Mona (manager)"}
 _KETTLE, _LAPTOP = "W1001", "W1004"
 
 
-class FactMissing(Exception):
-    """Something that the story promises is not so; the text says what."""
-
-
 class Story:
-    """Tells itself through `say`. `patience_seconds`: how long one thing may take to happen."""
+    """Writes, kills, clicks and checks; what it finds it tells through a Narrator."""
 
     def __init__(
         self,
@@ -42,10 +36,17 @@ class Story:
         self._providers = providers
         self._supervisor = supervisor
         self._records = Records(folder.database)
-        self._say = say
-        self._patience_seconds = 120.0 if providers.uses_real_model else 20.0
+        narrator = Narrator(say, 120.0 if providers.uses_real_model else 20.0)
+        self._narrator = narrator
+        self._say, self._title = say, narrator.title
+        self._fact, self._wait_for = narrator.fact, narrator.wait_for
         self._browser = Browser()
-        self.facts = 0
+        self._shown: set[str] = set()
+
+    @property
+    def facts(self) -> int:
+        """How many facts were found to hold."""
+        return self._narrator.facts
 
     def run(self) -> None:
         """Tell the whole story. Raises FactMissing at the first thing that is not as promised."""
@@ -82,11 +83,14 @@ class Story:
 
     def _crash_while_it_waits(self) -> None:
         self._title("The app is killed while the refund waits (SIGKILL)")
-        # From now on it also dies by itself: once, after the payment, before that is recorded.
-        self._supervisor.environment["MAILAGENT_CRASH_AT"] = "pay_refund:after"
+        # From now on it also dies by itself: once, at the end of the step that pays, before DBOS has
+        # recorded the step. So the next process is told to pay again.
+        self._supervisor.environment["MAILAGENT_CRASH_AT"] = "pay_refund:asked"
         self._supervisor.environment["MAILAGENT_CRASH_ONCE"] = str(self._folder.crash_marker)
+        before = self._process()
         self._supervisor.crash()
         self._supervisor.wait_until_ready()
+        self._fact("the app is another process now", self._process() != before)
         self._fact("the refund still waits", self._laptop().status == "awaiting_approval")
         self._fact("the manager was not asked again", len(self._sent(_MONA)) == 1)
 
@@ -104,13 +108,16 @@ class Story:
         return link
 
     def _manager_approves(self, link: str) -> str:
-        self._title("Mona approves; the app is killed between paying and writing that down")
+        self._title(
+            "Mona approves; the app is killed in the step that pays, before that step is recorded"
+        )
         token = self._browser.open(link).csrf_token
         if token is None:
             raise FactMissing("the form carries a CSRF token")
+        before = self._process()
         self._browser.send(link, decision="approve", note="", amount="", csrf_token=token)
-        self._wait_for("the app died during the payment", self._folder.crash_marker.exists)
-        self._say("  The app was killed with SIGKILL right after the payment.")
+        self._wait_for("the app came to the payment", self._folder.crash_marker.exists)
+        self._wait_for("it died there, and is another process now", lambda: self._is_not(before))
         refund = self._wait_for("after the restart the refund is paid", lambda: self._paid(_LAPTOP))
         self._wait_for_mail(_GRACE, 2, "Grace got her receipt")
         self._show_mail(_GRACE)
@@ -154,6 +161,17 @@ class Story:
             raise FactMissing(f"there is one refund of {_LAPTOP} (there are {len(refunds)})")
         return refunds[0]
 
+    def _process(self) -> int:
+        """Return the process number of the app, as the app says it."""
+        state = json.loads(self._browser.open(f"{self._providers.app_url}/demo/state").html)
+        return int(state["process"]["pid"])
+
+    def _is_not(self, process: int) -> bool:
+        try:
+            return self._process() != process
+        except (OSError, ValueError):  # dead, or not quite up again
+            return False
+
     def _no_mail_twice(self) -> bool:
         mails = self._providers.mailboxes.sent()
         ids = Counter(mail.message_id for mail in mails)
@@ -174,32 +192,20 @@ class Story:
             pass
 
     def _show_mail(self, address: str) -> None:
-        for mail in self._sent(address)[-2:]:
-            self._say(f"  → {_PEOPLE[address]} reads: “{mail.subject}”")
+        for mail in self._sent(address):
+            if mail.mail_id not in self._shown:
+                self._shown.add(mail.mail_id)
+                self._say(f"  → {_PEOPLE[address]} reads: “{_gist(mail)}”")
 
     def _wait_for_mail(self, address: str, count: int, fact: str) -> None:
-        boxes = self._providers.mailboxes
-        arrived = boxes.wait_for(lambda: len(boxes.sent(address)) >= count, self._patience_seconds)
-        self._fact(fact, arrived)
-
-    def _wait_for(self, fact: str, look: Callable[[], T | None]) -> T:
-        deadline = time.monotonic() + self._patience_seconds
-        while not (found := look()) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        if not found:
-            raise FactMissing(fact)
-        self._fact(fact, True)
-        return found
-
-    def _title(self, title: str) -> None:
-        self._say(f"\n{title}")
-
-    def _fact(self, fact: str, holds: bool) -> None:
-        if not holds:
-            raise FactMissing(fact)
-        self.facts += 1
-        self._say(f"  ✓ {fact}")
+        self._wait_for(fact, lambda: len(self._sent(address)) >= count)
 
 
 def _untouched(refund: RefundRecord) -> bool:
     return refund.decisions == () and refund.ledger_minor == ()
+
+
+def _gist(mail: SentMail) -> str:
+    """Return the first paragraph of a mail that says something."""
+    paragraphs = [" ".join(part.split()) for part in mail.text.split("\n\n")]
+    return next((part for part in paragraphs if len(part) > 30), mail.subject)

@@ -20,7 +20,10 @@ class AppWillNotStart(Exception):
 
 
 class Supervisor:
-    """`environment` is what the next start gets; it may be changed between starts."""
+    """`environment` is what the next start gets; it may be changed between starts.
+
+    `pause_seconds`: how long the app stays dead, so that people can see it.
+    """
 
     def __init__(
         self,
@@ -28,8 +31,10 @@ class Supervisor:
         port: int,
         environment: dict[str, str],
         say: Callable[[str], None],
+        pause_seconds: float = 0.0,
     ) -> None:
         self.environment = environment
+        self._pause_seconds = pause_seconds
         self._folder = folder
         self._port = port
         self._say = say
@@ -94,6 +99,7 @@ class Supervisor:
             deaths_at_start = 0 if came_up else deaths_at_start + 1
             app.kill()  # gunicorn may have died before its worker
             self._note_death(app)
+            self._stopping.wait(self._pause_seconds)
         with self._changed:
             self._failure = self._log_end("The app does not start.")
             self._changed.notify_all()

@@ -253,9 +253,10 @@ def list_under_way(connection: sa.Connection, before: datetime, limit: int) -> S
     ).all()
 
 
-def count_ring(connection: sa.Connection, refund_id: str) -> None:
+def count_ring(connection: sa.Connection, refund_id: str, run_id: str) -> None:
+    """Record that the sweep rang again for a refund, and which run has it now."""
     connection.execute(
         _refunds.update()
         .where(_refunds.c.refund_id == refund_id)
-        .values(rings=_refunds.c.rings + 1)
+        .values(rings=_refunds.c.rings + 1, run_id=run_id)
     )

@@ -322,6 +322,8 @@ def test_order_numbers_are_found_however_they_are_written(
     ("text", "reason"),
     [
         ("it won't turn on", RefundReason.DAMAGED),
+        ("you sent me the wrong laptop", RefundReason.WRONG_ITEM),
+        ("something is wrong", RefundReason.OTHER),
         ("not what I expected", RefundReason.NOT_AS_DESCRIBED),
         ("Der Mantel gefällt mir nicht", RefundReason.CHANGED_MIND),
         ("nunca llegó", RefundReason.NOT_DELIVERED),

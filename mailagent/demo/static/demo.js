@@ -4,6 +4,7 @@
 
 (() => {
   const EVERY_MS = 1000;
+  const WHILE_DEAD_MS = 250;
   const find = (selector) => document.querySelector(selector);
   const meta = (name) => find(`meta[name="${name}"]`).content;
   const providers = meta("providers");
@@ -91,7 +92,7 @@
     }
     showPost();
     showMailboxes();
-    setTimeout(look, EVERY_MS);
+    setTimeout(look, deadSince === null ? EVERY_MS : WHILE_DEAD_MS);
   }
 
   // --- letters -------------------------------------------------------------------------------------
@@ -148,9 +149,9 @@
     try {
       const [answer, note] = await send(letter);
       if (!answer.ok) throw new Error((await answer.json()).error || `status ${answer.status}`);
-      find("#sent").textContent = `Sent.${note}`;
-      choose(letter.from.match(/<(.+)>/)[1]);
       startAnew();
+      choose(letter.from.match(/<(.+)>/)[1]);
+      find("#sent").textContent = `Sent.${note}`;
     } catch (problem) {
       find("#sent").textContent = `Not sent: ${problem.message}`;
     }
@@ -250,9 +251,10 @@
       found.push(make("p", {}, make("a", page, "Open the link in this mail")));
     }
     if (item.html) {
-      const frame = make("iframe", { title: `Mail: ${item.subject}`, loading: "lazy" });
+      // No script runs in the frame; its links open in a window of their own.
+      const frame = make("iframe", { title: `Mail: ${item.subject}` });
       frame.setAttribute("sandbox", "allow-popups allow-popups-to-escape-sandbox");
-      frame.src = `/demo/mails/${encodeURIComponent(item.mail_id)}`;
+      frame.srcdoc = `<base target="_blank">${item.html}`;
       const text = make("details", {}, make("summary", {}, "Text part"), make("pre", {}, item.text));
       found.push(frame, text);
     } else {
@@ -293,8 +295,9 @@
   }
 
   function ledgerRow(entry) {
-    const row = cells(make("code", {}, entry.reference), entry.order_id, entry.amount);
-    row.children[2].className = "number";
+    const row = cells(entry.order_id, entry.amount, make("code", { title: entry.reference }, entry.reference));
+    row.children[1].className = "number";
+    row.children[2].className = "short";
     return row;
   }
 
@@ -334,10 +337,22 @@
   async function crash() {
     find("#crash").disabled = true;
     try {
-      await fetch("/demo/crash", { method: "POST", headers: { "X-CSRFToken": meta("csrf-token") } });
+      const answer = await fetch("/demo/crash", { method: "POST", headers: { "X-CSRFToken": meta("csrf-token") } });
+      if (answer.ok) deadAnnounced();
     } catch {
-      noteDead();
+      noteDead(); // it was dead already
     }
+  }
+
+  function deadAnnounced() {
+    // It dies in a tenth of a second: look then, not at the next full second.
+    setTimeout(async () => {
+      try {
+        await ask("/healthz");
+      } catch {
+        noteDead();
+      }
+    }, 300);
   }
 
   find("#crash").addEventListener("click", crash);

@@ -75,14 +75,17 @@ def ring_for_refunds() -> int:
     before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
     with live.database.snapshot() as connection:
         waiting = refunds.list_under_way(connection, before, ROWS_PER_SWEEP)
-    runs = {row.refund_id: row.run_id or f"{doorbell.REFUND}-{row.refund_id}" for row in waiting}
+    runs = {
+        row.refund_id: row.run_id or doorbell.run_id_of(doorbell.REFUND, row.refund_id)
+        for row in waiting
+    }
     statuses = live.doorbell.statuses(list(runs.values()))
     rung = 0
     for row in waiting:
         if statuses.get(runs[row.refund_id]) in (None, "SUCCESS"):
             with live.database.transaction() as connection:
-                live.doorbell.ring_refund(connection, row.refund_id, None, row.rings + 1)
-                refunds.count_ring(connection, row.refund_id)
+                run_id = live.doorbell.ring_refund(connection, row.refund_id, None, row.rings + 1)
+                refunds.count_ring(connection, row.refund_id, run_id)
             rung += 1
     return rung
 
@@ -94,7 +97,9 @@ def ring_for_outbox() -> int:
     before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
     with live.database.snapshot() as connection:
         waiting = outbox.list_under_way(connection, before, ROWS_PER_SWEEP)
-    runs = {outbound_id: f"{doorbell.DELIVERY}-{outbound_id}" for outbound_id in waiting}
+    runs = {
+        outbound_id: doorbell.run_id_of(doorbell.DELIVERY, outbound_id) for outbound_id in waiting
+    }
     statuses = live.doorbell.statuses(list(runs.values()))
     rung = 0
     for outbound_id in waiting:

@@ -1,0 +1,121 @@
+"""The demo's page: what it shows, and what it takes only from itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+
+from mailagent.demo.mailboxes import Mailboxes
+from mailagent.demo.openai_server import MODEL_NAME
+from mailagent.demo.sendgrid_server import SendGridServer
+from tests.cast import ADA, SUPPORT
+from tests.stage import Stage, open_shop
+
+LETTER = {"from": f"Ada Example <{ADA}>", "subject": "Kettle", "text": "It is broken"}
+
+
+@dataclass
+class DemoPage:
+    """A shop with the demo's page on it."""
+
+    shop: Stage
+    client: FlaskClient
+    mailboxes: Mailboxes
+
+    @property
+    def token(self) -> str:
+        found = re.search(r'name="csrf-token" content="([^"]+)"', self.client.get("/demo/").text)
+        assert found
+        return found[1]
+
+
+@pytest.fixture(params=[MODEL_NAME, "gpt-5.4-mini"])
+def model(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def demo(tmp_path: Path, database_url: str) -> Iterator[DemoPage]:
+    with _open(tmp_path, database_url, MODEL_NAME) as opened:
+        yield opened
+
+
+@pytest.fixture
+def demo_with(tmp_path: Path, database_url: str, model: str) -> Iterator[DemoPage]:
+    with _open(tmp_path, database_url, model) as opened:
+        yield opened
+
+
+@contextmanager
+def _open(folder: Path, database_url: str, model: str) -> Iterator[DemoPage]:
+    mailboxes = Mailboxes(folder / "demo.jsonl")
+    server = SendGridServer(mailboxes, SUPPORT)
+    server.start()
+    settings = {"MAILAGENT_DEMO": server.url, "OPENAI_MODEL": model}
+    with open_shop(folder, database_url, settings) as shop:
+        yield DemoPage(shop, shop.client, mailboxes)
+    server.stop()
+
+
+def test_the_page_says_which_model_answers(demo_with: DemoPage, model: str) -> None:
+    page = demo_with.client.get("/demo/").text
+    assert ("model here is scripted" in page) == (model == MODEL_NAME)
+    assert ("A real model answers: gpt-5.4-mini" in page) == (model != MODEL_NAME)
+
+
+def test_the_bare_address_leads_to_the_demo(demo: DemoPage) -> None:
+    assert demo.client.get("/").location == "/demo/"
+
+
+def test_without_the_demo_there_is_no_such_page(shop: Stage) -> None:
+    assert shop.client.get("/demo/").status_code == 404
+    assert shop.client.post("/demo/crash").status_code in (400, 404)
+    assert shop.client.get("/").status_code == 404
+
+
+def test_everything_the_page_needs_comes_from_the_app(demo: DemoPage) -> None:
+    response = demo.client.get("/demo/")
+    addresses = re.findall(r'(?:src|href)="([^"#]+)"', response.text)
+    local = [address for address in addresses if address.startswith("/")]
+    assert set(addresses) - set(local) <= {"data:,"}
+    for address in local:
+        assert demo.client.get(address).status_code == 200
+    assert "default-src 'self'" in response.headers["Content-Security-Policy"]
+    assert "script-src" not in response.headers["Content-Security-Policy"]
+
+
+def test_a_letter_goes_to_the_demos_sendgrid(demo: DemoPage) -> None:
+    headers = {"X-CSRFToken": demo.token}
+    assert demo.client.post("/demo/letters", json=LETTER, headers=headers).status_code == 202
+    [letter] = demo.mailboxes.letters()
+    assert (letter.from_address, letter.to) == (ADA, SUPPORT)
+
+
+def test_what_is_wrong_with_a_letter_is_told(demo: DemoPage) -> None:
+    answer = demo.client.post(
+        "/demo/letters", json={**LETTER, "from": "nobody"}, headers={"X-CSRFToken": demo.token}
+    )
+    assert answer.status_code == 400
+    assert "address" in answer.get_json()["error"]
+
+
+@pytest.mark.parametrize("route", ["/demo/letters", "/demo/crash"])
+def test_without_the_pages_token_nothing_is_done(demo: DemoPage, route: str) -> None:
+    assert demo.client.post(route, json=LETTER).status_code == 400
+    assert demo.mailboxes.letters() == []
+
+
+def test_the_state_shows_mail_and_runs(demo: DemoPage) -> None:
+    demo.shop.write("Please refund order W1001")
+    state = demo.client.get("/demo/state").get_json()
+    assert state["process"]["pid"] > 0
+    assert state["mail"] == {"sent": [], "letters": []}
+    assert (state["refunds"], state["ledger"]) == ([], [])
+    assert [run["workflow"] for run in state["runs"]] == ["conversation"]
+    assert state["runs"][0]["is_active"]

@@ -1,0 +1,103 @@
+"""The safety net: rows that nobody looks after are rung for, once; what waits too long goes to people."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.workflows.steps import sweep as steps
+from tests.cast import TESS, big_order, order
+from tests.stage import Stage, running, wait_until
+
+
+def later(shop: Stage, **delta: float) -> None:
+    """Let time pass for the rows."""
+    now = shop.live.now() + timedelta(**delta)
+    services.bind(replace(shop.live, now=lambda: now))
+
+
+def forget_runs(shop: Stage) -> None:
+    """Lose every bell, as a restored backup of the app's tables would."""
+    schema = "" if shop.live.database.engine.dialect.name == "sqlite" else "dbos."
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.text(f"DELETE FROM {schema}workflow_status"))
+
+
+def test_a_mail_whose_bell_is_lost_is_answered_all_the_same(shop: Stage) -> None:
+    shop.stock(order())
+    shop.write("My kettle from order W1001 arrived broken. I want my money back.")
+    forget_runs(shop)
+    later(shop, minutes=2)
+    assert steps.ring_for_mail() == 1
+    assert steps.ring_for_mail() == 0  # the new run is at it
+    services.bind(shop.live)
+    with running(shop):
+        shop.wait_for_refund("paid")
+
+
+def test_young_mail_is_left_to_its_own_bell(shop: Stage) -> None:
+    shop.write("Hello")
+    forget_runs(shop)
+    assert steps.ring_for_mail() == 0
+
+
+def test_a_mail_with_a_run_at_work_is_left_alone(shop: Stage) -> None:
+    shop.write("Hello")
+    later(shop, minutes=2)
+    assert steps.ring_for_mail() == 0
+
+
+def test_a_mail_that_waits_too_long_goes_to_people(shop: Stage) -> None:
+    shop.write("Hello, is anybody there?")
+    forget_runs(shop)
+    later(shop, hours=5)
+    assert steps.ring_for_mail() == 1
+    (mail,) = shop.rows("SELECT * FROM inbound_mails")
+    assert mail.no_answer_reason == "a mail stayed unanswered for too long"
+    assert shop.rows("SELECT status FROM conversations")[0].status == "handed_over"
+    services.bind(shop.live)
+    with running(shop):
+        (case,) = shop.wait_for_mails(TESS)
+    assert "is anybody there" in case.text
+
+
+@pytest.mark.parametrize("status", ["ERROR", "CANCELLED"])
+def test_a_failed_run_is_an_operators_until_time_is_up(shop: Stage, status: str) -> None:
+    shop.write("Hello")
+    schema = "" if shop.live.database.engine.dialect.name == "sqlite" else "dbos."
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.text(f"UPDATE {schema}workflow_status SET status = '{status}'"))
+    later(shop, minutes=10)
+    assert steps.ring_for_mail() == 0
+    later(shop, hours=5)
+    assert steps.ring_for_mail() == 1
+
+
+def test_a_refund_without_a_run_gets_one(shop: Stage) -> None:
+    shop.stock(big_order())
+    with running(shop):
+        shop.write("The standing desk of order W2001 is damaged, please refund it.")
+        shop.wait_for_refund("awaiting_approval")
+        wait_until(lambda: shop.refunds()[0].run_id is not None, 20, "a run to take the refund")
+    forget_runs(shop)
+    later(shop, minutes=2)
+    assert steps.ring_for_refunds() == 1
+    assert steps.ring_for_refunds() == 0
+
+
+def test_a_mail_of_ours_that_never_went_out_is_sent(shop: Stage) -> None:
+    shop.write("Hello, is anybody there?")
+    forget_runs(shop)
+    later(shop, hours=5)
+    steps.ring_for_mail()
+    forget_runs(shop)
+    later(shop, hours=5, minutes=2)
+    assert steps.ring_for_outbox() == 1
+    assert steps.ring_for_outbox() == 0
+    services.bind(shop.live)
+    with running(shop):
+        shop.wait_for_mails(TESS)
