@@ -119,16 +119,16 @@ class ChatModel:
             # The raw body instead of the SDK's objects: local servers leave fields out or add some,
             # and items must be echoed exactly as they came.
             response = self._connect().responses.with_raw_response.create(**core, **extras)
-            return read_answer(response.http_response.content, len(core["input"])), frozenset()
         except openai.APIStatusError as error:
             refused = _refused_extras(error, extras)
             return self._judge_status(error), refused
         except openai.APIConnectionError as error:
             return self._judge_connection(error), frozenset()
-        except openai.OpenAIError as error:
-            # Raised before anything is sent, as with odd OPENAI_… variables that only the SDK reads.
+        except (openai.OpenAIError, ValueError) as error:
+            # Raised before anything is sent: variables that only the SDK reads can be odd, too.
             why = f"the request cannot be made ({type(error).__name__})"
-            return operator(f"{why}; check the OPENAI_… settings"), frozenset()
+            return operator(f"{why}; check the OPENAI_… and proxy variables"), frozenset()
+        return read_answer(response.http_response.content, len(core["input"])), frozenset()
 
     def _connect(self) -> openai.OpenAI:
         import openai

@@ -204,6 +204,29 @@ GIVE = _words(
     "enviaremos enviamos enviado ofrecemos daremos damos recibirá aplicado enviaré daré",
 )
 
+# Whatever is said with these is about money going back, in phrases that no list can hold.
+HINT = re.compile(
+    r"\b(?:refund|reimburs|repaid|repay|erstatt|rückerstatt|zurückerstatt|rückzahl|zurückzahl"
+    r"|zurückgezahlt|gutschr|gutgeschr|rembours|recrédit|reembols|reintegr|money|cash|geld|kaufpreis"
+    r"|argent|dinero|devolver|abono|virement|transferencia|pa(?:y|id|ying) you\b)\w*"
+    r"|(?:payment|amount|sum|betrag|zahlung|summe|paiement|montant|somme|pago|importe|suma|¤)"
+    r" (?:\w+ ){0,4}(?:back|again|yours|zurück|wieder|raus|retour|nouveau|vuelta|vuelv)"
+)
+# ... unless it is what the customer wants, how refunds go in general, or what may be.
+HARMLESS = re.compile(
+    r"\b(?:want\w*|like|need\w*|ask|asking|asks|help|understand|mention\w*|to be refunded|refunds go|wrong"
+    r"|problem|possible|refundable|always|depends|for a (?:full )?refund|möchte[nst]*|wünschen|brauche\w*"
+    r"|helfen|verstehe|fragen|damit|möglich|immer|erstattungsfähig|für eine (?:rück)?erstattung|fehler"
+    r"|souhait\w+|voul\w+|demander|puissions|pourr\w+|peuvent|comprends|toujours|faut|erreur"
+    r"|remboursables?|pour un remboursement|quiere|desea|pueden|podr\w+|poder|entiendo|pedir|posible"
+    r"|siempre|necesito|reembolsables?|para un reembolso|error)\b"
+)
+# Talk about a decision that is open, or went against the customer.
+UNDECIDED = re.compile(
+    r"\b(?:asked|request|wait|pending|open\b|declin|reject|against|laps|withdr|beantrag|warte|offen"
+    r"|abgelehnt|zurückgezogen|attente|demandé|refus|retir|solicit|pendiente|rechaz|@request@)"
+)
+
 NOT = _words(
     "not cannot never no nothing neither nor unable none",
     "nicht kein keine keinen keinem keiner keines nie niemals nichts weder",

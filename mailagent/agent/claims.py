@@ -93,6 +93,8 @@ def _sentence_kinds(sentence: str, about_money: bool) -> Iterator[Kind]:
     clauses = list(_clauses(plain))
     decided = any(_depends_on_decision(words) for words in clauses)
     kinds = [kind for words in clauses for kind in find_in_clause(words, decided)]
+    if not kinds and "?" not in sentence and any(_hints(words) for words in clauses):
+        kinds = [Kind.ASKED if decided or _is_undecided(plain) else Kind.COMING]
     yield from kinds
     if (
         kinds
@@ -128,6 +130,19 @@ def _depends_on_decision(words: Words) -> bool:
     if say.IF not in words and say.ONCE not in words:
         return False
     return bool(say.DECISION.search(" ".join(words))) or not say.MANAGER.isdisjoint(words)
+
+
+def _hints(words: Words) -> bool:
+    """Say whether a clause speaks of a refund as a matter of fact, by whatever phrase."""
+    said = " ".join(words)
+    if say.HINT.search(said) is None or say.HARMLESS.search(said) is not None:
+        return False
+    return (say.NOT | say.MODAL | {say.IF, say.ONCE}).isdisjoint(words)
+
+
+def _is_undecided(plain: str) -> bool:
+    undecided = say.UNDECIDED.search(plain) or say.DECISION.search(plain)
+    return bool(undecided) or _has(plain, say.MANAGER)
 
 
 def _company_kinds(clauses: Iterable[Words]) -> Iterator[Kind]:

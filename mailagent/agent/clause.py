@@ -34,7 +34,7 @@ def find_in_clause(words: Words, decided: bool) -> Iterator[Kind]:
     """Yield what a clause claims of refunds. `decided`: the sentence says "if somebody decides so"."""
     for find in (_participles, _promises, _papers, _requests):
         for kind, index, negatable in find(words):
-            if not say.NOT.isdisjoint(words[:index] if negatable else words):
+            if not say.NOT.isdisjoint(words[:index] if negatable and index else words):
                 continue
             condition = _condition(words, index)
             if condition == say.IF:
@@ -187,14 +187,14 @@ def _gets(words: Words, index: int) -> Kind | None:
     got = bool({"have", "ve", "haben", "avez", "ha", "has"} & set(words)) and word in say.YOU_GOT
     if got and not {"you", "sie", "vous", "ha", "has"}.isdisjoint(words):
         return None if not {"i", "we", "ich", "wir", "nous"}.isdisjoint(words) else Kind.PAID
+    if word in ("expect", "expecting", "receiving"):
+        return Kind.COMING
     if word not in say.YOU_GET or _is_only_possible(before):
         return None
-    if word in ("expect", "expecting"):
-        return Kind.COMING
-    english = word in ("receive", "get", "have", "see", "find", "receiving", "getting")
+    english = word in ("receive", "get", "have", "see", "find", "getting")
     if english and say.EXPECTED.isdisjoint(before):
         certain = word in ("receive", "get", "getting") and "you" in before and before[-1] != "to"
-        return Kind.COMING if certain or word == "receiving" else None
+        return Kind.COMING if certain else None
     if word.endswith(("halten", "kommen", "kriegen")) and "sie" not in words:
         return None
     return Kind.COMING
@@ -208,12 +208,14 @@ def _arrives(words: Words, index: int) -> bool:
         place = {"in", "on", "back", "with", "there", "yours", "available"}
         if place.isdisjoint(words[index + 1 : index + 2]):
             return False
-    finite = word.endswith(("t", "ra", "rá", "ga", "s")) or not {"l", "allow"}.isdisjoint(words)
+    if word.endswith("s"):
+        return words[index - 1] in say.REFUND | say.MONEY
+    finite = word.endswith(("t", "ra", "rá", "ga")) or not {"l", "allow"}.isdisjoint(words)
     return finite or not say.EXPECTED.isdisjoint(words[:index])
 
 
 def _is_only_possible(before: Words) -> bool:
-    return not (say.MODAL - say.EXPECTED - {"can"}).isdisjoint(before)
+    return not (say.MODAL - say.EXPECTED).isdisjoint(before)
 
 
 def _papers(words: Words) -> Iterator[Find]:

@@ -76,7 +76,8 @@ def next_move(outcome: Mapping[str, Any]) -> Move:
         case "operator":
             return AskOperator(why)
         case "person":
-            return AskPerson(_person_reason(outcome), why)
+            reason = HandOverReason.__members__.get(str(outcome.get("reason")))
+            return AskPerson(reason or HandOverReason.MODEL_REFUSED, why)
     raise ValueError(f"a model outcome of kind {outcome['kind']!r} is not known")
 
 
@@ -89,12 +90,6 @@ def _after_answer(outcome: Mapping[str, Any]) -> Move:
         return CallTool(first["name"], first["arguments"], first["call_id"], tuple(others))
     text = (outcome.get("text") or "").strip()
     return Reply(text) if text else AskAgain(None, "the model's answer was empty")
-
-
-def _person_reason(outcome: Mapping[str, Any]) -> HandOverReason:
-    if outcome.get("reason") == HandOverReason.BUDGET_SPENT.name:
-        return HandOverReason.BUDGET_SPENT
-    return HandOverReason.MODEL_REFUSED
 
 
 def tool_result_item(call_id: str, output: Mapping[str, Any]) -> Item:
@@ -153,9 +148,10 @@ class Spent:
         """Return this plus one outcome of the model. An empty answer counts as a failed attempt."""
         usage = outcome.get("usage") or {}
         failed = isinstance(next_move(outcome), AskAgain)
+        answered = outcome["kind"] == "done" and not failed
         return replace(
             self,
-            model_turns=self.model_turns + (not failed),
+            model_turns=self.model_turns + answered,
             tokens=self.tokens + usage.get("input", 0) + usage.get("output", 0),
             provider_retries=self.provider_retries + failed,
         )

@@ -23,6 +23,7 @@ REPLY_MAX_LENGTH = 4_000
 
 _QUOTE_LENGTH = 120
 _NAME_MAX_WORDS = 2
+_ORDER_MAX_DIGITS = 12  # card numbers have 13 and more
 _REFERENCE = re.compile(r"#?[^\W_]+(?:-[^\W_]+)*")
 _WORD = re.compile(r"[^\W\d_]+")
 _FOUR_DIGITS = re.compile(r"\d{4}")
@@ -119,20 +120,21 @@ def _without_names(text: str, names: Iterable[str]) -> str:
 
 def _unknown_numbers(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str]:
     """Yield a problem for each number that is neither in the rows nor from the customer."""
-    known = {_bare(each) for each in (*facts.order_ids, *facts.item_ids)}
-    known |= {_bare(match[0]) for match in _REFERENCE.finditer(_plain(customer_words))}
+    own = {_bare(each) for each in (*facts.order_ids, *facts.item_ids)}
+    said = {_bare(match[0]) for match in _REFERENCE.finditer(_plain(customer_words))}
     shapes = _shapes(facts.order_ids)
     numbered = {match[1] for match in _NUMBERED_ORDER.finditer(text)}
     spans = []
     for match in _REFERENCE.finditer(text):
-        word = match[0]
-        if _bare(word) in known or all(_bare(part) in known for part in word.split("-")):
+        if _is_made_of(match[0], own):
             spans.append(match.span())
-        elif _is_reference(word, shapes, numbered):
+        elif not _is_made_of(match[0], own | said) and _is_reference(match[0], shapes, numbered):
             spans.append(match.span())
-            yield f"The number {_quoted(word)} is not in our records of this customer."
+            yield f"The number {_quoted(match[0])} is not in our records of this customer."
     for number in find_long_numbers(_cut_out(text, spans)):
-        yield f"The reply has the number {_quoted(number)}. Give no such numbers."
+        # The customer's telephone or card number is not repeated either, only what may be an order's.
+        if _bare(number) not in said or len(number) > _ORDER_MAX_DIGITS:
+            yield f"The reply has the number {_quoted(number)}. Give no such numbers."
 
 
 def _cut_out(text: str, spans: Sequence[tuple[int, int]]) -> str:
@@ -145,6 +147,11 @@ def _cut_out(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 def _bare(word: str) -> str:
     return word.lstrip("#").upper()
+
+
+def _is_made_of(word: str, known: set[str]) -> bool:
+    """Say whether a word, or each part of one like "W1001-W1002", is known."""
+    return _bare(word) in known or all(_bare(part) in known for part in word.split("-"))
 
 
 def _shapes(order_ids: Iterable[str]) -> re.Pattern[str]:

@@ -1,0 +1,194 @@
+"""What tools tell the model: what it needs, as the contract has it, and no more."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from mailagent.agent import tool_outputs as outputs
+from mailagent.domain.money import Money
+from mailagent.domain.order import Order
+from mailagent.domain.policy import Declined, DeclineReason, Policy
+from mailagent.domain.refund import ItemsProblem, Refund, RefundLine, RefundReason, RefundStatus
+from tests.cast import ADA, MONA, order
+
+POLICY = Policy()
+
+
+def usd(minor: int) -> Money:
+    return Money(minor, "USD")
+
+
+def bought() -> Order:
+    return order(
+        placed_at="2026-11-01T09:00:00Z",
+        delivered_at="2026-11-04T15:00:00Z",
+        items=[
+            {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"},
+            {"item_id": "M1", "name": "Mug", "quantity": 2, "unit_price": "9.99"},
+            {"item_id": "M1", "name": "Mug", "quantity": 1, "unit_price": "8.99"},
+        ],
+        payments=[{"payment_id": "pay_secret", "method": "card", "amount": "78.96"}],
+    )
+
+
+def refund(status: RefundStatus, *lines: RefundLine) -> Refund:
+    lines = lines or (RefundLine(1, 1, usd(4999)),)
+    return Refund(
+        refund_id="refund_secret",
+        order_id="W1001",
+        conversation_id="c1",
+        mail_id="m1",
+        amount=usd(sum(line.amount.minor for line in lines)),
+        lines=lines,
+        item_ids=("K1",),
+        reason=RefundReason.DAMAGED,
+        status=status,
+        requested_at=datetime(2026, 11, 5, 8, tzinfo=UTC),
+        decided_by=MONA,
+        note="do not tell",
+        gateway_reference="re_secret",
+    )
+
+
+def test_the_orders_are_listed_with_how_many_more_there_are() -> None:
+    assert outputs.orders_output([bought()], total=3) == {
+        "orders": [
+            {
+                "order_id": "W1001",
+                "placed_at": "2026-11-01",
+                "status": "delivered",
+                "paid": "78.96 USD",
+                "items": ["Kettle", "Mug", "Mug"],
+            }
+        ],
+        "more": 2,
+    }
+
+
+def test_an_order_is_shown_with_what_can_still_be_refunded() -> None:
+    held = refund(RefundStatus.APPROVED, RefundLine(2, 1, usd(999)))
+    gone = refund(RefundStatus.REJECTED)
+    assert outputs.order_output(bought(), [held, gone], POLICY) == {
+        "order_id": "W1001",
+        "status": "delivered",
+        "placed_at": "2026-11-01",
+        "delivered_at": "2026-11-04",
+        "return_by": "2026-12-04",
+        "items": [
+            {
+                "item_id": "K1",
+                "name": "Kettle",
+                "quantity": 1,
+                "refundable": 1,
+                "unit_price": "49.99 USD",
+            },
+            {
+                "item_id": "M1",
+                "name": "Mug",
+                "quantity": 3,
+                "refundable": 2,
+                "unit_price": "9.99 USD, 8.99 USD",
+            },
+        ],
+        "paid": "78.96 USD",
+        "refunded_or_under_way": "9.99 USD",
+        "refunds": [
+            {
+                "items": ["Mug"],
+                "amount": "9.99 USD",
+                "status": "approved",
+                "requested_at": "2026-11-05",
+            },
+            {
+                "items": ["Kettle"],
+                "amount": "49.99 USD",
+                "status": "rejected",
+                "requested_at": "2026-11-05",
+            },
+        ],
+    }
+
+
+def test_an_order_that_is_not_delivered_has_no_return_date() -> None:
+    shown = outputs.order_output(
+        order(status="shipped", delivered_at=None, placed_at="2026-11-01T09:00:00Z"), [], POLICY
+    )
+    assert shown["delivered_at"] is None
+    assert shown["return_by"] is None
+
+
+def test_a_proposal_is_answered_with_what_code_decided() -> None:
+    approved = outputs.approved_output(refund(RefundStatus.APPROVED), bought())
+    waiting = outputs.needs_manager_output(refund(RefundStatus.AWAITING_APPROVAL), bought())
+    assert {**approved, "say": ""} == {
+        "outcome": "approved",
+        "order_id": "W1001",
+        "amount": "49.99 USD",
+        "items": ["Kettle"],
+        "say": "",
+    }
+    assert {**waiting, "say": ""} == {**approved, "outcome": "needs_manager", "say": ""}
+    assert "Do not say that it was paid" in approved["say"]
+    assert "manager" in waiting["say"]
+
+
+@pytest.mark.parametrize("reason", list(DeclineReason))
+def test_every_refusal_says_why_and_forbids_hope(reason: DeclineReason) -> None:
+    told = outputs.declined_output(Declined(reason), bought(), POLICY)
+    assert told["outcome"] == "declined"
+    assert told["reason"] == reason.value
+    assert "Do not say or hint that money" in told["say"]
+    assert ("2026-12-04" in told["say"]) is (reason is DeclineReason.WINDOW_CLOSED)
+
+
+@pytest.mark.parametrize("status", list(RefundStatus))
+def test_an_earlier_request_is_told_as_it_stands(status: RefundStatus) -> None:
+    told = outputs.already_requested_output(refund(status), bought())
+    assert told["outcome"] == "already_requested"
+    assert told["status"] == status.value
+    assert told["amount"] == "49.99 USD"
+    assert ("was paid" in told["say"].replace("Do not say that it was paid", "")) is (
+        status is RefundStatus.PAID
+    )
+
+
+def test_nothing_leaves_that_the_model_does_not_need() -> None:
+    paid = refund(RefundStatus.PAID)
+    told = json.dumps(
+        [
+            outputs.orders_output([bought()], 1),
+            outputs.order_output(bought(), [paid], POLICY),
+            outputs.approved_output(paid, bought()),
+            outputs.needs_manager_output(paid, bought()),
+            outputs.already_requested_output(paid, bought()),
+            outputs.declined_output(Declined(DeclineReason.NOTHING_LEFT), bought(), POLICY),
+        ]
+    )
+    for secret in ("secret", "card", ADA, "Ada", MONA, "do not tell"):
+        assert secret not in told
+
+
+@pytest.mark.parametrize(
+    ("output", "error"),
+    [
+        (outputs.no_such_order_output(), "no_such_order"),
+        (outputs.not_verified_output(), "sender_not_verified"),
+        (outputs.bad_items_output(ItemsProblem("item X is not on order W1")), "bad_arguments"),
+        (outputs.bad_arguments_output("items: missing"), "bad_arguments"),
+        (outputs.unknown_tool_output(["hand_over"]), "unknown_tool"),
+        (outputs.one_at_a_time_output(), "one_call_at_a_time"),
+    ],
+)
+def test_an_error_has_its_name_and_says_what_to_do(output: dict[str, object], error: str) -> None:
+    assert output.keys() == {"error", "say"}
+    assert output["error"] == error
+
+
+def test_an_order_whose_lines_have_changed_since_a_refund_can_still_be_shown() -> None:
+    changed = replace(bought(), lines=bought().lines[1:])
+    shown = outputs.order_output(changed, [refund(RefundStatus.PAID)], POLICY)
+    assert shown["refunds"][0]["items"] == []

@@ -1,0 +1,191 @@
+"""The tools: strict schemas for the model, and its arguments checked as if they were hostile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mailagent.agent.tools import (
+    ARGUMENTS_MAX_LENGTH,
+    ID_MAX_LENGTH,
+    ITEMS_MAX,
+    QUANTITY_MAX,
+    SUMMARY_MAX_LENGTH,
+    TOOLS,
+    FindMyOrders,
+    HandOver,
+    LookAtOrder,
+    Misfit,
+    ProposeRefund,
+    parse_call,
+)
+from mailagent.domain.conversation import HandOverReason
+from mailagent.domain.refund import RefundReason, WantedItem
+
+NAMES = [tool["name"] for tool in TOOLS]
+
+
+def objects_in(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if schema.get("type") == "object":
+        yield schema
+    for child in (*schema.get("properties", {}).values(), schema.get("items")):
+        if child:
+            yield from objects_in(child)
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=NAMES)
+def test_every_schema_is_strict_at_every_level(tool: dict[str, Any]) -> None:
+    assert tool["strict"] is True
+    for each in objects_in(tool["parameters"]):
+        assert each["additionalProperties"] is False
+        assert each["required"] == list(each["properties"])
+
+
+def test_no_tool_lets_the_model_name_a_customer_an_amount_or_a_recipient() -> None:
+    assert NAMES == ["find_my_orders", "look_at_order", "propose_refund", "hand_over"]
+    fields = {
+        field
+        for tool in TOOLS
+        for each in objects_in(tool["parameters"])
+        for field in each["properties"]
+    }
+    assert fields == {"order_id", "items", "item_id", "quantity", "reason", "summary"}
+
+
+def test_the_reasons_of_the_schema_are_those_of_the_domain() -> None:
+    (propose,) = (tool for tool in TOOLS if tool["name"] == "propose_refund")
+    reasons = propose["parameters"]["properties"]["reason"]["enum"]
+    assert reasons == [reason.value for reason in RefundReason]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "call"),
+    [
+        ("find_my_orders", "{}", FindMyOrders()),
+        ("find_my_orders", "", FindMyOrders()),  # what some local servers send
+        ("look_at_order", '{"order_id": " W1001 "}', LookAtOrder("W1001")),
+        (
+            "propose_refund",
+            '{"order_id": "W1001", "items": [{"item_id": "K1", "quantity": null},'
+            ' {"item_id": "M1", "quantity": 2}], "reason": "damaged"}',
+            ProposeRefund("W1001", (WantedItem("K1"), WantedItem("M1", 2)), RefundReason.DAMAGED),
+        ),
+        (
+            "hand_over",
+            '{"reason": "customer_asked", "summary": "Wants a person.\\nIs angry."}',
+            HandOver(HandOverReason.CUSTOMER_ASKED, "Wants a person.\nIs angry."),
+        ),
+        (
+            "hand_over",
+            '{"reason": "cannot_help", "summary": "Wants a new address."}',
+            HandOver(HandOverReason.MODEL_ASKED, "Wants a new address."),
+        ),
+    ],
+)
+def test_a_call_that_fits_the_schema_is_parsed(name: str, arguments: str, call: object) -> None:
+    assert parse_call(name, arguments) == call
+
+
+def proposal(**changes: Any) -> str:
+    arguments: dict[str, Any] = {
+        "order_id": "W1001",
+        "items": [{"item_id": "K1", "quantity": 1}],
+        "reason": "damaged",
+    }
+    return json.dumps(arguments | changes)
+
+
+def item(**changes: Any) -> str:
+    return proposal(items=[{"item_id": "K1", "quantity": 1} | changes])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        (proposal(amount="1000.00"), "'amount' is not known"),
+        (proposal(customer="mallory@evil.example"), "'customer' is not known"),
+        (item(price=1), "items[0]: 'price' is not known"),
+        ('{"order_id": "W1001", "reason": "damaged"}', "'items' is missing"),
+        (proposal(order_id=1001), "order_id"),
+        (proposal(order_id=""), "order_id"),
+        (proposal(order_id="  "), "order_id"),
+        (proposal(order_id="W\u00001"), "order_id"),
+        (proposal(order_id="W\ud800"), "order_id"),
+        (proposal(order_id=["W1001"]), "order_id"),
+        (proposal(reason="because"), "reason"),
+        (proposal(reason=None), "reason"),
+        (proposal(reason=["damaged"]), "reason"),
+        (proposal(items=[]), "items"),
+        (proposal(items=None), "items"),
+        (proposal(items={"item_id": "K1"}), "items"),
+        (proposal(items=["K1"]), "items[0]"),
+        (item(item_id=1), "items[0].item_id"),
+        (item(quantity=0), "items[0].quantity"),
+        (item(quantity=-1), "items[0].quantity"),
+        (item(quantity=1.0), "items[0].quantity"),
+        (item(quantity="1"), "items[0].quantity"),
+        (item(quantity=True), "items[0].quantity"),
+        ("[]", "an object is needed"),
+        ("null", "an object is needed"),
+        ('"W1001"', "an object is needed"),
+        ("{", "not valid JSON"),
+        ("order W1001", "not valid JSON"),
+        ('{"order_id": NaN}', "NaN"),
+        ('{"order_id": "W1", "order_id": "W2"}', "stands twice"),
+        ("[" * 20_000, "not valid JSON"),
+        ("9" * 10_000, "not valid JSON"),
+        (" " * (ARGUMENTS_MAX_LENGTH + 1), "over"),
+    ],
+)
+def test_arguments_that_do_not_fit_get_an_answer_that_names_the_place(
+    arguments: str, place: str
+) -> None:
+    call = parse_call("propose_refund", arguments)
+    assert isinstance(call, Misfit)
+    assert call.output["error"] == "bad_arguments"
+    assert place in call.output["say"]
+    assert len(call.output["say"]) < 300
+
+
+@pytest.mark.parametrize(
+    ("make", "longest"),
+    [
+        (lambda n: proposal(order_id="W" * n), ID_MAX_LENGTH),
+        (lambda n: item(item_id="K" * n), ID_MAX_LENGTH),
+        (lambda n: item(quantity=n), QUANTITY_MAX),
+        (lambda n: proposal(items=[{"item_id": "K1", "quantity": 1}] * n), ITEMS_MAX),
+    ],
+)
+def test_lengths_are_bounded_on_both_sides(make: Any, longest: int) -> None:
+    for fits in (1, longest):
+        assert isinstance(parse_call("propose_refund", make(fits)), ProposeRefund)
+    for misfits in (0, longest + 1):
+        assert isinstance(parse_call("propose_refund", make(misfits)), Misfit)
+
+
+@pytest.mark.parametrize(
+    ("length", "fits"), [(SUMMARY_MAX_LENGTH, True), (SUMMARY_MAX_LENGTH + 1, False)]
+)
+def test_a_summary_is_bounded(length: int, fits: bool) -> None:
+    arguments = json.dumps({"reason": "cannot_help", "summary": "x" * length})
+    assert isinstance(parse_call("hand_over", arguments), HandOver) is fits
+
+
+@pytest.mark.parametrize(
+    "name", ["", "issue_refund", "find_my_orders ", "FIND_MY_ORDERS", "x" * 9999]
+)
+def test_an_unknown_tool_gets_an_inert_answer(name: str) -> None:
+    call = parse_call(name, "{}")
+    assert isinstance(call, Misfit)
+    assert call.output["error"] == "unknown_tool"
+    assert len(call.output["say"]) < 300
+
+
+@given(st.sampled_from([*NAMES, "other"]), st.text() | st.from_type(dict).map(repr))
+def test_any_arguments_get_an_answer(name: str, arguments: str) -> None:
+    json.dumps(getattr(parse_call(name, arguments), "output", None))
