@@ -1,0 +1,173 @@
+"""The documents are tested: settings, routes and commands are the code's, and every link leads somewhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from flask import Flask
+
+from mailagent import services
+from mailagent.app import create_app
+from mailagent.settings import SETTINGS
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+
+FLASKS_OWN = {"run", "shell", "routes"}
+
+_LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_SPAN = re.compile(r"`([^`\n]+)`")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_ROUTE = re.compile(r"^\| `(GET|POST|PUT|DELETE) (\S+)`", re.MULTILINE)
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[Flask]:
+    """The app with every route that it can have."""
+    yield create_app(
+        {
+            "SECRET_KEY": "a key for tests only",
+            "DATABASE_URL": f"sqlite:///{tmp_path}/unused.db",
+            "MAILAGENT_DEMO": "http://127.0.0.1:9",
+        }
+    )
+    services.current().doorbell.close()
+    services.current().database.close()
+    services.bind(None)
+
+
+def named(document: Path) -> str:
+    return str(document.relative_to(ROOT))
+
+
+def test_the_settings_table_is_the_codes() -> None:
+    rows = [f"| `{each.name}` | {each.default} | {each.meaning} |" for each in SETTINGS]
+    table = "\n".join(["| name | default | meaning |", "|---|---|---|", *rows])
+    begin, end = "tests/test_readme.py -->\n", "\n<!-- end of settings -->"
+    assert README.partition(begin)[2].partition(end)[0] == table, (
+        f"README's settings are not the code's. They should be:\n{table}"
+    )
+
+
+def test_the_routes_are_the_apps(app: Flask) -> None:
+    told = {(method, rule) for method, rule in _ROUTE.findall(README)}
+    served = {
+        (method, rule.rule)
+        for rule in app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+    }
+    demo = {each for each in served if each[1] == "/" or each[1].startswith("/demo/")}
+    assert demo, "the demo's routes are gone, but README has them"
+    assert told == served - demo
+
+
+def commands_in(document: Path) -> list[str]:
+    """Return every `flask …` in a document's shell blocks and code spans."""
+    text = document.read_text("utf-8")
+    lines = [
+        line for kind, block in _FENCE.findall(text) if kind == "sh" for line in block.split("\n")
+    ]
+    lines += _SPAN.findall(_FENCE.sub("", text))
+    parts = [part for line in lines for part in re.split(r"&&|[|#;)]", line)]
+    found = [re.search(r"(?:^|[\s/(])flask (.+)", part) for part in parts]
+    return [match[1].strip() for match in found if match]
+
+
+def find_problem(command: click.Command, words: list[str]) -> str | None:
+    """Say which word of a command line does not exist, or None."""
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        following = command.commands.get(words[0])
+        if following is None:
+            return words[0]
+        command, words = following, words[1:]
+    known = {name for parameter in command.params for name in parameter.opts}
+    options = [word.partition("=")[0] for word in words if word.startswith("-")]
+    return next((option for option in options if option not in known), None)
+
+
+def test_documents_name_only_commands_that_exist(app: Flask) -> None:
+    found = {(named(each), command) for each in DOCUMENTS for command in commands_in(each)}
+    assert len(found) > 15
+    problems = {
+        (document, command): problem
+        for document, command in found
+        if (problem := find_problem(app.cli, re.sub(r"[\[\]]", " ", command).split()))
+    }
+    assert problems == {}
+
+
+def leaves(command: click.Command, path: str) -> Iterator[str]:
+    if isinstance(command, click.Group):
+        for name, each in command.commands.items():
+            yield from leaves(each, f"{path} {name}")
+    else:
+        yield path
+
+
+def test_readme_has_every_command(app: Flask) -> None:
+    section = README.partition("\n## Commands\n")[2].partition("\n## ")[0]
+    ours = [path for path in leaves(app.cli, "flask") if path.split()[1] not in FLASKS_OWN]
+    missing = [path for path in ours if not re.search(rf"^\| `{path}[` ]", section, re.MULTILINE)]
+    assert missing == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_modules_to_run_exist(document: Path) -> None:
+    for module in re.findall(r"python -m (tests\.[\w.]+)", document.read_text("utf-8")):
+        path = ROOT / module.replace(".", "/")
+        assert path.is_dir() or path.with_suffix(".py").exists(), module
+
+
+def slugs(document: Path) -> set[str]:
+    """Return the anchors of a document's headings, as GitHub makes them."""
+    headings = _HEADING.findall(_FENCE.sub("", document.read_text("utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_every_link_leads_somewhere(document: Path) -> None:
+    text = _FENCE.sub("", document.read_text("utf-8"))
+    targets = [link or source for link, source in _LINK.findall(text)]
+    for target in targets:
+        if re.match(r"https?://|mailto:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        place = (document.parent / path).resolve() if path else document
+        assert place.exists(), f"{target} does not exist"
+        assert ROOT in (place, *place.parents), f"{target} leads out of the repository"
+        assert not anchor or anchor in slugs(place), f"{target}: there is no such heading"
+
+
+def test_every_picture_is_shown_or_kept_by_the_script() -> None:
+    script = (ROOT / "tests" / "screenshots.py").read_text("utf-8")
+    for picture in (ROOT / "docs" / "pictures").iterdir():
+        stem = re.sub(r"-(light|dark)$", "", picture.stem)
+        assert picture.name in README or stem in script, f"nobody shows {picture.name}"
+
+
+def test_the_console_has_the_version_of_dbos() -> None:
+    (pinned,) = re.findall(r"^dbos==(\S+)$", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
+    assert set(re.findall(r"dbos\[enterprise\]==([\d.]+)", README)) == {pinned}
+
+
+def test_decisions_are_numbered_and_short() -> None:
+    decisions = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    assert [int(each.name[:4]) for each in decisions] == list(range(1, len(decisions) + 1))
+    for each in decisions:
+        text = each.read_text("utf-8")
+        assert re.findall(r"^## (.+)$", text, re.MULTILINE) == [
+            "Context",
+            "Decision",
+            "Consequences",
+        ]
+        assert len(text.splitlines()) < 60, each.name
