@@ -146,6 +146,32 @@ class Doorbell:
         runs = [_run(each) for each in found]
         return [run for run in runs if subject is None or run.subject == subject][:limit]
 
+    def list_pending(self, limit: int = 1000) -> list[Run]:
+        """Return the runs that some worker has begun and not ended, the longest untouched first."""
+        found = self._client.list_workflows(
+            status="PENDING",
+            name=[CONVERSATION, REFUND, DELIVERY],
+            limit=limit,
+            load_input=False,
+            load_output=False,
+        )
+        return [_run(each) for each in found]
+
+    def take_over(self, run: Run) -> None:
+        """Queue a run again whose worker has vanished. If that one lives after all, it can record
+        nothing more: a run belongs to whoever took it last."""
+        self._client.resume_workflow(run.run_id, queue_name=QUEUE_OF[run.workflow])
+
+    def cancel_run(self, run_id: str) -> Run:
+        """Stop a run that has not ended; its rows stay as they are. Raises ReplayRefused."""
+        run = self.find_run(run_id)
+        if run is None:
+            raise ReplayRefused(f"there is no run {run_id}; see `flask runs list`")
+        if not run.is_active:
+            raise ReplayRefused(f"run {run_id} has ended already: it is {run.status}")
+        self._client.cancel_workflow(run_id)
+        return run
+
     def statuses(self, run_ids: list[str]) -> dict[str, str]:
         """Return the DBOS status of each run that exists."""
         if not run_ids:
@@ -183,9 +209,12 @@ class Doorbell:
         run = self.find_run(run_id, with_steps=True)
         if run is None:
             raise ReplayRefused(f"there is no run {run_id}; see `flask runs list`")
+        if run.workflow not in QUEUE_OF:
+            raise ReplayRefused(f"{run_id} is a {run.workflow}: the next one does the same anew")
         if run.is_active:
             raise ReplayRefused(
-                f"run {run_id} is {run.status}: it goes on by itself; cancel it first to replay it"
+                f"run {run_id} is {run.status}: it goes on by itself; `flask runs cancel {run_id}` "
+                "stops it, then it can be replayed"
             )
         start = from_step if from_step is not None else first_step_to_repeat(run)
         last = max((step.number for step in run.steps), default=0)

@@ -331,6 +331,8 @@ def _problems_in_production(settings: Settings) -> list[str]:
             settings.shop.public_url.startswith("https://")
             and not _is_loopback(settings.shop.public_url)
         ),
+        "SENDGRID_EVENTS_PUBLIC_KEY: without it anybody can post delivery events, and workers "
+        "cannot tell what became of mail": bool(settings.events_keys),
         "MAILAGENT_DEMO: the demo is not for production": settings.demo_url is None,
         "MAILAGENT_CRASH_AT: planned crashes are for tests": settings.crash_at is None,
     }

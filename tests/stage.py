@@ -6,6 +6,7 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from werkzeug.test import TestResponse
 
 from mailagent import services
 from mailagent.app import create_app
+from mailagent.cli.worker import engine_of
 from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
 from mailagent.demo.local_server import Answer, Request
 from mailagent.demo.mailboxes import Letter, Mailboxes, SentMail
@@ -28,6 +30,7 @@ from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund
 from mailagent.services import Services
 from mailagent.store import orders, refunds
+from mailagent.workflows.launch import launch, stop
 from tests.cast import ADA, MAX, MONA, NOW, SUPPORT, TESS
 
 _numbers = itertools.count(1)
@@ -221,11 +224,10 @@ def open_shop(
 @contextmanager
 def running(stage: Stage) -> Iterator[Stage]:
     """Run the workflows of a shop in this process."""
-    from mailagent.cli.worker import engine_of
-    from mailagent.workflows.launch import launch, stop
-
-    launch(engine_of(stage.app.config["MAILAGENT"]))
-    try:
-        yield stage
-    finally:
-        stop()
+    # In a thread of its own: DBOS refuses to start beside an event loop, and a browser brings one.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(launch, engine_of(stage.app.config["MAILAGENT"])).result()
+        try:
+            yield stage
+        finally:
+            thread.submit(stop).result()

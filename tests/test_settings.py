@@ -121,12 +121,7 @@ def test_production_takes_no_stand_in_and_no_open_door(
 def test_a_role_needs_only_its_own_secrets(tmp_path: Path, key_file: Path) -> None:
     web = production(tmp_path, MAILAGENT_ROLE="web", OPENAI_API_KEY="", SENDGRID_API_KEY="")
     assert load_settings(web, key_file).runs_web
-    worker = production(
-        tmp_path,
-        MAILAGENT_ROLE="worker",
-        SENDGRID_INBOUND_PUBLIC_KEY="",
-        SENDGRID_EVENTS_PUBLIC_KEY="",
-    )
+    worker = production(tmp_path, MAILAGENT_ROLE="worker", SENDGRID_INBOUND_PUBLIC_KEY="")
     assert not load_settings(worker, key_file).runs_web
 
 

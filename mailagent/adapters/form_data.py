@@ -55,7 +55,9 @@ def parse_form(content_type: str, body: bytes) -> FormData | None:
     boundary = parameters.get("boundary", "").encode("utf-8", "ignore")
     if media_type != "multipart/form-data" or not 0 < len(boundary) <= BOUNDARY_MAX_LENGTH:
         return None
-    split = split_parts(body, Span(0, len(body)), boundary, FIELDS_MAX)
+    # SendGrid frames its requests with CRLF and sends mail with bare LF: so a boundary line that
+    # somebody wrote into a mail does not end the field which that mail is.
+    split = split_parts(body, Span(0, len(body)), boundary, FIELDS_MAX, strict=True)
     fields: dict[str, Span] = {}
     files: list[FormFile] = []
     repeated = split.after_close

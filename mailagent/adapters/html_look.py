@@ -96,6 +96,8 @@ def look_of(
     sheet: Mapping[str, Declarations],
 ) -> Look:
     """Return how an element looks inside `parent`."""
+    if not attributes and name not in sheet:
+        return parent
     if parent.gone or "hidden" in attributes:
         return replace(parent, gone=True)
     classes = attributes.get("class", "").split()[:20]

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mailagent.adapters.address_list import Mailbox, parse_addresses
+from mailagent.adapters.attachment import make_attachment
 from mailagent.adapters.bounce import (
     REPORT_MAX_BYTES,
     RETURNED_TYPES,
@@ -29,7 +30,6 @@ from mailagent.adapters.mail_text import (
     Segment,
     compose,
     decode_html,
-    make_attachment,
     read_text,
 )
 from mailagent.adapters.mime import Part, decoded_body, parse_mime

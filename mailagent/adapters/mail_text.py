@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from dataclasses import dataclass, field
 from itertools import islice
 
+from mailagent.adapters.attachment import make_attachment
 from mailagent.adapters.charset import decode
 from mailagent.adapters.html_text import render_text
 from mailagent.adapters.html_tokens import tokenise
@@ -21,13 +21,11 @@ ATTACHMENTS_MAX = 200
 COMPARED_MAX_LENGTH = 50_000
 COMPARED_MAX_TOKENS = 5_000
 COMPARED_MIN_WORDS = 15
-FILE_NAME_MAX_LENGTH = 200
 
 _ENCRYPTED = {
     *("application/pgp-encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"),
 }
 _META_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.I)
-_SAFE_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,80}/[a-z0-9!#$&^_.+-]{1,80}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,20 +185,3 @@ def _attachment(part: Part) -> Attachment:
         subject = decode_words(first(part.children[0].headers, "subject"))
         name = f"{subject or 'mail'}.eml"
     return make_attachment(name, part.media_type, decoded_size(part))
-
-
-def make_attachment(name: str, content_type: str, size_bytes: int) -> Attachment:
-    """Return an attachment whose name is harmless to show and to save under."""
-    media_type = content_type.partition(";")[0].strip().lower()
-    safe_type = media_type if _SAFE_TYPE.fullmatch(media_type) else "application/octet-stream"
-    return Attachment(harmless_name(name), safe_type, size_bytes)
-
-
-def harmless_name(name: str) -> str:
-    """Return a file name without folders, control and direction characters; never empty."""
-    base = name.replace("\\", "/").rpartition("/")[2]
-    kept = "".join(c for c in base if unicodedata.category(c) not in {"Cc", "Cf", "Cs", "Zl", "Zp"})
-    stem, dot, extension = kept.strip(" .").rpartition(".")
-    if dot and len(extension) <= 10:
-        return f"{stem[: FILE_NAME_MAX_LENGTH - 11]}.{extension}"
-    return kept.strip(" .")[:FILE_NAME_MAX_LENGTH] or "unnamed"

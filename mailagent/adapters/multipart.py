@@ -38,16 +38,17 @@ class _Delimiter:
     closes: bool
 
 
-def split_parts(source: bytes, whole: Span, boundary: bytes, parts_max: int) -> Split:
+def split_parts(
+    source: bytes, whole: Span, boundary: bytes, parts_max: int, *, strict: bool = False
+) -> Split:
     """Find the parts between the delimiter lines of `boundary`.
 
-    If the first delimiter line ends in CRLF, all must: SendGrid frames its requests so and sends
-    mail with bare LF, hence a mail that contains such a line does not end its own field.
+    With `strict`, all delimiter lines must stand between CRLF if the first one does.
     """
     parts: list[Span] = []
     opened: int | None = None
     closed = after_close = cut = False
-    for delimiter in _delimiters(source, whole, boundary):
+    for delimiter in _delimiters(source, whole, boundary, strict):
         if len(parts) >= parts_max:
             cut = True
             break
@@ -61,18 +62,18 @@ def split_parts(source: bytes, whole: Span, boundary: bytes, parts_max: int) -> 
     return Split(tuple(parts), closed, after_close, cut)
 
 
-def _delimiters(source: bytes, whole: Span, boundary: bytes) -> Iterator[_Delimiter]:
+def _delimiters(source: bytes, whole: Span, boundary: bytes, strict: bool) -> Iterator[_Delimiter]:
     mark = b"--" + boundary
-    strict: bool | None = None
     at = whole.start if source.startswith(mark, whole.start, whole.end) else -1
     if at < 0:
         at = _next_line_with(mark, source, whole.start, whole.end)
+    crlf: bool | None = None
     while at >= 0:
         delimiter = _delimiter_at(source, whole, at, len(mark))
         if delimiter is not None:
-            crlf = source[delimiter.end - 2 : delimiter.end] == _CRLF
-            strict = crlf if strict is None else strict
-            if not strict or at == whole.start or source[delimiter.start : at] == _CRLF:
+            if crlf is None:
+                crlf = strict and source[delimiter.end - 2 : delimiter.end] == _CRLF
+            if not crlf or at == whole.start or source[delimiter.start : at] == _CRLF:
                 yield delimiter
         at = _next_line_with(mark, source, at, whole.end)
 
@@ -90,7 +91,10 @@ def _delimiter_at(source: bytes, whole: Span, at: int, length: int) -> _Delimite
         start -= 1
     rest = at + length
     closes = source.startswith(b"--", rest, whole.end)
-    line_end = source.find(b"\n", rest, min(whole.end, rest + _PADDING_MAX))
-    end = whole.end if line_end < 0 else line_end + 1
-    after = source[rest + 2 * closes : min(end, rest + _PADDING_MAX)]
-    return None if after.strip() else _Delimiter(start, end, closes)
+    furthest = min(whole.end, rest + _PADDING_MAX)
+    line_end = source.find(b"\n", rest, furthest)
+    end = furthest if line_end < 0 else line_end + 1
+    padding = source[rest + 2 * closes : end]
+    if padding.strip() or (line_end < 0 and end < whole.end):
+        return None
+    return _Delimiter(start, end, closes)

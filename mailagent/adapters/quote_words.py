@@ -7,7 +7,7 @@ from __future__ import annotations
 
 # "On <date>, <name> wrote:" and its sisters; the verb may stand before or after the name.
 WROTE = (
-    "wrote writes schrieb geschrieben escribió escribio escrigué escrit escriure écrit ecrit "
+    "wrote writes said says schrieb geschrieben escribió escribio escrigué escrit escriure écrit ecrit "
     "escreveu scritto scrisse schreef geschreven skrev skriver skrifaði kirjoitti napisał napisał(a) "
     "napisała napisal napisala napsal napsala napsal(a) napísal napísala napísal(a) pisze írta scris "
     "написал написала написал(а) писал писала писал(а) пишет написав написала написав(ла) пише "
@@ -28,7 +28,7 @@ WROTE_UNSPACED = (
 )
 # Words with which such a line begins, where the line is broken over several.
 ON = (
-    "on am le el il em op den dne dňa w na på pe a à at в о у 在 于 em no den dana gün tarihinde "
+    "on at am le el il em op den dne dňa w na på pe a à at в о у 在 于 em no den dana gün tarihinde "
     "vào pada ngày em ke στις στο день mon tue wed thu fri sat sun"
 ).split()
 
@@ -199,4 +199,11 @@ SENT_FROM = (
     "outlook pour ios",
     "outlook para ios",
 )
+# Without one of these it is a sentence: "Sent from Berlin on Monday".
+DEVICES = (
+    "iphone ipad ipod android samsung galaxy blackberry smartphone htc nokia lumia windows mobile phone "
+    "handy telefon téléphone teléfono telefono telefoon pixel huawei xiaomi redmi oneplus motorola xperia "
+    "outlook mail app device gerät appareil dispositivo tablet mac macbook proton yahoo gmail gmx web.de "
+    "spark wireless t-mobile thunderbird 手机 スマートフォン"
+).split()
 SENT_FROM_ENDINGS = ("gönderildi", "から送信", "에서 보냄", "傳送", "gesendet", "gesendet.")

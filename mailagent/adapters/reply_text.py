@@ -11,17 +11,15 @@ from collections.abc import Sequence
 
 import quotequail
 
+from mailagent.adapters.attribution import names_author
 from mailagent.adapters.our_lines import our_lines
+from mailagent.adapters.quote_line import is_quoted, plain_line, split_inline, unquoted
 from mailagent.adapters.quote_marks import (
     Found,
     Mark,
     find_mark,
     is_forwarded_line,
-    is_quoted,
     is_reply_above,
-    plain_line,
-    split_inline,
-    unquoted,
 )
 from mailagent.adapters.quote_words import FORWARD_PREFIXES
 from mailagent.adapters.signature_lines import without_signature
@@ -63,11 +61,11 @@ def _written_lines(lines: Sequence[str], ours: Sequence[bool]) -> list[str] | No
     """Return the lines that are not quoted, or None for a forward."""
     plain = [plain_line(line[:LINE_MAX_LENGTH]) for line in lines]
     kept: list[str] = []
-    at = 0
+    at, at_top = 0, True  # above the first mark; a forward within quoted history is history
     while at < len(lines):
         if is_quoted(lines[at]):
             bare = plain_line(unquoted(lines[at][:LINE_MAX_LENGTH]))
-            if is_forwarded_line(bare):
+            if at_top and is_forwarded_line(bare):
                 return None
             if is_reply_above(bare):
                 break
@@ -83,7 +81,7 @@ def _written_lines(lines: Sequence[str], ours: Sequence[bool]) -> list[str] | No
             return None
         if not _goes_on(lines, plain, ours, found):
             break
-        at = found.end
+        at, at_top = found.end, False
     return kept
 
 
@@ -112,8 +110,13 @@ def _is_wrapped_quote(lines: Sequence[str], at: int) -> bool:
 
 
 def _by_quotequail(text: str) -> list[str] | None:
+    """Return what quotequail shows, if what it hides begins as a program would begin a quote: it also
+    takes a line of underscores, or any sentence that ends in "wrote:", for the end of the reply."""
     if len(text) > QUOTEQUAIL_MAX_LENGTH:
         return None
     parts = quotequail.quote(text, quote_intro_line=True)
+    hidden = next((part for shown, part in parts if not shown), "")
+    if not names_author(plain_line(" ".join(hidden.split("\n", 3)[:3]))):
+        return None
     kept = "\n".join(part for shown, part in parts if shown)
     return kept.split("\n") if kept.strip() else None

@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from mailagent.adapters.address_list import Mailbox, parse_addresses
+from mailagent.adapters.address_list import Mailbox
 from mailagent.adapters.bounce import read_bounce
+from mailagent.adapters.charset import clean
 from mailagent.adapters.form_data import FormData, parse_form
+from mailagent.adapters.inbound_author import Evidence, judge_author
 from mailagent.adapters.inbound_message import (
     SMALL_FIELD_MAX_BYTES,
     Message,
@@ -29,18 +31,11 @@ from mailagent.adapters.mail_header import (
     parse_ids,
     parse_message_id,
 )
-from mailagent.adapters.organisational_domain import organisational_domain
 from mailagent.adapters.reply_text import new_text
 from mailagent.domain.card_number import mask_card_numbers
 from mailagent.domain.machine import Signs, classify
 from mailagent.domain.mail import Identity, MailKind, ParsedMail
-from mailagent.domain.sender import (
-    ADDRESS_MAX_LENGTH,
-    address_domain,
-    ascii_domain,
-    decide_identity,
-    normalise_address,
-)
+from mailagent.domain.sender import ADDRESS_MAX_LENGTH, ascii_domain, normalise_address
 
 SUBJECT_MAX_LENGTH = 998  # one line, RFC 5322 section 2.1.1
 NAME_MAX_LENGTH = 300
@@ -50,7 +45,6 @@ RECIPIENTS_MAX = 100
 _CARD_NUMBER_ROOM = 64  # cutting first would leave half a card number that is not recognised
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _CONTROLS_IN_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
-_SIGNING_DOMAIN = re.compile(r"(?:^|;)\s{0,20}d\s{0,20}=([^;]{0,300})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +57,11 @@ class ShopFacts:
     support_address: str
     reply_domain: str
     other_addresses: tuple[str, ...] = ()
+
+    @property
+    def customer_addresses(self) -> tuple[str, ...]:
+        """Addresses that customers write to; one stands for all of its domain."""
+        return (self.support_address, f"any@{self.reply_domain}", *self.other_addresses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +89,15 @@ def parse_request(content_type: str, body: bytes, facts: ShopFacts) -> ParsedMai
 def _parsed(form: FormData, envelope: _Envelope, message: Message, facts: ShopFacts) -> ParsedMail:
     headers = message.headers
     authors = from_mailboxes(headers)
-    author = authors[0] if authors else Mailbox("", "")
+    readable = (mailbox for mailbox in authors if mailbox.address)
+    author = next(readable, authors[0] if authors else Mailbox("", ""))
     subject = _subject(form, headers)
-    kind, reason = _kind(form, envelope, message, author, subject, facts)
+    problem = envelope.problem or (None if form.closed else "the request was cut off")
+    kind, reason = _kind(envelope, message, author, subject, facts)
     body, body_flags = _body(message)
-    identity, identity_flags = _identity(form, authors, envelope, headers, facts)
+    identity, identity_flags = judge_author(
+        authors, headers, _evidence(form, envelope), facts.customer_addresses
+    )
     return ParsedMail(
         from_address=author.address,
         from_name=_one_line(author.name)[:NAME_MAX_LENGTH],
@@ -108,9 +111,10 @@ def _parsed(form: FormData, envelope: _Envelope, message: Message, facts: ShopFa
         body=body,
         new_text=new_text(body, subject=subject)[:BODY_MAX_LENGTH],
         identity=identity,
-        kind=kind,
-        dedup_key=message.dedup_key,
-        kind_reason=reason,
+        kind=MailKind.MALFORMED if problem else kind,
+        # The same mail may come again, whole: it must not be taken for this one.
+        dedup_key=request_key(form.body) if problem else message.dedup_key,
+        kind_reason=problem or reason,
         attachments=message.text.attachments,
         flags=(*message.text.flags, *body_flags, *identity_flags),
         bounce=read_bounce(headers, message.report, body) if kind is MailKind.BOUNCE else None,
@@ -159,16 +163,12 @@ def _envelope_address(text: str) -> str:
 
 
 def _kind(
-    form: FormData,
     envelope: _Envelope,
     message: Message,
     author: Mailbox,
     subject: str,
     facts: ShopFacts,
 ) -> tuple[MailKind, str | None]:
-    problem = envelope.problem or (None if form.closed else "the request was cut off")
-    if problem:
-        return MailKind.MALFORMED, problem
     return classify(
         Signs(
             headers=message.headers,
@@ -192,7 +192,7 @@ def _subject(form: FormData, headers: Headers) -> str:
 
 
 def _one_line(text: str) -> str:
-    return mask_card_numbers(" ".join(_CONTROLS.sub(" ", text[:VALUE_MAX_LENGTH]).split()))
+    return mask_card_numbers(" ".join(_CONTROLS.sub(" ", clean(text[:VALUE_MAX_LENGTH])).split()))
 
 
 def _body(message: Message) -> tuple[str, tuple[str, ...]]:
@@ -204,53 +204,11 @@ def _body(message: Message) -> tuple[str, tuple[str, ...]]:
     return text[:BODY_MAX_LENGTH], flags
 
 
-def _identity(
-    form: FormData,
-    authors: list[Mailbox],
-    envelope: _Envelope,
-    headers: Headers,
-    facts: ShopFacts,
-) -> tuple[Identity, tuple[str, ...]]:
-    """Judge who wrote the mail, and name what made us careful."""
-    repeated = form.repeated or {"email", "headers"} <= form.fields.keys()
-    several = len(authors) > 1 or len(headers.get("from", ())) > 1
-    unclear = any(not mailbox.plain for mailbox in authors)
-    meant_for_us = _is_addressed_to_us(headers, envelope, facts)
-    flags = {
-        "repeated_fields": repeated,
-        "several_from": several,
-        "unclear_from": unclear,
-        "not_addressed_to_us": not meant_for_us,
-    }
-    named = tuple(flag for flag, raised in flags.items() if raised)
-    if repeated or several or unclear:
-        return Identity.NONE, named
-    # An old mail of the customer's to somebody else, signed and sent again by a stranger, is signed
-    # all the same. Where it was meant to go is part of what was signed.
-    trusted = meant_for_us and _signing_domains_are_plain(headers)
-    return decide_identity(
-        [mailbox.address for mailbox in authors],
-        envelope.sender,
-        decoded_field(form, "spf"),
-        decoded_field(form, "dkim") if trusted else "",
-        organisational_domain,
-    ), named
-
-
-def _is_addressed_to_us(headers: Headers, envelope: _Envelope, facts: ShopFacts) -> bool:
-    ours = (facts.support_address, f"any@{facts.reply_domain}", *facts.other_addresses)
-    domains = {address_domain(address) for address in ours} - {None}
-    fields = (*headers.get("to", ()), *headers.get("cc", ()))
-    named = [mailbox.address for value in fields for mailbox in parse_addresses(value)]
-    return any(one in envelope.to or address_domain(one) in domains for one in named)
-
-
-def _signing_domains_are_plain(headers: Headers) -> bool:
-    """Whether every signature names a host. SendGrid writes the names into its `dkim` field as they
-    are: one such as `a.example : pass}{@b.example` would forge an entry there."""
-    named = (
-        match[1]
-        for value in headers.get("dkim-signature", ())
-        for match in _SIGNING_DOMAIN.finditer(value)
+def _evidence(form: FormData, envelope: _Envelope) -> Evidence:
+    return Evidence(
+        spf=decoded_field(form, "spf"),
+        dkim=decoded_field(form, "dkim"),
+        envelope_from=envelope.sender,
+        envelope_to=envelope.to,
+        tampered=form.repeated or {"email", "headers"} <= form.fields.keys(),
     )
-    return all(ascii_domain("".join(name.split())) is not None for name in named)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mailagent.adapters.quote_marks import plain_line
-from mailagent.adapters.quote_words import SENT_FROM, SENT_FROM_ENDINGS
+from mailagent.adapters.quote_line import plain_line
+from mailagent.adapters.quote_words import DEVICES, SENT_FROM, SENT_FROM_ENDINGS
 
 # A longer block below "--" is more likely text that somebody set off with dashes.
 SIGNATURE_MAX_LINES = 10
@@ -59,6 +59,7 @@ def _is_signature(lines: list[str]) -> bool:
 
 def _is_sent_from(line: str) -> bool:
     text = plain_line(line).strip("*_- ")
-    if len(text) > SENT_FROM_MAX_LENGTH or ", " in text:
+    named = text.partition(", ")[0]
+    if len(text) > SENT_FROM_MAX_LENGTH or not any(device in named for device in DEVICES):
         return False
     return text.startswith(SENT_FROM) or text.endswith(SENT_FROM_ENDINGS)

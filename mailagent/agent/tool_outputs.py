@@ -111,6 +111,14 @@ def _items(order: Order, refunds: Sequence[Refund]) -> list[Output]:
     ]
 
 
+def case_closed_output() -> Output:
+    """The mail was answered, or went to people, before this call: nothing is proposed for it."""
+    return {
+        "error": "case_closed",
+        "say": "This mail has been dealt with already. Write one short closing sentence.",
+    }
+
+
 def no_such_order_output() -> Output:
     """Return the answer for an order that does not exist or is somebody else's: the same bytes."""
     return {

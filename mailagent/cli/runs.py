@@ -9,7 +9,7 @@ import click
 
 from mailagent import services
 from mailagent.cli.printing import Commands, instant, one_line, print_json, print_table
-from mailagent.doorbell import ReplayRefused, Run, first_step_to_repeat
+from mailagent.doorbell import QUEUE_OF, ReplayRefused, Run, first_step_to_repeat
 
 STATES = (
     "ENQUEUED", "PENDING", "DELAYED", "SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED",
@@ -55,7 +55,7 @@ def show_run(run_id: str, as_json: bool) -> None:
         click.echo(f"  {step.number:3}  {step.name:18}  {one_line(shown)[:120]}")
     if run.error:
         click.echo(f"failed: {run.error}")
-    if not run.is_active:
+    if not run.is_active and run.workflow in QUEUE_OF:
         click.echo(_what_a_replay_does(run, first_step_to_repeat(run)))
 
 
@@ -71,6 +71,20 @@ def replay_run(run_id: str, from_step: int | None) -> None:
     start = from_step if from_step is not None else first_step_to_repeat(run)
     click.echo(_what_a_replay_does(run, start))
     click.echo(f"Run {run_id} is queued again; a worker takes it up within a second or two.")
+
+
+@runs.command("cancel")
+@click.argument("run_id")
+def cancel_run(run_id: str) -> None:
+    """Stop a run that has not ended. Its rows stay as they are; it can be replayed later."""
+    try:
+        run = services.current().doorbell.cancel_run(run_id)
+    except ReplayRefused as refusal:
+        raise click.ClickException(str(refusal)) from None
+    click.echo(
+        f"Run {run_id} ({run.workflow} of {run.subject}) ends before its next step. "
+        f"`flask runs replay {run_id}` takes it up again."
+    )
 
 
 def _what_a_replay_does(run: Run, start: int) -> str:

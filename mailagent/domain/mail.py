@@ -119,6 +119,7 @@ class InboundMail:
     received_at: datetime
     attachments: tuple[Attachment, ...] = ()
     no_answer_reason: str | None = None
+    answered_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

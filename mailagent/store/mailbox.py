@@ -155,6 +155,7 @@ def _mail(row: Row) -> InboundMail:
         received_at=row.received_at,
         attachments=tuple(Attachment(**each) for each in row.attachments),
         no_answer_reason=row.no_answer_reason,
+        answered_by=row.answered_by,
     )
 
 

@@ -241,9 +241,19 @@ def record_payment(connection: sa.Connection, key: str, state: str, **values: An
 
 
 def list_under_way(connection: sa.Connection, before: datetime, limit: int) -> Sequence[Row]:
-    """Return refunds that still have to be decided or paid, with the run that looks after them."""
+    """Return refunds that still have to be decided or paid, with the run that looks after them.
+
+    `expires_at` is set while a manager has to decide.
+    """
+    waits = _refunds.c.status == RefundStatus.AWAITING_APPROVAL.value
     return connection.execute(
-        sa.select(_refunds.c.refund_id, _refunds.c.run_id, _refunds.c.rings)
+        sa.select(
+            _refunds.c.refund_id,
+            _refunds.c.run_id,
+            _refunds.c.rings,
+            sa.case((waits, schema.approvals.c.expires_at)).label("expires_at"),
+        )
+        .outerjoin(schema.approvals, schema.approvals.c.refund_id == _refunds.c.refund_id)
         .where(
             _refunds.c.status.in_(["awaiting_approval", "approved"]),
             _refunds.c.requested_at < before,

@@ -329,6 +329,14 @@ ledger_entries = sa.Table(
     sa.CheckConstraint("amount_minor > 0", name="amount"),
 )
 
+# One row per worker process that ever lived; who was not seen lately has vanished.
+workers = sa.Table(
+    "workers",
+    metadata,
+    sa.Column("worker_id", sa.Text, primary_key=True),
+    sa.Column("seen_at", UtcDateTime, nullable=False),
+)
+
 audit = sa.Table(
     "audit",
     metadata,

@@ -47,7 +47,7 @@ def receive_mail() -> Response:
     except (ClientDisconnected, RequestEntityTooLarge, OSError) as problem:
         logger.error("an inbound mail did not arrive whole: %s", problem)
         return _plain("the request did not arrive whole; deliver it again\n", 503)
-    except Exception:  # noqa: BLE001 - whatever our failure is, the mail must stay with SendGrid
+    except Exception:
         logger.exception("an inbound mail could not be stored; SendGrid will deliver it again")
         return _plain("the mail could not be stored; deliver it again\n", 503)
 

@@ -15,6 +15,7 @@ from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
 
 from mailagent import doorbell
 from mailagent.workflows import conversation, delivery, refund, sweep
+from mailagent.workflows.heartbeat import Heartbeat
 
 # Registering is importing: DBOS finds the workflows because these modules were loaded.
 WORKFLOWS = (conversation, delivery, refund, sweep)
@@ -36,6 +37,8 @@ class Engine:
 
 
 _held_locks: list[IO[str]] = []
+
+_heartbeat = Heartbeat()
 
 
 def launch(engine: Engine) -> None:
@@ -59,6 +62,7 @@ def launch(engine: Engine) -> None:
             config["conductor_url"] = engine.conductor_url
     DBOS(config=config)
     DBOS.launch()
+    _heartbeat.start(DBOS.executor_id)
     _register_queues(engine.conversation_concurrency)
     DBOS.apply_schedules(
         [
@@ -86,8 +90,9 @@ def _register_queues(conversation_concurrency: int) -> None:
 
 
 def stop(drain_seconds: int = 0) -> None:
-    """Stop running workflows; those still at work after `drain_seconds` go on at the next start."""
+    """Stop running workflows; those still at work after `drain_seconds` go on elsewhere or later."""
     DBOS.destroy(workflow_completion_timeout_sec=drain_seconds)
+    _heartbeat.stop()
 
 
 def claim_worker_id(database_url: str) -> str:

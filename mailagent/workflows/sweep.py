@@ -12,6 +12,7 @@ from mailagent.workflows.steps.sweep import (
     ring_for_mail,
     ring_for_outbox,
     ring_for_refunds,
+    take_over_runs,
 )
 
 EVERY_MINUTE = "* * * * *"
@@ -20,6 +21,7 @@ EVERY_MINUTE = "* * * * *"
 @DBOS.workflow(name=doorbell.SWEEP)
 def sweep(_scheduled_at: datetime, _context: Any) -> None:
     """Ring for every row that waits without a run; each step records for how many it rang."""
+    take_over_runs()
     ring_for_mail()
     ring_for_refunds()
     ring_for_outbox()

@@ -107,6 +107,12 @@ def upgrade() -> None:
     )
 
     op.create_table(
+        "workers",
+        sa.Column("worker_id", sa.Text(), nullable=False),
+        sa.Column("seen_at", instant, nullable=False),
+        sa.PrimaryKeyConstraint("worker_id", name=op.f("pk_workers")),
+    )
+    op.create_table(
         "order_lines",
         sa.Column("order_id", sa.Text(), nullable=False),
         sa.Column("line_no", sa.Integer(), nullable=False),

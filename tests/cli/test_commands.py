@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from tests.cast import ADA, order, order_record
+from tests.cast import ADA, MONA, big_order, order, order_record
 from tests.databases import ROOT
 from tests.stage import Stage, running
 
@@ -129,12 +129,31 @@ def test_lists_for_people_say_when_there_is_nothing(shop: Stage) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("runs", "show", "x"), ("runs", "replay", "x"), ("conversations", "show", "x")],
+    [
+        ("runs", "show", "x"),
+        ("runs", "replay", "x"),
+        ("runs", "cancel", "x"),
+        ("conversations", "show", "x"),
+    ],
 )
 def test_an_unknown_id_is_told(shop: Stage, arguments: tuple[str, ...]) -> None:
     result = flask(shop, *arguments)
     assert result.exit_code == 1
     assert "there is no" in result.output
+
+
+def test_a_waiting_run_is_cancelled_and_then_replayed(shop: Stage) -> None:
+    shop.stock(big_order())
+    with running(shop):
+        shop.write("The standing desk of order W2001 is damaged, please refund it.")
+        shop.wait_for_mails(MONA)
+        run_id = str(shop.refunds()[0].run_id)
+        assert "cancel" in flask(shop, "runs", "replay", run_id).output
+        assert "ends before its next step" in flask(shop, "runs", "cancel", run_id).output
+        assert "ended already" in flask(shop, "runs", "cancel", run_id).output
+        replayed = flask(shop, "runs", "replay", run_id)
+        assert "is queued again" in replayed.output
+    assert len(shop.mails_to(MONA)) == 1
 
 
 # --- the process --------------------------------------------------------------------------------

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.workflows.steps import sweep as steps
-from tests.cast import TESS, big_order, order
-from tests.stage import Stage, running, wait_until
+from tests.cast import MONA, TESS, big_order, order
+from tests.journeys.test_refunds import decide, link_in
+from tests.stage import Stage, open_shop, running, wait_until
 
 
 def later(shop: Stage, **delta: float) -> None:
@@ -101,3 +103,43 @@ def test_a_mail_of_ours_that_never_went_out_is_sent(shop: Stage) -> None:
     services.bind(shop.live)
     with running(shop):
         shop.wait_for_mails(TESS)
+
+
+def test_runs_of_a_vanished_worker_are_taken_over(tmp_path: Path, database_url: str) -> None:
+    with open_shop(tmp_path, database_url, {"WORKER_ID": "first"}) as shop:
+        shop.stock(big_order())
+        with running(shop):
+            shop.write("The standing desk of order W2001 is damaged, please refund it.")
+            (request,) = shop.wait_for_mails(MONA)
+    with open_shop(tmp_path, database_url, {"WORKER_ID": "second"}) as shop, running(shop):
+        assert steps.take_over_runs() == 1
+        assert steps.take_over_runs() == 0
+        decide(shop, link_in(request.text), "approve")
+        shop.wait_for_refund("paid")
+        assert len(shop.rows("SELECT * FROM ledger_entries")) == 1
+        assert shop.mails_to(MONA) == [request]
+
+
+def test_runs_of_a_living_worker_are_left_alone(shop: Stage) -> None:
+    shop.stock(big_order())
+    with running(shop):
+        shop.write("The standing desk of order W2001 is damaged, please refund it.")
+        shop.wait_for_mails(MONA)
+        assert steps.take_over_runs() == 0
+        later(shop, seconds=46)  # it has not been seen for too long, by this clock
+        assert steps.take_over_runs() == 1
+
+
+def test_a_refund_expires_although_its_run_was_cancelled(shop: Stage) -> None:
+    shop.stock(big_order())
+    with running(shop):
+        shop.write("The standing desk of order W2001 is damaged, please refund it.")
+        shop.wait_for_mails(MONA)
+        run_id = shop.refunds()[0].run_id
+        assert run_id is not None
+        shop.live.doorbell.cancel_run(run_id)
+        later(shop, days=1)
+        assert steps.ring_for_refunds() == 0  # an operator's, for now
+        later(shop, days=8)
+        assert steps.ring_for_refunds() == 1
+        assert shop.wait_for_refund("expired").paid_at is None

@@ -18,7 +18,7 @@ from mailagent import services
 from mailagent.agent import loop, prompt, reply_check, tool_outputs, tools
 from mailagent.agent.reply_facts import ReplyFacts, gather_facts
 from mailagent.domain.conversation import Conversation, ConversationStatus, HandOverReason
-from mailagent.domain.mail import InboundMail, MailStatus
+from mailagent.domain.mail import MailStatus
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order
 from mailagent.domain.policy import Approved, Decision, Declined, NeedsManager, RefundFacts, decide
@@ -214,12 +214,20 @@ def propose_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]
         known = refunds.find_by_proposal(connection, key)
         if known is not None:
             return _proposed_output(known, order)
+        if not _is_waiting(connection, batch):
+            return tool_outputs.case_closed_output()
         try:
             return _propose(
                 connection, batch, order, wanted, RefundReason(arguments["reason"]), key
             )
         except ItemsProblem as problem:
             return tool_outputs.bad_items_output(problem)
+
+
+def _is_waiting(connection: sa.Connection, batch: Batch) -> bool:
+    """Say whether the batch still waits for an answer: a replayed run may be late with its wishes."""
+    mails = mailbox.list_by_id(connection, batch["mail_ids"])
+    return any(mail.status is MailStatus.UNANSWERED for mail in mails)
 
 
 def _propose(
@@ -398,11 +406,10 @@ def write_reply(batch: Batch, text: str, spent: dict[str, int]) -> Written:
         conversation = conversations.lock(connection, batch["conversation_id"])
         mails = mailbox.list_by_id(connection, batch["mail_ids"])
         if any(mail.status is not MailStatus.UNANSWERED for mail in mails):
-            return Written(
-                kind="written", outbound_ids=[], items=[], spent=spent
-            )  # another run was here first
-        facts = _reply_facts(connection, conversation, batch, mails)
-        words = "\n".join(f"{mail.subject}\n{mail.body}" for mail in mails)
+            return Written(kind="written", outbound_ids=_answers(mails), items=[], spent=spent)
+        facts = _reply_facts(connection, conversation, batch)
+        thread = mailbox.list_latest(connection, conversation.conversation_id, HISTORY_MAILS)
+        words = "\n".join(f"{mail.subject}\n{mail.body}" for mail in (*thread, *mails))
         problems = reply_check.find_untrue(text, facts, words)
         if problems:
             used = loop.Spent(**spent).plus_unusable_reply()
@@ -417,12 +424,12 @@ def write_reply(batch: Batch, text: str, spent: dict[str, int]) -> Written:
     return Written(kind="written", outbound_ids=[outbound_id], items=[], spent=spent)
 
 
-def _reply_facts(
-    connection: sa.Connection,
-    conversation: Conversation,
-    batch: Batch,
-    mails: Sequence[InboundMail],
-) -> ReplyFacts:
+def _answers(mails: Sequence[InboundMail]) -> list[str]:
+    """Return the mails of ours that answer these already: written before a crash, perhaps not sent."""
+    return list(dict.fromkeys(mail.answered_by for mail in mails if mail.answered_by))
+
+
+def _reply_facts(connection: sa.Connection, conversation: Conversation, batch: Batch) -> ReplyFacts:
     """Return what may be said to this customer: nothing about any order to one who is not proven."""
     live = services.current()
     bought: tuple[Order, ...] = ()
@@ -435,7 +442,8 @@ def _reply_facts(
         bought,
         refunded,
         live.policy,
-        [mail.received_at for mail in mails],
+        [past.at for past in _history(connection, conversation, ())]
+        + [mail.received_at for mail in mailbox.list_by_id(connection, batch["mail_ids"])],
         live.shop.support_address,
         live.shop.public_url,
     )
@@ -453,7 +461,7 @@ def hand_over(batch: Batch, reason: str, summary: str) -> list[str]:
         conversation = conversations.lock(connection, batch["conversation_id"])
         mails = mailbox.list_by_id(connection, batch["mail_ids"])
         conversations.hand_over(connection, conversation.conversation_id, why.value, live.now())
-        outbound_ids = []
+        outbound_ids = _answers(mails)
         if any(mail.status is MailStatus.UNANSWERED for mail in mails):
             untrue = why is HandOverReason.REPLY_NOT_TRUE
             told = letters.write_handed_over(connection, conversation, mails, untrue)

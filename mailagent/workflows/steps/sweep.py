@@ -11,13 +11,27 @@ import sqlalchemy as sa
 
 from mailagent import doorbell, services
 from mailagent.domain.conversation import HandOverReason
-from mailagent.store import audit, conversations, mailbox, outbox, refunds
+from mailagent.store import audit, conversations, mailbox, outbox, refunds, workers
 from mailagent.store.database import Row
+from mailagent.workflows.heartbeat import VANISHED_AFTER_SECONDS
 from mailagent.workflows.steps import letters
 from mailagent.workflows.steps.recording import step
 
 ROWS_PER_SWEEP = 500
 MOST_RINGS = 5
+
+
+@step
+def take_over_runs() -> int:
+    """Queue the runs again whose worker has not been seen for a while: it was killed, or cut off."""
+    live = services.current()
+    since = live.now() - timedelta(seconds=VANISHED_AFTER_SECONDS)
+    with live.database.snapshot() as connection:
+        alive = workers.list_alive(connection, since)
+    orphans = [run for run in live.doorbell.list_pending() if run.worker_id not in alive]
+    for run in orphans:
+        live.doorbell.take_over(run)
+    return len(orphans)
 
 
 @step
@@ -82,7 +96,10 @@ def ring_for_refunds() -> int:
     statuses = live.doorbell.statuses(list(runs.values()))
     rung = 0
     for row in waiting:
-        if statuses.get(runs[row.refund_id]) in (None, "SUCCESS"):
+        status = statuses.get(runs[row.refund_id])
+        overdue = row.expires_at is not None and live.now() >= row.expires_at
+        # A failed run is an operator's, but a date that has passed must be acted on all the same.
+        if status in (None, "SUCCESS") or (overdue and status not in doorbell.ACTIVE):
             with live.database.transaction() as connection:
                 run_id = live.doorbell.ring_refund(connection, row.refund_id, None, row.rings + 1)
                 refunds.count_ring(connection, row.refund_id, run_id)

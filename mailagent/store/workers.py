@@ -1,0 +1,32 @@
+"""Which worker processes live: each says so every few seconds, and the rest have vanished."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from mailagent.store import schema
+from mailagent.store.database import insert_once
+
+_workers = schema.workers
+
+
+def sign_in(connection: sa.Connection, worker_id: str, now: datetime) -> None:
+    """Record that a worker lives."""
+    if not insert_once(connection, _workers, {"worker_id": worker_id, "seen_at": now}, "worker_id"):
+        connection.execute(
+            _workers.update().where(_workers.c.worker_id == worker_id).values(seen_at=now)
+        )
+
+
+def sign_out(connection: sa.Connection, worker_id: str) -> None:
+    """Record that a worker has ended; what it left unfinished may be taken over at once."""
+    connection.execute(_workers.delete().where(_workers.c.worker_id == worker_id))
+
+
+def list_alive(connection: sa.Connection, since: datetime) -> set[str]:
+    """Return the workers that were seen since a time."""
+    return set(
+        connection.scalars(sa.select(_workers.c.worker_id).where(_workers.c.seen_at >= since))
+    )

@@ -1,0 +1,64 @@
+"""A real Chromium in front of a really served shop.
+
+Without Chromium these tests are left out on a developer's machine; in CI that is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+from werkzeug.serving import make_server
+
+from tests.stage import Stage, open_shop, running
+
+# Without these flags Chromium talks to its maker, runs out of shared memory, or refuses to be root.
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, without a window."""
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        message = "no Chromium on this machine: install the package chromium"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def served(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> Iterator[Stage]:
+    """A busy shop that is served over HTTP at its own PUBLIC_URL."""
+    folder = tmp_path_factory.mktemp("shop")
+    probe = make_server("127.0.0.1", 0, lambda _environ, _start: [])
+    port = probe.server_port
+    probe.server_close()
+    with open_shop(folder, database_url, {"PUBLIC_URL": f"http://127.0.0.1:{port}"}) as shop:
+        server = make_server("127.0.0.1", port, shop.app, threaded=True)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            with running(shop):
+                yield shop
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()

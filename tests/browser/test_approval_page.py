@@ -1,0 +1,96 @@
+"""The manager's page as a manager uses it: on a phone, without JavaScript, with impatient fingers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, ViewportSize, expect
+
+from tests.cast import ADA, MONA, big_order
+from tests.stage import Stage
+
+PHONE: ViewportSize = {"width": 360, "height": 740}
+
+
+@pytest.fixture
+def link(served: Stage) -> str:
+    served.stock(big_order())
+    served.write("The standing desk of order W2001 is damaged, please refund it.")
+    (request,) = served.wait_for_mails(MONA)
+    found = re.search(r"http://127\.0\.0\.1:\d+/approvals/\S+", request.text)
+    assert found is not None
+    return found[0]
+
+
+@pytest.fixture
+def phone(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(viewport=PHONE, java_script_enabled=False, is_mobile=True)
+    yield context.new_page()
+    context.close()
+
+
+def test_approving_on_a_phone_without_javascript(served: Stage, link: str, phone: Page) -> None:
+    phone.goto(link)
+    expect(phone.get_by_role("heading", name="Refund $1,499.00?")).to_be_visible()
+    expect(phone.get_by_text("The standing desk of order W2001 is damaged")).to_be_visible()
+    phone.get_by_label("Note").fill("Known fault")
+    phone.get_by_role("button", name="Approve the refund").click()
+    expect(phone.get_by_role("heading", name="Refund of $1,499.00 approved")).to_be_visible()
+    assert served.wait_for_refund("paid").note == "Known fault"
+    served.wait_for_mails(ADA, 2)
+
+
+def test_rejecting_on_a_phone_without_javascript(served: Stage, link: str, phone: Page) -> None:
+    phone.goto(link)
+    phone.get_by_role("button", name="Reject it").click()
+    expect(phone.get_by_role("heading", name="Refund of $1,499.00 rejected")).to_be_visible()
+    served.wait_for_refund("rejected")
+
+
+def test_a_scanner_that_opens_the_link_first_decides_nothing(
+    served: Stage, link: str, browser: Browser, phone: Page
+) -> None:
+    scanner = browser.new_context()
+    for _ in range(3):
+        scanner.request.get(link)
+        scanner.request.head(link)
+        scanner.new_page().goto(link)
+    scanner.close()
+    assert served.refunds()[0].status == "awaiting_approval"
+    phone.goto(link)
+    expect(phone.get_by_role("button", name="Approve the refund")).to_be_visible()
+
+
+def test_a_double_click_pays_once(served: Stage, link: str, browser: Browser) -> None:
+    page = browser.new_page()
+    page.goto(link)
+    page.get_by_role("button", name="Approve the refund").dblclick()
+    served.wait_for_refund("paid")
+    page.goto(link)
+    expect(page.get_by_role("heading", name="Refund of $1,499.00 approved")).to_be_visible()
+    assert len(served.rows("SELECT * FROM ledger_entries")) == 1
+    page.close()
+
+
+def test_return_in_a_field_decides_nothing(served: Stage, link: str, browser: Browser) -> None:
+    page = browser.new_page()
+    page.goto(link)
+    page.get_by_label("Approve a lower amount").press("Enter")
+    page.wait_for_timeout(300)
+    assert served.refunds()[0].status == "awaiting_approval"
+    page.close()
+
+
+def test_nothing_on_the_page_breaks_its_own_policy(link: str, browser: Browser) -> None:
+    page = browser.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.goto(link)
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert wider <= 0
+    assert [text for text in complaints if "favicon" not in text and "404" not in text] == []
+    page.close()
