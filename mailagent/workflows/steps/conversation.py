@@ -18,7 +18,7 @@ from mailagent import services
 from mailagent.agent import loop, prompt, reply_check, tool_outputs, tools
 from mailagent.agent.reply_facts import ReplyFacts, gather_facts
 from mailagent.domain.conversation import Conversation, ConversationStatus, HandOverReason
-from mailagent.domain.mail import MailStatus
+from mailagent.domain.mail import InboundMail, MailStatus
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order
 from mailagent.domain.policy import Approved, Decision, Declined, NeedsManager, RefundFacts, decide

@@ -1,0 +1,193 @@
+"""Header blocks: fields, encoded words, parameters, ids and dates as real programs write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mailagent.adapters.mail_header import (
+    decode_words,
+    parse_block,
+    parse_date,
+    parse_ids,
+    parse_message_id,
+    parse_parameters,
+)
+from mailagent.adapters.multipart import Span
+from tests.growth import assert_linear
+
+
+def block(source: bytes) -> tuple[dict[str, tuple[str, ...]], bytes]:
+    headers, body = parse_block(source, Span(0, len(source)))
+    return dict(headers), source[body:]
+
+
+@pytest.mark.parametrize(
+    ("source", "headers", "body"),
+    [
+        (b"A: 1\nb: 2\n\nbody", {"a": ("1",), "b": ("2",)}, b"body"),
+        (b"A: 1\r\nA: 2\r\n\r\nbody", {"a": ("1", "2")}, b"body"),
+        (b"A: 1\n  and\n\tmore\n\nbody", {"a": ("1 and more",)}, b"body"),
+        (b"A : 1\n\nbody", {"a": ("1",)}, b"body"),
+        (b"A: f\xc3\xbcr\nB: f\xfcr\n\n", {"a": ("für",), "b": ("für",)}, b""),
+        (
+            b"A: 1\nThe blank line is missing.\nSo what?",
+            {"a": ("1",)},
+            b"The blank line is missing.\nSo what?",
+        ),
+        (b"A: 1\nFrom ada Sat Jan  1\nB: 2\n\nbody", {"a": ("1",), "b": ("2",)}, b"body"),
+        (b"\nbody", {}, b"body"),
+        (b"just text", {}, b"just text"),
+        (b"", {}, b""),
+    ],
+)
+def test_fields_end_where_the_body_begins(
+    source: bytes, headers: dict[str, tuple[str, ...]], body: bytes
+) -> None:
+    assert block(source) == (headers, body)
+
+
+def test_endless_headers_are_cut_and_the_body_is_still_found() -> None:
+    headers, body = block(b"X: y\n" * 50_000 + b"\nbody")
+    assert body == b"body"
+    assert len(headers["x"]) < 2_000
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("Broken kettle", "Broken kettle"),
+        ("=?utf-8?Q?f=C3=BCr_dich?=", "für dich"),
+        ("=?UTF-8?B?ZsO8cg==?=", "für"),
+        ("=?iso-8859-1*de?q?f=FCr?=", "für"),
+        ("a =?utf-8?q?b?= c", "a b c"),
+        ("=?utf-8?q?a?= =?utf-8?q?b?=", "ab"),
+        ("=?utf-8?q?a?=\n =?iso-8859-1?q?=FC?=", "aü"),
+        ("=?utf-8?b?ZsM=?= =?utf-8?b?vHI=?=", "für"),  # a character split between two words
+        ("=?utf-8?b?ZsO8cg?=", "für"),  # padding is missing
+        ("=?utf-8?q?what?is this?=", "what?is this"),
+        ("=?no-such?q?=FC?=", "ü"),
+        ("=?utf-8?x?abc?=", "=?utf-8?x?abc?="),
+        ("=?utf-8?q?never closed", "=?utf-8?q?never closed"),
+        ("a=?utf-8?q?b?=c", "abc"),
+        ("two\r\n lines", "two lines"),
+    ],
+)
+def test_encoded_words_are_decoded(value: str, expected: str) -> None:
+    assert decode_words(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ('text/plain; charset="utf-8"', {"charset": "utf-8"}),
+        ("text/plain; Charset = utf-8 ; format=flowed", {"charset": "utf-8", "format": "flowed"}),
+        ("x; name*=UTF-8''f%C3%BCr%20dich.txt", {"name": "für dich.txt"}),
+        ("x; name*0*=iso-8859-1'de'f%FC; name*1=r.txt", {"name": "für.txt"}),
+        ("x; name*1=b; name*0=a", {"name": "ab"}),
+        ('x; name="=?utf-8?q?f=C3=BCr?="', {"name": "für"}),
+        ('x; name="a;b\\"c"', {"name": 'a;b"c'}),
+        ("x; a=1; a=2", {"a": "1"}),
+        ('x; name="never closed', {"name": "never closed"}),
+        ("x;;; =; a", {}),
+    ],
+)
+def test_parameters_are_put_together(value: str, expected: dict[str, str]) -> None:
+    assert parse_parameters(value)[1] == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("<a@x.example> <b@x.example>", ("a@x.example", "b@x.example")),
+        ("<a@x.example>,<b@x.example>", ("a@x.example", "b@x.example")),
+        ("<a@x.example><a@x.example>", ("a@x.example",)),
+        ("a@x.example b@x.example", ("a@x.example", "b@x.example")),
+        ("<a@x.example> broken <b@x", ("a@x.example",)),
+        ("<a @x.example>", ("a@x.example",)),
+        ("<ä@x.example>", ()),
+        ("Ada's mail of Monday", ()),
+    ],
+)
+def test_ids_are_read_from_malformed_references(value: str, expected: tuple[str, ...]) -> None:
+    assert parse_ids({"references": (value,)}, "references") == expected
+
+
+def test_of_very_many_references_the_first_and_the_last_are_kept() -> None:
+    ids = parse_ids({"references": (" ".join(f"<{n}@x>" for n in range(500)),)}, "references")
+    assert (ids[0], ids[-1], len(ids)) == ("0@x", "499@x", 100)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("<m1@example.com>", "m1@example.com"),
+        ("m1@example.com", "m1@example.com"),
+        (" <m1 @example.com> (a comment)", "m1@example.com"),
+        ("<no-at-sign>", "no-at-sign"),
+        ("", None),
+        ("<>", None),
+        ("<mü@example.com>", None),
+        ("<" + "x" * 1_100 + ">", None),
+    ],
+)
+def test_message_ids_are_bare(value: str, expected: str | None) -> None:
+    assert parse_message_id({"message-id": (value,)}) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("Fri, 20 Nov 2026 11:00:00 +0100", datetime(2026, 11, 20, 10, tzinfo=UTC)),
+        ("20 Nov 2026 10:00:00 -0000", datetime(2026, 11, 20, 10, tzinfo=UTC)),
+        ("yesterday", None),
+        ("Fri, 31 Feb 2026 11:00:00 +0100", None),
+        ("Fri, 20 Nov 2026 11:00:00 +9999999999", None),
+        ("", None),
+    ],
+)
+def test_dates_become_utc(value: str, expected: datetime | None) -> None:
+    assert parse_date(value) == expected
+
+
+@given(st.binary())
+def test_no_bytes_raise(source: bytes) -> None:
+    block(source)
+
+
+@given(st.text())
+def test_no_value_raises(value: str) -> None:
+    decode_words(value)
+    parse_parameters(value)
+    parse_ids({"x": (value,)}, "x")
+    parse_message_id({"message-id": (value,)})
+    parse_date(value)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "=?a?q?",
+        "=?utf-8?q?=?= ",
+        "=?",
+        "?=",
+        ";a=",
+        ';a="',
+        ";a*0*=''",
+        "<a@",
+        "@@<",
+        "<",
+        "\\",
+        "% ",
+    ],
+)
+def test_hostile_values_take_linear_time(piece: str) -> None:
+    def read(value: str) -> None:
+        decode_words(value)
+        parse_parameters(value)
+        parse_ids({"x": (value,)}, "x")
+
+    assert_linear(read, piece, 5_000)

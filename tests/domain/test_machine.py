@@ -1,0 +1,150 @@
+"""Which mails get no answer because machines wrote them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mailagent.domain.machine import Signs, classify
+from mailagent.domain.mail import MailKind
+from tests.cast import ADA, SUPPORT
+
+REPORT = "multipart/report; boundary=x; report-type="
+
+
+def kind(**changes: Any) -> MailKind:
+    """Classify Ada's letter with changes; keyword `h_x_y` is the header X-Y."""
+    headers = {
+        name[2:].replace("_", "-"): (value,)
+        for name, value in changes.items()
+        if name.startswith("h_")
+    }
+    values: dict[str, Any] = {
+        "headers": headers,
+        "envelope_from": ADA,
+        "from_address": ADA,
+        "from_name": "Ada Example",
+        "subject": "My kettle is broken",
+        "part_types": frozenset({"text/plain"}),
+        "own_addresses": (SUPPORT,),
+        "reply_domain": "reply.shop.example",
+    }
+    values |= {name: value for name, value in changes.items() if not name.startswith("h_")}
+    return classify(Signs(**values))[0]
+
+
+MACHINES: list[tuple[dict[str, Any], MailKind]] = [
+    ({"from_address": SUPPORT}, MailKind.OWN),
+    ({"from_address": "case+abc@reply.shop.example"}, MailKind.OWN),
+    ({"h_x_loop": f"<{SUPPORT}>"}, MailKind.OWN),
+    ({"h_content_type": REPORT + "feedback-report"}, MailKind.COMPLAINT),
+    ({"part_types": {"message/feedback-report"}}, MailKind.COMPLAINT),
+    ({"subject": "complaint about message from 192.0.2.1"}, MailKind.COMPLAINT),
+    ({"h_content_type": REPORT + '"delivery-status"'}, MailKind.BOUNCE),
+    ({"h_content_type": "multipart/report; boundary=x"}, MailKind.BOUNCE),
+    ({"part_types": {"text/plain", "message/delivery-status"}}, MailKind.BOUNCE),
+    ({"from_address": "mailer-daemon@example.com"}, MailKind.BOUNCE),
+    ({"from_address": "postmaster@example.com"}, MailKind.BOUNCE),
+    ({"from_address": "", "from_name": "MAILER-DAEMON"}, MailKind.BOUNCE),
+    ({"from_name": "Mail Delivery Subsystem"}, MailKind.BOUNCE),
+    ({"h_x_failed_recipients": "tess@shop.example"}, MailKind.BOUNCE),
+    ({"subject": "Undelivered Mail Returned to Sender"}, MailKind.BOUNCE),
+    ({"subject": "Mail delivery failed: returning message to sender"}, MailKind.BOUNCE),
+    ({"subject": "failure notice"}, MailKind.BOUNCE),
+    ({"envelope_from": ""}, MailKind.BOUNCE),
+    ({"h_return_path": "<>"}, MailKind.BOUNCE),
+    (
+        {"h_auto_submitted": "auto-replied", "from_address": "mailer-daemon@example.com"},
+        MailKind.BOUNCE,
+    ),
+    ({"h_content_type": REPORT + "disposition-notification"}, MailKind.AUTO_REPLY),
+    ({"h_auto_submitted": "auto-replied"}, MailKind.AUTO_REPLY),
+    ({"h_auto_submitted": "Auto-Replied (vacation)"}, MailKind.AUTO_REPLY),
+    ({"h_auto_submitted": "auto-generated"}, MailKind.AUTO_REPLY),
+    ({"h_auto_submitted": "auto-notified; owner-email=x"}, MailKind.AUTO_REPLY),
+    ({"h_auto_submitted": "auto-replied", "envelope_from": ""}, MailKind.AUTO_REPLY),
+    ({"h_auto_submitted": "auto-replied", "h_precedence": "bulk"}, MailKind.AUTO_REPLY),
+    ({"h_x_autoreply": "yes"}, MailKind.AUTO_REPLY),
+    ({"h_x_autorespond": "away"}, MailKind.AUTO_REPLY),
+    ({"h_precedence": "auto_reply"}, MailKind.AUTO_REPLY),
+    ({"h_x_loop": "somebody@example.com"}, MailKind.AUTO_REPLY),
+    ({"subject": "Automatic reply: Your kettle"}, MailKind.AUTO_REPLY),
+    ({"subject": "Out of Office: Your kettle"}, MailKind.AUTO_REPLY),
+    ({"subject": "Automatische Antwort: Ihr Kessel"}, MailKind.AUTO_REPLY),
+    ({"subject": "Abwesenheitsnotiz: Ihr Kessel"}, MailKind.AUTO_REPLY),
+    ({"subject": "Réponse automatique : Votre bouilloire"}, MailKind.AUTO_REPLY),
+    ({"subject": "Respuesta automática: x"}, MailKind.AUTO_REPLY),
+    ({"subject": "自動返信: x"}, MailKind.AUTO_REPLY),
+    ({"h_list_id": "<kettles.lists.example>"}, MailKind.LIST),
+    ({"h_list_unsubscribe": "<mailto:off@example.com>"}, MailKind.LIST),
+    ({"h_precedence": "bulk"}, MailKind.LIST),
+    ({"h_precedence": "List"}, MailKind.LIST),
+    ({"from_address": "kettles-request@lists.example"}, MailKind.LIST),
+    ({"from_address": "owner-kettles@lists.example"}, MailKind.LIST),
+    ({"from_address": "kettles-bounces@lists.example"}, MailKind.LIST),
+    ({"from_address": "noreply@example.com"}, MailKind.NO_REPLY),
+    ({"from_address": "no-reply@example.com"}, MailKind.NO_REPLY),
+    ({"from_address": "orders.no_reply+17@example.com"}, MailKind.NO_REPLY),
+    ({"from_address": "do-not-reply@example.com"}, MailKind.NO_REPLY),
+    ({"from_address": "donotreply@example.com"}, MailKind.NO_REPLY),
+    ({"from_address": "notifications@example.com"}, MailKind.NO_REPLY),
+    ({"from_address": "nicht-antworten@example.com"}, MailKind.NO_REPLY),
+    ({"from_address": ""}, MailKind.MALFORMED),
+]
+
+
+@pytest.mark.parametrize(("signs", "expected"), MACHINES)
+def test_machines_are_recognised(signs: dict[str, Any], expected: MailKind) -> None:
+    assert kind(**signs) is expected
+
+
+PEOPLE: list[dict[str, Any]] = [
+    {},
+    {"envelope_from": None},
+    {"h_auto_submitted": "no"},
+    {"h_auto_submitted": "No (really)"},
+    {"h_auto_submitted": ""},
+    {"h_x_auto_response_suppress": "All"},
+    {"h_precedence": "normal"},
+    {"h_precedence": "first-class"},
+    {"h_x_autoreply": "no"},
+    {"subject": "Re: Automatic reply: Your kettle"},
+    {"subject": "AW: Abwesenheitsnotiz"},
+    {"subject": "Re: Undelivered Mail Returned to Sender"},
+    {"subject": "I was out of the office when the courier came"},
+    {"subject": "Returned mail order"},
+    {"subject": "Failure notice on my kettle"},
+    {"subject": "Absent lid"},
+    {"from_address": "noreen@example.com"},
+    {"from_address": "norbert.replyson@example.com"},
+    {"from_address": "nora-respondek@example.com"},
+    {"from_address": "info@example.com"},
+    {"from_address": "postman@example.com"},
+    {"from_address": "post@master.example"},
+    {"from_address": "listowner@example.com"},
+    {"from_address": "case+abc@other.example"},
+    {"from_address": "tess@shop.example"},
+    {"from_address": ADA, "from_name": SUPPORT},
+    {"part_types": {"text/plain", "message/rfc822"}},
+    {"h_content_type": "multipart/mixed; boundary=x"},
+]
+
+
+@pytest.mark.parametrize("signs", PEOPLE)
+def test_people_are_not_taken_for_machines(signs: dict[str, Any]) -> None:
+    assert kind(**signs) is MailKind.CUSTOMER
+
+
+def test_the_rule_is_named() -> None:
+    signs = Signs({"auto-submitted": ("auto-replied",)}, ADA, ADA, "", "", (), (), "shop.example")
+    assert classify(signs) == (MailKind.AUTO_REPLY, "Auto-Submitted: auto-replied")
+
+
+@given(st.dictionaries(st.text(), st.lists(st.text(), max_size=2)), st.text(), st.text(), st.text())
+def test_no_sign_raises(
+    headers: dict[str, list[str]], envelope_from: str, address: str, subject: str
+) -> None:
+    classify(Signs(headers, envelope_from, address, subject, subject, (), (SUPPORT,), "x.example"))
