@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from mailagent.adapters.policy_file import load_policy
 from mailagent.adapters.webhook_signature import parse_public_key
 from mailagent.domain.policy import Policy
+from mailagent.domain.sender import normalise_address
 from mailagent.domain.shop import Shop, Waits
 
 T = TypeVar("T")
@@ -379,8 +380,7 @@ def _with_secret_key(settings: Settings, key_file: Path) -> Settings:
 
 
 def _check_address(text: str) -> str:
-    local, at, host = text.rpartition("@")
-    if not (local and at and "." in host) or any(character.isspace() for character in text):
+    if normalise_address(text) is None or "." not in text.rpartition("@")[2]:
         raise ValueError(f"{text!r} is not a mail address")
     return text
 

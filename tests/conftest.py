@@ -11,11 +11,16 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from mailagent.store.database import Database, open_database
 from tests.databases import make_sqlite_template, postgres_copy, postgres_server, postgres_template
 from tests.stage import Stage, open_shop, running
+
+# A slow machine is no reason to call a property false.
+hypothesis.settings.register_profile("mailagent", deadline=None)
+hypothesis.settings.load_profile("mailagent")
 
 # The SDKs would ask a proxy for servers of this machine, too.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"

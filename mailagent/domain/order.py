@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from mailagent.domain.money import Money, parse_currency, parse_money
+from mailagent.domain.sender import normalise_address
 
 T = TypeVar("T")
 
@@ -58,11 +59,6 @@ class Order:
 
 class OrderProblem(ValueError):
     """An order record that cannot be taken; the text names the field and what to write there."""
-
-
-def normalise_address(address: str) -> str:
-    """Return a mail address as we compare and store it: trimmed, lower case."""
-    return address.strip().lower()
 
 
 _ORDER_KEYS = {
@@ -177,11 +173,10 @@ def _text(value: object, where: str, empty: bool = False) -> str:
 
 
 def _address(value: object, where: str) -> str:
-    text = normalise_address(_text(value, where))
-    local, at, host = text.rpartition("@")
-    if not (local and at and host) or any(character.isspace() for character in text):
+    address = normalise_address(_text(value, where))
+    if address is None:
         raise OrderProblem(f"{where}: {value!r} is not a mail address")
-    return text
+    return address
 
 
 def _instant(value: object, where: str) -> datetime:

@@ -149,15 +149,15 @@ def list_to_customer(
 
 
 def list_texts(connection: sa.Connection, conversation_id: str, limit: int = 20) -> list[str]:
-    """Return the texts of our newest mails in a thread: what the customer's next mail may quote."""
-    return list(
-        connection.scalars(
-            sa.select(_mails.c.text)
-            .where(_mails.c.conversation_id == conversation_id)
-            .order_by(_mails.c.created_at.desc())
-            .limit(limit)
-        )
-    )
+    """Return the texts of our newest mails in a thread, oldest of them first: what the customer's next
+    mail may quote."""
+    texts = connection.scalars(
+        sa.select(_mails.c.text)
+        .where(_mails.c.conversation_id == conversation_id)
+        .order_by(_mails.c.created_at.desc())
+        .limit(limit)
+    ).all()
+    return list(texts[::-1])
 
 
 def list_under_way(connection: sa.Connection, before: datetime, limit: int) -> list[str]:

@@ -108,7 +108,7 @@ def _without_our_words(
     if conversation_id is None:
         return mail
     ours = outbox.list_texts(connection, conversation_id)
-    return replace(mail, new_text=new_text(mail.body, ours)) if ours else mail
+    return replace(mail, new_text=new_text(mail.body, ours, mail.subject)) if ours else mail
 
 
 def _find_conversation(connection: sa.Connection, mail: ParsedMail) -> Conversation | None:
