@@ -62,6 +62,7 @@ def test_any_one_of_several_keys_verifies(key: ec.EllipticCurvePrivateKey) -> No
         (["no key"], STAMP, signed(KEY), BODY),
         ([PUBLIC], STAMP, "A" * 1_000_000, BODY),
     ],
+    ids=range(13),  # the keys are new in every process, and names must not be
 )
 def test_anything_else_does_not_verify(
     keys: list[str], stamp: str, signature: str, body: bytes
@@ -92,6 +93,7 @@ def test_a_key_is_read_with_the_white_space_of_copying() -> None:
         shown(ed25519.Ed25519PrivateKey.generate()),
         "ключ",
     ],
+    ids=range(6),
 )
 def test_what_is_no_verification_key_is_refused_in_words(text: str) -> None:
     with pytest.raises(ValueError, match="verification key"):
