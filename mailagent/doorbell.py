@@ -106,8 +106,13 @@ class Doorbell:
         self._client.send_in_transaction(connection, run_id, LOOK, topic=LOOK, send_to_forks=True)
         return run_id
 
-    def ring_delivery(self, connection: sa.Connection, outbound_id: str, again: int = 0) -> str:
-        """Queue a run that sees to it that a mail of ours goes out, or is known not to."""
+    def ring_delivery(
+        self, connection: sa.Connection, outbound_id: str, again: int | str = 0
+    ) -> str:
+        """Queue a run that sees to it that a mail of ours goes out, or is known not to.
+
+        `again` tells apart why it is rung once more, such as "undelivered".
+        """
         return self._enqueue(
             connection, DELIVERY, run_id_of(DELIVERY, outbound_id, again), outbound_id
         )
@@ -248,10 +253,10 @@ def first_step_to_repeat(run: Run) -> int:
     return 1
 
 
-def run_id_of(workflow: str, row_id: str, again: int = 0) -> str:
+def run_id_of(workflow: str, row_id: str, again: int | str = 0) -> str:
     """Return the id of the run that is queued for a row; `again` tells later ones apart."""
     name = f"{workflow}-{row_id.partition('_')[2]}"
-    return name if again == 0 else f"{name}-{again}"
+    return f"{name}-{again}" if again else name
 
 
 def _run(status: WorkflowStatus, steps: tuple[RecordedStep, ...] = ()) -> Run:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from mailagent.adapters.links import Links
 from mailagent.adapters.templates import Templates
-from mailagent.domain.conversation import Budget
+from mailagent.domain.conversation import Budget, Limits
 from mailagent.domain.delivery import SendOutcome
 from mailagent.domain.mail import OutboundMail
 from mailagent.domain.payment import PaymentGateway
@@ -59,6 +59,7 @@ class Services:
     inbound_keys: tuple[str, ...] = ()
     events_keys: tuple[str, ...] = ()
     budget: Budget = field(default_factory=Budget)
+    limits: Limits = field(default_factory=Limits)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 

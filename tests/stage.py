@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from flask import Flask
@@ -32,6 +32,8 @@ from mailagent.services import Services
 from mailagent.store import orders, refunds
 from mailagent.workflows.launch import launch, stop
 from tests.cast import ADA, MAX, MONA, NOW, SUPPORT, TESS
+
+T = TypeVar("T")
 
 _numbers = itertools.count(1)
 
@@ -163,6 +165,12 @@ class Stage:
         """Look at rows with SQL, as an auditor would."""
         with self.live.database.snapshot() as connection:
             return list(connection.execute(sa.text(statement), values))
+
+
+def beside(call: Callable[[], T]) -> T:
+    """Call DBOS from a thread of its own: it refuses to be called beside a browser's event loop."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(call).result()
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:

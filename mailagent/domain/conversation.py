@@ -23,6 +23,7 @@ class HandOverReason(StrEnum):
     PROVIDER_DOWN = "the model could not be reached for too long"
     PAYMENT_FAILED = "the payment gateway refused a refund"
     LEFT_UNANSWERED = "a mail stayed unanswered for too long"
+    FUSE = "the fuse: too many automatic answers in a short time, perhaps a loop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,10 @@ class Conversation:
     subject: str
     status: ConversationStatus
     reply_token: str
-    confirm_token: str  # answers to it prove the mailbox
+    confirm_token: str
+    team_token: str
     opened_at: datetime
+    last_mail_at: datetime | None = None
     handed_over_reason: str | None = None
 
 
@@ -45,3 +48,17 @@ class Budget:
     tokens: int = 60_000
     unusable_replies: int = 2
     provider_retries: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much mail is worked on, against loops that nobody foresaw and against floods.
+
+    `answers_per_hour` and `answers_to_sender_per_hour` blow the fuse; the mail budgets park mail.
+    """
+
+    answers_per_hour: int = 6
+    answers_to_sender_per_hour: int = 20
+    mails_of_sender_per_hour: int = 60
+    mails_per_hour: int = 5_000
+    old_thread_days: int = 60

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from mailagent.domain.mail import CASE_PREFIX, CONFIRM_PREFIX, MailKind
+from mailagent.domain.mail import Door, MailKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def _fits(pattern: re.Pattern[str], local_part: str) -> bool:
 
 def _is_own(signs: Signs) -> bool:
     local_part, _at, domain = signs.from_address.rpartition("@")
-    token = local_part.startswith((CASE_PREFIX, CONFIRM_PREFIX))
+    token = local_part.startswith(tuple(f"{door.value}+" for door in Door))
     return signs.from_address in signs.own_addresses or (token and domain == signs.reply_domain)
 
 

@@ -34,6 +34,7 @@ class MailKind(StrEnum):
     LIST = "list"
     NO_REPLY = "no_reply"
     OWN = "own"  # our own mail coming back
+    TEAM = "team"  # the support team's answer, to be passed on to the customer
     MALFORMED = "malformed"  # kept whole, could not be read as a mail
 
 
@@ -41,6 +42,7 @@ class MailStatus(StrEnum):
     UNANSWERED = "unanswered"
     ANSWERED = "answered"
     NO_ANSWER = "no_answer"  # never will be; the reason is on the row
+    PARKED = "parked"  # over a budget: waits, and is let in later
 
 
 class OutboundStatus(StrEnum):
@@ -49,6 +51,7 @@ class OutboundStatus(StrEnum):
     SENT = "sent"
     FAILED = "failed"  # the vendor will not take it
     UNKNOWN = "unknown"  # nobody can tell any more; a person was told
+    UNDELIVERED = "undelivered"  # the vendor took it, its recipient did not get it
 
 
 class Purpose(StrEnum):
@@ -59,6 +62,7 @@ class Purpose(StrEnum):
     REFUND_OUTCOME = "refund_outcome"
     APPROVAL_REQUEST = "approval_request"
     HAND_OVER = "hand_over"
+    TEAM_REPLY = "team_reply"
     NOTICE = "notice"
 
 
@@ -174,19 +178,28 @@ def answer_headers(mail: InboundMail) -> ThreadHeaders:
     return ThreadHeaders(subject, mail.message_id, chain)
 
 
-# Reply addresses: one kind of local part each, so that a token is never taken for another's.
-CASE_PREFIX = "case+"
-CONFIRM_PREFIX = "confirm+"
+class Door(StrEnum):
+    """Which of a conversation's addresses a mail was sent to; each kind has a token of its own."""
 
-_TOKEN_ADDRESS = re.compile(r"(case|confirm)\+([a-z2-7]{16,32})@(.+)", re.IGNORECASE)
+    CASE = "case"  # the customer's answers
+    CONFIRM = "confirm"  # an answer to it proves the mailbox
+    TEAM = "team"  # the support team's answers
+
+
+_TOKEN_ADDRESS = re.compile(r"(case|confirm|team)\+([a-z2-7]{16,32})@(.+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class AddressedToken:
-    """A token found in an envelope recipient. `confirms`: its answer proves the mailbox."""
+    """A token found in an envelope recipient."""
 
+    door: Door
     token: str
-    confirms: bool
+
+
+def token_address(door: Door, token: str, reply_domain: str) -> str:
+    """Return the address that leads into a conversation by one of its doors."""
+    return f"{door.value}+{token}@{reply_domain}"
 
 
 def find_token(envelope_to: tuple[str, ...], reply_domain: str) -> AddressedToken | None:
@@ -198,5 +211,5 @@ def find_token(envelope_to: tuple[str, ...], reply_domain: str) -> AddressedToke
     for address in envelope_to:
         match = _TOKEN_ADDRESS.fullmatch(address.strip())
         if match and match[3].lower() == reply_domain.lower():
-            return AddressedToken(match[2].lower(), match[1].lower() == "confirm")
+            return AddressedToken(Door(match[1].lower()), match[2].lower())
     return None

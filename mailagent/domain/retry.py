@@ -18,13 +18,15 @@ def backoff_seconds(attempt: int, first_seconds: float = 5, longest_seconds: flo
 
 @dataclass(frozen=True, slots=True)
 class MailState:
-    """What is on record about a mail of ours. `accepted`: an event shows that the vendor has it."""
+    """What is on record about a mail of ours. `accepted`: an event shows that the vendor has it;
+    `undelivered`: an event shows that its recipient did not get it."""
 
     status: OutboundStatus
     created_at: datetime
     sending_at: datetime | None
     next_attempt_at: datetime | None
     accepted: bool
+    undelivered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ def decide_delivery(
     any event names it, it went out. If none came for `outcome_seconds` although events reach us, it
     did not, and may be sent again under the same Message-ID. Without events nobody can know.
     """
+    if mail.undelivered and mail.status is not OutboundStatus.UNDELIVERED:
+        return Settle(OutboundStatus.UNDELIVERED)
     if mail.status not in (OutboundStatus.QUEUED, OutboundStatus.SENDING):
         return Settled()
     if mail.accepted:

@@ -9,13 +9,19 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.domain.conversation import Conversation, ConversationStatus
-from mailagent.domain.mail import AddressedToken
+from mailagent.domain.mail import AddressedToken, Door
 from mailagent.store import schema
 from mailagent.store.database import Row
 from mailagent.store.ids import new_id, new_token
 
 _conversations = schema.conversations
 _inbound, _outbound = schema.inbound_mails, schema.outbound_mails
+
+_DOORS = {
+    Door.CASE: _conversations.c.reply_token,
+    Door.CONFIRM: _conversations.c.confirm_token,
+    Door.TEAM: _conversations.c.team_token,
+}
 
 
 def open_new(
@@ -29,7 +35,9 @@ def open_new(
         status=ConversationStatus.OPEN,
         reply_token=new_token(),
         confirm_token=new_token(),
+        team_token=new_token(),
         opened_at=now,
+        last_mail_at=now,
     )
     connection.execute(
         _conversations.insert().values(
@@ -39,6 +47,7 @@ def open_new(
             status=conversation.status.value,
             reply_token=conversation.reply_token,
             confirm_token=conversation.confirm_token,
+            team_token=conversation.team_token,
             opened_at=now,
             last_mail_at=now,
         )
@@ -69,9 +78,8 @@ def lock(connection: sa.Connection, conversation_id: str) -> Conversation:
 
 
 def find_by_token(connection: sa.Connection, token: AddressedToken) -> Conversation | None:
-    """Return the conversation whose reply (or confirm) address a mail was sent to."""
-    column = _conversations.c.confirm_token if token.confirms else _conversations.c.reply_token
-    return _find(connection, column == token.token)
+    """Return the conversation that a mail was addressed to, by the door it was addressed to."""
+    return _find(connection, _DOORS[token.door] == token.token)
 
 
 def find_by_message_ids(
@@ -114,7 +122,9 @@ def _conversation(row: Row) -> Conversation:
         status=ConversationStatus(row.status),
         reply_token=row.reply_token,
         confirm_token=row.confirm_token,
+        team_token=row.team_token,
         opened_at=row.opened_at,
+        last_mail_at=row.last_mail_at,
         handed_over_reason=row.handed_over_reason,
     )
 
@@ -132,6 +142,17 @@ def hand_over(connection: sa.Connection, conversation_id: str, reason: str, now:
         status=ConversationStatus.HANDED_OVER.value,
         handed_over_reason=reason,
         handed_over_at=now,
+    )
+
+
+def give_back(connection: sa.Connection, conversation_id: str) -> None:
+    """Record that the agent looks after the conversation again."""
+    _update(
+        connection,
+        conversation_id,
+        status=ConversationStatus.OPEN.value,
+        handed_over_reason=None,
+        handed_over_at=None,
     )
 
 

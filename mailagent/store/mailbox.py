@@ -37,13 +37,16 @@ def record(
     conversation_id: str | None,
     no_answer_reason: str | None,
     now: datetime,
+    parked: bool = False,
 ) -> str | None:
     """Record an inbound mail and return its id, or None when another request was faster.
 
-    Without a `no_answer_reason` the mail waits to be answered.
+    Without a `no_answer_reason` the mail waits to be answered; `parked`: the reason is only for now.
     """
     mail_id = new_id("mail")
     status = MailStatus.NO_ANSWER if no_answer_reason else MailStatus.UNANSWERED
+    if parked:
+        status = MailStatus.PARKED
     values = {
         "mail_id": mail_id,
         "dedup_key": mail.dedup_key,
@@ -193,6 +196,55 @@ def prove_mailbox(connection: sa.Connection, conversation_id: str, address: str)
         )
         .values(identity=Identity.MAILBOX.value)
     )
+
+
+# --- budgets ------------------------------------------------------------------------------------
+
+
+def is_over_budget(
+    connection: sa.Connection, since: datetime, most: int, from_address: str | None = None
+) -> bool:
+    """Return whether `most` mails have come since a time, of one sender or of all."""
+    query = sa.select(sa.literal(1)).where(_mails.c.received_at >= since)
+    if from_address is not None:
+        query = query.where(_mails.c.from_address == from_address)
+    return connection.scalar(query.offset(most - 1).limit(1)) is not None
+
+
+def list_parked(connection: sa.Connection, before: datetime, limit: int) -> Sequence[Row]:
+    """Return mail that was parked before a time: the oldest of each sender, oldest first."""
+    parked = _mails.c.status == MailStatus.PARKED.value
+    oldest = (
+        sa.select(sa.func.min(_mails.c.mail_id))
+        .where(parked, _mails.c.received_at < before)
+        .group_by(_mails.c.from_address)
+    )
+    return connection.execute(
+        sa.select(_mails.c.mail_id, _mails.c.conversation_id)
+        .where(_mails.c.mail_id.in_(oldest))
+        .order_by(_mails.c.mail_id)
+        .limit(limit)
+    ).all()
+
+
+def release(connection: sa.Connection, mail_id: str, run_id: str) -> None:
+    """Let a parked mail in: it waits to be answered."""
+    connection.execute(
+        _mails.update()
+        .where(_mails.c.mail_id == mail_id, _mails.c.status == MailStatus.PARKED.value)
+        .values(status=MailStatus.UNANSWERED.value, no_answer_reason=None, run_id=run_id)
+    )
+
+
+def list_by_status(connection: sa.Connection, status: str | None, limit: int) -> Sequence[Row]:
+    """Return the newest mails that came in, of one status or of all."""
+    columns = (
+        _mails.c.mail_id, _mails.c.received_at, _mails.c.from_address, _mails.c.subject,
+        _mails.c.kind, _mails.c.identity, _mails.c.status, _mails.c.no_answer_reason,
+        _mails.c.conversation_id,
+    )  # fmt: skip
+    query = sa.select(*columns).order_by(_mails.c.received_at.desc()).limit(limit)
+    return connection.execute(query.where(_mails.c.status == status) if status else query).all()
 
 
 def list_waiting(connection: sa.Connection, before: datetime, limit: int) -> Sequence[Row]:

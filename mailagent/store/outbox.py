@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from mailagent.domain.delivery import DeliveryKind
 from mailagent.domain.mail import OutboundMail, OutboundStatus, Purpose
 from mailagent.store import schema
 from mailagent.store.database import Row, insert_once
@@ -148,12 +149,12 @@ def list_to_customer(
     return rows[::-1]
 
 
-def list_texts(connection: sa.Connection, conversation_id: str, limit: int = 20) -> list[str]:
-    """Return the texts of our newest mails in a thread, oldest of them first: what the customer's next
-    mail may quote."""
+def list_texts_to(connection: sa.Connection, address: str, limit: int = 20) -> list[str]:
+    """Return the texts of our newest mails to an address, oldest of them first: what its next mail may
+    quote."""
     texts = connection.scalars(
         sa.select(_mails.c.text)
-        .where(_mails.c.conversation_id == conversation_id)
+        .where(_mails.c.to_address == address)
         .order_by(_mails.c.created_at.desc())
         .limit(limit)
     ).all()
@@ -173,6 +174,49 @@ def list_under_way(connection: sa.Connection, before: datetime, limit: int) -> l
             .limit(limit)
         )
     )
+
+
+def count_answers(
+    connection: sa.Connection,
+    since: datetime,
+    conversation_id: str | None = None,
+    address: str | None = None,
+) -> int:
+    """Return how many answers of the agent's were written since a time, in a thread or to an address."""
+    query = sa.select(sa.func.count()).where(
+        _mails.c.purpose == Purpose.REPLY.value, _mails.c.created_at >= since
+    )
+    if conversation_id is not None:
+        query = query.where(_mails.c.conversation_id == conversation_id)
+    if address is not None:
+        query = query.where(_mails.c.to_address == address)
+    return connection.scalar(query) or 0
+
+
+# --- addresses that mail does not reach -----------------------------------------------------------
+
+
+def suppress(connection: sa.Connection, address: str, reason: str, now: datetime) -> bool:
+    """Record that nothing more is sent to an address; return whether that is new."""
+    values = {"address": address, "reason": reason, "since": now}
+    return insert_once(connection, schema.suppressed_addresses, values, "address")
+
+
+def why_suppressed(connection: sa.Connection, address: str) -> str | None:
+    """Return why nothing is sent to an address, or None when mail may go there."""
+    table = schema.suppressed_addresses
+    reason: str | None = connection.scalar(
+        sa.select(table.c.reason).where(table.c.address == address)
+    )
+    return reason
+
+
+def find_by_message_id(connection: sa.Connection, message_id: str) -> str | None:
+    """Return the mail of ours that has this Message-ID."""
+    found: str | None = connection.scalar(
+        sa.select(_mails.c.outbound_id).where(_mails.c.message_id == message_id)
+    )
+    return found
 
 
 # --- what SendGrid says became of it ----------------------------------------------------------
@@ -210,6 +254,20 @@ def list_events(connection: sa.Connection, outbound_id: str) -> Sequence[Row]:
         .where(_events.c.outbound_id == outbound_id)
         .order_by(_events.c.occurred_at)
     ).all()
+
+
+def why_undelivered(connection: sa.Connection, outbound_id: str) -> str | None:
+    """Return what an event says about why the mail did not reach its recipient, or None."""
+    row = connection.execute(
+        sa.select(_events.c.event, _events.c.reason)
+        .where(
+            _events.c.outbound_id == outbound_id,
+            _events.c.event.in_([kind.value for kind in DeliveryKind if kind.not_reached]),
+        )
+        .order_by(_events.c.occurred_at)
+        .limit(1)
+    ).one_or_none()
+    return None if row is None else f"{row.event}: {row.reason or 'no reason given'}"
 
 
 def was_accepted(connection: sa.Connection, outbound_id: str) -> bool:

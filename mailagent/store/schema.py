@@ -90,6 +90,8 @@ conversations = sa.Table(
     sa.Column("reply_token", sa.Text, nullable=False, unique=True),
     # Mailed only to the customer's address: who answers it holds that mailbox.
     sa.Column("confirm_token", sa.Text, nullable=False, unique=True),
+    # Mailed only to the support team: its answers go to the customer.
+    sa.Column("team_token", sa.Text, nullable=False, unique=True),
     sa.Column("handed_over_reason", sa.Text),
     sa.Column("handed_over_at", UtcDateTime),
     sa.Column("opened_at", UtcDateTime, nullable=False),
@@ -136,10 +138,19 @@ inbound_mails = sa.Table(
         "(status = 'answered') = (answered_by IS NOT NULL)", name="answered_by_a_mail"
     ),
     sa.CheckConstraint(
-        "(status = 'no_answer') = (no_answer_reason IS NOT NULL)", name="reason_for_no_answer"
+        "(status IN ('no_answer', 'parked')) = (no_answer_reason IS NOT NULL)",
+        name="reason_for_no_answer",
     ),
     sa.Index("ix_inbound_mails_conversation_id_received_at", "conversation_id", "received_at"),
     sa.Index("ix_inbound_mails_message_id", "message_id"),
+    sa.Index("ix_inbound_mails_from_address_received_at", "from_address", "received_at"),
+    sa.Index("ix_inbound_mails_received_at", "received_at"),
+    sa.Index(
+        "ix_inbound_mails_parked",
+        "received_at",
+        sqlite_where=sa.text("status = 'parked'"),
+        postgresql_where=sa.text("status = 'parked'"),
+    ),
     sa.Index(
         "ix_inbound_mails_unanswered",
         "received_at",
@@ -189,6 +200,7 @@ outbound_mails = sa.Table(
     _one_of("status", OutboundStatus),
     sa.Index("ix_outbound_mails_conversation_id_created_at", "conversation_id", "created_at"),
     sa.Index("ix_outbound_mails_refund_id", "refund_id"),
+    sa.Index("ix_outbound_mails_to_address_created_at", "to_address", "created_at"),
     sa.Index(
         "ix_outbound_mails_under_way",
         "created_at",
@@ -327,6 +339,15 @@ ledger_entries = sa.Table(
     sa.Column("currency", sa.Text, nullable=False),
     sa.Column("recorded_at", UtcDateTime, nullable=False),
     sa.CheckConstraint("amount_minor > 0", name="amount"),
+)
+
+# Addresses that mail cannot reach, or that do not want ours: nothing more is sent there.
+suppressed_addresses = sa.Table(
+    "suppressed_addresses",
+    metadata,
+    sa.Column("address", sa.Text, primary_key=True),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("since", UtcDateTime, nullable=False),
 )
 
 # One row per worker process that ever lived; who was not seen lately has vanished.

@@ -18,9 +18,10 @@ from mailagent import services
 from mailagent.adapters.reply_text import new_text
 from mailagent.adapters.sendgrid_events import parse_events
 from mailagent.adapters.sendgrid_inbound import ShopFacts, parse_request
-from mailagent.domain.conversation import Conversation
-from mailagent.domain.mail import Identity, MailKind, ParsedMail, find_token
+from mailagent.domain.mail import MailKind, ParsedMail, find_token
 from mailagent.store import conversations, mailbox, outbox
+from mailagent.web import placing
+from mailagent.web.deliveries import record_bounce, record_event
 from mailagent.web.signature import SignatureDoor
 
 logger = logging.getLogger(__name__)
@@ -80,54 +81,41 @@ def _store(content_type: str, body: bytes) -> str:
 def _record(
     connection: sa.Connection, mail: ParsedMail, content_type: str, body: bytes, now: datetime
 ) -> str | None:
-    live = services.current()
-    conversation = _find_conversation(connection, mail)
-    if conversation is None and mail.kind is MailKind.CUSTOMER:
-        conversation = conversations.open_new(connection, mail.from_address, mail.subject, now)
-    conversation_id = conversation.conversation_id if conversation else None
-    mail = _without_our_words(connection, mail, conversation_id)
-    reason = None if mail.kind is MailKind.CUSTOMER else mail.kind_reason or mail.kind.value
-    mail_id = mailbox.record(connection, mail, conversation_id, reason, now)
+    place = placing.find_place(connection, mail, now)
+    if place.opens_new:
+        opened = conversations.open_new(connection, mail.from_address, mail.subject, now)
+        place = place.in_conversation(opened)
+    mail = _without_our_words(connection, place.mail)
+    mail_id = mailbox.record(
+        connection, mail, place.conversation_id, place.no_answer_reason, now, place.parked
+    )
     if mail_id is None:
         connection.rollback()  # another request stored the same mail, and its conversation
         return None
     mailbox.record_raw(connection, mail_id, content_type, body, now)
-    if conversation_id is not None and mail.kind is MailKind.CUSTOMER:
-        conversations.touch(connection, conversation_id, now)
-        if _answers_confirmation(mail):
-            mailbox.prove_mailbox(connection, conversation_id, mail.from_address)
-        run_id = live.doorbell.ring_conversation(connection, conversation_id, mail_id)
-        mailbox.set_run(connection, mail_id, run_id)
+    if place.conversation is not None:
+        conversations.touch(connection, place.conversation.conversation_id, now)
+        if place.proves_mailbox:
+            mailbox.prove_mailbox(connection, place.conversation.conversation_id, mail.from_address)
+        if place.no_answer_reason is None:
+            _ring(connection, place.conversation.conversation_id, mail_id)
+    if mail.bounce is not None:
+        record_bounce(connection, mail, mail.bounce, now)
     return mail_id
 
 
-def _without_our_words(
-    connection: sa.Connection, mail: ParsedMail, conversation_id: str | None
-) -> ParsedMail:
+def _ring(connection: sa.Connection, conversation_id: str, mail_id: str) -> None:
+    run_id = services.current().doorbell.ring_conversation(connection, conversation_id, mail_id)
+    mailbox.set_run(connection, mail_id, run_id)
+
+
+def _without_our_words(connection: sa.Connection, mail: ParsedMail) -> ParsedMail:
     """Take what the customer quotes of our own mails out of what they newly wrote."""
-    if conversation_id is None:
+    referred = [*mail.references, *mail.in_reply_to]
+    if not referred and find_token(mail.envelope_to, services.current().shop.reply_domain) is None:
         return mail
-    ours = outbox.list_texts(connection, conversation_id)
+    ours = outbox.list_texts_to(connection, mail.from_address)
     return replace(mail, new_text=new_text(mail.body, ours, mail.subject)) if ours else mail
-
-
-def _find_conversation(connection: sa.Connection, mail: ParsedMail) -> Conversation | None:
-    """Return the thread a mail belongs to: by reply token, else by the mails it refers to.
-
-    Only its own customer can write into a thread; anybody else's mail opens one of its own.
-    """
-    token = find_token(mail.envelope_to, services.current().shop.reply_domain)
-    conversation = conversations.find_by_token(connection, token) if token else None
-    if conversation is not None:
-        stranger = mail.from_address != conversation.customer_email
-        return None if stranger and mail.kind is MailKind.CUSTOMER else conversation
-    referred = (*mail.references, *mail.in_reply_to)
-    return conversations.find_by_message_ids(connection, referred, mail.from_address)
-
-
-def _answers_confirmation(mail: ParsedMail) -> bool:
-    token = find_token(mail.envelope_to, services.current().shop.reply_domain)
-    return token is not None and token.confirms and mail.identity is Identity.NONE
 
 
 @blueprint.post("/webhooks/sendgrid/events")
@@ -142,15 +130,7 @@ def receive_events() -> Response:
         events = parse_events(body)
         with live.database.transaction() as connection:
             for event in events:
-                outbox.record_event(
-                    connection,
-                    event.key,
-                    event.outbound_id,
-                    event.event.value,
-                    event.reason,
-                    event.occurred_at,
-                    live.now(),
-                )
+                record_event(connection, event, live.now())
     except ValueError as problem:
         logger.error("delivery events that cannot be read: %s", problem)
         return _plain(f"{problem}\n", 400)

@@ -11,8 +11,10 @@ from mailagent.workflows.steps.conversation import (
     TOOLS,
     Batch,
     ask_model,
+    forward_team_replies,
     hand_over,
     pass_on_to_people,
+    stop_loop,
     take_batch,
     tool_items,
     write_reply,
@@ -26,10 +28,15 @@ def conversation(conversation_id: str) -> str:
     batch = take_batch(conversation_id)
     if batch is None:
         return "nothing to answer"
-    if batch["with_people"]:
-        outbound_ids, done = pass_on_to_people(batch), "passed on to people"
-    else:
-        outbound_ids, done = _answer(batch)
+    match batch["task"]:
+        case "forward":
+            outbound_ids, done = forward_team_replies(batch), "forwarded the team's words"
+        case "pass_on":
+            outbound_ids, done = pass_on_to_people(batch), "passed on to people"
+        case "stop":
+            outbound_ids, done = stop_loop(batch), "stopped a loop"
+        case _:
+            outbound_ids, done = _answer(batch)
     for outbound_id in outbound_ids:
         send_mail(outbound_id)
     return done

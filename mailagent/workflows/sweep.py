@@ -9,6 +9,7 @@ from dbos import DBOS
 
 from mailagent import doorbell
 from mailagent.workflows.steps.sweep import (
+    release_parked_mail,
     ring_for_mail,
     ring_for_outbox,
     ring_for_refunds,
@@ -22,6 +23,7 @@ EVERY_MINUTE = "* * * * *"
 def sweep(_scheduled_at: datetime, _context: Any) -> None:
     """Ring for every row that waits without a run; each step records for how many it rang."""
     take_over_runs()
+    release_parked_mail()
     ring_for_mail()
     ring_for_refunds()
     ring_for_outbox()

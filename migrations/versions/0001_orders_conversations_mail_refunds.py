@@ -42,6 +42,7 @@ def upgrade() -> None:
         sa.Column("status", sa.Text(), nullable=False),
         sa.Column("reply_token", sa.Text(), nullable=False),
         sa.Column("confirm_token", sa.Text(), nullable=False),
+        sa.Column("team_token", sa.Text(), nullable=False),
         sa.Column("handed_over_reason", sa.Text(), nullable=True),
         sa.Column("handed_over_at", instant, nullable=True),
         sa.Column("opened_at", instant, nullable=False),
@@ -54,6 +55,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("conversation_id", name=op.f("pk_conversations")),
         sa.UniqueConstraint("confirm_token", name=op.f("uq_conversations_confirm_token")),
         sa.UniqueConstraint("reply_token", name=op.f("uq_conversations_reply_token")),
+        sa.UniqueConstraint("team_token", name=op.f("uq_conversations_team_token")),
     )
     op.create_index(
         "ix_conversations_customer_email", "conversations", ["customer_email"], unique=False
@@ -106,6 +108,13 @@ def upgrade() -> None:
         unique=False,
     )
 
+    op.create_table(
+        "suppressed_addresses",
+        sa.Column("address", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("since", instant, nullable=False),
+        sa.PrimaryKeyConstraint("address", name=op.f("pk_suppressed_addresses")),
+    )
     op.create_table(
         "workers",
         sa.Column("worker_id", sa.Text(), nullable=False),
@@ -166,7 +175,7 @@ def upgrade() -> None:
         sa.Column("provider_id", sa.Text(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
         sa.CheckConstraint(
-            "status IN ('queued', 'sending', 'sent', 'failed', 'unknown')",
+            "status IN ('queued', 'sending', 'sent', 'failed', 'unknown', 'undelivered')",
             name=op.f("ck_outbound_mails_status"),
         ),
         sa.ForeignKeyConstraint(
@@ -185,6 +194,12 @@ def upgrade() -> None:
         unique=False,
     )
     op.create_index("ix_outbound_mails_refund_id", "outbound_mails", ["refund_id"], unique=False)
+    op.create_index(
+        "ix_outbound_mails_to_address_created_at",
+        "outbound_mails",
+        ["to_address", "created_at"],
+        unique=False,
+    )
     op.create_index(
         "ix_outbound_mails_under_way",
         "outbound_mails",
@@ -245,11 +260,11 @@ def upgrade() -> None:
             name=op.f("ck_inbound_mails_answered_by_a_mail"),
         ),
         sa.CheckConstraint(
-            "(status = 'no_answer') = (no_answer_reason IS NOT NULL)",
+            "(status IN ('no_answer', 'parked')) = (no_answer_reason IS NOT NULL)",
             name=op.f("ck_inbound_mails_reason_for_no_answer"),
         ),
         sa.CheckConstraint(
-            "status IN ('unanswered', 'answered', 'no_answer')",
+            "status IN ('unanswered', 'answered', 'no_answer', 'parked')",
             name=op.f("ck_inbound_mails_status"),
         ),
         sa.ForeignKeyConstraint(
@@ -271,7 +286,22 @@ def upgrade() -> None:
         ["conversation_id", "received_at"],
         unique=False,
     )
+    op.create_index(
+        "ix_inbound_mails_from_address_received_at",
+        "inbound_mails",
+        ["from_address", "received_at"],
+        unique=False,
+    )
     op.create_index("ix_inbound_mails_message_id", "inbound_mails", ["message_id"], unique=False)
+    op.create_index(
+        "ix_inbound_mails_parked",
+        "inbound_mails",
+        ["received_at"],
+        unique=False,
+        sqlite_where=sa.text("status = 'parked'"),
+        postgresql_where=sa.text("status = 'parked'"),
+    )
+    op.create_index("ix_inbound_mails_received_at", "inbound_mails", ["received_at"], unique=False)
     op.create_index(
         "ix_inbound_mails_unanswered",
         "inbound_mails",

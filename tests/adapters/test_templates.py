@@ -68,6 +68,7 @@ def facts_of(words: str) -> dict[str, dict[str, object]]:
         "refund_failed": refund,
         "handed_over": thread,
         "neutral_reply": thread,
+        "team_reply": thread | {"text": words, "member": words},
         "notice": {"title": words, "lines": [words]},
         "approval_request": case,
         "hand_over": thread

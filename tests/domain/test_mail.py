@@ -8,6 +8,7 @@ import pytest
 
 from mailagent.domain.mail import (
     AddressedToken,
+    Door,
     Identity,
     InboundMail,
     MailKind,
@@ -80,10 +81,11 @@ def test_long_chains_keep_the_first_and_the_last_ten() -> None:
 @pytest.mark.parametrize(
     ("recipients", "found"),
     [
-        ((f"case+{TOKEN}@shop.example",), AddressedToken(TOKEN, False)),
-        ((f"CASE+{TOKEN.upper()}@Shop.Example",), AddressedToken(TOKEN, False)),
-        ((f"confirm+{TOKEN}@shop.example",), AddressedToken(TOKEN, True)),
-        (("support@shop.example", f"case+{TOKEN}@shop.example"), AddressedToken(TOKEN, False)),
+        ((f"case+{TOKEN}@shop.example",), AddressedToken(Door.CASE, TOKEN)),
+        ((f"CASE+{TOKEN.upper()}@Shop.Example",), AddressedToken(Door.CASE, TOKEN)),
+        ((f"confirm+{TOKEN}@shop.example",), AddressedToken(Door.CONFIRM, TOKEN)),
+        (("support@shop.example", f"case+{TOKEN}@shop.example"), AddressedToken(Door.CASE, TOKEN)),
+        ((f"team+{TOKEN}@shop.example",), AddressedToken(Door.TEAM, TOKEN)),
         ((f"case+{TOKEN}@evil.example",), None),
         ((f"case+{TOKEN}@shop.example.evil.example",), None),
         (("case+short@shop.example",), None),

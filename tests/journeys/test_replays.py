@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
-from dbos import DBOS
+from dbos import DBOS, WorkflowHandle
 
 from mailagent.doorbell import ACTIVE, LOOK, REFUNDS, ReplayRefused
 from tests.cast import ADA, MONA, TESS, big_order, order
 from tests.journeys.test_refunds import decide, link_in
-from tests.stage import Stage, wait_until
+from tests.stage import Stage, beside, wait_until
 
 
 def wait_for_quiet(shop: Stage) -> None:
@@ -18,6 +19,10 @@ def wait_for_quiet(shop: Stage) -> None:
         return not any(run.status in ACTIVE for run in shop.live.doorbell.list_runs())
 
     wait_until(quiet, 30, "every run to end")
+
+
+def _fork(run_id: str, step: int) -> WorkflowHandle[str]:
+    return beside(partial(DBOS.fork_workflow, run_id, step, queue_name=REFUNDS))
 
 
 def runs_of(shop: Stage, workflow: str) -> list[str]:
@@ -78,10 +83,10 @@ def test_forking_a_refund_from_every_step_changes_nothing(busy_shop: Stage, play
     run = busy_shop.live.doorbell.find_run(run_id, with_steps=True)
     assert run is not None
     for step in run.steps:
-        fork = DBOS.fork_workflow(run_id, step.number, queue_name=REFUNDS)
+        fork = _fork(run_id, step.number)
         # Messages are not carried to a fork: one that begins at its wait looks within the hour, or now.
-        DBOS.send(fork.workflow_id, LOOK, LOOK)
-        assert fork.get_result() == "paid"
+        beside(partial(DBOS.send, fork.workflow_id, LOOK, LOOK))
+        assert beside(fork.get_result) == "paid"
         assert facts(busy_shop) == before, step
 
 
@@ -90,14 +95,14 @@ def test_a_fork_of_a_waiting_refund_pays_once_by_the_link_mailed_before(busy_sho
     busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
     (request,) = busy_shop.wait_for_mails(MONA)
     (run_id,) = runs_of(busy_shop, "refund")
-    fork = DBOS.fork_workflow(run_id, 1, queue_name=REFUNDS)  # the original goes on waiting
+    fork = _fork(run_id, 1)  # the original goes on waiting
     wait_until(
         lambda: busy_shop.rows("SELECT run_id FROM refunds")[0].run_id == fork.workflow_id,
         20,
         "the fork to look after the refund",
     )
     decide(busy_shop, link_in(request.text), "approve")
-    assert fork.get_result() == "paid"
+    assert beside(fork.get_result) == "paid"
     assert len(busy_shop.mails_to(MONA)) == 1
     assert len(busy_shop.wait_for_mails(ADA, 2)) == 2
     assert len(busy_shop.rows("SELECT * FROM ledger_entries")) == 1
@@ -108,7 +113,7 @@ def test_a_cancelled_run_is_replayed_and_the_old_link_still_works(busy_shop: Sta
     busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
     (request,) = busy_shop.wait_for_mails(MONA)
     (run_id,) = runs_of(busy_shop, "refund")
-    DBOS.cancel_workflow(run_id)
+    busy_shop.live.doorbell.cancel_run(run_id)
     decide(busy_shop, link_in(request.text), "approve")  # rings a run that is no more
     assert busy_shop.refunds()[0].status == "approved"
     busy_shop.live.doorbell.replay_run(run_id)
@@ -121,7 +126,7 @@ def test_a_run_at_work_is_not_replayed(busy_shop: Stage) -> None:
     busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
     busy_shop.wait_for_mails(MONA)
     (run_id,) = runs_of(busy_shop, "refund")
-    with pytest.raises(ReplayRefused, match="cancel it first"):
+    with pytest.raises(ReplayRefused, match="flask runs cancel"):
         busy_shop.live.doorbell.replay_run(run_id)
     with pytest.raises(ReplayRefused, match="there is no run"):
         busy_shop.live.doorbell.replay_run("refund-x")

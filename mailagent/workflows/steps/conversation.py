@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Any, TypedDict
 
 import sqlalchemy as sa
@@ -18,7 +19,7 @@ from mailagent import services
 from mailagent.agent import loop, prompt, reply_check, tool_outputs, tools
 from mailagent.agent.reply_facts import ReplyFacts, gather_facts
 from mailagent.domain.conversation import Conversation, ConversationStatus, HandOverReason
-from mailagent.domain.mail import InboundMail, MailStatus
+from mailagent.domain.mail import InboundMail, MailKind, MailStatus
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order
 from mailagent.domain.policy import Approved, Decision, Declined, NeedsManager, RefundFacts, decide
@@ -42,12 +43,15 @@ ORDERS_CHECKED = 1000
 
 
 class Batch(TypedDict):
-    """The mails that one run answers together; either all of their senders are proven or none."""
+    """The mails that one run works on together; either all of their senders are proven or none.
+
+    `task`: `answer` them, `pass_on` to people, `forward` the team's words, or `stop` a loop.
+    """
 
     conversation_id: str
     mail_ids: list[str]
     verified: bool
-    with_people: bool
+    task: str
 
 
 @step
@@ -56,17 +60,43 @@ def take_batch(conversation_id: str) -> Batch | None:
     with services.current().database.snapshot() as connection:
         conversation = conversations.load(connection, conversation_id)
         waiting = mailbox.list_unanswered(connection, conversation_id)
-    if not waiting:
-        return None
-    verified = waiting[0].identity.proven
+        if not waiting:
+            return None
+        first = waiting[0]
+        task = _task(connection, conversation, first)
     # A forged mail must not be answered along with an honest one as if both were honest.
-    together = [mail for mail in waiting if mail.identity.proven is verified]
+    together = [
+        mail
+        for mail in waiting
+        if (mail.kind, mail.identity.proven) == (first.kind, first.identity.proven)
+    ]
     return Batch(
         conversation_id=conversation_id,
         mail_ids=[mail.mail_id for mail in together],
-        verified=verified,
-        with_people=conversation.status is ConversationStatus.HANDED_OVER,
+        verified=first.identity.proven,
+        task=task,
     )
+
+
+def _task(connection: sa.Connection, conversation: Conversation, mail: InboundMail) -> str:
+    if mail.kind is MailKind.TEAM:
+        return "forward"
+    if conversation.handed_over_reason == HandOverReason.FUSE.value:
+        return "stop"
+    if conversation.status is ConversationStatus.HANDED_OVER:
+        return "pass_on"
+    return "stop" if _has_blown_the_fuse(connection, conversation) else "answer"
+
+
+def _has_blown_the_fuse(connection: sa.Connection, conversation: Conversation) -> bool:
+    """Whether so many automatic answers went out lately that a machine may be answering them."""
+    live = services.current()
+    since, limits = live.now() - timedelta(hours=1), live.limits
+    in_thread = outbox.count_answers(
+        connection, since, conversation_id=conversation.conversation_id
+    )
+    to_sender = outbox.count_answers(connection, since, address=conversation.customer_email)
+    return in_thread >= limits.answers_per_hour or to_sender >= limits.answers_to_sender_per_hour
 
 
 class OperatorNeededError(Exception):
@@ -482,6 +512,52 @@ def hand_over(batch: Batch, reason: str, summary: str) -> list[str]:
             summary or None,
             f"hand_over:{batch['mail_ids'][-1]}",
         )
+    return outbound_ids
+
+
+@step
+def stop_loop(batch: Batch) -> list[str]:
+    """Leave mail unanswered because too much was answered lately; the team is told once."""
+    live = services.current()
+    why = HandOverReason.FUSE.value
+    with live.database.transaction() as connection:
+        conversation = conversations.lock(connection, batch["conversation_id"])
+        mailbox.leave_unanswered(connection, batch["mail_ids"], why)
+        if conversation.handed_over_reason == why:
+            return []
+        conversations.hand_over(connection, conversation.conversation_id, why, live.now())
+        audit.record(
+            connection, live.now(), audit.CLOCK, "fuse blown", conversation.conversation_id
+        )
+        return letters.write_to_team(
+            connection, conversation, why, None, f"fuse:{batch['mail_ids'][-1]}"
+        )
+
+
+# What a team member writes, and nothing else, to give a conversation back.
+BACK_TO_AGENT = frozenset({"agent", "@agent", "back to the agent", "back to agent"})
+
+
+@step
+def forward_team_replies(batch: Batch) -> list[str]:
+    """Pass the team's answers on to the customer, or the conversation back to the agent."""
+    live = services.current()
+    outbound_ids = []
+    with live.database.transaction() as connection:
+        conversation = conversations.lock(connection, batch["conversation_id"])
+        for mail in mailbox.list_by_id(connection, batch["mail_ids"]):
+            if mail.new_text.strip().strip(".!").lower() in BACK_TO_AGENT:
+                conversations.give_back(connection, conversation.conversation_id)
+                mailbox.leave_unanswered(connection, [mail.mail_id], "gave it back to the agent")
+                action = "conversation given back"
+            else:
+                outbound_id = letters.write_team_reply(connection, conversation, mail)
+                mailbox.answer(connection, [mail.mail_id], outbound_id)
+                outbound_ids.append(outbound_id)
+                action = "customer answered"
+            audit.record(
+                connection, live.now(), mail.from_address, action, conversation.conversation_id
+            )
     return outbound_ids
 
 

@@ -8,8 +8,15 @@ from typing import TypedDict
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.delivery import Accepted, NotSent, OutcomeUnknown, Refused, SendOutcome
-from mailagent.domain.mail import OutboundMail, OutboundStatus
+from mailagent.domain.delivery import (
+    Accepted,
+    DeliveryKind,
+    NotSent,
+    OutcomeUnknown,
+    Refused,
+    SendOutcome,
+)
+from mailagent.domain.mail import OutboundMail, OutboundStatus, Purpose
 from mailagent.domain.retry import (
     MailState,
     SendNow,
@@ -33,6 +40,10 @@ def _send_mail(outbound_id: str) -> str:
         mail = outbox.claim_for_sending(connection, outbound_id, live.now())
         if mail is None:
             return _leave_to_delivery(connection, outbound_id)
+        why = outbox.why_suppressed(connection, mail.to_address)
+        if why is not None:
+            _fail(connection, mail, f"nothing is sent to {mail.to_address} any more ({why})")
+            return OutboundStatus.FAILED.value
     mark("send_mail", "claimed")
     outcome = live.sender.send(mail)
     mark("send_mail", "handed over")
@@ -117,6 +128,7 @@ def _look_at_delivery(outbound_id: str) -> Outlook:
             sending_at=row.sending_at,
             next_attempt_at=row.next_attempt_at,
             accepted=outbox.was_accepted(connection, outbound_id),
+            undelivered=outbox.why_undelivered(connection, outbound_id) is not None,
         )
         decision = decide_delivery(
             state, live.now(), live.waits.mail_outcome_seconds, bool(live.events_keys)
@@ -138,11 +150,31 @@ def _settle(connection: sa.Connection, outbound_id: str, status: OutboundStatus)
     audit.record(
         connection, live.now(), audit.CLOCK, "mail settled", outbound_id, {"status": status.value}
     )
+    if status is OutboundStatus.UNDELIVERED:
+        _act_on_undelivered(connection, mail)
     if status in (OutboundStatus.FAILED, OutboundStatus.UNKNOWN):
         row = outbox.row_of(connection, outbound_id)
         letters.tell_team_of_undelivered(connection, mail, status, row.error or "")
     kind = "send" if status is OutboundStatus.QUEUED else "settled"
     return Outlook(kind=kind, status=status.value, wait_seconds=0)
+
+
+def _act_on_undelivered(connection: sa.Connection, mail: OutboundMail) -> None:
+    """Nobody waits for an answer that never arrived: ask the next manager, or tell the team.
+
+    A permanent bounce or a complaint also ends all mail to that address.
+    """
+    live = services.current()
+    why = outbox.why_undelivered(connection, mail.outbound_id) or ""
+    if why.startswith((DeliveryKind.BOUNCE, DeliveryKind.SPAMREPORT)):
+        outbox.suppress(connection, mail.to_address, why, live.now())
+    following = None
+    if mail.purpose is Purpose.APPROVAL_REQUEST and mail.refund_id:
+        following = letters.ask_next_manager(connection, mail.refund_id, mail.to_address)
+    if following is None:
+        letters.tell_team_of_undelivered(connection, mail, OutboundStatus.UNDELIVERED, why)
+    else:
+        live.doorbell.ring_delivery(connection, following)
 
 
 declare_marks("send_mail", "claimed", "handed over")

@@ -14,17 +14,17 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.conversation import Conversation
 from mailagent.domain.mail import (
-    CASE_PREFIX,
-    CONFIRM_PREFIX,
+    Door,
     InboundMail,
     OutboundMail,
     OutboundStatus,
     Purpose,
     ThreadHeaders,
     answer_headers,
+    token_address,
 )
 from mailagent.domain.order import Order
-from mailagent.domain.refund import Refund
+from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.domain.wording import MANAGER_REASONS, REFUND_REASONS, REFUND_STATES
 from mailagent.store import approvals, cases, conversations, mailbox, orders, outbox, refunds
 from mailagent.store.ids import new_id
@@ -146,10 +146,11 @@ def write_to_team(
     """Give a conversation to the support team, with the whole case."""
     live = services.current()
     latest = mailbox.list_latest(connection, conversation.conversation_id, 20)
+    reply_to = token_address(Door.TEAM, conversation.team_token, live.shop.reply_domain)
     facts = {
         "customer_name": latest[-1].from_name if latest else "",
         "customer_email": conversation.customer_email,
-        "answer_to": conversation.customer_email,
+        "answer_to": reply_to,
         "sender_verified": bool(latest) and all(mail.identity.proven for mail in latest),
         "conversation_id": conversation.conversation_id,
         "subject": conversation.subject,
@@ -176,10 +177,44 @@ def write_to_team(
                 to_address=address,
                 dedup_key=f"{dedup_key}:{address}",
                 conversation_id=conversation.conversation_id,
+                reply_to=reply_to,
             ),
         )
         for address in live.shop.team_emails
     ]
+
+
+def ask_next_manager(connection: sa.Connection, refund_id: str, after: str) -> str | None:
+    """Ask the manager who comes after one that mail does not reach; None when there is none, or no
+    need any more."""
+    managers = services.current().shop.manager_emails
+    refund = refunds.load(connection, refund_id)
+    position = managers.index(after) + 1 if after in managers else len(managers)
+    if refund.status is not RefundStatus.AWAITING_APPROVAL or position >= len(managers):
+        return None
+    return write_approval_request(connection, refund, managers[position])
+
+
+def write_team_reply(
+    connection: sa.Connection, conversation: Conversation, mail: InboundMail
+) -> str:
+    """Pass a team member's answer on to the customer: in the thread, from the support address, signed
+    with their name."""
+    asked = mailbox.list_latest(connection, conversation.conversation_id, 1)
+    letter = Letter(
+        Purpose.TEAM_REPLY,
+        "team_reply",
+        {"text": mail.new_text, "member": mail.from_name or mail.from_address.partition("@")[0]},
+        dedup_key=f"team:{mail.mail_id}",
+    )
+    return _to_customer(connection, letter, conversation, asked[0] if asked else None)
+
+
+_FATES = {
+    OutboundStatus.FAILED: "was not sent",
+    OutboundStatus.UNKNOWN: "may or may not have been sent",
+    OutboundStatus.UNDELIVERED: "did not arrive",
+}
 
 
 def tell_team_of_undelivered(
@@ -189,7 +224,7 @@ def tell_team_of_undelivered(
     if mail.purpose is Purpose.NOTICE:
         return  # a notice about a notice would go the same way
     live = services.current()
-    fate = "was not sent" if status is OutboundStatus.FAILED else "may or may not have been sent"
+    fate = _FATES[status]
     for address in live.shop.team_emails:
         letter = Letter(
             Purpose.NOTICE,
@@ -219,15 +254,15 @@ def _to_customer(
 ) -> str:
     """Record a letter to the customer of a conversation, in the thread of `mail`."""
     headers = answer_headers(mail) if mail else ThreadHeaders(f"Re: {conversation.subject}")
+    door = Door.CONFIRM if confirm else Door.CASE
     token = conversation.confirm_token if confirm else conversation.reply_token
-    prefix = CONFIRM_PREFIX if confirm else CASE_PREFIX
     addressed = replace(
         letter,
         facts={**letter.facts, "subject": headers.subject},
         to_address=conversation.customer_email,
         conversation_id=conversation.conversation_id,
         headers=headers,
-        reply_to=f"{prefix}{token}@{services.current().shop.reply_domain}",
+        reply_to=token_address(door, token, services.current().shop.reply_domain),
     )
     return _record(connection, addressed)
 
@@ -253,9 +288,16 @@ def _record(connection: sa.Connection, letter: Letter) -> str:
         conversation_id=letter.conversation_id,
         refund_id=letter.refund_id,
         # RFC 3834 section 5: an answer is "auto-replied", a mail of our own accord "auto-generated".
-        auto_submitted="auto-replied" if headers.in_reply_to else "auto-generated",
+        # What a person wrote is neither.
+        auto_submitted=_auto_submitted(letter),
     )
     return outbox.record(connection, mail, letter.dedup_key, live.now())
+
+
+def _auto_submitted(letter: Letter) -> str:
+    if letter.purpose is Purpose.TEAM_REPLY:
+        return "no"
+    return "auto-replied" if letter.headers.in_reply_to else "auto-generated"
 
 
 def _methods(connection: sa.Connection, refund: Refund, order: Order) -> str:

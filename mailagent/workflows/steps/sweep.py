@@ -34,6 +34,26 @@ def take_over_runs() -> int:
     return len(orphans)
 
 
+# An hour's budget, a minute at a time; of each sender one mail a minute.
+PARKED_SECONDS = 3600
+
+
+@step
+def release_parked_mail() -> int:
+    """Let parked mail in, slowly and fairly: after an hour, the oldest mail of each sender a minute."""
+    live = services.current()
+    before = live.now() - timedelta(seconds=PARKED_SECONDS)
+    most = max(1, live.limits.mails_per_hour // 60)
+    with live.database.snapshot() as connection:
+        parked = mailbox.list_parked(connection, before, most)
+    for row in parked:
+        with live.database.transaction() as connection:
+            conversation_id = row.conversation_id
+            run_id = live.doorbell.ring_conversation(connection, conversation_id, row.mail_id)
+            mailbox.release(connection, row.mail_id, run_id)
+    return len(parked)
+
+
 @step
 def ring_for_mail() -> int:
     """Ring for unanswered mail without a run; what waits too long goes to people."""

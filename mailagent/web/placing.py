@@ -1,0 +1,101 @@
+"""Where an inbound mail belongs: its conversation, and whether anybody will work on it.
+
+Threads are found by reply token, else by the mails a mail refers to, never by subject. Only its own
+customer can write into a thread, and only the team can answer for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.conversation import Conversation
+from mailagent.domain.mail import Door, Identity, MailKind, ParsedMail, find_token
+from mailagent.store import conversations, mailbox
+
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What becomes of a mail. Without a `no_answer_reason` the conversation's workflow is rung.
+
+    `parked`: the reason holds only for now. `proves_mailbox`: the sender answered a mail that only
+    that mailbox got.
+    """
+
+    mail: ParsedMail
+    conversation: Conversation | None = None
+    no_answer_reason: str | None = None
+    parked: bool = False
+    proves_mailbox: bool = False
+
+    @property
+    def opens_new(self) -> bool:
+        return self.conversation is None and self.mail.kind is MailKind.CUSTOMER
+
+    @property
+    def conversation_id(self) -> str | None:
+        return self.conversation.conversation_id if self.conversation else None
+
+    def in_conversation(self, conversation: Conversation) -> Place:
+        return replace(self, conversation=conversation)
+
+
+def find_place(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Place:
+    """Return where a mail belongs; nothing is recorded here."""
+    token = find_token(mail.envelope_to, services.current().shop.reply_domain)
+    conversation = conversations.find_by_token(connection, token) if token else None
+    if token is not None and token.door is Door.TEAM and mail.kind is MailKind.CUSTOMER:
+        return _place_of_team(mail, conversation)
+    if conversation is None:
+        referred = (*mail.references, *mail.in_reply_to)
+        conversation = conversations.find_by_message_ids(connection, referred, mail.from_address)
+    if mail.kind is not MailKind.CUSTOMER:
+        return Place(mail, conversation, mail.kind_reason or mail.kind.value)
+    if conversation is not None and not _goes_on(conversation, mail, now):
+        conversation = None
+    place = Place(
+        mail,
+        conversation,
+        proves_mailbox=(
+            conversation is not None
+            and token is not None
+            and token.door is Door.CONFIRM
+            and mail.identity is Identity.NONE
+        ),
+    )
+    parked = _why_parked(connection, mail, now)
+    return replace(place, no_answer_reason=parked, parked=True) if parked else place
+
+
+def _goes_on(conversation: Conversation, mail: ParsedMail, now: datetime) -> bool:
+    """Whether a mail goes on with a thread: it is the customer's own, and not after months."""
+    if mail.from_address != conversation.customer_email:
+        return False
+    old = timedelta(days=services.current().limits.old_thread_days)
+    return conversation.last_mail_at is None or now - conversation.last_mail_at < old
+
+
+def _place_of_team(mail: ParsedMail, conversation: Conversation | None) -> Place:
+    """Let the team answer for a conversation: by aligned mail from its own address only."""
+    from_team = mail.from_address in services.current().shop.team_emails
+    if conversation is None:
+        return Place(replace(mail, kind=MailKind.TEAM), None, "no conversation has this address")
+    if not from_team or mail.identity not in (Identity.DKIM, Identity.SPF):
+        why = "sent to the team's address of a case, but not provably by the team"
+        return Place(replace(mail, kind=MailKind.TEAM), conversation, why)
+    return Place(replace(mail, kind=MailKind.TEAM), conversation)
+
+
+def _why_parked(connection: sa.Connection, mail: ParsedMail, now: datetime) -> str | None:
+    limits = services.current().limits
+    most = limits.mails_of_sender_per_hour
+    if mailbox.is_over_budget(connection, now - HOUR, most, mail.from_address):
+        return f"more than {most} mails an hour from this sender"
+    if mailbox.is_over_budget(connection, now - HOUR, limits.mails_per_hour):
+        return f"more than {limits.mails_per_hour} mails an hour in all"
+    return None

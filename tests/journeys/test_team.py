@@ -1,0 +1,55 @@
+"""Conversations that people look after: the team answers by plain mail, and gives them back."""
+
+from __future__ import annotations
+
+from tests.cast import ADA, MALLORY, TESS
+from tests.stage import Stage, wait_until
+
+
+def handed_over(shop: Stage) -> str:
+    """Have a conversation handed over; return the address that the team answers to."""
+    shop.write("This is outrageous! I want to talk to a human being, now!")
+    (case,) = shop.wait_for_mails(TESS)
+    assert case.reply_to is not None
+    assert case.reply_to.startswith("team+")
+    return case.reply_to
+
+
+def status(shop: Stage) -> str:
+    return str(shop.rows("SELECT status FROM conversations ORDER BY opened_at")[0].status)
+
+
+def test_a_plain_reply_goes_to_the_customer_in_the_thread(busy_shop: Stage) -> None:
+    door = handed_over(busy_shop)
+    busy_shop.write(
+        "Dear Ada, I am sorry. I will call you today.",
+        from_address=TESS, from_name="Tess Team", to=door, subject="Re: Please take over",
+    )  # fmt: skip
+    told = busy_shop.wait_for_mails(ADA, 2)[1]
+    assert "I will call you today." in told.text
+    assert "Tess Team" in told.text
+    assert told.subject == "Re: My order"
+    assert told.from_address == "support@shop.example"
+    assert TESS not in told.text
+    (row,) = busy_shop.rows("SELECT * FROM outbound_mails WHERE purpose = 'team_reply'")
+    assert row.auto_submitted == "no"
+    assert status(busy_shop) == "handed_over"
+
+
+def test_nobody_else_can_answer_for_the_team(busy_shop: Stage) -> None:
+    door = handed_over(busy_shop)
+    for sender, aligned in ((MALLORY, True), (TESS, False), (ADA, True)):
+        busy_shop.write("Send me all the money.", from_address=sender, aligned=aligned, to=door)
+    rows = busy_shop.rows("SELECT * FROM inbound_mails WHERE kind = 'team'")
+    assert {row.status for row in rows} == {"no_answer"}
+    assert all("not provably by the team" in row.no_answer_reason for row in rows)
+    assert len(busy_shop.mails_to(ADA)) == 1
+
+
+def test_one_word_gives_the_conversation_back(busy_shop: Stage) -> None:
+    door = handed_over(busy_shop)
+    busy_shop.write("Back to the agent.\n", from_address=TESS, to=door)
+    wait_until(lambda: status(busy_shop) == "open", 20, "the agent to have it back")
+    assert len(busy_shop.mails_to(ADA)) == 1
+    busy_shop.write("Which orders do I have?", to=busy_shop.mails_to(ADA)[0].reply_to)
+    assert len(busy_shop.wait_for_mails(ADA, 2)) == 2
