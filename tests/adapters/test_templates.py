@@ -180,7 +180,7 @@ def test_a_mail_to_a_customer_ends_with_the_line_that_marks_it_as_ours(name: str
 
 
 @pytest.mark.parametrize(
-    "name", sorted(set(TO_CUSTOMERS) - {"reply", "handed_over", "neutral_reply"})
+    "name", sorted(set(TO_CUSTOMERS) - {"reply", "handed_over", "neutral_reply", "team_reply"})
 )
 def test_a_mail_about_a_refund_stays_in_the_thread_or_says_which_order(name: str) -> None:
     assert render(name).subject == "My kettle"
