@@ -27,6 +27,7 @@ DEFAULT_DATABASE_URL = "sqlite:///mailagent.db"
 DEFAULT_MODEL = "gpt-5.4-mini"
 SENDGRID_URL = "https://api.sendgrid.com"
 KEY_FILE = Path(".mailagent-key")
+MOST_DAYS = 3650
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,11 @@ SETTINGS = (
     ),
     Setting(
         "UNANSWERED_SECONDS", "`14400`", "after how long an unanswered mail is handed to people"
+    ),
+    Setting(
+        "RAW_MAIL_DAYS",
+        "`30`",
+        "how long the raw bytes of mail, attachments included, are kept; its text stays",
     ),
     Setting(
         "CONVERSATION_CONCURRENCY", "`32`", "conversations that one worker answers at the same time"
@@ -204,6 +210,9 @@ class _Reader:
     def seconds(self, name: str, default: int) -> int:
         return self.check(name, self.text(name) or str(default), _parse_whole) or default
 
+    def days(self, name: str, default: int) -> int:
+        return self.check(name, self.text(name) or str(default), _parse_days) or default
+
     def check(self, name: str, value: str, parse: Callable[[str], T]) -> T | None:
         try:
             return parse(value)
@@ -243,6 +252,7 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
             ),
             mail_outcome_seconds=read.seconds("MAIL_OUTCOME_SECONDS", waits.mail_outcome_seconds),
             unanswered_seconds=read.seconds("UNANSWERED_SECONDS", waits.unanswered_seconds),
+            raw_mail_days=read.days("RAW_MAIL_DAYS", waits.raw_mail_days),
         ),
         conversation_concurrency=read.seconds("CONVERSATION_CONCURRENCY", 32),
         conductor_key=read.text("DBOS_CONDUCTOR_KEY"),
@@ -389,3 +399,10 @@ def _parse_whole(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise ValueError(f"{text!r} is not a whole number from 1")
     return int(text)
+
+
+def _parse_days(text: str) -> int:
+    days = _parse_whole(text)
+    if days > MOST_DAYS:
+        raise ValueError(f"{text!r} is more than ten years ({MOST_DAYS} days)")
+    return days

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mailagent.adapters.address_list import Mailbox, parse_addresses
-from mailagent.adapters.attachment import make_attachment
+from mailagent.adapters.attachment import ATTACHMENTS_MAX, make_attachment
 from mailagent.adapters.bounce import (
     REPORT_MAX_BYTES,
     RETURNED_TYPES,
@@ -147,7 +147,7 @@ def _read_parsed(form: FormData) -> Message:
     ]
     attachments = tuple(
         make_attachment(file.name, file.content_type, file.span.end - file.span.start)
-        for file in form.files
+        for file in form.files[:ATTACHMENTS_MAX]
     )
     content = [
         memoryview(form.body)[one.start : one.end]

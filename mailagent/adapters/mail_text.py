@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from itertools import islice
 
-from mailagent.adapters.attachment import make_attachment
+from mailagent.adapters.attachment import ATTACHMENTS_MAX, make_attachment
 from mailagent.adapters.charset import decode
 from mailagent.adapters.html_text import render_text
 from mailagent.adapters.html_tokens import tokenise
@@ -17,7 +17,6 @@ from mailagent.domain.mail import Attachment
 # Of each kind of text, in encoded bytes and per mail: ten times what a body may keep.
 TEXT_MAX_BYTES = 2_000_000
 HTML_MAX_BYTES = 1_000_000
-ATTACHMENTS_MAX = 200
 COMPARED_MAX_LENGTH = 50_000
 COMPARED_MAX_TOKENS = 5_000
 COMPARED_MIN_WORDS = 15
@@ -58,6 +57,15 @@ class Gathered:
 
 def read_text(mail: Part) -> MailText:
     """Return what a mail says: its text parts in order, plain before HTML where it offers both."""
+    return _read(mail)[0]
+
+
+def list_files(mail: Part) -> tuple[Part, ...]:
+    """Return the parts that `read_text` lists as attachments, in the same order."""
+    return _read(mail)[1]
+
+
+def _read(mail: Part) -> tuple[MailText, tuple[Part, ...]]:
     gathered = Gathered()
     _gather(mail, gathered)
     body, flags = compose(gathered.segments)
@@ -68,8 +76,8 @@ def read_text(mail: Part) -> MailText:
         raised["body_cut"] = None
     if any(part.media_type in _ENCRYPTED for part in gathered.files):
         raised["encrypted"] = None
-    files = gathered.files[:ATTACHMENTS_MAX]
-    return MailText(body, tuple(_attachment(part) for part in files), tuple(raised))
+    files = tuple(gathered.files[:ATTACHMENTS_MAX])
+    return MailText(body, tuple(describe_file(part) for part in files), tuple(raised)), files
 
 
 def compose(segments: list[Segment]) -> tuple[str, tuple[str, ...]]:
@@ -179,7 +187,8 @@ def _with_introduction(inner: Part, text: MailText) -> tuple[str, tuple[str, ...
     return "\n".join([*introduction, text.body]), text.flags
 
 
-def _attachment(part: Part) -> Attachment:
+def describe_file(part: Part) -> Attachment:
+    """Return what is shown of a file part; an attached mail is named after its subject."""
     name = part.file_name
     if not name and part.children:
         subject = decode_words(first(part.children[0].headers, "subject"))

@@ -150,6 +150,6 @@ def decoded_size(part: Part) -> int:
             return sum(len(chunk.translate(None, _NOT_BASE64)) for chunk in chunks) * 3 // 4
         case "quoted-printable":
             soft_breaks = source.count(b"=\r\n", start, end)
-            return end - start - 2 * source.count(b"=", start, end) - soft_breaks
+            return max(0, end - start - 2 * source.count(b"=", start, end) - soft_breaks)
         case _:
             return end - start

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Flask
 
-from mailagent.cli import check, conversations, orders, refunds, runs, worker
+from mailagent.cli import check, conversations, orders, purge, refunds, runs, worker
 
 
 def register(app: Flask) -> None:
@@ -13,6 +13,7 @@ def register(app: Flask) -> None:
         check.check,
         conversations.conversations,
         orders.orders,
+        purge.purge,
         refunds.refunds,
         runs.runs,
         worker.worker,

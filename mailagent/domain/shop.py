@@ -24,13 +24,18 @@ class Shop:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How long things may take, in seconds, before somebody is told."""
+    """How long things may take before somebody is told, and how long raw mail is kept."""
 
     approval_expiry_seconds: int = 7 * 24 * 3600
     mail_outcome_seconds: int = 600
     unanswered_seconds: int = 4 * 3600
     sweep_after_seconds: int = 60
+    raw_mail_days: int = 30
 
     @property
     def approval_expiry(self) -> timedelta:
         return timedelta(seconds=self.approval_expiry_seconds)
+
+    @property
+    def raw_mail_kept(self) -> timedelta:
+        return timedelta(days=self.raw_mail_days)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -21,6 +21,14 @@ from mailagent.store.database import Row, insert_once
 from mailagent.store.ids import new_id
 
 _mails, _raw = schema.inbound_mails, schema.raw_mails
+
+
+@dataclass(frozen=True, slots=True)
+class RawMail:
+    """The request that brought a mail, exactly as it came."""
+
+    content_type: str
+    body: bytes
 
 
 def is_stored(connection: sa.Connection, dedup_key: str) -> bool:
@@ -270,3 +278,57 @@ def count_ring(connection: sa.Connection, mail_id: str, run_id: str) -> None:
         .where(_mails.c.mail_id == mail_id)
         .values(rings=_mails.c.rings + 1, run_id=run_id)
     )
+
+
+# --- raw mail and its files ---------------------------------------------------------------------
+
+
+def find_raw(connection: sa.Connection, mail_id: str) -> RawMail | None:
+    """Return the request that brought a mail, or None when it was purged."""
+    row = connection.execute(
+        sa.select(_raw.c.content_type, _raw.c.body).where(_raw.c.mail_id == mail_id)
+    ).one_or_none()
+    return RawMail(row.content_type, bytes(row.body)) if row else None
+
+
+def list_with_files(connection: sa.Connection, conversation_id: str, limit: int) -> Sequence[Row]:
+    """Return the newest customer mails of a thread that brought files, oldest of them first, each with
+    whether its raw bytes are still there (`kept`)."""
+    rows = connection.execute(
+        sa.select(
+            _mails.c.mail_id,
+            _mails.c.received_at,
+            _mails.c.identity,
+            _mails.c.attachments,
+            _raw.c.mail_id.is_not(None).label("kept"),
+        )
+        .outerjoin(_raw, _raw.c.mail_id == _mails.c.mail_id)
+        .where(
+            _mails.c.conversation_id == conversation_id,
+            _mails.c.kind == MailKind.CUSTOMER.value,
+        )
+        .order_by(_mails.c.received_at.desc(), _mails.c.mail_id.desc())
+        .limit(limit)
+    ).all()
+    return [row for row in reversed(rows) if row.attachments]
+
+
+def purge_raw(connection: sa.Connection, before: datetime, limit: int) -> int:
+    """Delete the raw bytes of the oldest mails that came before a time; return of how many.
+
+    Rows that another purge is at are left to it.
+    """
+    due = connection.scalars(
+        sa.select(_raw.c.mail_id)
+        .where(_raw.c.received_at < before)
+        .order_by(_raw.c.received_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    ).all()
+    if not due:
+        return 0
+    if connection.dialect.name == "sqlite":
+        # Without it the bytes stay in the file until something else is written over them.
+        connection.exec_driver_sql("PRAGMA secure_delete = ON")
+    connection.execute(_raw.delete().where(_raw.c.mail_id.in_(due)))
+    return len(due)

@@ -167,6 +167,7 @@ raw_mails = sa.Table(
     sa.Column("content_type", sa.Text, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
     sa.Column("received_at", UtcDateTime, nullable=False),
+    sa.Index("ix_raw_mails_received_at", "received_at"),
 )
 
 outbound_mails = sa.Table(

@@ -7,19 +7,17 @@ from typing import Any
 from dbos import DBOS
 
 from mailagent import doorbell
-from mailagent.workflows.steps.conversation import (
-    TOOLS,
-    Batch,
-    ask_model,
+from mailagent.workflows.steps.batch import Batch, take_batch
+from mailagent.workflows.steps.delivery import send_mail
+from mailagent.workflows.steps.model import ask_model, tool_items
+from mailagent.workflows.steps.people import (
     forward_team_replies,
     hand_over,
     pass_on_to_people,
     stop_loop,
-    take_batch,
-    tool_items,
-    write_reply,
 )
-from mailagent.workflows.steps.delivery import send_mail
+from mailagent.workflows.steps.reply import write_reply
+from mailagent.workflows.steps.tools import TOOLS
 
 
 @DBOS.workflow(name=doorbell.CONVERSATION)

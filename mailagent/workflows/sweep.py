@@ -1,4 +1,4 @@
-"""The safety net: once a minute, ring again for rows that nobody looks after."""
+"""The safety net: once a minute, ring again for rows that nobody looks after, and purge old raw mail."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dbos import DBOS
 
 from mailagent import doorbell
 from mailagent.workflows.steps.sweep import (
+    purge_raw_mail,
     release_parked_mail,
     ring_for_mail,
     ring_for_outbox,
@@ -21,9 +22,10 @@ EVERY_MINUTE = "* * * * *"
 
 @DBOS.workflow(name=doorbell.SWEEP)
 def sweep(_scheduled_at: datetime, _context: Any) -> None:
-    """Ring for every row that waits without a run; each step records for how many it rang."""
+    """Ring for every row that waits without a run, then purge; each step records how many it saw to."""
     take_over_runs()
     release_parked_mail()
     ring_for_mail()
     ring_for_refunds()
     ring_for_outbox()
+    purge_raw_mail()

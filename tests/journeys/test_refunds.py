@@ -29,10 +29,10 @@ def test_a_small_refund_is_paid_without_a_person(busy_shop: Stage) -> None:
     busy_shop.write("My kettle from order W1001 arrived broken. I want my money back.")
     refund = busy_shop.wait_for_refund("paid")
     assert (str(refund.amount), refund.decided_by) == ("49.99 USD", "policy")
-    reply, receipt = busy_shop.wait_for_mails(ADA, 2)
-    assert reply.subject == "Re: My order"
+    mails = busy_shop.wait_for_mails(ADA, 2)  # the receipt may be faster than the answer
+    assert {mail.subject for mail in mails} == {"Re: My order"}
+    (receipt,) = (mail for mail in mails if str(refund.gateway_reference) in mail.text)
     assert "49.99" in receipt.text
-    assert str(refund.gateway_reference) in receipt.text
     assert len(busy_shop.rows("SELECT * FROM ledger_entries")) == 1
     (mail,) = busy_shop.rows("SELECT status FROM inbound_mails")
     assert mail.status == "answered"

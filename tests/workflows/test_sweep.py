@@ -111,6 +111,9 @@ def test_runs_of_a_vanished_worker_are_taken_over(tmp_path: Path, database_url: 
         with running(shop):
             shop.write("The standing desk of order W2001 is damaged, please refund it.")
             (request,) = shop.wait_for_mails(MONA)
+            wait_until(
+                lambda: len(shop.live.doorbell.list_pending()) == 1, 20, "the answer to be sent"
+            )
     with open_shop(tmp_path, database_url, {"WORKER_ID": "second"}) as shop, running(shop):
         assert steps.take_over_runs() == 1
         assert steps.take_over_runs() == 0
@@ -125,6 +128,7 @@ def test_runs_of_a_living_worker_are_left_alone(shop: Stage) -> None:
     with running(shop):
         shop.write("The standing desk of order W2001 is damaged, please refund it.")
         shop.wait_for_mails(MONA)
+        wait_until(lambda: len(shop.live.doorbell.list_pending()) == 1, 20, "the answer to be sent")
         assert steps.take_over_runs() == 0
         later(shop, seconds=46)  # it has not been seen for too long, by this clock
         assert steps.take_over_runs() == 1

@@ -1,0 +1,117 @@
+"""Asking the model what to do next. Its words decide nothing: arguments were checked by `agent`, and what
+follows is up to the other steps."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.agent import loop, prompt, tools
+from mailagent.domain.conversation import Conversation
+from mailagent.store import conversations, mailbox, outbox
+from mailagent.workflows.steps.batch import Batch
+from mailagent.workflows.steps.recording import step
+
+HISTORY_MAILS = 20
+
+
+class OperatorNeededError(Exception):
+    """The run cannot go on until an operator has put something right; then it is replayed."""
+
+
+@step
+def ask_model(batch: Batch, items: list[dict[str, Any]], spent: dict[str, int]) -> dict[str, Any]:
+    """Ask the model what to do next, and say so as plain data.
+
+    `kind` is `call` (use a tool), `again`, `reply`, `wait` or `person`; `items` is what the model is to
+    be told next time on top of what it was told, `spent` what the answer has cost.
+
+    Raises OperatorNeededError when no mail can be answered: recorded as this step's error, so that a
+    replay begins with asking again.
+    """
+    live = services.current()
+    used = loop.Spent(**spent)
+    over = used.why_over(live.budget)
+    if over is not None:
+        return _move("person", used, reason=over.name, summary="")
+    case, address = _case(batch)
+    outcome = live.model.ask(
+        prompt.instructions(live.shop.name, live.shop.support_address),
+        [case, *items],
+        tools.TOOLS,
+        prompt.PROMPT_VERSION,
+        hashlib.sha256(address.encode()).hexdigest()[:32],
+    )
+    used = used.plus(outcome)
+    move = _plain_move(loop.next_move(outcome), used)
+    return move | {"items": [*outcome.get("items", []), *move["items"]]}
+
+
+def _move(kind: str, used: loop.Spent, **more: Any) -> dict[str, Any]:
+    return {"kind": kind, "items": [], "spent": asdict(used), **more}
+
+
+def _plain_move(move: loop.Move, used: loop.Spent) -> dict[str, Any]:
+    match move:
+        case loop.CallTool():
+            return _plain_call(move, used)
+        case loop.Reply(text):
+            return _move("reply", used, text=text)
+        case loop.AskAgain():
+            return _move("wait", used, after_seconds=loop.pause_seconds(move, used), why=move.why)
+        case loop.AskOperator(why):
+            raise OperatorNeededError(why)
+        case loop.AskPerson(reason, why):
+            return _move("person", used, reason=reason.name, summary=why)
+
+
+def _plain_call(move: loop.CallTool, used: loop.Spent) -> dict[str, Any]:
+    call = tools.parse_call(move.name, move.arguments)
+    if isinstance(call, tools.Misfit):
+        return _move("again", used, items=loop.tool_result_items(move, call.output))
+    if isinstance(call, tools.HandOver):
+        return _move("person", used, reason=call.reason.name, summary=call.summary)
+    return _move(
+        "call",
+        used,
+        tool=move.name,
+        arguments=asdict(call),
+        call_id=move.call_id,
+        other_call_ids=list(move.other_call_ids),
+    )
+
+
+def tool_items(move: Mapping[str, Any], output: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what the model is told about the call in `move`: the tool's output."""
+    call = loop.CallTool(move["tool"], "", move["call_id"], tuple(move["other_call_ids"]))
+    return loop.tool_result_items(call, output)
+
+
+def _case(batch: Batch) -> tuple[dict[str, Any], str]:
+    """Return the first item the model reads, and the customer's address."""
+    with services.current().database.snapshot() as connection:
+        conversation = conversations.load(connection, batch["conversation_id"])
+        mails = mailbox.list_by_id(connection, batch["mail_ids"])
+        history = history_of(connection, conversation, batch["mail_ids"])
+    return prompt.case_item(batch["verified"], history, mails), conversation.customer_email
+
+
+def history_of(
+    connection: sa.Connection, conversation: Conversation, but: Sequence[str]
+) -> list[prompt.PastMail]:
+    theirs = mailbox.list_latest(connection, conversation.conversation_id, HISTORY_MAILS)
+    ours = outbox.list_to_customer(
+        connection, conversation.conversation_id, conversation.customer_email, HISTORY_MAILS
+    )
+    past = [
+        prompt.PastMail(prompt.Author.CUSTOMER, mail.received_at, mail.new_text)
+        for mail in theirs
+        if mail.mail_id not in but
+    ]
+    past += [prompt.PastMail(prompt.Author.SHOP, row.created_at, row.text) for row in ours]
+    return sorted(past, key=lambda mail: mail.at)
