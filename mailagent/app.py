@@ -21,7 +21,7 @@ from mailagent.doorbell import Doorbell
 from mailagent.settings import Settings, load_settings
 from mailagent.store.database import open_database
 from mailagent.store.ledger import LedgerGateway
-from mailagent.web import approvals, health, sendgrid
+from mailagent.web import approvals, attachments, health, sendgrid
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -126,6 +126,7 @@ def _hang_up(app: Flask, settings: Settings) -> None:
         app.register_blueprint(sendgrid.blueprint)
         csrf.exempt(sendgrid.blueprint)  # signed by SendGrid, no cookies
         app.register_blueprint(approvals.blueprint)
+        app.register_blueprint(attachments.blueprint)
     if settings.demo_url:
         from mailagent.demo.pages import blueprint
 

@@ -25,7 +25,8 @@ _UNSAFE_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _RESERVED = re.compile(r'[<>:"|?*]')
 # On Windows these are devices, whatever extension follows.
 _DEVICE = re.compile(
-    r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]) *(?:\.|$)", re.IGNORECASE
+    r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]) *(?:\.|$)",
+    re.IGNORECASE,
 )
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 ._()+-]")
 

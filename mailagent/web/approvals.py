@@ -41,9 +41,9 @@ def show(token: str) -> Response:
     """Show the case, or what was decided. Mail scanners open links: nothing may change here."""
     link = services.current().links.verify_approval(token)
     with services.current().database.snapshot() as connection:
-        found = _find(connection, link)
+        found = find_asked(connection, link)
         if link is None or found is None:
-            return _page("approvals/not_valid.html", 404)
+            return page("approvals/not_valid.html", 404)
         return _show(connection, link, *found)
 
 
@@ -52,9 +52,9 @@ def decide(token: str) -> Response:
     """Record the decision unless one stands, and ring the refund in the same transaction."""
     link = services.current().links.verify_approval(token)
     with services.current().database.transaction() as connection:
-        found = _find(connection, link)
+        found = find_asked(connection, link)
         if link is None or found is None:
-            return _page("approvals/not_valid.html", 404)
+            return page("approvals/not_valid.html", 404)
         approval, _ = found
         refund = refunds.lock(connection, approval.refund_id)
         if _is_open(refund, approval):
@@ -66,7 +66,10 @@ def decide(token: str) -> Response:
         return _show(connection, link, approval, refund)
 
 
-def _find(connection: sa.Connection, link: ApprovalLink | None) -> tuple[Approval, Refund] | None:
+def find_asked(
+    connection: sa.Connection, link: ApprovalLink | None
+) -> tuple[Approval, Refund] | None:
+    """Return what a verified link asks about, or None when there is no such approval."""
     approval = approvals.find(connection, link.approval_id) if link else None
     if approval is None:
         return None
@@ -147,8 +150,8 @@ def _show(
     facts = case.of_refund(connection, refund, link.manager_email)
     if _is_open(refund, approval):
         if problem is None:
-            return _page("approvals/case.html", 200, case=facts)
-        return _page(
+            return page("approvals/case.html", 200, case=facts)
+        return page(
             "approvals/problem.html",
             422,
             case=facts,
@@ -158,13 +161,14 @@ def _show(
         )
     decision = approvals.find_decision(connection, approval.approval_id)
     if decision is not None:
-        return _page(
+        return page(
             "approvals/decided.html", 200, case=facts, decision=case.of_decision(decision, refund)
         )
-    return _page("approvals/expired.html", 200, case=facts)
+    return page("approvals/expired.html", 200, case=facts)
 
 
-def _page(template: str, status: int, **facts: Any) -> Response:
+def page(template: str, status: int, **facts: Any) -> Response:
+    """Return a page that no cache keeps: its address is a key."""
     response = make_response(render_template(template, **facts), status)
     response.headers["Cache-Control"] = "no-store"
     return response

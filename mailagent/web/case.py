@@ -9,12 +9,19 @@ from datetime import datetime
 import sqlalchemy as sa
 from babel import Locale
 
+from mailagent.adapters.attachment_bytes import may_be_downloaded
 from mailagent.adapters.formats import format_money
+from mailagent.domain.mail import Attachment, Identity
 from mailagent.domain.money import Money
 from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.domain.wording import MANAGER_REASONS, REFUND_REASONS
-from mailagent.store import cases
+from mailagent.store import cases, mailbox
 from mailagent.store.approvals import RecordedDecision
+from mailagent.store.database import Row
+
+# What a manager looks through; more is in the raw mails and in `flask conversations show`.
+MAILS_WITH_FILES_MAX = 50
+FILES_SHOWN_MAX = 100
 
 _ENGLISH = Locale.parse("en")
 
@@ -31,6 +38,21 @@ class ShownItem:
     name: str
     quantity: int
     amount: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFile:
+    """A file of the conversation. `number` counts from 0 within its mail; `problem` says why it cannot
+    be downloaded, and is empty if it can."""
+
+    mail_id: str
+    number: int
+    name: str
+    content_type: str
+    size: str
+    received_at: datetime
+    sender_proven: bool
+    problem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +73,8 @@ class ShownCase:
     reason: str
     policy_reasons: tuple[str, ...]
     customer_text: str
-    attachments: tuple[str, ...]
+    files: tuple[ShownFile, ...]
+    more_files: int
     requested_at: datetime
     expires_at: datetime | None
     manager_email: str
@@ -74,6 +97,7 @@ class ShownDecision:
 def of_refund(connection: sa.Connection, refund: Refund, manager_email: str) -> ShownCase:
     """Return the case of a refund for the manager whose link it is."""
     case = cases.load(connection, refund)
+    files = _files(connection, refund.conversation_id)
     return ShownCase(
         refund_id=refund.refund_id,
         order_id=case.order.order_id,
@@ -91,7 +115,8 @@ def of_refund(connection: sa.Connection, refund: Refund, manager_email: str) -> 
         reason=REFUND_REASONS[refund.reason],
         policy_reasons=tuple(MANAGER_REASONS.get(each, each) for each in refund.policy_reasons),
         customer_text=case.customer_text,
-        attachments=case.attachments,
+        files=files[:FILES_SHOWN_MAX],
+        more_files=len(files[FILES_SHOWN_MAX:]),
         requested_at=refund.requested_at,
         expires_at=case.expires_at,
         manager_email=manager_email,
@@ -108,6 +133,37 @@ def of_decision(decision: RecordedDecision, refund: Refund) -> ShownDecision:
         note=decision.note,
         refund_status=_STATE_SENTENCES.get(refund.status, ""),
     )
+
+
+def _files(connection: sa.Connection, conversation_id: str) -> tuple[ShownFile, ...]:
+    mails = mailbox.list_with_files(connection, conversation_id, MAILS_WITH_FILES_MAX)
+    return tuple(
+        _file(mail, number, Attachment(**each))
+        for mail in mails
+        for number, each in enumerate(mail.attachments)
+    )
+
+
+def _file(mail: Row, number: int, file: Attachment) -> ShownFile:
+    problem = "" if may_be_downloaded(file) else "not kept for download: too large"
+    return ShownFile(
+        mail_id=mail.mail_id,
+        number=number,
+        name=file.name,
+        content_type=file.content_type,
+        size=_size(file.size_bytes),
+        received_at=mail.received_at,
+        sender_proven=Identity(mail.identity).proven,
+        problem=problem if mail.kept else "no longer kept",
+    )
+
+
+def _size(size_bytes: int) -> str:
+    if size_bytes < 1_000:
+        return "1 byte" if size_bytes == 1 else f"{size_bytes} bytes"
+    if size_bytes < 999_500:
+        return f"{size_bytes / 1_000:.0f} kB"
+    return f"{size_bytes / 1_000_000:.1f} MB"
 
 
 def _money(amount: Money) -> str:

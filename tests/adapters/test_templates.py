@@ -290,12 +290,29 @@ def test_money_is_written_with_every_decimal_it_has(
 CASE_PAGES = ["case", "problem", "decided", "expired"]
 
 
+def file_of(name: str, problem: str) -> SimpleNamespace:
+    return SimpleNamespace(
+        mail_id="m_17",
+        number=0,
+        name=name,
+        content_type="image/jpeg",
+        size="2.1 MB",
+        received_at=NOON,
+        sender_proven=False,
+        problem=problem,
+    )
+
+
 def page(
     name: str, words: str = "My kettle", expires_at: datetime | None = NOON, **changes: object
 ) -> str:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined
     )
+    environment.globals |= {
+        "url_for": lambda endpoint, **values: "/".join(["", endpoint, *map(str, values.values())]),
+        "request": SimpleNamespace(view_args={"token": "t.o.k"}),
+    }
     case = {
         **facts_of(words)["approval_request"],
         "refund_id": "r_17",
@@ -306,6 +323,8 @@ def page(
         "already_refunded": "$0.00",
         "paid": "$1,500.00",
         "items": [{"name": words, "quantity": 1, "amount": "$1,299.00"}],
+        "files": [file_of(words, ""), file_of(words, "above 20 MB")],
+        "more_files": 3,
     }
     decision = SimpleNamespace(
         decided_by="max@shop.example",
@@ -319,7 +338,6 @@ def page(
         "case": SimpleNamespace(**case),
         "decision": decision,
         "csrf_token": lambda: "csrf-17",
-        "url_for": lambda endpoint, filename: f"/{endpoint}/{filename}",
     }
     if name == "problem":
         changes = {
@@ -336,7 +354,8 @@ def test_hostile_words_stay_words_on_a_page(name: str) -> None:
     elements = Elements(html)
     assert not elements.tags & {"script", "img", "iframe", "style"}
     assert not elements.attributes & {"src", "onerror", "style"}
-    assert all(link is not None and link.startswith("#") for link in elements.links)
+    inside = ("#", "/attachments.download/t.o.k/m_17/0")
+    assert all(link is not None and link.startswith(inside) for link in elements.links)
 
 
 @pytest.mark.parametrize("name", CASE_PAGES)

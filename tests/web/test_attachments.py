@@ -1,0 +1,229 @@
+"""Files on the manager's page: listed with name, type and size, saved by the signed link only."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from email.message import EmailMessage
+
+import pytest
+from werkzeug.test import TestResponse
+
+from mailagent import services
+from mailagent.adapters.attachment import DOWNLOAD_MAX_BYTES
+from mailagent.adapters.links import Links
+from mailagent.domain.money import Money
+from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus
+from mailagent.store import approvals, refunds
+from mailagent.workflows.steps.sweep import purge_raw_mail
+from tests.adapters.parse_requests import common_fields, form, raw_request
+from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, big_order
+from tests.stage import Stage
+
+JPEG = b"\xff\xd8\xff\xe0<script>alert(1)</script>" * 30
+
+
+def mail_with(
+    *files: tuple[str, str, bytes], sender: str = ADA, message_id: str = "m1@example.com"
+) -> bytes:
+    """Return the raw-mode request for a mail with these files: name, type, bytes."""
+    message = EmailMessage()
+    message["From"], message["To"], message["Subject"] = sender, SUPPORT, "My desk"
+    message["Message-ID"] = f"<{message_id}>"
+    message.set_content("My desk of order W2001 wobbles.")
+    for name, content_type, data in files:
+        main, _, sub = content_type.partition("/")
+        message.add_attachment(data, maintype=main, subtype=sub, filename=name)
+    domain = sender.partition("@")[2]
+    return raw_request(message.as_bytes(), dkim=f"{{@{domain} : pass}}", envelope_from=sender)
+
+
+@dataclass
+class Desk:
+    """A refund that waits for Mona, asked for in a mail with files."""
+
+    shop: Stage
+    approval_id: str
+    mail_id: str
+    conversation_id: str
+
+    def link(self, manager: str = MONA) -> str:
+        signed = self.shop.live.links.sign_approval(self.approval_id, manager)
+        return signed.replace(self.shop.live.shop.public_url, "")
+
+    def page(self) -> str:
+        page = self.shop.client.get(self.link())
+        assert page.status_code == 200
+        return page.text
+
+    def get(self, number: object = 0, mail_id: str | None = None) -> TestResponse:
+        path = f"{self.link()}/attachments/{mail_id or self.mail_id}/{number}"
+        return self.shop.client.get(path)
+
+
+def ask(shop: Stage, body: bytes) -> Desk:
+    """Let a mail come in and a refund wait on it."""
+    shop.stock(big_order())
+    assert shop.post_inbound(body).status_code == 200
+    (mail,) = shop.rows("SELECT mail_id, conversation_id FROM inbound_mails")
+    now, amount = shop.live.now(), Money(1_499_00, "USD")
+    refund = Refund(
+        refund_id="refund_1",
+        order_id="W2001",
+        conversation_id=mail.conversation_id,
+        mail_id=mail.mail_id,
+        amount=amount,
+        lines=(RefundLine(1, 1, amount),),
+        item_ids=("D1",),
+        reason=RefundReason.DAMAGED,
+        status=RefundStatus.AWAITING_APPROVAL,
+        requested_at=now,
+    )
+    with shop.live.database.transaction() as connection:
+        refunds.record(connection, refund, "key", {}, {1: "D1"})
+        approval = approvals.request(connection, "refund_1", now, now + timedelta(days=60))
+    return Desk(shop, approval.approval_id, mail.mail_id, mail.conversation_id)
+
+
+@pytest.fixture
+def desk(shop: Stage) -> Desk:
+    files = ("photo.jpg", "image/jpeg", JPEG), ("Küche.html", "text/html", b"<h1>Approved</h1>")
+    return ask(shop, mail_with(*files))
+
+
+def test_files_are_listed_with_name_type_and_size(desk: Desk) -> None:
+    page = desk.page()
+    for shown in ("photo.jpg", "image/jpeg, 870 bytes", "Küche.html", "text/html, 17 bytes"):
+        assert shown in page
+    assert "sender not proven" not in page
+
+
+def test_every_listed_link_leads_to_its_file(desk: Desk) -> None:
+    links = re.findall(r'href="(/approvals/[^"]+)"', desk.page())
+    assert [desk.shop.client.get(link).data for link in links] == [JPEG, b"<h1>Approved</h1>"]
+
+
+def test_a_file_is_only_ever_saved(desk: Desk) -> None:
+    response = desk.get(1)
+    assert (response.status_code, response.data) == (200, b"<h1>Approved</h1>")
+    assert (
+        dict(response.headers).items()
+        >= {
+            "Content-Type": "application/octet-stream",
+            "Content-Disposition": (
+                "attachment; filename=\"K_che.html\"; filename*=UTF-8''K%C3%BCche.html"
+            ),
+            "X-Content-Type-Options": "nosniff",
+            "Content-Security-Policy": "sandbox; default-src 'none'",
+            "Cache-Control": "no-store",
+        }.items()
+    )
+    assert len(response.headers.getlist("Content-Security-Policy")) == 1
+
+
+def test_files_of_parsed_mode_are_handed_out(shop: Stage) -> None:
+    headers = f"From: {ADA}\nTo: {SUPPORT}\nSubject: My desk\nMessage-ID: <m1@example.com>\n"
+    fields = {"headers": headers, "text": "It wobbles.", **common_fields()}
+    desk = ask(shop, form(fields, [("attachment1", "../../a.jpg", "image/jpeg", JPEG)]))
+    response = desk.get()
+    assert response.data == JPEG
+    assert 'filename="a.jpg"' in response.headers["Content-Disposition"]
+
+
+def test_files_of_later_mail_in_the_conversation_are_listed_too(desk: Desk) -> None:
+    later = mail_with(("second.png", "image/png", b"png"), message_id="m2@example.com")
+    later = later.replace(b"Subject:", b"In-Reply-To: <m1@example.com>\nSubject:")
+    desk.shop.post_inbound(later)
+    (mail,) = desk.shop.rows(
+        "SELECT mail_id, conversation_id FROM inbound_mails WHERE message_id = 'm2@example.com'"
+    )
+    assert mail.conversation_id == desk.conversation_id
+    page = desk.page()
+    assert page.index("photo.jpg") < page.index("second.png")
+    assert desk.get(0, mail.mail_id).data == b"png"
+
+
+def test_a_mail_of_another_conversation_is_not_there(desk: Desk) -> None:
+    other = mail_with(("secret.pdf", "application/pdf", b"%PDF"), sender=GRACE, message_id="g@x.y")
+    desk.shop.post_inbound(other)
+    (mail,) = desk.shop.rows("SELECT mail_id FROM inbound_mails WHERE message_id = 'g@x.y'")
+    assert "secret.pdf" not in desk.page()
+    refused = desk.get(0, mail.mail_id)
+    missing = desk.get(0, "mail_0")
+    assert refused.status_code == missing.status_code == 404
+    assert refused.text == missing.text
+    assert "does not work" in refused.text
+
+
+@pytest.mark.parametrize("number", ["2", "-1", "x", "1.0", "²", "0x0", "9" * 5000, "0/1", "%00"])
+def test_a_number_that_is_not_listed_is_not_there(desk: Desk, number: str) -> None:
+    assert desk.get(number).status_code == 404
+
+
+@pytest.mark.parametrize("mail_id", ["%00", "%ff", "'", "x" * 5000])
+def test_an_id_that_is_none_is_not_there(desk: Desk, mail_id: str) -> None:
+    assert desk.get(0, mail_id).status_code == 404
+
+
+def test_a_tampered_or_foreign_link_gives_nothing(desk: Desk) -> None:
+    foreign = Links(["another key"], "").sign_approval(desk.approval_id, MONA)
+    unknown = desk.shop.live.links.sign_approval("approval_none", MONA).replace(
+        desk.shop.live.shop.public_url, ""
+    )
+    for bad in (desk.link()[:-1], desk.link() + "A", foreign, unknown, "/approvals/nonsense"):
+        response = desk.shop.client.get(f"{bad}/attachments/{desk.mail_id}/0")
+        assert response.status_code == 404, bad
+        assert "does not work" in response.text
+        assert "Content-Disposition" not in response.headers
+
+
+def test_only_get_and_head_are_answered(desk: Desk) -> None:
+    path = f"{desk.link(MAX)}/attachments/{desk.mail_id}/0"
+    head = desk.shop.client.head(path)
+    assert (head.status_code, head.data) == (200, b"")
+    assert desk.shop.client.post(path).status_code in (400, 405)
+
+
+def test_a_file_above_the_limit_is_named_and_not_handed_out(shop: Stage) -> None:
+    desk = ask(shop, mail_with(("film.mp4", "video/mp4", b"x" * (DOWNLOAD_MAX_BYTES + 1))))
+    page = desk.page()
+    assert "film.mp4" in page
+    assert "(not kept for download: too large)" in page
+    assert "video/mp4, 10.0 MB" in page
+    assert "/attachments/" not in page
+    assert desk.get().status_code == 404
+    assert len(shop.rows("SELECT body FROM raw_mails")[0].body) > DOWNLOAD_MAX_BYTES
+
+
+def test_a_purged_file_is_named_and_said_to_be_gone(desk: Desk) -> None:
+    later = desk.shop.live.now() + timedelta(days=30, minutes=1)
+    services.bind(replace(desk.shop.live, now=lambda: later))
+    assert purge_raw_mail() == 1
+    page = desk.page()
+    assert "photo.jpg" in page
+    assert "(no longer kept)" in page
+    assert "/attachments/" not in page
+    gone = desk.get()
+    assert gone.status_code == 410
+    assert "no longer kept" in gone.text
+    assert "30 days" in gone.text
+    assert gone.headers["Cache-Control"] == "no-store"
+    assert desk.get(2).status_code == 404
+
+
+def test_a_sender_who_is_not_proven_is_named_as_such(shop: Stage) -> None:
+    desk = ask(
+        shop,
+        mail_with(("a.jpg", "image/jpeg", JPEG))
+        .replace(b": pass}", b": fail}")
+        .replace(b"\r\n\r\npass\r\n", b"\r\n\r\nsoftfail\r\n"),
+    )
+    assert "sender not proven" in desk.page()
+
+
+def test_hostile_names_are_harmless_on_the_page(shop: Stage) -> None:
+    name = "\u202egpj.<b onclick=x>photo\u0007.exe"
+    page = ask(shop, mail_with((name, "image/jpeg", JPEG))).page()
+    assert "gpj._b onclick=x_photo.exe" in page
+    assert "<b onclick" not in page
