@@ -22,7 +22,7 @@ from mailagent.adapters.bounce import (
 )
 from mailagent.adapters.charset import decode
 from mailagent.adapters.form_data import FormData
-from mailagent.adapters.mail_header import Headers, parse_block, parse_message_id
+from mailagent.adapters.mail_header import Headers, first, parse_block, parse_message_id
 from mailagent.adapters.mail_text import (
     HTML_MAX_BYTES,
     TEXT_MAX_BYTES,
@@ -69,15 +69,28 @@ def from_mailboxes(headers: Headers) -> list[Mailbox]:
 def dedup_key(headers: Headers, body: Iterable[Bytes], source: Iterable[Bytes]) -> str:
     """Return the key that two deliveries of one mail share, and two mails do not.
 
-    SendGrid gives deliveries no id, and repeats them with another Received line. Message-ID, author
-    and body together: a forger who takes somebody's Message-ID makes another key, and so does not
-    hide that mail. Without a Message-ID, all of `source`, which has the first Received line left out.
+    SendGrid gives deliveries no id, and repeats them with another Received line. Message-ID, author,
+    the fields that people see, and body together: a forger who takes somebody's Message-ID makes
+    another key, and so does not hide that mail. Without a Message-ID, all of `source`, which has the
+    first Received line left out.
     """
     message_id = parse_message_id(headers)
+    seen = [
+        ",".join(mailbox.address for mailbox in from_mailboxes(headers)),
+        *(first(headers, name) for name in ("subject", "date", "to", "content-type")),
+    ]
     if message_id is None:
-        return _digest(b"source", source)
-    authors = ",".join(mailbox.address for mailbox in from_mailboxes(headers))
-    return _digest(f"{message_id}\n{authors}\n".encode(), body)
+        return _digest("\n".join(["source", *seen]).encode("utf-8", "replace"), source)
+    return _digest("\n".join([message_id, *seen]).encode("utf-8", "replace"), body)
+
+
+def key_at_door(key: str, door: str) -> str:
+    """Return the key of a mail delivered to a reply address of ours.
+
+    One mail to the support address and to a reply address is two deliveries, and only one of them
+    says which conversation is meant, or proves a mailbox.
+    """
+    return _digest(f"{key}\n{door}".encode(), [])
 
 
 def request_key(body: bytes) -> str:

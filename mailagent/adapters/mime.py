@@ -26,6 +26,8 @@ PARTS_MAX = 1_000
 _CHUNK_BYTES = 1_000_000
 _BASE64_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _NOT_BASE64 = bytes(set(range(256)) - set(_BASE64_LETTERS))
+# What servers put on top, with line ends of their own.
+_TRACE = re.compile(rb"(?:(?:Received|Return-Path):[^\n]*\n(?:[ \t][^\n]*\n)*+)*+", re.IGNORECASE)
 _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,80}/[a-z0-9!#$&^_.+-]{1,80}")
 
 
@@ -76,7 +78,9 @@ def parse_mime(source: bytes, whole: Span) -> Part:
     start = whole.start
     while start < whole.end and source[start] in b"\r\n":
         start += 1
-    if source.find(b"\n", start, whole.end) < 0 and source.find(b"\r", start, whole.end) >= 0:
+    written = _TRACE.match(source, start, whole.end).end()  # type: ignore[union-attr]  # matches nothing, too
+    last = whole.end - source.endswith(b"\n", written, whole.end)
+    if source.find(b"\n", written, last) < 0 and source.find(b"\r", written, last) >= 0:
         source = source[start : whole.end].replace(b"\r", b"\n")  # line ends of old Macs
         start, whole = 0, Span(0, len(source))
     return _parse_part(source, Span(start, whole.end), "text/plain", DEPTH_MAX, _Budget())

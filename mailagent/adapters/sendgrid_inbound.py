@@ -18,6 +18,7 @@ from mailagent.adapters.inbound_message import (
     Message,
     decoded_field,
     from_mailboxes,
+    key_at_door,
     read_json,
     read_message,
     request_key,
@@ -34,7 +35,7 @@ from mailagent.adapters.mail_header import (
 from mailagent.adapters.reply_text import new_text
 from mailagent.domain.card_number import mask_card_numbers
 from mailagent.domain.machine import Signs, classify
-from mailagent.domain.mail import Identity, MailKind, ParsedMail
+from mailagent.domain.mail import Identity, MailKind, ParsedMail, find_token
 from mailagent.domain.sender import ADDRESS_MAX_LENGTH, ascii_domain, normalise_address
 
 SUBJECT_MAX_LENGTH = 998  # one line, RFC 5322 section 2.1.1
@@ -86,6 +87,11 @@ def parse_request(content_type: str, body: bytes, facts: ShopFacts) -> ParsedMai
     return _parsed(form, envelope, read_message(form), facts)
 
 
+def _key(message: Message, envelope: _Envelope, facts: ShopFacts) -> str:
+    token = find_token(envelope.to, facts.reply_domain)
+    return message.dedup_key if token is None else key_at_door(message.dedup_key, token.token)
+
+
 def _parsed(form: FormData, envelope: _Envelope, message: Message, facts: ShopFacts) -> ParsedMail:
     headers = message.headers
     authors = from_mailboxes(headers)
@@ -113,7 +119,7 @@ def _parsed(form: FormData, envelope: _Envelope, message: Message, facts: ShopFa
         identity=identity,
         kind=MailKind.MALFORMED if problem else kind,
         # The same mail may come again, whole: it must not be taken for this one.
-        dedup_key=request_key(form.body) if problem else message.dedup_key,
+        dedup_key=request_key(form.body) if problem else _key(message, envelope, facts),
         kind_reason=problem or reason,
         attachments=message.text.attachments,
         flags=(*message.text.flags, *body_flags, *identity_flags),
