@@ -138,6 +138,12 @@ class Stage:
             "/webhooks/sendgrid/events", data=body, headers=self.events_key.sign(body)
         )
 
+    def at_rest(self) -> bool:
+        """Whether everything that came in was dealt with and everything written was sent."""
+        waiting = self.rows("SELECT 1 FROM inbound_mails WHERE status = 'unanswered'")
+        sending = self.rows("SELECT 1 FROM outbound_mails WHERE status IN ('queued', 'sending')")
+        return not waiting and not sending
+
     def mails_to(self, address: str) -> list[SentMail]:
         return self.mailboxes.sent(address)
 

@@ -14,15 +14,11 @@ from tests.cast import ADA, GRACE, TESS
 from tests.stage import Stage, running, wait_until
 
 
-def settled(shop: Stage) -> bool:
-    return not shop.rows("SELECT 1 FROM inbound_mails WHERE status = 'unanswered'")
-
-
 def test_a_machine_without_any_sign_is_answered_a_few_times_only(busy_shop: Stage) -> None:
     to, answered = "support@shop.example", 0
     for _ in range(12):
         busy_shop.write("Thank you for your mail, we will be in touch.", to=to)
-        wait_until(lambda: settled(busy_shop), 20, "the mail to be dealt with")
+        wait_until(busy_shop.at_rest, 20, "the mail to be dealt with")
         mails = busy_shop.mails_to(ADA)
         if len(mails) == answered:
             break
@@ -30,7 +26,7 @@ def test_a_machine_without_any_sign_is_answered_a_few_times_only(busy_shop: Stag
     assert answered == Limits().answers_per_hour
     assert len(busy_shop.mails_to(TESS)) == 1
     busy_shop.write("Thank you for your mail, we will be in touch.", to=to)
-    wait_until(lambda: settled(busy_shop), 20, "the last mail to be dealt with")
+    wait_until(busy_shop.at_rest, 20, "the last mail to be dealt with")
     last = busy_shop.rows("SELECT * FROM inbound_mails ORDER BY received_at DESC")[0]
     assert "fuse" in last.no_answer_reason
     assert len(busy_shop.mails_to(ADA)) == answered
@@ -42,7 +38,7 @@ def test_a_machine_that_opens_new_threads_is_stopped_too(shop: Stage) -> None:
     with running(shop):
         for number in range(6):
             shop.write("Out to lunch", subject=f"Automatic {number}")
-            wait_until(lambda: settled(shop), 20, "the mail to be dealt with")
+            wait_until(shop.at_rest, 20, "the mail to be dealt with")
         assert len(shop.mails_to(ADA)) == 3
 
 

@@ -1,0 +1,143 @@
+"""Our own letters through the whole inbound path: each has an oddity, and what must come of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mailagent.domain.mail import Door, token_address
+from mailagent.store import conversations
+from mailagent.store.database import Row
+from tests.databases import postgres_copy
+from tests.letters.__main__ import run
+from tests.letters.expectation import (
+    FOLDER,
+    NEW_THREAD,
+    NO_THREAD,
+    Expectation,
+    load_expectations,
+)
+from tests.letters.posting import Checks, Outcome, post
+from tests.stage import Stage, open_shop
+
+EXPECTED = load_expectations()
+FEWEST_LETTERS = 35
+
+
+@contextmanager
+def fresh_url(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        path = folder / "letters.db"
+        shutil.copy(request.getfixturevalue("migrated_sqlite"), path)
+        yield f"sqlite:///{path}"
+        return
+    server = request.getfixturevalue("postgres_url")
+    with postgres_copy(server, request.getfixturevalue("migrated_postgres")) as url:
+        yield url
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def outcomes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Outcome]:
+    """What came of every letter, in one shop for all of them."""
+    folder = tmp_path_factory.mktemp("letters")
+    found: dict[str, Outcome] = {}
+    with fresh_url(request, folder) as url, open_shop(folder, url) as shop:
+        for one in EXPECTED:
+            to = envelope_to(shop, one, found)
+            found[one.file] = post(shop, one.mail, Checks(one.dkim, one.spf, one.envelope_from, to))
+    return found
+
+
+def envelope_to(shop: Stage, one: Expectation, found: Mapping[str, Outcome]) -> str:
+    """Return the recipient; "case of x.eml" is an address of that letter's conversation."""
+    door, of, file = one.envelope_to.partition(" of ")
+    if not of:
+        return one.envelope_to
+    with shop.live.database.snapshot() as connection:
+        conversation = conversations.load(connection, row_of(found[file]).conversation_id)
+    tokens = {"case": conversation.reply_token, "confirm": conversation.confirm_token}
+    return token_address(Door(door), tokens[door], shop.live.shop.reply_domain)
+
+
+def row_of(outcome: Outcome) -> Row:
+    assert outcome.row is not None
+    return outcome.row
+
+
+def one_letter(one: Expectation) -> str:
+    return one.file.removesuffix(".eml")
+
+
+def test_every_letter_has_its_expectation_and_there_are_many() -> None:
+    files = sorted(path.name for path in FOLDER.rglob("*.eml"))
+    assert files == sorted(one.file for one in EXPECTED)
+    assert len(files) >= FEWEST_LETTERS
+
+
+@pytest.mark.parametrize("one", EXPECTED, ids=one_letter)
+def test_a_letter_is_thanked_for_and_kept_whole(
+    outcomes: dict[str, Outcome], one: Expectation
+) -> None:
+    outcome = outcomes[one.file]
+    assert (outcome.code, outcome.answer, outcome.problems) == (200, one.answer, ())
+    assert outcome.whole
+
+
+@pytest.mark.parametrize("one", EXPECTED, ids=one_letter)
+def test_it_is_known_what_it_is_and_whose(outcomes: dict[str, Outcome], one: Expectation) -> None:
+    row = row_of(outcomes[one.file])
+    assert (row.kind, row.identity, row.status) == (one.kind, one.identity, one.status)
+    assert (one.reason or "") in (row.no_answer_reason or "")
+    assert (one.reason is None) == (row.no_answer_reason is None)
+    assert tuple(row.flags) == one.flags
+    assert one.from_address in (None, row.from_address)
+
+
+@pytest.mark.parametrize("one", EXPECTED, ids=one_letter)
+def test_it_says_what_was_written(outcomes: dict[str, Outcome], one: Expectation) -> None:
+    row = row_of(outcomes[one.file])
+    assert [word for word in one.contains if word not in row.new_text] == []
+    assert [word for word in one.lacks if word in row.new_text] == []
+    assert one.subject in (None, row.subject)
+    assert tuple(attachment["name"] for attachment in row.attachments) == one.attachments
+
+
+@pytest.mark.parametrize("one", EXPECTED, ids=one_letter)
+def test_it_is_in_the_thread_where_it_belongs(
+    outcomes: dict[str, Outcome], one: Expectation
+) -> None:
+    conversation_id = row_of(outcomes[one.file]).conversation_id
+    if one.thread == NO_THREAD:
+        assert conversation_id is None
+    elif one.thread == NEW_THREAD:
+        before = [other.file for other in EXPECTED[: EXPECTED.index(one)]]
+        assert conversation_id is not None
+        assert conversation_id not in {row_of(outcomes[file]).conversation_id for file in before}
+    else:
+        assert conversation_id == row_of(outcomes[one.thread]).conversation_id
+
+
+def test_the_program_tells_what_came_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    for file in ("english.eml", "bounce.eml"):
+        shutil.copy(FOLDER / file, tmp_path / "below" / file)
+    done = CliRunner().invoke(run, [str(tmp_path), "--json", str(tmp_path / "all.json")])
+    assert done.exit_code == 0, done.output
+    assert "1 bounce" in done.output
+    assert "below/english.eml" in (tmp_path / "all.json").read_text("utf-8")
+
+
+def test_the_program_fails_when_a_mail_was_not_kept_whole(tmp_path: Path) -> None:
+    mail = (FOLDER / "english.eml").read_bytes()
+    (tmp_path / "one.eml").write_bytes(mail)
+    (tmp_path / "two.eml").write_bytes(b"X-Copied-By: a gateway\r\n" + mail)
+    done = CliRunner().invoke(run, [str(tmp_path)])
+    assert done.exit_code == 1
+    assert "not whole: two.eml" in done.output
