@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from mailagent.domain.mail import Door, token_address
 from mailagent.store import conversations
 from mailagent.store.database import Row
+from mailagent.web.sendgrid import LARGEST_REQUEST_BYTES
 from tests.databases import postgres_copy
 from tests.letters.__main__ import run
 from tests.letters.expectation import (
@@ -134,10 +135,19 @@ def test_the_program_tells_what_came_of_a_folder(tmp_path: Path) -> None:
     assert "below/english.eml" in (tmp_path / "all.json").read_text("utf-8")
 
 
-def test_the_program_fails_when_a_mail_was_not_kept_whole(tmp_path: Path) -> None:
+def test_the_program_says_which_files_are_the_same_mail(tmp_path: Path) -> None:
     mail = (FOLDER / "english.eml").read_bytes()
     (tmp_path / "one.eml").write_bytes(mail)
     (tmp_path / "two.eml").write_bytes(b"X-Copied-By: a gateway\r\n" + mail)
     done = CliRunner().invoke(run, [str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "the same mail as another file: two.eml" in done.output
+
+
+def test_the_program_fails_when_a_mail_was_not_taken(tmp_path: Path) -> None:
+    mail = (FOLDER / "english.eml").read_bytes()
+    (tmp_path / "large.eml").write_bytes(mail + b"x" * LARGEST_REQUEST_BYTES)
+    done = CliRunner().invoke(run, [str(tmp_path)])
     assert done.exit_code == 1
-    assert "not whole: two.eml" in done.output
+    assert "not 200: large.eml" in done.output
+    assert "not whole: large.eml" in done.output

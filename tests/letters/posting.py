@@ -48,8 +48,16 @@ class Outcome:
     problems: tuple[str, ...] = ()
 
     @property
+    def duplicate(self) -> bool:
+        """Whether it is a mail that was there already, and is kept as it came the first time.
+
+        Message-ID, author, date, subject, recipients and body are the same: only the way it came differs.
+        """
+        return self.row is not None and self.answer == "known already"
+
+    @property
     def good(self) -> bool:
-        return self.code == 200 and self.whole and not self.problems
+        return self.code == 200 and (self.whole or self.duplicate) and not self.problems
 
 
 def likely_checks(mail: bytes, dkim: str, spf: str) -> Checks:

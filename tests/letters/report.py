@@ -27,10 +27,11 @@ class Posted:
 
     @property
     def stored(self) -> str:
-        known = self.outcome.answer == "known already"
+        if self.outcome.duplicate:
+            return "duplicate"
         if not self.outcome.whole:
-            return "NO" if self.outcome.row is None else "AS ANOTHER" if known else "NOT WHOLE"
-        return "known" if known else "whole"
+            return "NO" if self.outcome.row is None else "NOT WHOLE"
+        return "whole"
 
     @property
     def kind(self) -> str:
@@ -91,7 +92,8 @@ def figures(posted: Sequence[Posted]) -> dict[str, Any]:
         "identities": dict(Counter(one.identity for one in posted).most_common()),
         "not_200": [one.name for one in posted if one.outcome.code != 200],
         "raised": [one.name for one in posted if one.outcome.problems],
-        "not_whole": [one.name for one in posted if not one.outcome.whole],
+        "not_whole": [one.name for one in posted if one.stored in {"NO", "NOT WHOLE"}],
+        "duplicates": [one.name for one in posted if one.outcome.duplicate],
         "slow": [one.name for one in posted if one.slow],
     }
 
@@ -104,7 +106,13 @@ def _summary_lines(posted: Sequence[Posted]) -> Iterator[str]:
     slowest = sorted(posted, key=lambda one: -one.outcome.milliseconds)[:SLOWEST_SHOWN]
     yield "slowest: " + ", ".join(f"{x.name} {x.outcome.milliseconds:.1f} ms" for x in slowest)
     over = f"over {SLOW_MILLISECONDS} ms though not over {LARGE_BYTES // 1_000_000} MB"
-    labels = {"not_200": "not 200", "raised": "raised", "not_whole": "not whole", "slow": over}
+    labels = {
+        "not_200": "not 200",
+        "raised": "raised",
+        "not_whole": "not whole",
+        "duplicates": "the same mail as another file",
+        "slow": over,
+    }
     for name, label in labels.items():
         yield f"{label}: " + (", ".join(found[name]) or "none")
     for one in posted:
