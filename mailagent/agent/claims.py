@@ -1,7 +1,7 @@
 """What a text claims about refunds, sentence by sentence: paid, coming, asked for, decided by whom.
 
-Cautious: what may be a claim is one, unless it is negated, conditional or about what could be. Whether
-a claim is true is for `reply_check`.
+Cautious: what may be a claim is one, unless it is negated, conditional or about what could be: for
+`clause` by the verbs it knows, for `assertion` by any deed at all. Whether it is true is for `reply_check`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mailagent.agent import claim_words as say
-from mailagent.agent.clause import Kind, Words, find_in_clause
+from mailagent.agent import gift_words, idioms
+from mailagent.agent.assertion import Kind, Words, find_gifts
+from mailagent.agent.clause import find_in_clause
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,8 @@ class Claim:
 
 _SENTENCE_END = re.compile(r"[.!?…]+[\"'»”)\]]*(?=\s|$)|\n\s*\n|\n(?=\s*[-*•])")
 _WRAPPED_LENGTH = 60  # a shorter line was not wrapped but ends on purpose
-# "Refund status: paid" is one clause, "Sorry: the refund is not there yet" is two.
-_CLAUSE_END = re.compile(r":(?=(?:\W+\w+){4})|[,;()\[\]–—!?.…/\"«»„“”\n]|\s-\s")
+# "Refund status: paid" is one clause, "Sorry: no refund was paid" is two.
+_CLAUSE_END = re.compile(r":(?=(?:\W{1,9}\w+){3})|[,;()\[\]–—!?.…/\"«»„“”|=\n]|\s-\s")
 _WORD = re.compile(r"@\w+@|¤+|[^\W\d_]+")
 _AND = frozenset("and und et y e or oder ou o".split())
 _NEW_CLAUSE = frozenset(
@@ -88,9 +90,13 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
 def _sentence_kinds(sentence: str, about_money: bool) -> Iterator[Kind]:
     """Yield what a sentence claims. `about_money`: so did the one before it."""
     plain = " ".join(sentence.lower().split())
-    for pattern, replacement in say.IDIOMS:
+    if gift_words.SAVED.search(plain):
+        yield Kind.GIFT
+    for pattern, replacement in idioms.IDIOMS:
         plain = pattern.sub(replacement, plain)
     clauses = list(_clauses(plain))
+    if "?" in sentence:
+        clauses = [[*words, idioms.ASKED] for words in clauses]
     decided = any(_depends_on_decision(words) for words in clauses)
     kinds = [kind for words in clauses for kind in find_in_clause(words, decided)]
     if not kinds and "?" not in sentence and any(_hints(words) for words in clauses):
@@ -127,7 +133,7 @@ def _clauses(plain: str) -> Iterator[list[str]]:
 
 
 def _depends_on_decision(words: Words) -> bool:
-    if say.IF not in words and say.ONCE not in words:
+    if idioms.IF not in words and idioms.ONCE not in words:
         return False
     return bool(say.DECISION.search(" ".join(words))) or not say.MANAGER.isdisjoint(words)
 
@@ -137,7 +143,7 @@ def _hints(words: Words) -> bool:
     said = " ".join(words)
     if say.HINT.search(said) is None or say.HARMLESS.search(said) is not None:
         return False
-    return (say.NOT | say.MODAL | {say.IF, say.ONCE}).isdisjoint(words)
+    return (say.NOT | say.MODAL | {idioms.IF, idioms.ONCE}).isdisjoint(words)
 
 
 def _is_undecided(plain: str) -> bool:
@@ -147,10 +153,12 @@ def _is_undecided(plain: str) -> bool:
 
 def _company_kinds(clauses: Iterable[Words]) -> Iterator[Kind]:
     for words in clauses:
-        if not (say.NOT | _OFFERS | {say.IF, say.ONCE}).isdisjoint(words):
+        if not (say.NOT | _OFFERS | {idioms.IF, idioms.ONCE}).isdisjoint(words):
             continue
-        if any(_is_manager(words, index) for index in range(len(words))):
+        wished = "you" in words and not {"asked", "ask", "want"}.isdisjoint(words)
+        if not wished and any(_is_manager(words, index) for index in range(len(words))):
             yield Kind.MANAGER
+        yield from find_gifts(words)
         given = not say.GIVE.isdisjoint(words) or say.ON_THE_WAY.search(" ".join(words))
         who = say.WE | say.FUTURE | {"you", "sie", "vous", "le", "hemos", "ihnen"}
         if not say.GIFT.isdisjoint(words) and given and not who.isdisjoint(words):

@@ -6,41 +6,27 @@ How a text falls into clauses stands in `claims`, the words themselves in `claim
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from enum import Enum, auto
+from collections.abc import Iterator
 
 from mailagent.agent import claim_words as say
-
-Words = Sequence[str]
-
-
-class Kind(Enum):
-    PAID = auto()  # money was sent
-    COMING = auto()  # money will be sent: approved, on its way, promised
-    PENDING = auto()  # money may be sent, if somebody decides so
-    ASKED = auto()  # we asked for a refund
-    MANAGER = auto()  # a manager decides or has decided
-    GIFT = auto()  # a discount, a voucher, a replacement
-    TIME = auto()  # when the money arrives
-
-
-# A find: the kind, the place of the telling word, and whether only a "not" before it takes it back.
-Find = tuple[Kind, int, bool]
+from mailagent.agent import idioms
+from mailagent.agent.assertion import Find, Kind, Words, find_assertions, find_outright
 
 _WITHIN = 4  # words between a helping verb and its verb
 
 
 def find_in_clause(words: Words, decided: bool) -> Iterator[Kind]:
     """Yield what a clause claims of refunds. `decided`: the sentence says "if somebody decides so"."""
-    for find in (_participles, _promises, _papers, _requests):
+    for find in (_participles, _promises, _papers, _requests, find_assertions):
         for kind, index, negatable in find(words):
             if not say.NOT.isdisjoint(words[:index] if negatable and index else words):
                 continue
             condition = _condition(words, index)
-            if condition == say.IF:
+            if condition == idioms.IF:
                 continue
             open_yet = decided and (kind is Kind.COMING or _is_present(words, index, kind))
             yield Kind.PENDING if condition or open_yet else kind
+    yield from find_outright(words)
 
 
 def _condition(words: Words, index: int) -> str | None:
@@ -52,10 +38,11 @@ def _condition(words: Words, index: int) -> str | None:
     subjects = verbs = 0
     after_verb = False
     for word in reversed(words[:index]):
-        if word in (say.IF, say.ONCE):
+        if word in (idioms.IF, idioms.ONCE):
             return word if subjects <= 1 and verbs <= 1 else None
         subjects += word in say.PRONOUNS
-        verbs += word in say.AUXILIARIES and not after_verb
+        # "a" is a French verb and an English article, of which there are more.
+        verbs += word in say.AUXILIARIES and word != "a" and not after_verb
         after_verb = word in say.AUXILIARIES
     return None
 
@@ -140,7 +127,7 @@ def _promises(words: Words) -> Iterator[Find]:
         moves = money and word in say.TO_MOVE and _is_promised(words, index)
         moves |= money and word in say.WILL_MOVE and _is_going_on(words, index)
         if refunds or moves:
-            yield Kind.PAID if say.DID in words else Kind.COMING, index, False
+            yield Kind.PAID if idioms.DID in words else Kind.COMING, index, False
         elif money and (kind := _gets(words, index)) is not None:
             yield kind, index, False
         elif (about_cash or word == "be") and money and _arrives(words, index):
@@ -166,7 +153,7 @@ def _is_promised(words: Words, index: int) -> bool:
     german = words[index].endswith("en")  # whose helping verb may stand at the other end
     if german and "wir" in words:
         return True
-    return not (say.FUTURE | {say.DID}).isdisjoint(words if german else before)
+    return not (say.FUTURE | {idioms.DID}).isdisjoint(words if german else before)
 
 
 _ALSO_NOUNS = frozenset("refund credit transfer return issue process deposit wire pay".split())

@@ -12,7 +12,9 @@ _HOST = re.compile(
     r"(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.)+([^\W\d_]{2,24})(?:[:/?#].*)?", re.IGNORECASE
 )
 _DISGUISED = re.compile(
-    r"[\w.+-]{1,64} ?[(\[{] ?at ?[)\]}] ?[\w-]{1,64}|[\w-]{1,64} ?[(\[{] ?dot ?[)\]}]",
+    r"[\w.+-]{1,64} ?[(\[{] ?at ?[)\]}] ?[\w-]{1,64}|[\w-]{1,64} ?[(\[{] ?dot ?[)\]}]"
+    # Spoken: "evil dot example". In French and German "point de" and "Punkt in" are no hosts.
+    r"|[\w-]{1,64} (?:dot|punkt|point|punto) (?:com|net|org|info|biz|example|shop|io|app|site)\b",
     re.IGNORECASE,
 )
 # "is paid.The receipt": a forgotten space, unless a domain may end like that.

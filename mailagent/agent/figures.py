@@ -251,6 +251,10 @@ def _number(digits: str | None) -> int | None:
 
 def blank(text: str, figures: Iterable[Amount | DateFigure], filler: str = " ") -> str:
     """Return `text` with every figure overwritten, so that places in it stay the same."""
-    for figure in figures:
-        text = text[: figure.start] + filler * (figure.end - figure.start) + text[figure.end :]
-    return text
+    pieces, at = [], 0
+    for figure in sorted(figures, key=lambda each: each.start):
+        start = max(at, figure.start)
+        if start < figure.end:
+            pieces += [text[at:start], filler * (figure.end - start)]
+            at = figure.end
+    return "".join([*pieces, text[at:]])

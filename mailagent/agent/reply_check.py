@@ -6,16 +6,16 @@ What a text says is found by `figures`, `contacts` and `claims`; here it is comp
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from mailagent.agent.assertion import Kind
 from mailagent.agent.claim_words import AMOUNT
 from mailagent.agent.claims import Claim, find_claims
-from mailagent.agent.clause import Kind
 from mailagent.agent.contacts import find_contacts, find_long_numbers
 from mailagent.agent.figures import Amount, blank, find_amounts, find_dates
 from mailagent.agent.languages import is_readable
 from mailagent.agent.reply_facts import RefundFact, ReplyFacts
+from mailagent.agent.spelling import unmask
 from mailagent.domain.money import Money
 from mailagent.domain.refund import RefundStatus
 
@@ -34,6 +34,10 @@ _NUMBERED_ORDER = re.compile(
     re.IGNORECASE,
 )
 
+# "The refund was paid at a fee of 0.00 USD" says more than that nothing was paid.
+_FEE = re.compile(
+    r"fee|charge|cost|deduct|gebühr|kosten|abzug|frais|coût|comisi|gasto|costo|coste", re.IGNORECASE
+)
 _PAYABLE = frozenset({RefundStatus.APPROVED, RefundStatus.PAID})
 _STATUSES: Mapping[Kind, frozenset[RefundStatus]] = {
     Kind.PAID: frozenset({RefundStatus.PAID}),
@@ -48,7 +52,8 @@ _FALSE: Mapping[Kind, str] = {
     Kind.PENDING: "speaks of a refund that may come, but no such refund is waiting",
     Kind.ASKED: "says that a refund was asked for, but no such request is on record",
     Kind.MANAGER: "says that a manager decides, but no refund is or was with a manager",
-    Kind.GIFT: "promises a discount, a voucher or a replacement, which no tool can give",
+    Kind.GIFT: "promises a discount, a replacement, an exception or a service, which no tool can give",
+    Kind.CHANGE: "says that we changed an order, an address or a deadline, which no tool can do",
     Kind.TIME: "says when money arrives, which we do not know",
 }
 
@@ -61,16 +66,10 @@ def find_untrue(text: str, facts: ReplyFacts, customer_words: str = "") -> tuple
     """
     if len(text) > REPLY_MAX_LENGTH:
         return (f"The reply is over {REPLY_MAX_LENGTH} characters. Shorten it.",)
-    plain = _plain(text)
+    plain = unmask(text)
     if not any(letter.isalnum() for letter in plain):
         return ("The reply is empty. Write the whole reply.",)
     return tuple(dict.fromkeys(_problems(plain, facts, customer_words)))
-
-
-def _plain(text: str) -> str:
-    """Return `text` with one form for each letter, and without letters that nobody sees."""
-    normal = unicodedata.normalize("NFKC", text).replace("’", "'").replace(AMOUNT, " ")
-    return "".join(letter for letter in normal if unicodedata.category(letter) != "Cf")
 
 
 def _problems(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str]:
@@ -98,7 +97,7 @@ def _problems(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str
 
 def _customers_name(text: str, customer_words: str) -> set[str]:
     """Return the customer's own words of another script that `text` repeats, if they may be a name."""
-    said = {word for word in _WORD.findall(_plain(customer_words).lower()) if not word.isascii()}
+    said = {word for word in _WORD.findall(unmask(customer_words).lower()) if not word.isascii()}
     repeated = [word for word in _WORD.findall(text.lower()) if word in said]
     return set(repeated) if len(repeated) <= _NAME_MAX_WORDS else set()
 
@@ -111,7 +110,7 @@ def _quoted(text: str) -> str:
 
 def _without_names(text: str, names: Iterable[str]) -> str:
     """Return `text` without names of items that have digits in them: "Model 4000" is no order."""
-    numbered = [re.escape(_plain(name)) for name in names if any(map(str.isdigit, name))]
+    numbered = [re.escape(unmask(name)) for name in names if any(map(str.isdigit, name))]
     if not numbered:
         return text
     pattern = re.compile("|".join(sorted(numbered, key=len, reverse=True)), re.IGNORECASE)
@@ -121,7 +120,7 @@ def _without_names(text: str, names: Iterable[str]) -> str:
 def _unknown_numbers(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str]:
     """Yield a problem for each number that is neither in the rows nor from the customer."""
     own = {_bare(each) for each in (*facts.order_ids, *facts.item_ids)}
-    said = {_bare(match[0]) for match in _REFERENCE.finditer(_plain(customer_words))}
+    said = {_bare(match[0]) for match in _REFERENCE.finditer(unmask(customer_words))}
     shapes = _shapes(facts.order_ids)
     numbered = {match[1] for match in _NUMBERED_ORDER.finditer(text)}
     spans = []
@@ -178,7 +177,7 @@ def _is_reference(word: str, shapes: re.Pattern[str], numbered: set[str]) -> boo
 def _claim_problem(
     claim: Claim, sentence: str, facts: ReplyFacts, amounts: Iterable[Amount]
 ) -> Iterator[str]:
-    if claim.kind in (Kind.GIFT, Kind.TIME):
+    if claim.kind in (Kind.GIFT, Kind.CHANGE, Kind.TIME):
         true = False
     elif claim.kind is Kind.MANAGER:
         true = any(_is_with_manager(refund) for refund in facts.refunds)
@@ -196,7 +195,7 @@ def _is_with_manager(refund: RefundFact) -> bool:
 
 def _is_on_record(kind: Kind, sentence: str, facts: ReplyFacts, said: Sequence[Amount]) -> bool:
     """Say whether a refund is as the sentence says: in that state, of that order, of that amount."""
-    if said and all(each.is_nothing for each in said):
+    if said and all(each.is_nothing for each in said) and not _FEE.search(sentence):
         return True  # "0.00 USD has been refunded so far"
     words = {_bare(match[0]) for match in _REFERENCE.finditer(sentence)}
     orders = {order_id for order_id in facts.order_ids if _bare(order_id) in words}

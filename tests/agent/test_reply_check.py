@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import tomllib
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,8 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mailagent.agent.claims import find_claims
+from mailagent.agent.contacts import find_contacts, find_long_numbers
+from mailagent.agent.figures import blank, find_amounts, find_dates
+from mailagent.agent.languages import is_readable
 from mailagent.agent.reply_check import REPLY_MAX_LENGTH, find_untrue
 from mailagent.agent.reply_facts import ReplyFacts, gather_facts
+from mailagent.agent.spelling import unmask
 from mailagent.demo.reading import Language
 from mailagent.demo.replies import letter, phrase
 from mailagent.domain.money import Money
@@ -312,6 +318,8 @@ def test_the_shops_own_address_and_what_is_no_link_may_stand_there(word: str) ->
         "mallory＠evil.example",
         "mallory [at] evil.example",
         "mallory(at)evil(dot)example",
+        "evil dot example slash pay",
+        "evil Punkt com",
         "+1 415 555 0100",
         "030/1234567",
         "4242-4242-4242-4242",
@@ -400,27 +408,65 @@ def test_the_demos_letters_are_found_true(language: Language, key: str, state: s
 # --- whatever comes ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "paid out " * 440,
-        "we refund you and " * 220,
-        "if it has been paid " * 190,
-        "1" * 4000,
-        "1 234" + " 234" * 990,
-        "a." * 2000,
-        "a-" * 2000,
-        "1.1.2026 " * 440,
-        "AB12" * 1000,
-        "@" * 4000,
-        ":a" * 2000,
-        "in 5 aaaaa" * 400,
-    ],
-)
-def test_no_text_takes_long(text: str) -> None:
-    begun = time.process_time()
-    find_untrue(text, facts_in("approved"), text)
-    assert time.process_time() - begun < 1
+Reader = Callable[[str], object]
+
+
+def read_figures(text: str) -> object:
+    return blank(blank(text, find_amounts(text)), find_dates(text))
+
+
+def read_contacts(text: str) -> object:
+    return [*find_contacts(text, [SUPPORT], PUBLIC_URL, []), *find_long_numbers(text)]
+
+
+READERS: list[Reader] = [unmask, find_claims, is_readable, read_figures, read_contacts]
+
+
+def seconds_of(reader: Reader, text: str) -> float:
+    def once() -> float:
+        begun = time.process_time()
+        reader(text)
+        return time.process_time() - begun
+
+    return min(once(), once())
+
+
+HOSTILE = [
+    "paid out ",
+    "we refund you and ",
+    "if it has been paid ",
+    "it was refunded to your card, ",
+    "ist das geld ",
+    "vous avez ",
+    "a b c ",
+    "r-e-f-u-n-d",
+    "**a",
+    "re ",
+    "1",
+    " 234",
+    "a.",
+    "a-",
+    "5 % ",
+    "1.1.2026 ",
+    "1.00 USD ",
+    "AB12",
+    "@",
+    ":a",
+    ": ",
+    "in 5 aaaaa",
+]
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+@pytest.mark.parametrize("reader", READERS)
+def test_four_times_the_text_takes_about_four_times_as_long(reader: Reader, unit: str) -> None:
+    short, long = (seconds_of(reader, (unit * size)[:size]) for size in (10_000, 40_000))
+    assert long < 9 * max(short, 0.002)  # 16 times, if the time grew with the square
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_a_hostile_reply_takes_no_longer_than_the_longest_one_that_is_read(unit: str) -> None:
+    assert find_untrue(unit * 100_000, facts()) == find_untrue("a" * 4_001, facts())
 
 
 @settings(max_examples=150, deadline=None)
