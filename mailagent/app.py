@@ -10,6 +10,7 @@ from typing import Any
 
 from flask import Flask, Response, render_template
 from flask_wtf.csrf import CSRFError, CSRFProtect
+from werkzeug.exceptions import HTTPException
 
 from mailagent import cli, services
 from mailagent.adapters.links import Links
@@ -22,6 +23,7 @@ from mailagent.settings import Settings, load_settings
 from mailagent.store.database import open_database
 from mailagent.store.ledger import LedgerGateway
 from mailagent.web import approvals, attachments, health, sendgrid
+from mailagent.web.wrong_address import answer_refusal
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -114,7 +116,7 @@ def create_app(environ: Mapping[str, str] | None = None) -> Flask:
         MAX_CONTENT_LENGTH=1024 * 1024,  # pages and forms; the webhooks set their own
         MAILAGENT=settings,
     )
-    app.url_map.strict_slashes = False  # a redirect would lose mail
+    app.url_map.strict_slashes = app.url_map.merge_slashes = False  # a redirect would lose mail
     _hang_up(app, settings)
     return app
 
@@ -138,6 +140,7 @@ def _hang_up(app: Flask, settings: Settings) -> None:
     cli.register(app)
     app.cli.add_command(demo_command)
     app.register_error_handler(CSRFError, _form_expired)
+    app.register_error_handler(HTTPException, answer_refusal)
     app.after_request(_harden)
 
 

@@ -6,6 +6,7 @@ A setting that another room needs goes there through `services`; nothing else re
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -13,12 +14,10 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-import sqlalchemy as sa
-
+from mailagent.adapters import setting_values as values
 from mailagent.adapters.policy_file import load_policy
 from mailagent.adapters.webhook_signature import parse_public_key
 from mailagent.domain.policy import Policy
-from mailagent.domain.sender import normalise_address
 from mailagent.domain.shop import Shop, Waits
 
 T = TypeVar("T")
@@ -27,7 +26,6 @@ DEFAULT_DATABASE_URL = "sqlite:///mailagent.db"
 DEFAULT_MODEL = "gpt-5.4-mini"
 SENDGRID_URL = "https://api.sendgrid.com"
 KEY_FILE = Path(".mailagent-key")
-MOST_DAYS = 3650
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ SETTINGS = (
         "who decides refunds, comma-separated, in order of escalation",
     ),
     Setting("TEAM_EMAILS", "`MANAGER_EMAILS`", "who gets conversations handed over to people"),
-    Setting("OPS_EMAILS", "–", "who operates mailagent"),
+    Setting("OPS_EMAILS", "`TEAM_EMAILS`", "who is told of runs that fail"),
     Setting("OPENAI_API_KEY", "–", "key of the model's provider"),
     Setting("OPENAI_BASE_URL", "OpenAI's", "any server that speaks the Responses API"),
     Setting("OPENAI_MODEL", f"`{DEFAULT_MODEL}`", "the model that reads mail and proposes"),
@@ -166,6 +164,7 @@ class Settings:
     demo_url: str | None
     crash_at: str | None
     crash_marker: str | None
+    made_key_file: Path | None = None  # when this process was the first to need one
 
     @property
     def production(self) -> bool:
@@ -202,21 +201,29 @@ class _Reader:
         return tuple(part.strip() for part in (self.text(name) or "").split(",") if part.strip())
 
     def addresses(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        found = tuple(address.lower() for address in self.names(name))
-        for address in found:
-            self.check(name, address, _check_address)
-        return found or default
+        return (
+            tuple(
+                self.check(name, address, values.parse_address) or address
+                for address in self.names(name)
+            )
+            or default
+        )
 
     def seconds(self, name: str, default: int) -> int:
-        return self.check(name, self.text(name) or str(default), _parse_whole) or default
+        return self.parsed(name, values.parse_seconds) or default
 
     def days(self, name: str, default: int) -> int:
-        return self.check(name, self.text(name) or str(default), _parse_days) or default
+        return self.parsed(name, values.parse_days) or default
+
+    def parsed(self, name: str, parse: Callable[[str], T]) -> T | None:
+        """Return a setting's value; None when it is not set, or wrong, which is noted."""
+        text = self.text(name)
+        return None if text is None else self.check(name, text, parse)
 
     def check(self, name: str, value: str, parse: Callable[[str], T]) -> T | None:
         try:
             return parse(value)
-        except (ValueError, OSError, sa.exc.ArgumentError) as problem:
+        except ValueError as problem:
             self.problems.append(f"{name}: {problem}")
             return None
 
@@ -228,20 +235,20 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
     """
     read = _Reader(environ)
     env = read.among("MAILAGENT_ENV", ("development", "production"))
-    waits = Waits()
+    waits, shop = Waits(), _shop(read)
     settings = Settings(
         env=env,
         role=read.among("MAILAGENT_ROLE", ("all", "web", "worker")),
-        worker_id=read.text("WORKER_ID"),
-        database_url=_database_url(read),
+        worker_id=read.parsed("WORKER_ID", values.parse_line),
+        database_url=read.parsed("DATABASE_URL", values.parse_database_url) or DEFAULT_DATABASE_URL,
         secret_keys=read.names("SECRET_KEY"),
-        shop=_shop(read),
-        ops_emails=read.addresses("OPS_EMAILS", ()),
-        openai_api_key=read.text("OPENAI_API_KEY"),
-        openai_base_url=_url(read, "OPENAI_BASE_URL"),
-        openai_model=read.text("OPENAI_MODEL") or DEFAULT_MODEL,
-        sendgrid_api_key=read.text("SENDGRID_API_KEY"),
-        sendgrid_base_url=_url(read, "SENDGRID_BASE_URL") or SENDGRID_URL,
+        shop=shop,
+        ops_emails=shop.ops_emails,
+        openai_api_key=read.parsed("OPENAI_API_KEY", values.parse_key),
+        openai_base_url=read.parsed("OPENAI_BASE_URL", values.parse_url),
+        openai_model=read.parsed("OPENAI_MODEL", values.parse_line) or DEFAULT_MODEL,
+        sendgrid_api_key=read.parsed("SENDGRID_API_KEY", values.parse_key),
+        sendgrid_base_url=read.parsed("SENDGRID_BASE_URL", values.parse_url) or SENDGRID_URL,
         inbound_keys=_public_keys(read, "SENDGRID_INBOUND_PUBLIC_KEY"),
         events_keys=_public_keys(read, "SENDGRID_EVENTS_PUBLIC_KEY"),
         payment_gateway=read.among("PAYMENT_GATEWAY", ("ledger",)),
@@ -254,9 +261,10 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
             unanswered_seconds=read.seconds("UNANSWERED_SECONDS", waits.unanswered_seconds),
             raw_mail_days=read.days("RAW_MAIL_DAYS", waits.raw_mail_days),
         ),
-        conversation_concurrency=read.seconds("CONVERSATION_CONCURRENCY", 32),
-        conductor_key=read.text("DBOS_CONDUCTOR_KEY"),
-        conductor_url=read.text("DBOS_CONDUCTOR_URL"),
+        conversation_concurrency=read.parsed("CONVERSATION_CONCURRENCY", values.parse_concurrency)
+        or 32,
+        conductor_key=read.parsed("DBOS_CONDUCTOR_KEY", values.parse_key),
+        conductor_url=read.parsed("DBOS_CONDUCTOR_URL", values.parse_conductor_url),
         demo_url=read.text("MAILAGENT_DEMO"),
         crash_at=read.text("MAILAGENT_CRASH_AT"),
         crash_marker=read.text("MAILAGENT_CRASH_ONCE"),
@@ -272,45 +280,22 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
 
 
 def _shop(read: _Reader) -> Shop:
-    support = (read.text("SUPPORT_ADDRESS") or "support@shop.example").lower()
-    read.check("SUPPORT_ADDRESS", support, _check_address)
+    support = read.parsed("SUPPORT_ADDRESS", values.parse_address) or "support@shop.example"
     managers = read.addresses("MANAGER_EMAILS", ("manager@shop.example",))
     return Shop(
         support_address=support,
-        reply_domain=(read.text("REPLY_DOMAIN") or support.rpartition("@")[2]).lower(),
+        reply_domain=read.parsed("REPLY_DOMAIN", values.parse_domain) or support.rpartition("@")[2],
         manager_emails=managers,
         team_emails=read.addresses("TEAM_EMAILS", managers),
-        public_url=(_url(read, "PUBLIC_URL") or "http://localhost:8000").rstrip("/"),
+        public_url=(read.parsed("PUBLIC_URL", values.parse_url) or "http://localhost:8000").rstrip(
+            "/"
+        ),
+        ops_emails=read.addresses("OPS_EMAILS", ()),
     )
 
 
 def _policy(read: _Reader) -> Policy:
-    path = read.text("REFUND_POLICY")
-    found = (
-        read.check("REFUND_POLICY", path, lambda name: load_policy(Path(name))) if path else None
-    )
-    return found or Policy()
-
-
-def _database_url(read: _Reader) -> str:
-    text = read.text("DATABASE_URL") or DEFAULT_DATABASE_URL
-    url = read.check("DATABASE_URL", text, sa.make_url)
-    if url is not None and url.drivername not in ("sqlite", "postgresql+psycopg"):
-        read.problems.append(
-            f"DATABASE_URL starts with {url.drivername}://; use postgresql+psycopg:// or sqlite:///"
-        )
-    return text
-
-
-def _url(read: _Reader, name: str) -> str | None:
-    text = read.text(name)
-    if text is not None and (
-        urlsplit(text).scheme not in ("http", "https") or not urlsplit(text).hostname
-    ):
-        read.problems.append(
-            f"{name} is {text!r}; give a whole address such as https://example.com"
-        )
-    return text
+    return read.parsed("REFUND_POLICY", lambda path: load_policy(Path(path))) or Policy()
 
 
 def _public_keys(read: _Reader, name: str) -> tuple[str, ...]:
@@ -330,13 +315,24 @@ def _problems_of_role(settings: Settings) -> list[str]:
 
 
 def _problems_in_production(settings: Settings) -> list[str]:
+    shop = settings.shop
     missing = {
-        "SECRET_KEY: set a long random text": bool(settings.secret_keys),
-        "MANAGER_EMAILS: nobody real would decide on refunds": not any(
-            address.endswith(".example") for address in settings.shop.manager_emails
+        "SECRET_KEY: is not set; " + values.HOW_TO_MAKE_ONE: bool(settings.secret_keys),
+        "MANAGER_EMAILS: nobody real would decide on refunds; set the managers' addresses": (
+            not _is_example(*shop.manager_emails)
         ),
-        "SUPPORT_ADDRESS: still the example": not settings.shop.support_address.endswith(
-            ".example"
+        "TEAM_EMAILS: nobody real would get what the agent hands over; set the team's addresses": (
+            shop.team_emails == shop.manager_emails or not _is_example(*shop.team_emails)
+        ),
+        "OPS_EMAILS: still an example; set the operators' addresses": not _is_example(
+            *settings.ops_emails
+        ),
+        "SUPPORT_ADDRESS: still the example; set the address that customers write to": (
+            not _is_example(shop.support_address)
+        ),
+        "REPLY_DOMAIN: still the example; set the host whose MX points at SendGrid": (
+            shop.support_address.endswith(f"@{shop.reply_domain}")
+            or not _is_example(shop.reply_domain)
         ),
         "PUBLIC_URL: mailed links need an https address that managers reach": (
             settings.shop.public_url.startswith("https://")
@@ -352,9 +348,6 @@ def _problems_in_production(settings: Settings) -> list[str]:
             "SENDGRID_INBOUND_PUBLIC_KEY: without it anybody can post mail": bool(
                 settings.inbound_keys
             ),
-            "SENDGRID_EVENTS_PUBLIC_KEY: without it anybody can post delivery events": bool(
-                settings.events_keys
-            ),
         }
     if settings.runs_workflows:
         missing |= {
@@ -369,7 +362,20 @@ def _problems_in_production(settings: Settings) -> list[str]:
                 settings.sendgrid_base_url
             ),
         }
-    return [f"{text} (MAILAGENT_ENV is production)" for text, fine in missing.items() if not fine]
+    wrong = [text for text, fine in missing.items() if not fine] + _weak_keys(settings)
+    return [f"{text} (MAILAGENT_ENV is production)" for text in wrong]
+
+
+def _weak_keys(settings: Settings) -> list[str]:
+    read = _Reader({})
+    for key in settings.secret_keys:  # an old one still verifies, so it must be as good
+        read.check("SECRET_KEY", key, values.check_secret)
+    return read.problems
+
+
+def _is_example(*names: str) -> bool:
+    """Whether one of these addresses or hosts is in a domain that is nobody's (RFC 2606)."""
+    return any(re.search(r"(\.|@|\A)example(\.(com|net|org))?\Z", name) for name in names)
 
 
 def _is_loopback(url: str | None) -> bool:
@@ -378,31 +384,27 @@ def _is_loopback(url: str | None) -> bool:
 
 
 def _with_secret_key(settings: Settings, key_file: Path) -> Settings:
-    if not key_file.exists():
-        try:
-            descriptor = os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            pass  # another process was faster: its key is the one
-        else:
-            with os.fdopen(descriptor, "w") as file:
-                file.write(secrets.token_urlsafe(48))
-    return replace(settings, secret_keys=(key_file.read_text().strip(),))
+    try:
+        made = _make_key(key_file)
+        key = key_file.read_text("ascii").strip()
+    except (OSError, ValueError) as problem:
+        raise _key_problem(f"{key_file} cannot be made or read ({problem})") from None
+    if not key:
+        raise _key_problem(f"{key_file} is empty, so delete it; it is made again")
+    return replace(settings, secret_keys=(key,), made_key_file=key_file if made else None)
 
 
-def _check_address(text: str) -> str:
-    if normalise_address(text) is None or "." not in text.rpartition("@")[2]:
-        raise ValueError(f"{text!r} is not a mail address")
-    return text
+def _make_key(key_file: Path) -> bool:
+    if key_file.exists():
+        return False
+    try:
+        descriptor = os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return False  # another process was faster: its key is the one
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(48))
+    return True
 
 
-def _parse_whole(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise ValueError(f"{text!r} is not a whole number from 1")
-    return int(text)
-
-
-def _parse_days(text: str) -> int:
-    days = _parse_whole(text)
-    if days > MOST_DAYS:
-        raise ValueError(f"{text!r} is more than ten years ({MOST_DAYS} days)")
-    return days
+def _key_problem(what: str) -> SettingsProblem:
+    return SettingsProblem([f"SECRET_KEY: is not set, and {what}. Or {values.HOW_TO_MAKE_ONE}"])

@@ -16,13 +16,16 @@ def key_file(tmp_path: Path) -> Path:
     return tmp_path / "key"
 
 
+STRONG = "kD3v-Qz81_hT0sWnRyX5bJmEo7uLcAfG"
+
+
 def production(tmp_path: Path, **changes: str) -> dict[str, str]:
     """Return an environment that a shop could really run with."""
     public = WebhookKey(tmp_path / "webhook.pem").public_text()
     return {
         "MAILAGENT_ENV": "production",
         "DATABASE_URL": "postgresql+psycopg://mailagent@db.shop.test/mailagent",
-        "SECRET_KEY": "a long random text",
+        "SECRET_KEY": STRONG,
         "PUBLIC_URL": "https://agent.shop.test",
         "SUPPORT_ADDRESS": "support@shop.test",
         "MANAGER_EMAILS": "mona@shop.test",
@@ -62,14 +65,48 @@ def test_lists_are_read_newest_first(key_file: Path) -> None:
         ({"MAILAGENT_ENV": "prod"}, "MAILAGENT_ENV is 'prod'; use one of development, production"),
         ({"MAILAGENT_ROLE": "both"}, "MAILAGENT_ROLE is 'both'"),
         ({"DATABASE_URL": "mysql://x/y"}, "use postgresql+psycopg:// or sqlite:///"),
-        ({"DATABASE_URL": "nonsense"}, "DATABASE_URL: "),
-        ({"PUBLIC_URL": "shop.test"}, "PUBLIC_URL is 'shop.test'"),
+        ({"DATABASE_URL": "nonsense"}, "DATABASE_URL: cannot be read; write postgresql+psycopg://"),
+        ({"DATABASE_URL": "postgresql+psycopg://u:p@h:port/x"}, "DATABASE_URL: cannot be read"),
+        ({"DATABASE_URL": "sqlite://"}, "DATABASE_URL: is in memory"),
+        ({"DATABASE_URL": "sqlite:///:memory:"}, "DATABASE_URL: is in memory"),
+        ({"DATABASE_URL": "sqlite:///file:x?mode=memory&uri=true"}, "DATABASE_URL: is in memory"),
+        ({"PUBLIC_URL": "shop.test"}, "PUBLIC_URL: 'shop.test' is not a whole address"),
+        ({"PUBLIC_URL": "https://"}, "PUBLIC_URL: 'https://' is not a whole address"),
+        (
+            {"PUBLIC_URL": "https://shop.test/x?y=1"},
+            "PUBLIC_URL: 'https://shop.test/x?y=1' has a ?",
+        ),
+        ({"PUBLIC_URL": "https://shop.test\r\nX: y"}, "is not a whole address"),
+        ({"OPENAI_BASE_URL": "http://[::1"}, "OPENAI_BASE_URL: 'http://[::1' is not"),
+        ({"SENDGRID_BASE_URL": "http://x:port"}, "SENDGRID_BASE_URL: 'http://x:port' is not"),
+        ({"SENDGRID_BASE_URL": "http://x:99999"}, "SENDGRID_BASE_URL: 'http://x:99999' is not"),
+        ({"DBOS_CONDUCTOR_URL": "console"}, "write one like wss://"),
+        ({"OPENAI_API_KEY": "sk-\u00e9"}, "OPENAI_API_KEY: has characters that no key has"),
+        ({"SENDGRID_API_KEY": "SG.x\nSG.y"}, "SENDGRID_API_KEY: has characters that no key has"),
+        ({"OPENAI_MODEL": "gpt\nx"}, "OPENAI_MODEL: is over 200 characters or has line breaks"),
+        ({"WORKER_ID": "w" * 201}, "WORKER_ID: is over 200 characters"),
+        ({"WORKER_ID": "w\udcff"}, "WORKER_ID: is over 200 characters or has"),
+        ({"REPLY_DOMAIN": "not a domain"}, "REPLY_DOMAIN: 'not a domain' is not a domain"),
+        ({"REPLY_DOMAIN": "shop.test\r\nX: y"}, "REPLY_DOMAIN: "),
+        ({"REPLY_DOMAIN": "localhost"}, "REPLY_DOMAIN: 'localhost' is not a domain"),
+        ({"SUPPORT_ADDRESS": "Shop <s@shop.test>"}, "write it bare, like mona@shop.com"),
+        ({"OPS_EMAILS": "o@shop.test,o"}, "OPS_EMAILS: 'o' is not a mail address"),
         ({"MANAGER_EMAILS": "mona"}, "MANAGER_EMAILS: 'mona' is not a mail address"),
         ({"SENDGRID_INBOUND_PUBLIC_KEY": "xyz"}, "SENDGRID_INBOUND_PUBLIC_KEY: "),
         ({"PAYMENT_GATEWAY": "cash"}, "PAYMENT_GATEWAY is 'cash'"),
         ({"APPROVAL_EXPIRY_SECONDS": "-1"}, "APPROVAL_EXPIRY_SECONDS: '-1'"),
         ({"APPROVAL_EXPIRY_SECONDS": "a week"}, "not a whole number"),
-        ({"REFUND_POLICY": "/nowhere/policy.toml"}, "REFUND_POLICY: "),
+        ({"APPROVAL_EXPIRY_SECONDS": "0"}, "not a whole number from 1"),
+        ({"APPROVAL_EXPIRY_SECONDS": "315360001"}, "the most is ten years (315360000)"),
+        ({"MAIL_OUTCOME_SECONDS": "9" * 5_000}, "MAIL_OUTCOME_SECONDS: '999"),
+        ({"UNANSWERED_SECONDS": "\u0661"}, "not a whole number"),
+        ({"RAW_MAIL_DAYS": "3651"}, "the most is ten years (3650)"),
+        ({"CONVERSATION_CONCURRENCY": "10001"}, "CONVERSATION_CONCURRENCY: '10001' is too much"),
+        (
+            {"REFUND_POLICY": "/nowhere/policy.toml"},
+            "REFUND_POLICY: /nowhere/policy.toml cannot be",
+        ),
+        ({"REFUND_POLICY": "/"}, "name a TOML file"),
         ({"MAILAGENT_ROLE": "worker"}, "SQLite is for one process"),
     ],
 )
@@ -108,6 +145,17 @@ def test_a_whole_production_environment_is_taken(tmp_path: Path, key_file: Path)
         {"MAILAGENT_CRASH_AT": "pay_refund:after"},
         {"SENDGRID_INBOUND_PUBLIC_KEY": ""},
         {"SECRET_KEY": ""},
+        {"SECRET_KEY": "a"},
+        {"SECRET_KEY": STRONG[:31]},
+        {"SECRET_KEY": "a" * 64},
+        {"SECRET_KEY": "secret" * 10},
+        {"SECRET_KEY": f"{STRONG},an old one"},
+        {"MANAGER_EMAILS": "mona@shop.test,max@shop.example"},
+        {"TEAM_EMAILS": "tess@shop.example"},
+        {"TEAM_EMAILS": "tess@example.com"},
+        {"OPS_EMAILS": "ops@shop.example"},
+        {"OPS_EMAILS": "ops@mail.example.org"},
+        {"REPLY_DOMAIN": "reply.shop.example"},
     ],
 )
 def test_production_takes_no_stand_in_and_no_open_door(
@@ -116,6 +164,51 @@ def test_production_takes_no_stand_in_and_no_open_door(
     with pytest.raises(SettingsProblem) as raised:
         load_settings(production(tmp_path, **changes), key_file)
     assert len(raised.value.problems) == 1
+
+
+def test_the_limits_themselves_are_taken(tmp_path: Path, key_file: Path) -> None:
+    settings = load_settings(
+        production(
+            tmp_path,
+            APPROVAL_EXPIRY_SECONDS="315360000",
+            RAW_MAIL_DAYS="3650",
+            CONVERSATION_CONCURRENCY="10000",
+            SECRET_KEY=f"{STRONG},{STRONG[::-1]}",
+            REPLY_DOMAIN="Reply.Bücher.Test",
+            MANAGER_EMAILS="Mona@Bücher.Test",
+            DATABASE_URL="sqlite:////var/lib/mailagent.db",
+            DBOS_CONDUCTOR_URL="wss://console.shop.test",
+        ),
+        key_file,
+    )
+    assert settings.waits.approval_expiry.days == 3650
+    assert settings.waits.raw_mail_kept.days == 3650
+    assert settings.shop.reply_domain == "reply.xn--bcher-kva.test"
+    assert settings.shop.manager_emails == ("mona@xn--bcher-kva.test",)
+
+
+def test_a_password_is_never_told(key_file: Path) -> None:
+    for url in ("postgresql+psycopg://u:hunter2@h:port/x", "mysql://u:hunter2@h/x", "hunter2"):
+        with pytest.raises(SettingsProblem) as raised:
+            load_settings({"DATABASE_URL": url, "OPENAI_API_KEY": "hunter2\nhunter2"}, key_file)
+        assert "hunter2" not in str(raised.value)
+
+
+def test_a_key_file_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.touch()
+    for key_file, complaint in (
+        (empty, "is empty"),
+        (tmp_path, "cannot be made or read"),
+        (tmp_path / "nowhere" / "key", "cannot be made or read"),
+    ):
+        with pytest.raises(SettingsProblem, match=complaint):
+            load_settings({}, key_file)
+
+
+def test_whoever_made_the_key_file_knows_it(key_file: Path) -> None:
+    assert load_settings({}, key_file).made_key_file == key_file
+    assert load_settings({}, key_file).made_key_file is None
 
 
 def test_a_role_needs_only_its_own_secrets(tmp_path: Path, key_file: Path) -> None:
@@ -135,13 +228,15 @@ def test_a_role_needs_only_its_own_secrets(tmp_path: Path, key_file: Path) -> No
         ("[limits]\nusd = '1000.00'", "limits.usd"),
         ("limits = 3", "must be a table"),
         ("[limits\n", "line 1"),
+        ("a = " + "[" * 100_000, "recursion"),
+        ("a = \ud800", "utf-8"),
     ],
 )
 def test_a_wrong_policy_file_is_named(
     tmp_path: Path, key_file: Path, text: str, complaint: str
 ) -> None:
     path = tmp_path / "policy.toml"
-    path.write_text(text)
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(SettingsProblem) as raised:
         load_settings({"REFUND_POLICY": str(path)}, key_file)
     assert complaint in str(raised.value)

@@ -20,11 +20,13 @@ def load_policy(path: Path) -> Policy:
         [limits]            # the largest refund that is paid without asking
         USD = "1000.00"
 
-    Raises OSError when it cannot be read and ValueError, naming file and key, when it is wrong.
+    Raises ValueError, naming file and key, when it cannot be read or is wrong.
     """
     try:
         fields = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as problem:
+    except OSError as problem:
+        raise ValueError(f"{path} cannot be read ({problem.strerror}); name a TOML file") from None
+    except (ValueError, RecursionError) as problem:  # no TOML, not even text, or nested without end
         raise ValueError(f"{path}: {problem}") from None
     unknown = sorted(fields.keys() - _KEYS)
     if unknown:

@@ -11,9 +11,21 @@ import click
 import sqlalchemy as sa
 from flask.cli import AppGroup
 
+# More rows than anybody reads; a number that no database takes would be a traceback.
+LIMIT = click.IntRange(1, 100_000)
+
 
 class Commands(AppGroup):
     """A group of commands whose database trouble is told, not traced."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for argument in args:
+            # Bytes that are no text arrive as lone surrogates, which no database takes.
+            if not argument.isascii() and argument.encode("utf-8", "ignore").decode() != argument:
+                raise click.UsageError(
+                    f"{argument!a} is not readable text: type or copy it again", ctx
+                )
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -34,7 +34,11 @@ def engine_of(settings: Settings) -> Engine:
 @click.command("worker")
 @with_appcontext
 @click.option(
-    "--drain-seconds", default=DRAIN_SECONDS, show_default=True, help="How long to let runs finish."
+    "--drain-seconds",
+    type=click.IntRange(0, 24 * 3600),
+    default=DRAIN_SECONDS,
+    show_default=True,
+    help="How long to let runs finish.",
 )
 def worker(drain_seconds: int) -> None:
     """Run workflows in this process. SIGTERM or Ctrl-C stops it; unfinished runs go on elsewhere."""

@@ -7,17 +7,24 @@ import sys
 from pathlib import Path
 
 import click
+from flask import current_app
+from flask.cli import with_appcontext
+
+from mailagent.settings import Settings
 
 FOLDER = Path(".mailagent-demo")
 
 
 @click.command("demo")
+@with_appcontext
 @click.option("--once", is_flag=True, help="Tell the story without a browser, check it, and end.")
 @click.option(
-    "--port", default=8000, show_default=True, help="Port of the app; 0 picks a free one."
+    "--port",
+    type=click.IntRange(0, 65_535),
+    help="Port of the app; 0 picks a free one.  [default: 8000, or a free one when it is taken]",
 )
 @click.option("--fresh", is_flag=True, help=f"Forget what earlier demos left in {FOLDER}.")
-def demo_command(once: bool, port: int, fresh: bool) -> None:
+def demo_command(once: bool, port: int | None, fresh: bool) -> None:
     """Show mailagent at work: a small shop, its customers and a manager, all on this machine."""
     from mailagent.demo import show
     from mailagent.demo.app_process import CommandFailed
@@ -28,11 +35,12 @@ def demo_command(once: bool, port: int, fresh: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):  # ended like Ctrl-C: the app goes too
         signal.signal(number, signal.default_int_handler)
     try:
-        port = show.find_port(port)
+        _forget_made_key()
+        found = show.find_default_port() if port is None else show.find_port(port)
         if once:
-            show.tell_story(port)
+            show.tell_story(found)
         else:
-            show.run_page(port, FOLDER, fresh)
+            show.run_page(found, FOLDER, fresh)
     except FactMissing:
         sys.exit(1)  # the story has said which
     except (FolderInUse, CommandFailed, AppWillNotStart, show.PortBusy) as problem:
@@ -41,3 +49,10 @@ def demo_command(once: bool, port: int, fresh: bool) -> None:
     except KeyboardInterrupt:
         click.echo("Stopped.")
         sys.exit(130 if once else 0)
+
+
+def _forget_made_key() -> None:
+    """Remove the key that loading the app has made: the demo's app has one in its own folder."""
+    settings: Settings = current_app.config["MAILAGENT"]
+    if settings.made_key_file is not None:
+        settings.made_key_file.unlink(missing_ok=True)

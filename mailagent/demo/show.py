@@ -20,6 +20,7 @@ from mailagent.demo.providers import Providers
 from mailagent.demo.story import Story
 from mailagent.demo.supervisor import AppWillNotStart, Supervisor
 
+DEFAULT_PORT = 8000
 # Long enough to watch the steps appear and the app be dead, short enough not to bore.
 _MODEL_SECONDS = 0.7
 _DEAD_SECONDS = 3.0
@@ -27,6 +28,16 @@ _DEAD_SECONDS = 3.0
 
 class PortBusy(Exception):
     """The port cannot be used; the text says what to do."""
+
+
+def find_default_port() -> int:
+    """Return the port that nobody asked for: the usual one, or a free one when it is taken."""
+    try:
+        return find_port(DEFAULT_PORT)
+    except PortBusy:
+        free = find_port(0)
+        click.echo(f"Port {DEFAULT_PORT} is taken, so the demo uses {free}.")
+        return free
 
 
 def find_port(port: int) -> int:
@@ -39,7 +50,7 @@ def find_port(port: int) -> int:
         except OSError as problem:
             raise PortBusy(
                 f"Port {port} of 127.0.0.1 cannot be used ({problem.strerror}). "
-                "Stop what runs there, or choose another: flask demo --port 8001"
+                "Stop what runs there, choose another with --port, or leave --port out."
             ) from problem
         return int(probe.getsockname()[1])
 

@@ -10,8 +10,14 @@ from typing import Any, TypeVar
 
 from mailagent.domain.money import Money, parse_currency, parse_money
 from mailagent.domain.sender import normalise_address
+from mailagent.domain.typed_text import is_one_line
 
 T = TypeVar("T")
+
+# Outside these years a date is a slip, and adding a return window to it may have no result.
+FIRST_YEAR, LAST_YEAR = 1970, 2999
+# What an order may come to in all, in minor units: well within the whole numbers that databases keep.
+MOST_MINOR = 10**18
 
 
 class OrderStatus(StrEnum):
@@ -87,7 +93,7 @@ def parse_order(record: object) -> Order:
     order = Order(
         order_id=_text(fields["order_id"], "order_id"),
         customer_email=_address(customer["email"], "customer.email"),
-        customer_name=_text(customer.get("name") or "", "customer.name", empty=True),
+        customer_name=_name(customer.get("name")),
         currency=currency,
         placed_at=_instant(fields["placed_at"], "placed_at"),
         delivered_at=_optional_instant(fields.get("delivered_at"), "delivered_at"),
@@ -112,6 +118,13 @@ def _check_whole(order: Order) -> None:
         raise OrderProblem("delivered_at: lies before placed_at")
     if order.status is OrderStatus.DELIVERED and order.delivered_at is None:
         raise OrderProblem("delivered_at: missing, although status is delivered")
+    for where, minor in (
+        ("items", sum(line.quantity * line.unit_price.minor for line in order.lines)),
+        ("payments", order.paid.minor),
+    ):
+        if minor > MOST_MINOR:
+            most = Money(MOST_MINOR, order.currency)
+            raise OrderProblem(f"{where}: come to more than {most} in all")
     payment_ids = [payment.payment_id for payment in order.payments]
     if len(set(payment_ids)) != len(payment_ids):
         raise OrderProblem("payments: a payment_id stands twice")
@@ -167,9 +180,13 @@ def _list(value: object, where: str) -> list[object]:
 def _text(value: object, where: str, empty: bool = False) -> str:
     if not isinstance(value, str) or not (empty or value.strip()):
         raise OrderProblem(f"{where}: {value!r} is not a text")
-    if len(value) > 500 or any(ord(character) < 32 for character in value):
+    if len(value) > 500 or not is_one_line(value):
         raise OrderProblem(f"{where}: is over 500 characters or has control characters")
     return value.strip()
+
+
+def _name(value: object) -> str:
+    return "" if value is None else _text(value, "customer.name", empty=True)
 
 
 def _address(value: object, where: str) -> str:
@@ -186,6 +203,10 @@ def _instant(value: object, where: str) -> datetime:
         raise OrderProblem(f"{where}: {value!r} is not a time like 2026-11-01T09:00:00Z") from None
     if instant.tzinfo is None:
         raise OrderProblem(f"{where}: {value!r} has no time zone; add Z or an offset")
+    if not FIRST_YEAR <= instant.year <= LAST_YEAR:
+        raise OrderProblem(
+            f"{where}: {value!r} is not within the years {FIRST_YEAR} to {LAST_YEAR}"
+        )
     return instant.astimezone(UTC)
 
 

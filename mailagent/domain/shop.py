@@ -15,11 +15,31 @@ class Shop:
     manager_emails: tuple[str, ...]
     team_emails: tuple[str, ...]
     public_url: str
+    ops_emails: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """What the shop is called where only its address is known: its mail domain."""
         return self.support_address.rpartition("@")[2]
+
+    @property
+    def circles(self) -> tuple[tuple[str, ...], ...]:
+        """The shop's own people, each once, in the order in which trouble is told: the team, the
+        managers, the operators. The next circle is told when nobody of the one before can be reached."""
+        named = (self.team_emails, self.manager_emails, self.ops_emails)
+        told: set[str] = set()
+        circles = []
+        for addresses in named:
+            circle = tuple(address for address in addresses if address not in told)
+            told.update(circle)
+            if circle:
+                circles.append(circle)
+        return tuple(circles)
+
+    @property
+    def people(self) -> tuple[str, ...]:
+        """Everybody who works for the shop. A bounce or a complaint ends no mail to them."""
+        return tuple(address for circle in self.circles for address in circle)
 
 
 @dataclass(frozen=True, slots=True)

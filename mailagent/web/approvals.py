@@ -12,6 +12,8 @@ from mailagent import services
 from mailagent.adapters.links import ApprovalLink
 from mailagent.domain.money import Money, parse_money
 from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.domain.typed_text import without_controls
+from mailagent.doorbell import REFUND, run_id_of
 from mailagent.store import approvals, audit, refunds
 from mailagent.store.approvals import Approval, RecordedDecision
 from mailagent.web import case
@@ -44,6 +46,8 @@ def show(token: str) -> Response:
         found = find_asked(connection, link)
         if link is None or found is None:
             return page("approvals/not_valid.html", 404)
+        if not still_decides(link):
+            return no_longer_decides(link)
         return _show(connection, link, *found)
 
 
@@ -55,6 +59,8 @@ def decide(token: str) -> Response:
         found = find_asked(connection, link)
         if link is None or found is None:
             return page("approvals/not_valid.html", 404)
+        if not still_decides(link):
+            return no_longer_decides(link)
         approval, _ = found
         refund = refunds.lock(connection, approval.refund_id)
         if _is_open(refund, approval):
@@ -76,6 +82,16 @@ def find_asked(
     return approval, refunds.load(connection, approval.refund_id)
 
 
+def still_decides(link: ApprovalLink) -> bool:
+    """Say whether the address that a link was sent to may still decide, and so see cases."""
+    return link.manager_email in services.current().shop.manager_emails
+
+
+def no_longer_decides(link: ApprovalLink) -> Response:
+    """Return the page for somebody who was a manager when the link was sent. It shows no case."""
+    return page("approvals/no_longer_decides.html", 403, manager_email=link.manager_email)
+
+
 def _is_open(refund: Refund, approval: Approval) -> bool:
     """Whether a decision may still be made. The date counts, not whether the run has seen it."""
     waits = refund.status is RefundStatus.AWAITING_APPROVAL
@@ -86,7 +102,7 @@ def _parse_form(refund: Refund) -> Form:
     decision = request.form.get("decision", "")
     if decision not in ("approve", "reject"):
         raise FormProblem("decision", "Please press Approve or Reject: the form did not say which.")
-    note = request.form.get("note", "").strip()
+    note = _typed("note")
     if len(note) > LONGEST_NOTE:
         raise FormProblem(
             "note", f"The note is longer than {LONGEST_NOTE} characters. Please shorten it."
@@ -95,8 +111,12 @@ def _parse_form(refund: Refund) -> Form:
     return Form(decision == "approve", amount, note or None)
 
 
+def _typed(field: str) -> str:
+    return without_controls(request.form.get(field, "")).strip()
+
+
 def _parse_amount(refund: Refund) -> Money | None:
-    text = request.form.get("amount", "").strip()
+    text = _typed("amount")
     if not text:
         return None
     try:
@@ -137,7 +157,9 @@ def _record(
         refund.refund_id,
         {"amount": str(form.amount or refund.amount), "note": form.note},
     )
-    live.doorbell.ring_refund(connection, refund.refund_id, refund.run_id)
+    asked_by = refund.run_id or run_id_of(REFUND, refund.refund_id)
+    run_id = live.doorbell.ring_refund(connection, refund.refund_id, asked_by, "decided")
+    refunds.claim(connection, refund.refund_id, run_id)
 
 
 def _show(
@@ -157,7 +179,7 @@ def _show(
             case=facts,
             problem=str(problem),
             problem_field=problem.field,
-            typed={name: request.form.get(name, "") for name in ("amount", "note")},
+            typed={name: _typed(name) for name in ("amount", "note")},
         )
     decision = approvals.find_decision(connection, approval.approval_id)
     if decision is not None:

@@ -16,7 +16,7 @@ from mailagent.adapters.attachment_bytes import (
 from mailagent.domain.mail import MailKind
 from mailagent.domain.refund import Refund
 from mailagent.store import mailbox
-from mailagent.web.approvals import find_asked, page
+from mailagent.web.approvals import find_asked, no_longer_decides, page, still_decides
 
 blueprint = Blueprint("attachments", __name__)
 
@@ -31,6 +31,8 @@ def download(token: str, mail_id: str, number: str) -> Response:
     position = _parse_number(number)
     with live.database.snapshot() as connection:
         found = find_asked(connection, link)
+        if link is not None and found is not None and not still_decides(link):
+            return no_longer_decides(link)
         if (
             found is None
             or position is None

@@ -12,7 +12,6 @@ from datetime import datetime
 
 import sqlalchemy as sa
 from flask import Blueprint, Response, request
-from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
 
 from mailagent import services
 from mailagent.adapters.reply_text import new_text
@@ -21,15 +20,13 @@ from mailagent.adapters.sendgrid_inbound import ShopFacts, parse_request
 from mailagent.domain.mail import MailKind, ParsedMail, find_token
 from mailagent.store import conversations, mailbox, outbox
 from mailagent.web import placing
+from mailagent.web.body import NotWhole, read_body
 from mailagent.web.deliveries import record_bounce, record_event
 from mailagent.web.signature import SignatureDoor
 
 logger = logging.getLogger(__name__)
 
 blueprint = Blueprint("sendgrid", __name__)
-
-# SendGrid posts at most 30 MB of mail; the rest is room for the other fields.
-LARGEST_REQUEST_BYTES = 40 * 1024 * 1024
 
 _inbound_door = SignatureDoor("inbound")
 _events_door = SignatureDoor("events")
@@ -40,24 +37,17 @@ def receive_mail() -> Response:
     """Take one inbound mail."""
     live = services.current()
     try:
-        body = _raw_body()
+        body = read_body(request)
         refusal = _inbound_door.refusal(request, body, live.inbound_keys)
         if refusal is not None:
             return _plain(*refusal)
         return _plain(_store(request.headers.get("Content-Type", ""), body), 200)
-    except (ClientDisconnected, RequestEntityTooLarge, OSError) as problem:
+    except NotWhole as problem:
         logger.error("an inbound mail did not arrive whole: %s", problem)
         return _plain("the request did not arrive whole; deliver it again\n", 503)
     except Exception:
         logger.exception("an inbound mail could not be stored; SendGrid will deliver it again")
         return _plain("the mail could not be stored; deliver it again\n", 503)
-
-
-def _raw_body() -> bytes:
-    # Before anything touches `request.form`: afterwards the bytes are gone, and with them what
-    # was signed. Forms are never used here, so their 500 kB limit does not apply either.
-    request.max_content_length = LARGEST_REQUEST_BYTES
-    return request.get_data(cache=False, parse_form_data=False)
 
 
 def _store(content_type: str, body: bytes) -> str:
@@ -123,7 +113,7 @@ def receive_events() -> Response:
     """Take a batch of delivery events. Anything but 2xx makes SendGrid send the batch again."""
     live = services.current()
     try:
-        body = _raw_body()
+        body = read_body(request)
         refusal = _events_door.refusal(request, body, live.events_keys)
         if refusal is not None:
             return _plain(*refusal)
@@ -131,10 +121,13 @@ def receive_events() -> Response:
         with live.database.transaction() as connection:
             for event in events:
                 record_event(connection, event, live.now())
+    except NotWhole as problem:
+        logger.error("delivery events did not arrive whole: %s", problem)
+        return _plain("the request did not arrive whole; send it again\n", 503)
     except ValueError as problem:
         logger.error("delivery events that cannot be read: %s", problem)
         return _plain(f"{problem}\n", 400)
-    except (ClientDisconnected, RequestEntityTooLarge, OSError, sa.exc.SQLAlchemyError):
+    except Exception:
         logger.exception("delivery events could not be stored; SendGrid will send them again")
         return _plain("the events could not be stored; send them again\n", 503)
     return _plain("stored\n", 200)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mailagent.adapters.html_text import render_text
+from mailagent.adapters.html_tokens import TEXT_MAX_LENGTH, tokenise
 from tests.growth import assert_linear
 
 
@@ -35,6 +38,7 @@ def words(html: str) -> str:
         ("<a title='a>b'>link</a>", "link"),
         ("", ""),
         ("<", "<"),
+        ("a <3 b <- c << d &lt;<b>e</b><", "a <3 b <- c << d <e<"),
     ],
 )
 def test_visible_text_is_kept(html: str, expected: str) -> None:
@@ -127,6 +131,28 @@ def test_what_nobody_would_read_to_the_end_is_cut_and_says_so() -> None:
     assert not render_text("<p>x" * 1_000).cut
 
 
+@pytest.mark.parametrize("sign", ["x", "<", "‹", "< ", "&zzzz", "<5"])
+def test_a_text_too_long_to_read_is_cut_and_says_so(sign: str) -> None:
+    whole = sign * (TEXT_MAX_LENGTH // len(sign))
+    assert not render_text(whole).cut
+    assert render_text(whole + sign).cut
+
+
+def test_signs_that_begin_no_tag_are_one_text_with_what_is_around_them() -> None:
+    assert list(tokenise("1 < 2 " + "<" * 1_000 + " 3")) == ["1 < 2 " + "<" * 1_000 + " 3"]
+
+
+@pytest.mark.parametrize("sign", ["<", "‹", "< ", "<\x00", "&zzzz", "&#8249;", "\u202e", "\x85"])
+def test_odd_signs_without_end_are_read_up_to_the_limit_and_no_further(sign: str) -> None:
+    def seconds(length: int) -> float:
+        begun = time.process_time()
+        render_text(sign * (length // len(sign)))
+        return time.process_time() - begun
+
+    once, twice = (min(seconds(n * 1_000_000) for _ in range(3)) for n in (1, 2))
+    assert twice < once * 1.6, (once, twice)
+
+
 def test_a_table_made_to_explode_is_written_plainly() -> None:
     wide = "<table><tr><td>" + "a<br>" * 5_000 + "</td>" + "<td>b</td>" * 5_000 + "</tr></table>"
     assert len(render_text(wide).text) < 50_000
@@ -160,6 +186,10 @@ def test_no_order_of_tags_raises(tags: list[str]) -> None:
         "<blockquote>a",
         "<blockquote>a</blockquote>",
         "<",
+        "<1",
+        "‹",
+        "&zzzz",
+        "&#8249;",
         "<!--",
         '<a x="',
         "<a x=1 ",

@@ -7,12 +7,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
-from tests.cast import ADA, MONA, big_order, order, order_record
+from mailagent.domain.mail import OutboundMail, OutboundStatus, Purpose
+from mailagent.store import outbox
+from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, TESS, big_order, order, order_record
 from tests.databases import ROOT
 from tests.stage import Stage, running
 
@@ -64,6 +67,14 @@ def test_importing_twice_changes_nothing(shop: Stage) -> None:
         (b'{"order_id": "W2", "order_id": "W3"}', "the key 'order_id' stands twice"),
         (lines(order_record("W2", status="lost")), "line 2: status: 'lost'"),
         (b"[" * 100_000, "line 2: is not a JSON object"),
+        (b"1" * 5_000, "line 2: is not a JSON object"),
+        (lines(order_record("W2", placed_at="0001-01-01T00:00:00+14:00")), "line 2: placed_at: "),
+        (
+            lines(order_record("W2", customer={"email": ADA, "name": "\ud800"})),
+            "line 2: customer.name",
+        ),
+        (lines(order_record("\udcff")), "line 2: order_id: "),
+        (lines(order_record("W2", **{"\ud800": 1})), "unknown key '\\ud800'"),
     ],
 )
 def test_a_broken_file_is_refused_by_line_with_nothing_imported(
@@ -142,6 +153,32 @@ def test_an_unknown_id_is_told(shop: Stage, arguments: tuple[str, ...]) -> None:
     assert "there is no" in result.output
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("orders", "show"),
+        ("conversations", "show"),
+        ("runs", "show"),
+        ("runs", "replay"),
+        ("runs", "cancel"),
+        ("refunds", "list", "--order"),
+        ("orders", "import"),
+    ],
+)
+def test_an_argument_that_is_no_text_is_told(shop: Stage, arguments: tuple[str, ...]) -> None:
+    result = flask(shop, *arguments, "W1\udcff")
+    assert result.exit_code == 2
+    assert "'W1\\udcff' is not readable text" in result.output
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "100001", "9" * 30, "ten"])
+@pytest.mark.parametrize("group", ["conversations", "runs"])
+def test_a_limit_that_makes_no_sense_is_told(shop: Stage, group: str, limit: str) -> None:
+    result = flask(shop, group, "list", "--limit", limit)
+    assert result.exit_code == 2
+    assert "--limit" in result.output
+
+
 def test_a_waiting_run_is_cancelled_and_then_replayed(shop: Stage) -> None:
     shop.stock(big_order())
     with running(shop):
@@ -187,6 +224,67 @@ def test_an_empty_database_is_told(tmp_path: Path, command: tuple[str, ...]) -> 
     assert result.returncode == 1
     assert "alembic upgrade head" in result.stdout + result.stderr
     assert "Traceback" not in result.stderr
+
+
+def record_mail(shop: Stage, address: str, status: OutboundStatus, number: int) -> None:
+    mail = OutboundMail(
+        outbound_id=f"outbound_{number}",
+        purpose=Purpose.NOTICE,
+        to_address=address,
+        from_address=SUPPORT,
+        subject="s",
+        text="t",
+        html=None,
+        message_id=f"n{number}@shop.example",
+    )
+    written_at = shop.live.now() + timedelta(seconds=number)
+    with shop.live.database.transaction() as connection:
+        outbox.record(connection, mail, f"test:{number}", written_at)
+        outbox.settle(connection, mail.outbound_id, status, written_at)
+
+
+SENT, LOST = OutboundStatus.SENT, OutboundStatus.UNDELIVERED
+
+
+@pytest.mark.parametrize(
+    ("address", "statuses", "complaint"),
+    [
+        (MONA, [LOST], f"the last mail to {MONA} (MANAGER_EMAILS) did not arrive"),
+        (TESS, [SENT, LOST, LOST], f"the last 2 mails to {TESS} (TEAM_EMAILS) did not arrive"),
+        (MONA, [LOST, SENT], None),
+        (MONA, [SENT, OutboundStatus.QUEUED], None),
+        (ADA, [LOST, LOST], None),
+    ],
+)
+def test_check_names_people_of_the_shop_whom_mail_does_not_reach(
+    shop: Stage, address: str, statuses: list[OutboundStatus], complaint: str | None
+) -> None:
+    for number, status in enumerate(statuses):
+        record_mail(shop, address, status, number)
+    with running(shop):
+        pass
+    done = flask(shop, "check")
+    assert done.exit_code == (1 if complaint else 0)
+    assert ("did not arrive" in done.output) == (complaint is not None)
+    assert (complaint or "") in done.output
+
+
+def test_check_tells_apart_people_and_customers_to_whom_nothing_is_sent(shop: Stage) -> None:
+    with running(shop):
+        pass
+    with shop.live.database.transaction() as connection:
+        for address in (ADA, GRACE):
+            outbox.suppress(connection, address, "bounce: 5.1.1", shop.live.now())
+    done = flask(shop, "check")
+    assert done.exit_code == 0
+    assert "note: nothing is sent to customers' addresses" in done.output
+    assert ": 2 of them" in done.output
+    with shop.live.database.transaction() as connection:
+        outbox.suppress(connection, MAX, "bounce: 5.1.1", shop.live.now())
+    done = flask(shop, "check")
+    assert done.exit_code == 1
+    assert f"problem: nothing is sent to {MAX} (MANAGER_EMAILS): bounce: 5.1.1" in done.output
+    assert ": 2 of them" in done.output
 
 
 def test_check_prints_every_problem_and_then_none(shop: Stage) -> None:

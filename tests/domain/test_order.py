@@ -50,11 +50,62 @@ def test_the_same_item_may_stand_on_two_lines() -> None:
         ({"customer": {"name": "N"}}, "customer: 'email' is missing"),
         ({"gift_wrap": True}, "unknown key 'gift_wrap'"),
         ({"order_id": "W1\n"}, "control characters"),
+        ({"order_id": "W1\x7f"}, "order_id: .* control characters"),
+        (
+            {"customer": {"email": "ada@example.com", "name": "A\ud800"}},
+            "customer.name: .* control",
+        ),
+        ({"customer": {"email": "ada@example.com", "name": 0}}, "customer.name: 0 is not a text"),
+        ({"items": [ITEM | {"name": "Kettle\x85"}]}, r"items\[1\].name: .* control characters"),
+        ({"placed_at": "0001-01-01T00:00:00+14:00"}, "placed_at: .* years 1970 to 2999"),
+        ({"placed_at": "1969-12-31T23:59:59Z"}, "placed_at: .* years 1970 to 2999"),
+        ({"delivered_at": "9999-12-31T23:59:59-14:00"}, "delivered_at: .* years 1970 to 2999"),
+        ({"delivered_at": "3000-01-01T00:00:00Z"}, "delivered_at: .* years 1970 to 2999"),
+        ({"delivered_at": 20261101}, "delivered_at: 20261101 is not a time"),
     ],
 )
 def test_nonsense_is_refused_by_name(changes: dict[str, Any], complaint: str) -> None:
     with pytest.raises(OrderProblem, match=complaint):
         parse_order(order_record(**changes))
+
+
+def test_the_first_and_the_last_year_are_taken() -> None:
+    order = parse_order(
+        order_record(
+            placed_at="1970-01-01T00:00:00+14:00", delivered_at="2999-12-31T23:59:59-14:00"
+        )
+    )
+    assert order.delivered_at is not None
+    assert (order.placed_at.year, order.delivered_at.year) == (1969, 3000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        (
+            {"items": [ITEM | {"quantity": 1_000_000, "unit_price": "10000000000.01"}]},
+            "items: come",
+        ),
+        (
+            {
+                "payments": [
+                    PAYMENT | {"payment_id": f"{n}", "amount": "9" * 12} for n in range(10_001)
+                ]
+            },
+            "payments: come to more than 10000000000000000.00 USD in all",
+        ),
+    ],
+)
+def test_more_than_a_database_can_add_up_is_refused(
+    changes: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(OrderProblem, match=complaint):
+        parse_order(order_record(**changes))
+
+
+def test_the_most_that_an_order_may_come_to_is_taken() -> None:
+    most = ITEM | {"quantity": 1_000_000, "unit_price": "10000000000.00"}
+    assert parse_order(order_record(items=[most])).lines[0].quantity == 1_000_000
 
 
 @pytest.mark.parametrize("record", [None, [], "W1", 7, {}])

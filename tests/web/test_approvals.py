@@ -181,6 +181,31 @@ def test_a_form_that_cannot_be_taken_says_what_to_change(
     assert question.refund().status is RefundStatus.AWAITING_APPROVAL
 
 
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        ("ok\x00ok", "okok"),
+        ("\x1b[2Jfine\x07\x7f\x85", "[2Jfine"),
+        ("two\r\nlines\r\n", "two\nlines"),
+        ("\x00", None),
+    ],
+)
+def test_a_note_is_kept_without_control_characters(
+    question: Question, typed: str, kept: str | None
+) -> None:
+    assert question.decide(form={"note": typed, "amount": "1000\x00.00"}).status_code == 200
+    assert question.refund().note == kept
+    (decision,) = question.shop.rows("SELECT note, amount_minor FROM decisions")
+    assert tuple(decision) == (kept, 1_000_00)
+
+
+def test_what_was_typed_is_shown_again_without_control_characters(question: Question) -> None:
+    page = question.decide(form={"note": "a\x00b", "amount": "te\x08n"})
+    assert page.status_code == 422
+    assert ">\nab</textarea>" in page.text
+    assert 'value="ten"' in page.text
+
+
 def test_neither_button_is_no_decision(question: Question) -> None:
     assert question.decide("").status_code == 422
     assert question.decide("maybe").status_code == 422
@@ -218,6 +243,41 @@ def test_a_link_signed_with_an_older_key_still_works(question: Question) -> None
     services.bind(replace(question.shop.live, links=rotated))
     old = question.link()
     assert question.shop.client.get(old).status_code == 200
+
+
+def test_an_address_that_was_taken_off_the_list_neither_decides_nor_sees_the_case(
+    question: Question,
+) -> None:
+    client = question.shop.client
+    before = everything(question.shop)
+    page = client.get(question.link()).text  # opened while Mona still decided
+    token = re.search(r'name="csrf_token" value="([^"]+)"', page)
+    assert token is not None
+    changed = replace(question.shop.live.shop, manager_emails=(MAX,))
+    services.bind(replace(question.shop.live, shop=changed))
+    mail_id = question.refund().mail_id
+    for answer in (
+        client.get(question.link()),
+        client.post(question.link(), data={"decision": "approve", "csrf_token": token[1]}),
+        client.get(f"{question.link()}/attachments/{mail_id}/0"),
+    ):
+        assert answer.status_code == 403
+        assert "no longer decides" in answer.text
+        assert MONA in answer.text
+        for hidden in (ADA, "W2001", "1,499", "Standing desk", "wobbles"):
+            assert hidden not in answer.text
+    assert everything(question.shop) == before
+    assert client.get(question.link(MAX)).status_code == 200
+
+
+def test_an_address_that_was_taken_off_the_list_does_not_see_what_was_decided(
+    question: Question,
+) -> None:
+    question.decide("approve")
+    changed = replace(question.shop.live.shop, manager_emails=(MAX,))
+    services.bind(replace(question.shop.live, shop=changed))
+    assert "no longer decides" in question.shop.client.get(question.link()).text
+    assert "approved" in question.shop.client.get(question.link(MAX)).text
 
 
 def test_after_the_date_nobody_can_decide(question: Question) -> None:

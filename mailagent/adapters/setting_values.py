@@ -1,0 +1,139 @@
+"""What one setting may hold: its text becomes a value, or a ValueError that says what to write instead.
+
+Which settings there are, and which go together, is in `settings`.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import sqlalchemy as sa
+
+from mailagent.domain.sender import ascii_domain, normalise_address
+from mailagent.domain.typed_text import is_one_line
+
+MOST_DAYS = 3650
+MOST_SECONDS = MOST_DAYS * 24 * 3600
+KEY_MIN_LENGTH = 32
+KEY_MIN_DIFFERENT = 8
+
+HOW_TO_MAKE_ONE = 'make one with: python -c "import secrets; print(secrets.token_urlsafe(48))"'
+MOST_CONVERSATIONS = 10_000
+
+_DRIVERS = ("sqlite", "postgresql+psycopg")
+
+
+def parse_address(text: str) -> str:
+    """Return a mail address as it is compared and stored."""
+    address = normalise_address(text)
+    if address is None or "." not in address.rpartition("@")[2]:
+        raise ValueError(f"{text!r} is not a mail address; write it bare, like mona@shop.com")
+    return address
+
+
+def parse_domain(text: str) -> str:
+    """Return a mail domain in lower-case A-label form."""
+    domain = ascii_domain(text)
+    if domain is None or "." not in domain:
+        raise ValueError(f"{text!r} is not a domain; write a host name like reply.shop.com")
+    return domain
+
+
+def parse_line(text: str) -> str:
+    """Return a text of one line, such as a name."""
+    if len(text) > 200 or not is_one_line(text):
+        raise ValueError(
+            "is over 200 characters or has line breaks or control characters; write one line"
+        )
+    return text
+
+
+def parse_key(text: str) -> str:
+    """Return a key that goes into an HTTP header."""
+    if not text.isascii() or not text.isprintable() or " " in text:
+        # Never the value itself: this text ends up in logs.
+        raise ValueError(
+            "has characters that no key has; copy the key again, whole and on one line"
+        )
+    return text
+
+
+def check_secret(text: str) -> str:
+    """Return a key that links may be signed with where money is at stake."""
+    if len(text) < KEY_MIN_LENGTH:
+        raise ValueError(f"has a key shorter than {KEY_MIN_LENGTH} characters; {HOW_TO_MAKE_ONE}")
+    if len(set(text)) < KEY_MIN_DIFFERENT:
+        raise ValueError(f"has a key of few different characters; {HOW_TO_MAKE_ONE}")
+    return text
+
+
+def parse_url(text: str, *schemes: str) -> str:
+    """Return a whole address of one of `schemes`, `http` and `https` unless others are given."""
+    schemes = schemes or ("http", "https")
+    problem = f"{text!r} is not a whole address; write one like {schemes[-1]}://shop.com"
+    if not text.isprintable() or " " in text:
+        raise ValueError(problem)
+    try:
+        parts = urlsplit(text)
+        whole = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a bracket without its other half, a port that is no number
+        raise ValueError(problem) from None
+    if not whole:
+        raise ValueError(problem)
+    if parts.query or parts.fragment:
+        raise ValueError(f"{text!r} has a ? or a #; leave it out, with all that follows")
+    return text
+
+
+def parse_conductor_url(text: str) -> str:
+    return parse_url(text, "ws", "http", "https", "wss")
+
+
+def parse_database_url(text: str) -> str:
+    """Return the address of a database that app, commands and DBOS can share.
+
+    The address may hold a password: problems never show it.
+    """
+    try:
+        url = sa.make_url(text)
+    except (ValueError, sa.exc.ArgumentError):
+        raise ValueError(
+            "cannot be read; write postgresql+psycopg://user:password@host:5432/name, with what is "
+            "special in a password percent-encoded"
+        ) from None
+    if url.drivername not in _DRIVERS:
+        raise ValueError(
+            f"starts with {url.drivername}://; use postgresql+psycopg:// or sqlite:///"
+        )
+    if url.drivername == "sqlite" and _is_in_memory(url):
+        raise ValueError(
+            "is in memory, where DBOS would not find it; name a file: sqlite:///name.db"
+        )
+    return text
+
+
+def _is_in_memory(url: sa.URL) -> bool:
+    name = url.database or ""
+    return not name or ":memory:" in name or url.query.get("mode") == "memory"
+
+
+def parse_seconds(text: str) -> int:
+    return parse_whole(text, MOST_SECONDS, "ten years")
+
+
+def parse_days(text: str) -> int:
+    return parse_whole(text, MOST_DAYS, "ten years")
+
+
+def parse_concurrency(text: str) -> int:
+    return parse_whole(text, MOST_CONVERSATIONS)
+
+
+def parse_whole(text: str, most: int, words: str = "") -> int:
+    """Return a whole number from 1 to `most`, which `words` put into words."""
+    if not text.isascii() or not text.isdigit() or not text.strip("0"):
+        raise ValueError(f"{text!r} is not a whole number from 1")
+    if len(text) > len(str(most)) or int(text) > most:
+        named = f"{words} ({most})" if words else str(most)
+        raise ValueError(f"{text[:40]!r} is too much; the most is {named}")
+    return int(text)

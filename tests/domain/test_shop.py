@@ -1,0 +1,35 @@
+"""Who works for the shop, and who is told of trouble after whom."""
+
+from __future__ import annotations
+
+import pytest
+
+from mailagent.domain.shop import Shop
+from tests.cast import MAX, MONA, SUPPORT, TESS
+
+OLGA = "olga@shop.example"
+
+
+def shop(team: tuple[str, ...], managers: tuple[str, ...], ops: tuple[str, ...]) -> Shop:
+    return Shop(SUPPORT, "shop.example", managers, team, "http://localhost:8000", ops)
+
+
+@pytest.mark.parametrize(
+    ("team", "managers", "ops", "circles"),
+    [
+        ((TESS,), (MONA, MAX), (OLGA,), ((TESS,), (MONA, MAX), (OLGA,))),
+        ((TESS,), (MONA,), (), ((TESS,), (MONA,))),
+        ((MONA, MAX), (MONA, MAX), (OLGA,), ((MONA, MAX), (OLGA,))),
+        ((TESS, MONA), (MONA, MAX), (MAX,), ((TESS, MONA), (MAX,))),
+        ((MONA,), (MONA,), (MONA,), ((MONA,),)),
+    ],
+)
+def test_everybody_is_in_one_circle_only(
+    team: tuple[str, ...],
+    managers: tuple[str, ...],
+    ops: tuple[str, ...],
+    circles: tuple[tuple[str, ...], ...],
+) -> None:
+    found = shop(team, managers, ops)
+    assert found.circles == circles
+    assert sorted(found.people) == sorted({*team, *managers, *ops})
