@@ -73,8 +73,7 @@ def _fact(refund: Refund) -> RefundFact:
 def _order_amounts(orders: Sequence[Order], refunds: Sequence[Refund]) -> Iterator[Money]:
     held: dict[str, int] = {}
     for refund in refunds:
-        if refund.holds_money:
-            held[refund.order_id] = held.get(refund.order_id, 0) + refund.amount.minor
+        held[refund.order_id] = held.get(refund.order_id, 0) + refund.held.minor
     for order in orders:
         given = Money(held.get(order.order_id, 0), order.currency)
         yield from (order.paid, given, order.paid - given)

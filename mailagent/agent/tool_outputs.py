@@ -66,7 +66,7 @@ def orders_output(orders: Sequence[Order], total: int) -> Output:
 
 def order_output(order: Order, refunds: Sequence[Refund], policy: Policy) -> Output:
     """Return what look_at_order answers. `refunds` are all refunds of the order, whatever state."""
-    held = sum(refund.amount.minor for refund in refunds if refund.holds_money)
+    held = sum(refund.held.minor for refund in refunds)
     delivered_at = order.delivered_at
     return {
         "order_id": order.order_id,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -33,6 +33,7 @@ class ManagerReason(StrEnum):
     ABOVE_LIMIT_TOGETHER = "above_limit_with_earlier_refunds"
     NO_LIMIT_FOR_CURRENCY = "no_limit_for_currency"
     NOT_DELIVERED = "order_not_delivered"
+    REFUSED_BEFORE = "refused_before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ class RefundFacts:
     """What the decision is based on, gathered from rows while the order is locked.
 
     `remaining` is what was paid less every refund that was paid or is under way;
-    `granted_unasked` is what this order got back, or is about to, without a person's decision.
+    `granted_unasked` is what this order got back, or is about to, without a person's decision;
+    `refused_before`: a refund that covers some of the same units was rejected or has expired.
     """
 
     amount: Money
@@ -62,6 +64,7 @@ class RefundFacts:
     order_status: OrderStatus
     delivered_at: datetime | None
     reason: RefundReason
+    refused_before: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +118,15 @@ def _manager_reasons(facts: RefundFacts, policy: Policy) -> list[ManagerReason]:
         reasons.append(ManagerReason.ABOVE_LIMIT_TOGETHER)
     if facts.order_status is not OrderStatus.DELIVERED:
         reasons.append(ManagerReason.NOT_DELIVERED)
+    if facts.refused_before:
+        # Otherwise what a manager said no to is paid when it is asked for in part.
+        reasons.append(ManagerReason.REFUSED_BEFORE)
     return reasons
 
 
 def return_by(delivered_at: datetime, policy: Policy) -> datetime:
     """Return the last moment at which an order delivered at `delivered_at` may come back."""
-    return delivered_at + timedelta(days=policy.return_window_days)
+    try:
+        return delivered_at + timedelta(days=policy.return_window_days)
+    except OverflowError:  # beyond the year 9999, in which some systems write "never"
+        return datetime.max.replace(tzinfo=UTC)

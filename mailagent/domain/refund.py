@@ -24,6 +24,9 @@ class RefundStatus(StrEnum):
 # A refund in one of these states takes its amount out of what the order has left.
 HOLDING = frozenset({RefundStatus.AWAITING_APPROVAL, RefundStatus.APPROVED, RefundStatus.PAID})
 
+# Somebody said no to a refund in one of these states, or nobody said yes in time.
+REFUSED = frozenset({RefundStatus.REJECTED, RefundStatus.EXPIRED})
+
 _NEXT: Mapping[RefundStatus, frozenset[RefundStatus]] = {
     RefundStatus.AWAITING_APPROVAL: frozenset(
         {
@@ -85,11 +88,27 @@ class Refund:
     paid_at: datetime | None = None
     failure: str | None = None
     run_id: str | None = None
+    # What some of its payments gave back although it failed as a whole; None if none did.
+    part_paid: Money | None = None
 
     @property
     def holds_money(self) -> bool:
-        """Whether the amount counts against what the order has left."""
-        return self.status in HOLDING
+        """Whether it counts against what the order has left: its money, and the units of its lines.
+
+        One that failed after a part was paid keeps all its units: the rest of it is for people.
+        """
+        return self.status in HOLDING or self.part_paid is not None
+
+    @property
+    def held(self) -> Money:
+        """How much it takes out of what the order has left."""
+        if self.status in HOLDING:
+            return self.amount
+        return self.part_paid or Money(0, self.amount.currency)
+
+    def is_for(self, lines: Iterable[RefundLine]) -> bool:
+        """Whether it covers exactly the units of `lines`, whatever they were worth then."""
+        return _units(self.lines) == _units(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,18 +136,21 @@ def price_lines(
     Raises ItemsProblem for an item that is not on the order, that is named twice, or of which more
     are wanted than were bought.
     """
-    taken = _taken_units(earlier)
+    past = tuple(earlier)
+    taken, given = taken_units(past), _given_amounts(past)
     chosen: list[RefundLine] = []
     seen: set[str] = set()
     for want in wanted:
         if want.item_id in seen:
             raise ItemsProblem(f"item {want.item_id} is named twice")
         seen.add(want.item_id)
-        chosen += _units_of(order, want, taken)
+        chosen += _units_of(order, want, taken, given)
     return tuple(sorted(chosen, key=lambda line: line.line_no))
 
 
-def _units_of(order: Order, want: WantedItem, taken: Mapping[int, int]) -> list[RefundLine]:
+def _units_of(
+    order: Order, want: WantedItem, taken: Mapping[int, int], given: Mapping[int, int]
+) -> list[RefundLine]:
     lines = [line for line in order.lines if line.item_id == want.item_id]
     if not lines:
         raise ItemsProblem(f"item {want.item_id} is not on order {order.order_id}")
@@ -138,15 +160,19 @@ def _units_of(order: Order, want: WantedItem, taken: Mapping[int, int]) -> list[
     left = bought if want.quantity is None else want.quantity
     chosen = []
     for line in lines:
-        start = taken.get(line.line_no, 0)
+        start, before = taken.get(line.line_no, 0), given.get(line.line_no, 0)
         units = min(left, line.quantity - start)
         if units > 0:
-            chosen.append(RefundLine(line.line_no, units, _line_worth(order, line, start, units)))
+            worth = _line_worth(order, line, start + units) - Money(before, order.currency)
+            most = line.unit_price.minor * units
+            amount = Money(max(0, min(worth.minor, most)), order.currency)
+            chosen.append(RefundLine(line.line_no, units, amount))
             left -= units
     return chosen
 
 
-def _taken_units(earlier: Iterable[Refund]) -> dict[int, int]:
+def taken_units(earlier: Iterable[Refund]) -> dict[int, int]:
+    """Return how many units of each line earlier refunds hold, by line number."""
     taken: dict[int, int] = {}
     for refund in earlier:
         if refund.holds_money:
@@ -155,9 +181,23 @@ def _taken_units(earlier: Iterable[Refund]) -> dict[int, int]:
     return taken
 
 
-def _line_worth(order: Order, line: OrderLine, start: int, units: int) -> Money:
-    """What units `start` to `start + units` of a line are worth: the difference of two running
-    totals over the whole order, so that all units together add up to exactly what was paid."""
+def _given_amounts(earlier: Iterable[Refund]) -> dict[int, int]:
+    given: dict[int, int] = {}
+    for refund in earlier:
+        if refund.holds_money:
+            for line in refund.lines:
+                given[line.line_no] = given.get(line.line_no, 0) + line.amount.minor
+    return given
+
+
+def _units(lines: Iterable[RefundLine]) -> set[tuple[int, int]]:
+    return {(line.line_no, line.quantity) for line in lines}
+
+
+def _line_worth(order: Order, line: OrderLine, units: int) -> Money:
+    """What the first `units` of a line are worth together: the difference of two running totals over
+    the whole order. Each refund gets that, less what the refunds before it got: so all units add up to
+    exactly what was paid, also where a refund in between was rejected."""
     total = sum(each.unit_price.minor * each.quantity for each in order.lines)
     paid = min(order.paid.minor, total)
     before = sum(
@@ -167,7 +207,7 @@ def _line_worth(order: Order, line: OrderLine, start: int, units: int) -> Money:
     def running(units_before: int) -> int:
         return (before + line.unit_price.minor * units_before) * paid // total if total else 0
 
-    return Money(running(start + units) - running(start), order.currency)
+    return Money(running(units) - running(0), order.currency)
 
 
 def split_over_payments(

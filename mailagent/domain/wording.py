@@ -23,6 +23,9 @@ MANAGER_REASONS: Mapping[str, str] = {
     ),
     ManagerReason.NO_LIMIT_FOR_CURRENCY: "The policy sets no limit for this currency.",
     ManagerReason.NOT_DELIVERED: "The order has not been delivered.",
+    ManagerReason.REFUSED_BEFORE: (
+        "A refund that covers some of the same items was rejected, or expired without a decision."
+    ),
 }
 
 REFUND_STATES: Mapping[RefundStatus, str] = {

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund
-from mailagent.store import approvals, mailbox, orders
+from mailagent.store import approvals, mailbox, orders, refunds
+from mailagent.store.database import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +46,12 @@ def load(connection: sa.Connection, refund: Refund) -> Case:
     mail = mailbox.find(connection, refund.mail_id)
     approval = approvals.find_of_refund(connection, refund.refund_id)
     held = orders.held_minor(connection, order.order_id)
-    own = refund.amount.minor if refund.holds_money else 0
     return Case(
         refund=refund,
         order=order,
         customer_since=orders.customer_since(connection, order.customer_email),
         amount=Money(sum(line.amount.minor for line in refund.lines), order.currency),
-        already_refunded=Money(held - own, order.currency),
+        already_refunded=Money(held - refund.held.minor, order.currency),
         items=items_of(refund, order),
         customer_text=mail.new_text if mail else "",
         attachments=tuple(each.name for each in mail.attachments) if mail else (),
@@ -59,9 +59,30 @@ def load(connection: sa.Connection, refund: Refund) -> Case:
     )
 
 
+def describe_payments(connection: sa.Connection, refund: Refund) -> str:
+    """Say of each payment of a refund what became of it, for whoever has to see to the rest."""
+    rows = refunds.list_payments(connection, refund.refund_id)
+    return "; ".join(
+        _describe(row, Money(row.amount_minor, refund.amount.currency)) for row in rows
+    )
+
+
+def _describe(row: Row, amount: Money) -> str:
+    if row.state == "done":
+        return f"{amount} was given back to payment {row.payment_id} ({row.reference})"
+    return f"{amount} was NOT given back to payment {row.payment_id} ({row.problem or row.state})"
+
+
 def items_of(refund: Refund, order: Order) -> tuple[RefundedItem, ...]:
     """Return what a refund covers, by the names on the order."""
-    names = {line.line_no: line.name for line in order.lines}
+    names = {(line.line_no, line.item_id): line.name for line in order.lines}
+    of_items = {line.item_id: line.name for line in order.lines}
+    # The shop may have moved a line or taken it off the order since, if no refund holds it.
     return tuple(
-        RefundedItem(names[line.line_no], line.quantity, line.amount) for line in refund.lines
+        RefundedItem(
+            names.get((line.line_no, item_id), of_items.get(item_id, item_id)),
+            line.quantity,
+            line.amount,
+        )
+        for line, item_id in zip(refund.lines, refund.item_ids, strict=True)
     )

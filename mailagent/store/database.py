@@ -61,7 +61,7 @@ class Database:
 def open_database(url: str, pool_size: int = 10) -> Database:
     """Return the database at `url` (`sqlite:///…` or `postgresql+psycopg://…`); nothing is connected yet."""
     if url.startswith("sqlite"):
-        engine = sa.create_engine(url, pool_size=pool_size, max_overflow=20)
+        engine = sa.create_engine(url, pool_size=pool_size, max_overflow=20, hide_parameters=True)
         sa.event.listen(engine, "connect", _set_up_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
     else:
@@ -69,6 +69,7 @@ def open_database(url: str, pool_size: int = 10) -> Database:
             url,
             pool_size=pool_size,
             max_overflow=20,
+            hide_parameters=True,  # an error is logged and kept with its run; mail has no place there
             pool_pre_ping=True,
             connect_args={"application_name": "mailagent", "connect_timeout": 10},
         )

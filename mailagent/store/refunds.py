@@ -124,12 +124,31 @@ def _list(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[Ref
         .where(_lines.c.refund_id.in_([row.refund_id for row in rows]))
         .order_by(_lines.c.line_no)
     ).all()
+    parts = _part_paid(connection, rows)
     return tuple(
-        _refund(row, [each for each in lines if each.refund_id == row.refund_id]) for row in rows
+        _refund(
+            row,
+            [each for each in lines if each.refund_id == row.refund_id],
+            parts.get(row.refund_id),
+        )
+        for row in rows
     )
 
 
-def _refund(row: Row, lines: Sequence[Row]) -> Refund:
+def _part_paid(connection: sa.Connection, rows: Sequence[Row]) -> dict[str, int]:
+    """Return what some payments gave back of refunds that failed as a whole, in minor units."""
+    failed = [row.refund_id for row in rows if row.status == RefundStatus.FAILED.value]
+    if not failed:
+        return {}
+    query = (
+        sa.select(_payments.c.refund_id, sa.func.sum(_payments.c.amount_minor))
+        .where(_payments.c.refund_id.in_(failed), _payments.c.state == "done")
+        .group_by(_payments.c.refund_id)
+    )
+    return {refund_id: int(minor) for refund_id, minor in connection.execute(query).all()}
+
+
+def _refund(row: Row, lines: Sequence[Row], part_paid_minor: int | None) -> Refund:
     return Refund(
         refund_id=row.refund_id,
         order_id=row.order_id,
@@ -153,6 +172,7 @@ def _refund(row: Row, lines: Sequence[Row]) -> Refund:
         paid_at=row.paid_at,
         failure=row.failure,
         run_id=row.run_id,
+        part_paid=None if part_paid_minor is None else Money(part_paid_minor, row.currency),
     )
 
 
@@ -232,16 +252,24 @@ def given_back(connection: sa.Connection, order_id: str) -> dict[str, int]:
 
 
 def record_payment(connection: sa.Connection, key: str, state: str, **values: Any) -> None:
-    """Record what the gateway said about one intent."""
+    """Record what the gateway said about one intent.
+
+    What is settled stays, but that money was given back is never unlearned: of two runs that asked
+    under one key, the one that was told so is right.
+    """
+    open_states = ["asked", "refused"] if state == "done" else ["asked"]
     connection.execute(
         _payments.update()
-        .where(_payments.c.idempotency_key == key)
+        .where(_payments.c.idempotency_key == key, _payments.c.state.in_(open_states))
         .values(state=state, attempts=_payments.c.attempts + 1, **values)
     )
 
 
-def list_under_way(connection: sa.Connection, before: datetime, limit: int) -> Sequence[Row]:
-    """Return refunds that still have to be decided or paid, with the run that looks after them.
+def list_under_way(
+    connection: sa.Connection, before: datetime, limit: int, after: str = ""
+) -> Sequence[Row]:
+    """Return refunds that still have to be decided or paid, with the run that looks after them, in
+    the order of their ids from the one behind `after`.
 
     `expires_at` is set while a manager has to decide.
     """
@@ -257,8 +285,32 @@ def list_under_way(connection: sa.Connection, before: datetime, limit: int) -> S
         .where(
             _refunds.c.status.in_(["awaiting_approval", "approved"]),
             _refunds.c.requested_at < before,
+            _refunds.c.refund_id > after,
         )
-        .order_by(_refunds.c.requested_at)
+        .order_by(_refunds.c.refund_id)
+        .limit(limit)
+    ).all()
+
+
+def list_untold(
+    connection: sa.Connection, since: datetime, limit: int, after: str = ""
+) -> Sequence[Row]:
+    """Return refunds asked for since a time that have ended without a word to the customer, as
+    `list_under_way` does."""
+    told = sa.exists().where(
+        schema.outbound_mails.c.dedup_key == sa.literal("outcome:").concat(_refunds.c.refund_id)
+    )
+    return connection.execute(
+        sa.select(
+            _refunds.c.refund_id, _refunds.c.run_id, _refunds.c.rings, sa.null().label("expires_at")
+        )
+        .where(
+            _refunds.c.status.in_(["paid", "rejected", "expired", "failed"]),
+            _refunds.c.requested_at >= since,
+            _refunds.c.refund_id > after,
+            ~told,
+        )
+        .order_by(_refunds.c.refund_id)
         .limit(limit)
     ).all()
 
@@ -270,3 +322,14 @@ def count_ring(connection: sa.Connection, refund_id: str, run_id: str) -> None:
         .where(_refunds.c.refund_id == refund_id)
         .values(rings=_refunds.c.rings + 1, run_id=run_id)
     )
+
+
+def stop_ringing(connection: sa.Connection, refund_id: str, rings: int) -> bool:
+    """Record that people have the case: `rings` is above what the sweep may ring. Returns whether
+    that is new."""
+    stopped = connection.execute(
+        _refunds.update()
+        .where(_refunds.c.refund_id == refund_id, _refunds.c.rings < rings)
+        .values(rings=rings)
+    )
+    return stopped.rowcount > 0

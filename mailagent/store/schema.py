@@ -46,7 +46,7 @@ orders = sa.Table(
     sa.Column("delivered_at", UtcDateTime),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("paid_minor", sa.BigInteger, nullable=False),
-    # Kept by a trigger on refunds: what was refunded or is under way.
+    # Kept by triggers on refunds and their payments: what was refunded or is under way.
     sa.Column("held_minor", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("version", sa.Integer, nullable=False, server_default="1"),
     sa.Column("updated_at", UtcDateTime, nullable=False),

@@ -65,7 +65,7 @@ def facts_of(words: str) -> dict[str, dict[str, object]]:
         | {"expected_days": 10},
         "refund_rejected": refund,
         "refund_expired": refund | {"requested_at": NOON},
-        "refund_failed": refund,
+        "refund_failed": refund | {"part_paid": usd, "method": words},
         "handed_over": thread,
         "neutral_reply": thread,
         "team_reply": thread | {"text": words, "member": words},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -18,6 +18,7 @@ from mailagent.domain.policy import (
     Policy,
     RefundFacts,
     decide,
+    return_by,
 )
 from mailagent.domain.refund import RefundReason
 from tests.cast import NOW
@@ -33,6 +34,7 @@ def facts(
     status: OrderStatus = OrderStatus.DELIVERED,
     delivered_at: datetime | None = DELIVERED,
     currency: str = "USD",
+    refused_before: bool = False,
 ) -> RefundFacts:
     return RefundFacts(
         amount=Money(amount, currency),
@@ -41,6 +43,7 @@ def facts(
         order_status=status,
         delivered_at=delivered_at,
         reason=RefundReason.DAMAGED,
+        refused_before=refused_before,
     )
 
 
@@ -104,7 +107,36 @@ SECOND = timedelta(seconds=1)
             manager(ManagerReason.ABOVE_LIMIT, ManagerReason.NOT_DELIVERED),
             id="every reason is given",
         ),
+        pytest.param(
+            facts(1, refused_before=True),
+            manager(ManagerReason.REFUSED_BEFORE),
+            id="a cent that somebody said no to",
+        ),
+        pytest.param(
+            facts(1_000_01, refused_before=True),
+            manager(ManagerReason.ABOVE_LIMIT, ManagerReason.REFUSED_BEFORE),
+            id="refused before and above the limit",
+        ),
+        pytest.param(
+            facts(delivered_at=NOW - WINDOW - SECOND, refused_before=True),
+            Declined(DeclineReason.WINDOW_CLOSED),
+            id="refused before and too late",
+        ),
     ],
 )
 def test_the_policy_decides(case: RefundFacts, expected: Decision) -> None:
     assert decide(case, POLICY, NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("delivered_at", "last"),
+    [
+        (datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)),
+        (datetime(9999, 12, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)),
+        (datetime(9999, 12, 30, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)),
+    ],
+)
+def test_a_return_window_ends_even_when_the_calendar_does(
+    delivered_at: datetime, last: datetime
+) -> None:
+    assert return_by(delivered_at, POLICY) == last

@@ -43,6 +43,10 @@ def earlier(*lines: RefundLine, status: RefundStatus = RefundStatus.PAID) -> Ref
     )
 
 
+def usd(minor: int) -> Money:
+    return Money(minor, "USD")
+
+
 def covered(lines: tuple[RefundLine, ...]) -> list[tuple[int, int, int]]:
     return [(line.line_no, line.quantity, line.amount.minor) for line in lines]
 
@@ -97,6 +101,42 @@ def test_units_that_a_refund_holds_are_not_given_again(
     assert covered(price_lines(bought, [WantedItem("M")], [held])) == left
 
 
+def test_a_refund_that_failed_in_part_keeps_its_units_and_holds_what_was_paid() -> None:
+    failed = earlier(RefundLine(1, 2, usd(20_00)), status=RefundStatus.FAILED)
+    in_part = replace(failed, part_paid=usd(5_00))
+    bought = table_ware("55.00", (MUGS, POT))
+    assert covered(price_lines(bought, [WantedItem("M")], [failed])) == [(1, 3, 30_00)]
+    assert covered(price_lines(bought, [WantedItem("M")], [in_part])) == [(1, 1, 10_00)]
+
+
+@pytest.mark.parametrize("status", list(RefundStatus))
+def test_a_refund_holds_its_amount_until_it_ends_unpaid(status: RefundStatus) -> None:
+    refund = earlier(RefundLine(1, 2, usd(20_00)), status=status)
+    held = status in (RefundStatus.AWAITING_APPROVAL, RefundStatus.APPROVED, RefundStatus.PAID)
+    assert (refund.holds_money, refund.held) == (held, usd(20_00 if held else 0))
+    if status is RefundStatus.FAILED:
+        in_part = replace(refund, part_paid=usd(5_00))
+        assert (in_part.holds_money, in_part.held) == (True, usd(5_00))
+
+
+ITEMS = {1: "M", 2: "P", 3: "M"}
+REJECTED, EXPIRED, PAID = RefundStatus.REJECTED, RefundStatus.EXPIRED, RefundStatus.PAID
+
+
+def asked(*units: tuple[int, int], status: RefundStatus = REJECTED) -> Refund:
+    """An earlier refund of so many units of these lines."""
+    lines = tuple(RefundLine(line_no, quantity, usd(1)) for line_no, quantity in units)
+    items = tuple(ITEMS[line_no] for line_no, _ in units)
+    return replace(earlier(*lines, status=status), item_ids=items)
+
+
+def test_the_same_units_are_the_same_wish_whatever_they_are_worth_now() -> None:
+    refund = asked((1, 2), (2, 1))
+    assert refund.is_for([RefundLine(2, 1, usd(9)), RefundLine(1, 2, usd(9))])
+    assert not refund.is_for([RefundLine(2, 1, usd(1))])
+    assert not refund.is_for([RefundLine(2, 1, usd(1)), RefundLine(1, 3, usd(1))])
+
+
 def test_nothing_is_left_when_all_was_refunded() -> None:
     held = earlier(RefundLine(2, 1, Money(25_00, "USD")))
     assert price_lines(table_ware(), [WantedItem("P")], [held]) == ()
@@ -124,6 +164,36 @@ def test_all_units_together_are_worth_what_was_paid(
             refunds.append(earlier(*unit))
     total = sum(price * quantity for price, quantity in prices)
     assert given_back == min(paid, total)
+
+
+@given(
+    paid=st.integers(0, 10_000),
+    price=st.integers(0, 5_000),
+    steps=st.lists(st.tuples(st.integers(1, 3), st.booleans()), max_size=20),
+)
+def test_rejections_in_between_change_nothing_of_what_all_units_are_worth(
+    paid: int, price: int, steps: list[tuple[int, bool]]
+) -> None:
+    line = OrderLine(1, "i", "thing", 7, Money(price, "USD"))
+    bought = replace(order(), lines=(line,), payments=(Payment("p", "card", Money(paid, "USD")),))
+    refunds: list[Refund] = []
+    for units, rejected in [*steps, (7, False)]:
+        lines = price_lines(bought, [WantedItem("i", units)], refunds)
+        assert all(part.amount.minor <= price * part.quantity for part in lines)
+        refunds.append(earlier(*lines, status=REJECTED if rejected else PAID))
+    assert sum(refund.held.minor for refund in refunds) == min(paid, price * 7)
+
+
+def test_a_unit_freed_by_a_rejection_is_worth_what_is_missing() -> None:
+    cups = {"item_id": "C", "name": "Cup", "quantity": 3, "unit_price": "4.00"}
+    bought = table_ware("10.00", (cups,))
+    refunds: list[Refund] = []
+    for status in (REJECTED, PAID, PAID):  # all three asked for before the first was rejected
+        held = [replace(refund, status=PAID) for refund in refunds]
+        lines = price_lines(bought, [WantedItem("C", 1)], held)
+        refunds.append(earlier(*lines, status=status))
+    assert [refund.amount.minor for refund in refunds] == [3_33, 3_33, 3_34]
+    assert covered(price_lines(bought, [WantedItem("C")], refunds)) == [(1, 1, 3_33)]
 
 
 def test_a_refund_goes_back_to_the_payments_in_their_order() -> None:

@@ -11,7 +11,10 @@ import pytest
 from mailagent.demo.local_server import Answer
 from mailagent.demo.openai_server import answer_to
 from mailagent.demo.scripted_model import Call, Say, Turn
-from tests.cast import ADA, MALLORY, TESS, order
+from mailagent.domain.order import Order
+from tests.cast import ADA, MALLORY, MONA, TESS, order
+from tests.journeys.test_refunds import decide, link_in
+from tests.journeys.test_replays import wait_for_quiet
 from tests.stage import Stage, wait_until
 
 _numbers = itertools.count(1)
@@ -166,6 +169,78 @@ def test_it_cannot_go_on_for_ever(busy_shop: Stage) -> None:
     (case,) = busy_shop.wait_for_mails(TESS)
     assert "used up" in case.text
     assert len(busy_shop.wait_for_mails(ADA)) == 1
+
+
+def two_things(order_id: str = "W3001") -> Order:
+    """A camera and a lens, dear enough together for a manager."""
+    items = [
+        {"item_id": "1", "name": "Camera", "quantity": 1, "unit_price": "640.00"},
+        {"item_id": "2", "name": "Lens", "quantity": 1, "unit_price": "480.00"},
+    ]
+    payment = {"payment_id": "p", "method": "card", "amount": "1120.00"}
+    return order(order_id, items=items, payments=[payment])
+
+
+BOTH = ("1", None), ("2", None)
+
+
+def reject(shop: Stage) -> None:
+    (request,) = shop.wait_for_mails(MONA)
+    decide(shop, link_in(request.text), "reject")
+    shop.wait_for_refund("rejected")
+
+
+def test_it_cannot_have_paid_in_parts_what_a_manager_rejected(busy_shop: Stage) -> None:
+    busy_shop.stock(two_things())
+    busy_shop.faults.openai += [refund_of("W3001", *BOTH), POLITE]
+    busy_shop.write("Refund both of W3001")
+    settled(busy_shop)
+    reject(busy_shop)
+    for item_id in ("1", "2"):
+        busy_shop.faults.openai += [refund_of("W3001", (item_id, 1)), POLITE]
+        busy_shop.write("Then only one of W3001", subject=f"Only {item_id}")
+        settled(busy_shop)
+    _, *asked = busy_shop.wait_for_mails(MONA, 3)
+    assert all("was rejected, or expired" in request.text for request in asked)
+    states = [refund.status for refund in busy_shop.refunds()]
+    assert states == ["rejected", "awaiting_approval", "awaiting_approval"]
+    assert busy_shop.rows("SELECT * FROM ledger_entries") == []
+
+
+def test_a_run_that_is_replayed_cannot_propose_around_a_rejection(busy_shop: Stage) -> None:
+    busy_shop.stock(two_things())
+    busy_shop.faults.openai += [refund_of("W3001", *BOTH), lambda: Answer(401, {})]
+    busy_shop.write("Refund both of W3001")
+    reject(busy_shop)
+    doorbell = busy_shop.live.doorbell
+    failed = "SELECT 1 FROM inbound_mails WHERE status = 'unanswered'"
+    wait_until(lambda: bool(doorbell.list_runs(status="ERROR")), 20, "the run to fail")
+    assert busy_shop.rows(failed)
+    (run,) = doorbell.list_runs(status="ERROR")
+    busy_shop.faults.openai += [refund_of("W3001", *BOTH), refund_of("W3001", ("1", 1)), POLITE]
+    doorbell.replay_run(run.run_id, 2)  # from the model's first words on
+    settled(busy_shop)
+    states = [refund.status for refund in busy_shop.refunds()]
+    assert states == ["rejected", "awaiting_approval"]
+
+
+def test_a_run_replayed_from_any_step_proposes_nothing_for_answered_mail(busy_shop: Stage) -> None:
+    busy_shop.stock(two_things())
+    busy_shop.faults.openai += [refund_of("W3001", ("1", 1)), POLITE]
+    busy_shop.write("Refund the camera of W3001")
+    busy_shop.wait_for_refund("paid")
+    busy_shop.wait_for_mails(ADA, 2)
+    wait_for_quiet(busy_shop)
+    doorbell = busy_shop.live.doorbell
+    (run,) = (each for each in doorbell.list_runs() if each.workflow == "conversation")
+    steps = doorbell.find_run(run.run_id, with_steps=True)
+    assert steps is not None
+    for step in reversed(steps.steps):
+        busy_shop.faults.openai[:] = [refund_of("W3001", ("2", 1)), refund_of("W3001", *BOTH)]
+        doorbell.replay_run(run.run_id, step.number)
+        wait_for_quiet(busy_shop)
+        assert [str(refund.amount) for refund in busy_shop.refunds()] == ["640.00 USD"], step
+    assert len(busy_shop.mails_to(ADA)) == 2
 
 
 def test_an_unproven_sender_gets_nothing_out_of_it(busy_shop: Stage) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.cast import ADA, MALLORY, TESS
+from tests.journeys.test_replays import facts, wait_for_quiet
 from tests.stage import Stage, wait_until
 
 
@@ -53,3 +54,22 @@ def test_one_word_gives_the_conversation_back(busy_shop: Stage) -> None:
     assert len(busy_shop.mails_to(ADA)) == 1
     busy_shop.write("Which orders do I have?", to=busy_shop.mails_to(ADA)[0].reply_to)
     assert len(busy_shop.wait_for_mails(ADA, 2)) == 2
+
+
+def test_a_replay_does_not_give_back_what_was_handed_over_since(busy_shop: Stage) -> None:
+    door = handed_over(busy_shop)
+    busy_shop.write("Back to the agent", from_address=TESS, to=door)
+    wait_until(lambda: status(busy_shop) == "open", 20, "the agent to have it back")
+    busy_shop.write(
+        "Enough! I want to talk to a human being, now!", to=busy_shop.mails_to(ADA)[0].reply_to
+    )
+    wait_until(lambda: status(busy_shop) == "handed_over", 20, "people to have it")
+    doorbell = busy_shop.live.doorbell
+    wait_for_quiet(busy_shop)
+    (given,) = (run for run in doorbell.list_runs() if run.output == "forwarded the team's words")
+    before = facts(busy_shop)
+    for from_step in (2, None):
+        doorbell.replay_run(given.run_id, from_step)
+        wait_for_quiet(busy_shop)
+        assert status(busy_shop) == "handed_over"
+    assert facts(busy_shop) == before

@@ -93,6 +93,129 @@ def test_a_refund_that_ends_unpaid_gives_its_amount_back(database: Database) -> 
         assert orders.held_minor(connection, "W1001") == 0
 
 
+def _pay(connection: sa.Connection, key: str, minor: int, state: str) -> None:
+    """Record an intent of refund_1 and what became of it."""
+    amount = Money(minor, "USD")
+    refunds.intend_payment(connection, key, "refund_1", f"payment {key}", amount, NOW)
+    if state != "asked":
+        reference = "reference" if state == "done" else None
+        refunds.record_payment(connection, key, state, reference=reference)
+
+
+def _failed_refund(connection: sa.Connection, *payments: tuple[int, str]) -> Refund:
+    """Record a refund of a kettle that has failed, with so much paid, refused or never settled."""
+    orders.save(connection, order(), NOW)
+    asked_in = _conversation_and_mail(connection)
+    refund = _refund(connection, 49_99, "refund_1", asked_in=asked_in)
+    for number, (minor, state) in enumerate(payments):
+        _pay(connection, f"key {number}", minor, state)
+    refunds.move(connection, refund, RefundStatus.FAILED)
+    return refund
+
+
+@pytest.mark.parametrize(
+    ("payments", "held"),
+    [
+        ([], 0),
+        ([(49_99, "refused")], 0),
+        ([(49_99, "asked")], 0),
+        ([(20_00, "done"), (29_99, "refused")], 20_00),
+        ([(20_00, "refused"), (29_98, "done"), (1, "done")], 29_99),
+    ],
+)
+def test_a_refund_that_failed_holds_what_was_paid_of_it(
+    database: Database, payments: list[tuple[int, str]], held: int
+) -> None:
+    with database.transaction() as connection:
+        _failed_refund(connection, *payments)
+        assert orders.held_minor(connection, "W1001") == held
+        loaded = refunds.load(connection, "refund_1")
+        assert loaded.part_paid == (Money(held, "USD") if held else None)
+        assert loaded.held.minor == held
+
+
+def test_what_was_paid_of_a_failed_refund_cannot_be_given_again(database: Database) -> None:
+    with database.transaction() as connection:
+        failed = _failed_refund(connection, (20_00, "done"), (29_99, "refused"))
+    asked_in = (failed.conversation_id, failed.mail_id)
+    with pytest.raises(sa.exc.IntegrityError), database.transaction() as connection:
+        _refund(connection, 30_00, "refund_2", asked_in=asked_in)
+    with database.transaction() as connection:
+        _refund(connection, 29_99, "refund_3", asked_in=asked_in)
+        assert orders.held_minor(connection, "W1001") == 49_99
+
+
+def test_a_payment_of_a_failed_refund_counts_whenever_it_comes_and_goes(
+    database: Database,
+) -> None:
+    held = []
+    with database.transaction() as connection:
+        _failed_refund(connection, (20_00, "done"), (29_99, "refused"))
+        refunds.record_payment(connection, "key 1", "done", reference="late")
+        held.append(orders.held_minor(connection, "W1001"))
+        connection.execute(
+            sa.text("UPDATE refund_payments SET amount_minor = 5 WHERE reference = 'late'")
+        )
+        held.append(orders.held_minor(connection, "W1001"))
+        connection.execute(sa.text("DELETE FROM refund_payments WHERE reference = 'late'"))
+        held.append(orders.held_minor(connection, "W1001"))
+        _pay(connection, "key 2", 1_00, "done")
+        held.append(orders.held_minor(connection, "W1001"))
+    assert held == [49_99, 20_05, 20_00, 21_00]
+
+
+def test_payments_of_a_refund_that_is_not_over_count_once(database: Database) -> None:
+    with database.transaction() as connection:
+        orders.save(connection, order(), NOW)
+        refund = _refund(connection, 49_99, "refund_1", asked_in=_conversation_and_mail(connection))
+        _pay(connection, "key", 49_99, "done")
+        assert orders.held_minor(connection, "W1001") == 49_99
+        refunds.move(
+            connection, refund, RefundStatus.PAID, gateway_reference="reference", paid_at=NOW
+        )
+        assert orders.held_minor(connection, "W1001") == 49_99
+
+
+def test_the_migration_counts_what_failed_in_part_before_it(database: Database) -> None:
+    scripts = ScriptDirectory.from_config(Config(toml_file=str(ROOT / "pyproject.toml")))
+    statement = scripts.get_revision("0004").module._COUNT_EARLIER
+    with database.transaction() as connection:
+        _failed_refund(connection, (20_00, "done"), (29_99, "refused"))
+        orders.save(connection, order("W1002"), NOW)
+        connection.execute(sa.text("UPDATE orders SET held_minor = 0"))
+        connection.execute(sa.text(statement))
+        assert orders.held_minor(connection, "W1001") == 20_00
+        assert orders.held_minor(connection, "W1002") == 0
+        connection.execute(sa.text("UPDATE orders SET held_minor = 4000"))
+        connection.execute(sa.text(statement))
+        assert orders.held_minor(connection, "W1001") == 49_99
+        assert orders.held_minor(connection, "W1002") == 40_00
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "stands"),
+    [
+        ("asked", "done", "done"),
+        ("asked", "refused", "refused"),
+        ("done", "refused", "done"),
+        ("done", "asked", "done"),
+        ("refused", "asked", "refused"),
+        ("refused", "done", "done"),
+    ],
+)
+def test_that_money_was_given_back_is_never_unlearned(
+    database: Database, first: str, then: str, stands: str
+) -> None:
+    with database.transaction() as connection:
+        orders.save(connection, order(), NOW)
+        _refund(connection, 49_99, "refund_1", asked_in=_conversation_and_mail(connection))
+        _pay(connection, "key", 49_99, first)
+        reference = {"reference": "later"} if then == "done" else {"problem": "later"}
+        refunds.record_payment(connection, "key", then, **reference)
+        (row,) = refunds.list_payments(connection, "refund_1")
+        assert row.state == stands
+
+
 def test_a_raised_amount_is_refused_by_the_database(database: Database) -> None:
     with database.transaction() as connection:
         orders.save(connection, order(), NOW)

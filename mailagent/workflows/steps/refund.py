@@ -6,7 +6,7 @@ answer that was lost is looked up under that key before anything is asked again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypedDict
 
 import sqlalchemy as sa
@@ -26,7 +26,7 @@ from mailagent.domain.payment import (
 )
 from mailagent.domain.refund import Refund, RefundStatus, split_over_payments
 from mailagent.domain.retry import PAYMENT_NEEDS_OPERATOR_AFTER, backoff_seconds
-from mailagent.store import approvals, audit, conversations, orders, refunds
+from mailagent.store import approvals, audit, cases, conversations, orders, outbox, refunds
 from mailagent.store.database import Row
 from mailagent.workflows.steps import letters
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
@@ -89,6 +89,8 @@ def look_at_decision(refund_id: str) -> State:
 
 declare_marks("pay_refund", "intended", "asked")
 
+_CANCELLED = "the order was cancelled before the refund was paid"
+
 
 @async_step
 def pay_refund(refund_id: str) -> State:
@@ -101,8 +103,8 @@ def pay_refund(refund_id: str) -> State:
         with services.current().database.snapshot() as connection:
             return _state(refunds.load(connection, refund_id).status)
     mark("pay_refund", "intended")
-    for request, asked_before in intents:
-        outcome = _ask_gateway(request, asked_before)
+    for intent in intents:
+        request, outcome = intent.request, _ask_gateway(intent)
         mark("pay_refund", "asked")
         _record_outcome(request, outcome)
         if not isinstance(outcome, Refunded | Refused):
@@ -110,11 +112,18 @@ def pay_refund(refund_id: str) -> State:
     return _conclude(refund_id)
 
 
-def _intend(refund_id: str) -> list[tuple[RefundRequest, bool]] | None:
-    """Write down, under the order's lock, what the gateway will be asked; None when nothing is to pay.
+@dataclass(frozen=True, slots=True)
+class _Intent:
+    """What the gateway is to be asked. `asked_before`: perhaps it was, under this key; `cancelled`:
+    the order was meanwhile, so what was not paid by then is not paid any more."""
 
-    Each intent comes with whether the gateway may have been asked under its key before.
-    """
+    request: RefundRequest
+    asked_before: bool
+    cancelled: bool
+
+
+def _intend(refund_id: str) -> list[_Intent] | None:
+    """Write down, under the order's lock, what the gateway will be asked; None when nothing is to pay."""
     live = services.current()
     with live.database.transaction() as connection:
         order = orders.lock(connection, refunds.load(connection, refund_id).order_id)
@@ -122,14 +131,14 @@ def _intend(refund_id: str) -> list[tuple[RefundRequest, bool]] | None:
         if refund.status is not RefundStatus.APPROVED or order is None:
             return None
         known = refunds.list_payments(connection, refund_id)
-        if not known and order.status is OrderStatus.CANCELLED:
-            _fail(connection, refund, "the order was cancelled before the refund was paid")
+        cancelled = order.status is OrderStatus.CANCELLED
+        if not known and cancelled:
+            _fail(connection, refund, _CANCELLED)
             return None
         if not known:
             _write_intents(connection, refund, order)
-        fresh = not known
         return [
-            (_request(refund, row), not fresh)
+            _Intent(_request(refund, row), asked_before=bool(known), cancelled=cancelled)
             for row in refunds.list_payments(connection, refund_id)
             if row.state == "asked"
         ]
@@ -154,18 +163,20 @@ def _request(refund: Refund, row: Row) -> RefundRequest:
     )
 
 
-def _ask_gateway(request: RefundRequest, asked_before: bool) -> PaymentOutcome:
+def _ask_gateway(intent: _Intent) -> PaymentOutcome:
     gateway = services.current().gateway
-    if asked_before:
-        known = gateway.look_up(request)
+    if intent.asked_before:
+        known = gateway.look_up(intent.request)
         if not isinstance(known, NotDone):
             return known
-    return gateway.refund(request)
+    return Refused(_CANCELLED) if intent.cancelled else gateway.refund(intent.request)
 
 
 def _record_outcome(request: RefundRequest, outcome: PaymentOutcome) -> None:
     live = services.current()
     with live.database.transaction() as connection:
+        orders.lock(connection, request.order_id)
+        refunds.lock(connection, request.refund_id)
         match outcome:
             case Refunded(reference):
                 refunds.record_payment(
@@ -204,9 +215,8 @@ def _conclude(refund_id: str) -> State:
         if refund.status is not RefundStatus.APPROVED:
             return _state(refund.status)
         rows = refunds.list_payments(connection, refund_id)
-        refused = [row for row in rows if row.state == "refused"]
-        if refused:
-            _fail(connection, refund, _problem(rows))
+        if any(row.state == "refused" for row in rows):
+            _fail(connection, refund, cases.describe_payments(connection, refund))
             return _state(RefundStatus.FAILED)
         references = ", ".join(row.reference for row in rows)
         refunds.move(
@@ -226,15 +236,6 @@ def _conclude(refund_id: str) -> State:
             {"amount": str(refund.amount), "reference": references},
         )
     return _state(RefundStatus.PAID)
-
-
-def _problem(rows: Sequence[Row]) -> str:
-    refused = "; ".join(f"payment {row.payment_id}: {row.problem}" for row in rows if row.problem)
-    paid = [row for row in rows if row.state == "done"]
-    if not paid:
-        return refused
-    parts = ", ".join(f"{row.payment_id} ({row.reference})" for row in paid)
-    return f"{refused}; already given back by {parts}"
 
 
 def _fail(connection: sa.Connection, refund: Refund, why: str) -> None:
@@ -260,16 +261,27 @@ def tell_customer(refund_id: str) -> list[str]:
     """Write to the customer how the refund ended; a failed one also goes to the team, as a case."""
     live = services.current()
     with live.database.transaction() as connection:
-        refund = refunds.load(connection, refund_id)
+        refund = refunds.lock(connection, refund_id)
         template = _TEMPLATES.get(refund.status)
         if template is None:
             return []
         outbound_ids = [letters.write_refund_outcome(connection, refund, template)]
         if refund.status is RefundStatus.FAILED:
-            conversation = conversations.lock(connection, refund.conversation_id)
-            why = HandOverReason.PAYMENT_FAILED.value
-            conversations.hand_over(connection, conversation.conversation_id, why, live.now())
-            outbound_ids += letters.write_to_team(
-                connection, conversation, why, refund.failure, f"failed:{refund_id}"
-            )
+            outbound_ids += _give_to_team(connection, refund)
     return outbound_ids
+
+
+def _give_to_team(connection: sa.Connection, refund: Refund) -> list[str]:
+    """Write the case of a failed refund to the team; once, and once more if money turns out to have
+    been given back after all. A replay must not take from the agent what the team gave back to it."""
+    live = services.current()
+    matter = f"failed:{refund.refund_id}"
+    if refund.part_paid is not None:
+        matter += f":{refund.part_paid.minor}"
+    conversation = conversations.lock(connection, refund.conversation_id)
+    written = outbox.list_of_matter(connection, conversation.conversation_id, matter)
+    if written:
+        return written
+    why = HandOverReason.PAYMENT_FAILED.value
+    conversations.hand_over(connection, conversation.conversation_id, why, live.now())
+    return letters.write_to_team(connection, conversation, why, None, matter)

@@ -18,6 +18,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.order import Order
 from mailagent.domain.policy import Approved, Decision, Declined, NeedsManager, RefundFacts, decide
 from mailagent.domain.refund import (
+    REFUSED,
     ItemsProblem,
     Refund,
     RefundLine,
@@ -26,6 +27,7 @@ from mailagent.domain.refund import (
     WantedItem,
     price_lines,
 )
+from mailagent.domain.refusal import overlaps_refused
 from mailagent.store import approvals, audit, conversations, mailbox, orders, refunds
 from mailagent.store.ids import new_id
 from mailagent.workflows.steps.batch import Batch
@@ -87,9 +89,12 @@ def propose_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _is_waiting(connection: sa.Connection, batch: Batch) -> bool:
-    """Say whether the batch still waits for an answer: a replayed run may be late with its wishes."""
+    """Say whether the batch still waits for an answer: a replayed run may be late with its wishes.
+
+    As for a reply: where people took one of the mails, the agent is through with all of them.
+    """
     mails = mailbox.list_by_id(connection, batch["mail_ids"])
-    return any(mail.status is MailStatus.UNANSWERED for mail in mails)
+    return all(mail.status is MailStatus.UNANSWERED for mail in mails)
 
 
 def _propose(
@@ -103,7 +108,7 @@ def _propose(
     live = services.current()
     earlier = refunds.list_of_order(connection, order.order_id)
     lines = price_lines(order, wanted, earlier)
-    same = _already_asked(order, wanted, lines, earlier)
+    same = _already_asked(batch, wanted, lines, earlier)
     if same is not None:
         return tool_outputs.already_requested_output(same, order)
     facts = _facts(connection, order, lines, earlier, reason)
@@ -116,18 +121,20 @@ def _propose(
 
 
 def _already_asked(
-    order: Order,
+    batch: Batch,
     wanted: Sequence[WantedItem],
     lines: Sequence[RefundLine],
     earlier: Sequence[Refund],
 ) -> Refund | None:
-    """Return the refund that already covers what is wanted, or that a person said no to."""
+    """Return the refund that already covers what is wanted, or the same wish of this conversation
+    that was refused. In other words or another conversation, a manager has to see it again."""
     items = {want.item_id for want in wanted}
     touching = [refund for refund in earlier if items & set(refund.item_ids)]
     for refund in reversed(touching):
         if refund.holds_money and not lines:
             return refund
-        if refund.status is RefundStatus.REJECTED and set(refund.lines) == set(lines):
+        here = refund.conversation_id == batch["conversation_id"]
+        if here and refund.status in REFUSED and refund.is_for(lines):
             return refund
     return None
 
@@ -140,11 +147,7 @@ def _facts(
     reason: RefundReason,
 ) -> RefundFacts:
     held = orders.held_minor(connection, order.order_id)
-    unasked = sum(
-        refund.amount.minor
-        for refund in earlier
-        if refund.holds_money and refund.decided_by == audit.POLICY
-    )
+    unasked = sum(refund.held.minor for refund in earlier if refund.decided_by == audit.POLICY)
     return RefundFacts(
         amount=Money(sum(line.amount.minor for line in lines), order.currency),
         remaining=Money(order.paid.minor - held, order.currency),
@@ -152,6 +155,7 @@ def _facts(
         order_status=order.status,
         delivered_at=order.delivered_at,
         reason=reason,
+        refused_before=overlaps_refused(order, lines, earlier),
     )
 
 
@@ -216,11 +220,12 @@ def _plain(facts: RefundFacts) -> dict[str, Any]:
         "order_status": facts.order_status.value,
         "delivered_at": facts.delivered_at.isoformat() if facts.delivered_at else None,
         "reason": facts.reason.value,
+        "refused_before": facts.refused_before,
     }
 
 
 def _proposed_output(refund: Refund, order: Order) -> dict[str, Any]:
-    if refund.decided_by == audit.POLICY:
+    if refund.decided_by == audit.POLICY and refund.status is not RefundStatus.FAILED:
         return tool_outputs.approved_output(refund, order)
     if refund.status is RefundStatus.AWAITING_APPROVAL:
         return tool_outputs.needs_manager_output(refund, order)

@@ -1,0 +1,50 @@
+"""Which errors of the database pass by themselves: the same statement, sent again later, may succeed.
+
+All others are mistakes of ours or of the data, and trying again would only hide them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+import sqlalchemy as sa
+
+# PostgreSQL, appendix A "Error Codes": connection lost; serialisation failure and deadlock; out of
+# resources; shut down or starting up; gone while idle in a transaction; a standby that was promoted
+# too late; a lock that was not to be had.
+_PASSING_CLASSES = ("08", "40", "53", "57")
+_PASSING_STATES = frozenset({"25P03", "25006", "55P03"})
+# A statement that ran into its time limit, or that somebody cancelled, would do so again.
+_QUERY_CANCELED = "57014"
+
+# sqlite.org/rescode.html: the file is locked, or the disk behind it is in trouble.
+_PASSING_SQLITE = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+
+
+def is_outage(error: BaseException) -> bool:
+    """Return whether `error` is trouble of the database that passes by itself."""
+    if isinstance(error, sa.exc.TimeoutError):
+        return True  # no connection was free in the pool
+    if not isinstance(error, sa.exc.DBAPIError):
+        return False
+    if error.connection_invalidated:
+        return True
+    if isinstance(error.orig, sqlite3.Error):
+        code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        return code & 0xFF in _PASSING_SQLITE  # the low byte; the rest says more about it
+    state = getattr(error.orig, "sqlstate", None)
+    if state is None:
+        # psycopg has no state to tell when there is no server to tell it.
+        return isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError)
+    passes = state.startswith(_PASSING_CLASSES) and state != _QUERY_CANCELED
+    return passes or state in _PASSING_STATES

@@ -1,0 +1,50 @@
+"""What was refused before is known again: the same units, whatever they are asked for together with."""
+
+from __future__ import annotations
+
+import pytest
+
+from mailagent.domain.refund import Refund, RefundLine, RefundStatus
+from mailagent.domain.refusal import overlaps_refused
+from tests.domain.test_refund import EXPIRED, MUGS, PAID, POT, REJECTED, asked, table_ware, usd
+
+
+@pytest.mark.parametrize(
+    ("past", "units", "overlaps"),
+    [
+        pytest.param([], [(1, 3)], False, id="nothing was asked before"),
+        pytest.param([asked((1, 3))], [(2, 1)], False, id="another line was refused"),
+        pytest.param([asked((2, 1))], [(2, 1)], True, id="the same was refused"),
+        pytest.param([asked((1, 3), (2, 1))], [(2, 1)], True, id="a part of it"),
+        pytest.param([asked((2, 1))], [(1, 3), (2, 1)], True, id="more than it"),
+        pytest.param([asked((1, 3))], [(3, 3)], False, id="the item's other line"),
+        pytest.param([asked((1, 2))], [(1, 1)], False, id="the one that is untouched"),
+        pytest.param([asked((1, 2))], [(1, 2)], True, id="one more than is untouched"),
+        pytest.param([asked((1, 1)), asked((1, 1))], [(1, 1)], False, id="two refusals, one left"),
+        pytest.param([asked((1, 1)), asked((1, 1))], [(1, 2)], True, id="two refusals add up"),
+        pytest.param([asked((1, 3)), asked((1, 3))], [(1, 1)], True, id="refused twice over"),
+        pytest.param(
+            [asked((1, 1)), asked((1, 1), status=PAID)], [(1, 1)], False, id="paid and refused"
+        ),
+        pytest.param(
+            [asked((1, 1)), asked((1, 2), status=PAID)], [(1, 1)], True, id="the rest was paid"
+        ),
+        *(
+            pytest.param([asked((2, 1), status=status)], [(2, 1)], status in (REJECTED, EXPIRED),
+                         id=f"it is {status}")
+            for status in RefundStatus
+        ),
+    ],
+)  # fmt: skip
+def test_units_that_were_refused_are_known_again(
+    past: list[Refund], units: list[tuple[int, int]], overlaps: bool
+) -> None:
+    lines = [RefundLine(line_no, quantity, usd(1)) for line_no, quantity in units]
+    assert overlaps_refused(table_ware(), lines, past) is overlaps
+
+
+def test_a_refused_item_is_known_again_where_the_shop_has_moved_its_line() -> None:
+    moved = table_ware(items=(POT, MUGS))
+    pot, mug = RefundLine(1, 1, usd(25_00)), RefundLine(2, 1, usd(10_00))
+    assert overlaps_refused(moved, [pot], [asked((2, 1))])
+    assert not overlaps_refused(moved, [mug], [asked((2, 1))])

@@ -1,0 +1,350 @@
+"""Paying: refused in part, cancelled on the way, decided at any moment. Nothing is paid twice, and what
+was paid is never forgotten."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.payment import (
+    NotDone,
+    OutcomeUnknown,
+    PaymentGateway,
+    PaymentOutcome,
+    RefundRequest,
+    Refused,
+)
+from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.store import approvals, conversations, refunds
+from mailagent.workflows.steps import refund as steps
+from mailagent.workflows.steps.batch import take_batch
+from mailagent.workflows.steps.recording import watch
+from mailagent.workflows.steps.tools import propose_refund
+from tests.cast import ADA, MONA, TESS, big_order, order
+from tests.journeys.test_refunds import decide
+from tests.journeys.test_replays import wait_for_quiet
+from tests.stage import Stage, beside, running, wait_until
+
+CARD, GIFT = "pay_card", "pay_gift"
+
+# The steps themselves, without a run around them.
+pay: Callable[[str], Any] = inspect.unwrap(steps.pay_refund)
+tell: Callable[[str], list[str]] = inspect.unwrap(steps.tell_customer)
+look: Callable[[str], Any] = inspect.unwrap(steps.look_at_decision)
+
+
+@dataclass
+class MoodyGateway:
+    """The ledger behind a bad line: `says` gives its answers, by payment, next first. An answer may
+    come after the money has moved (`moved`), as from a gateway whose answer was lost."""
+
+    ledger: PaymentGateway
+    says: dict[str, list[PaymentOutcome]] = field(default_factory=dict)
+    moved: frozenset[str] = frozenset()
+    before: Callable[[], None] = lambda: None
+    name: str = "moody"
+
+    def refund(self, request: RefundRequest) -> PaymentOutcome:
+        self.before()
+        answers = self.says.get(request.payment_id)
+        if not answers:
+            return self.ledger.refund(request)
+        if request.payment_id in self.moved:
+            self.ledger.refund(request)
+        return answers.pop(0)
+
+    def look_up(self, request: RefundRequest) -> PaymentOutcome:
+        return self.ledger.look_up(request)
+
+
+def moody(shop: Stage, says: dict[str, list[PaymentOutcome]], **changes: Any) -> MoodyGateway:
+    """Have the shop's refunds paid by a gateway of moods."""
+    gateway = MoodyGateway(shop.live.gateway, says, **changes)
+    services.bind(replace(shop.live, gateway=gateway))
+    return gateway
+
+
+def two_payments(**changes: Any) -> Any:
+    """A kettle and a lamp that Ada paid with a gift card and a card."""
+    return order(
+        items=[
+            {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"},
+            {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "30.00"},
+        ],
+        payments=[
+            {"payment_id": GIFT, "method": "gift_card", "amount": "20.00"},
+            {"payment_id": CARD, "method": "card", "amount": "59.99"},
+        ],
+        **changes,
+    )
+
+
+def propose(shop: Stage, item_id: str = "K1", subject: str = "My order") -> dict[str, Any]:
+    """Let Ada ask for an item in a thread of its own."""
+    written = shop.write("I want a refund for W1001.", subject=subject)
+    (mail,) = shop.rows(
+        "SELECT conversation_id FROM inbound_mails WHERE message_id = :id", id=written.message_id
+    )
+    batch = take_batch(mail.conversation_id)
+    assert batch is not None
+    items = [{"item_id": item_id, "quantity": None}]
+    return propose_refund(batch, {"order_id": "W1001", "items": items, "reason": "damaged"})
+
+
+def approved(shop: Stage) -> Refund:
+    """A kettle's refund that is to be paid."""
+    shop.stock(two_payments())
+    assert propose(shop)["outcome"] == "approved"
+    return shop.refunds()[0]
+
+
+def held(shop: Stage) -> int:
+    return int(shop.rows("SELECT held_minor FROM orders")[0].held_minor)
+
+
+def ledger(shop: Stage) -> dict[str, int]:
+    rows = shop.rows("SELECT payment_id, amount_minor FROM ledger_entries")
+    return {row.payment_id: row.amount_minor for row in rows}
+
+
+def cancel(shop: Stage) -> None:
+    shop.stock(two_payments(status="cancelled"))
+
+
+REFUSED = Refused("expired card")
+
+
+# --- refused in part ----------------------------------------------------------------------------
+
+
+def test_what_one_payment_gave_back_stays_held_when_the_other_is_refused(shop: Stage) -> None:
+    refund = approved(shop)
+    moody(shop, {CARD: [REFUSED]})
+    assert pay(refund.refund_id)["status"] == "failed"
+    assert (held(shop), ledger(shop)) == (20_00, {GIFT: 20_00})
+
+
+def test_what_failed_in_part_is_not_paid_by_a_second_proposal(shop: Stage) -> None:
+    refund = approved(shop)
+    moody(shop, {CARD: [REFUSED]})
+    pay(refund.refund_id)
+    told = propose(shop, "K1", "Again")
+    assert (told["outcome"], told["status"]) == ("already_requested", "failed")
+    assert propose(shop, "L1", "The lamp")["outcome"] == "approved"
+    lamp = shop.refunds()[-1]
+    assert pay(lamp.refund_id)["status"] == "paid"
+    assert (held(shop), ledger(shop)) == (50_00, {GIFT: 20_00, CARD: 30_00})
+
+
+def test_what_failed_as_a_whole_may_be_asked_for_again(shop: Stage) -> None:
+    refund = approved(shop)
+    moody(shop, {CARD: [REFUSED], GIFT: [Refused("no such card")]})
+    assert pay(refund.refund_id)["status"] == "failed"
+    assert held(shop) == 0
+    assert propose(shop, "K1", "Again")["outcome"] == "approved"
+
+
+def test_the_team_reads_what_was_paid_and_what_was_not_and_the_customer_what_came(
+    shop: Stage,
+) -> None:
+    refund = approved(shop)
+    moody(shop, {CARD: [REFUSED]})
+    pay(refund.refund_id)
+    tell(refund.refund_id)
+    (case,) = shop.rows("SELECT text FROM outbound_mails WHERE purpose = 'hand_over'")
+    assert "20.00 USD was given back to payment pay_gift" in case.text
+    assert "29.99 USD was NOT given back to payment pay_card (expired card)" in case.text
+    (letter,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :ada", ada=ADA)
+    assert "$20.00 of it was paid (gift card); the rest was not." in letter.text
+
+
+def test_a_refund_that_failed_as_a_whole_tells_the_customer_of_no_money(shop: Stage) -> None:
+    refund = approved(shop)
+    moody(shop, {CARD: [REFUSED], GIFT: [REFUSED]})
+    pay(refund.refund_id)
+    tell(refund.refund_id)
+    (letter,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :ada", ada=ADA)
+    assert "was paid" not in letter.text
+
+
+def test_money_that_turns_up_after_a_refund_failed_is_held_and_told(shop: Stage) -> None:
+    refund = approved(shop)
+    moody(shop, {CARD: [REFUSED], GIFT: [REFUSED]}, moved=frozenset({GIFT}))
+    pay(refund.refund_id)
+    tell(refund.refund_id)
+    (entry,) = shop.rows("SELECT idempotency_key, reference FROM ledger_entries")
+    with shop.live.database.transaction() as connection:  # as another run would that asked as well
+        refunds.record_payment(connection, entry.idempotency_key, "done", reference=entry.reference)
+    assert held(shop) == 20_00
+    tell(refund.refund_id)
+    tell(refund.refund_id)
+    cases = shop.rows("SELECT text FROM outbound_mails WHERE purpose = 'hand_over'")
+    assert ["20.00 USD was given back" in case.text for case in cases] == [False, True]
+
+
+def test_telling_again_does_not_take_the_conversation_from_the_agent(shop: Stage) -> None:
+    refund = approved(shop)
+    moody(shop, {CARD: [REFUSED]})
+    pay(refund.refund_id)
+    written = tell(refund.refund_id)
+    with shop.live.database.transaction() as connection:
+        conversations.give_back(connection, refund.conversation_id)
+    assert tell(refund.refund_id) == written
+    assert shop.rows("SELECT status FROM conversations")[0].status == "open"
+    assert len(shop.mails_to(TESS)) == 0  # nothing was sent here, only written
+    assert len(shop.rows("SELECT 1 FROM outbound_mails")) == len(written) == 2
+
+
+def test_a_rejection_is_told_although_the_line_has_left_the_order_since(shop: Stage) -> None:
+    shop.stock(two_payments(status="shipped", delivered_at=None))
+    propose(shop, "L1")
+    refund = shop.refunds()[0]
+    with shop.live.database.transaction() as connection:
+        refunds.move(connection, refund, RefundStatus.REJECTED)
+    shop.stock(order(status="shipped", delivered_at=None))
+    assert len(tell(refund.refund_id)) == 1
+
+
+# --- cancelled on the way -----------------------------------------------------------------------
+
+
+def test_an_order_cancelled_before_anything_was_asked_is_not_paid(shop: Stage) -> None:
+    refund = approved(shop)
+    cancel(shop)
+    assert pay(refund.refund_id)["status"] == "failed"
+    assert (held(shop), ledger(shop)) == (0, {})
+
+
+def test_an_order_cancelled_between_two_attempts_is_not_paid(shop: Stage) -> None:
+    refund = approved(shop)
+    moody(shop, {GIFT: [NotDone("closed", 0)]})
+    assert pay(refund.refund_id)["status"] == "approved"
+    cancel(shop)
+    assert pay(refund.refund_id)["status"] == "failed"
+    assert (held(shop), ledger(shop)) == (0, {})
+    assert "the order was cancelled" in str(shop.refunds()[0].failure)
+
+
+def test_what_was_paid_before_the_order_was_cancelled_is_looked_up_and_the_rest_not_paid(
+    shop: Stage,
+) -> None:
+    refund = approved(shop)
+    moody(shop, {GIFT: [OutcomeUnknown("time-out")]}, moved=frozenset({GIFT}))
+    assert pay(refund.refund_id)["status"] == "approved"
+    cancel(shop)
+    assert pay(refund.refund_id)["status"] == "failed"
+    assert (held(shop), ledger(shop)) == (20_00, {GIFT: 20_00})
+
+
+def test_an_order_cancelled_while_its_last_answer_was_lost_ends_as_what_became_of_it(
+    shop: Stage,
+) -> None:
+    refund = approved(shop)
+    moody(shop, {CARD: [OutcomeUnknown("time-out")]}, moved=frozenset({CARD}))
+    assert pay(refund.refund_id)["status"] == "approved"
+    cancel(shop)
+    assert pay(refund.refund_id)["status"] == "paid"
+    assert (held(shop), ledger(shop)) == (49_99, {GIFT: 20_00, CARD: 29_99})
+
+
+def test_two_runs_that_pay_at_once_pay_once_and_agree(shop: Stage) -> None:
+    refund = approved(shop)
+    gateway = moody(shop, {})
+
+    def another_run() -> None:
+        gateway.before = lambda: None
+        pay(refund.refund_id)
+
+    gateway.before = another_run
+    assert pay(refund.refund_id)["status"] == "paid"
+    assert (held(shop), ledger(shop)) == (49_99, {GIFT: 20_00, CARD: 29_99})
+
+
+def test_a_run_that_is_told_nothing_does_not_forget_what_another_was_told(shop: Stage) -> None:
+    refund = approved(shop)
+    gateway = moody(shop, {})
+
+    def lose_the_next_answer() -> None:
+        gateway.before = lambda: None
+        pay(refund.refund_id)
+        gateway.says[GIFT] = [OutcomeUnknown("time-out")]
+
+    gateway.before = lose_the_next_answer
+    pay(refund.refund_id)
+    assert pay(refund.refund_id)["status"] == "paid"
+    rows = shop.rows("SELECT state FROM refund_payments")
+    assert [row.state for row in rows] == ["done", "done"]
+
+
+# --- decided at any moment ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seconds_late", [-1, 0, 1])
+def test_a_refund_expires_at_its_date_and_not_before(shop: Stage, seconds_late: int) -> None:
+    shop.stock(order(status="shipped", delivered_at=None))
+    propose(shop)
+    refund = shop.refunds()[0]
+    with shop.live.database.snapshot() as connection:
+        approval = approvals.find_of_refund(connection, refund.refund_id)
+    assert approval is not None
+    then = approval.expires_at + timedelta(seconds=seconds_late)
+    services.bind(replace(shop.live, now=lambda: then))
+    state = look(refund.refund_id)
+    assert state["status"] == ("awaiting_approval" if seconds_late < 0 else "expired")
+    assert shop.refunds()[0].status == state["status"]
+
+
+POINTS = [
+    (step, point)
+    for step in ("claim_refund", "request_approval", "look_at_decision")
+    for point in ("before", "after", "recorded")
+]
+
+
+class Interruption:
+    """Does something once, at one point of one step, and is inert ever after."""
+
+    def __init__(self, step: str, point: str, act: Callable[[], object]) -> None:
+        self._where: tuple[str, str] | None = (step, point)
+        self._act = act
+        watch(self)
+
+    def __call__(self, step: str, point: str) -> None:
+        if (step, point) == self._where:
+            self._where = None
+            self._act()
+
+    @property
+    def came(self) -> bool:
+        return self._where is None
+
+
+@pytest.mark.parametrize(("step", "point"), POINTS)
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_a_decision_counts_at_whatever_moment_it_comes(
+    shop: Stage, step: str, point: str, decision: str
+) -> None:
+    def press() -> None:
+        with shop.live.database.snapshot() as connection:
+            (approval_id,) = connection.scalars(sa.text("SELECT approval_id FROM approvals"))
+        decide(shop, shop.live.links.sign_approval(approval_id, MONA), decision)
+
+    interruption = Interruption(step, point, lambda: beside(press))
+    shop.stock(big_order())
+    with running(shop):
+        shop.write("The standing desk of order W2001 is damaged, please refund it.")
+        status = {"approve": RefundStatus.PAID, "reject": RefundStatus.REJECTED}[decision]
+        shop.wait_for_refund(status)
+        wait_until(lambda: len(shop.mails_to(ADA)) == 2, 20, "the answer and the outcome")
+        wait_for_quiet(shop)
+    assert interruption.came
+    assert len(shop.rows("SELECT 1 FROM ledger_entries")) == (1 if decision == "approve" else 0)
+    assert len(shop.mails_to(MONA)) <= 1
+    assert len(shop.rows("SELECT 1 FROM decisions")) == 1

@@ -1,0 +1,312 @@
+"""What the model may propose: what was refused comes back to a manager, whatever shape it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from mailagent.domain.money import Money
+from mailagent.domain.order import Order
+from mailagent.domain.policy import ManagerReason
+from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.store import approvals, refunds, schema
+from mailagent.workflows.steps.batch import Batch, take_batch
+from mailagent.workflows.steps.tools import look_at_order, propose_refund
+from tests.cast import MONA, order
+from tests.journeys.test_refunds import decide
+from tests.stage import Stage
+
+CAMERA, LENS, STRAPS = "CAM", "LENS", "STRAP"
+BOTH = ((CAMERA, None), (LENS, None))
+
+
+def camera_order(**changes: Any) -> Order:
+    """A camera and a lens that are dear together but not alone, and ten straps."""
+    items = [
+        {"item_id": CAMERA, "name": "Camera", "quantity": 1, "unit_price": "640.00"},
+        {"item_id": LENS, "name": "Lens", "quantity": 1, "unit_price": "480.00"},
+        {"item_id": STRAPS, "name": "Strap", "quantity": 10, "unit_price": "110.00"},
+    ]
+    paid = {"payment_id": "pay_W1010", "method": "card", "amount": "2220.00"}
+    return order("W1010", **({"items": items, "payments": [paid]} | changes))
+
+
+def batch_of(shop: Stage, subject: str = "My camera", **changes: Any) -> Batch:
+    """Let Ada write; return what the next run of that thread works on."""
+    written = shop.write("I want my money back for W1010.", subject=subject, **changes)
+    (mail,) = shop.rows(
+        "SELECT conversation_id FROM inbound_mails WHERE message_id = :id", id=written.message_id
+    )
+    batch = take_batch(mail.conversation_id)
+    assert batch is not None
+    return batch
+
+
+def later_batch(shop: Stage, batch: Batch) -> Batch:
+    """Let Ada write once more in the same thread, after an answer."""
+    answer(shop, batch)
+    (thread,) = shop.rows(
+        "SELECT reply_token FROM conversations WHERE conversation_id = :id",
+        id=batch["conversation_id"],
+    )
+    return batch_of(shop, to=f"case+{thread.reply_token}@shop.example")
+
+
+def answer(shop: Stage, batch: Batch, many: int = 1) -> None:
+    """Deal with the first mails of a batch."""
+    with shop.live.database.transaction() as connection:
+        for mail_id in batch["mail_ids"][:many]:
+            connection.execute(
+                sa.text(
+                    "UPDATE inbound_mails SET status = 'no_answer', no_answer_reason = 'a test'"
+                    " WHERE mail_id = :id"
+                ),
+                {"id": mail_id},
+            )
+
+
+def propose(batch: Batch, *items: tuple[str, int | None]) -> dict[str, Any]:
+    wanted = [{"item_id": item_id, "quantity": quantity} for item_id, quantity in items]
+    return propose_refund(batch, {"order_id": "W1010", "items": wanted, "reason": "changed_mind"})
+
+
+def end(shop: Stage, status: RefundStatus) -> Refund:
+    """Take the newest refund, which waits for a manager, to another state."""
+    refund = shop.refunds()[-1]
+    assert refund.status is RefundStatus.AWAITING_APPROVAL
+    with shop.live.database.transaction() as connection:
+        refunds.move(connection, refunds.lock(connection, refund.refund_id), status)
+    return refund
+
+
+def reject(shop: Stage) -> None:
+    """Have the manager say no to the newest refund, on the page."""
+    refund = shop.refunds()[-1]
+    with shop.live.database.snapshot() as connection:
+        approval = approvals.find_of_refund(connection, refund.refund_id)
+    assert approval is not None
+    decide(shop, shop.live.links.sign_approval(approval.approval_id, MONA), "reject")
+    assert shop.refunds()[-1].status is RefundStatus.REJECTED
+
+
+def page_of(shop: Stage) -> str:
+    """The page on which the newest refund is decided."""
+    with shop.live.database.snapshot() as connection:
+        approval = approvals.find_of_refund(connection, shop.refunds()[-1].refund_id)
+    assert approval is not None
+    link = shop.live.links.sign_approval(approval.approval_id, MONA)
+    return shop.client.get(link.replace(shop.live.shop.public_url, "")).text
+
+
+@pytest.mark.parametrize("part", [CAMERA, LENS])
+def test_what_a_manager_rejected_is_not_paid_when_it_is_asked_for_in_part(
+    shop: Stage, part: str
+) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    assert propose(batch, *BOTH)["outcome"] == "needs_manager"
+    reject(shop)
+    told = propose(later_batch(shop, batch), (part, None))
+    assert told["outcome"] == "needs_manager"
+    refund = shop.refunds()[-1]
+    assert refund.policy_reasons == (ManagerReason.REFUSED_BEFORE.value,)
+    assert refund.decided_by is None
+    assert "was rejected, or expired" in page_of(shop)
+
+
+@pytest.mark.parametrize(
+    ("ended", "outcome"),
+    [
+        (RefundStatus.REJECTED, "needs_manager"),
+        (RefundStatus.EXPIRED, "needs_manager"),
+        (RefundStatus.WITHDRAWN, "approved"),
+        (RefundStatus.FAILED, "approved"),
+    ],
+)
+def test_only_a_refusal_is_remembered_against_a_part(
+    shop: Stage, ended: RefundStatus, outcome: str
+) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    propose(batch, *BOTH)
+    end(shop, ended)
+    assert propose(later_batch(shop, batch), (CAMERA, 1))["outcome"] == outcome
+
+
+@pytest.mark.parametrize("ended", [RefundStatus.REJECTED, RefundStatus.EXPIRED])
+def test_the_same_again_in_one_conversation_asks_nobody_again(
+    shop: Stage, ended: RefundStatus
+) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    propose(batch, *BOTH)
+    end(shop, ended)
+    told = propose(later_batch(shop, batch), (LENS, 1), (CAMERA, 1))
+    assert (told["outcome"], told["status"]) == ("already_requested", ended.value)
+    assert len(shop.refunds()) == 1
+
+
+def test_the_same_again_in_a_new_conversation_is_a_managers(shop: Stage) -> None:
+    shop.stock(camera_order())
+    propose(batch_of(shop), *BOTH)
+    reject(shop)
+    assert propose(batch_of(shop, "Another try"), *BOTH)["outcome"] == "needs_manager"
+    assert len(shop.refunds()) == 2
+
+
+def test_two_refusals_are_both_remembered(shop: Stage) -> None:
+    shop.stock(camera_order())
+    first = batch_of(shop)
+    propose(first, *BOTH)
+    reject(shop)
+    second = later_batch(shop, first)
+    propose(second, (CAMERA, None))
+    reject(shop)
+    third = later_batch(shop, second)
+    assert propose(third, *BOTH)["status"] == "rejected"
+    assert propose(third, (CAMERA, 1))["status"] == "rejected"
+    assert propose(third, (LENS, 1))["outcome"] == "needs_manager"
+
+
+@pytest.mark.parametrize("quantity", [1, 10, None])
+def test_all_that_was_refused_is_a_managers_in_any_number(
+    shop: Stage, quantity: int | None
+) -> None:
+    shop.stock(camera_order())
+    propose(batch_of(shop), (STRAPS, None))
+    reject(shop)
+    assert propose(batch_of(shop, "Straps"), (STRAPS, quantity))["outcome"] == "needs_manager"
+
+
+def test_units_that_nobody_refused_are_still_paid_unasked(shop: Stage) -> None:
+    items = [{"item_id": STRAPS, "name": "Strap", "quantity": 12, "unit_price": "110.00"}]
+    paid = {"payment_id": "pay_W1010", "method": "card", "amount": "1320.00"}
+    shop.stock(camera_order(items=items, payments=[paid]))
+    propose(batch_of(shop), (STRAPS, 10))
+    reject(shop)
+    assert propose(batch_of(shop, "Two others"), (STRAPS, 2))["outcome"] == "approved"
+    assert propose(batch_of(shop, "One more"), (STRAPS, 1))["outcome"] == "needs_manager"
+
+
+def test_moving_the_lines_of_an_order_does_not_wash_a_refusal_off(shop: Stage) -> None:
+    shop.stock(camera_order())
+    propose(batch_of(shop), *BOTH)
+    reject(shop)
+    items = [
+        {"item_id": STRAPS, "name": "Strap", "quantity": 10, "unit_price": "110.00"},
+        {"item_id": LENS, "name": "Lens", "quantity": 1, "unit_price": "480.00"},
+        {"item_id": "X", "name": "Bag", "quantity": 1, "unit_price": "0.00"},
+        {"item_id": CAMERA, "name": "Camera", "quantity": 1, "unit_price": "640.00"},
+    ]
+    shop.stock(camera_order(items=items))
+    assert propose(batch_of(shop, "Camera"), (CAMERA, 1))["outcome"] == "needs_manager"
+
+
+def test_the_facts_of_a_decision_say_that_it_was_refused_before(shop: Stage) -> None:
+    shop.stock(camera_order())
+    propose(batch_of(shop), *BOTH)
+    reject(shop)
+    propose(batch_of(shop, "Camera"), (CAMERA, 1))
+    with shop.live.database.snapshot() as connection:
+        facts = connection.scalars(
+            sa.select(schema.refunds.c.policy_facts).order_by(schema.refunds.c.refund_id)
+        ).all()
+    assert [each["refused_before"] for each in facts] == [False, True]
+
+
+# --- numbers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("quantity", "expected"),
+    [
+        (None, {"outcome": "approved", "amount": "880.00 USD"}),
+        (1, {"outcome": "approved", "amount": "110.00 USD"}),
+        (8, {"outcome": "approved", "amount": "880.00 USD"}),
+        (9, {"outcome": "approved", "amount": "880.00 USD"}),
+        (10, {"outcome": "approved", "amount": "880.00 USD"}),
+        (0, {"error": "bad_arguments"}),
+        (-1, {"error": "bad_arguments"}),
+        (11, {"error": "bad_arguments"}),
+        (10**30, {"error": "bad_arguments"}),
+    ],
+)
+def test_never_more_units_than_are_left(
+    shop: Stage, quantity: int | None, expected: dict[str, str]
+) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    propose(batch, (STRAPS, 2))
+    with shop.live.database.transaction() as connection:  # so that the limit is not in the way
+        connection.execute(sa.text("UPDATE refunds SET decided_by = 'mona@shop.example'"))
+    told = propose(batch, (STRAPS, quantity))
+    assert told | expected == told
+    assert sum(refund.lines[0].quantity for refund in shop.refunds()) <= 10
+
+
+def test_what_a_manager_lowered_cannot_be_topped_up(shop: Stage) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    propose(batch, *BOTH)
+    refund = shop.refunds()[0]
+    with shop.live.database.transaction() as connection:
+        refunds.lower_amount(connection, refund, refund.amount - refund.lines[0].amount)
+        refunds.move(connection, refund, RefundStatus.APPROVED, decided_by=MONA)
+    for items in (BOTH, ((CAMERA, 1),), ((LENS, None),)):
+        assert propose(later_batch(shop, batch), *items)["outcome"] == "already_requested"
+
+
+# --- replays ------------------------------------------------------------------------------------
+
+
+def test_a_replay_that_comes_late_proposes_nothing_new(shop: Stage) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    propose(batch, (CAMERA, 1))
+    answer(shop, batch)
+    assert propose(batch, (LENS, 1))["error"] == "case_closed"
+    assert propose(batch, (CAMERA, 1))["outcome"] == "approved"  # as it was told before
+    assert len(shop.refunds()) == 1
+
+
+def test_a_batch_of_which_people_took_one_mail_proposes_nothing_new(shop: Stage) -> None:
+    shop.stock(camera_order())
+    first = shop.write("I want my money back for W1010.")
+    batch = batch_of(shop, in_reply_to=first.message_id)
+    assert len(batch["mail_ids"]) == 2
+    answer(shop, batch)
+    assert propose(batch, (LENS, 1))["error"] == "case_closed"
+    assert shop.refunds() == ()
+
+
+def test_a_replay_does_not_call_approved_what_has_failed_since(shop: Stage) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    assert propose(batch, (CAMERA, 1))["outcome"] == "approved"
+    with shop.live.database.transaction() as connection:
+        refunds.move(connection, shop.refunds()[0], RefundStatus.FAILED)
+    told = propose(batch, (CAMERA, 1))
+    assert (told["outcome"], told["status"]) == ("already_requested", "failed")
+    assert "hand_over" in told["say"]
+
+
+def test_what_failed_in_part_is_shown_as_given_back_and_is_not_proposed_again(
+    shop: Stage,
+) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    propose(batch, (CAMERA, 1))
+    refund = shop.refunds()[0]
+    now, part = shop.live.now(), Money(40_00, "USD")
+    with shop.live.database.transaction() as connection:
+        refunds.intend_payment(connection, "key", refund.refund_id, "gift", part, now)
+        refunds.record_payment(connection, "key", "done", reference="r")
+        refunds.move(connection, refund, RefundStatus.FAILED)
+    shown = look_at_order(batch, {"order_id": "W1010"})
+    assert shown["refunded_or_under_way"] == "40.00 USD"
+    assert [item["refundable"] for item in shown["items"]] == [0, 1, 10]
+    told = propose(later_batch(shop, batch), (CAMERA, None))
+    assert (told["outcome"], told["status"]) == ("already_requested", "failed")
+    assert propose(later_batch(shop, batch), (LENS, None))["outcome"] == "approved"
