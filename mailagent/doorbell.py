@@ -6,6 +6,7 @@ neither does), and whoever hears it looks at the row. Nothing here runs a workfl
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -56,6 +57,7 @@ class Run:
     updated_at: datetime
     worker_id: str | None
     forked_from: str | None
+    partition_key: str | None = None
     output: Any = None
     error: str | None = None
     steps: tuple[RecordedStep, ...] = ()
@@ -73,6 +75,7 @@ class Doorbell:
     """Rings workflows from any process, by name: no workflow code is imported for it."""
 
     def __init__(self, engine: sa.Engine) -> None:
+        self._runs = _table_of_runs(None if engine.dialect.name == "sqlite" else "dbos")
         self._client = DBOSClient(
             system_database_engine=engine,
             serializer=DBOSPortableJSONSerializer(),
@@ -98,10 +101,18 @@ class Doorbell:
         )
 
     def ring_refund(
-        self, connection: sa.Connection, refund_id: str, run_id: str | None, again: int = 0
+        self,
+        connection: sa.Connection,
+        refund_id: str,
+        run_id: str | None,
+        again: int | str = 0,
     ) -> str:
-        """Make the run that looks after a refund look at its row; queue one when there is none."""
-        if run_id is None:
+        """Make the run that looks after a refund look at its row; queue one when that has ended, or
+        when there is none. Returns the run that looks after it now.
+
+        `again` counts the sweep's repeats, or says why there is one more run, such as "decided".
+        """
+        if run_id is None or not self.is_at_work(connection, run_id):
             return self._enqueue(connection, REFUND, run_id_of(REFUND, refund_id, again), refund_id)
         self._client.send_in_transaction(connection, run_id, LOOK, topic=LOOK, send_to_forks=True)
         return run_id
@@ -151,21 +162,50 @@ class Doorbell:
         runs = [_run(each) for each in found]
         return [run for run in runs if subject is None or run.subject == subject][:limit]
 
-    def list_pending(self, limit: int = 1000) -> list[Run]:
+    def list_pending(self) -> list[Run]:
         """Return the runs that some worker has begun and not ended, the longest untouched first."""
         found = self._client.list_workflows(
             status="PENDING",
             name=[CONVERSATION, REFUND, DELIVERY],
-            limit=limit,
+            limit=1000,
             load_input=False,
             load_output=False,
         )
         return [_run(each) for each in found]
 
-    def take_over(self, run: Run) -> None:
+    def list_orphans(self, connection: sa.Connection, alive: Collection[str]) -> list[str]:
+        """Return the runs that were begun and not ended by workers that are not among those alive."""
+        runs = self._runs.c
+        query = sa.select(runs.workflow_uuid).where(
+            runs.status == "PENDING",
+            runs.name.in_([CONVERSATION, REFUND, DELIVERY]),
+            sa.func.coalesce(runs.executor_id, "").not_in(list(alive)),
+        )
+        return list(connection.scalars(query.order_by(runs.created_at)))
+
+    def take_over(self, run_id: str) -> None:
         """Queue a run again whose worker has vanished. If that one lives after all, it can record
         nothing more: a run belongs to whoever took it last."""
-        self._client.resume_workflow(run.run_id, queue_name=QUEUE_OF[run.workflow])
+        run = self.find_run(run_id)
+        if run is None:
+            return
+        queue_name = QUEUE_OF[run.workflow]
+        if queue_name == CONVERSATIONS and run.partition_key is None:
+            # A fork made in the console has no key, and a partitioned queue never hands it out.
+            # DBOS's own queue does; what a run may answer is settled by rows, not by its queue.
+            self._client.resume_workflow(run_id)
+        else:
+            self._client.resume_workflow(run_id, queue_name=queue_name)
+
+    def list_failed(self, connection: sa.Connection, since: datetime) -> list[str]:
+        """Return the runs that failed since a time, the sweep's own too, oldest first."""
+        runs = self._runs.c
+        query = sa.select(runs.workflow_uuid).where(
+            runs.status.in_(sorted(FAILED)),
+            runs.name.in_([CONVERSATION, REFUND, DELIVERY, SWEEP]),
+            runs.completed_at >= int(since.timestamp() * 1000),
+        )
+        return list(connection.scalars(query.order_by(runs.completed_at)))
 
     def cancel_run(self, run_id: str) -> Run:
         """Stop a run that has not ended; its rows stay as they are. Raises ReplayRefused."""
@@ -177,14 +217,18 @@ class Doorbell:
         self._client.cancel_workflow(run_id)
         return run
 
-    def statuses(self, run_ids: list[str]) -> dict[str, str]:
-        """Return the DBOS status of each run that exists."""
+    def find_runs(self, run_ids: Sequence[str]) -> dict[str, Run]:
+        """Return those of the runs that exist, by id."""
         if not run_ids:
             return {}
-        found = self._client.list_workflows(
-            workflow_ids=run_ids, load_input=False, load_output=False
-        )
-        return {each.workflow_id: each.status for each in found}
+        found = self._client.list_workflows(workflow_ids=list(run_ids))
+        return {each.workflow_id: _run(each) for each in found}
+
+    def is_at_work(self, connection: sa.Connection, run_id: str) -> bool:
+        """Return, within the caller's transaction, whether a run has yet to end."""
+        runs = self._runs.c
+        status = connection.scalar(sa.select(runs.status).where(runs.workflow_uuid == run_id))
+        return status in ACTIVE
 
     def missing_queues(self) -> list[str]:
         """Return the queues that no worker has registered yet."""
@@ -259,8 +303,26 @@ def run_id_of(workflow: str, row_id: str, again: int | str = 0) -> str:
     return f"{name}-{again}" if again else name
 
 
+def matter_of(run: Run) -> str:
+    """Return what a run was queued for: the same for all repeats. A fork is a matter of its own; all
+    sweeps of a day are one."""
+    if run.workflow == SWEEP:
+        return f"{SWEEP}-{run.created_at:%Y-%m-%d}"
+    if not run.run_id.startswith(f"{run.workflow}-"):
+        return run.run_id
+    return "-".join(run.run_id.split("-")[:2])
+
+
+def _table_of_runs(schema: str | None) -> sa.TableClause:
+    """Describe DBOS's documented table of runs, for questions that its client cannot be asked: within
+    our transaction (it opens connections of its own), and about all workers but some."""
+    names = ("workflow_uuid", "name", "status", "executor_id", "created_at", "completed_at")
+    return sa.table("workflow_status", *(sa.column(name) for name in names), schema=schema)
+
+
 def _run(status: WorkflowStatus, steps: tuple[RecordedStep, ...] = ()) -> Run:
-    arguments = status.input["args"] if status.input else ("",)
+    # An input that cannot be read is left as text by DBOS; one such run must not hide the others.
+    arguments = status.input["args"] if isinstance(status.input, dict) else ("",)
     return Run(
         run_id=status.workflow_id,
         workflow=status.name,
@@ -270,6 +332,7 @@ def _run(status: WorkflowStatus, steps: tuple[RecordedStep, ...] = ()) -> Run:
         updated_at=_instant(status.updated_at) or datetime.fromtimestamp(0, UTC),
         worker_id=status.executor_id,
         forked_from=status.forked_from,
+        partition_key=status.queue_partition_key,
         output=status.output,
         error=_error_text(status.error),
         steps=steps,

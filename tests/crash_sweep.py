@@ -39,7 +39,7 @@ from mailagent.store import orders
 from mailagent.store.database import Database, open_database
 from mailagent.workflows import launch
 from mailagent.workflows.steps.recording import CRASH_POINTS
-from tests.cast import ADA, MONA, SUPPORT, TESS, big_order, order
+from tests.cast import ADA, GRACE, MONA, SUPPORT, TESS, big_order, order
 from tests.stage import letter, wait_until
 
 PATIENCE_SECONDS = 45.0  # less than the sweep takes to notice: the runs must do it themselves
@@ -116,6 +116,7 @@ class Sweep:
             self.mailboxes, f"http://127.0.0.1:{self._port}", self._inbound, self._events
         )
         self.marker = folder / "crashed"
+        self._traded = False
 
     @contextmanager
     def app(self, crash_at: str | None) -> Iterator[None]:
@@ -151,7 +152,7 @@ class Sweep:
             "SENDGRID_API_KEY": "test",
             "SENDGRID_INBOUND_PUBLIC_KEY": self._inbound.public_text(),
             "SENDGRID_EVENTS_PUBLIC_KEY": self._events.public_text(),
-            "MAIL_OUTCOME_SECONDS": "4",
+            "MAIL_OUTCOME_SECONDS": "6",
             **({key: value for key, value in crash.items() if value} if crash_at else {}),
         }
 
@@ -169,7 +170,20 @@ class Sweep:
         self._wait(self._is_quiet, "every run to end")
 
     def _wait(self, condition: Callable[[], bool], what: str) -> None:
-        wait_until(condition, PATIENCE_SECONDS, what)
+        def has_come() -> bool:
+            self._go_on_trading()
+            return condition()
+
+        wait_until(has_come, PATIENCE_SECONDS, what)
+
+    def _go_on_trading(self) -> None:
+        """Let somebody else write after the crash: that later mail is told of, and one that was lost is
+        not, shows that it was lost."""
+        if self._traded or not self.marker.exists():
+            return
+        self._traded = True
+        question = "Which orders of mine do you have? I forgot the number."
+        self.mailboxes.record_letter(letter(question, from_address=GRACE))
 
     def _is_quiet(self) -> bool:
         table = f"{self._dbos}workflow_status"

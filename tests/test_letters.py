@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from mailagent.domain.mail import Door, token_address
 from mailagent.store import conversations
 from mailagent.store.database import Row
-from mailagent.web.sendgrid import LARGEST_REQUEST_BYTES
+from mailagent.web.body import LARGEST_BYTES
 from tests.databases import postgres_copy
 from tests.letters.__main__ import run
 from tests.letters.expectation import (
@@ -146,7 +146,7 @@ def test_the_program_says_which_files_are_the_same_mail(tmp_path: Path) -> None:
 
 def test_the_program_fails_when_a_mail_was_not_taken(tmp_path: Path) -> None:
     mail = (FOLDER / "english.eml").read_bytes()
-    (tmp_path / "large.eml").write_bytes(mail + b"x" * LARGEST_REQUEST_BYTES)
+    (tmp_path / "large.eml").write_bytes(mail + b"x" * LARGEST_BYTES)
     done = CliRunner().invoke(run, [str(tmp_path)])
     assert done.exit_code == 1
     assert "not 200: large.eml" in done.output

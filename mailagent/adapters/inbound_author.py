@@ -15,7 +15,12 @@ from mailagent.adapters.organisational_domain import organisational_domain
 from mailagent.domain.mail import Identity
 from mailagent.domain.sender import address_domain, ascii_domain, decide_identity
 
-_SIGNING_DOMAIN = re.compile(r"(?:^|;)\s{0,20}d\s{0,20}=([^;]{0,300})")
+_TAG = re.compile(r"(?:^|;)\s{0,20}([a-z]{1,10})\s{0,20}=([^;]{0,2000})")
+
+# RFC 5322 section 3.6: each at most once, and so is From. A signature covers the lowest of several
+# (RFC 6376 section 5.4.2) and people are shown the topmost: one more on top of an old mail leaves its
+# signature sound.
+SINGLE_FIELDS = ("sender", "date", "subject", "reply-to", "to", "cc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +45,27 @@ def judge_author(
     `our_addresses` are those that customers write to; their whole domains count.
     """
     several = len(authors) > 1 or len(headers.get("from", ())) > 1
+    repeated = any(len(headers.get(name, ())) > 1 for name in SINGLE_FIELDS)
     unclear = any(not mailbox.plain for mailbox in authors)
     meant_for_us = _is_addressed_to_us(headers, evidence, our_addresses)
+    partly_signed = meant_for_us and not all(
+        _signs_what_we_believe(tags, headers, evidence, our_addresses)
+        for tags in _signed_tags(headers, authors)
+    )
     flags = {
         "repeated_fields": evidence.tampered,
         "several_from": several,
+        "repeated_headers": repeated,
         "unclear_from": unclear,
         "not_addressed_to_us": not meant_for_us,
+        "partly_signed": partly_signed,
     }
     named = tuple(flag for flag, raised in flags.items() if raised)
-    if evidence.tampered or several or unclear:
+    if evidence.tampered or several or repeated or unclear:
         return Identity.NONE, named
     # An old mail of the customer's to somebody else, signed and sent again by a stranger, is signed
     # all the same. Where it was meant to go is part of what was signed.
-    trusted = meant_for_us and _signing_domains_are_plain(headers)
+    trusted = meant_for_us and not partly_signed and _signing_domains_are_plain(headers)
     identity = decide_identity(
         [mailbox.address for mailbox in authors],
         evidence.envelope_from,
@@ -67,18 +79,56 @@ def judge_author(
 def _is_addressed_to_us(
     headers: Headers, evidence: Evidence, our_addresses: Collection[str]
 ) -> bool:
+    return any(_names_us(headers, name, evidence, our_addresses) for name in ("to", "cc"))
+
+
+def _names_us(
+    headers: Headers, field: str, evidence: Evidence, our_addresses: Collection[str]
+) -> bool:
     domains = {address_domain(address) for address in our_addresses} - {None}
-    fields = (*headers.get("to", ()), *headers.get("cc", ()))
-    named = [mailbox.address for value in fields for mailbox in parse_addresses(value)]
+    named = [one.address for value in headers.get(field, ()) for one in parse_addresses(value)]
     return any(one in evidence.envelope_to or address_domain(one) in domains for one in named)
+
+
+def _tags(headers: Headers) -> list[dict[str, str]]:
+    """Return the tags of every signature (RFC 6376 section 3.5), without white space; a tag that stands
+    twice, of which nobody knows the right one, as an empty text."""
+    found: list[dict[str, str]] = []
+    for value in headers.get("dkim-signature", ()):
+        tags: dict[str, str] = {}
+        for match in _TAG.finditer(value):
+            tags[match[1]] = "" if match[1] in tags else "".join(match[2].split())
+        found.append(tags)
+    return found
+
+
+def _signed_tags(headers: Headers, authors: Sequence[Mailbox]) -> list[dict[str, str]]:
+    """Return the tags of the signatures that can prove the author: those of the author's domain.
+
+    SendGrid names the domains that passed, not the signatures: so each of them must be in order.
+    """
+    domain = address_domain(authors[0].address) if authors else None
+    organisation = organisational_domain(domain) if domain else None
+    return [
+        tags
+        for tags in _tags(headers)
+        if (name := ascii_domain(tags.get("d", ""))) is not None
+        and (name == domain or (organisation and organisational_domain(name) == organisation))
+    ]
+
+
+def _signs_what_we_believe(
+    tags: dict[str, str], headers: Headers, evidence: Evidence, our_addresses: Collection[str]
+) -> bool:
+    """Whether a signature covers what the mail says, and to whom: what it leaves out, anybody can add
+    to an old mail. A length (`l=`) leaves out the end of the text."""
+    fields = {name.lower() for name in tags.get("h", "").split(":")}
+    to_us = [name for name in ("to", "cc") if _names_us(headers, name, evidence, our_addresses)]
+    subject = {"subject"} & headers.keys()
+    return "l" not in tags and fields >= {"from", *subject} and bool(fields.intersection(to_us))
 
 
 def _signing_domains_are_plain(headers: Headers) -> bool:
     """Whether every signature names a host. SendGrid writes the names into its `dkim` field as they
     are: one such as `a.example : pass}{@b.example` would forge an entry there."""
-    named = (
-        match[1]
-        for value in headers.get("dkim-signature", ())
-        for match in _SIGNING_DOMAIN.finditer(value)
-    )
-    return all(ascii_domain("".join(name.split())) is not None for name in named)
+    return all(ascii_domain(tags["d"]) is not None for tags in _tags(headers) if "d" in tags)

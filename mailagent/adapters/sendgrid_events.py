@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mailagent.domain.delivery import DeliveryEvent, DeliveryKind
+from mailagent.domain.typed_text import is_one_line, without_controls
 
 
 def parse_events(body: bytes) -> tuple[DeliveryEvent, ...]:
@@ -31,7 +32,9 @@ def parse_events(body: bytes) -> tuple[DeliveryEvent, ...]:
 def _event(row: dict[str, Any]) -> DeliveryEvent | None:
     outbound_id = row.get("outbound_id")  # custom_args come back as top-level keys
     occurred_at = _instant(row.get("timestamp"))
-    if not isinstance(outbound_id, str) or not outbound_id or occurred_at is None:
+    if not isinstance(outbound_id, str) or not outbound_id or not is_one_line(outbound_id):
+        return None
+    if occurred_at is None:
         return None
     try:
         kind = DeliveryKind(str(row.get("event")))
@@ -58,7 +61,7 @@ def _reason(row: dict[str, Any]) -> str | None:
     for name in ("reason", "response", "status"):
         words = row.get(name)
         if isinstance(words, str) and words.strip():
-            return " ".join(words.split())[:500]
+            return without_controls(" ".join(words.split()))[:500]
     return None
 
 

@@ -9,7 +9,9 @@ from flask.cli import with_appcontext
 
 from mailagent import doorbell, services
 from mailagent.cli.printing import explain
+from mailagent.domain.shop import Shop
 from mailagent.settings import Settings
+from mailagent.store import outbox
 from mailagent.store.migration import SchemaProblem, check_schema
 
 
@@ -18,9 +20,14 @@ from mailagent.store.migration import SchemaProblem, check_schema
 def check() -> None:
     """Check settings, database, keys and queues; print every problem, exit with 1 if there is any."""
     settings: Settings = current_app.config["MAILAGENT"]
-    problems = [*_missing_keys(settings), *_database_problems()]
+    problems, notes = _database_problems(), list[str]()
+    if not problems:
+        problems, notes = _mail_problems(settings.shop), _suppressed_customers(settings.shop)
+    problems = [*_missing_keys(settings), *problems]
     for problem in problems:
         click.echo(f"problem: {problem}")
+    for note in notes:
+        click.echo(f"note: {note}")
     if problems:
         raise SystemExit(1)
     click.echo(f"Everything is in place ({settings.env}, role {settings.role}).")
@@ -54,6 +61,44 @@ def _database_problems() -> list[str]:
         return [str(problem)]
     except sa.exc.DBAPIError as problem:
         return [explain(problem)]
+
+
+def _mail_problems(shop: Shop) -> list[str]:
+    """Name the shop's own people whom our mail does not reach: nobody else would notice."""
+    named = {
+        "TEAM_EMAILS": shop.team_emails,
+        "MANAGER_EMAILS": shop.manager_emails,
+        "OPS_EMAILS": shop.ops_emails,
+    }
+    settings_of = {
+        address: ", ".join(name for name, addresses in named.items() if address in addresses)
+        for address in shop.people
+    }
+    problems = []
+    with services.current().database.snapshot() as connection:
+        suppressed = outbox.list_suppressed(connection)
+        for address, names in settings_of.items():
+            lost = outbox.count_lost_lately(connection, address)
+            if address in suppressed:
+                problems.append(
+                    f"nothing is sent to {address} ({names}): {suppressed[address]}; "
+                    "delete its row in suppressed_addresses when it works again"
+                )
+            elif lost:
+                which = f"the last {lost} mails" if lost > 1 else "the last mail"
+                problems.append(
+                    f"{which} to {address} ({names}) did not arrive: "
+                    "put the setting or the mailbox right"
+                )
+    return problems
+
+
+def _suppressed_customers(shop: Shop) -> list[str]:
+    with services.current().database.snapshot() as connection:
+        count = len(set(outbox.list_suppressed(connection)) - set(shop.people))
+    if not count:
+        return []
+    return [f"nothing is sent to customers' addresses that bounced or complained: {count} of them"]
 
 
 def _queue_problems(bell: doorbell.Doorbell) -> list[str]:

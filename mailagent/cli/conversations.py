@@ -8,7 +8,7 @@ import click
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.cli.printing import Commands, instant, one_line, print_json, print_table
+from mailagent.cli.printing import LIMIT, Commands, instant, one_line, print_json, print_table
 from mailagent.domain.conversation import Conversation
 from mailagent.store import conversations as store
 from mailagent.store import mailbox, outbox
@@ -19,7 +19,9 @@ conversations = Commands("conversations", help="Conversations with customers.")
 
 @conversations.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
-@click.option("--limit", default=50, show_default=True, help="How many, latest mail first.")
+@click.option(
+    "--limit", type=LIMIT, default=50, show_default=True, help="How many, latest mail first."
+)
 def list_conversations(as_json: bool, limit: int) -> None:
     """List conversations, the latest mail first."""
     with services.current().database.snapshot() as connection:
@@ -31,6 +33,7 @@ def list_conversations(as_json: bool, limit: int) -> None:
             "subject": row.subject,
             "status": row.status,
             "unanswered": row.unanswered,
+            "parked": row.parked,
             "opened_at": instant(row.opened_at),
             "last_mail_at": instant(row.last_mail_at),
             "handed_over_reason": row.handed_over_reason,
@@ -45,6 +48,7 @@ def list_conversations(as_json: bool, limit: int) -> None:
         "customer_email",
         "status",
         "unanswered",
+        "parked",
         "last_mail_at",
         "subject",
     )

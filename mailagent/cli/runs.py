@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mailagent import services
-from mailagent.cli.printing import Commands, instant, one_line, print_json, print_table
+from mailagent.cli.printing import LIMIT, Commands, instant, one_line, print_json, print_table
 from mailagent.doorbell import QUEUE_OF, ReplayRefused, Run, first_step_to_repeat
 
 STATES = (
@@ -24,7 +24,7 @@ runs = Commands("runs", help="Workflow runs: look at them, replay one that faile
 @runs.command("list")
 @click.option("--status", type=click.Choice(STATES), help="Only runs in this state.")
 @click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
-@click.option("--limit", default=50, show_default=True, help="How many, newest first.")
+@click.option("--limit", type=LIMIT, default=50, show_default=True, help="How many, newest first.")
 def list_runs(status: str | None, as_json: bool, limit: int) -> None:
     """List runs, newest first."""
     found = services.current().doorbell.list_runs(status=status, limit=limit)

@@ -1,9 +1,11 @@
-"""A conversation: one customer's thread, who looks after it, and how much an answer may cost."""
+"""A conversation: one customer's thread, who looks after it, how much an answer may cost, and when the
+fuse stops automatic answers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 
@@ -22,6 +24,7 @@ class HandOverReason(StrEnum):
     BUDGET_SPENT = "the agent used up its turns or tokens for this mail"
     PROVIDER_DOWN = "the model could not be reached for too long"
     PAYMENT_FAILED = "the payment gateway refused a refund"
+    REFUND_STUCK = "a refund cannot be brought to its end"
     LEFT_UNANSWERED = "a mail stayed unanswered for too long"
     FUSE = "the fuse: too many automatic answers in a short time, perhaps a loop"
 
@@ -38,6 +41,11 @@ class Conversation:
     opened_at: datetime
     last_mail_at: datetime | None = None
     handed_over_reason: str | None = None
+    handed_over_at: datetime | None = None
+
+    @property
+    def stopped_by_fuse(self) -> bool:
+        return self.handed_over_reason == HandOverReason.FUSE.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,9 @@ class Budget:
 class Limits:
     """How much mail is worked on, against loops that nobody foresaw and against floods.
 
-    `answers_per_hour` and `answers_to_sender_per_hour` blow the fuse; the mail budgets park mail.
+    `answers_per_hour` and `answers_to_sender_per_hour` blow the fuse; the mail budgets park mail. All
+    are counted apart for mail that is proven to be the sender's and for mail that is not: what a
+    stranger writes in a customer's name uses up nothing of the customer's.
     """
 
     answers_per_hour: int = 6
@@ -62,3 +72,21 @@ class Limits:
     mails_of_sender_per_hour: int = 60
     mails_per_hour: int = 5_000
     old_thread_days: int = 60
+
+
+HOUR = timedelta(hours=1)
+FUSE_LOOKS_BACK = timedelta(days=1)
+
+
+def has_blown_the_fuse(times: Iterable[datetime], most_per_hour: int) -> bool:
+    """Decide whether automatic answers stop: some hour of the last day had as many as an hour may have.
+
+    `times` are those of the last `FUSE_LOOKS_BACK`: of every automatic answer, and of every mail that
+    the fuse left without one. So the fuse cools down by itself after a day in which no hour was above
+    the limit, and a machine that goes on writing keeps it blown.
+    """
+    ordered = sorted(times)
+    return any(
+        last - first < HOUR
+        for first, last in zip(ordered, ordered[most_per_hour - 1 :], strict=False)
+    )

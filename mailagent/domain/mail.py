@@ -53,6 +53,11 @@ class OutboundStatus(StrEnum):
     UNKNOWN = "unknown"  # nobody can tell any more; a person was told
     UNDELIVERED = "undelivered"  # the vendor took it, its recipient did not get it
 
+    @property
+    def lost(self) -> bool:
+        """Whether nobody may count on the mail having been read: a person must hear of it."""
+        return self in (OutboundStatus.FAILED, OutboundStatus.UNKNOWN, OutboundStatus.UNDELIVERED)
+
 
 class Purpose(StrEnum):
     """Why we wrote a mail."""

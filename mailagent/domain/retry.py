@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum, StrEnum
 
 from mailagent.domain.mail import OutboundStatus
 
 MAIL_IS_STALE_AFTER = timedelta(days=3)  # as long as SendGrid itself keeps trying (72 hours)
+SILENCES_BEFORE_GIVING_UP = (
+    3  # of `outcome_seconds` each, in which a later mail may show events come
+)
 PAYMENT_NEEDS_OPERATOR_AFTER = 40  # attempts: about a day and a half of back-off
+
+MOST_RINGS = 5  # for one row; then people have it
+CANCELLED_IS_LEFT_FOR = timedelta(days=1)  # long enough for whoever cancelled it to come back to it
 
 
 def backoff_seconds(attempt: int, first_seconds: float = 5, longest_seconds: float = 3600) -> float:
@@ -19,7 +26,8 @@ def backoff_seconds(attempt: int, first_seconds: float = 5, longest_seconds: flo
 @dataclass(frozen=True, slots=True)
 class MailState:
     """What is on record about a mail of ours. `accepted`: an event shows that the vendor has it;
-    `undelivered`: an event shows that its recipient did not get it."""
+    `undelivered`: an event shows that its recipient did not get it; `sent_again`: it was handed over
+    once more already because nobody knew."""
 
     status: OutboundStatus
     created_at: datetime
@@ -27,6 +35,15 @@ class MailState:
     next_attempt_at: datetime | None
     accepted: bool
     undelivered: bool = False
+    sent_again: bool = False
+
+
+class Events(StrEnum):
+    """What the event webhook has told so far, other than about the mail in question."""
+
+    NEVER = "never"  # nothing, of any mail
+    NONE_LATER = "none later"  # of earlier mails only: perhaps events are late, or come no more
+    LATER = "later"  # of a mail that was handed over later
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +69,14 @@ class Settled:
 
 
 def decide_delivery(
-    mail: MailState, now: datetime, outcome_seconds: int, events_are_wired: bool
+    mail: MailState, now: datetime, outcome_seconds: int, events: Events
 ) -> SendNow | WaitFor | Settle | Settled:
     """Decide what to do about a mail that did not simply go out.
 
     A mail that says "sending" was with the vendor when the process died, or the answer was lost. If
-    any event names it, it went out. If none came for `outcome_seconds` although events reach us, it
-    did not, and may be sent again under the same Message-ID. Without events nobody can know.
+    any event names it, it went out. If none came for `outcome_seconds`, but one for a mail handed over
+    later did, it did not, and is sent again under the same Message-ID: once. Silence alone proves
+    nothing; if no later mail breaks it, the mail is given up. Where no event ever came, at once.
     """
     if mail.undelivered and mail.status is not OutboundStatus.UNDELIVERED:
         return Settle(OutboundStatus.UNDELIVERED)
@@ -67,12 +85,78 @@ def decide_delivery(
     if mail.accepted:
         return Settle(OutboundStatus.SENT)
     if mail.status is OutboundStatus.SENDING:
-        settled_at = (mail.sending_at or mail.created_at) + timedelta(seconds=outcome_seconds)
-        if now < settled_at:
-            return WaitFor((settled_at - now).total_seconds())
-        return Settle(OutboundStatus.QUEUED if events_are_wired else OutboundStatus.UNKNOWN)
+        return _decide_unknown(mail, now, timedelta(seconds=outcome_seconds), events)
     if now >= mail.created_at + MAIL_IS_STALE_AFTER:
         return Settle(OutboundStatus.FAILED)
     if mail.next_attempt_at is not None and now < mail.next_attempt_at:
         return WaitFor((mail.next_attempt_at - now).total_seconds())
     return SendNow()
+
+
+def _decide_unknown(
+    mail: MailState, now: datetime, silence: timedelta, events: Events
+) -> WaitFor | Settle:
+    silent_for = now - (mail.sending_at or mail.created_at)
+    if silent_for < silence:
+        return WaitFor((silence - silent_for).total_seconds())
+    if mail.sent_again or events is Events.NEVER:
+        return Settle(OutboundStatus.UNKNOWN)
+    if events is Events.LATER:
+        return Settle(OutboundStatus.QUEUED)
+    if silent_for >= silence * SILENCES_BEFORE_GIVING_UP:
+        return Settle(OutboundStatus.UNKNOWN)
+    return WaitFor((silence - silent_for % silence).total_seconds())
+
+
+class LastRun(StrEnum):
+    """What became of the latest run that was rung for a row."""
+
+    AT_WORK = "at work"
+    OVER = "over"  # it ended well, or there is none: nobody looks after the row
+    FAILED = "failed"
+    CANCELLED = "cancelled"  # by an operator
+
+
+class Care(Enum):
+    """What the sweep does about a row that waits."""
+
+    LEAVE = "leave"
+    RING = "ring"
+    GIVE_TO_PEOPLE = "give to people"
+
+
+def ring_pause(rings: int) -> timedelta:
+    """Return how long a row waits after a failed run before it is rung for again: 5 minutes, then
+    three times as long each time, at most a day. Five rings take about ten hours."""
+    return min(timedelta(minutes=5 * 3 ** min(rings, 10)), timedelta(days=1))
+
+
+def decide_care(
+    last_run: LastRun,
+    quiet_for: timedelta,
+    rings: int,
+    overdue: bool | None = None,
+    cancel_counts: bool = True,
+) -> Care:
+    """Decide about a row that waits, `quiet_for` long after its last run ended, after `rings` rings.
+
+    `rings` above MOST_RINGS says that people have it already. `overdue` is None for a row without a
+    date of its own. A date that has passed must be acted on, whatever became of the runs. Without
+    `cancel_counts` a cancelled run is one that is over: nothing it could have stopped is left to do.
+    """
+    if last_run is LastRun.CANCELLED and not cancel_counts:
+        last_run = LastRun.OVER
+    if last_run is LastRun.AT_WORK:
+        return Care.LEAVE
+    rested = last_run is LastRun.OVER or quiet_for >= ring_pause(rings)
+    if overdue and rested:
+        return Care.RING
+    if rings > MOST_RINGS:
+        return Care.LEAVE
+    if last_run is LastRun.CANCELLED:
+        # What an operator stopped stays stopped. Its date comes by itself; without one people must see it.
+        is_forgotten = overdue is None and quiet_for >= CANCELLED_IS_LEFT_FOR
+        return Care.GIVE_TO_PEOPLE if is_forgotten else Care.LEAVE
+    if rings == MOST_RINGS:
+        return Care.GIVE_TO_PEOPLE
+    return Care.RING if rested else Care.LEAVE

@@ -5,7 +5,7 @@ Details hold ids, amounts and states, never what a customer wrote.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +16,12 @@ from mailagent.store import schema
 AGENT = "agent"
 POLICY = "policy"
 CLOCK = "clock"
+
+TOLD = "operators told"
+
+# Actions that are looked for again.
+GIVEN_BACK = "conversation given back"
+SENT_AGAIN = "mail sent again"
 
 
 def record(
@@ -34,6 +40,14 @@ def record(
     )
 
 
+def told(connection: sa.Connection, subjects: Sequence[str]) -> set[str]:
+    """Return of which of these the operators have been told."""
+    query = sa.select(schema.audit.c.subject).where(
+        schema.audit.c.subject.in_(subjects), schema.audit.c.action == TOLD
+    )
+    return set(connection.scalars(query))
+
+
 def list_of(connection: sa.Connection, subject: str) -> list[dict[str, Any]]:
     """Return what happened to one row, oldest first."""
     query = (
@@ -42,3 +56,14 @@ def list_of(connection: sa.Connection, subject: str) -> list[dict[str, Any]]:
         .order_by(schema.audit.c.audit_id)
     )
     return [dict(row._mapping) for row in connection.execute(query)]
+
+
+def latest_at(connection: sa.Connection, subject: str, action: str) -> datetime | None:
+    """Return when `action` was last done to a row, or None."""
+    latest: datetime | None = connection.scalar(
+        sa.select(schema.audit.c.at)
+        .where(schema.audit.c.subject == subject, schema.audit.c.action == action)
+        .order_by(schema.audit.c.audit_id.desc())
+        .limit(1)
+    )
+    return latest

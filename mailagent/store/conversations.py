@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.domain.conversation import Conversation, ConversationStatus
-from mailagent.domain.mail import AddressedToken, Door
+from mailagent.domain.mail import AddressedToken, Door, MailStatus
 from mailagent.store import schema
 from mailagent.store.database import Row
 from mailagent.store.ids import new_id, new_token
@@ -126,6 +126,7 @@ def _conversation(row: Row) -> Conversation:
         opened_at=row.opened_at,
         last_mail_at=row.last_mail_at,
         handed_over_reason=row.handed_over_reason,
+        handed_over_at=row.handed_over_at,
     )
 
 
@@ -178,16 +179,18 @@ def _update(connection: sa.Connection, conversation_id: str, **values: Any) -> N
 
 def list_recent(connection: sa.Connection, limit: int) -> Sequence[Row]:
     """Return the conversations with the latest mail, newest first, with their counts of mail."""
-    unanswered = (
+    counts = [
         sa.select(sa.func.count())
         .where(
             _inbound.c.conversation_id == _conversations.c.conversation_id,
-            _inbound.c.status == "unanswered",
+            _inbound.c.status == status.value,
         )
         .scalar_subquery()
-    )
+        .label(status.value)
+        for status in (MailStatus.UNANSWERED, MailStatus.PARKED)
+    ]
     return connection.execute(
-        sa.select(_conversations, unanswered.label("unanswered"))
+        sa.select(_conversations, *counts)
         .order_by(_conversations.c.last_mail_at.desc())
         .limit(limit)
     ).all()

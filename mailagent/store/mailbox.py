@@ -206,44 +206,6 @@ def prove_mailbox(connection: sa.Connection, conversation_id: str, address: str)
     )
 
 
-# --- budgets ------------------------------------------------------------------------------------
-
-
-def is_over_budget(
-    connection: sa.Connection, since: datetime, most: int, from_address: str | None = None
-) -> bool:
-    """Return whether `most` mails have come since a time, of one sender or of all."""
-    query = sa.select(sa.literal(1)).where(_mails.c.received_at >= since)
-    if from_address is not None:
-        query = query.where(_mails.c.from_address == from_address)
-    return connection.scalar(query.offset(most - 1).limit(1)) is not None
-
-
-def list_parked(connection: sa.Connection, before: datetime, limit: int) -> Sequence[Row]:
-    """Return mail that was parked before a time: the oldest of each sender, oldest first."""
-    parked = _mails.c.status == MailStatus.PARKED.value
-    oldest = (
-        sa.select(sa.func.min(_mails.c.mail_id))
-        .where(parked, _mails.c.received_at < before)
-        .group_by(_mails.c.from_address)
-    )
-    return connection.execute(
-        sa.select(_mails.c.mail_id, _mails.c.conversation_id)
-        .where(_mails.c.mail_id.in_(oldest))
-        .order_by(_mails.c.mail_id)
-        .limit(limit)
-    ).all()
-
-
-def release(connection: sa.Connection, mail_id: str, run_id: str) -> None:
-    """Let a parked mail in: it waits to be answered."""
-    connection.execute(
-        _mails.update()
-        .where(_mails.c.mail_id == mail_id, _mails.c.status == MailStatus.PARKED.value)
-        .values(status=MailStatus.UNANSWERED.value, no_answer_reason=None, run_id=run_id)
-    )
-
-
 def list_by_status(connection: sa.Connection, status: str | None, limit: int) -> Sequence[Row]:
     """Return the newest mails that came in, of one status or of all."""
     columns = (
@@ -255,8 +217,11 @@ def list_by_status(connection: sa.Connection, status: str | None, limit: int) ->
     return connection.execute(query.where(_mails.c.status == status) if status else query).all()
 
 
-def list_waiting(connection: sa.Connection, before: datetime, limit: int) -> Sequence[Row]:
-    """Return mails that wait for an answer since before a time, with the run rung for them."""
+def list_waiting(
+    connection: sa.Connection, before: datetime, limit: int, after: str = ""
+) -> Sequence[Row]:
+    """Return mails that wait for an answer since before a time, with the run rung for them, in the
+    order of their ids from the one behind `after`."""
     return connection.execute(
         sa.select(
             _mails.c.mail_id,
@@ -265,8 +230,12 @@ def list_waiting(connection: sa.Connection, before: datetime, limit: int) -> Seq
             _mails.c.run_id,
             _mails.c.rings,
         )
-        .where(_mails.c.status == MailStatus.UNANSWERED.value, _mails.c.received_at < before)
-        .order_by(_mails.c.received_at)
+        .where(
+            _mails.c.status == MailStatus.UNANSWERED.value,
+            _mails.c.received_at < before,
+            _mails.c.mail_id > after,
+        )
+        .order_by(_mails.c.mail_id)
         .limit(limit)
     ).all()
 

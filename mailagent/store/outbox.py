@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,6 +15,10 @@ from mailagent.store import schema
 from mailagent.store.database import Row, insert_once
 
 _mails, _events = schema.outbound_mails, schema.delivery_events
+
+LOST = frozenset(status.value for status in OutboundStatus if status.lost)
+# Bounces that come as mail are recorded beside the events; they say nothing about the webhook.
+BOUNCE_MAIL = "bounce-mail:"
 
 
 def record(connection: sa.Connection, mail: OutboundMail, dedup_key: str, now: datetime) -> str:
@@ -45,6 +50,21 @@ def record(connection: sa.Connection, mail: OutboundMail, dedup_key: str, now: d
     if stored is None:
         raise LookupError(f"the mail {dedup_key} was not recorded")
     return stored
+
+
+def list_of_matter(connection: sa.Connection, conversation_id: str, matter: str) -> list[str]:
+    """Return the mails of a conversation that were written to people about one matter: those whose
+    key is `matter`, a colon, and more."""
+    return list(
+        connection.scalars(
+            sa.select(_mails.c.outbound_id)
+            .where(
+                _mails.c.conversation_id == conversation_id,
+                _mails.c.dedup_key.startswith(f"{matter}:", autoescape=True),
+            )
+            .order_by(_mails.c.outbound_id)
+        )
+    )
 
 
 def load(connection: sa.Connection, outbound_id: str) -> OutboundMail:
@@ -161,36 +181,76 @@ def list_texts_to(connection: sa.Connection, address: str, limit: int = 20) -> l
     return list(texts[::-1])
 
 
-def list_under_way(connection: sa.Connection, before: datetime, limit: int) -> list[str]:
-    """Return mails that should have been sent before a time and were not."""
+def list_under_way(
+    connection: sa.Connection, before: datetime, limit: int, after: str = ""
+) -> list[str]:
+    """Return mails that should have been sent before a time and were not, in the order of their ids
+    from the one behind `after`."""
     return list(
         connection.scalars(
             sa.select(_mails.c.outbound_id)
             .where(
                 _mails.c.status.in_([OutboundStatus.QUEUED.value, OutboundStatus.SENDING.value]),
                 _mails.c.created_at < before,
+                _mails.c.outbound_id > after,
             )
-            .order_by(_mails.c.created_at)
+            .order_by(_mails.c.outbound_id)
             .limit(limit)
         )
     )
 
 
-def count_answers(
-    connection: sa.Connection,
-    since: datetime,
-    conversation_id: str | None = None,
-    address: str | None = None,
-) -> int:
-    """Return how many answers of the agent's were written since a time, in a thread or to an address."""
-    query = sa.select(sa.func.count()).where(
-        _mails.c.purpose == Purpose.REPLY.value, _mails.c.created_at >= since
+def latest_at(connection: sa.Connection, conversation_id: str, purpose: Purpose) -> datetime | None:
+    """Return when the latest mail of one purpose was written in a thread, or None."""
+    latest: datetime | None = connection.scalar(
+        sa.select(_mails.c.created_at)
+        .where(_mails.c.conversation_id == conversation_id, _mails.c.purpose == purpose.value)
+        .order_by(_mails.c.created_at.desc())
+        .limit(1)
     )
-    if conversation_id is not None:
-        query = query.where(_mails.c.conversation_id == conversation_id)
-    if address is not None:
-        query = query.where(_mails.c.to_address == address)
+    return latest
+
+
+def count_to(connection: sa.Connection, address: str, purpose: Purpose, since: datetime) -> int:
+    """Return how many mails of one purpose were written to an address since a time."""
+    query = sa.select(sa.func.count()).where(
+        _mails.c.to_address == address,
+        _mails.c.created_at >= since,
+        _mails.c.purpose == purpose.value,
+    )
     return connection.scalar(query) or 0
+
+
+def is_recorded(connection: sa.Connection, dedup_key: str) -> bool:
+    """Return whether a mail under this key was written."""
+    known = sa.select(_mails.c.outbound_id).where(_mails.c.dedup_key == dedup_key)
+    return connection.scalar(known) is not None
+
+
+def list_copies(connection: sa.Connection, dedup_keys: Sequence[str]) -> Sequence[Row]:
+    """Return the mails under these keys, and keep others that ask for the same from going on.
+
+    Only the first is locked: so two that look at each other's mail wait instead of blocking.
+    """
+    copies = (
+        sa.select(_mails).where(_mails.c.dedup_key.in_(dedup_keys)).order_by(_mails.c.dedup_key)
+    )
+    connection.execute(copies.limit(1).with_for_update())
+    return connection.execute(copies).all()
+
+
+def count_lost_lately(connection: sa.Connection, address: str, latest: int = 10) -> int:
+    """Return how many of the newest settled mails to an address were lost, counted from the last one."""
+    statuses = connection.scalars(
+        sa.select(_mails.c.status)
+        .where(
+            _mails.c.to_address == address,
+            _mails.c.status.in_([OutboundStatus.SENT.value, *LOST]),
+        )
+        .order_by(_mails.c.created_at.desc())
+        .limit(latest)
+    )
+    return sum(1 for _ in takewhile(lambda status: status in LOST, statuses))
 
 
 # --- addresses that mail does not reach -----------------------------------------------------------
@@ -209,6 +269,13 @@ def why_suppressed(connection: sa.Connection, address: str) -> str | None:
         sa.select(table.c.reason).where(table.c.address == address)
     )
     return reason
+
+
+def list_suppressed(connection: sa.Connection) -> dict[str, str]:
+    """Return the addresses that nothing is sent to, each with the reason."""
+    table = schema.suppressed_addresses
+    rows = connection.execute(sa.select(table.c.address, table.c.reason).order_by(table.c.since))
+    return {row.address: row.reason for row in rows}
 
 
 def find_by_message_id(connection: sa.Connection, message_id: str) -> str | None:
@@ -277,4 +344,32 @@ def was_accepted(connection: sa.Connection, outbound_id: str) -> bool:
             sa.select(_events.c.event_key).where(_events.c.outbound_id == outbound_id).limit(1)
         )
         is not None
+    )
+
+
+def has_any_event(connection: sa.Connection) -> bool:
+    """Return whether the event webhook ever told of a mail of ours."""
+    return connection.scalar(_from_webhook(sa.select(sa.literal(1))).limit(1)) is not None
+
+
+def was_later_mail_reported(connection: sa.Connection, sending_at: datetime) -> bool:
+    """Return whether the event webhook told of a mail that was handed over after a time.
+
+    Only events count that every mail which goes out has: had this one gone out, it would have one.
+    """
+    query = (
+        _from_webhook(sa.select(sa.literal(1)))
+        .join(_mails, _mails.c.outbound_id == _events.c.outbound_id)
+        .where(
+            _events.c.received_at >= sending_at,
+            _mails.c.sending_at > sending_at,
+            _events.c.event.in_([DeliveryKind.PROCESSED.value, DeliveryKind.DELIVERED.value]),
+        )
+    )
+    return connection.scalar(query.limit(1)) is not None
+
+
+def _from_webhook(query: sa.Select[tuple[int]]) -> sa.Select[tuple[int]]:
+    return query.select_from(_events).where(
+        ~_events.c.event_key.startswith(BOUNCE_MAIL, autoescape=True)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -12,11 +13,25 @@ from mailagent.domain.delivery import DeliveryEvent, DeliveryKind
 from mailagent.domain.mail import ParsedMail
 from mailagent.store import outbox
 
+logger = logging.getLogger(__name__)
+
 UNDELIVERED = "undelivered"
+REASON_MAX_LENGTH = 500
 
 
 def record_event(connection: sa.Connection, event: DeliveryEvent, now: datetime) -> None:
-    """Record a delivery event once; ring for a mail that did not reach its recipient."""
+    """Record a delivery event once; ring for a mail that did not reach its recipient.
+
+    One that the database will not hold is left out, so that the others of its batch are kept.
+    """
+    try:
+        with connection.begin_nested():
+            _record(connection, event, now)
+    except (sa.exc.DataError, sa.exc.IntegrityError, UnicodeError):
+        logger.exception("a delivery event cannot be stored, and is left out")
+
+
+def _record(connection: sa.Connection, event: DeliveryEvent, now: datetime) -> None:
     new = outbox.record_event(
         connection,
         event.key,
@@ -44,5 +59,6 @@ def record_bounce(
     permanent = any(recipient.permanent for recipient in bounce.recipients)
     kind = DeliveryKind.BOUNCE if permanent else DeliveryKind.DEFERRED
     statuses = ", ".join(recipient.status or "no status" for recipient in bounce.recipients)
-    key = f"bounce-mail:{mail.dedup_key}"
-    record_event(connection, DeliveryEvent(outbound_id, kind, statuses, now, key), now)
+    key = f"{outbox.BOUNCE_MAIL}{mail.dedup_key}"
+    reason = statuses[:REASON_MAX_LENGTH]
+    record_event(connection, DeliveryEvent(outbound_id, kind, reason, now, key), now)

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.conversation import Conversation
 from mailagent.domain.mail import Door, Identity, MailKind, ParsedMail, find_token
-from mailagent.store import conversations, mailbox
+from mailagent.store import conversations, traffic
 
 HOUR = timedelta(hours=1)
 
@@ -68,7 +68,7 @@ def find_place(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Pl
             and mail.identity is Identity.NONE
         ),
     )
-    parked = _why_parked(connection, mail, now)
+    parked = _why_parked(connection, mail, mail.identity.proven or place.proves_mailbox, now)
     return replace(place, no_answer_reason=parked, parked=True) if parked else place
 
 
@@ -91,11 +91,14 @@ def _place_of_team(mail: ParsedMail, conversation: Conversation | None) -> Place
     return Place(replace(mail, kind=MailKind.TEAM), conversation)
 
 
-def _why_parked(connection: sa.Connection, mail: ParsedMail, now: datetime) -> str | None:
+def _why_parked(
+    connection: sa.Connection, mail: ParsedMail, proven: bool, now: datetime
+) -> str | None:
     limits = services.current().limits
     most = limits.mails_of_sender_per_hour
-    if mailbox.is_over_budget(connection, now - HOUR, most, mail.from_address):
-        return f"more than {most} mails an hour from this sender"
-    if mailbox.is_over_budget(connection, now - HOUR, limits.mails_per_hour):
-        return f"more than {limits.mails_per_hour} mails an hour in all"
+    which = "" if proven else " that are not proven to be theirs"
+    if traffic.is_over_budget(connection, now - HOUR, most, proven, mail.from_address):
+        return f"more than {most} mails an hour from this sender{which}"
+    if traffic.is_over_budget(connection, now - HOUR, limits.mails_per_hour, proven):
+        return f"more than {limits.mails_per_hour} mails an hour in all{which}"
     return None

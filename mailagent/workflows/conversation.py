@@ -9,12 +9,12 @@ from dbos import DBOS
 from mailagent import doorbell
 from mailagent.workflows.steps.batch import Batch, take_batch
 from mailagent.workflows.steps.delivery import send_mail
+from mailagent.workflows.steps.fuse import stop_loop
 from mailagent.workflows.steps.model import ask_model, tool_items
 from mailagent.workflows.steps.people import (
     forward_team_replies,
     hand_over,
     pass_on_to_people,
-    stop_loop,
 )
 from mailagent.workflows.steps.reply import write_reply
 from mailagent.workflows.steps.tools import TOOLS

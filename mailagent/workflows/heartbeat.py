@@ -50,9 +50,8 @@ class Heartbeat:
             self._beat()
 
     def _beat(self) -> None:
-        live = services.current()
         try:
-            with live.database.transaction() as connection:
-                workers.sign_in(connection, self._worker_id, live.now())
+            with services.current().database.transaction() as connection:
+                workers.sign_in(connection, self._worker_id)
         except sa.exc.SQLAlchemyError:
             logger.exception("worker %s could not say that it lives", self._worker_id)

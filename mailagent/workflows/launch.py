@@ -51,6 +51,8 @@ def launch(engine: Engine) -> None:
         executor_id=engine.worker_id or claim_worker_id(engine.database_url),
         serializer=DBOSPortableJSONSerializer(),
         run_migrations=False,
+        # When the database fails, DBOS logs the statement; its parameters are what steps returned.
+        db_engine_kwargs={"hide_parameters": True},
         notification_listener_polling_interval_sec=SQLITE_POLL_SECONDS if sqlite else 1.0,
         log_level="WARNING",
         enable_patching=True,

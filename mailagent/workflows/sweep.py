@@ -8,12 +8,12 @@ from typing import Any
 from dbos import DBOS
 
 from mailagent import doorbell
+from mailagent.workflows.steps.neglected import ring_for_outbox, ring_for_refunds
+from mailagent.workflows.steps.operators import report_failed_runs
 from mailagent.workflows.steps.sweep import (
     purge_raw_mail,
     release_parked_mail,
     ring_for_mail,
-    ring_for_outbox,
-    ring_for_refunds,
     take_over_runs,
 )
 
@@ -22,10 +22,14 @@ EVERY_MINUTE = "* * * * *"
 
 @DBOS.workflow(name=doorbell.SWEEP)
 def sweep(_scheduled_at: datetime, _context: Any) -> None:
-    """Ring for every row that waits without a run, then purge; each step records how many it saw to."""
+    """Ring for every row that waits without a run, then purge; each step records how many it saw to.
+
+    Failures are told first: of a sweep that fails further down, the next one tells.
+    """
+    report_failed_runs()
     take_over_runs()
-    release_parked_mail()
     ring_for_mail()
     ring_for_refunds()
     ring_for_outbox()
+    release_parked_mail()
     purge_raw_mail()

@@ -44,6 +44,11 @@ def test_an_event_says_which_mail_what_why_and_when() -> None:
     assert event.occurred_at == datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 
 
+@pytest.mark.parametrize("character", ["\x00", "\x1b", "\x9f", "\ud800"])
+def test_a_reason_is_kept_without_control_characters(character: str) -> None:
+    assert one(reason=f"550 {character}no").reason == "550 no"
+
+
 @pytest.mark.parametrize(
     ("name", "not_reached"),
     [
@@ -73,6 +78,8 @@ def test_every_event_that_we_use_is_read(name: str, not_reached: bool) -> None:
         {"outbound_id": None},
         {"outbound_id": ""},
         {"outbound_id": 17},
+        {"outbound_id": "o_\x0017"},
+        {"outbound_id": "o_17\ud800"},
         {"timestamp": None},
         {"timestamp": True},
         {"timestamp": "soon"},

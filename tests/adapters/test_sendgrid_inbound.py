@@ -238,8 +238,40 @@ def test_a_signature_that_forges_entries_of_the_dkim_field_proves_nothing() -> N
 
 
 def test_an_honest_signature_field_does_no_harm() -> None:
-    mail = parse_letter(DKIM_Signature="v=1; a=rsa-sha256; d = example.com; s=a; b=x")
-    assert mail.identity is Identity.DKIM
+    signature = "v=1; a=rsa-sha256; d = example.com; h=From : To:Subject; s=a; b=x"
+    assert parse_letter(DKIM_Signature=signature).identity is Identity.DKIM
+
+
+@pytest.mark.parametrize(
+    ("tags", "identity"),
+    [
+        ("d=example.com; h=from:to:subject", Identity.DKIM),
+        ("d=mail.example.com; h=from:to:subject", Identity.DKIM),
+        ("d=example.com; h=from:cc:subject", Identity.NONE),
+        ("d=example.com; h=from:to", Identity.NONE),
+        ("d=example.com; h=to:subject", Identity.NONE),
+        ("d=example.com", Identity.NONE),
+        ("d=example.com; l=0; h=from:to:subject", Identity.NONE),
+        ("d=example.com; h=from; h=from:to:subject", Identity.NONE),
+        ("d=mail.example.com; h=from", Identity.NONE),
+        ("d=relay.example; h=from", Identity.DKIM),  # beside the one that SendGrid found sound
+    ],
+)
+def test_a_signature_proves_only_what_it_covers(tags: str, identity: Identity) -> None:
+    signed = letter(DKIM_Signature=f"v=1; a=rsa-sha256; s=a; {tags}; b=x")
+    mail = parse(raw_request(signed, envelope_from=MALLORY))
+    assert mail.identity is identity
+    assert ("partly_signed" in mail.flags) == (identity is Identity.NONE)
+
+
+@pytest.mark.parametrize("field", ["Sender", "Date", "Subject", "Reply-To", "To", "Cc"])
+def test_a_field_that_may_stand_once_and_stands_twice_unproves_the_author(field: str) -> None:
+    mail = letter(**{field.replace("-", "_"): SUPPORT})
+    twice = f"{field}: {SUPPORT}\n".encode() + mail
+    assert "repeated_headers" not in parse(raw_request(mail)).flags
+    judged = parse(raw_request(twice))
+    assert judged.identity is Identity.NONE
+    assert "repeated_headers" in judged.flags
 
 
 INJECTED = b'\r\n--xYzZY\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s'

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from mailagent import services
 from mailagent.demo.inbound_parse import build_body
+from mailagent.store import outbox
 from tests.cast import ADA, MAX, MONA, TESS, big_order
 from tests.journeys.test_refunds import decide, link_in
-from tests.stage import Stage, letter, wait_until
+from tests.stage import Stage, letter, running, wait_until
+
+OLGA = "olga@shop.example"
 
 QUESTION = "Which orders of mine do you have? I forgot the number."
 
@@ -62,6 +68,104 @@ def test_a_deferral_is_no_reason_to_worry(busy_shop: Stage) -> None:
     busy_shop.report(answer, "delivered")
     wait_until(lambda: len(busy_shop.rows("SELECT * FROM delivery_events")) == 2, 10, "both events")
     assert busy_shop.mails_to(TESS) == []
+
+
+# --- addresses that nothing is sent to ------------------------------------------------------------
+
+
+def suppress(shop: Stage, *addresses: str) -> None:
+    with shop.live.database.transaction() as connection:
+        for address in addresses:
+            outbox.suppress(connection, address, "bounce: 5.2.2 mailbox full", shop.live.now())
+
+
+def suppressed(shop: Stage) -> list[str]:
+    return [row.address for row in shop.rows("SELECT address FROM suppressed_addresses")]
+
+
+def ask_a_manager(shop: Stage, order_id: str = "W2001") -> None:
+    shop.stock(big_order(order_id))
+    shop.write(f"The standing desk of order {order_id} is damaged, please refund it.")
+
+
+def test_a_request_to_a_suppressed_manager_goes_to_the_next(busy_shop: Stage) -> None:
+    suppress(busy_shop, MONA)
+    ask_a_manager(busy_shop)
+    (to_max,) = busy_shop.wait_for_mails(MAX)
+    decide(busy_shop, link_in(to_max.text), "approve")
+    assert busy_shop.wait_for_refund("paid").decided_by == MAX
+    assert busy_shop.mails_to(MONA) == []
+
+
+def test_when_every_manager_is_suppressed_the_team_is_told(busy_shop: Stage) -> None:
+    suppress(busy_shop, MONA, MAX)
+    ask_a_manager(busy_shop)
+    (told,) = busy_shop.wait_for_mails(TESS)
+    assert f"A mail to {MAX} was not sent" in told.subject
+
+
+@pytest.mark.parametrize("event", ["bounce", "spamreport"])
+def test_a_manager_whose_mail_came_back_is_asked_again_next_time(
+    busy_shop: Stage, event: str
+) -> None:
+    ask_a_manager(busy_shop)
+    busy_shop.report(busy_shop.wait_for_mails(MONA)[0], event)
+    busy_shop.wait_for_mails(MAX)
+    assert suppressed(busy_shop) == []
+    ask_a_manager(busy_shop, "W2002")
+    busy_shop.wait_for_mails(MONA, 2)
+
+
+def test_a_case_for_a_suppressed_team_is_told_to_the_managers(busy_shop: Stage) -> None:
+    suppress(busy_shop, TESS)
+    busy_shop.write("This is outrageous! I want to talk to a human being, now!")
+    (told,) = busy_shop.wait_for_mails(MONA)
+    assert f"A mail to {TESS} was not sent" in told.subject
+    assert len(busy_shop.wait_for_mails(MAX)) == 1
+
+
+def with_ops(shop: Stage) -> Stage:
+    people = replace(shop.live.shop, ops_emails=(OLGA,))
+    shop.live = replace(shop.live, shop=people)
+    services.bind(shop.live)
+    return shop
+
+
+def test_a_notice_that_is_lost_goes_from_circle_to_circle(shop: Stage) -> None:
+    with running(with_ops(shop)):
+        shop.write(QUESTION)
+        shop.report(shop.wait_for_mails(ADA)[0], "bounce")
+        shop.report(shop.wait_for_mails(TESS)[0], "bounce")
+        (to_mona,), (to_max,) = shop.wait_for_mails(MONA), shop.wait_for_mails(MAX)
+        shop.report(to_mona, "dropped")
+        shop.report(to_max, "spamreport")
+        (to_olga,) = shop.wait_for_mails(OLGA)
+        assert to_olga.subject == to_mona.subject == to_max.subject
+        assert ADA in to_olga.subject
+        assert suppressed(shop) == [ADA]
+        shop.report(to_olga, "bounce")
+        wait_until(lambda: nobody_was_left(shop), 20, "the end of it to be on record")
+        assert len(shop.mails_to(TESS)) == 1
+
+
+def test_a_notice_that_one_of_two_has_got_goes_no_further(shop: Stage) -> None:
+    suppress(shop, TESS)
+    with running(with_ops(shop)):
+        shop.write("This is outrageous! I want to talk to a human being, now!")
+        (to_mona,) = shop.wait_for_mails(MONA)
+        shop.wait_for_mails(MAX)
+        shop.report(to_mona, "bounce")
+        wait_until(
+            lambda: bool(shop.rows("SELECT 1 FROM outbound_mails WHERE status = 'undelivered'")),
+            20,
+            "the bounce to be acted on",
+        )
+        assert shop.rows("SELECT 1 FROM outbound_mails WHERE to_address = :a", a=OLGA) == []
+        assert not nobody_was_left(shop)
+
+
+def nobody_was_left(shop: Stage) -> bool:
+    return bool(shop.rows("SELECT 1 FROM audit WHERE action = 'nobody could be told'"))
 
 
 def bounce_mail(message_id: str, status: str) -> bytes:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from mailagent import services
+from mailagent.demo.mailboxes import Letter
 from mailagent.domain.conversation import Limits
-from mailagent.workflows.steps import sweep
+from mailagent.store import conversations, mailbox
+from mailagent.workflows.steps import flood, fuse, letters, people, sweep
+from mailagent.workflows.steps.batch import take_batch
 from tests.cast import ADA, GRACE, TESS
 from tests.stage import Stage, running, wait_until
 
@@ -82,6 +87,258 @@ def test_parked_mail_is_let_in_bit_by_bit(small_shop: Stage) -> None:
     assert statuses(small_shop, ADA) == ["unanswered"] * 4 + ["parked"]
     assert sweep.release_parked_mail() == 1
     assert sweep.release_parked_mail() == 0
+
+
+# --- forged mail ----------------------------------------------------------------------------------
+
+
+def test_forged_mail_uses_up_no_budget_of_its_alleged_sender(small_shop: Stage) -> None:
+    for number in range(9):
+        small_shop.write(f"Forged {number}", subject=f"f{number}", aligned=False)
+    assert statuses(small_shop, ADA) == ["unanswered"] * 3 + ["parked"] * 6
+    honest = small_shop.write("My kettle leaks.")
+    assert row_of(small_shop, honest).status == "unanswered"
+
+
+def test_forged_mail_of_many_names_parks_no_proven_mail(small_shop: Stage) -> None:
+    for number in range(9):
+        small_shop.write("Hi", from_address=f"c{number}@example.com", aligned=False)
+    honest = small_shop.write("My kettle leaks.", from_address=GRACE)
+    assert row_of(small_shop, honest).status == "unanswered"
+
+
+def test_whoever_answers_the_confirmation_counts_as_proven(small_shop: Stage) -> None:
+    first = small_shop.write("My kettle leaks.", aligned=False)
+    answered(small_shop, first)
+    for number in range(5):
+        small_shop.write(f"Forged {number}", subject=f"f{number}", aligned=False)
+    (mail,) = small_shop.rows("SELECT reply_to FROM outbound_mails")
+    assert mail.reply_to.startswith("confirm+")
+    confirmed = small_shop.write("Yes, that was me.", to=mail.reply_to, aligned=False)
+    assert row_of(small_shop, confirmed).status == "unanswered"
+
+
+def row_of(shop: Stage, written: Letter) -> Any:
+    statement = "SELECT * FROM inbound_mails WHERE message_id = :id"
+    return shop.rows(statement, id=written.message_id)[0]
+
+
+def answered(shop: Stage, written: Letter) -> None:
+    """Let the agent have answered a mail."""
+    row = row_of(shop, written)
+    with services.current().database.transaction() as connection:
+        conversation = conversations.load(connection, row.conversation_id)
+        mails = mailbox.list_by_id(connection, [row.mail_id])
+        outbound_id = letters.write_reply(connection, conversation, mails, "Dear Ada, yes.")
+        mailbox.answer(connection, [row.mail_id], outbound_id)
+
+
+def case_address(shop: Stage, written: Letter) -> str:
+    conversation_id = row_of(shop, written).conversation_id
+    statement = "SELECT reply_token FROM conversations WHERE conversation_id = :id"
+    return f"case+{shop.rows(statement, id=conversation_id)[0].reply_token}@shop.example"
+
+
+def task_of(shop: Stage, written: Letter) -> str:
+    batch = take_batch(row_of(shop, written).conversation_id)
+    assert batch is not None
+    return batch["task"]
+
+
+def write_and_answer(shop: Stage, count: int, **changes: Any) -> Letter:
+    """Let a thread have `count` mails, all answered; return the first."""
+    first = shop.write("Number 0", **changes)
+    answered(shop, first)
+    for number in range(1, count):
+        answered(
+            shop, shop.write(f"Number {number}", **{"to": case_address(shop, first)} | changes)
+        )
+    return first
+
+
+def test_forged_answers_blow_no_fuse_for_the_real_customer(shop: Stage) -> None:
+    for number in range(Limits().answers_to_sender_per_hour):
+        answered(shop, shop.write("Forged", subject=f"f{number}", aligned=False))
+    forged, honest = shop.write("Forged", aligned=False), shop.write("Honest", subject="My kettle")
+    assert task_of(shop, forged) == "stop"
+    assert task_of(shop, honest) == "answer"
+
+
+def test_forged_answers_in_a_thread_leave_it_to_its_customer(shop: Stage) -> None:
+    honest = write_and_answer(shop, 1)
+    case = case_address(shop, honest)
+    for number in range(Limits().answers_per_hour):
+        answered(shop, shop.write(f"Forged {number}", to=case, aligned=False))
+    forged = shop.write("Forged once more", to=case, aligned=False)
+    stop(shop, forged)
+    assert conversation_of(shop, forged).status == "handed_over"
+    again = shop.write("It is me again.", to=case)
+    assert task_of(shop, again) == "answer"
+    assert conversation_of(shop, again).status == "open"
+
+
+def stop(shop: Stage, written: Letter) -> list[str]:
+    batch = take_batch(row_of(shop, written).conversation_id)
+    assert batch is not None
+    assert batch["task"] == "stop"
+    return fuse.stop_loop(batch)
+
+
+def conversation_of(shop: Stage, written: Letter) -> Any:
+    statement = "SELECT * FROM conversations WHERE conversation_id = :id"
+    return shop.rows(statement, id=row_of(shop, written).conversation_id)[0]
+
+
+# --- after the fuse has blown ---------------------------------------------------------------------
+
+
+def pass_time(shop: Stage, **delta: float) -> None:
+    now = shop.live.now() + timedelta(**delta)
+    services.bind(replace(shop.live, now=lambda: now))
+
+
+@pytest.fixture
+def blown(shop: Stage) -> Letter:
+    """A thread whose fuse has blown, and the mail that was the first without an answer."""
+    first = write_and_answer(shop, Limits().answers_per_hour)
+    last = shop.write("One too many", to=case_address(shop, first))
+    assert len(stop(shop, last)) == 1
+    assert row_of(shop, last).status == "no_answer"
+    return last
+
+
+def to_team(shop: Stage) -> list[Any]:
+    return shop.rows(
+        "SELECT * FROM outbound_mails WHERE to_address = :a ORDER BY created_at", a=TESS
+    )
+
+
+def test_people_hear_once_an_hour_of_what_came_after_the_fuse(shop: Stage, blown: Letter) -> None:
+    later = [shop.write(f"Later {n}", to=case_address(shop, blown)) for n in range(3)]
+    for written in later[:1]:
+        assert stop(shop, written) == []  # it takes the whole batch
+    assert {row_of(shop, written).status for written in later} == {"parked"}
+    pass_time(shop, minutes=59)
+    assert sweep.release_parked_mail() == 0
+    assert len(to_team(shop)) == 1
+    pass_time(shop, minutes=61)
+    assert sweep.release_parked_mail() == 0
+    _first, second = to_team(shop)
+    assert "Later 2" in second.text
+    assert "3)" in second.text
+    assert {row_of(shop, written).status for written in later} == {"no_answer"}
+    sweep.release_parked_mail()
+    assert len(to_team(shop)) == 2
+
+
+@pytest.mark.parametrize(("hours", "task"), [(23, "stop"), (25, "answer")])
+def test_the_fuse_cools_down_after_a_quiet_day(
+    shop: Stage, blown: Letter, hours: int, task: str
+) -> None:
+    pass_time(shop, hours=hours)
+    later = shop.write("Is anybody there?", to=case_address(shop, blown))
+    assert task_of(shop, later) == task
+    status = "open" if task == "answer" else "handed_over"
+    assert conversation_of(shop, later).status == status
+
+
+def test_a_machine_that_goes_on_keeps_the_fuse_blown(shop: Stage, blown: Letter) -> None:
+    pass_time(shop, hours=20)
+    for number in range(Limits().answers_per_hour):
+        stop(shop, shop.write(f"Again {number}", to=case_address(shop, blown)))
+    pass_time(shop, hours=25)
+    assert task_of(shop, shop.write("And again", to=case_address(shop, blown))) == "stop"
+
+
+def test_the_team_can_set_the_fuse_back(shop: Stage, blown: Letter) -> None:
+    conversation = conversation_of(shop, blown)
+    pass_time(shop, minutes=5)
+    to = f"team+{conversation.team_token}@shop.example"
+    shop.write("agent", from_address=TESS, to=to)
+    batch = take_batch(conversation.conversation_id)
+    assert batch is not None
+    people.forward_team_replies(batch)
+    assert task_of(shop, shop.write("Hello?", to=case_address(shop, blown))) == "answer"
+
+
+def test_what_the_team_has_taken_up_stays_with_it(shop: Stage, blown: Letter) -> None:
+    conversation = conversation_of(shop, blown)
+    to = f"team+{conversation.team_token}@shop.example"
+    shop.write("I will call you.", from_address=TESS, to=to)
+    batch = take_batch(conversation.conversation_id)
+    assert batch is not None
+    people.forward_team_replies(batch)
+    pass_time(shop, hours=25)
+    assert task_of(shop, shop.write("Thank you", to=case_address(shop, blown))) == "pass_on"
+
+
+# --- parked mail waits for no more than its time --------------------------------------------------
+
+
+def park(shop: Stage, threads: int) -> list[Letter]:
+    """Use up Ada's budget, and let these many threads of hers be parked."""
+    for number in range(3):
+        answered(shop, shop.write("Hello", subject=f"a{number}"))
+    return [shop.write(f"Parked {n}", subject=f"p{n}") for n in range(threads)]
+
+
+def test_parked_mail_whose_time_is_up_goes_to_people(small_shop: Stage) -> None:
+    (parked,) = park(small_shop, 1)
+    overdue = small_shop.live.waits.unanswered_seconds
+    pass_time(small_shop, seconds=overdue - 1)
+    flood.give_overdue_to_people()
+    assert row_of(small_shop, parked).status == "parked"
+    pass_time(small_shop, seconds=overdue + 1)
+    assert sweep.release_parked_mail() == 0
+    assert row_of(small_shop, parked).status == "no_answer"
+    assert conversation_of(small_shop, parked).status == "handed_over"
+    (told,) = to_team(small_shop)
+    assert "Parked 0" in told.text
+    sweep.release_parked_mail()
+    assert len(to_team(small_shop)) == 1
+
+
+@pytest.mark.parametrize("threads", [flood.CASES_PER_HOUR, flood.CASES_PER_HOUR + 1])
+def test_a_mass_of_parked_mail_is_told_in_one_notice_an_hour(
+    small_shop: Stage, threads: int
+) -> None:
+    many = threads > flood.CASES_PER_HOUR
+    parked = park(small_shop, threads)
+    pass_time(small_shop, hours=5)
+    sweep.release_parked_mail()
+    assert {row_of(small_shop, each).status for each in parked} == {"no_answer"}
+    told = to_team(small_shop)
+    assert len(told) == (1 if many else threads)
+    if many:
+        assert f"{threads} mails of a flood" in told[0].subject
+        assert f"{threads} from {ADA}" in told[0].text
+
+
+def test_the_next_notice_of_a_flood_comes_in_the_next_hour(small_shop: Stage) -> None:
+    start = small_shop.live.now().replace(minute=10)
+    small_shop.live = replace(small_shop.live, now=lambda: start)
+    services.bind(small_shop.live)
+    park(small_shop, flood.CASES_PER_HOUR + 1)
+    pass_time(small_shop, minutes=1)
+    more = [small_shop.write(f"More {n}", subject=f"m{n}") for n in range(30)]
+    pass_time(small_shop, hours=4)
+    sweep.release_parked_mail()
+    pass_time(small_shop, hours=4, minutes=2)
+    sweep.release_parked_mail()
+    assert len(to_team(small_shop)) == 1
+    assert "parked" in {row_of(small_shop, each).status for each in more}
+    pass_time(small_shop, hours=5)
+    sweep.release_parked_mail()
+    assert len(to_team(small_shop)) == 2
+    assert "parked" not in {row_of(small_shop, each).status for each in more}
+
+
+def test_parked_mail_is_counted_in_the_list(small_shop: Stage) -> None:
+    (parked,) = park(small_shop, 1)
+    shown = small_shop.app.test_cli_runner().invoke(args=["conversations", "list", "--json"])
+    counts = {each["conversation_id"]: each["parked"] for each in json.loads(shown.output)}
+    assert counts.pop(row_of(small_shop, parked).conversation_id) == 1
+    assert set(counts.values()) == {0}
 
 
 def test_months_later_an_old_thread_is_looked_at_afresh(shop: Stage) -> None:

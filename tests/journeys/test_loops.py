@@ -73,7 +73,7 @@ def test_after_the_fuse_later_mail_is_kept_and_not_answered(busy_shop: Stage) ->
     (mail,) = busy_shop.rows(
         "SELECT * FROM inbound_mails WHERE message_id = :id", id=later.message_id
     )
-    assert mail.status == "no_answer"
+    assert mail.status == "parked"
     assert "fuse" in mail.no_answer_reason
     assert len(busy_shop.mails_to(ADA)) == len(got)
     assert len(busy_shop.mails_to(TESS)) == 1

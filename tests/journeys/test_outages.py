@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mailagent.demo.local_server import Answer
-from tests.cast import ADA, TESS, order
+from tests.cast import ADA, GRACE, TESS, order
 from tests.stage import Stage, open_shop, running, wait_until
 
 Accept = Callable[[], Answer]
@@ -45,7 +45,9 @@ def no_key(_accept: Accept) -> Answer:
 
 
 def state_of_reply(shop: Stage) -> Any:
-    rows = shop.rows("SELECT * FROM outbound_mails WHERE purpose = 'reply'")
+    rows = shop.rows(
+        "SELECT * FROM outbound_mails WHERE purpose = 'reply' AND to_address = :a", a=ADA
+    )
     return rows[0] if rows else None
 
 
@@ -54,13 +56,64 @@ def reply_is(shop: Stage, status: str) -> bool:
     return row is not None and row.status == status
 
 
-@pytest.mark.parametrize("fault", [limited, lost_before])
-def test_a_mail_that_was_not_taken_is_sent_again(busy_shop: Stage, fault: Any) -> None:
-    busy_shop.faults.sendgrid.append(fault)
+def test_a_mail_that_was_refused_for_now_is_sent_again(busy_shop: Stage) -> None:
+    busy_shop.faults.sendgrid.append(limited)
     busy_shop.write(QUESTION)
     wait_until(lambda: reply_is(busy_shop, "sent"), 30, "the reply to be sent")
     assert len(busy_shop.mails_to(ADA)) == 1
     assert state_of_reply(busy_shop).attempts == 2
+
+
+def lose_the_reply_to_ada(shop: Stage) -> None:
+    shop.faults.sendgrid.append(lost_before)
+    shop.write(QUESTION)
+    wait_until(lambda: reply_is(shop, "sending"), 20, "the reply to be handed over")
+    wait_until(lambda: bool(state_of_reply(shop).error), 20, "the lost answer to be recorded")
+
+
+@pytest.mark.parametrize("event", ["processed", "delivered"])
+def test_a_mail_without_an_event_is_sent_again_when_a_later_one_has_one(
+    busy_shop: Stage, event: str
+) -> None:
+    lose_the_reply_to_ada(busy_shop)
+    busy_shop.write(QUESTION, from_address=GRACE)
+    busy_shop.report(busy_shop.wait_for_mails(GRACE)[0], event)
+    wait_until(lambda: reply_is(busy_shop, "sent"), 30, "the reply to be sent")
+    assert len(busy_shop.mails_to(ADA)) == 1
+    assert state_of_reply(busy_shop).attempts == 2
+    assert busy_shop.mails_to(TESS) == []
+
+
+def test_a_mail_is_sent_again_only_once(busy_shop: Stage) -> None:
+    lose_the_reply_to_ada(busy_shop)
+    busy_shop.write(QUESTION, from_address=GRACE)
+    (to_grace,) = busy_shop.wait_for_mails(GRACE)
+    busy_shop.faults.sendgrid.append(lost_before)
+    busy_shop.report(to_grace)
+    wait_until(lambda: reply_is(busy_shop, "unknown"), 30, "the reply to be given up")
+    assert state_of_reply(busy_shop).attempts == 2
+    assert busy_shop.mails_to(ADA) == []
+    assert "may or may not have been sent" in busy_shop.wait_for_mails(TESS)[0].subject
+
+
+def test_events_of_earlier_mail_do_not_show_that_a_mail_was_lost(busy_shop: Stage) -> None:
+    busy_shop.write(QUESTION, from_address=GRACE)
+    (to_grace,) = busy_shop.wait_for_mails(GRACE)
+    busy_shop.report(to_grace, "processed")
+    lose_the_reply_to_ada(busy_shop)
+    busy_shop.report(to_grace, "delivered")  # told of later, but handed over before
+    wait_until(lambda: reply_is(busy_shop, "unknown"), 30, "the reply to be given up")
+    assert state_of_reply(busy_shop).attempts == 1
+    assert "may or may not have been sent" in busy_shop.wait_for_mails(TESS)[0].subject
+
+
+def test_a_webhook_that_never_told_of_anything_proves_no_silence(busy_shop: Stage) -> None:
+    lose_the_reply_to_ada(busy_shop)
+    busy_shop.write(QUESTION, from_address=GRACE)
+    busy_shop.wait_for_mails(GRACE)
+    wait_until(lambda: reply_is(busy_shop, "unknown"), 30, "the reply to be given up")
+    assert busy_shop.mails_to(ADA) == []
+    assert len(busy_shop.wait_for_mails(TESS)) == 1
 
 
 @pytest.mark.parametrize("fault", [lost_after, taken_but_500])

@@ -39,6 +39,29 @@ def test_events_of_strangers_are_thanked_for_and_dropped(shop: Stage) -> None:
     assert shop.rows("SELECT * FROM delivery_events") == []
 
 
+def test_events_with_characters_that_no_row_takes_are_recorded_without_them(
+    busy_shop: Stage,
+) -> None:
+    mail = answered(busy_shop)
+    rows = [
+        {
+            "event": "deferred",
+            "timestamp": 1_790_000_000,
+            "reason": f"550{character} no",
+            **mail.custom_args,
+        }
+        for character in ("\x00", "\ud800")
+    ]
+    rows += [{"event": "bounce", "timestamp": 1, "outbound_id": f"x{c}"} for c in "\x00\ud800"]
+    body = json.dumps(rows).encode()
+    response = busy_shop.client.post(
+        "/webhooks/sendgrid/events", data=body, headers=busy_shop.events_key.sign(body)
+    )
+    assert response.status_code == 200
+    recorded = busy_shop.rows("SELECT reason FROM delivery_events WHERE event = 'deferred'")
+    assert [row.reason for row in recorded] == ["550 no", "550 no"]
+
+
 def test_unsigned_events_are_refused(shop: Stage) -> None:
     assert shop.client.post("/webhooks/sendgrid/events", data=b"[]").status_code == 503
     signed = shop.events_key.sign(b"[]")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TypedDict
 
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.conversation import Conversation, ConversationStatus, HandOverReason
-from mailagent.domain.mail import InboundMail, MailKind
-from mailagent.store import conversations, mailbox, outbox
+from mailagent.domain.conversation import (
+    FUSE_LOOKS_BACK,
+    Conversation,
+    ConversationStatus,
+    has_blown_the_fuse,
+)
+from mailagent.domain.mail import InboundMail, MailKind, Purpose
+from mailagent.store import audit, conversations, mailbox, outbox, traffic
 from mailagent.workflows.steps.recording import step
 
 
@@ -36,6 +40,8 @@ def take_batch(conversation_id: str) -> Batch | None:
             return None
         first = waiting[0]
         task = _task(connection, conversation, first)
+    if task == "answer" and conversation.stopped_by_fuse:
+        _open_again(conversation_id)
     # A forged mail must not be answered along with an honest one as if both were honest.
     together = [
         mail
@@ -53,19 +59,54 @@ def take_batch(conversation_id: str) -> Batch | None:
 def _task(connection: sa.Connection, conversation: Conversation, mail: InboundMail) -> str:
     if mail.kind is MailKind.TEAM:
         return "forward"
-    if conversation.handed_over_reason == HandOverReason.FUSE.value:
-        return "stop"
-    if conversation.status is ConversationStatus.HANDED_OVER:
+    if conversation.status is ConversationStatus.HANDED_OVER and not conversation.stopped_by_fuse:
         return "pass_on"
-    return "stop" if _has_blown_the_fuse(connection, conversation) else "answer"
+    if _has_blown_the_fuse(connection, conversation, mail.identity.proven):
+        return "stop"
+    return "pass_on" if _people_answer(connection, conversation) else "answer"
 
 
-def _has_blown_the_fuse(connection: sa.Connection, conversation: Conversation) -> bool:
-    """Whether so many automatic answers went out lately that a machine may be answering them."""
+def _has_blown_the_fuse(
+    connection: sa.Connection, conversation: Conversation, proven: bool
+) -> bool:
+    """Whether so many automatic answers went out lately that a machine may be answering them.
+
+    Only what was written in answer to mail like this one counts, proven or not. Whoever of the team
+    gives the conversation back to the agent begins the count anew.
+    """
     live = services.current()
-    since, limits = live.now() - timedelta(hours=1), live.limits
-    in_thread = outbox.count_answers(
-        connection, since, conversation_id=conversation.conversation_id
+    conversation_id, limits = conversation.conversation_id, live.limits
+    since = live.now() - FUSE_LOOKS_BACK
+    given_back_at = audit.latest_at(connection, conversation_id, audit.GIVEN_BACK)
+    since = max(since, given_back_at) if given_back_at else since
+    in_thread = [
+        *traffic.list_answer_times(connection, since, proven, conversation_id=conversation_id),
+        *traffic.list_stopped_times(connection, since, proven, conversation_id=conversation_id),
+    ]
+    address = conversation.customer_email
+    of_sender = [
+        *traffic.list_answer_times(connection, since, proven, address=address),
+        *traffic.list_stopped_times(connection, since, proven, address=address),
+    ]
+    return has_blown_the_fuse(in_thread, limits.answers_per_hour) or has_blown_the_fuse(
+        of_sender, limits.answers_to_sender_per_hour
     )
-    to_sender = outbox.count_answers(connection, since, address=conversation.customer_email)
-    return in_thread >= limits.answers_per_hour or to_sender >= limits.answers_to_sender_per_hour
+
+
+def _people_answer(connection: sa.Connection, conversation: Conversation) -> bool:
+    """Whether somebody of the team took up what the fuse had stopped: then it stays theirs."""
+    if not conversation.stopped_by_fuse or conversation.handed_over_at is None:
+        return False
+    conversation_id = conversation.conversation_id
+    answered_at = outbox.latest_at(connection, conversation_id, Purpose.TEAM_REPLY)
+    return answered_at is not None and answered_at >= conversation.handed_over_at
+
+
+def _open_again(conversation_id: str) -> None:
+    """Record that the agent looks after a thread again whose fuse has cooled down, or never blew for
+    mail like this."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        if conversations.lock(connection, conversation_id).stopped_by_fuse:
+            conversations.give_back(connection, conversation_id)
+            audit.record(connection, live.now(), audit.CLOCK, "fuse reset", conversation_id)

@@ -16,8 +16,9 @@ from mailagent.domain.delivery import (
     Refused,
     SendOutcome,
 )
-from mailagent.domain.mail import OutboundMail, OutboundStatus, Purpose
+from mailagent.domain.mail import OutboundMail, OutboundStatus
 from mailagent.domain.retry import (
+    Events,
     MailState,
     SendNow,
     Settle,
@@ -26,7 +27,8 @@ from mailagent.domain.retry import (
     decide_delivery,
 )
 from mailagent.store import audit, outbox
-from mailagent.workflows.steps import letters
+from mailagent.store.database import Row
+from mailagent.workflows.steps.lost_mail import act_on_lost
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark, step
 
 # After a refusal that concerns the account, not the mail, an operator needs a while.
@@ -106,7 +108,7 @@ def _fail(connection: sa.Connection, mail: OutboundMail, why: str) -> None:
         mail.outbound_id,
         {"why": why, "purpose": mail.purpose.value},
     )
-    letters.tell_team_of_undelivered(connection, mail, OutboundStatus.FAILED, why)
+    act_on_lost(connection, mail, OutboundStatus.FAILED, why)
 
 
 class Outlook(TypedDict):
@@ -129,9 +131,10 @@ def _look_at_delivery(outbound_id: str) -> Outlook:
             next_attempt_at=row.next_attempt_at,
             accepted=outbox.was_accepted(connection, outbound_id),
             undelivered=outbox.why_undelivered(connection, outbound_id) is not None,
+            sent_again=audit.latest_at(connection, outbound_id, audit.SENT_AGAIN) is not None,
         )
         decision = decide_delivery(
-            state, live.now(), live.waits.mail_outcome_seconds, bool(live.events_keys)
+            state, live.now(), live.waits.mail_outcome_seconds, _events_so_far(connection, row)
         )
         match decision:
             case SendNow():
@@ -143,38 +146,39 @@ def _look_at_delivery(outbound_id: str) -> Outlook:
         return Outlook(kind="settled", status=row.status, wait_seconds=0)
 
 
+def _events_so_far(connection: sa.Connection, row: Row) -> Events:
+    if not outbox.has_any_event(connection):
+        return Events.NEVER
+    later = outbox.was_later_mail_reported(connection, row.sending_at or row.created_at)
+    return Events.LATER if later else Events.NONE_LATER
+
+
 def _settle(connection: sa.Connection, outbound_id: str, status: OutboundStatus) -> Outlook:
     live = services.current()
-    mail = outbox.load(connection, outbound_id)
+    row, mail = outbox.row_of(connection, outbound_id), outbox.load(connection, outbound_id)
     outbox.settle(connection, outbound_id, status, live.now())
-    audit.record(
-        connection, live.now(), audit.CLOCK, "mail settled", outbound_id, {"status": status.value}
-    )
-    if status is OutboundStatus.UNDELIVERED:
-        _act_on_undelivered(connection, mail)
-    if status in (OutboundStatus.FAILED, OutboundStatus.UNKNOWN):
-        row = outbox.row_of(connection, outbound_id)
-        letters.tell_team_of_undelivered(connection, mail, status, row.error or "")
+    action = audit.SENT_AGAIN if status is OutboundStatus.QUEUED else "mail settled"
+    audit.record(connection, live.now(), audit.CLOCK, action, outbound_id, {"status": status.value})
+    if status.lost:
+        why = row.error or ""
+        if status is OutboundStatus.UNDELIVERED:
+            why = outbox.why_undelivered(connection, outbound_id) or ""
+            _suppress(connection, mail, why)
+        act_on_lost(connection, mail, status, why)
     kind = "send" if status is OutboundStatus.QUEUED else "settled"
     return Outlook(kind=kind, status=status.value, wait_seconds=0)
 
 
-def _act_on_undelivered(connection: sa.Connection, mail: OutboundMail) -> None:
-    """Nobody waits for an answer that never arrived: ask the next manager, or tell the team.
+def _suppress(connection: sa.Connection, mail: OutboundMail, why: str) -> None:
+    """End all mail to a customer's address after a permanent bounce or a complaint.
 
-    A permanent bounce or a complaint also ends all mail to that address.
+    Not to the shop's own people: a full mailbox would cut a manager off from every later refund.
     """
     live = services.current()
-    why = outbox.why_undelivered(connection, mail.outbound_id) or ""
+    if mail.to_address in live.shop.people:
+        return
     if why.startswith((DeliveryKind.BOUNCE, DeliveryKind.SPAMREPORT)):
         outbox.suppress(connection, mail.to_address, why, live.now())
-    following = None
-    if mail.purpose is Purpose.APPROVAL_REQUEST and mail.refund_id:
-        following = letters.ask_next_manager(connection, mail.refund_id, mail.to_address)
-    if following is None:
-        letters.tell_team_of_undelivered(connection, mail, OutboundStatus.UNDELIVERED, why)
-    else:
-        live.doorbell.ring_delivery(connection, following)
 
 
 declare_marks("send_mail", "claimed", "handed over")

@@ -17,7 +17,6 @@ from mailagent.domain.mail import (
     Door,
     InboundMail,
     OutboundMail,
-    OutboundStatus,
     Purpose,
     ThreadHeaders,
     answer_headers,
@@ -43,6 +42,15 @@ class Letter:
     refund_id: str | None = None
     headers: ThreadHeaders = ThreadHeaders("")
     reply_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A few lines to people of the shop. `key` says what it is about: once to each of them."""
+
+    key: str
+    title: str
+    lines: Sequence[str]
 
 
 def write_reply(
@@ -91,6 +99,7 @@ def write_refund_outcome(connection: sa.Connection, refund: Refund, template: st
             "reference": refund.gateway_reference,
             "paid_at": refund.paid_at,
             "requested_at": refund.requested_at,
+            "part_paid": refund.part_paid,
             "expected_days": None,
             "note": None,
         },
@@ -161,7 +170,7 @@ def write_to_team(
             {
                 "order_id": refund.order_id,
                 "amount": refund.amount,
-                "status": REFUND_STATES[refund.status],
+                "status": _state_of(connection, refund),
                 "requested_at": refund.requested_at,
             }
             for refund in refunds.list_of_conversation(connection, conversation.conversation_id)
@@ -210,39 +219,40 @@ def write_team_reply(
     return _to_customer(connection, letter, conversation, asked[0] if asked else None)
 
 
-_FATES = {
-    OutboundStatus.FAILED: "was not sent",
-    OutboundStatus.UNKNOWN: "may or may not have been sent",
-    OutboundStatus.UNDELIVERED: "did not arrive",
-}
-
-
-def tell_team_of_undelivered(
-    connection: sa.Connection, mail: OutboundMail, status: OutboundStatus, why: str
-) -> None:
-    """Tell the team that a mail of ours did not go out, or that nobody can tell."""
-    if mail.purpose is Purpose.NOTICE:
-        return  # a notice about a notice would go the same way
-    live = services.current()
-    fate = _FATES[status]
-    for address in live.shop.team_emails:
-        letter = Letter(
-            Purpose.NOTICE,
-            "notice",
-            {
-                "title": f"A mail to {mail.to_address} {fate}",
-                "lines": [
-                    f"Subject: {mail.subject}",
-                    f"Why: {why or 'SendGrid has not said what became of it'}",
-                    f"Conversation: {mail.conversation_id or '-'}, refund: {mail.refund_id or '-'}",
-                    "It will not be tried again. Please write to the person yourself if need be.",
-                ],
-            },
-            to_address=address,
-            dedup_key=f"undelivered:{mail.outbound_id}:{address}",
-            conversation_id=mail.conversation_id,
+def write_notice(
+    connection: sa.Connection,
+    notice: Notice,
+    addresses: Sequence[str],
+    conversation_id: str | None = None,
+) -> list[str]:
+    """Tell people of the shop that something needs them; one copy each, under `key:address`."""
+    return [
+        _record(
+            connection,
+            Letter(
+                Purpose.NOTICE,
+                "notice",
+                {"title": notice.title, "lines": notice.lines},
+                to_address=address,
+                dedup_key=f"{notice.key}:{address}",
+                conversation_id=conversation_id,
+            ),
         )
-        live.doorbell.ring_delivery(connection, _record(connection, letter))
+        for address in addresses
+    ]
+
+
+def copy_notice(connection: sa.Connection, mail: OutboundMail, key: str, address: str) -> str:
+    """Write the same notice to somebody else, under `key:address`."""
+    live = services.current()
+    outbound_id = new_id("outbound")
+    copy = replace(
+        mail,
+        outbound_id=outbound_id,
+        message_id=f"{outbound_id}@{live.shop.reply_domain}",
+        to_address=address,
+    )
+    return outbox.record(connection, copy, f"{key}:{address}", live.now())
 
 
 def _to_customer(
@@ -300,8 +310,17 @@ def _auto_submitted(letter: Letter) -> str:
     return "auto-replied" if letter.headers.in_reply_to else "auto-generated"
 
 
+def _state_of(connection: sa.Connection, refund: Refund) -> str:
+    words = REFUND_STATES[refund.status]
+    if refund.status is not RefundStatus.FAILED:
+        return words
+    details = cases.describe_payments(connection, refund) or refund.failure
+    return f"{words}: {details}" if details else words
+
+
 def _methods(connection: sa.Connection, refund: Refund, order: Order) -> str:
-    used = {row.payment_id for row in refunds.list_payments(connection, refund.refund_id)}
+    rows = refunds.list_payments(connection, refund.refund_id)
+    used = {row.payment_id for row in rows if row.state == "done"}
     methods = [payment.method for payment in order.payments if payment.payment_id in used]
     return ", ".join(dict.fromkeys(method.replace("_", " ") for method in methods))
 

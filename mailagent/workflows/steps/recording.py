@@ -3,6 +3,9 @@
 Three deaths matter around every effect: before it, after it but before its record, after the record;
 within an effect that reaches outside, two more (`mark`). `watch` lets the crash tests stand at each of
 them; nothing else uses it.
+
+An effect that meets a database in trouble is tried again from its start, so each must bear to be
+repeated: what was done outside stands in a row before anything else is done.
 """
 
 from __future__ import annotations
@@ -11,12 +14,19 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from dbos import DBOS
+from dbos import DBOS, StepOptions
+
+from mailagent.store.outage import is_outage
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 Watcher = Callable[[str, str], None]
+
+# Ten tries with nine pauses between them, 0.5 to 128 seconds: about five minutes in all, by which
+# time a PostgreSQL that was restarted is back. What lasts longer is the sweep's.
+FIRST_PAUSE_SECONDS = 0.5
+MOST_TRIES = 10
 
 AROUND = ("before", "after", "recorded")
 
@@ -26,9 +36,11 @@ CRASH_POINTS: dict[str, tuple[str, ...]] = {}
 _watchers: list[Watcher] = []
 
 
-def watch(watcher: Watcher) -> None:
-    """Call `watcher(step name, "before" | "after" | "recorded")` at every step from now on."""
+def watch(watcher: Watcher) -> Callable[[], None]:
+    """Call `watcher(step name, "before" | "after" | "recorded")` at every step from now on, until what
+    this returns is called."""
     _watchers.append(watcher)
+    return lambda: _watchers.remove(watcher)
 
 
 def mark(name: str, point: str) -> None:
@@ -64,18 +76,30 @@ def declare_marks(name: str, *points: str) -> None:
     CRASH_POINTS[name] = (*AROUND, *points)
 
 
+def _options(name: str) -> StepOptions:
+    return StepOptions(
+        name=name,
+        retries_allowed=True,
+        interval_seconds=FIRST_PAUSE_SECONDS,
+        backoff_rate=2.0,
+        max_attempts=MOST_TRIES,
+        should_retry=is_outage,
+    )
+
+
 def step(effect: Callable[P, R]) -> Callable[P, R]:
     """Make an effect a recorded step for workflow bodies that block their thread.
 
     Called outside a run, as tests do, it is just done.
     """
     name, watched = _name(effect), _watched(effect)
+    options = _options(name)
 
     @wraps(effect)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         if DBOS.workflow_id is None:
             return watched(*args, **kwargs)
-        result = DBOS.run_step({"name": name}, watched, *args, **kwargs)
+        result = DBOS.run_step(options, watched, *args, **kwargs)
         _pass(name, "recorded")
         return result
 
@@ -85,10 +109,11 @@ def step(effect: Callable[P, R]) -> Callable[P, R]:
 def async_step(effect: Callable[P, R]) -> Callable[P, Awaitable[R]]:
     """Make an effect a recorded step for `async` bodies; the effect itself runs off the loop."""
     name, watched = _name(effect), _watched(effect)
+    options = _options(name)
 
     @wraps(effect)
     async def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        result = await DBOS.run_step_async({"name": name}, watched, *args, **kwargs)
+        result = await DBOS.run_step_async(options, watched, *args, **kwargs)
         _pass(name, "recorded")
         return result
 

@@ -1,0 +1,107 @@
+"""Mail that a budget parked: let in bit by bit, and given to people when its time is up.
+
+What is parked, and why, is decided where mail comes in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+
+from mailagent import services
+from mailagent.domain.conversation import HOUR, HandOverReason
+from mailagent.domain.mail import Purpose
+from mailagent.store import audit, conversations, outbox, parked
+from mailagent.workflows.steps import letters
+
+# An hour's budget, a minute at a time; of each sender one mail a minute.
+PARKED_SECONDS = 3600
+# More cases than these in an hour are no help to the team: one notice with counts is.
+CASES_PER_HOUR = 20
+SENDERS_NAMED = 20
+SUMMED_UP = "parked in a flood until its time was up; people were told how many there were"
+
+
+def let_in() -> int:
+    """Let parked mail in, slowly and fairly: after an hour, the oldest mail of each sender a minute."""
+    live = services.current()
+    before = live.now() - timedelta(seconds=PARKED_SECONDS)
+    most = max(1, live.limits.mails_per_hour // 60)
+    with live.database.snapshot() as connection:
+        waiting = parked.list_waiting(connection, before, most)
+    for row in waiting:
+        with live.database.transaction() as connection:
+            conversation_id = row.conversation_id
+            run_id = live.doorbell.ring_conversation(connection, conversation_id, row.mail_id)
+            parked.release(connection, row.mail_id, run_id)
+    return len(waiting)
+
+
+def give_overdue_to_people() -> None:
+    """Give people what was parked for longer than mail may stay unanswered.
+
+    Each thread as a case, unless there are too many for an hour: then all in one notice, with counts.
+    """
+    live = services.current()
+    before = live.now() - timedelta(seconds=live.waits.unanswered_seconds)
+    with live.database.snapshot() as connection:
+        overdue = parked.list_overdue_conversations(connection, before, CASES_PER_HOUR + 1)
+        member = live.shop.team_emails[0]
+        cases = outbox.count_to(connection, member, Purpose.HAND_OVER, live.now() - HOUR)
+    if len(overdue) + cases > CASES_PER_HOUR:
+        _sum_up()
+        return
+    for conversation_id in overdue:
+        _give_to_people(conversation_id)
+
+
+def _give_to_people(conversation_id: str) -> None:
+    live = services.current()
+    before = live.now() - timedelta(seconds=live.waits.unanswered_seconds)
+    why = HandOverReason.LEFT_UNANSWERED.value
+    with live.database.transaction() as connection:
+        conversation = conversations.lock(connection, conversation_id)
+        if not parked.close_overdue(connection, before, why, conversation_id):
+            return  # another sweep was faster
+        conversations.hand_over(connection, conversation_id, why, live.now())
+        audit.record(
+            connection, live.now(), audit.CLOCK, "conversation handed over", conversation_id
+        )
+        key = f"parked:{conversation_id}:{live.now():%Y-%m-%dT%H:%M:%S.%f}"
+        for outbound_id in letters.write_to_team(connection, conversation, why, None, key):
+            live.doorbell.ring_delivery(connection, outbound_id)
+
+
+def _sum_up() -> None:
+    """Tell the team in one notice an hour; what is overdue by then waits for the next."""
+    live = services.current()
+    now = live.now()
+    key = f"flood:{now:%Y-%m-%dT%H}"
+    with live.database.transaction() as connection:
+        if outbox.is_recorded(connection, f"{key}:{live.shop.team_emails[0]}"):
+            return
+        before = now - timedelta(seconds=live.waits.unanswered_seconds)
+        senders = parked.close_overdue(connection, before, SUMMED_UP)
+        if not senders:
+            return
+        notice = letters.Notice(
+            key,
+            f"{len(senders)} mails of a flood were not answered",
+            _lines(senders, live.waits.unanswered_seconds),
+        )
+        for outbound_id in letters.write_notice(connection, notice, live.shop.team_emails):
+            live.doorbell.ring_delivery(connection, outbound_id)
+
+
+def _lines(senders: Sequence[str], waited_seconds: int) -> list[str]:
+    counted = Counter(senders).most_common()
+    shown = [f"{count} from {address}" for address, count in counted[:SENDERS_NAMED]]
+    more = len(counted) - SENDERS_NAMED
+    return [
+        f"They came faster than they could be let in, and waited for {waited_seconds // 60} minutes.",
+        *shown,
+        *([f"and from {more} more senders"] if more > 0 else []),
+        "They are kept, and the agent does not answer them any more. Whoever writes again is "
+        "answered as always. To read them: flask conversations list.",
+    ]

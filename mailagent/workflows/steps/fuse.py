@@ -1,0 +1,58 @@
+"""What the fuse does: mail is left to people, who hear of it at most once an hour for each thread.
+
+When it blows and when it cools down is decided by `domain.conversation`, asked by `batch`.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.conversation import HOUR, Conversation, HandOverReason
+from mailagent.domain.mail import Purpose
+from mailagent.store import audit, conversations, outbox, parked
+from mailagent.workflows.steps import letters
+from mailagent.workflows.steps.batch import Batch
+from mailagent.workflows.steps.recording import step
+
+CONVERSATIONS_AT_ONCE = 500
+
+
+@step
+def stop_loop(batch: Batch) -> list[str]:
+    """Give mail to people because too much was answered lately."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        conversation = conversations.lock(connection, batch["conversation_id"])
+        parked.park_by_fuse(connection, batch["mail_ids"])
+        if not conversation.stopped_by_fuse:
+            why = HandOverReason.FUSE.value
+            conversations.hand_over(connection, conversation.conversation_id, why, live.now())
+            audit.record(
+                connection, live.now(), audit.CLOCK, "fuse blown", conversation.conversation_id
+            )
+        return _tell_people(connection, conversation)
+
+
+def tell_people_of_stopped_mail() -> None:
+    """Write the letters that are due: an hour after the last one of the thread."""
+    live = services.current()
+    with live.database.snapshot() as connection:
+        waiting = parked.list_conversations_with_fuse(connection, CONVERSATIONS_AT_ONCE)
+    for conversation_id in waiting:
+        with live.database.transaction() as connection:
+            conversation = conversations.lock(connection, conversation_id)
+            for outbound_id in _tell_people(connection, conversation):
+                live.doorbell.ring_delivery(connection, outbound_id)
+
+
+def _tell_people(connection: sa.Connection, conversation: Conversation) -> list[str]:
+    live, conversation_id = services.current(), conversation.conversation_id
+    latest = outbox.latest_at(connection, conversation_id, Purpose.HAND_OVER)
+    if latest is not None and live.now() - latest < HOUR:
+        return []
+    mail_ids = parked.close_parked_by_fuse(connection, conversation_id)
+    if not mail_ids:
+        return []
+    why = f"{HandOverReason.FUSE.value} (mails left unanswered: {len(mail_ids)})"
+    return letters.write_to_team(connection, conversation, why, None, f"fuse:{mail_ids[-1]}")

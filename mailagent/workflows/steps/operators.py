@@ -1,0 +1,94 @@
+"""What operators are told by mail: runs that failed, rows that the sweep cannot see to. Once each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from mailagent import doorbell, services
+from mailagent.domain.failure import tell_error
+from mailagent.domain.mail import Purpose
+from mailagent.doorbell import Run, matter_of
+from mailagent.store import audit, outbox
+from mailagent.workflows.steps import letters
+from mailagent.workflows.steps.recording import step
+
+# What failed while no sweep ran for longer than this is in `flask runs list` only.
+LOOK_BACK = timedelta(days=3)
+RUNS_IN_ONE_MAIL = 20
+RUNS_AT_ONCE = 500
+
+
+@step
+def report_failed_runs() -> int:
+    """Mail the operators about runs that failed and that they have not been told of, in one mail."""
+    live = services.current()
+    with live.database.snapshot() as connection:
+        failed = live.doorbell.list_failed(connection, live.now() - LOOK_BACK)
+        untold = _without_told(connection, failed)[:RUNS_AT_ONCE]
+    runs = live.doorbell.find_runs(untold)
+    with live.database.transaction() as connection:
+        matters = {matter_of(run): run for run in reversed(list(runs.values()))}
+        told = audit.told(connection, list(matters))
+        fresh = [run for matter, run in matters.items() if matter not in told]
+        for subject in {*matters, *runs} - told:
+            audit.record(connection, live.now(), audit.CLOCK, audit.TOLD, subject)
+        to_tell = [run for run in fresh if not _carries_a_notice(connection, run)]
+        if to_tell:
+            _tell(connection, sorted(to_tell, key=lambda run: run.updated_at))
+    return len(to_tell)
+
+
+def _without_told(connection: sa.Connection, run_ids: Sequence[str]) -> list[str]:
+    told: set[str] = set()
+    for start in range(0, len(run_ids), RUNS_AT_ONCE):
+        told |= audit.told(connection, run_ids[start : start + RUNS_AT_ONCE])
+    return [run_id for run_id in run_ids if run_id not in told]
+
+
+def _carries_a_notice(connection: sa.Connection, run: Run) -> bool:
+    """Whether the run was to deliver a notice: telling of it would be one more to deliver."""
+    if run.workflow != doorbell.DELIVERY:
+        return False
+    return outbox.load(connection, run.subject).purpose is Purpose.NOTICE
+
+
+def _tell(connection: sa.Connection, runs: Sequence[Run]) -> None:
+    first = runs[0]
+    title = f"Run {first.run_id} has failed" if len(runs) == 1 else f"{len(runs)} runs have failed"
+    lines = [line for run in runs[:RUNS_IN_ONE_MAIL] for line in _lines(run)]
+    if len(runs) > RUNS_IN_ONE_MAIL:
+        lines.append(f"{len(runs) - RUNS_IN_ONE_MAIL} more: flask runs list --status ERROR")
+    tell_operators(connection, title, lines, f"failed:{first.run_id}")
+
+
+def _lines(run: Run) -> list[str]:
+    told = f"{run.run_id}, {run.status}, of {run.subject}: {tell_error(run.error)}"
+    if run.workflow == doorbell.SWEEP:
+        return [told, "Rows that wait may not be rung for until this is put right: see the log."]
+    return [told, f"flask runs show {run.run_id}", f"flask runs replay {run.run_id}"]
+
+
+def tell_operators(connection: sa.Connection, title: str, lines: Sequence[str], key: str) -> None:
+    """Mail a notice to the operators, or to the team when nobody is named as one. `key` says what it is
+    about: once to each of them."""
+    live = services.current()
+    notice = letters.Notice(f"operators:{key}", title, lines)
+    addresses = live.shop.ops_emails or live.shop.team_emails
+    for outbound_id in letters.write_notice(connection, notice, addresses):
+        live.doorbell.ring_delivery(connection, outbound_id)
+
+
+def tell_of_row(row_id: str, error: str) -> None:
+    """Tell the operators, once, that the sweep cannot see to a row."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        if audit.told(connection, [row_id]):
+            return
+        audit.record(connection, live.now(), audit.CLOCK, audit.TOLD, row_id)
+        title = f"The sweep cannot see to {row_id}"
+        tell_operators(
+            connection, title, [tell_error(error), "The log says more."], f"row:{row_id}"
+        )

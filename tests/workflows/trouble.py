@@ -1,0 +1,123 @@
+"""Trouble made on purpose: steps that fail, databases that are cut off, locked or restarted."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+import sqlalchemy as sa
+
+from mailagent.workflows.steps import recording
+from tests.stage import Stage, wait_until
+
+
+class Mistake(Exception):
+    """An error as code with a mistake raises it."""
+
+
+def table_of_runs(shop: Stage) -> str:
+    return f"{'' if is_sqlite(shop) else 'dbos.'}workflow_status"
+
+
+def is_sqlite(shop: Stage) -> bool:
+    return shop.live.database.engine.dialect.name == "sqlite"
+
+
+@contextmanager
+def watched(at: str, do: Callable[[], None]) -> Iterator[Counter[str]]:
+    """Do something whenever a step comes to a point, such as "pay_refund before"; count all points."""
+    seen: Counter[str] = Counter()
+
+    def watcher(name: str, point: str) -> None:
+        seen[f"{name} {point}"] += 1
+        if f"{name} {point}" == at:
+            do()
+
+    unwatch = recording.watch(watcher)
+    try:
+        yield seen
+    finally:
+        unwatch()
+
+
+@contextmanager
+def failing(step: str) -> Iterator[Counter[str]]:
+    """Let a step fail as long as this lasts."""
+
+    def fail() -> None:
+        raise Mistake(f"ada@example.com: 'a word of hers' in {step}")
+
+    with watched(f"{step} before", fail) as seen:
+        yield seen
+
+
+def once(do: Callable[[], None]) -> Callable[[], None]:
+    """Return what does it the first time only."""
+    left = [do]
+    return lambda: left.pop()() if left else None
+
+
+def wait_for_run(shop: Stage, workflow: str, status: str) -> str:
+    """Wait until some run of a workflow is in a state; return its id."""
+
+    def found() -> list[str]:
+        runs = shop.live.doorbell.list_runs(status=status)
+        return [run.run_id for run in runs if run.workflow == workflow]
+
+    wait_until(lambda: bool(found()), 30, f"a {workflow} run that is {status}")
+    return found()[0]
+
+
+def set_run(shop: Stage, run_id: str, status: str, worker_id: str = "test") -> None:
+    """Put a run into a state, as if it had come to it just now."""
+    with shop.live.database.transaction() as connection:
+        connection.execute(
+            sa.text(
+                f"UPDATE {table_of_runs(shop)} SET status = :status, executor_id = :worker_id,"
+                " owner_xid = 'somebody', updated_at = :now, completed_at = :now"
+                " WHERE workflow_uuid = :run_id"
+            ),
+            {
+                "status": status,
+                "worker_id": worker_id,
+                "run_id": run_id,
+                "now": int(shop.live.now().timestamp() * 1000),
+            },
+        )
+
+
+def cut_connections(shop: Stage, where: str = "TRUE") -> int:
+    """End connections to the database, DBOS's too, as its operator would; return how many."""
+    server = sa.create_engine(shop.live.database.engine.url, isolation_level="AUTOCOMMIT")
+    with server.connect() as connection:
+        ended = connection.execute(
+            sa.text(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                f" WHERE datname = current_database() AND pid <> pg_backend_pid() AND {where}"
+            )
+        ).all()
+    server.dispose()
+    return len(ended)
+
+
+@contextmanager
+def locked_file(shop: Stage) -> Iterator[None]:
+    """Hold the one lock of a SQLite file, as a backup that was forgotten would."""
+    path = shop.live.database.engine.url.database
+    assert path is not None
+    with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        yield
+        holder.execute("ROLLBACK")
+
+
+def lose_patience(shop: Stage) -> None:
+    """Let the app's own connections to SQLite wait for a lock for a tenth of a second only."""
+    engine = shop.live.database.engine
+    engine.dispose()
+
+    @sa.event.listens_for(engine, "connect")
+    def hurry(connection: sqlite3.Connection, _record: object) -> None:
+        connection.execute("PRAGMA busy_timeout=100")
