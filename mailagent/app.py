@@ -14,15 +14,17 @@ from werkzeug.exceptions import HTTPException
 
 from mailagent import cli, services
 from mailagent.adapters.links import Links
+from mailagent.adapters.payment_routes import RoutedGateway
 from mailagent.adapters.templates import Templates
 from mailagent.demo.command import demo_command
 from mailagent.domain.delivery import Refused, SendOutcome
 from mailagent.domain.mail import OutboundMail
+from mailagent.domain.payment import PaymentGateway
 from mailagent.doorbell import Doorbell
 from mailagent.settings import Settings, load_settings
 from mailagent.store.database import open_database
 from mailagent.store.ledger import LedgerGateway
-from mailagent.web import approvals, attachments, health, sendgrid
+from mailagent.web import approvals, attachments, health, orders, sendgrid
 from mailagent.web.wrong_address import answer_refusal
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,7 +63,7 @@ def make_services(settings: Settings) -> services.Services:
             ROOT / "templates" / "mail",
             {"support_name": settings.shop.name, "support_address": settings.shop.support_address},
         ),
-        gateway=LedgerGateway(database, lambda: services.current().now()),
+        gateway=_gateway(settings, LedgerGateway(database, lambda: services.current().now())),
         model=_model(settings)
         if settings.runs_workflows
         else NotConfigured("MAILAGENT_ROLE=worker"),
@@ -70,9 +72,19 @@ def make_services(settings: Settings) -> services.Services:
         else NotConfigured("MAILAGENT_ROLE=worker"),
         inbound_keys=settings.inbound_keys,
         events_keys=settings.events_keys,
+        orders_api_tokens=settings.orders_api_tokens,
     )
     services.bind(bound)
     return bound
+
+
+def _gateway(settings: Settings, ledger: LedgerGateway) -> PaymentGateway:
+    if settings.payment_gateway != "stripe" or not settings.runs_workflows:
+        return ledger
+    from mailagent.adapters.stripe_gateway import StripeGateway, is_stripe_payment
+
+    stripe = StripeGateway(settings.stripe_api_key or "", settings.stripe_api_base)
+    return RoutedGateway(stripe, is_stripe_payment, ledger)
 
 
 def _model(settings: Settings) -> services.Model:
@@ -129,6 +141,9 @@ def _hang_up(app: Flask, settings: Settings) -> None:
         csrf.exempt(sendgrid.blueprint)  # signed by SendGrid, no cookies
         app.register_blueprint(approvals.blueprint)
         app.register_blueprint(attachments.blueprint)
+        if settings.orders_api_tokens:
+            app.register_blueprint(orders.blueprint)
+            csrf.exempt(orders.blueprint)  # a bearer token, no cookies
     if settings.demo_url:
         from mailagent.demo.pages import blueprint
 

@@ -10,6 +10,7 @@ import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -94,11 +95,22 @@ SETTINGS = (
     Setting(
         "SENDGRID_EVENTS_PUBLIC_KEY", "–", "verification key of the Event Webhook; a list likewise"
     ),
-    Setting("PAYMENT_GATEWAY", "`ledger`", "`ledger` records refunds for settlement elsewhere"),
+    Setting(
+        "PAYMENT_GATEWAY",
+        "`ledger`",
+        "`ledger` records refunds for settlement elsewhere; `stripe` moves the money",
+    ),
+    Setting("STRIPE_API_KEY", "–", "key that may write refunds; needed by the gateway `stripe`"),
+    Setting("STRIPE_API_BASE", "Stripe's", "any server that speaks Stripe's API"),
     Setting(
         "REFUND_POLICY",
         "built-in policy",
         "path of a TOML file with the shop's limits and return window",
+    ),
+    Setting(
+        "ORDERS_API_TOKEN",
+        "–",
+        "bearer token of `PUT /api/orders/<order_id>`; a list likewise; without it there is no such route",
     ),
     Setting(
         "APPROVAL_EXPIRY_SECONDS",
@@ -156,6 +168,9 @@ class Settings:
     inbound_keys: tuple[str, ...]
     events_keys: tuple[str, ...]
     payment_gateway: str
+    stripe_api_key: str | None
+    stripe_api_base: str | None
+    orders_api_tokens: tuple[str, ...]
     policy: Policy
     waits: Waits
     conversation_concurrency: int
@@ -251,7 +266,10 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         sendgrid_base_url=read.parsed("SENDGRID_BASE_URL", values.parse_url) or SENDGRID_URL,
         inbound_keys=_public_keys(read, "SENDGRID_INBOUND_PUBLIC_KEY"),
         events_keys=_public_keys(read, "SENDGRID_EVENTS_PUBLIC_KEY"),
-        payment_gateway=read.among("PAYMENT_GATEWAY", ("ledger",)),
+        payment_gateway=read.among("PAYMENT_GATEWAY", ("ledger", "stripe")),
+        stripe_api_key=read.parsed("STRIPE_API_KEY", values.parse_key),
+        stripe_api_base=read.parsed("STRIPE_API_BASE", values.parse_url),
+        orders_api_tokens=_orders_api_tokens(read),
         policy=_policy(read),
         waits=Waits(
             approval_expiry_seconds=read.seconds(
@@ -269,7 +287,7 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         crash_at=read.text("MAILAGENT_CRASH_AT"),
         crash_marker=read.text("MAILAGENT_CRASH_ONCE"),
     )
-    problems = read.problems + _problems_of_role(settings)
+    problems = read.problems + _problems_of_role(settings) + _problems_of_gateway(settings)
     if settings.production:
         problems += _problems_in_production(settings)
     if problems:
@@ -294,6 +312,15 @@ def _shop(read: _Reader) -> Shop:
     )
 
 
+def _orders_api_tokens(read: _Reader) -> tuple[str, ...]:
+    tokens = read.names("ORDERS_API_TOKEN")
+    for token in tokens:
+        # Whoever has it can make orders that are then refunded: weak ones are refused everywhere.
+        read.check("ORDERS_API_TOKEN", token, values.check_secret)
+        read.check("ORDERS_API_TOKEN", token, values.parse_key)
+    return tokens
+
+
 def _policy(read: _Reader) -> Policy:
     return read.parsed("REFUND_POLICY", lambda path: load_policy(Path(path))) or Policy()
 
@@ -303,6 +330,22 @@ def _public_keys(read: _Reader, name: str) -> tuple[str, ...]:
     for key in keys:
         read.check(name, key, parse_public_key)
     return keys
+
+
+def _problems_of_gateway(settings: Settings) -> list[str]:
+    if settings.payment_gateway != "stripe" or not settings.runs_workflows:
+        return []
+    problems = []
+    if not settings.stripe_api_key:
+        problems.append(
+            "STRIPE_API_KEY: is not set, but PAYMENT_GATEWAY is stripe; make a restricted key that may "
+            "write refunds, and read charges and payment intents"
+        )
+    if find_spec("stripe") is None:
+        problems.append(
+            "PAYMENT_GATEWAY is stripe, but its package is missing: pip install stripe==16.1.0"
+        )
+    return problems
 
 
 def _problems_of_role(settings: Settings) -> list[str]:
@@ -360,6 +403,15 @@ def _problems_in_production(settings: Settings) -> list[str]:
             ),
             "SENDGRID_BASE_URL: points at this machine, as a stand-in does": not _is_loopback(
                 settings.sendgrid_base_url
+            ),
+        }
+    if settings.payment_gateway == "stripe" and settings.runs_workflows:
+        missing |= {
+            "STRIPE_API_KEY: is a test key, which moves no money": not (
+                settings.stripe_api_key or ""
+            ).startswith(("sk_test_", "rk_test_")),
+            "STRIPE_API_BASE: points at this machine, as a stand-in does": not _is_loopback(
+                settings.stripe_api_base
             ),
         }
     wrong = [text for text, fine in missing.items() if not fine] + _weak_keys(settings)

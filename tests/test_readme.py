@@ -39,6 +39,7 @@ def app(tmp_path: Path) -> Iterator[Flask]:
             "SECRET_KEY": "a key for tests only",
             "DATABASE_URL": f"sqlite:///{tmp_path}/unused.db",
             "MAILAGENT_DEMO": "http://127.0.0.1:9",
+            "ORDERS_API_TOKEN": "a-token-of-the-shop-for-tests-only",
         }
     )
     services.current().doorbell.close()

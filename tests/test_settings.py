@@ -94,6 +94,11 @@ def test_lists_are_read_newest_first(key_file: Path) -> None:
         ({"MANAGER_EMAILS": "mona"}, "MANAGER_EMAILS: 'mona' is not a mail address"),
         ({"SENDGRID_INBOUND_PUBLIC_KEY": "xyz"}, "SENDGRID_INBOUND_PUBLIC_KEY: "),
         ({"PAYMENT_GATEWAY": "cash"}, "PAYMENT_GATEWAY is 'cash'"),
+        ({"PAYMENT_GATEWAY": "stripe"}, "STRIPE_API_KEY: is not set"),
+        ({"STRIPE_API_KEY": "sk_test 17"}, "STRIPE_API_KEY: has characters that no key has"),
+        ({"STRIPE_API_BASE": "api.stripe.com"}, "STRIPE_API_BASE: 'api.stripe.com' is not a whole"),
+        ({"ORDERS_API_TOKEN": "secret"}, "ORDERS_API_TOKEN: has a key shorter than 32"),
+        ({"ORDERS_API_TOKEN": "a" * 40}, "ORDERS_API_TOKEN: has a key of few different"),
         ({"APPROVAL_EXPIRY_SECONDS": "-1"}, "APPROVAL_EXPIRY_SECONDS: '-1'"),
         ({"APPROVAL_EXPIRY_SECONDS": "a week"}, "not a whole number"),
         ({"APPROVAL_EXPIRY_SECONDS": "0"}, "not a whole number from 1"),
@@ -249,3 +254,32 @@ def test_a_policy_file_is_read(tmp_path: Path, key_file: Path) -> None:
     policy = load_settings({"REFUND_POLICY": str(path)}, key_file).policy
     assert policy.return_window_days == 14
     assert dict(policy.limits) == {"EUR": 250_00, "JPY": 30_000}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"STRIPE_API_KEY": "sk_test_17"}, "STRIPE_API_KEY: is a test key"),
+        ({"STRIPE_API_KEY": "rk_test_17"}, "STRIPE_API_KEY: is a test key"),
+        ({"STRIPE_API_BASE": "http://127.0.0.1:12111"}, "STRIPE_API_BASE: points at this machine"),
+    ],
+)
+def test_in_production_stripe_must_move_money(
+    tmp_path: Path, key_file: Path, changes: dict[str, str], words: str
+) -> None:
+    environ = production(tmp_path, PAYMENT_GATEWAY="stripe", STRIPE_API_KEY="rk_live_17")
+    load_settings(environ, key_file)
+    with pytest.raises(SettingsProblem, match=words):
+        load_settings(environ | changes, key_file)
+
+
+def test_a_web_process_needs_no_key_of_stripe(tmp_path: Path, key_file: Path) -> None:
+    environ = production(tmp_path, PAYMENT_GATEWAY="stripe", MAILAGENT_ROLE="web")
+    assert load_settings(environ, key_file).payment_gateway == "stripe"
+
+
+def test_the_version_of_stripe_is_the_same_everywhere() -> None:
+    root = Path(__file__).parent.parent
+    pinned = "stripe==16.1.0"
+    for name in ("pyproject.toml", "tests/requirements.txt", "README.md", "mailagent/settings.py"):
+        assert pinned in (root / name).read_text("utf-8"), name

@@ -1,4 +1,4 @@
-"""The orders file: JSON lines, one order a line. Nonsense is refused with its line number."""
+"""Orders as JSON: a line of the orders file, or the body of one request. Nonsense is refused, and named."""
 
 from __future__ import annotations
 
@@ -33,6 +33,24 @@ def parse_orders(lines: Iterable[bytes]) -> list[tuple[int, Order]]:
         seen[order.order_id] = line_no
         found.append((line_no, order))
     return found
+
+
+def decode_order(text: bytes, order_id: str) -> Order:
+    """Return the order in a JSON text; `order_id` may be left out in it, and must be the same if not.
+
+    Raises OrderProblem naming the field that is wrong, and ValueError for what is not a JSON object.
+    """
+    try:
+        record = json.loads(text, object_pairs_hook=_no_key_twice)
+    except OrderProblem:
+        raise
+    except (ValueError, RecursionError) as problem:
+        raise ValueError(f"the body is not a JSON object ({problem})") from None
+    if isinstance(record, dict) and record.setdefault("order_id", order_id) != order_id:
+        raise OrderProblem(
+            f"order_id: {record['order_id']!r} is not the {order_id!r} of the address"
+        )
+    return parse_order(record)
 
 
 def _parse_line(line_no: int, line: bytes) -> Order:

@@ -18,6 +18,7 @@ class Request:
     path: str
     headers: Message
     body: bytes
+    query: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +80,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Keep quiet: the terminal belongs to the demo's story."""
 
     def _serve(self) -> None:
-        path = self.path.partition("?")[0]
+        path, _, query = self.path.partition("?")
         route = self.routes.get(f"{self.command} {path}", self.otherwise)
-        self._send(route(Request(path, self.headers, self._read_body())))
+        self._send(route(Request(path, self.headers, self._read_body(), query)))
 
     def _read_body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":

@@ -28,6 +28,15 @@ class Refunded:
 
 
 @dataclass(frozen=True, slots=True)
+class Pending:
+    """The gateway has the refund, and does not know yet whether it will succeed; look again after
+    `look_again_seconds`, or when the gateway says so."""
+
+    reference: str
+    look_again_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """The gateway will not do it, however often it is asked."""
 
@@ -49,7 +58,7 @@ class OutcomeUnknown:
     why: str
 
 
-PaymentOutcome = Refunded | Refused | NotDone | OutcomeUnknown
+PaymentOutcome = Refunded | Pending | Refused | NotDone | OutcomeUnknown
 
 
 class PaymentGateway(Protocol):

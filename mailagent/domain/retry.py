@@ -13,6 +13,8 @@ SILENCES_BEFORE_GIVING_UP = (
     3  # of `outcome_seconds` each, in which a later mail may show events come
 )
 PAYMENT_NEEDS_OPERATOR_AFTER = 40  # attempts: about a day and a half of back-off
+# Looks at a refund that the gateway has and has not settled: two weeks of one an hour. Banks take days.
+PENDING_NEEDS_OPERATOR_AFTER = 336
 
 MOST_RINGS = 5  # for one row; then people have it
 CANCELLED_IS_LEFT_FOR = timedelta(days=1)  # long enough for whoever cancelled it to come back to it

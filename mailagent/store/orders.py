@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order, OrderLine, OrderProblem, OrderStatus, Payment
 from mailagent.store import schema
-from mailagent.store.database import Row
+from mailagent.store.database import Row, insert_once
 
 _orders, _lines, _payments = schema.orders, schema.order_lines, schema.order_payments
 
@@ -23,18 +23,26 @@ class Saved(StrEnum):
     UNCHANGED = "unchanged"
 
 
-def save(connection: sa.Connection, order: Order, now: datetime) -> Saved:
+class VersionProblem(Exception):
+    """The order is not what the caller believes it is; the text says which version is stored."""
+
+
+def save(
+    connection: sa.Connection, order: Order, now: datetime, expected_version: int | None = None
+) -> Saved:
     """Create or replace one order; saving the same order again changes nothing.
 
-    Raises OrderProblem when the change would take away what refunds already stand on: another
-    currency, lines that were refunded, or less paid than was refunded.
+    `expected_version` is the version that must be stored now (0: none), None for any. Raises
+    VersionProblem when it is not, and OrderProblem when the change would take away what refunds
+    already stand on: another currency, lines that were refunded, or less paid than was refunded.
     """
-    stored = lock(connection, order.order_id)
+    # Created by two at once, the second waits here and then finds the first's.
+    created = insert_once(connection, _orders, _row(order, now), "order_id")
+    stored = None if created else lock(connection, order.order_id)
+    _check_version(0 if created else version(connection, order.order_id), expected_version, order)
     if stored == order:
         return Saved.UNCHANGED
-    if stored is None:
-        connection.execute(_orders.insert().values(**_row(order, now)))
-    else:
+    if stored is not None:
         _check_refunds_stand(connection, stored, order)
         connection.execute(_lines.delete().where(_lines.c.order_id == order.order_id))
         connection.execute(_payments.delete().where(_payments.c.order_id == order.order_id))
@@ -44,7 +52,19 @@ def save(connection: sa.Connection, order: Order, now: datetime) -> Saved:
             .values(**_row(order, now), version=_orders.c.version + 1)
         )
     _insert_parts(connection, order)
-    return Saved.CREATED if stored is None else Saved.CHANGED
+    return Saved.CREATED if created else Saved.CHANGED
+
+
+def version(connection: sa.Connection, order_id: str) -> int:
+    """Return the version of an order: 1 when it was created, one more with every change, 0 for none."""
+    query = sa.select(_orders.c.version).where(_orders.c.order_id == order_id)
+    return connection.scalar(query) or 0
+
+
+def _check_version(stored: int, expected: int | None, order: Order) -> None:
+    if expected not in (None, stored):
+        found = f"has version {stored}" if stored else "does not exist"
+        raise VersionProblem(f"order {order.order_id} {found}, not version {expected}")
 
 
 def _check_refunds_stand(connection: sa.Connection, stored: Order, order: Order) -> None:

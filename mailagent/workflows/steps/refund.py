@@ -20,12 +20,17 @@ from mailagent.domain.payment import (
     NotDone,
     OutcomeUnknown,
     PaymentOutcome,
+    Pending,
     Refunded,
     RefundRequest,
     Refused,
 )
 from mailagent.domain.refund import Refund, RefundStatus, split_over_payments
-from mailagent.domain.retry import PAYMENT_NEEDS_OPERATOR_AFTER, backoff_seconds
+from mailagent.domain.retry import (
+    PAYMENT_NEEDS_OPERATOR_AFTER,
+    PENDING_NEEDS_OPERATOR_AFTER,
+    backoff_seconds,
+)
 from mailagent.store import approvals, audit, cases, conversations, orders, outbox, refunds
 from mailagent.store.database import Row
 from mailagent.workflows.steps import letters
@@ -189,21 +194,33 @@ def _record_outcome(request: RefundRequest, outcome: PaymentOutcome) -> None:
                 )
             case Refused(why):
                 refunds.record_payment(connection, request.idempotency_key, "refused", problem=why)
+            case Pending(reference):
+                problem = f"the gateway has it as {reference}, not settled yet"
+                refunds.record_payment(
+                    connection, request.idempotency_key, "asked", problem=problem
+                )
             case NotDone(why) | OutcomeUnknown(why):
                 refunds.record_payment(connection, request.idempotency_key, "asked", problem=why)
 
 
-def _wait_or_give_up(refund_id: str, outcome: NotDone | OutcomeUnknown) -> State:
+def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown) -> State:
     with services.current().database.snapshot() as connection:
         rows = refunds.list_payments(connection, refund_id)
     attempts = max(row.attempts for row in rows)
-    if attempts >= PAYMENT_NEEDS_OPERATOR_AFTER:
+    match outcome:
+        case Pending(reference, wanted):
+            most, why = PENDING_NEEDS_OPERATOR_AFTER, f"{reference} is not settled"
+        case NotDone(why, wanted):
+            most = PAYMENT_NEEDS_OPERATOR_AFTER
+        case OutcomeUnknown(why):
+            most, wanted = PAYMENT_NEEDS_OPERATOR_AFTER, 0
+    if attempts >= most:
         raise RuntimeError(
-            f"refund {refund_id} could not be paid in {attempts} attempts ({outcome.why}); "
+            f"refund {refund_id} could not be paid in {attempts} attempts ({why}); "
             "when the gateway works again, replay this run: it looks up what was paid first"
         )
-    wanted = outcome.retry_after_seconds if isinstance(outcome, NotDone) else 0
-    return _state(RefundStatus.APPROVED, max(wanted, backoff_seconds(attempts)))
+    pause = wanted if isinstance(outcome, Pending) else max(wanted, backoff_seconds(attempts))
+    return _state(RefundStatus.APPROVED, pause)
 
 
 def _conclude(refund_id: str) -> State:

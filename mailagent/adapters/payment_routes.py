@@ -1,0 +1,28 @@
+"""Which gateway has which payment: one order may be paid by card at Stripe and by the shop's gift card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mailagent.domain.payment import PaymentGateway, PaymentOutcome, RefundRequest
+
+
+class RoutedGateway:
+    """Asks one gateway for the payments it knows by their id, and another for all the rest."""
+
+    def __init__(
+        self, known: PaymentGateway, is_known: Callable[[str], bool], rest: PaymentGateway
+    ) -> None:
+        self.name = known.name
+        self._known, self._is_known, self._rest = known, is_known, rest
+
+    def refund(self, request: RefundRequest) -> PaymentOutcome:
+        """Give the money back through whichever gateway has the payment."""
+        return self._of(request).refund(request)
+
+    def look_up(self, request: RefundRequest) -> PaymentOutcome:
+        """Return what became of an earlier call, from whichever gateway has the payment."""
+        return self._of(request).look_up(request)
+
+    def _of(self, request: RefundRequest) -> PaymentGateway:
+        return self._known if self._is_known(request.payment_id) else self._rest

@@ -1,0 +1,233 @@
+"""Refunds through Stripe: one RefundRequest in, one PaymentOutcome out. Never retries by itself.
+
+Stripe remembers an idempotency key for about 24 hours; its list of refunds is for ever. So the key
+keeps two requests of one day apart, and the look-up before anything is asked again keeps the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import requests
+import stripe
+
+from mailagent.adapters.stripe_amounts import from_stripe, to_stripe
+from mailagent.domain.payment import (
+    NotDone,
+    OutcomeUnknown,
+    PaymentOutcome,
+    Pending,
+    Refunded,
+    RefundRequest,
+    Refused,
+)
+
+if TYPE_CHECKING:
+    from stripe.params import RefundCreateParams, RefundListParams
+
+log = logging.getLogger(__name__)
+
+# Our own name for the request at Stripe, whichever key it was asked under.
+KEY_FIELD = "mailagent_key"
+
+# Stripe stores a 500 under the key and answers it again for a day. When its books show no refund, the
+# request is asked under a second and a third key; one more than that is a person's business.
+KEYS_MAX = 3
+
+LOOK_AGAIN_SECONDS = 3600.0
+OPERATOR_SECONDS = 600.0
+
+# Stripe's status of a refund, https://docs.stripe.com/api/refunds/object: `requires_action` waits for
+# the customer, `canceled` is what becomes of one that waited in vain.
+_PENDING = frozenset({"pending", "requires_action"})
+_FAILED = frozenset({"failed", "canceled"})
+
+# What no repetition changes: https://docs.stripe.com/error-codes.
+_ELSEWHERE = "charge_already_refunded"
+
+
+class StripeGateway:
+    """A gateway that moves money. It satisfies `domain.payment.PaymentGateway`."""
+
+    name = "stripe"
+
+    def __init__(
+        self,
+        api_key: str,
+        api_base: str | None,
+        timeout_seconds: float = 30,
+        look_again_seconds: float = LOOK_AGAIN_SECONDS,
+    ) -> None:
+        """Make the one client; threads may share it. `api_base` None is Stripe's own.
+
+        A refund that is not settled is to be looked at again after `look_again_seconds`.
+        """
+        self._look_again_seconds = look_again_seconds
+        stripe.enable_telemetry = False  # it would write a file into the home directory
+        logging.getLogger("stripe").setLevel(
+            logging.WARNING
+        )  # at INFO it logs every request's path
+        self._client = stripe.StripeClient(
+            api_key,
+            base_addresses={"api": api_base.rstrip("/")} if api_base else None,
+            http_client=_Client(timeout=timeout_seconds),
+            max_network_retries=0,  # the workflow waits and looks up; two loops would multiply
+        )
+
+    def refund(self, request: RefundRequest) -> PaymentOutcome:
+        """Give the money back; the same request again moves it once."""
+        if not is_stripe_payment(request.payment_id):
+            return Refused(
+                f"payment {request.payment_id} is not one of Stripe's: pi_…, ch_… or py_…"
+            )
+        try:
+            to_stripe(request.amount)
+        except ValueError as problem:
+            return Refused(str(problem))
+        for number in range(1, KEYS_MAX + 1):
+            try:
+                return self._outcome(request, self._create(request, number))
+            except stripe.StripeError as problem:
+                if not _is_spent(problem):
+                    return self._judge(request, problem)
+            known = self.look_up(request)
+            if not isinstance(known, NotDone):
+                return known
+        return OutcomeUnknown(f"Stripe answered {KEYS_MAX} keys with an error that it has stored")
+
+    def look_up(self, request: RefundRequest) -> PaymentOutcome:
+        """Return what became of an earlier call; NotDone when Stripe has no refund of it."""
+        try:
+            listed = self._client.v1.refunds.list(_listing(request))
+            ours = [
+                each
+                for each in listed.auto_paging_iter()
+                if _key_of(each) == request.idempotency_key
+            ]
+        except stripe.StripeError as problem:
+            if problem.http_status == 404:
+                return Refused(f"Stripe does not know payment {request.payment_id}")
+            return OutcomeUnknown(f"the refunds could not be looked up: {_words(problem)}")
+        if not ours:
+            return NotDone("Stripe has no such refund", 0)
+        # Of several, the one that counts: money that moved or may yet move goes before one that failed.
+        ours.sort(key=lambda each: each.status in _FAILED)
+        return self._outcome(request, ours[0])
+
+    def _create(self, request: RefundRequest, number: int) -> stripe.Refund:
+        key = request.idempotency_key if number == 1 else f"{request.idempotency_key}:{number}"
+        parameters: RefundCreateParams = {
+            "amount": to_stripe(request.amount),
+            "metadata": {
+                KEY_FIELD: request.idempotency_key,
+                "refund_id": request.refund_id,
+                "order_id": request.order_id,
+            },
+        }
+        if _is_intent(request):
+            parameters["payment_intent"] = request.payment_id
+        else:
+            parameters["charge"] = request.payment_id
+        return self._client.v1.refunds.create(parameters, {"idempotency_key": key})
+
+    def _outcome(self, request: RefundRequest, made: stripe.Refund) -> PaymentOutcome:
+        if getattr(made, "object", None) != "refund" or not made.id:
+            return OutcomeUnknown("the answer was not a refund")
+        amount = from_stripe(made.amount, made.currency)
+        if amount != request.amount:
+            return OutcomeUnknown(f"Stripe's refund {made.id} is of {amount}, not {request.amount}")
+        if made.status in _FAILED:
+            why = getattr(made, "failure_reason", None) or "no reason given"
+            return Refused(f"Stripe's refund {made.id} is {made.status}: {why}")
+        if made.status in _PENDING:
+            return Pending(made.id, self._look_again_seconds)
+        if made.status != "succeeded":
+            return OutcomeUnknown(
+                f"Stripe's refund {made.id} is {made.status!r}, which is new to us"
+            )
+        return Refunded(made.id)
+
+    def _judge(self, request: RefundRequest, problem: stripe.StripeError) -> PaymentOutcome:
+        """Return what an error means for the money: refused, not done, or unknown."""
+        words = _words(problem)
+        match problem:
+            case stripe.RateLimitError():
+                return NotDone(words, _retry_after(problem))
+            case stripe.AuthenticationError() | stripe.PermissionError():
+                log.error("Stripe refuses our key: %s; check STRIPE_API_KEY", words)
+                return NotDone(words, OPERATOR_SECONDS)
+            case stripe.IdempotencyError():
+                return OutcomeUnknown(words)
+            case stripe.InvalidRequestError() if _code(problem) == _ELSEWHERE:
+                known = self.look_up(request)
+                return (
+                    Refused(f"refunded elsewhere: {words}") if isinstance(known, NotDone) else known
+                )
+            case stripe.InvalidRequestError() | stripe.CardError() if _is_final(problem):
+                return Refused(words)
+            case _:
+                return OutcomeUnknown(words)
+
+
+class _Client(stripe.RequestsClient):
+    """The SDK's HTTP client without redirects: it would make a GET of the POST, and take its answer."""
+
+    def __init__(self, timeout: float) -> None:
+        super().__init__(timeout=timeout, session=_Session())
+
+
+class _Session(requests.Session):
+    def request(self, *args: Any, **options: Any) -> requests.Response:
+        return super().request(*args, **{**options, "allow_redirects": False})
+
+
+def is_stripe_payment(payment_id: str) -> bool:
+    """Return whether a payment was made through Stripe, by the form of its id."""
+    return payment_id.startswith(("pi_", "ch_", "py_"))
+
+
+def _is_intent(request: RefundRequest) -> bool:
+    return request.payment_id.startswith("pi_")
+
+
+def _listing(request: RefundRequest) -> RefundListParams:
+    if _is_intent(request):
+        return {"payment_intent": request.payment_id, "limit": 100}
+    return {"charge": request.payment_id, "limit": 100}
+
+
+def _key_of(refund: stripe.Refund) -> str | None:
+    metadata = refund.metadata
+    return metadata.to_dict().get(KEY_FIELD) if metadata else None
+
+
+def _is_spent(problem: stripe.StripeError) -> bool:
+    """Whether Stripe has finished this key with an error of its own, and only repeats it."""
+    headers = {name.lower(): value for name, value in (problem.headers or {}).items()}
+    replayed = headers.get("idempotent-replayed", "").lower() == "true"
+    return replayed and (problem.http_status or 0) >= 500
+
+
+def _is_final(problem: stripe.StripeError) -> bool:
+    return (problem.http_status or 0) in {400, 402, 404}
+
+
+def _code(problem: stripe.StripeError) -> str | None:
+    # `.code` is None on some classes although the body has one.
+    return problem.code or (problem.error.code if problem.error else None)
+
+
+def _words(problem: stripe.StripeError) -> str:
+    words = " ".join((problem.user_message or str(problem)).split())[:300]
+    return f"{problem.http_status or 'no answer'} {_code(problem) or ''}: {words}".replace(
+        " :", ":"
+    )
+
+
+def _retry_after(problem: stripe.StripeError) -> float:
+    headers = {name.lower(): value for name, value in (problem.headers or {}).items()}
+    try:
+        return min(max(float(headers.get("retry-after", "0")), 0.0), LOOK_AGAIN_SECONDS)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,258 @@
+"""What every payment gateway must do, asked of each; then what is Stripe's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from mailagent.adapters.stripe_amounts import from_stripe, to_stripe
+from mailagent.adapters.stripe_gateway import StripeGateway
+from mailagent.demo.local_server import Answer
+from mailagent.domain.money import Money
+from mailagent.domain.payment import (
+    NotDone,
+    OutcomeUnknown,
+    PaymentGateway,
+    PaymentOutcome,
+    Pending,
+    Refunded,
+    RefundRequest,
+    Refused,
+)
+from mailagent.store.database import Database
+from mailagent.store.ledger import LedgerGateway
+from tests import stripe_server
+from tests.stripe_server import StripeServer
+
+ASKED = RefundRequest("r_17", "r_17", "W1001", "pi_1", Money(4999, "USD"))
+
+
+@pytest.fixture
+def stripe() -> Iterator[StripeServer]:
+    server = StripeServer({"pi_1": 10_000, "ch_2": 5_000})
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def at_stripe(stripe: StripeServer) -> StripeGateway:
+    return StripeGateway("sk_test_17", stripe.url, timeout_seconds=5)
+
+
+@pytest.fixture(params=["ledger", "stripe"])
+def gateway(
+    request: pytest.FixtureRequest, database: Database, at_stripe: StripeGateway
+) -> PaymentGateway:
+    if request.param == "stripe":
+        return at_stripe
+    return LedgerGateway(database, lambda: datetime(2026, 11, 21, tzinfo=UTC))
+
+
+# --- of every gateway -------------------------------------------------------------------------
+
+
+def test_a_refund_has_a_reference(gateway: PaymentGateway) -> None:
+    outcome = gateway.refund(ASKED)
+    assert isinstance(outcome, Refunded)
+    assert outcome.reference
+
+
+def test_the_same_request_again_is_the_same_refund(gateway: PaymentGateway) -> None:
+    assert gateway.refund(ASKED) == gateway.refund(ASKED) == gateway.look_up(ASKED)
+
+
+def test_nothing_is_found_that_was_not_asked(gateway: PaymentGateway) -> None:
+    assert isinstance(gateway.look_up(ASKED), NotDone)
+
+
+def test_another_key_is_another_refund(gateway: PaymentGateway) -> None:
+    other = replace(ASKED, idempotency_key="r_18", refund_id="r_18", amount=Money(1, "USD"))
+    assert gateway.refund(ASKED) != gateway.refund(other)
+    assert gateway.look_up(ASKED) != gateway.look_up(other)
+
+
+# --- Stripe's own -----------------------------------------------------------------------------
+
+
+def test_stripe_is_told_what_the_refund_is_about(
+    stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    at_stripe.refund(ASKED)
+    [made] = stripe.refunds
+    assert stripe.keys_used == ["r_17"]
+    assert made["amount"] == 4999
+    assert made["metadata"] == {"mailagent_key": "r_17", "refund_id": "r_17", "order_id": "W1001"}
+
+
+def test_a_charge_can_be_refunded_too(stripe: StripeServer, at_stripe: StripeGateway) -> None:
+    charge = replace(ASKED, payment_id="ch_2", amount=Money(5_000, "USD"))
+    assert at_stripe.refund(charge) == Refunded("re_1")
+    assert at_stripe.look_up(charge) == Refunded("re_1")
+
+
+def until_final(gateway: PaymentGateway, request: RefundRequest) -> PaymentOutcome:
+    """Ask as the workflow does: look up before asking again, until it is known."""
+    outcome = gateway.refund(request)
+    for _ in range(5):
+        if isinstance(outcome, Refunded | Refused | Pending):
+            break
+        known = gateway.look_up(request)
+        outcome = gateway.refund(request) if isinstance(known, NotDone) else known
+    return outcome
+
+
+FAULTS: dict[str, tuple[Any, PaymentOutcome | type]] = {
+    "lost before": (stripe_server.lost_before, OutcomeUnknown),
+    "lost after": (stripe_server.lost_after, OutcomeUnknown),
+    "made, but 500": (stripe_server.made_but_500, OutcomeUnknown),
+    "too many": (stripe_server.limited, NotDone),
+    "in use": (stripe_server.in_use, OutcomeUnknown),
+    "key refused": (stripe_server.no_key, NotDone),
+    "redirected": (stripe_server.moved, OutcomeUnknown),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_whatever_goes_wrong_the_money_moves_once(
+    name: str, stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    fault, first = FAULTS[name]
+    stripe.faults.append(fault)
+    assert isinstance(at_stripe.refund(ASKED), first)  # type: ignore[arg-type]  # a class here
+    assert until_final(at_stripe, ASKED) == Refunded("re_1")
+    assert len(stripe.refunds) == 1
+
+
+def test_stripe_s_own_wait_is_kept(stripe: StripeServer, at_stripe: StripeGateway) -> None:
+    stripe.faults.append(stripe_server.limited)
+    outcome = at_stripe.refund(ASKED)
+    assert isinstance(outcome, NotDone)
+    assert outcome.retry_after_seconds == 7
+
+
+def stored_500(stripe: StripeServer) -> Any:
+    def fault(create: stripe_server.Create) -> Answer:
+        create()  # to have the request stored; then as if it had not been executed
+        stripe.refunds.clear()
+        key = stripe.keys_used[-1]
+        return stripe.store_error(key, stripe._stored[key][0])
+
+    return fault
+
+
+def test_a_key_that_stripe_has_spent_on_an_error_gives_way_to_the_next(
+    stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    stripe.faults.append(stored_500(stripe))
+    assert isinstance(at_stripe.refund(ASKED), OutcomeUnknown)
+    assert isinstance(at_stripe.refund(ASKED), Refunded)
+    assert len(stripe.refunds) == 1
+    assert stripe.keys_used == ["r_17", "r_17", "r_17:2"]
+
+
+def test_a_next_key_is_not_asked_when_the_first_one_paid(
+    stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    def paid_and_spent(create: stripe_server.Create) -> Answer:
+        create()
+        key = stripe.keys_used[-1]
+        return stripe.store_error(key, stripe._stored[key][0])
+
+    stripe.faults.append(paid_and_spent)
+    at_stripe.refund(ASKED)
+    assert at_stripe.refund(ASKED) == Refunded("re_1")
+    assert set(stripe.keys_used) == {"r_17"}
+
+
+def test_a_look_up_that_fails_is_not_taken_for_nothing_there(
+    stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    at_stripe.refund(ASKED)
+    stripe.read_faults.append(lambda: stripe_server.error(500, None, "down", "api_error"))
+    assert isinstance(at_stripe.look_up(ASKED), OutcomeUnknown)
+
+
+def test_a_look_up_reads_every_page(stripe: StripeServer, at_stripe: StripeGateway) -> None:
+    stripe.payments["pi_1"] = 100_000
+    at_stripe.refund(ASKED)
+    for _ in range(250):
+        stripe.refund_in_dashboard("pi_1", 1)
+    assert at_stripe.look_up(ASKED) == Refunded("re_1")
+
+
+@pytest.mark.parametrize("status", ["pending", "requires_action"])
+def test_a_refund_may_take_its_time(
+    status: str, stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    stripe.statuses.append(status)
+    outcome = at_stripe.refund(ASKED)
+    assert isinstance(outcome, Pending)
+    stripe.refunds[0]["status"] = "succeeded"
+    assert at_stripe.look_up(ASKED) == Refunded("re_1")
+
+
+def test_a_refund_that_fails_later_says_why(stripe: StripeServer, at_stripe: StripeGateway) -> None:
+    stripe.statuses.append("pending")
+    at_stripe.refund(ASKED)
+    stripe.settle("failed", failure_reason="expired_or_canceled_card")
+    outcome = at_stripe.look_up(ASKED)
+    assert isinstance(outcome, Refused)
+    assert "expired_or_canceled_card" in outcome.why
+
+
+def test_what_was_refunded_in_the_dashboard_is_not_ours(
+    stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    stripe.refund_in_dashboard("pi_1", 10_000)
+    outcome = at_stripe.refund(ASKED)
+    assert isinstance(outcome, Refused)
+    assert "elsewhere" in outcome.why
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"amount": Money(10_001, "USD")}, "greater than"),
+        ({"payment_id": "pi_unknown"}, "No such payment_intent"),
+        ({"payment_id": "gift-17"}, "not one of Stripe's"),
+    ],
+)
+def test_what_can_never_be_paid_is_refused(
+    change: dict[str, Any], words: str, at_stripe: StripeGateway
+) -> None:
+    outcome = at_stripe.refund(replace(ASKED, **change))
+    assert isinstance(outcome, Refused)
+    assert words in outcome.why
+
+
+def test_no_connection_at_all_is_unknown(stripe: StripeServer, at_stripe: StripeGateway) -> None:
+    stripe.stop()
+    assert isinstance(at_stripe.refund(ASKED), OutcomeUnknown)
+    assert isinstance(at_stripe.look_up(ASKED), OutcomeUnknown)
+
+
+@pytest.mark.parametrize(
+    ("money", "amount"),
+    [
+        (Money(4999, "USD"), 4999),
+        (Money(500, "JPY"), 500),
+        (Money(500, "ISK"), 50_000),
+        (Money(5_000, "UGX"), 500_000),
+        (Money(5_000, "MGA"), 50),
+        (Money(1_230, "KWD"), 1_230),
+    ],
+)
+def test_stripe_counts_some_currencies_in_its_own_way(money: Money, amount: int) -> None:
+    assert to_stripe(money) == amount
+    assert from_stripe(amount, money.currency.lower()) == money
+
+
+@pytest.mark.parametrize("money", [Money(1_234, "KWD"), Money(5_050, "MGA")])
+def test_what_stripe_cannot_express_is_said(money: Money, at_stripe: StripeGateway) -> None:
+    outcome = at_stripe.refund(replace(ASKED, amount=money))
+    assert isinstance(outcome, Refused)
+    assert str(money) in outcome.why

@@ -1,0 +1,104 @@
+"""Refunds through Stripe, from the customer's mail to the receipt: once, and told as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailagent import services
+from mailagent.adapters.stripe_gateway import StripeGateway
+from tests import stripe_server
+from tests.cast import ADA, TESS, order
+from tests.stage import Stage, open_shop, running, wait_until
+from tests.stripe_server import StripeServer
+
+BROKEN = "The kettle of order W1001 arrived broken. I want my money back."
+
+CARD = {"payment_id": "pi_card", "method": "card", "amount": "40.00"}
+GIFT_CARD = {"payment_id": "gift-17", "method": "gift card", "amount": "9.99"}
+
+
+@pytest.fixture
+def stripe() -> Iterator[StripeServer]:
+    server = StripeServer({"pi_card": 4999})
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def shop(tmp_path: Path, database_url: str, stripe: StripeServer) -> Iterator[Stage]:
+    settings = {
+        "PAYMENT_GATEWAY": "stripe",
+        "STRIPE_API_KEY": "sk_test_17",
+        "STRIPE_API_BASE": stripe.url,
+    }
+    with open_shop(tmp_path, database_url, settings) as stage:
+        stage.stock(order(payments=[{**CARD, "amount": "49.99"}]))
+        with running(stage):
+            yield stage
+
+
+def refunded_on_both(shop: Stage) -> list[Any]:
+    return shop.rows("SELECT * FROM refund_payments ORDER BY payment_id")
+
+
+def test_a_refund_is_paid_through_stripe_and_receipted(shop: Stage, stripe: StripeServer) -> None:
+    shop.write(BROKEN)
+    refund = shop.wait_for_refund("paid")
+    assert (refund.gateway, refund.gateway_reference) == ("stripe", "re_1")
+    assert stripe.keys_used == [refund.refund_id]
+    assert [made["metadata"]["order_id"] for made in stripe.refunds] == ["W1001"]
+    wait_until(lambda: any("re_1" in mail.text for mail in shop.mails_to(ADA)), 20, "the receipt")
+    assert not shop.rows("SELECT 1 FROM ledger_entries")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [stripe_server.lost_before, stripe_server.lost_after, stripe_server.made_but_500],
+    ids=lambda fault: fault.__name__,
+)
+def test_a_lost_answer_does_not_pay_twice(shop: Stage, stripe: StripeServer, fault: Any) -> None:
+    stripe.faults.append(fault)
+    shop.write(BROKEN)
+    assert shop.wait_for_refund("paid").gateway_reference == "re_1"
+    assert len(stripe.refunds) == 1
+
+
+def test_a_refund_that_is_not_settled_is_not_told_as_paid(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    gateway = StripeGateway("sk_test_17", stripe.url, look_again_seconds=0.3)
+    services.bind(replace(shop.live, gateway=gateway))
+    stripe.statuses.append("pending")
+    shop.write(BROKEN)
+    wait_until(lambda: any(row.attempts > 1 for row in refunded_on_both(shop)), 20, "a second look")
+    assert shop.refunds()[0].status == "approved"
+    assert not any("re_1" in mail.text for mail in shop.mails_to(ADA))
+    stripe.settle("succeeded")
+    assert shop.wait_for_refund("paid").gateway_reference == "re_1"
+
+
+def test_a_refund_that_fails_in_the_end_goes_to_people(shop: Stage, stripe: StripeServer) -> None:
+    gateway = StripeGateway("sk_test_17", stripe.url, look_again_seconds=0.3)
+    services.bind(replace(shop.live, gateway=gateway))
+    stripe.statuses.append("pending")
+    shop.write(BROKEN)
+    wait_until(lambda: bool(stripe.refunds), 20, "Stripe to be asked")
+    stripe.settle("failed", failure_reason="expired_or_canceled_card")
+    assert "expired_or_canceled_card" in (shop.wait_for_refund("failed").failure or "")
+    assert any("W1001" in mail.text for mail in shop.wait_for_mails(TESS))
+
+
+def test_what_was_not_paid_through_stripe_goes_to_the_ledger(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    shop.stock(order(payments=[CARD, GIFT_CARD]))
+    shop.write(BROKEN)
+    shop.wait_for_refund("paid")
+    assert [(made["payment"], made["amount"]) for made in stripe.refunds] == [("pi_card", 4000)]
+    entries = shop.rows("SELECT * FROM ledger_entries")
+    assert [(entry.payment_id, entry.amount_minor) for entry in entries] == [("gift-17", 999)]

@@ -1,0 +1,183 @@
+"""A Stripe on this machine, as far as refunds go: keys, the rest of a payment, and faults to order."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs
+
+from mailagent.demo.local_server import Answer, LocalServer, Request
+
+Create = Callable[[], Answer]
+Fault = Callable[[Create], Answer]
+
+
+class LineCut(Exception):
+    """Raised in the server: the connection ends without an answer."""
+
+
+@dataclass
+class StripeServer:
+    """Payments by id with their amount; what was refunded; what goes wrong next, first in the list.
+
+    A fault is given the real call and may make it. `statuses` are what the next refunds begin as.
+    """
+
+    payments: dict[str, int]
+    currency: str = "usd"
+    faults: list[Fault] = field(default_factory=list)
+    read_faults: list[Callable[[], Answer]] = field(default_factory=list)
+    statuses: list[str] = field(default_factory=list)
+    refunds: list[dict[str, Any]] = field(default_factory=list)
+    keys_used: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._stored: dict[str, tuple[str, Answer]] = {}
+        self._lock = threading.Lock()
+        routes = {"POST /v1/refunds": self._create, "GET /v1/refunds": self._list}
+        self._server = LocalServer(
+            routes, lambda _: error(404, "resource_missing", "no such route")
+        )
+        self.url = self._server.url
+        self._server.start()
+
+    def stop(self) -> None:
+        self._server.stop()
+
+    def succeeded(self, payment_id: str) -> list[dict[str, Any]]:
+        """Return the refunds of a payment that moved money or may yet do so."""
+        gone = {"failed", "canceled"}
+        return [x for x in self.refunds if x["payment"] == payment_id and x["status"] not in gone]
+
+    def settle(self, status: str, **changes: str) -> None:
+        """Give every refund that is pending another status."""
+        for each in self.refunds:
+            if each["status"] == "pending":
+                each.update(status=status, **changes)
+
+    def refund_in_dashboard(self, payment_id: str, amount: int) -> None:
+        """Refund as a person in Stripe's dashboard would."""
+        self._make(payment_id, amount, {})
+
+    def _create(self, request: Request) -> Answer:
+        key = request.headers["Idempotency-Key"] or ""
+        sent = request.body.decode()
+        with self._lock:
+            self.keys_used.append(key)
+            if key in self._stored:
+                return self._replayed(key, sent)
+            fault = self.faults.pop(0) if self.faults else None
+        return fault(lambda: self._execute(key, sent)) if fault else self._execute(key, sent)
+
+    def _replayed(self, key: str, sent: str) -> Answer:
+        first, answer = self._stored[key]
+        if first != sent:
+            return error(
+                400, None, "Keys can only be used with the same parameters.", "idempotency_error"
+            )
+        return Answer(answer.status, answer.value, {"Idempotent-Replayed": "true"})
+
+    def _execute(self, key: str, sent: str) -> Answer:
+        fields = {name: values[0] for name, values in parse_qs(sent).items()}
+        with self._lock:
+            answer = self._refund(fields)
+            self._stored[key] = (sent, answer)
+        return answer
+
+    def store_error(self, key: str, sent: str) -> Answer:
+        """Store a 500 under a key, as Stripe does when it fails while it executes."""
+        self._stored[key] = (sent, error(500, None, "An unknown error occurred", "api_error"))
+        return self._stored[key][1]
+
+    def _refund(self, fields: dict[str, str]) -> Answer:
+        payment_id = fields.get("payment_intent") or fields.get("charge") or ""
+        if payment_id not in self.payments:
+            return error(404, "resource_missing", f"No such payment_intent: '{payment_id}'")
+        amount = int(fields["amount"])
+        left = self.payments[payment_id] - sum(x["amount"] for x in self.succeeded(payment_id))
+        if left == 0:
+            return error(
+                400, "charge_already_refunded", f"Charge {payment_id} has already been refunded."
+            )
+        if amount > left:
+            return error(400, None, "Refund amount is greater than unrefunded amount on charge")
+        metadata = {
+            name[9:-1]: text for name, text in fields.items() if name.startswith("metadata[")
+        }
+        return Answer(200, shown(self._make(payment_id, amount, metadata)))
+
+    def _make(self, payment_id: str, amount: int, metadata: dict[str, str]) -> dict[str, Any]:
+        made = {
+            "id": f"re_{next(self._numbers)}",
+            "object": "refund",
+            "amount": amount,
+            "currency": self.currency,
+            "status": self.statuses.pop(0) if self.statuses else "succeeded",
+            "metadata": metadata,
+            "payment": payment_id,
+        }
+        self.refunds.append(made)
+        return made
+
+    def _list(self, request: Request) -> Answer:
+        if self.read_faults:
+            return self.read_faults.pop(0)()
+        query = {name: values[0] for name, values in parse_qs(request.query).items()}
+        payment_id = query.get("payment_intent") or query.get("charge") or ""
+        if payment_id not in self.payments:
+            return error(404, "resource_missing", f"No such payment_intent: '{payment_id}'")
+        found = [x for x in reversed(self.refunds) if x["payment"] == payment_id]
+        ids = [x["id"] for x in found]
+        start = ids.index(query["starting_after"]) + 1 if "starting_after" in query else 0
+        page = found[start : start + int(query.get("limit", 10))]
+        more = start + len(page) < len(found)
+        data = [shown(each) for each in page]
+        return Answer(200, {"object": "list", "url": "/v1/refunds", "has_more": more, "data": data})
+
+
+def shown(refund: dict[str, Any]) -> dict[str, Any]:
+    """Return a refund as the API shows it."""
+    return {name: value for name, value in refund.items() if name != "payment"}
+
+
+def error(
+    status: int, code: str | None, message: str, kind: str = "invalid_request_error"
+) -> Answer:
+    """Return an error in Stripe's form."""
+    body = {"type": kind, "message": message} | ({"code": code} if code else {})
+    return Answer(status, {"error": body})
+
+
+def lost_before(_create: Create) -> Answer:
+    raise LineCut
+
+
+def lost_after(create: Create) -> Answer:
+    create()
+    raise LineCut
+
+
+def made_but_500(create: Create) -> Answer:
+    create()
+    return error(500, None, "An unknown error occurred", "api_error")
+
+
+def limited(_create: Create) -> Answer:
+    answer = error(429, "rate_limit", "Too many requests")
+    return Answer(answer.status, answer.value, {"Retry-After": "7"})
+
+
+def in_use(_create: Create) -> Answer:
+    return error(409, "idempotency_key_in_use", "There is currently another in-progress request")
+
+
+def no_key(_create: Create) -> Answer:
+    return error(401, None, "Invalid API Key provided: sk_test_****")
+
+
+def moved(_create: Create) -> Answer:
+    return Answer(302, None, {"Location": "/v1/refunds"})

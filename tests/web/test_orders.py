@@ -1,0 +1,180 @@
+"""`PUT /api/orders/<id>`: one order from the shop's own systems, once however often it is sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from werkzeug.test import TestResponse
+
+from mailagent.store import orders
+from mailagent.web.orders import LARGEST_ORDER_BYTES
+from tests.cast import order, order_record
+from tests.stage import Stage, open_shop
+
+TOKEN = "the-token-of-the-shop-s-own-systems"
+OLDER_TOKEN = "the-token-that-they-had-before-that"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, database_url: str) -> Iterator[Stage]:
+    settings = {"ORDERS_API_TOKEN": f"{TOKEN},{OLDER_TOKEN}"}
+    with open_shop(tmp_path, database_url, settings) as stage:
+        yield stage
+
+
+def put(
+    shop: Stage,
+    record: Any,
+    order_id: str = "W1001",
+    headers: dict[str, str] | None = None,
+    token: str | None = TOKEN,
+) -> TestResponse:
+    body = record if isinstance(record, bytes) else json.dumps(record)
+    authorised = {} if token is None else {"Authorization": f"Bearer {token}"}
+    return shop.client.put(
+        f"/api/orders/{order_id}",
+        data=body,
+        content_type="application/json",
+        headers=authorised | (headers or {}),
+    )
+
+
+def stored(shop: Stage, order_id: str = "W1001") -> Any:
+    with shop.live.database.snapshot() as connection:
+        return orders.find(connection, order_id)
+
+
+def test_an_order_is_created_then_unchanged_then_changed(shop: Stage) -> None:
+    first = put(shop, order_record())
+    assert (first.status_code, first.headers["ETag"]) == (201, '"1"')
+    assert first.get_json() == {"order_id": "W1001", "version": 1, "saved": "created"}
+    again = put(shop, order_record())
+    assert (again.status_code, again.get_json()["saved"]) == (200, "unchanged")
+    changed = put(shop, order_record(customer={"email": "ada@example.com", "name": "Ada B."}))
+    assert (changed.status_code, changed.headers["ETag"]) == (200, '"2"')
+    assert stored(shop).customer_name == "Ada B."
+
+
+def test_the_id_may_stand_in_the_address_alone(shop: Stage) -> None:
+    record = order_record()
+    del record["order_id"]
+    assert put(shop, record).status_code == 201
+    assert stored(shop) == order()
+
+
+@pytest.mark.parametrize("order_id", ["%231001", "2026/11/1001", "Bestellung-%C3%A4"])
+def test_ids_are_what_the_shop_calls_its_orders(shop: Stage, order_id: str) -> None:
+    record = order_record()
+    del record["order_id"]
+    answer = put(shop, record, order_id)
+    assert answer.status_code == 201
+    assert stored(shop, answer.get_json()["order_id"]) is not None
+
+
+def test_the_token_before_the_newest_still_works(shop: Stage) -> None:
+    assert put(shop, order_record(), token=OLDER_TOKEN).status_code == 201
+
+
+@pytest.mark.parametrize(
+    "token", [None, "", "x", TOKEN + "x", TOKEN[:-1], "ä" * 40, f"{TOKEN},{OLDER_TOKEN}"]
+)
+def test_without_the_token_nothing_is_stored(shop: Stage, token: str | None) -> None:
+    answer = put(shop, order_record(), token=token)
+    assert answer.status_code == 401
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert stored(shop) is None
+
+
+def test_without_a_token_of_the_shop_there_is_no_such_route(
+    tmp_path: Path, database_url: str
+) -> None:
+    with open_shop(tmp_path, database_url) as shop:
+        assert put(shop, order_record()).status_code == 404
+
+
+@pytest.mark.parametrize("method", ["get", "post", "delete", "patch"])
+def test_orders_are_only_put(shop: Stage, method: str) -> None:
+    assert getattr(shop.client, method)("/api/orders/W1001").status_code == 405
+
+
+# --- versions ---------------------------------------------------------------------------------
+
+
+def test_an_older_state_does_not_overwrite_a_newer_one(shop: Stage) -> None:
+    first = put(shop, order_record())
+    put(shop, order_record(status="cancelled"), headers={"If-Match": first.headers["ETag"]})
+    late = put(shop, order_record(), headers={"If-Match": first.headers["ETag"]})
+    assert late.status_code == 412
+    assert late.get_json() == {"error": "order W1001 has version 2, not version 1"}
+    assert stored(shop).status == "cancelled"
+
+
+def test_only_create_is_possible(shop: Stage) -> None:
+    create = {"If-None-Match": "*"}
+    assert put(shop, order_record(), headers=create).status_code == 201
+    assert put(shop, order_record(), headers=create).status_code == 412
+
+
+def test_a_version_of_an_order_that_is_not_there_creates_nothing(shop: Stage) -> None:
+    answer = put(shop, order_record(), headers={"If-Match": '"3"'})
+    assert (answer.status_code, stored(shop)) == (412, None)
+    assert "does not exist" in answer.get_json()["error"]
+
+
+@pytest.mark.parametrize("tag", ["3", 'W/"3"', '"x"', '"1", "2"', "*", '"99999999999999999999"'])
+def test_a_tag_that_is_none_of_ours_is_refused(shop: Stage, tag: str) -> None:
+    assert put(shop, order_record(), headers={"If-Match": tag}).status_code == 400
+
+
+def test_ten_at_once_create_one_order(shop: Stage) -> None:
+    with ThreadPoolExecutor(10) as threads:
+        answers = list(threads.map(lambda _: put(shop, order_record()).status_code, range(10)))
+    assert sorted(answers) == [200] * 9 + [201]
+    assert stored(shop) == order()
+
+
+# --- nonsense ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"currency": "dollars"}, "currency"),
+        ({"items": []}, "items"),
+        ({"colour": "red"}, "'colour'"),
+        ({"order_id": "W1002"}, "'W1002' is not the 'W1001' of the address"),
+        ({"order_id": 1001}, "1001"),
+        ({"placed_at": "2026-11-01"}, "placed_at"),
+        ({"customer": {"email": "nobody"}}, "customer.email"),
+    ],
+)
+def test_nonsense_is_refused_by_field(shop: Stage, change: dict[str, Any], words: str) -> None:
+    answer = put(shop, order_record() | change)
+    assert answer.status_code == 422
+    assert words in answer.get_json()["error"]
+    assert stored(shop) is None
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"\xff\xfe{}", b'{"a": 1, "a": 2', b"[" * 100_000, b"NaN,"]
+)
+def test_what_is_not_json_is_refused(shop: Stage, body: bytes) -> None:
+    answer = put(shop, body)
+    assert answer.status_code == 400
+    assert "not a JSON object" in answer.get_json()["error"]
+
+
+@pytest.mark.parametrize("body", [b"[]", b"17", b"null", b'"x"', b'{"a": 1, "a": 2}'])
+def test_json_that_is_no_order_is_refused(shop: Stage, body: bytes) -> None:
+    assert put(shop, body).status_code == 422
+
+
+def test_an_order_too_large_is_refused(shop: Stage) -> None:
+    answer = put(shop, b" " * (LARGEST_ORDER_BYTES + 1))
+    assert answer.status_code == 413
+    assert str(LARGEST_ORDER_BYTES) in answer.get_json()["error"]
