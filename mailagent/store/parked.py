@@ -21,13 +21,17 @@ _PARKED_BY_FUSE = sa.and_(_PARKED, _mails.c.no_answer_reason == FUSE)
 _PARKED_BY_BUDGET = sa.and_(_PARKED, _mails.c.no_answer_reason != FUSE)
 
 
-def park_by_fuse(connection: sa.Connection, mail_ids: Sequence[str]) -> None:
-    """Take mails that wait for an answer away from the agent, until people are told of them."""
-    connection.execute(
+def park_by_fuse(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:
+    """Take mails that wait for an answer away from the agent, until people are told of them.
+
+    Returns whether any did.
+    """
+    parked = (
         _mails.update()
         .where(_mails.c.mail_id.in_(mail_ids), _mails.c.status == MailStatus.UNANSWERED.value)
         .values(status=MailStatus.PARKED.value, no_answer_reason=FUSE)
     )
+    return bool(list(connection.scalars(parked.returning(_mails.c.mail_id))))
 
 
 def close_parked_by_fuse(connection: sa.Connection, conversation_id: str) -> list[str]:

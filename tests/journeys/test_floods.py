@@ -14,7 +14,7 @@ from mailagent.demo.mailboxes import Letter
 from mailagent.domain.conversation import Limits
 from mailagent.store import conversations, mailbox
 from mailagent.workflows.steps import flood, fuse, letters, people, sweep
-from mailagent.workflows.steps.batch import take_batch
+from mailagent.workflows.steps.batch import Batch, take_batch
 from tests.cast import ADA, GRACE, TESS
 from tests.stage import Stage, running, wait_until
 
@@ -205,6 +205,22 @@ def blown(shop: Stage) -> Letter:
     assert len(stop(shop, last)) == 1
     assert row_of(shop, last).status == "no_answer"
     return last
+
+
+def test_a_replay_of_a_blown_fuse_takes_nothing_back_from_the_agent(
+    shop: Stage, blown: Letter
+) -> None:
+    row = row_of(shop, blown)
+    with shop.live.database.transaction() as connection:
+        conversations.give_back(connection, row.conversation_id)
+    batch: Batch = {
+        "conversation_id": row.conversation_id,
+        "mail_ids": [row.mail_id],
+        "verified": True,
+        "task": "stop",
+    }
+    assert fuse.stop_loop(batch) == []
+    assert conversation_of(shop, blown).status == "open"
 
 
 def to_team(shop: Stage) -> list[Any]:

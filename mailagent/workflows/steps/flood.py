@@ -13,7 +13,9 @@ from mailagent import services
 from mailagent.domain.conversation import HOUR, HandOverReason
 from mailagent.domain.mail import Purpose
 from mailagent.store import audit, conversations, outbox, parked
+from mailagent.store.database import Row
 from mailagent.workflows.steps import letters
+from mailagent.workflows.steps.rows import see_to_each
 
 # An hour's budget, a minute at a time; of each sender one mail a minute.
 PARKED_SECONDS = 3600
@@ -30,12 +32,15 @@ def let_in() -> int:
     most = max(1, live.limits.mails_per_hour // 60)
     with live.database.snapshot() as connection:
         waiting = parked.list_waiting(connection, before, most)
-    for row in waiting:
-        with live.database.transaction() as connection:
-            conversation_id = row.conversation_id
-            run_id = live.doorbell.ring_conversation(connection, conversation_id, row.mail_id)
-            parked.release(connection, row.mail_id, run_id)
-    return len(waiting)
+    return see_to_each(waiting, lambda row: str(row.mail_id), _let_in)
+
+
+def _let_in(row: Row) -> int:
+    live = services.current()
+    with live.database.transaction() as connection:
+        run_id = live.doorbell.ring_conversation(connection, row.conversation_id, row.mail_id)
+        parked.release(connection, row.mail_id, run_id)
+    return 1
 
 
 def give_overdue_to_people() -> None:
@@ -52,18 +57,17 @@ def give_overdue_to_people() -> None:
     if len(overdue) + cases > CASES_PER_HOUR:
         _sum_up()
         return
-    for conversation_id in overdue:
-        _give_to_people(conversation_id)
+    see_to_each(overdue, str, _give_to_people)
 
 
-def _give_to_people(conversation_id: str) -> None:
+def _give_to_people(conversation_id: str) -> int:
     live = services.current()
     before = live.now() - timedelta(seconds=live.waits.unanswered_seconds)
     why = HandOverReason.LEFT_UNANSWERED.value
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, conversation_id)
         if not parked.close_overdue(connection, before, why, conversation_id):
-            return  # another sweep was faster
+            return 0  # another sweep was faster
         conversations.hand_over(connection, conversation_id, why, live.now())
         audit.record(
             connection, live.now(), audit.CLOCK, "conversation handed over", conversation_id
@@ -71,6 +75,7 @@ def _give_to_people(conversation_id: str) -> None:
         key = f"parked:{conversation_id}:{live.now():%Y-%m-%dT%H:%M:%S.%f}"
         for outbound_id in letters.write_to_team(connection, conversation, why, None, key):
             live.doorbell.ring_delivery(connection, outbound_id)
+    return 1
 
 
 def _sum_up() -> None:

@@ -14,17 +14,23 @@ from mailagent.store import audit, conversations, outbox, parked
 from mailagent.workflows.steps import letters
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.recording import step
+from mailagent.workflows.steps.rows import see_to_each
 
 CONVERSATIONS_AT_ONCE = 500
 
 
 @step
 def stop_loop(batch: Batch) -> list[str]:
-    """Give mail to people because too much was answered lately."""
+    """Give mail to people because too much was answered lately.
+
+    A replay that comes when nothing waits any more changes nothing: people may have given the
+    conversation back.
+    """
     live = services.current()
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, batch["conversation_id"])
-        parked.park_by_fuse(connection, batch["mail_ids"])
+        if not parked.park_by_fuse(connection, batch["mail_ids"]):
+            return []
         if not conversation.stopped_by_fuse:
             why = HandOverReason.FUSE.value
             conversations.hand_over(connection, conversation.conversation_id, why, live.now())
@@ -39,11 +45,17 @@ def tell_people_of_stopped_mail() -> None:
     live = services.current()
     with live.database.snapshot() as connection:
         waiting = parked.list_conversations_with_fuse(connection, CONVERSATIONS_AT_ONCE)
-    for conversation_id in waiting:
-        with live.database.transaction() as connection:
-            conversation = conversations.lock(connection, conversation_id)
-            for outbound_id in _tell_people(connection, conversation):
-                live.doorbell.ring_delivery(connection, outbound_id)
+    see_to_each(waiting, str, _ring_for_letters)
+
+
+def _ring_for_letters(conversation_id: str) -> int:
+    live = services.current()
+    with live.database.transaction() as connection:
+        conversation = conversations.lock(connection, conversation_id)
+        outbound_ids = _tell_people(connection, conversation)
+        for outbound_id in outbound_ids:
+            live.doorbell.ring_delivery(connection, outbound_id)
+    return len(outbound_ids)
 
 
 def _tell_people(connection: sa.Connection, conversation: Conversation) -> list[str]:
