@@ -13,6 +13,8 @@ from flask import Flask
 from mailagent import services
 from mailagent.app import create_app
 from mailagent.settings import SETTINGS
+from mailagent.workflows.steps.recording import CRASH_POINTS
+from tests import crash_table  # the second one finds the steps
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -172,3 +174,12 @@ def test_decisions_are_numbered_and_short() -> None:
             "Consequences",
         ]
         assert len(text.splitlines()) < 60, each.name
+
+
+def test_the_table_of_the_crash_sweep_has_the_steps_that_there_are() -> None:
+    document = (ROOT / "docs" / "reliability.md").read_text("utf-8")
+    table = document.partition(crash_table.BEGIN)[2].partition(crash_table.END)[0]
+    swept = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+    assert swept, "fill the table: python -m tests.crash_sweep --json FILE, then tests.crash_table"
+    assert swept <= CRASH_POINTS.keys(), "a step has another name now: sweep again"
+    assert "BROKEN" not in table
