@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,7 +33,7 @@ from mailagent.domain.refund import Refund
 from mailagent.services import Services
 from mailagent.store import orders, refunds
 from mailagent.workflows.launch import launch, stop
-from tests.cast import ADA, MAX, MONA, NOW, SUPPORT, TESS
+from tests.cast import ADA, MAX, MONA, SUPPORT, TESS
 
 T = TypeVar("T")
 
@@ -52,7 +54,7 @@ def letter(text: str, **changes: Any) -> Letter:
         "in_reply_to": None,
         "references": "",
         "aligned": True,
-        "sent_at": NOW.isoformat(),
+        "sent_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     return Letter(**(values | changes))
 
@@ -171,6 +173,13 @@ class Stage:
         """Look at rows with SQL, as an auditor would."""
         with self.live.database.snapshot() as connection:
             return list(connection.execute(sa.text(statement), values))
+
+
+def code_in(mail: SentMail) -> str:
+    """Return the code that a mail asks its reader to send back."""
+    found = re.search(r"with the code ([0-9]{6})", mail.text)
+    assert found is not None, mail.text
+    return found[1]
 
 
 def beside(call: Callable[[], T]) -> T:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from mailagent.domain.mail import Door, token_address
+from mailagent import services
+from mailagent.domain.mail import Door, confirm_code, token_address
 from mailagent.store import conversations
 from mailagent.store.database import Row
 from mailagent.web.body import LARGEST_BYTES
+from tests.cast import NOW
 from tests.databases import postgres_copy
 from tests.letters.__main__ import run
 from tests.letters.expectation import (
@@ -50,9 +53,11 @@ def outcomes(
     folder = tmp_path_factory.mktemp("letters")
     found: dict[str, Outcome] = {}
     with fresh_url(request, folder) as url, open_shop(folder, url) as shop:
+        services.bind(replace(shop.live, now=lambda: NOW))  # the letters' own day
         for one in EXPECTED:
             to = envelope_to(shop, one, found)
-            found[one.file] = post(shop, one.mail, Checks(one.dkim, one.spf, one.envelope_from, to))
+            mail = one.mail.replace(b"CONFIRM-CODE", confirm_code_of(to).encode())
+            found[one.file] = post(shop, mail, Checks(one.dkim, one.spf, one.envelope_from, to))
     return found
 
 
@@ -65,6 +70,10 @@ def envelope_to(shop: Stage, one: Expectation, found: Mapping[str, Outcome]) -> 
         conversation = conversations.load(connection, row_of(found[file]).conversation_id)
     tokens = {"case": conversation.reply_token, "confirm": conversation.confirm_token}
     return token_address(Door(door), tokens[door], shop.live.shop.reply_domain)
+
+
+def confirm_code_of(envelope_to: str) -> str:
+    return confirm_code(envelope_to.partition("@")[0].partition("+")[2])
 
 
 def row_of(outcome: Outcome) -> Row:

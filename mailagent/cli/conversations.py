@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.cli.printing import LIMIT, Commands, instant, one_line, print_json, print_table
 from mailagent.domain.conversation import Conversation
+from mailagent.domain.mail import left_out
 from mailagent.store import conversations as store
 from mailagent.store import mailbox, outbox
 from mailagent.store import refunds as refund_rows
@@ -107,6 +108,7 @@ def _mails_in(connection: sa.Connection, conversation: Conversation) -> list[dic
             "from": mail.from_address,
             "subject": mail.subject,
             "text": mail.new_text,
+            "left_out": left_out(mail.body, mail.new_text),
             "kind": mail.kind.value,
             "identity": mail.identity.value,
             "status": mail.status.value,

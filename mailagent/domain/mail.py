@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -86,7 +88,8 @@ class ParsedMail:
 
     Message-IDs are bare, without angle brackets. `envelope_to` is the only recipient to trust.
     `body` is all of the text; `new_text` is what the customer newly wrote. `flags` names oddities
-    for people to see (such as `hidden_text` or `several_from`).
+    for people to see (such as `hidden_text` or `several_from`). `identity_unsigned` is what is left of
+    `identity` if signatures prove nothing.
     """
 
     from_address: str
@@ -107,6 +110,11 @@ class ParsedMail:
     attachments: tuple[Attachment, ...] = ()
     flags: tuple[str, ...] = ()
     bounce: Bounce | None = None
+    identity_unsigned: Identity = Identity.NONE
+
+    def without_signatures(self, why: str) -> ParsedMail:
+        """Return this mail with signatures not counted as proof; `why` is flagged."""
+        return replace(self, identity=self.identity_unsigned, flags=(*self.flags, why))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +199,8 @@ class Door(StrEnum):
     TEAM = "team"  # the support team's answers
 
 
+# Six digits that stand for themselves, as people copy them: 482716, 482 716, 482-716.
+_CODE = re.compile(r"(?<!\d)[0-9](?:[ \u00a0.-]?[0-9]){5}(?!\d)")
 _TOKEN_ADDRESS = re.compile(r"(case|confirm|team)\+([a-z2-7]{16,32})@(.+)", re.IGNORECASE)
 
 
@@ -205,6 +215,32 @@ class AddressedToken:
 def token_address(door: Door, token: str, reply_domain: str) -> str:
     """Return the address that leads into a conversation by one of its doors."""
     return f"{door.value}+{token}@{reply_domain}"
+
+
+def left_out(body: str, new_text: str) -> str:
+    """Return the lines of a mail that were taken for a quotation or a signature, in their order."""
+    kept = Counter(line.strip() for line in new_text.splitlines())
+    rest = []
+    for line in body.splitlines():
+        if kept[line.strip()] > 0:
+            kept[line.strip()] -= 1
+        else:
+            rest.append(line)
+    return "\n".join(rest).strip()
+
+
+def confirm_code(token: str) -> str:
+    """Return the six digits that whoever got a mail with this confirm token is asked to send back.
+
+    An automatic answer, or a plain "that was not me", goes to the same address without them.
+    """
+    return f"{int.from_bytes(hashlib.sha256(f'confirm {token}'.encode()).digest()[:8]) % 10**6:06}"
+
+
+def holds_confirm_code(text: str, token: str) -> bool:
+    """Return whether somebody wrote the code of a confirm token, in groups or not."""
+    written = (re.sub(r"\D", "", found) for found in _CODE.findall(text))
+    return confirm_code(token) in written
 
 
 def find_token(envelope_to: tuple[str, ...], reply_domain: str) -> AddressedToken | None:

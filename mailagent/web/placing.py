@@ -13,7 +13,14 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.conversation import Conversation
-from mailagent.domain.mail import Door, Identity, MailKind, ParsedMail, find_token
+from mailagent.domain.mail import (
+    Door,
+    Identity,
+    MailKind,
+    ParsedMail,
+    find_token,
+    holds_confirm_code,
+)
 from mailagent.store import conversations, traffic
 
 HOUR = timedelta(hours=1)
@@ -23,8 +30,8 @@ HOUR = timedelta(hours=1)
 class Place:
     """What becomes of a mail. Without a `no_answer_reason` the conversation's workflow is rung.
 
-    `parked`: the reason holds only for now. `proves_mailbox`: the sender answered a mail that only
-    that mailbox got.
+    `parked`: the reason holds only for now. `proves_mailbox`: the sender wrote the code of a mail that
+    only that mailbox got.
     """
 
     mail: ParsedMail
@@ -65,7 +72,7 @@ def find_place(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Pl
             conversation is not None
             and token is not None
             and token.door is Door.CONFIRM
-            and mail.identity is Identity.NONE
+            and holds_confirm_code(mail.new_text, token.token)
         ),
     )
     parked = _why_parked(connection, mail, mail.identity.proven or place.proves_mailbox, now)

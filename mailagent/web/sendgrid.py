@@ -52,13 +52,13 @@ def receive_mail() -> Response:
 
 def _store(content_type: str, body: bytes) -> str:
     live = services.current()
-    mail = parse_request(
-        content_type, body, ShopFacts(live.shop.support_address, live.shop.reply_domain)
-    )
+    now = live.now()
+    facts = ShopFacts(live.shop.support_address, live.shop.reply_domain)
+    mail = parse_request(content_type, body, facts, now)
     with live.database.transaction() as connection:
         if mailbox.is_stored(connection, mail.dedup_key):
             return "known already\n"
-        mail_id = _record(connection, mail, content_type, body, live.now())
+        mail_id = _record(connection, mail, content_type, body, now)
     if mail_id is None:
         return "known already\n"
     if mail.kind is MailKind.MALFORMED:
@@ -71,11 +71,16 @@ def _store(content_type: str, body: bytes) -> str:
 def _record(
     connection: sa.Connection, mail: ParsedMail, content_type: str, body: bytes, now: datetime
 ) -> str | None:
+    # A code that stands in the quoted question is no answer to it.
+    mail = _without_our_words(connection, mail)
+    if mailbox.is_message_id_known(connection, mail.message_id):
+        # The customer's own mail, sent again with something changed that the signature leaves out.
+        mail = mail.without_signatures("known_message_id")
     place = placing.find_place(connection, mail, now)
     if place.opens_new:
         opened = conversations.open_new(connection, mail.from_address, mail.subject, now)
         place = place.in_conversation(opened)
-    mail = _without_our_words(connection, place.mail)
+    mail = place.mail
     mail_id = mailbox.record(
         connection, mail, place.conversation_id, place.no_answer_reason, now, place.parked
     )

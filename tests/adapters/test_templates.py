@@ -59,7 +59,7 @@ def facts_of(words: str) -> dict[str, dict[str, object]]:
     ]
     under_way = {"order_id": "W1001", "amount": usd, "status": "paid", "requested_at": NOON}
     return {
-        "reply": thread | {"text": words, "confirm_address": True},
+        "reply": thread | {"text": words, "confirm_code": "482716"},
         "receipt": refund
         | {"items": items, "method": "card", "reference": words, "paid_at": NOON}
         | {"expected_days": 10},
@@ -193,7 +193,7 @@ def test_only_the_receipt_says_that_we_refunded(name: str) -> None:
 
 
 def test_a_reply_is_the_agents_text_in_escaped_paragraphs() -> None:
-    mail = render("reply", text="Hello <Ada>,\r\n\r\none\ntwo", confirm_address=False)
+    mail = render("reply", text="Hello <Ada>,\r\n\r\none\ntwo", confirm_code=None)
     assert mail.text.startswith("Hello <Ada>,\n\none\ntwo\n\nShop Support\n")
     assert '">Hello &lt;Ada&gt;,</p>' in mail.html
     assert "one<br>\ntwo</p>" in mail.html
@@ -201,7 +201,7 @@ def test_a_reply_is_the_agents_text_in_escaped_paragraphs() -> None:
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_an_unverified_sender_is_asked_to_answer(asked: bool) -> None:
-    mail = render("reply", confirm_address=asked)
+    mail = render("reply", confirm_code="482716" if asked else None)
     assert ("so that we know it is you" in mail.text) is asked
     assert ("so that we know it is you" in mail.html) is asked
 

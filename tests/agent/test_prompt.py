@@ -12,6 +12,7 @@ from mailagent.agent.prompt import (
     ATTACHMENTS_MAX,
     CUT,
     HISTORY_MAX_LENGTH,
+    LEFT_OUT_MAX_LENGTH,
     MAIL_MAX_LENGTH,
     MAILS_MAX_LENGTH,
     PROMPT_VERSION,
@@ -163,3 +164,20 @@ def test_the_instructions_name_every_tool_they_speak_of_and_no_secret() -> None:
 def test_the_version_fits_a_cache_key() -> None:
     assert PROMPT_VERSION.startswith("mailagent-")
     assert len(PROMPT_VERSION) <= 64
+
+
+def test_the_rest_of_a_first_mail_is_told_apart() -> None:
+    first = mail(body="It broke.\n-- \nOrder: W1001", new_text="It broke.")
+    (told,) = case(first)["mails"]
+    assert (told["text"], told["left_out"]) == ("It broke.", "-- \nOrder: W1001")
+
+
+def test_the_rest_of_a_later_mail_is_our_own_words_and_not_told() -> None:
+    later = mail(body="Thanks!\n> Hello Ada", new_text="Thanks!")
+    assert "left_out" not in case(later, history=(past("Hello Ada", NOW, Author.SHOP),))["mails"][0]
+
+
+def test_a_long_rest_is_cut() -> None:
+    first = mail(body="Hi\n" + "> x\n" * 10_000, new_text="Hi")
+    (told,) = case(first)["mails"]
+    assert len(told["left_out"]) < LEFT_OUT_MAX_LENGTH + 50

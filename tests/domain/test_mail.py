@@ -15,7 +15,10 @@ from mailagent.domain.mail import (
     MailStatus,
     ThreadHeaders,
     answer_headers,
+    confirm_code,
     find_token,
+    holds_confirm_code,
+    left_out,
 )
 from tests.cast import ADA, NOW
 
@@ -98,3 +101,42 @@ def test_tokens_are_found_in_our_own_recipients_only(
     recipients: tuple[str, ...], found: AddressedToken | None
 ) -> None:
     assert find_token(recipients, "shop.example") == found
+
+
+@pytest.mark.parametrize(
+    ("written", "holds"),
+    [
+        ("{code}", True),
+        ("Yes, it was me: {code}.", True),
+        ("Yes: {head} {rest}", True),
+        ("{head}-{rest}", True),
+        ("It is not {code}1", False),
+        ("1{code}", False),
+        ("{head}", False),
+        ("Yes, it was me", False),
+        ("", False),
+    ],
+)
+def test_the_code_of_a_confirmation_is_found_as_people_copy_it(written: str, holds: bool) -> None:
+    code = confirm_code(TOKEN)
+    text = written.format(code=code, head=code[:3], rest=code[3:])
+    assert holds_confirm_code(text, TOKEN) == holds
+
+
+def test_every_token_has_a_code_of_six_digits() -> None:
+    codes = {confirm_code(f"{TOKEN}{number}") for number in range(500)}
+    assert {len(code) for code in codes} == {6}
+    assert len(codes) > 490
+
+
+@pytest.mark.parametrize(
+    ("body", "new_text", "rest"),
+    [
+        ("Hello", "Hello", ""),
+        ("Broken.\n-- \nOrder: W1001", "Broken.", "--\nOrder: W1001"),
+        ("a\n> b\na", "a", "> b\na"),
+        ("", "", ""),
+    ],
+)
+def test_what_was_left_out_of_a_mail_is_known(body: str, new_text: str, rest: str) -> None:
+    assert [line.strip() for line in left_out(body, new_text).splitlines()] == rest.splitlines()

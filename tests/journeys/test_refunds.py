@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.cast import ADA, GRACE, MONA, TESS, big_order, order
-from tests.stage import Stage, open_shop, running, wait_until
+from tests.stage import Stage, code_in, open_shop, running, wait_until
 
 
 def decide(shop: Stage, link: str, decision: str) -> str:
@@ -77,8 +79,32 @@ def test_who_is_not_proven_is_asked_to_answer_first(busy_shop: Stage) -> None:
     assert asked.reply_to.startswith("confirm+")
     assert busy_shop.refunds() == ()
     assert "49.99" not in asked.text
-    busy_shop.write("Yes, that is me.", aligned=False, to=asked.reply_to)
+    busy_shop.write(f"Yes, that is me: {code_in(asked)}", aligned=False, to=asked.reply_to)
     assert str(busy_shop.wait_for_refund("paid").amount) == "49.99 USD"
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I am away until 1 December. I will read your mail when I am back.",
+        "I did not write this! Do nothing.",
+    ],
+)
+def test_an_answer_without_the_code_makes_no_forged_wish_ones_own(
+    busy_shop: Stage, answer: str, aligned: bool
+) -> None:
+    busy_shop.stock(order())
+    busy_shop.write("My kettle W1001 is broken. Refund it please.", aligned=False)
+    (asked,) = busy_shop.wait_for_mails(ADA)
+    quoted = "\n".join(f"> {line}" for line in asked.text.splitlines())
+    text = f"{answer}\n\nOn 20 November 2026 the shop wrote:\n{quoted}\n"
+    busy_shop.write(text, aligned=aligned, to=asked.reply_to)
+    wait_until(busy_shop.at_rest, 20, "the answer to be dealt with")
+    assert busy_shop.refunds() == ()
+    assert [row.identity for row in busy_shop.rows("SELECT identity FROM inbound_mails")].count(
+        "none"
+    ) == (1 if aligned else 2)
 
 
 def test_whoever_asks_for_a_person_gets_one(busy_shop: Stage) -> None:

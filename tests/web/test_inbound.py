@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from email.utils import format_datetime
 
 import pytest
 from werkzeug.test import EnvironBuilder
 
 from mailagent.demo.inbound_parse import BOUNDARY, CONTENT_TYPE, build_body
+from mailagent.domain.mail import confirm_code
 from mailagent.web.signature import SIGNATURE_HEADER, TIMESTAMP_HEADER
+from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MALLORY, SUPPORT
 from tests.stage import Stage, letter
 
@@ -51,6 +54,43 @@ def test_one_mail_delivered_many_times_at_once_is_one_row(shop: Stage) -> None:
         answers = list(pool.map(lambda _: shop.post_inbound(body).status_code, range(8)))
     assert answers == [200] * 8
     assert counts(shop) == (1, 1, 1, 1)
+
+
+REPLAYED = """From: Ada <ada@example.com>
+To: support@shop.example
+Subject: My order
+Date: {date}
+Message-ID: <m1@example.com>
+DKIM-Signature: v=1; a=rsa-sha256; d=example.com; s=x; h=from:to:subject:date:message-id; bh=x; b=y
+Content-Type: {content_type}
+
+My kettle from order W1001 is broken, please refund it.
+"""
+
+
+def test_a_signed_mail_sent_again_by_a_stranger_proves_nothing(shop: Stage) -> None:
+    date = format_datetime(shop.live.now())
+    for content_type, sender in (
+        ("text/plain", ADA),
+        ("text/plain; charset=utf-8", MALLORY),
+        ("text/plain; charset=us-ascii", ADA),
+    ):
+        mail = REPLAYED.format(date=date, content_type=content_type)
+        shop.post_inbound(raw_request(mail, envelope_from=sender))
+    rows = shop.rows("SELECT * FROM inbound_mails ORDER BY mail_id")
+    assert [row.identity for row in rows] == ["dkim", "none", "spf"]
+    assert [row.status for row in rows] == ["unanswered"] * 3
+    assert ["known_message_id" in row.flags for row in rows] == [False, True, True]
+
+
+def test_a_mail_that_came_broken_off_is_proven_when_it_comes_whole(shop: Stage) -> None:
+    mail = REPLAYED.format(date=format_datetime(shop.live.now()), content_type="text/plain")
+    whole = raw_request(mail)
+    shop.post_inbound(whole[:-20])
+    shop.post_inbound(whole)
+    rows = shop.rows("SELECT * FROM inbound_mails ORDER BY mail_id")
+    assert [(row.kind, row.identity) for row in rows][1] == ("customer", "dkim")
+    assert rows[0].kind == "malformed"
 
 
 def test_a_reused_message_id_does_not_hide_another_mail(shop: Stage) -> None:
@@ -223,10 +263,19 @@ def test_a_stranger_who_quotes_a_message_id_gets_a_thread_of_their_own(shop: Sta
 
 def test_answering_the_confirmation_proves_the_mailbox(shop: Stage) -> None:
     shop.write("Where is my order?", subject="first", aligned=False)
-    shop.write("Yes, it is me", subject="second", aligned=False, to=reply_address(shop, "confirm+"))
+    to = reply_address(shop, "confirm+")
+    code = confirm_code(to.partition("@")[0].removeprefix("confirm+"))
+    shop.write(f"Yes, it is me. {code}", subject="second", aligned=False, to=to)
     assert [row.identity for row in shop.rows("SELECT identity FROM inbound_mails")] == [
         "mailbox"
     ] * 2
+
+
+@pytest.mark.parametrize("words", ["Yes, it is me", "000000", "I am away until Monday."])
+def test_an_answer_without_the_code_proves_nothing(shop: Stage, words: str) -> None:
+    shop.write("Where is my order?", aligned=False)
+    shop.write(words, aligned=False, to=reply_address(shop, "confirm+"))
+    assert [row.identity for row in shop.rows("SELECT identity FROM inbound_mails")] == ["none"] * 2
 
 
 def test_the_ordinary_token_proves_nothing(shop: Stage) -> None:

@@ -20,6 +20,7 @@ from mailagent.domain.mail import (
     Purpose,
     ThreadHeaders,
     answer_headers,
+    confirm_code,
     token_address,
 )
 from mailagent.domain.order import Order
@@ -44,6 +45,10 @@ class Letter:
     reply_to: str | None = None
 
 
+# In the team's letter: of each side the newest.
+MAILS_SHOWN = 20
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """A few lines to people of the shop. `key` says what it is about: once to each of them."""
@@ -61,7 +66,10 @@ def write_reply(
     letter = Letter(
         Purpose.REPLY,
         "reply",
-        {"text": text, "confirm_address": confirm},
+        {
+            "text": text,
+            "confirm_code": confirm_code(conversation.confirm_token) if confirm else None,
+        },
         dedup_key=f"reply:{mails[-1].mail_id}",
     )
     return _to_customer(connection, letter, conversation, mails[-1], confirm)
@@ -154,7 +162,7 @@ def write_to_team(
 ) -> list[str]:
     """Give a conversation to the support team, with the whole case."""
     live = services.current()
-    latest = mailbox.list_latest(connection, conversation.conversation_id, 20)
+    latest = mailbox.list_latest(connection, conversation.conversation_id, MAILS_SHOWN)
     reply_to = token_address(Door.TEAM, conversation.team_token, live.shop.reply_domain)
     facts = {
         "customer_name": latest[-1].from_name if latest else "",
@@ -329,12 +337,14 @@ def _thread(
     connection: sa.Connection, conversation: Conversation, latest: Sequence[InboundMail]
 ) -> list[dict[str, Any]]:
     """Return the newest mails of a thread, ours and the customer's, oldest first."""
+    first = min(latest, key=lambda mail: mail.received_at) if len(latest) < MAILS_SHOWN else None
     theirs = [
         {
             "from_customer": True,
             "at": mail.received_at,
             "subject": mail.subject,
-            "text": mail.new_text,
+            # Nothing came before the first one: what looks like a quotation there is the customer's.
+            "text": mail.body if mail is first else mail.new_text,
             "attachments": [each.name for each in mail.attachments],
         }
         for mail in latest
@@ -348,7 +358,7 @@ def _thread(
             "attachments": [],
         }
         for row in outbox.list_to_customer(
-            connection, conversation.conversation_id, conversation.customer_email, 20
+            connection, conversation.conversation_id, conversation.customer_email, MAILS_SHOWN
         )
     ]
     return sorted([*theirs, *ours], key=lambda mail: mail["at"])

@@ -97,13 +97,21 @@ def _case(batch: Batch) -> tuple[dict[str, Any], str]:
     with services.current().database.snapshot() as connection:
         conversation = conversations.load(connection, batch["conversation_id"])
         mails = mailbox.list_by_id(connection, batch["mail_ids"])
-        history = history_of(connection, conversation, batch["mail_ids"])
+        history = history_of(connection, conversation, batch["mail_ids"], batch["verified"])
     return prompt.case_item(batch["verified"], history, mails), conversation.customer_email
 
 
 def history_of(
-    connection: sa.Connection, conversation: Conversation, but: Sequence[str]
+    connection: sa.Connection,
+    conversation: Conversation,
+    but: Sequence[str],
+    proven_only: bool = False,
 ) -> list[prompt.PastMail]:
+    """Return the earlier mails of a conversation, without those in `but`, oldest first.
+
+    With `proven_only` no mail that somebody may have forged: it must not be taken for a wish of
+    whoever is proven now.
+    """
     theirs = mailbox.list_latest(connection, conversation.conversation_id, HISTORY_MAILS)
     ours = outbox.list_to_customer(
         connection, conversation.conversation_id, conversation.customer_email, HISTORY_MAILS
@@ -111,7 +119,7 @@ def history_of(
     past = [
         prompt.PastMail(prompt.Author.CUSTOMER, mail.received_at, mail.new_text)
         for mail in theirs
-        if mail.mail_id not in but
+        if mail.mail_id not in but and (mail.identity.proven or not proven_only)
     ]
     past += [prompt.PastMail(prompt.Author.SHOP, row.created_at, row.text) for row in ours]
     return sorted(past, key=lambda mail: mail.at)
