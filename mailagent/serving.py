@@ -6,7 +6,8 @@ fork, because neither threads nor database connections survive one.
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import Any, NoReturn
 
 # The address is gunicorn's own: 127.0.0.1:8000, 0.0.0.0:$PORT where PORT is set, or --bind.
 workers = 1
@@ -19,6 +20,42 @@ control_socket_disable = True  # it would be made in the home directory, one for
 limit_request_line = 8190
 
 DRAIN_SECONDS = 20
+
+
+def on_starting(_server: Any) -> None:
+    """Refuse to start, in words, where no worker could: gunicorn would start one after the other.
+
+    A process that serves HTTP only starts without a database, and answers 503 until it is there.
+    """
+    import os
+
+    import sqlalchemy as sa
+
+    from mailagent.cli.printing import explain
+    from mailagent.settings import SettingsProblem, load_settings
+    from mailagent.store.database import open_database
+    from mailagent.store.migration import SchemaProblem, check_schema
+
+    try:
+        settings = load_settings(os.environ)
+    except SettingsProblem as problem:
+        _refuse(str(problem))
+    if not settings.runs_workflows:
+        return
+    database = open_database(settings.database_url)
+    try:
+        check_schema(database)
+    except SchemaProblem as problem:
+        _refuse(str(problem))
+    except sa.exc.DBAPIError as problem:
+        _refuse(explain(problem))
+    finally:
+        database.close()  # nothing of it may be taken over a fork
+
+
+def _refuse(why: str) -> NoReturn:
+    print(why, file=sys.stderr)  # noqa: T201 - there is no worker and no log yet
+    sys.exit(1)
 
 
 def post_worker_init(worker: Any) -> None:

@@ -8,6 +8,8 @@ import sqlalchemy as sa
 from alembic import context
 from dbos import DBOS
 
+from mailagent.adapters.setting_values import parse_database_url
+from mailagent.cli.printing import explain
 from mailagent.settings import DEFAULT_DATABASE_URL
 from mailagent.store.database import open_database
 from mailagent.store.schema import metadata
@@ -20,7 +22,10 @@ def run() -> None:
     url = context.get_x_argument(as_dictionary=True).get("url") or os.environ.get(
         "DATABASE_URL", DEFAULT_DATABASE_URL
     )
-    database = open_database(url)
+    try:
+        database = open_database(parse_database_url(url))
+    except ValueError as problem:
+        raise SystemExit(f"DATABASE_URL: {problem}") from None
     try:
         with database.engine.connect() as connection:
             if connection.dialect.name == "postgresql":
@@ -35,6 +40,8 @@ def run() -> None:
             )
             with context.begin_transaction():
                 context.run_migrations()
+    except sa.exc.OperationalError as problem:
+        raise SystemExit(explain(problem)) from None
     finally:
         database.close()
     if not context.get_x_argument(as_dictionary=True).get("app_only"):

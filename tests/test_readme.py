@@ -183,3 +183,10 @@ def test_the_table_of_the_crash_sweep_has_the_steps_that_there_are() -> None:
     assert swept, "fill the table: python -m tests.crash_sweep --json FILE, then tests.crash_table"
     assert swept <= CRASH_POINTS.keys(), "a step has another name now: sweep again"
     assert "BROKEN" not in table
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_no_document_speaks_of_a_setting_that_is_not_there(document: Path) -> None:
+    known = {each.name for each in SETTINGS}
+    told = set(re.findall(r"\bMAILAGENT_[A-Z_]+", document.read_text("utf-8")))
+    assert told <= known

@@ -58,6 +58,9 @@ def _parse_line(line_no: int, line: bytes) -> Order:
         return parse_order(json.loads(line, object_pairs_hook=_no_key_twice))
     except (OrderProblem, UnicodeDecodeError) as problem:
         raise OrdersFileProblem(line_no, str(problem)) from None
+    except json.JSONDecodeError as problem:
+        why = f"is not a JSON object ({problem.msg}, character {problem.pos + 1})"
+        raise OrdersFileProblem(line_no, why) from None
     except (ValueError, RecursionError) as problem:
         raise OrdersFileProblem(line_no, f"is not a JSON object ({problem})") from None
 

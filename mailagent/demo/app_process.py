@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import mailagent
@@ -38,9 +38,14 @@ def run_command(arguments: list[str], environment: Mapping[str, str]) -> None:
 
 
 class AppProcess:
-    """gunicorn and its worker, in a process group of their own so that both can be killed at once."""
+    """gunicorn and its worker, in a process group of their own so that both can be killed at once.
 
-    def __init__(self, port: int, environment: Mapping[str, str], log: Path) -> None:
+    They inherit the open files in `keep`: a lock among them lasts for as long as they live.
+    """
+
+    def __init__(
+        self, port: int, environment: Mapping[str, str], log: Path, keep: Sequence[int] = ()
+    ) -> None:
         self._port = port
         with log.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter with our own arguments
@@ -53,6 +58,7 @@ class AppProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                pass_fds=keep,
                 start_new_session=True,  # Ctrl-C is for the supervisor alone
             )
 

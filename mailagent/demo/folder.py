@@ -52,6 +52,11 @@ class DemoFolder:
             elif entry.name != "lock":
                 entry.unlink()
 
+    @property
+    def lock_descriptor(self) -> int:
+        """The open lock. A process that inherits it keeps the folder for as long as it lives."""
+        return self._lock.fileno()
+
     def release(self) -> None:
         """Let another demo have the folder."""
         self._lock.close()
@@ -76,6 +81,7 @@ def _locked(path: Path) -> TextIOWrapper:
     except BlockingIOError as taken:
         file.close()
         raise FolderInUse(
-            f"Another demo is running in {path.parent}. Stop it first, or start this one elsewhere."
+            f"Another demo is running in {path.parent}. Stop it first, or start this one elsewhere. "
+            "If it was killed, its app may have outlived it: end the gunicorn process."
         ) from taken
     return file

@@ -87,7 +87,12 @@ class Supervisor:
     def _watch(self) -> None:
         deaths_at_start = 0
         while not self._stopping.is_set() and deaths_at_start < _MAX_DEATHS_AT_START:
-            app = AppProcess(self._port, self.environment, self._folder.app_log)
+            app = AppProcess(
+                self._port,
+                self.environment,
+                self._folder.app_log,
+                keep=[self._folder.lock_descriptor],
+            )
             with self._changed:
                 self._app = app
             came_up = self._come_up(app)

@@ -117,8 +117,8 @@ def _typed(field: str) -> str:
 
 def _parse_amount(refund: Refund) -> Money | None:
     text = _typed("amount")
-    if not text:
-        return None
+    if not request.form.get("amount", ""):
+        return None  # all of it; blank is not empty: whoever typed something meant an amount
     try:
         amount = parse_money(text, refund.amount.currency)
     except ValueError as problem:

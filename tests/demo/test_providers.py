@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,6 +74,18 @@ def test_two_demos_do_not_share_a_folder(folder: DemoFolder) -> None:
     with pytest.raises(FolderInUse, match="Another demo"):
         DemoFolder(folder.path)
     folder.release()
+    DemoFolder(folder.path).release()
+
+
+def test_an_app_that_outlives_its_demo_keeps_the_folder(folder: DemoFolder) -> None:
+    app = subprocess.Popen(["sleep", "60"], pass_fds=[folder.lock_descriptor])
+    folder.release()
+    try:
+        with pytest.raises(FolderInUse, match="may have outlived it"):
+            DemoFolder(folder.path)
+    finally:
+        app.kill()
+        app.wait()
     DemoFolder(folder.path).release()
 
 

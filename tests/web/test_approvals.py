@@ -160,6 +160,14 @@ def test_a_lower_amount_is_taken(question: Question) -> None:
     assert question.shop.rows("SELECT held_minor FROM orders")[0].held_minor == 1_000_00
 
 
+@pytest.mark.parametrize("typed", ["\x00", " ", "\u200b\x07"])
+def test_an_amount_that_nobody_can_see_does_not_approve_all(question: Question, typed: str) -> None:
+    page = question.decide(form={"amount": typed})
+    assert page.status_code == 422
+    assert "cannot be read" in page.text
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+
+
 @pytest.mark.parametrize(
     ("form", "complaint"),
     [

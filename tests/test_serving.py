@@ -1,0 +1,73 @@
+"""Starting what cannot run: one message that says why, no traceback, and an end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mailagent.demo.app_process import ROOT
+from mailagent.demo.show import find_port
+from tests.bench.child import base_environment
+
+NOBODY_THERE = "postgresql+psycopg://mailagent:secret-17@127.0.0.1:1/mailagent"
+
+
+def run(*arguments: str, **settings: str) -> tuple[int, str]:
+    """Run one of the app's modules to its end; return its exit code and all that it said."""
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=ROOT,
+        env={**base_environment(), "SECRET_KEY": "a key for tests only", **settings},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def serve(**settings: str) -> tuple[int, str]:
+    bind = f"127.0.0.1:{find_port(0)}"
+    return run("gunicorn", "-c", "python:mailagent.serving", "wsgi:app", "--bind", bind, **settings)
+
+
+def test_wrong_settings_are_listed_once_and_gunicorn_ends() -> None:
+    code, said = serve(MAILAGENT_ROLE="x", MANAGER_EMAILS="a")
+    assert code != 0
+    assert said.count("MAILAGENT_ROLE is 'x'") == said.count("MANAGER_EMAILS: 'a'") == 1
+    assert "Traceback" not in said
+
+
+def test_a_database_that_is_not_migrated_is_named(tmp_path: Path) -> None:
+    code, said = serve(DATABASE_URL=f"sqlite:///{tmp_path}/empty.db")
+    assert code != 0
+    assert "run `alembic upgrade head`" in said
+    assert "Traceback" not in said
+
+
+def test_a_database_that_is_not_there_is_named() -> None:
+    code, said = serve(DATABASE_URL=NOBODY_THERE)
+    assert code != 0
+    assert "the database cannot be used" in said
+    assert "Traceback" not in said
+    assert "secret-17" not in said
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        (NOBODY_THERE, "the database cannot be used"),
+        ("mysql://x", "starts with mysql://; use postgresql+psycopg://"),
+        ("nonsense", "cannot be read"),
+        ("sqlite:////no/such/folder/x.db", "the database cannot be used"),
+    ],
+)
+def test_migrating_what_cannot_be_migrated_says_why(url: str, words: str) -> None:
+    code, said = run("alembic", "upgrade", "head", DATABASE_URL=url)
+    assert code != 0
+    assert words in said
+    assert "Traceback" not in said
+    assert "secret-17" not in said
