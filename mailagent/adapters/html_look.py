@@ -19,6 +19,9 @@ _LENGTH = re.compile(r"(-?(?:\d{1,6}(?:\.\d{0,4})?|\.\d{1,4}))\s*(px|pt|em|rem|%
 _SELECTOR = re.compile(r"[a-z][a-z0-9]*|(?:[a-z][a-z0-9]*)?[.#][\w-]{1,100}")
 _RULE = re.compile(r"([^{}]{1,1000})\{([^{}]{0,5000}+)\}")
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|<!--|-->", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:([0-9a-f]{1,6})\s?|(.))", re.DOTALL)  # CSS Syntax, section 4.3.7
+_CLIPPED = re.compile(r"inset\(\s*(?:100|[5-9]\d)(?:\.0{1,4})?%\s*\)|circle\(\s*0(?:px|%)?[\s)]")
+_SHRUNK = re.compile(r"\bscale(?:3d|x|y)?\(\s*(?:0(?:\.0{1,4})?|\.0{1,4})\s*[,)]")
 _RGB = re.compile(
     r"rgba?\(\s*(\d{1,3})[,\s]+(\d{1,3})[,\s]+(\d{1,3})(?:[,\s/]+(\d?(?:\.\d{1,4})?)%?)?\s*\)"
 )
@@ -54,8 +57,17 @@ def parse_declarations(style: str) -> dict[str, str]:
     found = {}
     for declaration in style.lower().split(";")[:100]:
         name, _colon, value = declaration.partition(":")
-        found[name.strip()] = value.replace("!important", "").strip()
+        found[_unescaped(name).strip()] = _unescaped(value).replace("!important", "").strip()
     return found
+
+
+def _unescaped(css: str) -> str:
+    return _ESCAPE.sub(_escaped_letter, css) if "\\" in css else css
+
+
+def _escaped_letter(match: re.Match[str]) -> str:
+    code = int(match[1] or "0", 16)
+    return match[2] or (chr(code) if 0 < code <= 0x10FFFF else "\ufffd").lower()
 
 
 def parse_sheet(css: str) -> dict[str, dict[str, str]]:
@@ -119,6 +131,8 @@ def look_of(
 
 def _is_gone(style: Declarations) -> bool:
     if style.get("display") == "none" or style.get("clip", "").startswith("rect(0"):
+        return True
+    if _CLIPPED.match(style.get("clip-path", "")) or _SHRUNK.search(style.get("transform", "")):
         return True
     if (opacity := _number(style.get("opacity"))) is not None and opacity < 0.05:
         return True

@@ -20,10 +20,12 @@ HTML_MAX_BYTES = 1_000_000
 COMPARED_MAX_LENGTH = 50_000
 COMPARED_MAX_TOKENS = 5_000
 COMPARED_MIN_WORDS = 15
+STUB_TIMES_WORDS = 2
 
 _ENCRYPTED = {
     *("application/pgp-encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"),
 }
+_ANY_WORD = re.compile(r"\w+")
 _META_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.I)
 
 
@@ -86,7 +88,9 @@ def compose(segments: list[Segment]) -> tuple[str, tuple[str, ...]]:
     flags: dict[str, None] = {}
     for segment in segments:
         text = segment.plain
-        if segment.html and not text.strip():
+        stub = bool(segment.html and text.strip()) and _is_stub(text, segment.html)
+        flags |= dict.fromkeys(("html_differs",) * stub)
+        if segment.html and (stub or not text.strip()):
             rendered = render_text(segment.html)
             text = rendered.text
             flags |= dict.fromkeys(("hidden_text",) * rendered.hidden)
@@ -107,6 +111,19 @@ def _say_different_things(plain: str, html: str) -> bool:
     if min(len(in_html), len(in_plain)) < COMPARED_MIN_WORDS:
         return False
     return len(in_html & in_plain) < min(len(in_html), len(in_plain)) / 2
+
+
+def _is_stub(plain: str, html: str) -> bool:
+    """Whether the plain form only stands in for the HTML ("your program shows no HTML"): a few
+    words, most of which the far longer other form does not have."""
+    in_plain = _words(plain[:COMPARED_MAX_LENGTH])
+    if len(in_plain) >= COMPARED_MIN_WORDS:
+        return False
+    in_plain = in_plain or set(_ANY_WORD.findall(plain[:COMPARED_MAX_LENGTH].lower()))
+    seen = set(_ANY_WORD.findall(render_text(html[:COMPARED_MAX_LENGTH]).text.lower()))
+    if len(seen) < max(COMPARED_MIN_WORDS, STUB_TIMES_WORDS * len(in_plain)):
+        return False
+    return len(in_plain & seen) <= len(in_plain) / 2
 
 
 def _words(text: str) -> set[str]:

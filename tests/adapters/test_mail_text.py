@@ -197,12 +197,47 @@ def test_oddities_are_flagged(source: str, flag: str) -> None:
         multipart(
             "alternative", part("text/plain", LONG), part("text/html", f"<p>{LONG}<p>Sent by X")
         ),
-        multipart("alternative", part("text/plain", "Yes"), part("text/html", LONG)),
+        multipart("alternative", part("text/plain", "Yes"), part("text/html", f"Yes<p>{LONG}")),
+        multipart("alternative", part("text/plain", "OK."), part("text/html", f"OK.<p>{LONG}")),
         multipart("mixed", PLAIN, PHOTO),
     ],
 )
 def test_ordinary_mail_is_not_flagged(source: str) -> None:
     assert read(source).flags == ()
+
+
+SEEN = (
+    "my kettle W1001 is broken, it leaks when it boils, "
+    "please send the money back to me as soon as you can do it"
+)
+
+
+@pytest.mark.parametrize(
+    "stub", ["This message requires an HTML viewer.", "Yes", "-", "...", "See https://x.example/1"]
+)
+def test_a_plain_text_that_only_stands_in_for_the_html_does_not_hide_it(stub: str) -> None:
+    html = part("text/html", f"<p>{SEEN}</p>")
+    found = read(multipart("alternative", part("text/plain", stub), html))
+    assert found.body == SEEN
+    assert found.flags == ("html_differs",)
+
+
+@pytest.mark.parametrize(
+    ("plain", "html"),
+    [
+        ("The kettle leaks", f"<p>The kettle leaks</p><p>{SEEN}</p>"),
+        ("Please send the money", f"<p>{SEEN}</p>"),
+        ("Danke", "<p>Thanks</p>"),  # no more in the one than in the other
+        ("Danke", f"<p>Danke</p><blockquote>{SEEN}</blockquote>"),
+        ("Thanks", f"<p>Thanks</p><p style='display:none'>{SEEN}</p>"),
+        ("Merci", f"<p style='display:none'>{SEEN}</p>"),  # what nobody sees replaces nothing
+    ],
+)
+def test_a_short_plain_text_is_read_where_the_html_has_its_words_or_no_more(
+    plain: str, html: str
+) -> None:
+    found = read(multipart("alternative", part("text/plain", plain), part("text/html", html)))
+    assert (found.body, found.flags) == (plain, ())
 
 
 @pytest.mark.parametrize(
