@@ -65,7 +65,7 @@ def read_bounce(headers: Headers, parts: Sequence[ReportPart], text: str) -> Bou
         if part.media_type in STATUS_TYPES
         for recipient in _status_recipients(part.data[:REPORT_MAX_BYTES])
     ]
-    if not any(recipient.address for recipient in recipients):
+    if not any(recipient.address or recipient.original for recipient in recipients):
         recipients = _text_recipients(first(headers, "x-failed-recipients"), text[:TEXT_MAX_LENGTH])
     returned = [
         parse_message_id(parse_block(part.data, Span(0, len(part.data)))[0])
@@ -90,16 +90,19 @@ def _status_recipients(data: bytes) -> list[FailedRecipient]:
 
 def _recipient(fields: Headers) -> FailedRecipient:
     # "rfc822; ada@example.com"; some servers write angle brackets, or what the sender had written.
-    named = (first(fields, "original-recipient"), first(fields, "final-recipient"))
-    addresses = [_address(value.rpartition(";")[2]) for value in named]
+    original, final = (
+        _address(first(fields, name).rpartition(";")[2])
+        for name in ("original-recipient", "final-recipient")
+    )
     status = _STATUS.search(first(fields, "status")) or _STATUS.search(
         first(fields, "diagnostic-code")
     )
     action = re.match(r"[a-z]{0,20}", first(fields, "action").strip().lower())
     return FailedRecipient(
-        address=next((address for address in addresses if address), ""),
+        address=final,
         action=action[0] if action else "",
         status=status[1] if status else "",
+        original=original,
     )
 
 

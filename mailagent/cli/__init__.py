@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Flask
 
-from mailagent.cli import check, conversations, orders, purge, refunds, runs, worker
+from mailagent.cli import check, conversations, mails, orders, purge, refunds, runs, worker
 
 
 def register(app: Flask) -> None:
@@ -12,6 +12,7 @@ def register(app: Flask) -> None:
     for command in (
         check.check,
         conversations.conversations,
+        mails.mails,
         orders.orders,
         purge.purge,
         refunds.refunds,

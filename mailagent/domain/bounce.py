@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class FailedRecipient:
     """One recipient of a delivery status notification (RFC 3464 section 2.3).
 
-    `address` is normalised, or empty if the report names none. `action` is the report's word
+    `address` is normalised, or empty if the report names none; `original` is the one that the sender
+    had written, where the report tells it, too. `action` is the report's word
     (failed, delayed, delivered, relayed, expanded), or empty. `status` is an enhanced code such as
     5.1.1 (RFC 3463), or empty.
     """
@@ -17,6 +18,7 @@ class FailedRecipient:
     address: str
     action: str = ""
     status: str = ""
+    original: str = ""
 
     @property
     def permanent(self) -> bool:
@@ -30,3 +32,13 @@ class Bounce:
 
     recipients: tuple[FailedRecipient, ...] = ()
     returned_message_id: str | None = None
+
+    def of(self, address: str) -> tuple[FailedRecipient, ...] | None:
+        """Return what it says of an address; None if it speaks of others only.
+
+        A bounce that names nobody speaks of whoever the returned mail was for.
+        """
+        named = [one for one in self.recipients if one.address or one.original]
+        if not named:
+            return self.recipients
+        return tuple(one for one in named if address in (one.address, one.original)) or None

@@ -1,7 +1,8 @@
 """Which mails get no answer, because machines wrote them: one table of rules (RFC 3834).
 
-Pure. A rule that only makes a machine likely is not here: a customer who gets no answer is worse
-than a machine that gets one, and loops nobody foresaw stop at the fuse.
+Pure. What only makes a machine likely, such as a subject that people write too, needs a second sign:
+a customer who gets no answer is worse than a machine that gets one, and loops nobody foresaw stop at
+the fuse.
 """
 
 from __future__ import annotations
@@ -53,37 +54,62 @@ class Signs:
 
 _REPORT_TYPE = re.compile(r"report-type\s*=\s*\"?\s*([a-z-]{1,40})")
 _DAEMON_LOCAL_PART = re.compile(
-    r"(?:mailer|mail)[-_.]?daemon\b.*|po+st[-_.]?master|mdaemon|mail[-_.]?delivery\b.*"
+    r"(?:mailer|mail)[-_.]?daemon\b.*|mdaemon|mail[-_.]?delivery\b.*|microsoftexchange[0-9a-f]{6,}"
 )
+# A person may sit behind it.
+_POSTMASTER_LOCAL_PART = re.compile(r"po+st[-_.]?master")
 _DAEMON_NAME = re.compile(
     r"mailer[- ]daemon|mail delivery (?:sub)?system|(?:internet )?mail delivery|delivery subsystem"
     r"|mail delivery service"
 )
 _BOUNCE_SUBJECT = re.compile(
-    r"undelivered mail returned to sender|undeliverable:|unzustellbar:|non remis ?:|onbestelbaar:"
+    r"undelivered mail returned to sender|undeliverable(?: mail\Z|:)|unzustellbar:|non remis ?:|onbestelbaar:"
     r"|delivery status notification|delivery notification: delivery has failed|failure notice\Z"
     r"|mail delivery (?:failed|failure)|mail system error|returned mail: (?:see transcript|user unknown)"
     r"|warning: (?:could not send message|message .{1,60} delayed)"
 )
-_COMPLAINT_SUBJECT = re.compile(r"complaint about message from")
-# What mail programs write themselves; at the very start, so an answer to one ("Re: …") is none.
-_AUTO_REPLY_SUBJECT = re.compile(
-    r"auto(?:matic|mated)?[ -]?(?:reply|response|answer)\b|autosvar|autoreply|autorespon"
-    r"|out of (?:the )?office\b|automatische (?:antwort|reaktion)|abwesenheit(?:snotiz|sassistent)?\b"
+# Whole subjects as mail systems write them: nobody says "failure notice" of a parcel, but many do.
+_WHOLE_BOUNCE_SUBJECT = re.compile(
+    r"undelivered mail returned to sender|mail delivery failed: returning message to sender"
+    r"|delivery status notification ?\((?:failure|delay)\)"
+    r"|returned mail: (?:see transcript for details|user unknown)"
+    r"|mail system error - returned mail|warning: message \S{6,40} delayed \d{1,4} hours"
+    r"|warning: could not send message for past \d{1,4} (?:hours?|days?)"
+)
+_COMPLAINT_SUBJECT = re.compile(r"complaint about message from \[?[0-9a-f]*[.:][0-9a-f.:]+\]?")
+# What mail programs write before a colon and our subject, or as the whole subject.
+_AUTO_REPLY_WORDS = (
+    r"(?:auto(?:matic|mated)?[ -]?(?:reply|response|answer)|autosvar|autoreply|autoresponse"
+    r"|out of (?:the )?office(?: auto[ -]?reply)?|automatische (?:antwort|reaktion)"
+    r"|abwesenheits(?:notiz|assistent)"
     r"|réponse automatique|absence du bureau|respuesta automática|fuera de la oficina"
     r"|risposta automatica|fuori sede|resposta automática|ausência temporária|automatisch antwoord"
-    r"|afwezigheid|niet aanwezig|automatiskt svar|frånvaro|automatisk svar|fravær"
-    r"|automaattinen vastaus|poissa|automatyczna odpowiedź|automatická odpověď|automatikus válasz"
+    r"|automatiskt svar|automatisk svar"
+    r"|automaattinen vastaus|automatyczna odpowiedź|automatická odpověď|automatikus válasz"
     r"|răspuns automat|автоответ|автоматический ответ|автоматична відповідь|otomatik (?:yanıt|cevap)"
-    r"|αυτόματη απάντηση|自動返信|自動応答|自动回复|自動回覆|자동 ?(?:회신|응답)|תשובה אוטומטית|رد تلقائي"
+    r"|αυτόματη απάντηση|自動返信|自動応答|自动回复|自動回覆|자동 ?(?:회신|응답)|תשובה אוטומטית|رد تلقائي)"
 )
-_LIST_LOCAL_PART = re.compile(r"owner-.+|.+-(?:request|bounces?)|bounces?(?:[+=_-].+)?")
+_AUTO_REPLY_SUBJECT = re.compile(
+    rf"{_AUTO_REPLY_WORDS}\s{{0,3}}(?:[:：].*)?\Z"
+    r"|auto: .{1,200} (?:is out of the office|ist außer haus|ist nicht im büro)\b.*\Z"
+)
+# Some put "Re:" before it; then no header names the mail that is answered, as a person's would.
+_ANSWERED_AUTO_REPLY_SUBJECT = re.compile(
+    rf"(?:re|aw|sv|antw)\s?: ?{_AUTO_REPLY_WORDS}\s{{0,3}}[:：]"
+)
+# Words that customers use, too ("away from the parcel"): only of an answer to a mail.
+_ABSENCE_SUBJECT = re.compile(
+    r"(?:absence|abwesenheit|afwezigheid|afwezig|niet aanwezig|frånvaro|fravær|poissa)\s{0,3}[:：]"
+)
+_LIST_LOCAL_PART = re.compile(r".+-(?:request|bounces?)|bounces?[+=_-].+")
 _NO_REPLY_LOCAL_PART = re.compile(
     r"(?:.*[-_.+])?(?:no|not|donot|do[-_.]not|dont)[-_.]?(?:reply|respond|answer)(?:[-_.+\d].*)?"
     r"|(?:.*[-_.])?(?:nicht[-_.]?antworten|keine[-_.]?antwort|ne[-_.]?pas[-_.]?repondre)(?:[-_.].*)?"
     r"|(?:.*[-_.])?(?:no[-_.]?responder|nao[-_.]?responda|non[-_.]?rispondere)(?:[-_.].*)?"
-    r"|auto[-_.]?(?:confirm|reply|mailer|responder)|(?:.*[-_.])?notifications?|mailer"
+    r"|auto[-_.]?(?:confirm|reply|mailer|responder)"
 )
+# Somebody's surname or a kiosk's mailbox, unless a program's return path stands beside it.
+_ROLE_LOCAL_PART = re.compile(r"(?:.*[-_.])?notifications?|mailer|bounces?|owner-.+")
 
 
 def classify(signs: Signs) -> tuple[MailKind, str | None]:
@@ -115,17 +141,23 @@ def _names_own_loop(signs: Signs) -> bool:
 def _is_complaint(signs: Signs) -> bool:
     return (
         signs.report_type == "feedback-report"
-        or "message/feedback-report" in signs.part_types
-        or bool(_COMPLAINT_SUBJECT.match(signs.subject.strip().lower()))
+        or (_is_report(signs) and "message/feedback-report" in signs.part_types)
+        or bool(_COMPLAINT_SUBJECT.fullmatch(signs.subject.strip().lower()))
     )
+
+
+def _is_report(signs: Signs) -> bool:
+    return signs.media_type == "multipart/report" or "multipart/report" in signs.part_types
 
 
 def _has_delivery_status(signs: Signs) -> bool:
-    return (
-        signs.report_type == "delivery-status"
-        or "message/delivery-status" in signs.part_types
-        or "message/global-delivery-status" in signs.part_types
+    # Outside a report it is a file: a customer sends the bounce that they got.
+    return signs.report_type == "delivery-status" or (
+        _is_report(signs) and not _STATUS_TYPES.isdisjoint(signs.part_types)
     )
+
+
+_STATUS_TYPES = frozenset({"message/delivery-status", "message/global-delivery-status"})
 
 
 def _is_from_daemon(signs: Signs) -> bool:
@@ -167,11 +199,30 @@ def _has_null_return_path(signs: Signs) -> bool:
 
 
 def _has_bounce_subject(signs: Signs) -> bool:
-    return bool(_BOUNCE_SUBJECT.match(signs.subject.strip().lower()))
+    subject = signs.subject.strip().lower()
+    if _WHOLE_BOUNCE_SUBJECT.fullmatch(subject):
+        return True
+    return bool(_BOUNCE_SUBJECT.match(subject)) and (
+        _fits(_POSTMASTER_LOCAL_PART, signs.local_part)
+        or "text/rfc822-headers" in signs.part_types
+        or _has_null_return_path(signs)
+    )
 
 
 def _has_auto_reply_subject(signs: Signs) -> bool:
-    return bool(_AUTO_REPLY_SUBJECT.match(signs.subject.strip().lower()))
+    subject = signs.subject.strip().lower()
+    if _AUTO_REPLY_SUBJECT.match(subject):
+        return True
+    if signs.header("in-reply-to") or signs.header("references"):
+        return bool(_ABSENCE_SUBJECT.match(subject))
+    return bool(_ANSWERED_AUTO_REPLY_SUBJECT.match(subject))
+
+
+def _is_role_of_program(signs: Signs) -> bool:
+    return_path = (signs.envelope_from or "").rpartition("@")[0]
+    return _fits(_ROLE_LOCAL_PART, signs.local_part) and (
+        _fits(_LIST_LOCAL_PART, return_path) or _fits(_NO_REPLY_LOCAL_PART, return_path)
+    )
 
 
 _RULES: tuple[tuple[MailKind, str, Callable[[Signs], bool]], ...] = (
@@ -195,4 +246,5 @@ _RULES: tuple[tuple[MailKind, str, Callable[[Signs], bool]], ...] = (
     (MailKind.BOUNCE, "null return path", _has_null_return_path),
     (MailKind.LIST, "list address", lambda s: _fits(_LIST_LOCAL_PART, s.local_part)),
     (MailKind.NO_REPLY, "no-reply address", lambda s: _fits(_NO_REPLY_LOCAL_PART, s.local_part)),
+    (MailKind.NO_REPLY, "address and return path of a program", _is_role_of_program),
 )

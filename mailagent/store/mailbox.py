@@ -91,6 +91,15 @@ def record_raw(
     )
 
 
+def is_message_id_known(connection: sa.Connection, message_id: str | None) -> bool:
+    """Return whether a mail with this Message-ID came before; one that could not be read does not count,
+    for it may come again, whole."""
+    query = sa.select(_mails.c.mail_id).where(
+        _mails.c.message_id == message_id, _mails.c.kind != MailKind.MALFORMED.value
+    )
+    return message_id is not None and connection.scalar(query.limit(1)) is not None
+
+
 def _count_message_id(connection: sa.Connection, message_id: str | None) -> int:
     if message_id is None:
         return 0
@@ -206,15 +215,21 @@ def prove_mailbox(connection: sa.Connection, conversation_id: str, address: str)
     )
 
 
-def list_by_status(connection: sa.Connection, status: str | None, limit: int) -> Sequence[Row]:
-    """Return the newest mails that came in, of one status or of all."""
+def list_recent(
+    connection: sa.Connection, status: MailStatus | None, kind: MailKind | None, limit: int
+) -> Sequence[Row]:
+    """Return the newest mails that came in, of one status and one kind, or of all."""
     columns = (
         _mails.c.mail_id, _mails.c.received_at, _mails.c.from_address, _mails.c.subject,
         _mails.c.kind, _mails.c.identity, _mails.c.status, _mails.c.no_answer_reason,
         _mails.c.conversation_id,
     )  # fmt: skip
     query = sa.select(*columns).order_by(_mails.c.received_at.desc()).limit(limit)
-    return connection.execute(query.where(_mails.c.status == status) if status else query).all()
+    if status is not None:
+        query = query.where(_mails.c.status == status.value)
+    if kind is not None:
+        query = query.where(_mails.c.kind == kind.value)
+    return connection.execute(query).all()
 
 
 def list_waiting(

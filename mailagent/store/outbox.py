@@ -337,6 +337,25 @@ def why_undelivered(connection: sa.Connection, outbound_id: str) -> str | None:
     return None if row is None else f"{row.event}: {row.reason or 'no reason given'}"
 
 
+def why_unwelcome(connection: sa.Connection, outbound_id: str) -> str | None:
+    """Return the permanent bounce or complaint that a signed event told of, or None.
+
+    A bounce that came as mail is none: anybody can write one.
+    """
+    unwelcome = (DeliveryKind.BOUNCE.value, DeliveryKind.SPAMREPORT.value)
+    row = connection.execute(
+        sa.select(_events.c.event, _events.c.reason)
+        .where(
+            _events.c.outbound_id == outbound_id,
+            _events.c.event.in_(unwelcome),
+            ~_events.c.event_key.startswith(BOUNCE_MAIL, autoescape=True),
+        )
+        .order_by(_events.c.occurred_at)
+        .limit(1)
+    ).one_or_none()
+    return None if row is None else f"{row.event}: {row.reason or 'no reason given'}"
+
+
 def was_accepted(connection: sa.Connection, outbound_id: str) -> bool:
     """Return whether any event shows that SendGrid took the mail."""
     return (

@@ -11,11 +11,14 @@ from mailagent import services
 from mailagent.domain.bounce import Bounce
 from mailagent.domain.delivery import DeliveryEvent, DeliveryKind
 from mailagent.domain.mail import ParsedMail
-from mailagent.store import outbox
+from mailagent.domain.sender import normalise_address
+from mailagent.store import audit, outbox
 
 logger = logging.getLogger(__name__)
 
 UNDELIVERED = "undelivered"
+RETURNED = "returned"
+DISREGARDED = "bounce disregarded"
 REASON_MAX_LENGTH = 500
 
 
@@ -42,7 +45,10 @@ def _record(connection: sa.Connection, event: DeliveryEvent, now: datetime) -> N
         now,
     )
     if new and event.event.not_reached:
-        services.current().doorbell.ring_delivery(connection, event.outbound_id, UNDELIVERED)
+        # A bounce by mail has a run of its own: a signed event that follows has more consequences.
+        by_mail = event.key.startswith(outbox.BOUNCE_MAIL)
+        again = RETURNED if by_mail else UNDELIVERED
+        services.current().doorbell.ring_delivery(connection, event.outbound_id, again)
 
 
 def record_bounce(
@@ -50,15 +56,27 @@ def record_bounce(
 ) -> None:
     """Record what a bounce says about the mail of ours that it returns, if it is ours.
 
-    A temporary failure is only a deferral: the other side goes on trying.
+    A temporary failure is only a deferral: the other side goes on trying. Anybody who saw our
+    Message-ID can write a bounce: one that names only others changes nothing.
     """
     returned = bounce.returned_message_id
     outbound_id = outbox.find_by_message_id(connection, returned) if returned else None
     if outbound_id is None:
         return
-    permanent = any(recipient.permanent for recipient in bounce.recipients)
+    to_address = outbox.load(connection, outbound_id).to_address
+    recipients = bounce.of(normalise_address(to_address) or to_address)
+    if recipients is None:
+        logger.warning(
+            "a bounce of mail %s names only recipients that it was not for: nothing is changed",
+            outbound_id,
+        )
+        audit.record(
+            connection, now, "bounce", DISREGARDED, outbound_id, {"dedup_key": mail.dedup_key}
+        )
+        return
+    permanent = any(recipient.permanent for recipient in recipients)
     kind = DeliveryKind.BOUNCE if permanent else DeliveryKind.DEFERRED
-    statuses = ", ".join(recipient.status or "no status" for recipient in bounce.recipients)
+    statuses = ", ".join(recipient.status or "no status" for recipient in recipients)
     key = f"{outbox.BOUNCE_MAIL}{mail.dedup_key}"
     reason = statuses[:REASON_MAX_LENGTH]
     record_event(connection, DeliveryEvent(outbound_id, kind, reason, now, key), now)

@@ -86,6 +86,38 @@ def test_only_a_final_failure_is_permanent(action: str, status: str, permanent: 
     assert FailedRecipient(ADA, action, status).permanent is permanent
 
 
+def test_both_names_of_a_recipient_are_read() -> None:
+    status = (
+        b"Original-Recipient: rfc822; Ada@Example.com\n"
+        b"Final-Recipient: rfc822; a17@mx.example.com\nAction: failed\nStatus: 5.1.1\n"
+    )
+    (one,) = read_bounce({}, [ReportPart("message/delivery-status", status)], "").recipients
+    assert one == FailedRecipient("a17@mx.example.com", "failed", "5.1.1", ADA)
+
+
+FINAL = FailedRecipient(ADA, "failed", "5.1.1")
+MOVED = FailedRecipient("a17@mx.example.com", "failed", "5.1.1", ADA)
+OTHER = FailedRecipient("grace@example.org", "failed", "5.1.1")
+NAMELESS = FailedRecipient("", "failed", "5.1.1")
+
+
+@pytest.mark.parametrize(
+    ("recipients", "of_ada"),
+    [
+        ((FINAL, OTHER), (FINAL,)),
+        ((MOVED,), (MOVED,)),
+        ((OTHER,), None),
+        ((OTHER, NAMELESS), None),
+        ((NAMELESS,), (NAMELESS,)),
+        ((), ()),
+    ],
+)
+def test_a_bounce_speaks_of_those_it_names(
+    recipients: tuple[FailedRecipient, ...], of_ada: tuple[FailedRecipient, ...] | None
+) -> None:
+    assert Bounce(recipients).of(ADA) == of_ada
+
+
 @given(st.binary(), st.binary(), st.text())
 def test_no_bytes_raise(status: bytes, returned: bytes, text: str) -> None:
     parts = [ReportPart("message/delivery-status", status), ReportPart("message/rfc822", returned)]

@@ -136,6 +136,30 @@ def test_lists_for_people_say_when_there_is_nothing(shop: Stage) -> None:
     assert "no refunds" in flask(shop, "refunds", "list").output
     assert "no runs" in flask(shop, "runs", "list").output
     assert flask(shop, "conversations", "list").exit_code == 0
+    assert "no such mails" in flask(shop, "mails", "list").output
+
+
+def test_mail_of_machines_is_found_with_the_reason(shop: Stage) -> None:
+    shop.write("The kettle leaks.")
+    shop.write("I am away.", subject="Automatic reply: \x1b[31m" + "kettle " * 20)
+    (away,) = json.loads(flask(shop, "mails", "list", "--kind", "auto_reply", "--json").output)
+    assert (away["from"], away["status"], away["conversation_id"]) == (ADA, "no_answer", None)
+    assert away["reason"] == "subject of an automatic answer"
+    shown = flask(shop, "mails", "list", "--status", "no_answer").output
+    assert away["mail_id"] in shown
+    assert "\x1b" not in shown
+    assert len(shown.splitlines()) == 2
+    assert away["subject"] not in shown
+    newest = json.loads(flask(shop, "mails", "list", "--limit", "1", "--json").output)
+    assert [each["mail_id"] for each in newest] == [away["mail_id"]]
+    assert len(json.loads(flask(shop, "mails", "list", "--json").output)) == 2
+
+
+@pytest.mark.parametrize("option", ["--status", "--kind"])
+def test_a_state_that_no_mail_has_is_told(shop: Stage, option: str) -> None:
+    result = flask(shop, "mails", "list", option, "lost")
+    assert result.exit_code == 2
+    assert option in result.output
 
 
 @pytest.mark.parametrize(
@@ -172,7 +196,7 @@ def test_an_argument_that_is_no_text_is_told(shop: Stage, arguments: tuple[str, 
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "100001", "9" * 30, "ten"])
-@pytest.mark.parametrize("group", ["conversations", "runs"])
+@pytest.mark.parametrize("group", ["conversations", "mails", "runs"])
 def test_a_limit_that_makes_no_sense_is_told(shop: Stage, group: str, limit: str) -> None:
     result = flask(shop, group, "list", "--limit", limit)
     assert result.exit_code == 2

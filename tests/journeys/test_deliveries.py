@@ -9,7 +9,7 @@ import pytest
 from mailagent import services
 from mailagent.demo.inbound_parse import build_body
 from mailagent.store import outbox
-from tests.cast import ADA, MAX, MONA, TESS, big_order
+from tests.cast import ADA, GRACE, MAX, MONA, TESS, big_order
 from tests.journeys.test_refunds import decide, link_in
 from tests.stage import Stage, letter, running, wait_until
 
@@ -168,14 +168,14 @@ def nobody_was_left(shop: Stage) -> bool:
     return bool(shop.rows("SELECT 1 FROM audit WHERE action = 'nobody could be told'"))
 
 
-def bounce_mail(message_id: str, status: str) -> bytes:
+def bounce_mail(message_id: str, status: str, recipient: str = ADA) -> bytes:
     """A bounce as a mail server writes it, returning one of our mails."""
     report = (
         "Content-Type: multipart/report; report-type=delivery-status; boundary=b\n\n"
         "--b\nContent-Type: text/plain\n\nYour mail could not be delivered.\n"
         "--b\nContent-Type: message/delivery-status\n\n"
         "Reporting-MTA: dns; mx.example.com\n\n"
-        f"Final-Recipient: rfc822; {ADA}\nAction: failed\nStatus: {status}\n\n"
+        f"Final-Recipient: rfc822; {recipient}\nAction: failed\nStatus: {status}\n\n"
         f"--b\nContent-Type: message/rfc822\n\nMessage-ID: <{message_id}>\nSubject: x\n\nx\n--b--\n"
     )
     body = build_body(letter("PLACE", from_address="mailer-daemon@example.com", from_name="MD"))
@@ -203,3 +203,29 @@ def test_a_bounce_by_mail_counts_like_an_event(
     assert event.event == ("bounce" if undelivered else "deferred")
     if undelivered:
         assert "did not arrive" in busy_shop.wait_for_mails(TESS)[0].subject
+
+
+def test_a_bounce_that_names_somebody_else_changes_nothing(busy_shop: Stage) -> None:
+    busy_shop.write(QUESTION)
+    (answer,) = busy_shop.wait_for_mails(ADA)
+    busy_shop.post_inbound(bounce_mail(str(answer.message_id), "5.1.1", GRACE))
+    assert busy_shop.rows("SELECT 1 FROM delivery_events") == []
+    (noted,) = busy_shop.rows("SELECT * FROM audit WHERE action = 'bounce disregarded'")
+    (row,) = busy_shop.rows("SELECT * FROM outbound_mails WHERE purpose = 'reply'")
+    assert noted.subject == row.outbound_id
+    busy_shop.write("Hello again, which orders do I have?")
+    busy_shop.wait_for_mails(ADA, 2)
+    assert suppressed(busy_shop) == []
+    assert busy_shop.mails_to(TESS) == []
+
+
+def test_a_bounce_by_mail_silences_nobody_until_an_event_says_so(busy_shop: Stage) -> None:
+    busy_shop.write(QUESTION)
+    (answer,) = busy_shop.wait_for_mails(ADA)
+    busy_shop.post_inbound(bounce_mail(str(answer.message_id), "5.1.1"))
+    busy_shop.wait_for_mails(TESS)
+    assert suppressed(busy_shop) == []
+    busy_shop.write("Hello again, which orders do I have?")
+    busy_shop.wait_for_mails(ADA, 2)
+    busy_shop.report(answer, "bounce")
+    wait_until(lambda: suppressed(busy_shop) == [ADA], 20, "the signed event to be acted on")

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.delivery import (
     Accepted,
-    DeliveryKind,
     NotSent,
     OutcomeUnknown,
     Refused,
@@ -133,6 +132,8 @@ def _look_at_delivery(outbound_id: str) -> Outlook:
             undelivered=outbox.why_undelivered(connection, outbound_id) is not None,
             sent_again=audit.latest_at(connection, outbound_id, audit.SENT_AGAIN) is not None,
         )
+        # Also when the mail is settled: a signed event may follow a bounce that came by mail.
+        _suppress(connection, outbound_id, row.to_address)
         decision = decide_delivery(
             state, live.now(), live.waits.mail_outcome_seconds, _events_so_far(connection, row)
         )
@@ -163,22 +164,20 @@ def _settle(connection: sa.Connection, outbound_id: str, status: OutboundStatus)
         why = row.error or ""
         if status is OutboundStatus.UNDELIVERED:
             why = outbox.why_undelivered(connection, outbound_id) or ""
-            _suppress(connection, mail, why)
         act_on_lost(connection, mail, status, why)
     kind = "send" if status is OutboundStatus.QUEUED else "settled"
     return Outlook(kind=kind, status=status.value, wait_seconds=0)
 
 
-def _suppress(connection: sa.Connection, mail: OutboundMail, why: str) -> None:
-    """End all mail to a customer's address after a permanent bounce or a complaint.
+def _suppress(connection: sa.Connection, outbound_id: str, to_address: str) -> None:
+    """End all mail to a customer's address after a permanent bounce or a complaint that was signed.
 
     Not to the shop's own people: a full mailbox would cut a manager off from every later refund.
     """
     live = services.current()
-    if mail.to_address in live.shop.people:
-        return
-    if why.startswith((DeliveryKind.BOUNCE, DeliveryKind.SPAMREPORT)):
-        outbox.suppress(connection, mail.to_address, why, live.now())
+    why = outbox.why_unwelcome(connection, outbound_id)
+    if why is not None and to_address not in live.shop.people:
+        outbox.suppress(connection, to_address, why, live.now())
 
 
 declare_marks("send_mail", "claimed", "handed over")

@@ -1,0 +1,58 @@
+"""`flask mails …`: every mail that came in, also what machines wrote and what belongs to no conversation."""
+
+from __future__ import annotations
+
+import click
+
+from mailagent import services
+from mailagent.cli.printing import LIMIT, Commands, instant, print_json, print_table
+from mailagent.domain.mail import MailKind, MailStatus
+from mailagent.store import mailbox
+
+SUBJECT_WIDTH = 60
+COLUMNS = ("received_at", "mail_id", "from", "kind", "status", "reason", "subject")
+
+mails = Commands("mails", help="Mails that came in.")
+
+
+@mails.command("list")
+@click.option(
+    "--status", type=click.Choice([each.value for each in MailStatus]), help="Only of this status."
+)
+@click.option(
+    "--kind", type=click.Choice([each.value for each in MailKind]), help="Only of this kind."
+)
+@click.option(
+    "--limit", type=LIMIT, default=50, show_default=True, help="How many, newest mail first."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
+def list_mails(status: str | None, kind: str | None, limit: int, as_json: bool) -> None:
+    """List mails that came in, the newest first."""
+    with services.current().database.snapshot() as connection:
+        rows = mailbox.list_recent(
+            connection,
+            MailStatus(status) if status else None,
+            MailKind(kind) if kind else None,
+            limit,
+        )
+    records = [
+        {
+            "received_at": instant(row.received_at),
+            "mail_id": row.mail_id,
+            "conversation_id": row.conversation_id,
+            "from": row.from_address,
+            "kind": row.kind,
+            "identity": row.identity,
+            "status": row.status,
+            "reason": row.no_answer_reason,
+            "subject": row.subject,
+        }
+        for row in rows
+    ]
+    if as_json:
+        print_json(records)
+        return
+    cut = [{**record, "subject": record["subject"][:SUBJECT_WIDTH]} for record in records]
+    print_table(
+        COLUMNS, [[record[name] for name in COLUMNS] for record in cut], "There are no such mails."
+    )
