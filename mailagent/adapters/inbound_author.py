@@ -8,19 +8,24 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from mailagent.adapters.address_list import Mailbox, parse_addresses
-from mailagent.adapters.mail_header import Headers
+from mailagent.adapters.mail_header import Headers, first, parse_date
 from mailagent.adapters.organisational_domain import organisational_domain
 from mailagent.domain.mail import Identity
-from mailagent.domain.sender import address_domain, ascii_domain, decide_identity
+from mailagent.domain.sender import address_domain, ascii_domain, decide_identity, is_new
 
 _TAG = re.compile(r"(?:^|;)\s{0,20}([a-z]{1,10})\s{0,20}=([^;]{0,2000})")
 
 # RFC 5322 section 3.6: each at most once, and so is From. A signature covers the lowest of several
 # (RFC 6376 section 5.4.2) and people are shown the topmost: one more on top of an old mail leaves its
 # signature sound.
-SINGLE_FIELDS = ("sender", "date", "subject", "reply-to", "to", "cc")
+SINGLE_FIELDS = ("sender", "date", "subject", "reply-to", "to", "cc", "message-id")
+
+# What tells one mail from another sent again. Signed also where the mail has none: a field that is
+# not signed can be taken out of an old mail as well as changed.
+_FIELDS_OF_ONE_MAIL = frozenset({"date", "message-id"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,17 @@ class Evidence:
     envelope_from: str | None
     envelope_to: Sequence[str]
     tampered: bool
+    received_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Whether the author is proven, what is left of it without signatures, and flags that name what made
+    us careful."""
+
+    identity: Identity
+    identity_unsigned: Identity
+    flags: tuple[str, ...]
 
 
 def judge_author(
@@ -39,8 +55,8 @@ def judge_author(
     headers: Headers,
     evidence: Evidence,
     our_addresses: Collection[str],
-) -> tuple[Identity, tuple[str, ...]]:
-    """Decide whether the author was proven, and name as flags what made us careful.
+) -> Judgement:
+    """Decide whether the author was proven.
 
     `our_addresses` are those that customers write to; their whole domains count.
     """
@@ -48,10 +64,12 @@ def judge_author(
     repeated = any(len(headers.get(name, ())) > 1 for name in SINGLE_FIELDS)
     unclear = any(not mailbox.plain for mailbox in authors)
     meant_for_us = _is_addressed_to_us(headers, evidence, our_addresses)
-    partly_signed = meant_for_us and not all(
+    signed = [
         _signs_what_we_believe(tags, headers, evidence, our_addresses)
         for tags in _signed_tags(headers, authors)
-    )
+    ]
+    partly_signed = meant_for_us and not all(signed)
+    doubtful_date = _is_date_doubtful(headers, evidence.received_at, bool(signed) and all(signed))
     flags = {
         "repeated_fields": evidence.tampered,
         "several_from": several,
@@ -59,21 +77,43 @@ def judge_author(
         "unclear_from": unclear,
         "not_addressed_to_us": not meant_for_us,
         "partly_signed": partly_signed,
+        "doubtful_date": doubtful_date,
     }
     named = tuple(flag for flag, raised in flags.items() if raised)
     if evidence.tampered or several or repeated or unclear:
-        return Identity.NONE, named
-    # An old mail of the customer's to somebody else, signed and sent again by a stranger, is signed
-    # all the same. Where it was meant to go is part of what was signed.
-    trusted = meant_for_us and not partly_signed and _signing_domains_are_plain(headers)
-    identity = decide_identity(
+        return Judgement(Identity.NONE, Identity.NONE, named)
+    # An old mail of the customer's, signed and sent again by a stranger, is signed all the same. Where
+    # it was meant to go, and when it was written, is part of what was signed. SPF is about who sends
+    # it now.
+    careful = meant_for_us and not partly_signed and not doubtful_date
+    trusted = careful and _signing_domains_are_plain(headers)
+    return Judgement(
+        _decide(authors, evidence, evidence.dkim if trusted else ""),
+        _decide(authors, evidence, ""),
+        named,
+    )
+
+
+def _decide(authors: Sequence[Mailbox], evidence: Evidence, dkim: str) -> Identity:
+    return decide_identity(
         [mailbox.address for mailbox in authors],
         evidence.envelope_from,
         evidence.spf,
-        evidence.dkim if trusted else "",
+        dkim,
         organisational_domain,
     )
-    return identity, named
+
+
+def _is_date_doubtful(headers: Headers, received_at: datetime, vouched_for: bool) -> bool:
+    """Whether a mail may have been written long ago; `vouched_for`: signatures cover what it says.
+
+    Without any Date there is nothing to hold against it.
+    """
+    written = first(headers, "date")
+    sent_at = parse_date(written)
+    if sent_at is None:
+        return bool(written) and not vouched_for
+    return not is_new(sent_at, received_at)
 
 
 def _is_addressed_to_us(
@@ -120,12 +160,16 @@ def _signed_tags(headers: Headers, authors: Sequence[Mailbox]) -> list[dict[str,
 def _signs_what_we_believe(
     tags: dict[str, str], headers: Headers, evidence: Evidence, our_addresses: Collection[str]
 ) -> bool:
-    """Whether a signature covers what the mail says, and to whom: what it leaves out, anybody can add
-    to an old mail. A length (`l=`) leaves out the end of the text."""
+    """Whether a signature covers what the mail says, to whom and when: what it leaves out, anybody can
+    add to an old mail. A length (`l=`) leaves out the end of the text."""
     fields = {name.lower() for name in tags.get("h", "").split(":")}
     to_us = [name for name in ("to", "cc") if _names_us(headers, name, evidence, our_addresses)]
     subject = {"subject"} & headers.keys()
-    return "l" not in tags and fields >= {"from", *subject} and bool(fields.intersection(to_us))
+    return (
+        "l" not in tags
+        and fields >= {"from", *subject, *_FIELDS_OF_ONE_MAIL}
+        and bool(fields.intersection(to_us))
+    )
 
 
 def _signing_domains_are_plain(headers: Headers) -> bool:

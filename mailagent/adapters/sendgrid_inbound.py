@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 
 from mailagent.adapters.address_list import Mailbox
 from mailagent.adapters.bounce import read_bounce
@@ -43,7 +44,7 @@ NAME_MAX_LENGTH = 300
 BODY_MAX_LENGTH = 200_000
 RECIPIENTS_MAX = 100
 
-_CARD_NUMBER_ROOM = 64  # cutting first would leave half a card number that is not recognised
+_CARD_NUMBER_ROOM = 96  # cutting first would leave half a card number that is not recognised
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _CONTROLS_IN_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 
@@ -72,8 +73,10 @@ class _Envelope:
     problem: str | None = None
 
 
-def parse_request(content_type: str, body: bytes, facts: ShopFacts) -> ParsedMail:
-    """Return the mail in one Inbound Parse request. Never raises, whatever the bytes.
+def parse_request(
+    content_type: str, body: bytes, facts: ShopFacts, received_at: datetime
+) -> ParsedMail:
+    """Return the mail in one Inbound Parse request that came at a time. Never raises, whatever the bytes.
 
     A request that is no form, was cut off or has no envelope gives kind MALFORMED with the reason;
     what could be read of it is there for people to see.
@@ -84,7 +87,7 @@ def parse_request(content_type: str, body: bytes, facts: ShopFacts) -> ParsedMai
     if not form.fields:
         return _unreadable(body, "the request has no fields")
     envelope = _parse_envelope(form)
-    return _parsed(form, envelope, read_message(form), facts)
+    return _parsed(form, envelope, read_message(form), facts, received_at)
 
 
 def _key(message: Message, envelope: _Envelope, facts: ShopFacts) -> str:
@@ -92,7 +95,9 @@ def _key(message: Message, envelope: _Envelope, facts: ShopFacts) -> str:
     return message.dedup_key if token is None else key_at_door(message.dedup_key, token.token)
 
 
-def _parsed(form: FormData, envelope: _Envelope, message: Message, facts: ShopFacts) -> ParsedMail:
+def _parsed(
+    form: FormData, envelope: _Envelope, message: Message, facts: ShopFacts, received_at: datetime
+) -> ParsedMail:
     headers = message.headers
     authors = from_mailboxes(headers)
     readable = (mailbox for mailbox in authors if mailbox.address)
@@ -101,9 +106,8 @@ def _parsed(form: FormData, envelope: _Envelope, message: Message, facts: ShopFa
     problem = envelope.problem or (None if form.closed else "the request was cut off")
     kind, reason = _kind(envelope, message, author, subject, facts)
     body, body_flags = _body(message)
-    identity, identity_flags = judge_author(
-        authors, headers, _evidence(form, envelope), facts.customer_addresses
-    )
+    evidence = _evidence(form, envelope, received_at)
+    judged = judge_author(authors, headers, evidence, facts.customer_addresses)
     return ParsedMail(
         from_address=author.address,
         from_name=_one_line(author.name)[:NAME_MAX_LENGTH],
@@ -116,13 +120,14 @@ def _parsed(form: FormData, envelope: _Envelope, message: Message, facts: ShopFa
         sent_at=parse_date(first(headers, "date")),
         body=body,
         new_text=new_text(body, subject=subject)[:BODY_MAX_LENGTH],
-        identity=identity,
+        identity=judged.identity,
+        identity_unsigned=judged.identity_unsigned,
         kind=MailKind.MALFORMED if problem else kind,
         # The same mail may come again, whole: it must not be taken for this one.
         dedup_key=request_key(form.body) if problem else _key(message, envelope, facts),
         kind_reason=problem or reason,
         attachments=message.text.attachments,
-        flags=(*message.text.flags, *body_flags, *identity_flags),
+        flags=(*message.text.flags, *body_flags, *judged.flags),
         bounce=read_bounce(headers, message.report, body) if kind is MailKind.BOUNCE else None,
     )
 
@@ -210,11 +215,12 @@ def _body(message: Message) -> tuple[str, tuple[str, ...]]:
     return text[:BODY_MAX_LENGTH], flags
 
 
-def _evidence(form: FormData, envelope: _Envelope) -> Evidence:
+def _evidence(form: FormData, envelope: _Envelope, received_at: datetime) -> Evidence:
     return Evidence(
         spf=decoded_field(form, "spf"),
         dkim=decoded_field(form, "dkim"),
         envelope_from=envelope.sender,
         envelope_to=envelope.to,
         tampered=form.repeated or {"email", "headers"} <= form.fields.keys(),
+        received_at=received_at,
     )

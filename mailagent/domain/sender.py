@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 
 from mailagent.domain.mail import Identity
 
 ADDRESS_MAX_LENGTH = 320  # RFC 3696 erratum 1690 says 254; old systems allow 64 + 1 + 255
+
+# Mail servers give up after five days (RFC 5321 section 4.5.4.1), and SendGrid may post a mail again
+# for some of them. Nobody needs longer, except who sends an old mail again.
+NEW_MAIL_DAYS = 7
+_CLOCK_ERROR = timedelta(days=1)  # wrong clocks, and a Date without its zone
 
 # The last label may not be a number: an IP address has no organisation.
 _HOST = re.compile(r"(?:(?!-)[a-z0-9_-]{1,63}(?<!-)\.)*(?!-|\d+\Z)[a-z0-9_-]{1,63}(?<!-)")
@@ -51,6 +57,11 @@ def decide_identity(
     if spf.strip().lower() == "pass" and aligned(address_domain(envelope_from or "")):
         return Identity.SPF
     return Identity.NONE
+
+
+def is_new(sent_at: datetime, received_at: datetime) -> bool:
+    """Return whether a Date is near enough to the time of reception for a mail just written."""
+    return -timedelta(days=NEW_MAIL_DAYS) <= sent_at - received_at <= _CLOCK_ERROR
 
 
 def _aligned(author: str, domain: str, organisational_domain: Callable[[str], str | None]) -> bool:

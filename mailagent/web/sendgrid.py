@@ -52,13 +52,12 @@ def receive_mail() -> Response:
 
 def _store(content_type: str, body: bytes) -> str:
     live = services.current()
-    now = live.now()
     facts = ShopFacts(live.shop.support_address, live.shop.reply_domain)
-    mail = parse_request(content_type, body, facts, now)
+    mail = parse_request(content_type, body, facts, live.now())
     with live.database.transaction() as connection:
         if mailbox.is_stored(connection, mail.dedup_key):
             return "known already\n"
-        mail_id = _record(connection, mail, content_type, body, now)
+        mail_id = _record(connection, mail, content_type, body, live.now())
     if mail_id is None:
         return "known already\n"
     if mail.kind is MailKind.MALFORMED:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from mailagent.adapters.sendgrid_inbound import ShopFacts, parse_request
 from mailagent.domain.mail import ParsedMail
-from tests.cast import ADA, SUPPORT
+from tests.cast import ADA, NOW, SUPPORT
 
 CONTENT_TYPE = "multipart/form-data; boundary=xYzZY"
 RECEIVED = b"Received: from mx.example.com (mxd [192.0.2.1]) by mx.sendgrid.net with ESMTP id %s\n"
@@ -73,7 +73,7 @@ def letter(text: str | bytes = "My kettle is broken.", **changes: str) -> bytes:
 
 def parse(body: bytes) -> ParsedMail:
     """Parse a request of this shop."""
-    return parse_request(CONTENT_TYPE, body, FACTS)
+    return parse_request(CONTENT_TYPE, body, FACTS, NOW)
 
 
 def parse_letter(text: str | bytes = "My kettle is broken.", **changes: str) -> ParsedMail:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 from hypothesis import given
@@ -27,7 +28,7 @@ from tests.adapters.parse_requests import (
     parse_letter,
     raw_request,
 )
-from tests.cast import ADA, MALLORY, SUPPORT
+from tests.cast import ADA, MALLORY, NOW, SUPPORT
 
 QUOTE = "On Fri, 20 Nov 2026 at 10:00, The Shop <support@shop.example> wrote:\n> Hello Ada\n"
 
@@ -142,7 +143,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize(("content_type", "body"), MALFORMED.values(), ids=MALFORMED.keys())
 def test_what_is_no_mail_is_malformed_and_says_why(content_type: str, body: bytes) -> None:
-    mail = parse_request(content_type, body, FACTS)
+    mail = parse_request(content_type, body, FACTS, NOW)
     assert mail.kind is MailKind.MALFORMED
     assert mail.kind_reason
     assert mail.dedup_key
@@ -238,21 +239,23 @@ def test_a_signature_that_forges_entries_of_the_dkim_field_proves_nothing() -> N
 
 
 def test_an_honest_signature_field_does_no_harm() -> None:
-    signature = "v=1; a=rsa-sha256; d = example.com; h=From : To:Subject; s=a; b=x"
+    signature = "v=1; a=rsa-sha256; d = example.com; h=From : To:Subject:Date:Message-ID; s=a; b=x"
     assert parse_letter(DKIM_Signature=signature).identity is Identity.DKIM
 
 
 @pytest.mark.parametrize(
     ("tags", "identity"),
     [
-        ("d=example.com; h=from:to:subject", Identity.DKIM),
-        ("d=mail.example.com; h=from:to:subject", Identity.DKIM),
-        ("d=example.com; h=from:cc:subject", Identity.NONE),
-        ("d=example.com; h=from:to", Identity.NONE),
-        ("d=example.com; h=to:subject", Identity.NONE),
+        ("d=example.com; h=from:to:subject:date:message-id", Identity.DKIM),
+        ("d=mail.example.com; h=from:to:subject:date:message-id", Identity.DKIM),
+        ("d=example.com; h=from:to:subject:date", Identity.NONE),
+        ("d=example.com; h=from:to:subject:message-id", Identity.NONE),
+        ("d=example.com; h=from:cc:subject:date:message-id", Identity.NONE),
+        ("d=example.com; h=from:to:date:message-id", Identity.NONE),
+        ("d=example.com; h=to:subject:date:message-id", Identity.NONE),
         ("d=example.com", Identity.NONE),
-        ("d=example.com; l=0; h=from:to:subject", Identity.NONE),
-        ("d=example.com; h=from; h=from:to:subject", Identity.NONE),
+        ("d=example.com; l=0; h=from:to:subject:date:message-id", Identity.NONE),
+        ("d=example.com; h=from; h=from:to:subject:date:message-id", Identity.NONE),
         ("d=mail.example.com; h=from", Identity.NONE),
         ("d=relay.example; h=from", Identity.DKIM),  # beside the one that SendGrid found sound
     ],
@@ -264,7 +267,9 @@ def test_a_signature_proves_only_what_it_covers(tags: str, identity: Identity) -
     assert ("partly_signed" in mail.flags) == (identity is Identity.NONE)
 
 
-@pytest.mark.parametrize("field", ["Sender", "Date", "Subject", "Reply-To", "To", "Cc"])
+@pytest.mark.parametrize(
+    "field", ["Sender", "Date", "Subject", "Reply-To", "To", "Cc", "Message-ID"]
+)
 def test_a_field_that_may_stand_once_and_stands_twice_unproves_the_author(field: str) -> None:
     mail = letter(**{field.replace("-", "_"): SUPPORT})
     twice = f"{field}: {SUPPORT}\n".encode() + mail
@@ -272,6 +277,59 @@ def test_a_field_that_may_stand_once_and_stands_twice_unproves_the_author(field:
     judged = parse(raw_request(twice))
     assert judged.identity is Identity.NONE
     assert "repeated_headers" in judged.flags
+
+
+SIGNED = "v=1; a=rsa-sha256; d=example.com; s=a; h=from:to:subject:date:message-id; bh=x; b=x"
+MOMENT = timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("signature", ["", SIGNED], ids=["no signature to see", "signed"])
+@pytest.mark.parametrize(
+    ("age", "proven"),
+    [
+        (timedelta(days=7), True),
+        (timedelta(days=7) + MOMENT, False),
+        (timedelta(days=-1), True),
+        (timedelta(days=-1) - MOMENT, False),
+    ],
+)
+def test_a_signed_mail_of_another_time_proves_nobody_who_sends_it_now(
+    signature: str, age: timedelta, proven: bool
+) -> None:
+    mail = letter(Date=format_datetime(NOW - age), DKIM_Signature=signature)
+    judged = parse(raw_request(mail, envelope_from=MALLORY))
+    assert judged.identity is (Identity.DKIM if proven else Identity.NONE)
+    assert judged.kind is MailKind.CUSTOMER
+    assert ("doubtful_date" in judged.flags) == (not proven)
+
+
+def test_who_sends_it_now_is_proven_by_spf_however_old_it_is() -> None:
+    assert parse_letter(Date="Fri, 20 Nov 2020 10:00:00 +0000").identity is Identity.SPF
+
+
+@pytest.mark.parametrize(
+    ("date", "signature", "identity"),
+    [
+        ("", "", Identity.DKIM),
+        ("some day", "", Identity.NONE),
+        ("some day", SIGNED, Identity.DKIM),
+        ("some day", SIGNED.replace(":date", ""), Identity.NONE),
+        ("Fri, 20 Nov 2026 23:00:00", SIGNED, Identity.DKIM),
+        ("Fri, 20 Nov 2026 23:00:00", "", Identity.DKIM),
+    ],
+)
+def test_a_date_that_cannot_be_read_must_be_signed(
+    date: str, signature: str, identity: Identity
+) -> None:
+    mail = letter(Date=date, DKIM_Signature=signature)
+    assert parse(raw_request(mail, envelope_from=MALLORY)).identity is identity
+
+
+@pytest.mark.parametrize("field", ["Date", "Message_ID"])
+def test_a_field_that_is_not_signed_cannot_be_taken_out_either(field: str) -> None:
+    name = field.lower().replace("_", "-")
+    mail = letter(DKIM_Signature=SIGNED.replace(f":{name}", ""), **{field: ""})
+    assert parse(raw_request(mail, envelope_from=MALLORY)).identity is Identity.NONE
 
 
 INJECTED = b'\r\n--xYzZY\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s'
@@ -329,7 +387,11 @@ def test_a_bounce_in_parsed_mode_names_them_too() -> None:
         ("attachment1", "a", "message/delivery-status", REPORT.split("\n\n", 2)[2].encode()),
         ("attachment2", "b", "message/rfc822", b"Message-ID: <o-1@shop.example>\n\nHello"),
     ]
-    mail = parse(parsed_request(*files, text="Sorry"))
+    headers = letter(
+        From="MAILER-DAEMON@mx.example.com",
+        Content_Type="multipart/report; report-type=delivery-status; boundary=b",
+    ).partition(b"\n\n")[0]
+    mail = parse(parsed_request(*files, headers=headers + b"\n", text="Sorry"))
     assert mail.kind is MailKind.BOUNCE
     assert mail.bounce is not None
     assert mail.bounce.returned_message_id == "o-1@shop.example"
@@ -444,7 +506,7 @@ def assert_storable(mail: ParsedMail) -> None:
 
 @given(st.text(), st.binary())
 def test_no_request_raises(content_type: str, body: bytes) -> None:
-    assert_storable(parse_request(content_type, body, FACTS))
+    assert_storable(parse_request(content_type, body, FACTS, NOW))
     assert_storable(parse(body))
 
 

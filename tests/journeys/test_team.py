@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.cast import ADA, MALLORY, TESS
 from tests.journeys.test_replays import facts, wait_for_quiet
 from tests.stage import Stage, wait_until
@@ -54,6 +56,41 @@ def test_one_word_gives_the_conversation_back(busy_shop: Stage) -> None:
     assert len(busy_shop.mails_to(ADA)) == 1
     busy_shop.write("Which orders do I have?", to=busy_shop.mails_to(ADA)[0].reply_to)
     assert len(busy_shop.wait_for_mails(ADA, 2)) == 2
+
+
+def test_a_greeting_below_the_word_does_not_reach_the_customer(busy_shop: Stage) -> None:
+    door = handed_over(busy_shop)
+    busy_shop.write(
+        "agent\n\nBest regards,\nTess Team",
+        from_address=TESS, to=door, subject="Re: Please take over",
+    )  # fmt: skip
+    wait_until(lambda: status(busy_shop) == "open", 20, "the agent to have it back")
+    wait_for_quiet(busy_shop)
+    assert len(busy_shop.mails_to(ADA)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "subject", "why"),
+    [
+        ("I am away until Monday, call Max.", "I am on vacation", "its subject"),
+        ("agent\n\nAsk her for a photo first.", "Re: Please take over", "says more"),
+    ],
+)
+def test_words_that_may_be_internal_are_held_and_the_team_is_told(
+    busy_shop: Stage, text: str, subject: str, why: str
+) -> None:
+    door = handed_over(busy_shop)
+    busy_shop.write(text, from_address=TESS, to=door, subject=subject)
+    notice = busy_shop.wait_for_mails(TESS, 2)[1]
+    assert notice.subject == f"A reply of {TESS} did not go to the customer"
+    assert why in notice.text
+    assert "leave its subject as it is" in notice.text
+    wait_for_quiet(busy_shop)
+    assert len(busy_shop.mails_to(ADA)) == 1
+    assert status(busy_shop) == "handed_over"
+    (row,) = busy_shop.rows("SELECT * FROM inbound_mails WHERE kind = 'team'")
+    assert row.status == "no_answer"
+    assert why in row.no_answer_reason
 
 
 def test_a_replay_does_not_give_back_what_was_handed_over_since(busy_shop: Stage) -> None:

@@ -101,7 +101,7 @@ def post_request(shop: Stage, body: bytes, content_type: str = CONTENT_TYPE) -> 
 
 def _stored(shop: Stage, body: bytes, content_type: str) -> tuple[Row | None, bytes | None]:
     facts = ShopFacts(shop.live.shop.support_address, shop.live.shop.reply_domain)
-    key = parse_request(content_type, body, facts).dedup_key
+    key = parse_request(content_type, body, facts, shop.live.now()).dedup_key
     mails, raw = schema.inbound_mails, schema.raw_mails
     with shop.live.database.snapshot() as connection:
         row = connection.execute(sa.select(mails).where(mails.c.dedup_key == key)).one_or_none()

@@ -49,12 +49,12 @@ def asked_again(shop: Stage) -> Batch:
     return batch | {"task": "pass_on"}
 
 
-def written_by_team(shop: Stage, *texts: str) -> Batch:
+def written_by_team(shop: Stage, *texts: str, subject: str = "Re: My order") -> Batch:
     """Let the team write into a conversation that it looks after."""
     hand_over(asked_by_customer(shop), "CUSTOMER_ASKED", "")
     door = f"team+{thread(shop).team_token}@shop.example"
     for text in texts:
-        shop.write(text, from_address=TESS, from_name="Tess Team", to=door)
+        shop.write(text, from_address=TESS, from_name="Tess Team", to=door, subject=subject)
     return take(shop)
 
 
@@ -79,7 +79,15 @@ FORWARD = pytest.param(
 )
 
 
-@pytest.mark.parametrize(("asked", "step", "since"), [HAND_OVER, PASS_ON, FORWARD])
+HOLD = pytest.param(
+    lambda shop: written_by_team(shop, "I am away, call Max.", subject="I am on vacation"),
+    forward_team_replies,
+    give_to_agent,
+    id="hold",
+)
+
+
+@pytest.mark.parametrize(("asked", "step", "since"), [HAND_OVER, PASS_ON, FORWARD, HOLD])
 def test_a_replayed_step_changes_nothing_and_knows_its_mails(
     shop: Stage,
     asked: Callable[[Stage], Batch],

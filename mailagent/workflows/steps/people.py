@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import sqlalchemy as sa
+
 from mailagent import services
-from mailagent.domain.conversation import HandOverReason
-from mailagent.domain.mail import InboundMail, MailStatus
+from mailagent.domain.conversation import Conversation, HandOverReason
+from mailagent.domain.mail import InboundMail, MailStatus, Purpose
+from mailagent.domain.team import TeamWords, decide_team_words
 from mailagent.store import audit, conversations, mailbox, outbox
 from mailagent.workflows.steps import letters
 from mailagent.workflows.steps.batch import Batch
@@ -55,32 +58,78 @@ def _waiting(mails: Sequence[InboundMail]) -> list[InboundMail]:
     return [mail for mail in mails if mail.status is MailStatus.UNANSWERED]
 
 
-# What a team member writes, and nothing else, to give a conversation back.
-BACK_TO_AGENT = frozenset({"agent", "@agent", "back to the agent", "back to agent"})
-
-
 @step
 def forward_team_replies(batch: Batch) -> list[str]:
-    """Pass the team's answers on to the customer, or the conversation back to the agent."""
+    """Pass the team's answers on to the customer, or the conversation back to the agent.
+
+    What is neither goes nowhere, and the team is told.
+    """
     live = services.current()
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, batch["conversation_id"])
         mails = mailbox.list_by_id(connection, batch["mail_ids"])
         outbound_ids = answers_of(mails)
-        for mail in _waiting(mails):
-            if mail.new_text.strip().strip(".!").lower() in BACK_TO_AGENT:
-                conversations.give_back(connection, conversation.conversation_id)
-                mailbox.leave_unanswered(connection, [mail.mail_id], "gave it back to the agent")
-                action = audit.GIVEN_BACK
-            else:
-                outbound_id = letters.write_team_reply(connection, conversation, mail)
-                mailbox.answer(connection, [mail.mail_id], outbound_id)
-                outbound_ids.append(outbound_id)
-                action = "customer answered"
+        for mail in mails:
+            if mail.status is not MailStatus.UNANSWERED:
+                outbound_ids += outbox.list_of_matter(
+                    connection, conversation.conversation_id, _held(mail)
+                )
+                continue
+            action, written = _act_on_team_words(connection, conversation, mail)
+            outbound_ids += written
             audit.record(
                 connection, live.now(), mail.from_address, action, conversation.conversation_id
             )
     return outbound_ids
+
+
+def _act_on_team_words(
+    connection: sa.Connection, conversation: Conversation, mail: InboundMail
+) -> tuple[str, list[str]]:
+    """Do what a team member's mail means; return the action for the audit trail, and what was written."""
+    conversation_id = conversation.conversation_id
+    meant = decide_team_words(mail.new_text, mail.subject, _subjects(connection, conversation))
+    if meant is TeamWords.FOR_CUSTOMER:
+        outbound_id = letters.write_team_reply(connection, conversation, mail)
+        mailbox.answer(connection, [mail.mail_id], outbound_id)
+        return "customer answered", [outbound_id]
+    mailbox.leave_unanswered(connection, [mail.mail_id], meant.value)
+    if meant is TeamWords.FOR_AGENT:
+        conversations.give_back(connection, conversation_id)
+        return audit.GIVEN_BACK, []
+    told = letters.write_notice(
+        connection,
+        _notice_of_held(conversation, mail, meant),
+        services.current().shop.team_emails,
+        conversation_id,
+    )
+    return "team reply held", told
+
+
+def _subjects(connection: sa.Connection, conversation: Conversation) -> list[str]:
+    written = outbox.list_of_conversation(connection, conversation.conversation_id)
+    to_team = [row.subject for row in written if row.purpose == Purpose.HAND_OVER.value]
+    return [conversation.subject, *to_team]
+
+
+def _held(mail: InboundMail) -> str:
+    return f"held:{mail.mail_id}"
+
+
+def _notice_of_held(
+    conversation: Conversation, mail: InboundMail, meant: TeamWords
+) -> letters.Notice:
+    return letters.Notice(
+        _held(mail),
+        f"A reply of {mail.from_address} did not go to the customer",
+        [
+            f"Subject: {mail.subject}",
+            f"Why: {meant.value}",
+            f"Conversation: {conversation.conversation_id}, {conversation.subject}",
+            "To answer the customer, reply to the mail with the case and leave its subject as it is.",
+            'To give the conversation back, reply with "Back to the agent" and nothing else.',
+        ],
+    )
 
 
 @step
