@@ -250,7 +250,7 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
     """
     read = _Reader(environ)
     env = read.among("MAILAGENT_ENV", ("development", "production"))
-    waits, shop = Waits(), _shop(read)
+    shop = _shop(read)
     settings = Settings(
         env=env,
         role=read.among("MAILAGENT_ROLE", ("all", "web", "worker")),
@@ -271,14 +271,7 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         stripe_api_base=read.parsed("STRIPE_API_BASE", values.parse_url),
         orders_api_tokens=_orders_api_tokens(read),
         policy=_policy(read),
-        waits=Waits(
-            approval_expiry_seconds=read.seconds(
-                "APPROVAL_EXPIRY_SECONDS", waits.approval_expiry_seconds
-            ),
-            mail_outcome_seconds=read.seconds("MAIL_OUTCOME_SECONDS", waits.mail_outcome_seconds),
-            unanswered_seconds=read.seconds("UNANSWERED_SECONDS", waits.unanswered_seconds),
-            raw_mail_days=read.days("RAW_MAIL_DAYS", waits.raw_mail_days),
-        ),
+        waits=_waits(read),
         conversation_concurrency=read.parsed("CONVERSATION_CONCURRENCY", values.parse_concurrency)
         or 32,
         conductor_key=read.parsed("DBOS_CONDUCTOR_KEY", values.parse_key),
@@ -295,6 +288,18 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
     if not settings.secret_keys:
         return _with_secret_key(settings, key_file)
     return settings
+
+
+def _waits(read: _Reader) -> Waits:
+    default = Waits()
+    return Waits(
+        approval_expiry_seconds=read.seconds(
+            "APPROVAL_EXPIRY_SECONDS", default.approval_expiry_seconds
+        ),
+        mail_outcome_seconds=read.seconds("MAIL_OUTCOME_SECONDS", default.mail_outcome_seconds),
+        unanswered_seconds=read.seconds("UNANSWERED_SECONDS", default.unanswered_seconds),
+        raw_mail_days=read.days("RAW_MAIL_DAYS", default.raw_mail_days),
+    )
 
 
 def _shop(read: _Reader) -> Shop:
@@ -358,9 +363,29 @@ def _problems_of_role(settings: Settings) -> list[str]:
 
 
 def _problems_in_production(settings: Settings) -> list[str]:
-    shop = settings.shop
-    missing = {
+    needed = _needed_by_people(settings.shop) | _needed_everywhere(settings)
+    if settings.runs_workflows:
+        needed |= _needed_by_workflows(settings)
+    wrong = [text for text, fine in needed.items() if not fine] + _weak_keys(settings)
+    return [f"{text} (MAILAGENT_ENV is production)" for text in wrong]
+
+
+def _needed_everywhere(settings: Settings) -> dict[str, bool]:
+    """Return what must hold in production, by what to say when it does not."""
+    return {
         "SECRET_KEY: is not set; " + values.HOW_TO_MAKE_ONE: bool(settings.secret_keys),
+        "SENDGRID_EVENTS_PUBLIC_KEY: without it anybody can post delivery events, and workers "
+        "cannot tell what became of mail": bool(settings.events_keys),
+        "SENDGRID_INBOUND_PUBLIC_KEY: without it anybody can post mail": (
+            bool(settings.inbound_keys) or not settings.runs_web
+        ),
+        "MAILAGENT_DEMO: the demo is not for production": settings.demo_url is None,
+        "MAILAGENT_CRASH_AT: planned crashes are for tests": settings.crash_at is None,
+    }
+
+
+def _needed_by_people(shop: Shop) -> dict[str, bool]:
+    return {
         "MANAGER_EMAILS: nobody real would decide on refunds; set the managers' addresses": (
             not _is_example(*shop.manager_emails)
         ),
@@ -368,7 +393,7 @@ def _problems_in_production(settings: Settings) -> list[str]:
             shop.team_emails == shop.manager_emails or not _is_example(*shop.team_emails)
         ),
         "OPS_EMAILS: still an example; set the operators' addresses": not _is_example(
-            *settings.ops_emails
+            *shop.ops_emails
         ),
         "SUPPORT_ADDRESS: still the example; set the address that customers write to": (
             not _is_example(shop.support_address)
@@ -378,35 +403,24 @@ def _problems_in_production(settings: Settings) -> list[str]:
             or not _is_example(shop.reply_domain)
         ),
         "PUBLIC_URL: mailed links need an https address that managers reach": (
-            settings.shop.public_url.startswith("https://")
-            and not _is_loopback(settings.shop.public_url)
+            shop.public_url.startswith("https://") and not _is_loopback(shop.public_url)
         ),
-        "SENDGRID_EVENTS_PUBLIC_KEY: without it anybody can post delivery events, and workers "
-        "cannot tell what became of mail": bool(settings.events_keys),
-        "MAILAGENT_DEMO: the demo is not for production": settings.demo_url is None,
-        "MAILAGENT_CRASH_AT: planned crashes are for tests": settings.crash_at is None,
     }
-    if settings.runs_web:
-        missing |= {
-            "SENDGRID_INBOUND_PUBLIC_KEY: without it anybody can post mail": bool(
-                settings.inbound_keys
-            ),
-        }
-    if settings.runs_workflows:
-        missing |= {
-            "OPENAI_API_KEY: the key of the model's provider": bool(settings.openai_api_key),
-            "SENDGRID_API_KEY: a key with the Mail Send permission": bool(
-                settings.sendgrid_api_key
-            ),
-            "OPENAI_BASE_URL: points at this machine, as a stand-in does": not _is_loopback(
-                settings.openai_base_url
-            ),
-            "SENDGRID_BASE_URL: points at this machine, as a stand-in does": not _is_loopback(
-                settings.sendgrid_base_url
-            ),
-        }
-    if settings.payment_gateway == "stripe" and settings.runs_workflows:
-        missing |= {
+
+
+def _needed_by_workflows(settings: Settings) -> dict[str, bool]:
+    needed = {
+        "OPENAI_API_KEY: the key of the model's provider": bool(settings.openai_api_key),
+        "SENDGRID_API_KEY: a key with the Mail Send permission": bool(settings.sendgrid_api_key),
+        "OPENAI_BASE_URL: points at this machine, as a stand-in does": not _is_loopback(
+            settings.openai_base_url
+        ),
+        "SENDGRID_BASE_URL: points at this machine, as a stand-in does": not _is_loopback(
+            settings.sendgrid_base_url
+        ),
+    }
+    if settings.payment_gateway == "stripe":
+        needed |= {
             "STRIPE_API_KEY: is a test key, which moves no money": not (
                 settings.stripe_api_key or ""
             ).startswith(("sk_test_", "rk_test_")),
@@ -414,8 +428,7 @@ def _problems_in_production(settings: Settings) -> list[str]:
                 settings.stripe_api_base
             ),
         }
-    wrong = [text for text, fine in missing.items() if not fine] + _weak_keys(settings)
-    return [f"{text} (MAILAGENT_ENV is production)" for text in wrong]
+    return needed
 
 
 def _weak_keys(settings: Settings) -> list[str]:
