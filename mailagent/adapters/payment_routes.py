@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mailagent.domain.payment import PaymentGateway, PaymentOutcome, RefundRequest
+from mailagent.domain.payment import PaymentGateway, PaymentOutcome, Refunded, RefundRequest
 
 
 class RoutedGateway:
@@ -21,8 +21,16 @@ class RoutedGateway:
         return self._of(request).refund(request)
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
-        """Return what became of an earlier call, from whichever gateway has the payment."""
-        return self._of(request).look_up(request)
+        """Return what became of an earlier call, from whichever gateway has the payment.
+
+        The rest is looked at too: before the shop changed its gateway it may have had this payment.
+        """
+        gateway = self._of(request)
+        if gateway is self._known:
+            earlier = self._rest.look_up(request)
+            if isinstance(earlier, Refunded):
+                return earlier
+        return gateway.look_up(request)
 
     def _of(self, request: RefundRequest) -> PaymentGateway:
         return self._known if self._is_known(request.payment_id) else self._rest

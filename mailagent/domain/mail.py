@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -201,6 +202,11 @@ class Door(StrEnum):
 
 # Six digits that stand for themselves, as people copy them: 482716, 482 716, 482-716.
 _CODE = re.compile(r"(?<!\d)[0-9](?:[ \u00a0.-]?[0-9]){5}(?!\d)")
+# The words of templates/mail/en/_confirm_address.txt, however they are quoted, wrapped or marked.
+_ASKED = re.compile(
+    r"(?:answer|mail)[\W_]{1,9}(?:this[\W_]{1,9}mail[\W_]{1,9})?"
+    r"with[\W_]{1,9}the[\W_]{1,9}code[\W_]{1,9}[0-9]{6}(?![0-9])"
+)
 _TOKEN_ADDRESS = re.compile(r"(case|confirm|team)\+([a-z2-7]{16,32})@(.+)", re.IGNORECASE)
 
 
@@ -238,8 +244,12 @@ def confirm_code(token: str) -> str:
 
 
 def holds_confirm_code(text: str, token: str) -> bool:
-    """Return whether somebody wrote the code of a confirm token, in groups or not."""
-    written = (re.sub(r"\D", "", found) for found in _CODE.findall(text))
+    """Return whether somebody wrote the code of a confirm token, in groups or not.
+
+    Where it stands in our own question it was not written but quoted, as ticket systems do.
+    """
+    plain = _ASKED.sub(" ", unicodedata.normalize("NFKC", text))
+    written = (re.sub(r"\D", "", found) for found in _CODE.findall(plain))
     return confirm_code(token) in written
 
 

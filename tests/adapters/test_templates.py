@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedErro
 import mailagent
 from mailagent.adapters import formats
 from mailagent.adapters.templates import RenderedMail, Templates
+from mailagent.domain.mail import confirm_code, holds_confirm_code
 from mailagent.domain.money import Money
 
 TEMPLATES = Path(mailagent.__file__).parent.parent / "templates"
@@ -420,3 +421,12 @@ def test_a_stranger_with_a_broken_link_learns_nothing() -> None:
     html = page("not_valid")
     assert "W1001" not in html
     assert "mona@shop.example" not in html
+
+
+def test_the_question_for_the_code_is_no_answer_to_it() -> None:
+    token = "abcdefghij234567abcd"
+    asked = render("reply", confirm_code=confirm_code(token))
+    assert confirm_code(token) in asked.text
+    assert not holds_confirm_code(asked.text, token)
+    assert not holds_confirm_code(" ".join(asked.text.split()), token)
+    assert holds_confirm_code(f"{asked.text}\n{confirm_code(token)}", token)

@@ -110,6 +110,11 @@ def test_tokens_are_found_in_our_own_recipients_only(
         ("Yes, it was me: {code}.", True),
         ("Yes: {head} {rest}", True),
         ("{head}-{rest}", True),
+        ("{head}\u202f{rest}", True),
+        ("{wide}", True),
+        ("Please answer this mail with the code {code}, so that we know it is you.", False),
+        ("Ticket 17: “> answer this\n> mail with the\n> code {code}, so …”", False),
+        ("With the code {code}, as you asked.", True),
         ("It is not {code}1", False),
         ("1{code}", False),
         ("{head}", False),
@@ -119,7 +124,8 @@ def test_tokens_are_found_in_our_own_recipients_only(
 )
 def test_the_code_of_a_confirmation_is_found_as_people_copy_it(written: str, holds: bool) -> None:
     code = confirm_code(TOKEN)
-    text = written.format(code=code, head=code[:3], rest=code[3:])
+    wide = code.translate({ord("0") + digit: ord("０") + digit for digit in range(10)})
+    text = written.format(code=code, head=code[:3], rest=code[3:], wide=wide)
     assert holds_confirm_code(text, TOKEN) == holds
 
 

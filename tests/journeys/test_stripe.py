@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.adapters.stripe_gateway import StripeGateway
+from mailagent.doorbell import REFUND, Run, run_id_of
 from tests import stripe_server
 from tests.cast import ADA, TESS, order
 from tests.stage import Stage, open_shop, running, wait_until
@@ -102,3 +104,38 @@ def test_what_was_not_paid_through_stripe_goes_to_the_ledger(
     assert [(made["payment"], made["amount"]) for made in stripe.refunds] == [("pi_card", 4000)]
     entries = shop.rows("SELECT * FROM ledger_entries")
     assert [(entry.payment_id, entry.amount_minor) for entry in entries] == [("gift-17", 999)]
+
+
+def test_a_look_that_fails_does_not_end_a_refund_that_waits_to_be_settled(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    gateway = StripeGateway("sk_test_17", stripe.url, look_again_seconds=0.3)
+    services.bind(replace(shop.live, gateway=gateway))
+    stripe.statuses.append("pending")
+    shop.write(BROKEN)
+    wait_until(lambda: bool(stripe.refunds), 20, "Stripe to be asked")
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.text("UPDATE refund_payments SET attempts = 60"))
+    stripe.read_faults.append(lambda: stripe_server.error(500, None, "down", "api_error"))
+    wait_until(lambda: not stripe.read_faults, 20, "a look that fails")
+    # It was one hour's look of two weeks, not the last of forty attempts: the run waits on.
+    wait_until(
+        lambda: refunded_on_both(shop)[0].attempts > 60 and has_ended_or_waits(shop), 20, "the run"
+    )
+    assert run_of_refund(shop).error is None
+    assert refunded_on_both(shop)[0].problem.startswith("the gateway has it as re_1")
+
+
+def run_of_refund(shop: Stage) -> Run:
+    run_id = run_id_of(REFUND, shop.refunds()[0].refund_id)
+    run = shop.live.doorbell.find_run(run_id, with_steps=True)
+    assert run is not None
+    return run
+
+
+def has_ended_or_waits(shop: Stage) -> bool:
+    """Whether the look after which `attempts` was seen has become a recorded step."""
+    run = run_of_refund(shop)
+    looks = [step for step in run.steps if step.name == "pay_refund"]
+    newest = looks[-1].output if looks else None
+    return run.error is not None or (newest or {}).get("wait_seconds", 0) > 1000

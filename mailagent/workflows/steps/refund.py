@@ -195,25 +195,47 @@ def _record_outcome(request: RefundRequest, outcome: PaymentOutcome) -> None:
             case Refused(why):
                 refunds.record_payment(connection, request.idempotency_key, "refused", problem=why)
             case Pending(reference):
-                problem = f"the gateway has it as {reference}, not settled yet"
+                problem = f"{_PENDING}{reference}, not settled yet"
                 refunds.record_payment(
                     connection, request.idempotency_key, "asked", problem=problem
                 )
             case NotDone(why) | OutcomeUnknown(why):
-                refunds.record_payment(connection, request.idempotency_key, "asked", problem=why)
+                # A look that failed does not make a pending refund an unanswered one.
+                kept = _pending_problem(connection, request)
+                refunds.record_payment(
+                    connection, request.idempotency_key, "asked", problem=kept or why
+                )
+
+
+# How a payment that the gateway has and has not settled is told from one that it may not have.
+_PENDING = "the gateway has it as "
+
+
+def _is_pending(row: Row) -> bool:
+    return (row.problem or "").startswith(_PENDING)
+
+
+def _pending_problem(connection: sa.Connection, request: RefundRequest) -> str | None:
+    for row in refunds.list_payments(connection, request.refund_id):
+        if row.idempotency_key == request.idempotency_key and _is_pending(row):
+            return str(row.problem)
+    return None
 
 
 def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown) -> State:
     with services.current().database.snapshot() as connection:
         rows = refunds.list_payments(connection, refund_id)
-    attempts = max(row.attempts for row in rows)
+    waiting = [row for row in rows if row.state == "asked"]
+    attempts = max((row.attempts for row in waiting), default=1)
+    pending = any(_is_pending(row) for row in waiting)
+    most = PENDING_NEEDS_OPERATOR_AFTER if pending else PAYMENT_NEEDS_OPERATOR_AFTER
     match outcome:
         case Pending(reference, wanted):
-            most, why = PENDING_NEEDS_OPERATOR_AFTER, f"{reference} is not settled"
+            why = f"{reference} is not settled"
         case NotDone(why, wanted):
-            most = PAYMENT_NEEDS_OPERATOR_AFTER
+            pass
         case OutcomeUnknown(why):
-            most, wanted = PAYMENT_NEEDS_OPERATOR_AFTER, 0
+            wanted = 0
     if attempts >= most:
         raise RuntimeError(
             f"refund {refund_id} could not be paid in {attempts} attempts ({why}); "
