@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from click.testing import Result
 
 from mailagent import services
+from mailagent.demo.inbound_parse import build_body
 from mailagent.settings import SettingsProblem, load_settings
 from mailagent.store import mailbox
 from mailagent.store.database import Database
@@ -159,6 +160,6 @@ def test_the_same_mail_again_after_its_purge_is_still_the_same_mail(shop: Stage)
     later = shop.live.now() + timedelta(days=31)
     services.bind(replace(shop.live, now=lambda: later))
     assert steps.purge_raw_mail() == 1
-    shop.write("Hello", message_id=written.message_id)
+    assert shop.post_inbound(build_body(written)).status_code == 200
     assert len(shop.rows("SELECT mail_id FROM inbound_mails")) == 1
     assert raw_ids(shop.live.database) == []
