@@ -37,9 +37,20 @@ class ManagerReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Goodwill:
+    """A discount on the next order that the agent may give, once per order: up to `most_percent`, by a
+    code that is good for `valid_days`."""
+
+    most_percent: int
+    valid_days: int = 90
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """The shop's rules. `limits` maps a currency to the largest amount, in minor units, that is
-    refunded without asking; a currency that is not listed always needs a manager."""
+    refunded without asking; a currency that is not listed always needs a manager. Above
+    `four_eyes_above` (likewise) a second manager has to approve after the first. `version` names these
+    rules in what they decided; `source` is the text that they were written in."""
 
     limits: Mapping[str, int] = field(
         default_factory=lambda: MappingProxyType(
@@ -47,6 +58,10 @@ class Policy:
         )
     )
     return_window_days: int = 30
+    four_eyes_above: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    goodwill: Goodwill | None = None
+    version: str = "built-in"
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +90,7 @@ class Approved:
 @dataclass(frozen=True, slots=True)
 class NeedsManager:
     reasons: tuple[ManagerReason, ...]
+    four_eyes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,11 @@ class Refund:
     paid_at: datetime | None = None
     failure: str | None = None
     run_id: str | None = None
+    # What of the amount is for carriage; the lines make up the rest.
+    shipping_minor: int = 0
+    # Whether a second person has to approve it after the first.
+    four_eyes: bool = False
+    policy_version: str | None = None
     # What some of its payments gave back although it failed as a whole; None if none did.
     part_paid: Money | None = None
 
@@ -129,9 +134,10 @@ def price_lines(
     """Return the units of `order` that `wanted` covers, each with its worth.
 
     Units that an earlier refund holds are not given again; where all of an item are taken the item
-    is left out, so an empty result means that nothing is left to refund. When the customer paid
-    less than the lines add up to (a discount), each unit is worth its share of what was paid;
-    shipping on top of the lines is not refunded with an item.
+    is left out, so an empty result means that nothing is left to refund. Each unit is worth its share
+    of what was paid for the goods: less discounts, also such as nobody named (the customer paid less
+    than the lines add up to), and with the tax that came on top. Carriage is not in it: see
+    `price_shipping`.
 
     Raises ItemsProblem for an item that is not on the order, that is named twice, or of which more
     are wanted than were bought.
@@ -163,9 +169,10 @@ def _units_of(
         start, before = taken.get(line.line_no, 0), given.get(line.line_no, 0)
         units = min(left, line.quantity - start)
         if units > 0:
-            worth = _line_worth(order, line, start + units) - Money(before, order.currency)
-            most = line.unit_price.minor * units
-            amount = Money(max(0, min(worth.minor, most)), order.currency)
+            worth = _line_worth(order, line, start + units) - before
+            # Where the order changed since, no unit makes up for what others got less.
+            most = _most_for(order, line, units)
+            amount = Money(max(0, min(worth, most)), order.currency)
             chosen.append(RefundLine(line.line_no, units, amount))
             left -= units
     return chosen
@@ -194,20 +201,46 @@ def _units(lines: Iterable[RefundLine]) -> set[tuple[int, int]]:
     return {(line.line_no, line.quantity) for line in lines}
 
 
-def _line_worth(order: Order, line: OrderLine, units: int) -> Money:
-    """What the first `units` of a line are worth together: the difference of two running totals over
-    the whole order. Each refund gets that, less what the refunds before it got: so all units add up to
-    exactly what was paid, also where a refund in between was rejected."""
-    total = sum(each.unit_price.minor * each.quantity for each in order.lines)
-    paid = min(order.paid.minor, total)
-    before = sum(
-        each.unit_price.minor * each.quantity for each in order.lines if each.line_no < line.line_no
-    )
+def price_shipping(order: Order, lines: Iterable[RefundLine], earlier: Iterable[Refund]) -> Money:
+    """Return what of the carriage goes back with `lines`: all that is left of it once no unit of the
+    order is left, else nothing (Directive 2011/83/EU, article 13: who withdraws from the whole
+    contract gets the delivery back too)."""
+    past = tuple(earlier)
+    taken = taken_units(past)
+    for line in lines:
+        taken[line.line_no] = taken.get(line.line_no, 0) + line.quantity
+    whole = all(taken.get(line.line_no, 0) >= line.quantity for line in order.lines)
+    given = sum(refund.shipping_minor for refund in past if refund.holds_money)
+    left = _goods_and_shipping(order)[1] - given
+    return Money(max(0, left) if whole else 0, order.currency)
 
-    def running(units_before: int) -> int:
-        return (before + line.unit_price.minor * units_before) * paid // total if total else 0
 
-    return Money(running(units) - running(0), order.currency)
+def _goods_and_shipping(order: Order) -> tuple[int, int]:
+    """Return what was paid for the goods and what for carriage, in minor units. Tax on top, and
+    what the customer paid less than all came to, is shared between them in proportion."""
+    goods = sum(line.net_minor for line in order.lines) - order.discount_minor
+    total = goods + order.shipping_minor
+    paid = min(order.paid.minor, total + order.tax_minor)
+    shipping = order.shipping_minor * paid // total if total else 0
+    return paid - shipping if total else 0, shipping
+
+
+def _line_worth(order: Order, line: OrderLine, units: int) -> int:
+    """What the first `units` of a line are worth together, in minor units: the difference of two
+    running totals over the whole order. Each refund gets that, less what the refunds before it got: so
+    all units add up to exactly what was paid, also where a refund in between was rejected."""
+    before = sum(each.net_minor for each in order.lines if each.line_no < line.line_no)
+    paid, total = _goods_and_shipping(order)[0], sum(each.net_minor for each in order.lines)
+    if not total:
+        return 0
+    upto = (before * line.quantity + line.net_minor * units) * paid // (total * line.quantity)
+    return upto - before * paid // total
+
+
+def _most_for(order: Order, line: OrderLine, units: int) -> int:
+    """What `units` of a line may be worth at most, wherever among the others they stand."""
+    paid, total = _goods_and_shipping(order)[0], sum(each.net_minor for each in order.lines)
+    return -(-line.net_minor * units * paid // (total * line.quantity)) if total else 0
 
 
 def split_over_payments(
@@ -216,11 +249,14 @@ def split_over_payments(
     """Return which original payments give back how much of `amount`, in the order they were made.
 
     `earlier` is what each payment has given back or is about to, in minor units. Raises ValueError
-    when the payments have less left than `amount`: the caller must have checked that under lock.
+    when the payments have less left than `amount`: the caller must have checked that under lock. A
+    payment that was charged back gives nothing: the customer's bank sees to that.
     """
     parts = []
     left = amount.minor
     for payment in order.payments:
+        if payment.charged_back_at:
+            continue
         part = min(left, payment.amount.minor - earlier.get(payment.payment_id, 0))
         if part > 0:
             parts.append((payment.payment_id, Money(part, order.currency)))

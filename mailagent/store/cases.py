@@ -50,7 +50,9 @@ def load(connection: sa.Connection, refund: Refund) -> Case:
         refund=refund,
         order=order,
         customer_since=orders.customer_since(connection, order.customer_email),
-        amount=Money(sum(line.amount.minor for line in refund.lines), order.currency),
+        amount=Money(
+            sum(line.amount.minor for line in refund.lines) + refund.shipping_minor, order.currency
+        ),
         already_refunded=Money(held - refund.held.minor, order.currency),
         items=items_of(refund, order),
         customer_text=mail.new_text if mail else "",

@@ -77,6 +77,9 @@ def _check_refunds_stand(connection: sa.Connection, stored: Order, order: Order)
         raise OrderProblem("currency: cannot change, the order has refunds")
     if order.lines != stored.lines:
         raise OrderProblem("items: cannot change, the order has refunds")
+    for name in ("discount", "shipping", "tax"):
+        if getattr(order, f"{name}_minor") != getattr(stored, f"{name}_minor"):
+            raise OrderProblem(f"{name}: cannot change, the order has refunds")
     if order.paid.minor < held:
         raise OrderProblem(
             f"payments: {order.paid} is less than the {Money(held, order.currency)} of its refunds"
@@ -93,6 +96,9 @@ def _row(order: Order, now: datetime) -> dict[str, object]:
         "delivered_at": order.delivered_at,
         "status": order.status.value,
         "paid_minor": order.paid.minor,
+        "discount_minor": order.discount_minor,
+        "tax_minor": order.tax_minor,
+        "shipping_minor": order.shipping_minor,
         "updated_at": now,
     }
 
@@ -108,6 +114,9 @@ def _insert_parts(connection: sa.Connection, order: Order) -> None:
                 "name": line.name,
                 "quantity": line.quantity,
                 "unit_price_minor": line.unit_price.minor,
+                "discount_minor": line.discount_minor,
+                "category": line.category,
+                "final_sale": line.final_sale,
             }
             for line in order.lines
         ],
@@ -122,6 +131,7 @@ def _insert_parts(connection: sa.Connection, order: Order) -> None:
                     "position": position,
                     "method": payment.method,
                     "amount_minor": payment.amount.minor,
+                    "charged_back_at": payment.charged_back_at,
                 }
                 for position, payment in enumerate(order.payments)
             ],
@@ -208,15 +218,26 @@ def _order(
                 line.name,
                 line.quantity,
                 Money(line.unit_price_minor, row.currency),
+                line.discount_minor,
+                line.category,
+                line.final_sale,
             )
             for line in lines
             if line.order_id == row.order_id
         ),
         payments=tuple(
-            Payment(payment.payment_id, payment.method, Money(payment.amount_minor, row.currency))
+            Payment(
+                payment.payment_id,
+                payment.method,
+                Money(payment.amount_minor, row.currency),
+                payment.charged_back_at,
+            )
             for payment in payments
             if payment.order_id == row.order_id
         ),
+        discount_minor=row.discount_minor,
+        shipping_minor=row.shipping_minor,
+        tax_minor=row.tax_minor,
     )
 
 

@@ -42,6 +42,9 @@ def record(
             mail_id=refund.mail_id,
             amount_minor=refund.amount.minor,
             currency=refund.amount.currency,
+            shipping_minor=refund.shipping_minor,
+            four_eyes=refund.four_eyes,
+            policy_version=refund.policy_version,
             reason=refund.reason.value,
             status=refund.status.value,
             policy_reasons=list(refund.policy_reasons),
@@ -142,7 +145,11 @@ def _part_paid(connection: sa.Connection, rows: Sequence[Row]) -> dict[str, int]
         return {}
     query = (
         sa.select(_payments.c.refund_id, sa.func.sum(_payments.c.amount_minor))
-        .where(_payments.c.refund_id.in_(failed), _payments.c.state == "done")
+        .where(
+            _payments.c.refund_id.in_(failed),
+            _payments.c.state == "done",
+            _payments.c.returned_at.is_(None),
+        )
         .group_by(_payments.c.refund_id)
     )
     return {refund_id: int(minor) for refund_id, minor in connection.execute(query).all()}
@@ -172,6 +179,9 @@ def _refund(row: Row, lines: Sequence[Row], part_paid_minor: int | None) -> Refu
         paid_at=row.paid_at,
         failure=row.failure,
         run_id=row.run_id,
+        shipping_minor=row.shipping_minor,
+        four_eyes=row.four_eyes,
+        policy_version=row.policy_version,
         part_paid=None if part_paid_minor is None else Money(part_paid_minor, row.currency),
     )
 
@@ -245,7 +255,11 @@ def given_back(connection: sa.Connection, order_id: str) -> dict[str, int]:
     query = (
         sa.select(_payments.c.payment_id, sa.func.sum(_payments.c.amount_minor))
         .join(_refunds, _refunds.c.refund_id == _payments.c.refund_id)
-        .where(_refunds.c.order_id == order_id, _payments.c.state != "refused")
+        .where(
+            _refunds.c.order_id == order_id,
+            _payments.c.state != "refused",
+            _payments.c.returned_at.is_(None),
+        )
         .group_by(_payments.c.payment_id)
     )
     return {payment_id: int(minor) for payment_id, minor in connection.execute(query).all()}

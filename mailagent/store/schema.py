@@ -46,12 +46,19 @@ orders = sa.Table(
     sa.Column("delivered_at", UtcDateTime),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("paid_minor", sa.BigInteger, nullable=False),
+    # Taken off the lines together, on top of them, and for carriage.
+    sa.Column("discount_minor", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("tax_minor", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("shipping_minor", sa.BigInteger, nullable=False, server_default="0"),
     # Kept by triggers on refunds and their payments: what was refunded or is under way.
     sa.Column("held_minor", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("version", sa.Integer, nullable=False, server_default="1"),
     sa.Column("updated_at", UtcDateTime, nullable=False),
     _one_of("status", OrderStatus),
     sa.CheckConstraint("paid_minor >= 0", name="paid"),
+    sa.CheckConstraint("discount_minor >= 0", name="discount"),
+    sa.CheckConstraint("tax_minor >= 0", name="tax"),
+    sa.CheckConstraint("shipping_minor >= 0", name="shipping"),
     sa.CheckConstraint("held_minor >= 0 AND held_minor <= paid_minor", name="never_above_paid"),
     sa.Index("ix_orders_customer_email_placed_at", "customer_email", "placed_at"),
 )
@@ -65,8 +72,13 @@ order_lines = sa.Table(
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("quantity", sa.Integer, nullable=False),
     sa.Column("unit_price_minor", sa.BigInteger, nullable=False),
+    # Off the whole line, all its units together.
+    sa.Column("discount_minor", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("category", sa.Text),
+    sa.Column("final_sale", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.CheckConstraint("quantity >= 1", name="quantity"),
     sa.CheckConstraint("unit_price_minor >= 0", name="unit_price"),
+    sa.CheckConstraint("discount_minor >= 0", name="discount"),
 )
 
 order_payments = sa.Table(
@@ -77,6 +89,8 @@ order_payments = sa.Table(
     sa.Column("position", sa.Integer, nullable=False),
     sa.Column("method", sa.Text, nullable=False),
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    # The bank took it back for the customer: nothing is refunded on it beside that.
+    sa.Column("charged_back_at", UtcDateTime),
     sa.CheckConstraint("amount_minor >= 0", name="amount"),
 )
 
@@ -86,6 +100,8 @@ conversations = sa.Table(
     sa.Column("conversation_id", sa.Text, primary_key=True),
     sa.Column("customer_email", sa.Text, nullable=False),
     sa.Column("subject", sa.Text, nullable=False),
+    # In which our own mails to the customer are written; none while it is not known.
+    sa.Column("language", sa.Text),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("reply_token", sa.Text, nullable=False, unique=True),
     # Mailed only to the customer's address: who answers it holds that mailbox.
@@ -238,8 +254,13 @@ refunds = sa.Table(
     sa.Column("mail_id", sa.Text, sa.ForeignKey("inbound_mails.mail_id"), nullable=False),
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
     sa.Column("currency", sa.Text, nullable=False),
+    # What of the amount is for carriage, beside the lines.
+    sa.Column("shipping_minor", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("status", sa.Text, nullable=False),
+    # Whether a second person has to approve it after the first.
+    sa.Column("four_eyes", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("policy_version", sa.Text),
     # The facts and the verdict of the policy, as they were when it decided.
     sa.Column("policy_reasons", Json, nullable=False),
     sa.Column("policy_facts", Json, nullable=False),
@@ -256,6 +277,7 @@ refunds = sa.Table(
     sa.Column("rings", sa.Integer, nullable=False, server_default="0"),
     _one_of("status", RefundStatus),
     sa.CheckConstraint("amount_minor > 0", name="amount"),
+    sa.CheckConstraint("shipping_minor >= 0", name="shipping"),
     sa.CheckConstraint(
         "status <> 'paid' OR (gateway_reference IS NOT NULL AND paid_at IS NOT NULL)",
         name="paid_has_reference",
@@ -297,6 +319,8 @@ refund_payments = sa.Table(
     sa.Column("problem", sa.Text),
     sa.Column("intended_at", UtcDateTime, nullable=False),
     sa.Column("done_at", UtcDateTime),
+    # The gateway had said "done", and later that the money came back: the customer never got it.
+    sa.Column("returned_at", UtcDateTime),
     sa.UniqueConstraint("refund_id", "payment_id"),
     sa.CheckConstraint("amount_minor > 0", name="amount"),
     sa.CheckConstraint("state IN ('asked', 'done', 'refused')", name="state"),
@@ -325,6 +349,82 @@ decisions = sa.Table(
     sa.Column("amount_minor", sa.BigInteger),
     sa.Column("note", sa.Text),
     sa.CheckConstraint("decision IN ('approve', 'reject')", name="decision"),
+)
+
+# The second pair of eyes, where the policy asks for one: never those of the first decision.
+countersignatures = sa.Table(
+    "countersignatures",
+    metadata,
+    sa.Column("approval_id", sa.Text, sa.ForeignKey("approvals.approval_id"), primary_key=True),
+    sa.Column("decision", sa.Text, nullable=False),
+    sa.Column("decided_by", sa.Text, nullable=False),
+    sa.Column("decided_at", UtcDateTime, nullable=False),
+    sa.Column("amount_minor", sa.BigInteger),
+    sa.Column("note", sa.Text),
+    sa.CheckConstraint("decision IN ('approve', 'reject')", name="decision"),
+)
+
+# Every policy that ever decided, as it was written then.
+policy_versions = sa.Table(
+    "policy_versions",
+    metadata,
+    sa.Column("version", sa.Text, primary_key=True),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("first_used_at", UtcDateTime, nullable=False),
+)
+
+# Money that was given back without us, such as in the gateway's own dashboard.
+outside_refunds = sa.Table(
+    "outside_refunds",
+    metadata,
+    sa.Column("reference", sa.Text, primary_key=True),
+    sa.Column("gateway", sa.Text, nullable=False),
+    sa.Column("order_id", sa.Text, sa.ForeignKey("orders.order_id"), nullable=False),
+    sa.Column("payment_id", sa.Text, nullable=False),
+    sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    sa.Column("currency", sa.Text, nullable=False),
+    sa.Column("seen_at", UtcDateTime, nullable=False),
+    sa.Column("returned_at", UtcDateTime),
+    sa.CheckConstraint("amount_minor > 0", name="amount"),
+    sa.Index("ix_outside_refunds_order_id", "order_id"),
+)
+
+# What the gateway told us, once per event; `outcome` says what came of it.
+gateway_events = sa.Table(
+    "gateway_events",
+    metadata,
+    sa.Column("event_id", sa.Text, primary_key=True),
+    sa.Column("gateway", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("occurred_at", UtcDateTime, nullable=False),
+    sa.Column("received_at", UtcDateTime, nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("body", Json, nullable=False),
+    sa.Index("ix_gateway_events_received_at", "received_at"),
+)
+
+# Discounts given for goodwill: one per order, good for one use.
+goodwill_codes = sa.Table(
+    "goodwill_codes",
+    metadata,
+    sa.Column("code", sa.Text, primary_key=True),
+    sa.Column("order_id", sa.Text, sa.ForeignKey("orders.order_id"), nullable=False, unique=True),
+    sa.Column(
+        "conversation_id",
+        sa.Text,
+        sa.ForeignKey("conversations.conversation_id"),
+        nullable=False,
+    ),
+    sa.Column("mail_id", sa.Text, sa.ForeignKey("inbound_mails.mail_id"), nullable=False),
+    sa.Column("percent", sa.Integer, nullable=False),
+    sa.Column("policy_version", sa.Text),
+    sa.Column("issued_at", UtcDateTime, nullable=False),
+    sa.Column("expires_at", UtcDateTime, nullable=False),
+    sa.Column("used_at", UtcDateTime),
+    sa.Column("used_on", sa.Text),
+    sa.CheckConstraint("percent BETWEEN 1 AND 100", name="percent"),
+    sa.CheckConstraint("(used_at IS NULL) = (used_on IS NULL)", name="used_once"),
+    sa.Index("ix_goodwill_codes_conversation_id", "conversation_id"),
 )
 
 # The built-in gateway: refunds recorded for settlement elsewhere.

@@ -25,8 +25,8 @@ from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.store import approvals, conversations, refunds
 from mailagent.workflows.steps import refund as steps
 from mailagent.workflows.steps.batch import take_batch
+from mailagent.workflows.steps.proposal import propose_refund
 from mailagent.workflows.steps.recording import watch
-from mailagent.workflows.steps.tools import propose_refund
 from tests.cast import ADA, MONA, TESS, big_order, order
 from tests.journeys.test_refunds import decide
 from tests.journeys.test_replays import wait_for_quiet
