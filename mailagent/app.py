@@ -15,7 +15,7 @@ from werkzeug.exceptions import HTTPException
 from mailagent import cli, services
 from mailagent.adapters.links import Links
 from mailagent.adapters.payment_routes import RoutedGateway
-from mailagent.adapters.templates import Templates
+from mailagent.adapters.templates import MAIL_FOLDER, Templates
 from mailagent.demo.command import demo_command
 from mailagent.domain.delivery import Refused, SendOutcome
 from mailagent.domain.mail import OutboundMail
@@ -24,7 +24,7 @@ from mailagent.doorbell import Doorbell
 from mailagent.settings import Settings, load_settings
 from mailagent.store.database import open_database
 from mailagent.store.ledger import LedgerGateway
-from mailagent.web import approvals, attachments, health, orders, sendgrid
+from mailagent.web import approvals, attachments, goodwill, health, orders, sendgrid, stripe
 from mailagent.web.wrong_address import answer_refusal
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,8 +60,9 @@ def make_services(settings: Settings) -> services.Services:
         waits=settings.waits,
         links=Links(settings.secret_keys, settings.shop.public_url),
         templates=Templates(
-            ROOT / "templates" / "mail",
+            MAIL_FOLDER,
             {"support_name": settings.shop.name, "support_address": settings.shop.support_address},
+            settings.mail_templates,
         ),
         gateway=_gateway(settings, LedgerGateway(database, lambda: services.current().now())),
         model=_model(settings)
@@ -73,6 +74,7 @@ def make_services(settings: Settings) -> services.Services:
         inbound_keys=settings.inbound_keys,
         events_keys=settings.events_keys,
         orders_api_tokens=settings.orders_api_tokens,
+        stripe_webhook_secrets=settings.stripe_webhook_secrets,
     )
     services.bind(bound)
     return bound
@@ -139,11 +141,16 @@ def _hang_up(app: Flask, settings: Settings) -> None:
     if settings.runs_web:
         app.register_blueprint(sendgrid.blueprint)
         csrf.exempt(sendgrid.blueprint)  # signed by SendGrid, no cookies
+        if settings.stripe_webhook_secrets:
+            app.register_blueprint(stripe.blueprint)
+            csrf.exempt(stripe.blueprint)  # signed by Stripe, no cookies
         app.register_blueprint(approvals.blueprint)
         app.register_blueprint(attachments.blueprint)
         if settings.orders_api_tokens:
             app.register_blueprint(orders.blueprint)
             csrf.exempt(orders.blueprint)  # a bearer token, no cookies
+            app.register_blueprint(goodwill.blueprint)
+            csrf.exempt(goodwill.blueprint)  # likewise
     if settings.demo_url:
         from mailagent.demo.pages import blueprint
 

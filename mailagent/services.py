@@ -59,6 +59,7 @@ class Services:
     inbound_keys: tuple[str, ...] = ()
     events_keys: tuple[str, ...] = ()
     orders_api_tokens: tuple[str, ...] = ()
+    stripe_webhook_secrets: tuple[str, ...] = ()
     budget: Budget = field(default_factory=Budget)
     limits: Limits = field(default_factory=Limits)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)

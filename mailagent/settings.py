@@ -16,7 +16,8 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from mailagent.adapters import setting_values as values
-from mailagent.adapters.policy_file import load_policy
+from mailagent.adapters import template_check
+from mailagent.adapters.policy_file import PolicyFileProblem, load_policy
 from mailagent.adapters.webhook_signature import parse_public_key
 from mailagent.domain.policy import Policy
 from mailagent.domain.shop import Shop, Waits
@@ -72,6 +73,17 @@ SETTINGS = (
         "host whose MX points at SendGrid; reply addresses live there",
     ),
     Setting(
+        "DEFAULT_LANGUAGE",
+        "`en`",
+        "for customers whose language is unknown: `en`, `de`, `fr`, `es`, a region's (`de_CH`), or one "
+        "from `MAIL_TEMPLATES`",
+    ),
+    Setting(
+        "MAIL_TEMPLATES",
+        "–",
+        "a folder whose files stand in for those of `templates/mail`: [docs/mails.md](docs/mails.md)",
+    ),
+    Setting(
         "MANAGER_EMAILS",
         "`manager@shop.example`",
         "who decides refunds, comma-separated, in order of escalation",
@@ -103,9 +115,15 @@ SETTINGS = (
     Setting("STRIPE_API_KEY", "–", "key that may write refunds; needed by the gateway `stripe`"),
     Setting("STRIPE_API_BASE", "Stripe's", "any server that speaks Stripe's API"),
     Setting(
+        "STRIPE_WEBHOOK_SECRET",
+        "–",
+        "signing secret of the endpoint `/webhooks/stripe`; a list likewise; without it there is no such "
+        "route",
+    ),
+    Setting(
         "REFUND_POLICY",
         "built-in policy",
-        "path of a TOML file with the shop's limits and return window",
+        "path of a TOML file with the shop's refund rules: [docs/policy.md](docs/policy.md)",
     ),
     Setting(
         "ORDERS_API_TOKEN",
@@ -170,6 +188,7 @@ class Settings:
     payment_gateway: str
     stripe_api_key: str | None
     stripe_api_base: str | None
+    stripe_webhook_secrets: tuple[str, ...]
     orders_api_tokens: tuple[str, ...]
     policy: Policy
     waits: Waits
@@ -179,6 +198,7 @@ class Settings:
     demo_url: str | None
     crash_at: str | None
     crash_marker: str | None
+    mail_templates: Path | None = None
     made_key_file: Path | None = None  # when this process was the first to need one
 
     @property
@@ -269,8 +289,9 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         payment_gateway=read.among("PAYMENT_GATEWAY", ("ledger", "stripe")),
         stripe_api_key=read.parsed("STRIPE_API_KEY", values.parse_key),
         stripe_api_base=read.parsed("STRIPE_API_BASE", values.parse_url),
+        stripe_webhook_secrets=_stripe_webhook_secrets(read),
         orders_api_tokens=_orders_api_tokens(read),
-        policy=_policy(read),
+        policy=_policy(read, shop),
         waits=_waits(read),
         conversation_concurrency=read.parsed("CONVERSATION_CONCURRENCY", values.parse_concurrency)
         or 32,
@@ -279,6 +300,7 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         demo_url=read.text("MAILAGENT_DEMO"),
         crash_at=read.text("MAILAGENT_CRASH_AT"),
         crash_marker=read.text("MAILAGENT_CRASH_ONCE"),
+        mail_templates=_mail_templates(read, shop.default_language),
     )
     problems = read.problems + _problems_of_role(settings) + _problems_of_gateway(settings)
     if settings.production:
@@ -314,7 +336,23 @@ def _shop(read: _Reader) -> Shop:
             "/"
         ),
         ops_emails=read.addresses("OPS_EMAILS", ()),
+        default_language=read.parsed("DEFAULT_LANGUAGE", values.parse_locale) or "en",
     )
+
+
+def _mail_templates(read: _Reader, language: str) -> Path | None:
+    """Return the shop's own folder of templates, having rendered every mail with it once."""
+    own = Path(path).absolute() if (path := read.text("MAIL_TEMPLATES")) else None
+    problems = template_check.find_problems(own) if own else []
+    read.problems += [f"MAIL_TEMPLATES: {problem}" for problem in problems]
+    usable = own if own and own.is_dir() else None
+    missing = template_check.find_untranslated(language, usable)
+    if missing:
+        read.problems.append(
+            f"DEFAULT_LANGUAGE: {language!r} has no {', '.join(missing)}; use one of "
+            f"{', '.join(template_check.list_languages(None))}, or write them in MAIL_TEMPLATES"
+        )
+    return usable
 
 
 def _orders_api_tokens(read: _Reader) -> tuple[str, ...]:
@@ -326,8 +364,26 @@ def _orders_api_tokens(read: _Reader) -> tuple[str, ...]:
     return tokens
 
 
-def _policy(read: _Reader) -> Policy:
-    return read.parsed("REFUND_POLICY", lambda path: load_policy(Path(path))) or Policy()
+def _stripe_webhook_secrets(read: _Reader) -> tuple[str, ...]:
+    found = read.names("STRIPE_WEBHOOK_SECRET")
+    for secret in found:
+        read.check("STRIPE_WEBHOOK_SECRET", secret, values.parse_webhook_secret)
+    return found
+
+
+def _policy(read: _Reader, shop: Shop) -> Policy:
+    path = read.text("REFUND_POLICY")
+    try:
+        policy = load_policy(Path(path)) if path else Policy()
+    except PolicyFileProblem as problem:
+        read.problems += [f"REFUND_POLICY: {each}" for each in problem.problems]
+        return Policy()
+    if policy.four_eyes_above and len(set(shop.manager_emails)) < 2:
+        read.problems.append(
+            "MANAGER_EMAILS: names one manager, but the policy has four_eyes_above, which two approve; "
+            "add another"
+        )
+    return policy
 
 
 def _public_keys(read: _Reader, name: str) -> tuple[str, ...]:
@@ -338,18 +394,17 @@ def _public_keys(read: _Reader, name: str) -> tuple[str, ...]:
 
 
 def _problems_of_gateway(settings: Settings) -> list[str]:
-    if settings.payment_gateway != "stripe" or not settings.runs_workflows:
-        return []
+    pays = settings.payment_gateway == "stripe" and settings.runs_workflows
+    listens = bool(settings.stripe_webhook_secrets) and settings.runs_web
     problems = []
-    if not settings.stripe_api_key:
+    if pays and not settings.stripe_api_key:
         problems.append(
             "STRIPE_API_KEY: is not set, but PAYMENT_GATEWAY is stripe; make a restricted key that may "
             "write refunds, and read charges and payment intents"
         )
-    if find_spec("stripe") is None:
-        problems.append(
-            "PAYMENT_GATEWAY is stripe, but its package is missing: pip install stripe==16.1.0"
-        )
+    if (pays or listens) and find_spec("stripe") is None:
+        asked = "PAYMENT_GATEWAY is stripe" if pays else "STRIPE_WEBHOOK_SECRET is set"
+        problems.append(f"{asked}, but its package is missing: pip install stripe==16.1.0")
     return problems
 
 
@@ -378,6 +433,12 @@ def _needed_everywhere(settings: Settings) -> dict[str, bool]:
         "cannot tell what became of mail": bool(settings.events_keys),
         "SENDGRID_INBOUND_PUBLIC_KEY: without it anybody can post mail": (
             bool(settings.inbound_keys) or not settings.runs_web
+        ),
+        "STRIPE_WEBHOOK_SECRET: without it nobody hears of refunds that fail later, are made in "
+        "Stripe's dashboard, or are charged back": (
+            bool(settings.stripe_webhook_secrets)
+            or settings.payment_gateway != "stripe"
+            or not settings.runs_web
         ),
         "MAILAGENT_DEMO: the demo is not for production": settings.demo_url is None,
         "MAILAGENT_CRASH_AT: planned crashes are for tests": settings.crash_at is None,

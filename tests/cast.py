@@ -5,9 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mailagent.domain.order import Order, parse_order
+from mailagent.domain.order import Order
+from mailagent.domain.order_record import parse_order
 
+# The day of the letters, and of whatever gets `now` as an argument.
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+# A day of the real clock, by which a running shop goes: return windows must be open.
+YESTERDAY = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0) - timedelta(1)
 
 SUPPORT = "support@shop.example"
 MONA = "mona@shop.example"
@@ -21,7 +25,7 @@ MALLORY = "mallory@evil.example"
 
 def order_record(order_id: str = "W1001", **changes: Any) -> dict[str, Any]:
     """Return an order as the orders file has it: a kettle that Ada got ten days ago."""
-    placed = NOW - timedelta(days=12)
+    placed = YESTERDAY - timedelta(days=12)
     record: dict[str, Any] = {
         "order_id": order_id,
         "customer": {"email": ADA, "name": "Ada Example"},

@@ -177,7 +177,7 @@ class Stage:
 
 def code_in(mail: SentMail) -> str:
     """Return the code that a mail asks its reader to send back."""
-    found = re.search(r"with the code ([0-9]{6})", mail.text)
+    found = re.search(r"(?:the code|dem Code|le code|el código) ([0-9]{6})", mail.text)
     assert found is not None, mail.text
     return found[1]
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import itertools
+import json
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,9 +63,9 @@ class StripeServer:
             if each["status"] == "pending":
                 each.update(status=status, **changes)
 
-    def refund_in_dashboard(self, payment_id: str, amount: int) -> None:
-        """Refund as a person in Stripe's dashboard would."""
-        self._make(payment_id, amount, {})
+    def refund_in_dashboard(self, payment_id: str, amount: int) -> dict[str, Any]:
+        """Refund as a person in Stripe's dashboard would; return the refund."""
+        return self._make(payment_id, amount, {})
 
     def _create(self, request: Request) -> Answer:
         key = request.headers["Idempotency-Key"] or ""
@@ -140,8 +144,31 @@ class StripeServer:
 
 
 def shown(refund: dict[str, Any]) -> dict[str, Any]:
-    """Return a refund as the API shows it."""
-    return {name: value for name, value in refund.items() if name != "payment"}
+    """Return a refund as the API shows it: with its payment intent, its charge, or both."""
+    payment_id = refund["payment"]
+    named = "payment_intent" if payment_id.startswith("pi_") else "charge"
+    return {name: value for name, value in refund.items() if name != "payment"} | {
+        named: payment_id
+    }
+
+
+def event(kind: str, content: dict[str, Any], event_id: str, created: int | None = None) -> bytes:
+    """Return a webhook event as Stripe posts it; `created` is now unless given."""
+    told = {
+        "id": event_id,
+        "object": "event",
+        "type": kind,
+        "created": int(time.time()) if created is None else created,
+        "data": {"object": content},
+    }
+    return json.dumps(told).encode()
+
+
+def sign(body: bytes, secret: str, at: int | None = None) -> str:
+    """Return the `Stripe-Signature` of a body, made `at` (now): HMAC-SHA256 of time, dot, body."""
+    moment = int(time.time()) if at is None else at
+    signed = hmac.new(secret.encode(), f"{moment}.".encode() + body, hashlib.sha256)
+    return f"t={moment},v0=0000,v1={signed.hexdigest()}"
 
 
 def error(

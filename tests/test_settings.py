@@ -257,25 +257,63 @@ def test_a_policy_file_is_read(tmp_path: Path, key_file: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("managers", "fine"),
+    [
+        ("mona@shop.example", False),
+        ("mona@shop.example,mona@shop.example", False),
+        ("mona@shop.example,max@shop.example", True),
+    ],
+)
+def test_four_eyes_need_two_managers(
+    tmp_path: Path, key_file: Path, managers: str, fine: bool
+) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text('[four_eyes_above]\nUSD = "2000.00"\n')
+    environ = {"REFUND_POLICY": str(path), "MANAGER_EMAILS": managers}
+    if fine:
+        assert load_settings(environ, key_file).policy.four_eyes_above == {"USD": 2_000_00}
+        return
+    with pytest.raises(SettingsProblem, match="MANAGER_EMAILS: names one manager"):
+        load_settings(environ, key_file)
+
+
+@pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"STRIPE_API_KEY": "sk_test_17"}, "STRIPE_API_KEY: is a test key"),
         ({"STRIPE_API_KEY": "rk_test_17"}, "STRIPE_API_KEY: is a test key"),
         ({"STRIPE_API_BASE": "http://127.0.0.1:12111"}, "STRIPE_API_BASE: points at this machine"),
+        ({"STRIPE_WEBHOOK_SECRET": ""}, "STRIPE_WEBHOOK_SECRET: without it nobody hears"),
+        ({"STRIPE_WEBHOOK_SECRET": "we_17"}, "STRIPE_WEBHOOK_SECRET: is no signing secret"),
     ],
 )
 def test_in_production_stripe_must_move_money(
     tmp_path: Path, key_file: Path, changes: dict[str, str], words: str
 ) -> None:
-    environ = production(tmp_path, PAYMENT_GATEWAY="stripe", STRIPE_API_KEY="rk_live_17")
-    load_settings(environ, key_file)
+    environ = production(
+        tmp_path,
+        PAYMENT_GATEWAY="stripe",
+        STRIPE_API_KEY="rk_live_17",
+        STRIPE_WEBHOOK_SECRET="whsec_new, whsec_old",
+    )
+    taken = load_settings(environ, key_file)
+    assert taken.stripe_webhook_secrets == ("whsec_new", "whsec_old")
     with pytest.raises(SettingsProblem, match=words):
         load_settings(environ | changes, key_file)
 
 
-def test_a_web_process_needs_no_key_of_stripe(tmp_path: Path, key_file: Path) -> None:
-    environ = production(tmp_path, PAYMENT_GATEWAY="stripe", MAILAGENT_ROLE="web")
-    assert load_settings(environ, key_file).payment_gateway == "stripe"
+@pytest.mark.parametrize(
+    ("role", "needed"),
+    [("web", "STRIPE_WEBHOOK_SECRET"), ("worker", "STRIPE_API_KEY")],
+)
+def test_each_process_needs_of_stripe_what_it_works_with(
+    tmp_path: Path, key_file: Path, role: str, needed: str
+) -> None:
+    environ = production(tmp_path, PAYMENT_GATEWAY="stripe", MAILAGENT_ROLE=role)
+    value = {"STRIPE_WEBHOOK_SECRET": "whsec_17", "STRIPE_API_KEY": "rk_live_17"}[needed]
+    assert load_settings(environ | {needed: value}, key_file).payment_gateway == "stripe"
+    with pytest.raises(SettingsProblem, match=needed):
+        load_settings(environ, key_file)
 
 
 def test_the_version_of_stripe_is_the_same_everywhere() -> None:
@@ -283,3 +321,41 @@ def test_the_version_of_stripe_is_the_same_everywhere() -> None:
     pinned = "stripe==16.1.0"
     for name in ("pyproject.toml", "tests/requirements.txt", "README.md", "mailagent/settings.py"):
         assert pinned in (root / name).read_text("utf-8"), name
+
+
+@pytest.mark.parametrize("language", ["de", "fr", "es", "de-CH", "en_GB"])
+def test_the_language_for_customers_of_whom_nothing_is_known_can_be_set(
+    language: str, key_file: Path
+) -> None:
+    settings = load_settings({"DEFAULT_LANGUAGE": language}, key_file)
+    assert settings.shop.locale_for(None) == language.replace("-", "_")
+
+
+@pytest.mark.parametrize(
+    ("language", "told"),
+    [
+        ("it", "DEFAULT_LANGUAGE: 'it' has no handed_over, "),
+        ("deutsch", "'deutsch' is no language"),
+    ],
+)
+def test_a_language_that_customers_cannot_be_written_to_in_is_no_default(
+    language: str, told: str, key_file: Path
+) -> None:
+    with pytest.raises(SettingsProblem) as problem:
+        load_settings({"DEFAULT_LANGUAGE": language}, key_file)
+    (text,) = problem.value.problems
+    assert told in text
+
+
+def test_a_broken_template_of_the_shop_is_a_problem_at_start(
+    key_file: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "de").mkdir()
+    (tmp_path / "de" / "receipt.txt").write_text("Betrag:\n{{ amonut }}")
+    with pytest.raises(SettingsProblem) as problem:
+        load_settings({"MAIL_TEMPLATES": str(tmp_path), "DEFAULT_LANGUAGE": "xx"}, key_file)
+    assert [each.partition(":")[0] for each in problem.value.problems] == [
+        "DEFAULT_LANGUAGE",
+        "MAIL_TEMPLATES",
+    ]
+    assert "de/receipt.txt, line 2: 'amonut' is undefined" in problem.value.problems[1]

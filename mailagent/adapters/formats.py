@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import re
 import unicodedata
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -48,7 +49,12 @@ def format_day(day: date, locale: Locale) -> str:
     """Return a date in words; of a time, its date in UTC."""
     if isinstance(day, datetime):
         day = day.astimezone(UTC).date()
-    return _plain_spaces(format_date(day, "long", locale))
+    written = format_date(day, "long", locale)
+    if locale.language == "fr" and day.day == 1:
+        written = re.sub(
+            r"^1 ", "1er ", written
+        )  # the first is an ordinal in French; CLDR lacks it
+    return _plain_spaces(written)
 
 
 def format_moment(moment: datetime, locale: Locale) -> str:
@@ -67,11 +73,14 @@ def _plain_spaces(text: str) -> str:
 # Directions that reach beyond their own word, and so could make the text around them read wrongly.
 _OVERRIDES = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
+_SPACES = re.compile(r"[^\S\u00a0]+")
+
 
 def one_line(text: str) -> str:
-    """Return `text` without line breaks, control characters and direction overrides."""
+    """Return `text` without line breaks, control characters and direction overrides. The spaces that
+    hold an amount together stay."""
     shown = (" " if unicodedata.category(each) in ("Cc", "Zl", "Zp") else each for each in text)
-    return " ".join(_OVERRIDES.sub("", "".join(shown)).split())
+    return _SPACES.sub(" ", _OVERRIDES.sub("", "".join(shown))).strip()
 
 
 def plain(text: str) -> Block:
@@ -95,6 +104,13 @@ def paragraphs(text: str) -> Markup:
         )
         for number, part in enumerate(parts)
     )
+
+
+def named(word: str, names: Mapping[str, str]) -> str:
+    """Return what a word from the shop's own systems, such as `bank_transfer`, is called; `names` has
+    the words of the language. One that is not in it is shown as it is, with spaces."""
+    key = re.sub(r"[^a-z0-9]+", "_", word.casefold()).strip("_")
+    return names.get(key, word.replace("_", " "))
 
 
 _DOT_IN_NAME = re.compile(r"(?<=\w)([.\u3002\uff0e\uff61])(?=[^\W\d_]{2})")

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from mailagent.domain.payment import PaymentGateway, PaymentOutcome, Refunded, RefundRequest
+from mailagent.domain.payment import (
+    GatewayRefund,
+    PaymentGateway,
+    PaymentOutcome,
+    Refunded,
+    RefundRequest,
+)
 
 
 class RoutedGateway:
@@ -18,19 +24,25 @@ class RoutedGateway:
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         """Give the money back through whichever gateway has the payment."""
-        return self._of(request).refund(request)
+        return self._of(request.payment_id).refund(request)
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
         """Return what became of an earlier call, from whichever gateway has the payment.
 
         The rest is looked at too: before the shop changed its gateway it may have had this payment.
         """
-        gateway = self._of(request)
+        gateway = self._of(request.payment_id)
         if gateway is self._known:
             earlier = self._rest.look_up(request)
             if isinstance(earlier, Refunded):
                 return earlier
         return gateway.look_up(request)
 
-    def _of(self, request: RefundRequest) -> PaymentGateway:
-        return self._known if self._is_known(request.payment_id) else self._rest
+    def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
+        """Return all refunds of a payment; those that the rest recorded before come last."""
+        gateway = self._of(payment_id)
+        earlier = self._rest.list_refunds(payment_id) if gateway is self._known else ()
+        return [*gateway.list_refunds(payment_id), *earlier]
+
+    def _of(self, payment_id: str) -> PaymentGateway:
+        return self._known if self._is_known(payment_id) else self._rest

@@ -8,6 +8,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 import sqlalchemy as sa
+from babel import Locale, UnknownLocaleError
 
 from mailagent.domain.sender import ascii_domain, normalise_address
 from mailagent.domain.typed_text import is_one_line
@@ -48,12 +49,29 @@ def parse_line(text: str) -> str:
     return text
 
 
+def parse_locale(text: str) -> str:
+    """Return a locale as Babel names it, such as `de` or `de_CH`."""
+    try:
+        return str(Locale.parse(text.replace("-", "_")))
+    except (ValueError, UnknownLocaleError):
+        raise ValueError(f"{text!r} is no language; write one like de or de_CH") from None
+
+
 def parse_key(text: str) -> str:
     """Return a key that goes into an HTTP header."""
     if not text.isascii() or not text.isprintable() or " " in text:
         # Never the value itself: this text ends up in logs.
         raise ValueError(
             "has characters that no key has; copy the key again, whole and on one line"
+        )
+    return text
+
+
+def parse_webhook_secret(text: str) -> str:
+    """Return the signing secret of a webhook endpoint of Stripe's."""
+    if not parse_key(text).startswith("whsec_"):
+        raise ValueError(
+            "is no signing secret; copy the endpoint's from Stripe's dashboard, it begins with whsec_"
         )
     return text
 

@@ -13,7 +13,10 @@ import requests
 import stripe
 
 from mailagent.adapters.stripe_amounts import from_stripe, to_stripe
+from mailagent.adapters.stripe_refunds import FAILED, KEY_FIELD, PENDING, read_refund
 from mailagent.domain.payment import (
+    GatewayRefund,
+    ListingProblem,
     NotDone,
     OutcomeUnknown,
     PaymentOutcome,
@@ -24,12 +27,11 @@ from mailagent.domain.payment import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stripe.params import RefundCreateParams, RefundListParams
 
 log = logging.getLogger(__name__)
-
-# Our own name for the request at Stripe, whichever key it was asked under.
-KEY_FIELD = "mailagent_key"
 
 # Stripe stores a 500 under the key and answers it again for a day. When its books show no refund, the
 # request is asked under a second and a third key; one more than that is a person's business.
@@ -37,11 +39,6 @@ KEYS_MAX = 3
 
 LOOK_AGAIN_SECONDS = 3600.0
 OPERATOR_SECONDS = 600.0
-
-# Stripe's status of a refund, https://docs.stripe.com/api/refunds/object: `requires_action` waits for
-# the customer, `canceled` is what becomes of one that waited in vain.
-_PENDING = frozenset({"pending", "requires_action"})
-_FAILED = frozenset({"failed", "canceled"})
 
 # What no repetition changes: https://docs.stripe.com/error-codes.
 _ELSEWHERE = "charge_already_refunded"
@@ -99,7 +96,7 @@ class StripeGateway:
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
         """Return what became of an earlier call; NotDone when Stripe has no refund of it."""
         try:
-            listed = self._client.v1.refunds.list(_listing(request))
+            listed = self._client.v1.refunds.list(_listing(request.payment_id))
             ours = [
                 each
                 for each in listed.auto_paging_iter()
@@ -112,8 +109,19 @@ class StripeGateway:
         if not ours:
             return NotDone("Stripe has no such refund", 0)
         # Of several, the one that counts: money that moved or may yet move goes before one that failed.
-        ours.sort(key=lambda each: each.status in _FAILED)
+        ours.sort(key=lambda each: each.status in FAILED)
         return self._outcome(request, ours[0])
+
+    def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
+        """Return all refunds of a payment, newest first, also the dashboard's. Raises ListingProblem.
+
+        Stripe shows them a page of a hundred at a time; all pages are read.
+        """
+        try:
+            listed = self._client.v1.refunds.list(_listing(payment_id))
+            return [read_refund(each.to_dict()) for each in listed.auto_paging_iter()]
+        except stripe.StripeError as problem:
+            raise ListingProblem(_words(problem)) from problem
 
     def _create(self, request: RefundRequest, number: int) -> stripe.Refund:
         key = request.idempotency_key if number == 1 else f"{request.idempotency_key}:{number}"
@@ -125,7 +133,7 @@ class StripeGateway:
                 "order_id": request.order_id,
             },
         }
-        if _is_intent(request):
+        if _is_intent(request.payment_id):
             parameters["payment_intent"] = request.payment_id
         else:
             parameters["charge"] = request.payment_id
@@ -137,10 +145,10 @@ class StripeGateway:
         amount = from_stripe(made.amount, made.currency)
         if amount != request.amount:
             return OutcomeUnknown(f"Stripe's refund {made.id} is of {amount}, not {request.amount}")
-        if made.status in _FAILED:
+        if made.status in FAILED:
             why = getattr(made, "failure_reason", None) or "no reason given"
             return Refused(f"Stripe's refund {made.id} is {made.status}: {why}")
-        if made.status in _PENDING:
+        if made.status in PENDING:
             return Pending(made.id, self._look_again_seconds)
         if made.status != "succeeded":
             return OutcomeUnknown(
@@ -187,14 +195,14 @@ def is_stripe_payment(payment_id: str) -> bool:
     return payment_id.startswith(("pi_", "ch_", "py_"))
 
 
-def _is_intent(request: RefundRequest) -> bool:
-    return request.payment_id.startswith("pi_")
+def _is_intent(payment_id: str) -> bool:
+    return payment_id.startswith("pi_")
 
 
-def _listing(request: RefundRequest) -> RefundListParams:
-    if _is_intent(request):
-        return {"payment_intent": request.payment_id, "limit": 100}
-    return {"charge": request.payment_id, "limit": 100}
+def _listing(payment_id: str) -> RefundListParams:
+    if _is_intent(payment_id):
+        return {"payment_intent": payment_id, "limit": 100}
+    return {"charge": payment_id, "limit": 100}
 
 
 def _key_of(refund: stripe.Refund) -> str | None:

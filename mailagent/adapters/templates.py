@@ -3,11 +3,13 @@ folder per language; which facts each mail takes is said at the head of its `.su
 
 A fact that is missing is an error, and every fact is put on one line unless the template says
 otherwise: whatever a customer calls himself, he cannot write a line of our mail.
+
+A shop may have a folder of its own, laid out likewise: what is in it stands in for ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,12 +24,14 @@ from jinja2 import (
     select_autoescape,
 )
 from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup
 
 from mailagent.adapters import formats
 
+MAIL_FOLDER = Path(__file__).resolve().parents[2] / "templates" / "mail"
+PARTS = (".subject", ".txt", ".html")
 _DEFAULT_LANGUAGE = "en"
-_PARTS = (".subject", ".txt", ".html")
 _SUBJECT_LENGTH = 250
 
 
@@ -41,11 +45,18 @@ class RenderedMail:
 class Templates:
     """Renders the mails of one folder. One per process; threads may share it."""
 
-    def __init__(self, folder: Path | str, common: Mapping[str, object] | None = None) -> None:
-        """`common` holds facts that every mail gets, such as `support_name`, `support_address`."""
+    def __init__(
+        self,
+        folder: Path | str,
+        common: Mapping[str, object] | None = None,
+        own_folder: Path | None = None,
+    ) -> None:
+        """`common` holds facts that every mail gets, such as `support_name`, `support_address`; files
+        in `own_folder` stand in for those of the same name in `folder`."""
         self._folder = Path(folder)
+        self._folders = (*((own_folder,) if own_folder else ()), self._folder)
         self._common = dict(common or {})
-        self._environment = _environment(self._folder)
+        self._environment = _environment(self._folders)
 
     def render(
         self, purpose_name: str, facts: Mapping[str, object], locale: str = _DEFAULT_LANGUAGE
@@ -71,6 +82,17 @@ class Templates:
         text = self._part(f"{path}.txt", context)
         return RenderedMail(subject, text, self._part(f"{path}.html", context))
 
+    def is_written_in(self, language: str, name: str) -> bool:
+        """Say whether every part of the mail `name` exists in `language`, such as `de` or `de_CH`."""
+        return all(self._has(f"{language}/{name}{part}") for part in PARTS)
+
+    def speaks(self, locale: str, name: str) -> bool:
+        """Say whether the mail `name` to somebody of `locale` would be in their language."""
+        return self._find_language(name, locale)[1].language == _parse_locale(locale).language
+
+    def _has(self, path: str) -> bool:
+        return any((folder / path).is_file() for folder in self._folders)
+
     def _part(self, name: str, context: Mapping[str, object]) -> str:
         return self._environment.get_template(name).render(context).strip() + "\n"
 
@@ -79,17 +101,14 @@ class Templates:
         translated is sent in English throughout, amounts and dates too."""
         wanted = _parse_locale(locale)
         for language in dict.fromkeys((str(wanted), wanted.language)):
-            if self._is_written_in(language, name):
+            if self.is_written_in(language, name):
                 return f"{language}/{name}", wanted
-        if not self._is_written_in(_DEFAULT_LANGUAGE, name):
+        if not self.is_written_in(_DEFAULT_LANGUAGE, name):
             raise ValueError(
                 f"there is no mail {name!r} in {self._folder / _DEFAULT_LANGUAGE}: "
-                f"it needs {', '.join(name + part for part in _PARTS)}"
+                f"it needs {', '.join(name + part for part in PARTS)}"
             )
         return f"{_DEFAULT_LANGUAGE}/{name}", Locale.parse(_DEFAULT_LANGUAGE)
-
-    def _is_written_in(self, language: str, name: str) -> bool:
-        return all((self._folder / language / (name + part)).is_file() for part in _PARTS)
 
 
 def _parse_locale(locale: str) -> Locale:
@@ -99,9 +118,10 @@ def _parse_locale(locale: str) -> Locale:
         return Locale.parse(_DEFAULT_LANGUAGE)
 
 
-def _environment(folder: Path) -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(folder),
+def _environment(folders: Sequence[Path]) -> Environment:
+    # Sandboxed: a shop's template says words. It needs none of what Python objects can do.
+    environment = ImmutableSandboxedEnvironment(
+        loader=FileSystemLoader(folders),
         autoescape=select_autoescape(["html"], default=False, default_for_string=False),
         undefined=StrictUndefined,
         finalize=_on_one_line,
@@ -118,6 +138,7 @@ def _environment(folder: Path) -> Environment:
         "quote": formats.quote,
         "paragraphs": formats.paragraphs,
         "inert": formats.inert,
+        "named": formats.named,
     }
     environment.globals["marker_line"] = formats.marker_line
     return environment

@@ -24,6 +24,7 @@ class Kind(Enum):
     MANAGER = auto()  # a manager decides or has decided
     GIFT = auto()  # a discount, a voucher, a replacement, an exception, a service
     CHANGE = auto()  # an order, an address or a deadline was changed
+    WITHDRAWN = auto()  # a request was withdrawn, as the customer wished
     TIME = auto()  # when the money arrives
 
 

@@ -14,6 +14,11 @@ from mailagent.agent import claim_words as say
 from mailagent.agent import gift_words, idioms
 from mailagent.agent.assertion import Kind, Words, find_gifts
 from mailagent.agent.clause import find_in_clause
+from mailagent.agent.withdrawal_words import (
+    says_cancelled_request,
+    says_withdrawn,
+    without_withdrawal,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +103,13 @@ def _sentence_kinds(sentence: str, about_money: bool) -> Iterator[Kind]:
     if "?" in sentence:
         clauses = [[*words, idioms.ASKED] for words in clauses]
     decided = any(_depends_on_decision(words) for words in clauses)
-    kinds = [kind for words in clauses for kind in find_in_clause(words, decided)]
-    if not kinds and "?" not in sentence and any(_hints(words) for words in clauses):
+    told = [without_withdrawal(words) for words in clauses]
+    kinds = [kind for words in told for kind in find_in_clause(words, decided)]
+    if not kinds and "?" not in sentence and any(_hints(words) for words in told):
         kinds = [Kind.ASKED if decided or _is_undecided(plain) else Kind.COMING]
     yield from kinds
+    if "?" not in sentence and any(_is_withdrawal(words) for words in clauses):
+        yield Kind.WITHDRAWN
     if (
         kinds
         or (about_money and _POINTS_BACK.match(plain))
@@ -146,6 +154,12 @@ def _hints(words: Words) -> bool:
     return (say.NOT | say.MODAL | {idioms.IF, idioms.ONCE}).isdisjoint(words)
 
 
+def _is_withdrawal(words: Words) -> bool:
+    # "zu Bestellung W1001" is no "zu" of a verb.
+    open_yet = say.NOT | (say.MODAL - {"zu"}) | say.FUTURE | {idioms.IF, idioms.ONCE}
+    return open_yet.isdisjoint(words) and says_withdrawn(" ".join(words))
+
+
 def _is_undecided(plain: str) -> bool:
     undecided = say.UNDECIDED.search(plain) or say.DECISION.search(plain)
     return bool(undecided) or _has(plain, say.MANAGER)
@@ -158,7 +172,8 @@ def _company_kinds(clauses: Iterable[Words]) -> Iterator[Kind]:
         wished = "you" in words and not {"asked", "ask", "want"}.isdisjoint(words)
         if not wished and any(_is_manager(words, index) for index in range(len(words))):
             yield Kind.MANAGER
-        yield from find_gifts(words)
+        if not says_cancelled_request(" ".join(words)):
+            yield from find_gifts(words)
         given = not say.GIVE.isdisjoint(words) or say.ON_THE_WAY.search(" ".join(words))
         who = say.WE | say.FUTURE | {"you", "sie", "vous", "le", "hemos", "ihnen"}
         if not say.GIFT.isdisjoint(words) and given and not who.isdisjoint(words):

@@ -54,6 +54,8 @@ SERVICE = any_of(
     r"(?:cambia(?:mos|remos))|etiqueta|llamar(?:emos|é)|reparar(?:emos|é)|recoger(?:emos|án?)",
 )
 SAVED = re.compile(
+    r"(?:percent|per cent) (?:off|discount)|prozent (?:rabatt|nachlass|weniger)"
+    r"|pour cent de (?:remise|réduction|rabais)|por ciento de (?:descuento|rebaja)|"
     r"\d ?%.{0,60}(?:next|purchase|less|nächst|einkauf|weniger|prochain|achat|moins|próxim|compra)"
     r"|(?:next|nächst|prochain|próxim).{0,60}\d ?%|"
     r"\d ?% (?:off|discount|de (?:réduction|remise|descuento|rabais)|rabatt|nachlass|menos)"

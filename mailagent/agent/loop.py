@@ -141,6 +141,7 @@ class Spent:
 
     model_turns: int = 0
     tokens: int = 0
+    tool_calls: int = 0
     unusable_replies: int = 0
     provider_retries: int = 0
 
@@ -153,6 +154,7 @@ class Spent:
             self,
             model_turns=self.model_turns + answered,
             tokens=self.tokens + usage.get("input", 0) + usage.get("output", 0),
+            tool_calls=self.tool_calls + len(outcome.get("calls") or ()),
             provider_retries=self.provider_retries + failed,
         )
 
@@ -173,7 +175,9 @@ class Spent:
             return HandOverReason.REPLY_NOT_TRUE
         if self.provider_retries > budget.provider_retries:
             return HandOverReason.PROVIDER_DOWN
-        if self.model_turns >= budget.model_turns or self.tokens >= budget.tokens:
+        spent = (self.model_turns, self.tokens, self.tool_calls)
+        most = (budget.model_turns, budget.tokens, budget.tool_calls)
+        if any(used >= limit for used, limit in zip(spent, most, strict=True)):
             return HandOverReason.BUDGET_SPENT
         return None
 

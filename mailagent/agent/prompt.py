@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from mailagent.agent.loop import inert_json
-from mailagent.agent.tools import TOOLS
+from mailagent.agent.tool_schemas import TOOLS
 from mailagent.domain.mail import Attachment, InboundMail, left_out
 
 # Characters, about four to a token: a case stays a small part of the token budget at every turn.
@@ -51,7 +51,9 @@ How to work
    choose where money goes, or make an exception, and arguing about a decision does not change it.
 6. If a tool returns an error, do what its `say` tells you.
 7. Make one tool call at a time.
-8. Call hand_over if the customer asks for a person; if they threaten with a lawyer, an authority or
+8. If they do not want a refund any more that they asked for, call withdraw_refund for that order. It
+   withdraws what still waits for a manager; what is approved or paid cannot be taken back.
+9. Call hand_over if the customer asks for a person; if they threaten with a lawyer, an authority or
    a dispute of the payment; if somebody is hurt or in danger; or if they need something that no tool
    can do, such as changing an address, cancelling an order, a replacement, a discount or a voucher.
    Do not use it to avoid a question that you can answer.
@@ -63,6 +65,7 @@ Every reply is checked against the shop's records before it is sent.
 - Say that a refund was paid only if its status is `paid`. Say that it is approved or on its way only
   if it is `approved` or `paid`. If it is `awaiting_approval`, say that a manager has to decide, and
   promise nothing. Otherwise do not say or hint that money was or will be sent.
+- Say that a request is withdrawn only if withdraw_refund said so, or its status is `withdrawn`.
 - Speak of the customer's own refunds as the tools show them. Do not explain how refunds go in general.
 - Do not say when money will arrive, and do not name the time that a manager or a bank will take.
 - Do not promise what no tool has done: no replacement, discount, voucher, repair or call.
@@ -88,10 +91,27 @@ PROMPT_VERSION = "mailagent-" + hashlib.sha256(f"{_INSTRUCTIONS}{TOOLS}".encode(
 """Names the instructions and tools together: for the provider's prompt cache and for the records."""
 
 
-def instructions(shop_name: str, support_address: str) -> str:
-    """Return the standing instructions; the same bytes for every mail of a shop, so they are cached."""
+_GOODWILL = """
+This shop may give a discount where something went wrong, by offer_goodwill: once per order, at most
+{percent} percent. Give one only where an apology is due and no refund makes up for it; nobody can
+demand one. Say how many percent the tool gave, and no more: the shop puts the code and its last day
+below your text. Never write a code yourself, and promise no discount that the tool did not give.
+"""
+
+
+def instructions(shop_name: str, support_address: str, goodwill_percent: int | None = None) -> str:
+    """Return the standing instructions; the same bytes for every mail of a shop, so they are cached.
+
+    `goodwill_percent` is the largest discount that the policy gives, None for none.
+    """
     shop = f"The shop is {shop_name}; its support address is {support_address}."
-    return f"{_INSTRUCTIONS}\n{shop} Sign replies with the name of the shop.\n"
+    goodwill = _GOODWILL.format(percent=goodwill_percent) if goodwill_percent else ""
+    return f"{_INSTRUCTIONS}{goodwill}\n{shop} Sign replies with the name of the shop.\n"
+
+
+def version(goodwill_percent: int | None = None) -> str:
+    """Return what names the instructions and tools of a shop, for the provider's prompt cache."""
+    return PROMPT_VERSION + (f"-{goodwill_percent}" if goodwill_percent else "")
 
 
 class Author(StrEnum):

@@ -13,6 +13,7 @@ from mailagent.agent.claim_words import AMOUNT
 from mailagent.agent.claims import Claim, find_claims
 from mailagent.agent.contacts import find_contacts, find_long_numbers
 from mailagent.agent.figures import Amount, blank, find_amounts, find_dates
+from mailagent.agent.goodwill_claims import is_true_discount
 from mailagent.agent.languages import is_readable
 from mailagent.agent.reply_facts import RefundFact, ReplyFacts
 from mailagent.agent.spelling import unmask
@@ -52,8 +53,9 @@ _FALSE: Mapping[Kind, str] = {
     Kind.PENDING: "speaks of a refund that may come, but no such refund is waiting",
     Kind.ASKED: "says that a refund was asked for, but no such request is on record",
     Kind.MANAGER: "says that a manager decides, but no refund is or was with a manager",
-    Kind.GIFT: "promises a discount, a replacement, an exception or a service, which no tool can give",
+    Kind.GIFT: "promises a discount, a replacement, an exception or a service that no tool gave",
     Kind.CHANGE: "says that we changed an order, an address or a deadline, which no tool can do",
+    Kind.WITHDRAWN: "says that a request was withdrawn, but no tool has withdrawn it",
     Kind.TIME: "says when money arrives, which we do not know",
 }
 
@@ -177,8 +179,13 @@ def _is_reference(word: str, shapes: re.Pattern[str], numbered: set[str]) -> boo
 def _claim_problem(
     claim: Claim, sentence: str, facts: ReplyFacts, amounts: Iterable[Amount]
 ) -> Iterator[str]:
-    if claim.kind in (Kind.GIFT, Kind.CHANGE, Kind.TIME):
+    if claim.kind in (Kind.CHANGE, Kind.TIME):
         true = False
+    elif claim.kind is Kind.GIFT:
+        said = [each for each in amounts if claim.start <= each.start < claim.end]
+        true = not said and is_true_discount(sentence, facts.discounts)
+    elif claim.kind is Kind.WITHDRAWN:
+        true = _is_withdrawn(sentence, facts)
     elif claim.kind is Kind.MANAGER:
         true = any(_is_with_manager(refund) for refund in facts.refunds)
     else:
@@ -197,8 +204,7 @@ def _is_on_record(kind: Kind, sentence: str, facts: ReplyFacts, said: Sequence[A
     """Say whether a refund is as the sentence says: in that state, of that order, of that amount."""
     if said and all(each.is_nothing for each in said) and not _FEE.search(sentence):
         return True  # "0.00 USD has been refunded so far"
-    words = {_bare(match[0]) for match in _REFERENCE.finditer(sentence)}
-    orders = {order_id for order_id in facts.order_ids if _bare(order_id) in words}
+    orders = _orders_in(sentence, facts)
     refunds = [
         refund
         for refund in facts.refunds
@@ -210,6 +216,24 @@ def _is_on_record(kind: Kind, sentence: str, facts: ReplyFacts, said: Sequence[A
         return True
     amounts = {amount for refund in refunds for amount in refund.amounts} | set(_totals(refunds))
     return any(each.is_one_of(amounts) for each in said if not each.is_nothing)
+
+
+def _orders_in(sentence: str, facts: ReplyFacts) -> set[str]:
+    words = {_bare(match[0]) for match in _REFERENCE.finditer(sentence)}
+    return {order_id for order_id in facts.order_ids if _bare(order_id) in words}
+
+
+def _is_withdrawn(sentence: str, facts: ReplyFacts) -> bool:
+    """Say whether a refund of an order that is meant was withdrawn, and none of it waits."""
+    meant = _orders_in(sentence, facts) or facts.order_ids
+    states = {
+        order_id: {refund.status for refund in facts.refunds if refund.order_id == order_id}
+        for order_id in meant
+    }
+    return any(
+        RefundStatus.WITHDRAWN in found and RefundStatus.AWAITING_APPROVAL not in found
+        for found in states.values()
+    )
 
 
 def _totals(refunds: Iterable[RefundFact]) -> Iterator[Money]:

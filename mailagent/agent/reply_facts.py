@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime
 
+from mailagent.agent.order_amounts import list_amounts
+from mailagent.domain.goodwill import GoodwillCode
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order
 from mailagent.domain.policy import Policy, return_by
@@ -25,7 +27,8 @@ class RefundFact:
 
 @dataclass(frozen=True, slots=True)
 class ReplyFacts:
-    """`addresses` are the mail addresses that may be named; `public_url` is the base of our links."""
+    """`addresses` are the mail addresses that may be named; `public_url` is the base of our links;
+    `discounts` are those that the customer was given and can still use, in percent."""
 
     amounts: frozenset[Money]
     order_ids: frozenset[str]
@@ -35,6 +38,19 @@ class ReplyFacts:
     refunds: tuple[RefundFact, ...]
     addresses: frozenset[str]
     public_url: str
+    discounts: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a customer got beside our refunds: discounts that can still be used, and what was given back
+    without us, by order, in minor units."""
+
+    goodwill: tuple[GoodwillCode, ...] = ()
+    elsewhere: Mapping[str, int] = field(default_factory=dict)
+
+
+NOTHING_GIVEN = Given()
 
 
 def gather_facts(
@@ -44,6 +60,7 @@ def gather_facts(
     mailed_at: Iterable[datetime],
     support_address: str,
     public_url: str,
+    given: Given = NOTHING_GIVEN,
 ) -> ReplyFacts:
     """Return the facts of a proven customer's `orders` and their `refunds`.
 
@@ -51,8 +68,15 @@ def gather_facts(
     `mailed_at` are the times of the conversation's mails ("your mail of 20 November").
     """
     moments = [*mailed_at, *_order_moments(orders, policy), *_refund_moments(refunds)]
+    moments += [moment for each in given.goodwill for moment in (each.issued_at, each.expires_at)]
     return ReplyFacts(
-        amounts=frozenset([*_order_amounts(orders, refunds), *_refund_amounts(refunds)]),
+        amounts=frozenset(
+            [
+                *_order_amounts(orders, refunds, given.elsewhere),
+                *_left_amounts(orders, refunds, policy, given.elsewhere),
+                *_refund_amounts(refunds),
+            ]
+        ),
         order_ids=frozenset(order.order_id for order in orders),
         item_ids=frozenset(line.item_id for order in orders for line in order.lines),
         item_names=frozenset(line.name for order in orders for line in order.lines),
@@ -60,18 +84,39 @@ def gather_facts(
         refunds=tuple(_fact(refund) for refund in refunds),
         addresses=frozenset([support_address.lower()]),
         public_url=public_url,
+        discounts=frozenset(each.percent for each in given.goodwill),
     )
 
 
 def _fact(refund: Refund) -> RefundFact:
-    parts = frozenset([refund.amount, *(line.amount for line in refund.lines)])
+    parts = frozenset(_parts(refund))
     # People decide under their mail address; the policy and the clock have none.
     by_person = "@" in (refund.decided_by or "")
     return RefundFact(refund.order_id, refund.status, refund.amount, parts, by_person)
 
 
-def _order_amounts(orders: Sequence[Order], refunds: Sequence[Refund]) -> Iterator[Money]:
-    held: dict[str, int] = {}
+def _parts(refund: Refund) -> Iterator[Money]:
+    yield refund.amount
+    yield from (line.amount for line in refund.lines)
+    if refund.shipping_minor:
+        yield Money(refund.shipping_minor, refund.amount.currency)
+
+
+def _left_amounts(
+    orders: Sequence[Order],
+    refunds: Sequence[Refund],
+    policy: Policy,
+    elsewhere: Mapping[str, int],
+) -> Iterator[Money]:
+    for order in orders:
+        earlier = [refund for refund in refunds if refund.order_id == order.order_id]
+        yield from list_amounts(order, earlier, policy, elsewhere.get(order.order_id, 0))
+
+
+def _order_amounts(
+    orders: Sequence[Order], refunds: Sequence[Refund], elsewhere: Mapping[str, int]
+) -> Iterator[Money]:
+    held = dict(elsewhere)
     for refund in refunds:
         held[refund.order_id] = held.get(refund.order_id, 0) + refund.held.minor
     for order in orders:
@@ -88,8 +133,7 @@ def _order_amounts(orders: Sequence[Order], refunds: Sequence[Refund]) -> Iterat
 
 def _refund_amounts(refunds: Sequence[Refund]) -> Iterator[Money]:
     for refund in refunds:
-        yield refund.amount
-        yield from (line.amount for line in refund.lines)
+        yield from _parts(refund)
 
 
 def _order_moments(orders: Sequence[Order], policy: Policy) -> Iterator[datetime]:
@@ -97,6 +141,8 @@ def _order_moments(orders: Sequence[Order], policy: Policy) -> Iterator[datetime
         yield order.placed_at
         if order.delivered_at:
             yield from (order.delivered_at, return_by(order.delivered_at, policy))
+            for line in order.lines:
+                yield return_by(order.delivered_at, policy, [line.category])
 
 
 def _refund_moments(refunds: Sequence[Refund]) -> Iterator[datetime]:

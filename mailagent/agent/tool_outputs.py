@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from mailagent.agent.order_amounts import item_amounts, order_amounts
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order, OrderLine
 from mailagent.domain.policy import Declined, DeclineReason, Policy, return_by
-from mailagent.domain.refund import ItemsProblem, Refund, RefundStatus
+from mailagent.domain.refund import ItemsProblem, Refund, RefundStatus, taken_units
 
 Output = dict[str, Any]
 
@@ -31,7 +32,14 @@ _DECLINED: Mapping[DeclineReason, str] = {
     " refunds and tell the customer about those.",
     DeclineReason.ABOVE_BALANCE: "This is more than is left of what was paid for the order: earlier"
     " refunds used up the rest.",
-    DeclineReason.WINDOW_CLOSED: "The return window of this order is over.",
+    DeclineReason.WINDOW_CLOSED: "The return window of these items is over.",
+    DeclineReason.CHARGED_BACK: "A payment of this order is disputed at the customer's bank, which sees"
+    " to that money. A person has to look at it: call hand_over.",
+    DeclineReason.FINAL_SALE: "Some of these items were sold as a final sale, which is not taken back"
+    " for this reason. Items that were not can be asked for without them.",
+    DeclineReason.PHOTO_NEEDED: "For this reason we need a photo that shows what is wrong, and none has"
+    " come. Ask the customer to answer this mail with a photo attached. Once it has come, propose the"
+    " refund again.",
 }
 _ALREADY: Mapping[RefundStatus, str] = {
     RefundStatus.AWAITING_APPROVAL: _WITH_A_MANAGER,
@@ -42,7 +50,7 @@ _ALREADY: Mapping[RefundStatus, str] = {
     RefundStatus.EXPIRED: "Tell the customer that no manager decided in time, so the request"
     f" lapsed. {_NO_MONEY} If they still want the refund, call hand_over.",
     RefundStatus.WITHDRAWN: "Tell the customer that this request was withdrawn."
-    f" {_NO_MONEY} If they want it after all, call hand_over.",
+    f" {_NO_MONEY} If they want it after all, they can ask again in a new mail.",
     RefundStatus.FAILED: f"This refund could not be paid. {_NO_MONEY} Call hand_over.",
 }
 
@@ -64,9 +72,12 @@ def orders_output(orders: Sequence[Order], total: int) -> Output:
     }
 
 
-def order_output(order: Order, refunds: Sequence[Refund], policy: Policy) -> Output:
-    """Return what look_at_order answers. `refunds` are all refunds of the order, whatever state."""
-    held = sum(refund.held.minor for refund in refunds)
+def order_output(
+    order: Order, refunds: Sequence[Refund], policy: Policy, elsewhere_minor: int = 0
+) -> Output:
+    """Return what look_at_order answers. `refunds` are all refunds of the order, whatever state;
+    `elsewhere_minor` was given back without us."""
+    held = sum(refund.held.minor for refund in refunds) + elsewhere_minor
     delivered_at = order.delivered_at
     return {
         "order_id": order.order_id,
@@ -74,9 +85,10 @@ def order_output(order: Order, refunds: Sequence[Refund], policy: Policy) -> Out
         "placed_at": _day(order.placed_at),
         "delivered_at": _day(delivered_at) if delivered_at else None,
         "return_by": _day(return_by(delivered_at, policy)) if delivered_at else None,
-        "items": _items(order, refunds),
+        "items": _items(order, refunds, policy),
         "paid": str(order.paid),
         "refunded_or_under_way": str(Money(held, order.currency)),
+        **order_amounts(order, refunds, policy, elsewhere_minor),
         "refunds": [
             {
                 "items": _names(refund, order),
@@ -89,26 +101,36 @@ def order_output(order: Order, refunds: Sequence[Refund], policy: Policy) -> Out
     }
 
 
-def _items(order: Order, refunds: Sequence[Refund]) -> list[Output]:
+def _items(order: Order, refunds: Sequence[Refund], policy: Policy) -> list[Output]:
     """One entry per item: an item that stands on two lines is asked for once, by its id."""
-    taken: dict[int, int] = {}
-    for refund in refunds:
-        if refund.holds_money:
-            for part in refund.lines:
-                taken[part.line_no] = taken.get(part.line_no, 0) + part.quantity
+    taken = taken_units(refunds)
     grouped: dict[str, list[OrderLine]] = {}
     for line in order.lines:
         grouped.setdefault(line.item_id, []).append(line)
-    return [
-        {
+    shown = []
+    for item_id, lines in grouped.items():
+        left = sum(max(0, line.quantity - taken.get(line.line_no, 0)) for line in lines)
+        item = {
             "item_id": item_id,
             "name": lines[0].name,
             "quantity": sum(line.quantity for line in lines),
-            "refundable": sum(max(0, line.quantity - taken.get(line.line_no, 0)) for line in lines),
+            "refundable": left,
             "unit_price": ", ".join(dict.fromkeys(str(line.unit_price) for line in lines)),
         }
-        for item_id, lines in grouped.items()
-    ]
+        amounts = item_amounts(order, lines, refunds, left)
+        shown.append({**item, **amounts, **_terms(order, lines, policy)})
+    return shown
+
+
+def _terms(order: Order, lines: Sequence[OrderLine], policy: Policy) -> Output:
+    """What of the policy is different for an item than for the rest of the order."""
+    terms: Output = {}
+    categories = [line.category for line in lines]
+    if order.delivered_at and policy.window_days(categories) != policy.window_days():
+        terms["return_by"] = _day(return_by(order.delivered_at, policy, categories))
+    if any(line.final_sale or policy.is_final(line.item_id, line.category) for line in lines):
+        terms["final_sale"] = True
+    return terms
 
 
 def case_closed_output() -> Output:
@@ -157,13 +179,29 @@ def _proposed(outcome: str, refund: Refund, order: Order, say: str) -> Output:
     }
 
 
-def declined_output(decision: Declined, order: Order, policy: Policy) -> Output:
+def declined_output(decision: Declined) -> Output:
     """Return what propose_refund answers where the policy says no."""
     why = _DECLINED[decision.reason]
-    if decision.reason is DeclineReason.WINDOW_CLOSED and order.delivered_at:
-        why = f"{why} It ended on {_day(return_by(order.delivered_at, policy))}."
+    if decision.ended_at is not None:
+        why = f"{why} It ended on {_day(decision.ended_at)}."
     say = f"{why} Explain this kindly. {_NO_MONEY}"
     return {"outcome": "declined", "reason": decision.reason.value, "say": say}
+
+
+def with_covered(output: Output, covering: Sequence[Refund], order: Order) -> Output:
+    """Return what propose_refund answers where earlier refunds cover a part of what was wanted."""
+    if not covering:
+        return output
+    told = [
+        {
+            "items": _names(refund, order),
+            "amount": str(refund.amount),
+            "status": refund.status.value,
+        }
+        for refund in covering
+    ]
+    say = " The rest was asked for before and stands under already_covered: tell it as it is there."
+    return output | {"already_covered": told, "say": f"{output['say']}{say}"}
 
 
 def already_requested_output(refund: Refund, order: Order) -> Output:

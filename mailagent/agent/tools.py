@@ -1,4 +1,4 @@
-"""The tools that the model may call: their strict schemas, and its arguments parsed as if hostile.
+"""The tools that the model may call: its arguments parsed as if hostile. Their schemas: `tool_schemas`.
 
 What a tool answers stands in `tool_outputs`; what it does is a step of the workflows.
 """
@@ -10,86 +10,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from mailagent.agent import tool_schemas
 from mailagent.agent.tool_outputs import bad_arguments_output, unknown_tool_output
+from mailagent.agent.tool_schemas import names_of
 from mailagent.domain.conversation import HandOverReason
 from mailagent.domain.refund import RefundReason, WantedItem
 
+TOOLS = tool_schemas.TOOLS  # those that every shop has
+
 ITEMS_MAX = 50
 QUANTITY_MAX = 1_000_000
+PERCENT_MAX = 100
 ID_MAX_LENGTH = 500
 SUMMARY_MAX_LENGTH = 2_000
 ARGUMENTS_MAX_LENGTH = 50_000
-
-
-def _tool(name: str, description: str, properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "name": name,
-        "description": description,
-        "strict": True,
-        "parameters": _object(properties),
-    }
-
-
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    """Strict mode wants every property required and nothing else allowed, at every level."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-# Lengths and ranges are left out of the schemas: not every server that speaks this API takes the
-# keywords, and `parse_call` checks them in any case.
-TOOLS: list[dict[str, Any]] = [
-    _tool(
-        "find_my_orders",
-        "List the orders of the customer who wrote, newest first. Use it when the mail names no"
-        " order number.",
-        {},
-    ),
-    _tool(
-        "look_at_order",
-        "Show one order of this customer: its items with what can still be refunded, and its"
-        " refunds so far. Look before you propose a refund or say anything about an order.",
-        {"order_id": {"type": "string", "description": "As the customer or find_my_orders says."}},
-    ),
-    _tool(
-        "propose_refund",
-        "Ask for a refund of items of one order. The shop computes the amount and decides at once:"
-        " approved, needs a manager, or declined. Call it once per order, with all items together.",
-        {
-            "order_id": {"type": "string"},
-            "items": {
-                "type": "array",
-                "items": _object(
-                    {
-                        "item_id": {"type": "string", "description": "As look_at_order shows it."},
-                        "quantity": {
-                            "type": ["integer", "null"],
-                            "description": "How many; null for all that can still be refunded.",
-                        },
-                    }
-                ),
-            },
-            "reason": {"type": "string", "enum": [reason.value for reason in RefundReason]},
-        },
-    ),
-    _tool(
-        "hand_over",
-        "Give the conversation to a person and end your work. Use it when the customer asks for a"
-        " person, or needs what no tool can do.",
-        {
-            "reason": {"type": "string", "enum": ["customer_asked", "cannot_help"]},
-            "summary": {
-                "type": "string",
-                "description": "For the colleague, in English: what is wanted, what was found.",
-            },
-        },
-    ),
-]
 
 _HAND_OVER_REASONS = {
     "customer_asked": HandOverReason.CUSTOMER_ASKED,
@@ -115,6 +49,17 @@ class ProposeRefund:
 
 
 @dataclass(frozen=True, slots=True)
+class WithdrawRefund:
+    order_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class OfferGoodwill:
+    order_id: str
+    percent: int
+
+
+@dataclass(frozen=True, slots=True)
 class HandOver:
     reason: HandOverReason
     summary: str
@@ -131,16 +76,19 @@ class ArgumentsProblem(ValueError):
     """The arguments do not fit the schema; the text names the place and what belongs there."""
 
 
-def parse_call(
-    name: str, arguments: str
-) -> FindMyOrders | LookAtOrder | ProposeRefund | HandOver | Misfit:
+Call = FindMyOrders | LookAtOrder | ProposeRefund | WithdrawRefund | OfferGoodwill | HandOver
+
+
+def parse_call(name: str, arguments: str, goodwill: bool = True) -> Call | Misfit:
     """Return the tool call that the model made, checked against the schema in code.
 
     Servers other than OpenAI's may ignore `strict`, so nothing about `arguments` is taken for granted.
+    Without `goodwill`, as the policy has it, there is no tool for discounts.
     """
-    parse = _PARSERS.get(name)
-    if parse is None:
-        return Misfit(unknown_tool_output([tool["name"] for tool in TOOLS]))
+    names = names_of(goodwill)
+    if name not in names:
+        return Misfit(unknown_tool_output(names))
+    parse = _PARSERS[name]
     try:
         return parse(_decode(arguments))
     except ArgumentsProblem as problem:
@@ -205,6 +153,19 @@ def _wanted(item: object, where: str) -> WantedItem:
     return WantedItem(_text(fields["item_id"], f"{where}.item_id", ID_MAX_LENGTH), quantity)
 
 
+def _parse_withdraw(arguments: object) -> WithdrawRefund:
+    fields = _fields(arguments, "the arguments", {"order_id"})
+    return WithdrawRefund(_text(fields["order_id"], "order_id", ID_MAX_LENGTH))
+
+
+def _parse_goodwill(arguments: object) -> OfferGoodwill:
+    fields = _fields(arguments, "the arguments", {"order_id", "percent"})
+    percent = fields["percent"]
+    if type(percent) is not int or not 1 <= percent <= PERCENT_MAX:
+        raise ArgumentsProblem(f"percent: a whole number from 1 to {PERCENT_MAX} is needed")
+    return OfferGoodwill(_text(fields["order_id"], "order_id", ID_MAX_LENGTH), percent)
+
+
 def _parse_hand_over(arguments: object) -> HandOver:
     fields = _fields(arguments, "the arguments", {"reason", "summary"})
     reason = _choice(fields["reason"], "reason", list(_HAND_OVER_REASONS))
@@ -241,11 +202,11 @@ def _choice(value: object, where: str, choices: list[str]) -> str:
     return value
 
 
-_PARSERS: Mapping[
-    str, Callable[[object], FindMyOrders | LookAtOrder | ProposeRefund | HandOver]
-] = {
+_PARSERS: Mapping[str, Callable[[object], Call]] = {
     "find_my_orders": _parse_find,
     "look_at_order": _parse_look,
     "propose_refund": _parse_propose,
+    "withdraw_refund": _parse_withdraw,
+    "offer_goodwill": _parse_goodwill,
     "hand_over": _parse_hand_over,
 }

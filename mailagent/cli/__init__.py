@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from flask import Flask
 
-from mailagent.cli import check, conversations, mails, orders, purge, refunds, runs, worker
+from mailagent.cli import (
+    check,
+    conversations,
+    goodwill,
+    mails,
+    orders,
+    policy,
+    purge,
+    refunds,
+    runs,
+    worker,
+)
 
 
 def register(app: Flask) -> None:
@@ -12,8 +23,10 @@ def register(app: Flask) -> None:
     for command in (
         check.check,
         conversations.conversations,
+        goodwill.goodwill,
         mails.mails,
         orders.orders,
+        policy.policy,
         purge.purge,
         refunds.refunds,
         runs.runs,

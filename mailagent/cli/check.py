@@ -9,9 +9,10 @@ from flask.cli import with_appcontext
 
 from mailagent import doorbell, services
 from mailagent.cli.printing import explain
+from mailagent.domain.policy import Policy
 from mailagent.domain.shop import Shop
 from mailagent.settings import Settings
-from mailagent.store import outbox
+from mailagent.store import outbox, policies
 from mailagent.store.migration import SchemaProblem, check_schema
 
 
@@ -22,7 +23,8 @@ def check() -> None:
     settings: Settings = current_app.config["MAILAGENT"]
     problems, notes = _database_problems(), list[str]()
     if not problems:
-        problems, notes = _mail_problems(settings.shop), _suppressed_customers(settings.shop)
+        problems = _mail_problems(settings.shop)
+        notes = [*_suppressed_customers(settings.shop), *_renamed_policy(settings.policy)]
     problems = [*_missing_keys(settings), *problems]
     for problem in problems:
         click.echo(f"problem: {problem}")
@@ -49,6 +51,9 @@ def _missing_keys(settings: Settings) -> list[str]:
                 settings.events_keys
             ),
         }
+        if settings.payment_gateway == "stripe":
+            text = "STRIPE_WEBHOOK_SECRET is not set: what happens at Stripe without us is not followed"
+            wanted[text] = ",".join(settings.stripe_webhook_secrets)
     return [text for text, value in wanted.items() if not value]
 
 
@@ -99,6 +104,17 @@ def _suppressed_customers(shop: Shop) -> list[str]:
     if not count:
         return []
     return [f"nothing is sent to customers' addresses that bounced or complained: {count} of them"]
+
+
+def _renamed_policy(policy: Policy) -> list[str]:
+    with services.current().database.snapshot() as connection:
+        version = policies.version_of(connection, policy)
+    if version == policy.version:
+        return []
+    return [
+        f"the policy {policy.version} has decided before with another text, so this one is recorded as "
+        f"{version}: give it a version of its own"
+    ]
 
 
 def _queue_problems(bell: doorbell.Doorbell) -> list[str]:

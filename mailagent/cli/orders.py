@@ -3,41 +3,107 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime
 from typing import BinaryIO
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
 from mailagent import services
-from mailagent.adapters.orders_file import OrdersFileProblem, parse_orders
-from mailagent.cli.printing import Commands, instant, print_json
+from mailagent.adapters.csv_rows import OrdersFileProblem
+from mailagent.adapters.orders_file import OrdersFile, OrdersFormat, Reading, parse_orders
+from mailagent.cli.printing import Commands, print_json
 from mailagent.domain.money import Money
 from mailagent.domain.order import OrderProblem
+from mailagent.domain.order_record import render_order
 from mailagent.store import orders as store
+from mailagent.store import outside as outside_refunds
+
+LARGEST_FILE_BYTES = 256 * 1024 * 1024
+# Of orders that were left out; the rest is counted.
+LINES_TOLD = 20
 
 orders = Commands("orders", help="The shop's orders.")
 
 
 @orders.command("import")
 @click.argument("file", type=click.File("rb"))
-def import_orders(file: BinaryIO) -> None:
-    """Create or update the orders in FILE (JSON lines; - for standard input), all or none."""
-    live = services.current()
-    counts: Counter[str] = Counter()
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice([each.value for each in OrdersFormat]),
+    help="What FILE is, where its first line does not tell.",
+)
+@click.option("--timezone", "zone_name", help="Of times without one, such as Europe/Berlin.")
+@click.option(
+    "--delivered-after",
+    "days",
+    type=click.IntRange(0, 365),
+    help="Days after which what was sent counts as delivered (exports only).",
+)
+@click.option(
+    "--ours-included",
+    is_flag=True,
+    help="The refunded amounts in FILE include refunds that mailagent recorded.",
+)
+def import_orders(
+    file: BinaryIO,
+    format_name: str | None,
+    zone_name: str | None,
+    days: int | None,
+    ours_included: bool,
+) -> None:
+    """Create or update the orders in FILE (- for standard input), all or none.
+
+    FILE is JSON lines, or the CSV of Shopify's or WooCommerce's export: see docs/orders.md.
+    """
+    now = services.current().now()
+    reading = Reading(
+        now, OrdersFormat(format_name) if format_name else None, _zone(zone_name), days
+    )
     try:
-        found = parse_orders(file)
-        with live.database.transaction() as connection:
-            for line_no, order in found:
-                try:
-                    counts[store.save(connection, order, live.now()).value] += 1
-                except OrderProblem as problem:
-                    raise OrdersFileProblem(line_no, str(problem)) from None
+        found = parse_orders(_read(file), reading)
+        counts = _save(found, now, ours_included)
     except OrdersFileProblem as problem:
         name = getattr(file, "name", "<stdin>")
         raise click.ClickException(f"{name}, {problem}. Nothing was imported.") from None
     click.echo(
-        f"{len(found)} orders: {counts['created']} created, {counts['changed']} changed, "
+        f"{len(found.orders)} orders: {counts['created']} created, {counts['changed']} changed, "
         f"{counts['unchanged']} unchanged."
     )
+    if found.left_out:
+        lines = ", ".join(str(line_no) for line_no in found.left_out[:LINES_TOLD])
+        more = ", …" if len(found.left_out) > LINES_TOLD else ""
+        click.echo(f"{len(found.left_out)} without a mail address left out: line {lines}{more}.")
+
+
+def _read(file: BinaryIO) -> bytes:
+    data = file.read(LARGEST_FILE_BYTES + 1)
+    if len(data) > LARGEST_FILE_BYTES:
+        raise click.ClickException(
+            f"a file has at most {LARGEST_FILE_BYTES} bytes; import it in parts"
+        )
+    return data
+
+
+def _zone(name: str | None) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(name) if name else None
+    # A folder of the time zones is neither found nor read as one.
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise click.BadParameter(f"{name!r} is no time zone such as Europe/Berlin") from None
+
+
+def _save(found: OrdersFile, now: datetime, ours_included: bool) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    with services.current().database.transaction() as connection:
+        for line_no, order in found.orders:
+            told = store.without_ours(connection, order) if ours_included else order
+            try:
+                counts[store.save(connection, told, now).value] += 1
+            except OrderProblem as problem:
+                raise OrdersFileProblem(line_no, str(problem)) from None
+    return counts
 
 
 @orders.command("show")
@@ -47,34 +113,11 @@ def show_order(order_id: str) -> None:
     with services.current().database.snapshot() as connection:
         order = store.find(connection, order_id)
         held = store.held_minor(connection, order_id)
+        outside = outside_refunds.given_back_minor(connection, order_id)
     if order is None:
         raise click.ClickException(f"there is no order {order_id}")
+    given_back = Money(held + outside, order.currency)
     print_json(
-        {
-            "order_id": order.order_id,
-            "customer": {"email": order.customer_email, "name": order.customer_name},
-            "currency": order.currency,
-            "placed_at": instant(order.placed_at),
-            "delivered_at": instant(order.delivered_at),
-            "status": order.status.value,
-            "items": [
-                {
-                    "item_id": line.item_id,
-                    "name": line.name,
-                    "quantity": line.quantity,
-                    "unit_price": line.unit_price.decimal(),
-                }
-                for line in order.lines
-            ],
-            "payments": [
-                {
-                    "payment_id": payment.payment_id,
-                    "method": payment.method,
-                    "amount": payment.amount.decimal(),
-                }
-                for payment in order.payments
-            ],
-            "paid": order.paid.decimal(),
-            "refunded_or_under_way": Money(held, order.currency).decimal(),
-        }
+        render_order(order)
+        | {"paid": order.paid.decimal(), "refunded_or_under_way": given_back.decimal()}
     )

@@ -8,10 +8,14 @@ import click
 
 from mailagent import services
 from mailagent.cli.printing import Commands, instant, print_json, print_table
+from mailagent.cli.reconcile import events, reconcile
 from mailagent.domain.refund import Refund
+from mailagent.store import approvals
 from mailagent.store import refunds as store
 
 refunds = Commands("refunds", help="Refunds: asked for, decided, paid.")
+refunds.add_command(reconcile)
+refunds.add_command(events)
 
 
 @refunds.command("list")
@@ -21,8 +25,9 @@ def list_refunds(order_id: str | None, as_json: bool) -> None:
     """List refunds, oldest first."""
     with services.current().database.snapshot() as connection:
         found = store.list_all(connection, order_id)
+        deciders = approvals.list_deciders(connection)
     if as_json:
-        print_json([_record(refund) for refund in found])
+        print_json([_record(refund, deciders.get(refund.refund_id)) for refund in found])
         return
     print_table(
         ("refund", "order", "amount", "status", "requested", "decided by", "paid"),
@@ -42,7 +47,8 @@ def list_refunds(order_id: str | None, as_json: bool) -> None:
     )
 
 
-def _record(refund: Refund) -> dict[str, Any]:
+def _record(refund: Refund, deciders: tuple[str, str | None] | None) -> dict[str, Any]:
+    first, second = deciders or (None, None)
     return {
         "refund_id": refund.refund_id,
         "order_id": refund.order_id,
@@ -59,4 +65,7 @@ def _record(refund: Refund) -> dict[str, Any]:
         "gateway": refund.gateway,
         "gateway_reference": refund.gateway_reference,
         "paid_at": instant(refund.paid_at),
+        "four_eyes": refund.four_eyes,
+        "first_decided_by": first,
+        "countersigned_by": second,
     }

@@ -24,6 +24,7 @@ class Wish(StrEnum):
     """What a letter asks for."""
 
     PERSON = "person"
+    WITHDRAW = "withdraw"  # does not want the refund any more
     REFUND = "refund"
     NEWS = "news"  # where is my parcel, where is my money
     YES = "yes"  # answers a question of ours
@@ -51,6 +52,15 @@ _PERSON = re.compile(
     r"|\b(mensch|mitarbeiter|person|chef)\w*[^.!?]{0,60}\b(sprechen|reden|verbinden)\b"
     r"|\bparler\b[^.!?]{0,60}\b(humain|personne|quelqu|responsable)"
     r"|\bhablar\b[^.!?]{0,60}\b(humano|persona|alguien|encargado|responsable)"
+)
+_WITHDRAW = re.compile(
+    r"\bnever ?mind\b|\bforget (?:about )?(?:it|my (?:refund|request)|the (?:refund|request))\b"
+    r"|\b(?:withdraw|cancel|take back) (?:my|the) (?:refund|request)|\b(?:don't|do not|no longer)"
+    r" (?:want|need) (?:a|the|my) (?:refund|money)"
+    r"|\bhat sich erledigt\b|\bschon erledigt\b|\bvergessen sie (?:es|die|meine)\b"
+    r"|\b(?:ziehe|nehme)\b[^.!?]{0,60}\bzurück\b|\bkeine (?:erstattung|rückzahlung) mehr\b"
+    r"|\blaissez tomber\b|\boubliez\b|\bje (?:retire|renonce)\b|\bannulez ma demande\b"
+    r"|\bdéjelo\b|\bolvíde(?:lo|se)\b|\bretiro mi\b|\bya no (?:hace falta|quiero el reembolso)"
 )
 _REFUND = re.compile(
     r"\brefund|\bmoney back\b|\breturn (it|them|this|the|my)\b|\bsend (it|them) back\b|\breimburs"
@@ -137,6 +147,8 @@ def find_wish(text: str) -> Wish:
     lowered = text.lower().replace("’", "'")
     if _PERSON.search(lowered):
         return Wish.PERSON
+    if _WITHDRAW.search(lowered):
+        return Wish.WITHDRAW
     if _REFUND.search(lowered):
         return Wish.REFUND
     if _NEWS.search(lowered):

@@ -53,6 +53,19 @@ def outcome_sentence(
     )
 
 
+def withdrawal_sentence(language: Language, outcome: Mapping[str, Any]) -> str:
+    """Return what became of a withdrawal, as the tool said."""
+    key, others = str(outcome.get("outcome")), outcome.get("not_withdrawn") or [{}]
+    if key == "too_late":
+        key = f"too_late_{others[-1].get('status')}"
+    return phrase(
+        language,
+        key,
+        order_id=str(outcome.get("order_id", "")),
+        amount=str(others[-1].get("amount", "")),
+    )
+
+
 def _item_names(order: Mapping[str, Any], items: Sequence[Any]) -> str:
     """Return the names of a proposal's items, whether the tool gave names, ids or whole objects."""
     names = {str(item["item_id"]): str(item["name"]) for item in order.get("items", [])}

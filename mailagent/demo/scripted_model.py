@@ -21,7 +21,13 @@ from mailagent.demo.reading import (
     names_item,
     pick_reason,
 )
-from mailagent.demo.replies import letter, order_news, outcome_sentence, phrase
+from mailagent.demo.replies import (
+    letter,
+    order_news,
+    outcome_sentence,
+    phrase,
+    withdrawal_sentence,
+)
 
 _MAX_ORDERS = 3  # of one letter; each costs two turns
 
@@ -105,6 +111,8 @@ def next_turn(case: Case, results: Sequence[ToolResult], corrected: bool = False
     order_ids = case.order_ids or _orders_meant(case, results)
     if isinstance(order_ids, Call | Say):
         return order_ids
+    if case.wish is Wish.WITHDRAW:
+        return _withdraw(case, order_ids, results)
     return _look_and_propose(case, order_ids, results)
 
 
@@ -151,6 +159,23 @@ def _look_and_propose(case: Case, order_ids: Sequence[str], results: Sequence[To
         if isinstance(told, Call):
             return told
         paragraphs.append(told)
+    return _say(case, *dict.fromkeys(paragraphs))
+
+
+def _withdraw(case: Case, order_ids: Sequence[str], results: Sequence[ToolResult]) -> Turn:
+    """Take back what was asked for on each order, then tell what came of it."""
+    paragraphs = []
+    for order_id in order_ids:
+        outcome = _find(results, "withdraw_refund", order_id)
+        if outcome is None:
+            return Call("withdraw_refund", {"order_id": order_id})
+        if "error" in outcome:
+            told = _tool_error(case, outcome, order_id)
+            if isinstance(told, Call):
+                return told
+            paragraphs.append(told)
+        else:
+            paragraphs.append(withdrawal_sentence(case.language, outcome))
     return _say(case, *dict.fromkeys(paragraphs))
 
 

@@ -21,9 +21,10 @@ class HandOverReason(StrEnum):
     CUSTOMER_ASKED = "the customer asked for a person"
     REPLY_NOT_TRUE = "the agent's answer did not agree with our records"
     MODEL_REFUSED = "the model would not answer"
-    BUDGET_SPENT = "the agent used up its turns or tokens for this mail"
+    BUDGET_SPENT = "the agent used up its turns, tool calls or tokens for this mail"
     PROVIDER_DOWN = "the model could not be reached for too long"
     PAYMENT_FAILED = "the payment gateway refused a refund"
+    PAYMENT_RETURNED = "a refund that had been paid came back"
     REFUND_STUCK = "a refund cannot be brought to its end"
     LEFT_UNANSWERED = "a mail stayed unanswered for too long"
     FUSE = "the fuse: too many automatic answers in a short time, perhaps a loop"
@@ -42,6 +43,7 @@ class Conversation:
     last_mail_at: datetime | None = None
     handed_over_reason: str | None = None
     handed_over_at: datetime | None = None
+    language: str | None = None  # in which the customer writes, such as `de`, once that is known
 
     @property
     def stopped_by_fuse(self) -> bool:
@@ -50,9 +52,11 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What answering one batch of mail may cost."""
+    """What answering one batch of mail may cost. `tool_calls` are all that the model makes, also those
+    that are not done; it works through an order in two or three."""
 
     model_turns: int = 12
+    tool_calls: int = 10
     tokens: int = 60_000
     unusable_replies: int = 2
     provider_retries: int = 8

@@ -202,10 +202,14 @@ class Door(StrEnum):
 
 # Six digits that stand for themselves, as people copy them: 482716, 482 716, 482-716.
 _CODE = re.compile(r"(?<!\d)[0-9](?:[ \u00a0.-]?[0-9]){5}(?!\d)")
-# The words of templates/mail/en/_confirm_address.txt, however they are quoted, wrapped or marked.
+# The words of _confirm_address.txt in templates/mail, however they are quoted, wrapped or marked.
 _ASKED = re.compile(
-    r"(?:answer|mail)[\W_]{1,9}(?:this[\W_]{1,9}mail[\W_]{1,9})?"
-    r"with[\W_]{1,9}the[\W_]{1,9}code[\W_]{1,9}[0-9]{6}(?![0-9])"
+    r"(?:(?:answer|mail)[\W_]{1,9}(?:this[\W_]{1,9}mail[\W_]{1,9})?with[\W_]{1,9}the[\W_]{1,9}code"
+    r"|mail[\W_]{1,9}mit[\W_]{1,9}dem[\W_]{1,9}code"
+    r"|mail[\W_]{1,9}avec[\W_]{1,9}le[\W_]{1,9}code"
+    r"|correo[\W_]{1,9}con[\W_]{1,9}el[\W_]{1,9}código)"
+    r"[\W_]{1,9}[0-9]{6}(?![0-9])",
+    re.IGNORECASE,
 )
 _TOKEN_ADDRESS = re.compile(r"(case|confirm|team)\+([a-z2-7]{16,32})@(.+)", re.IGNORECASE)
 

@@ -3,7 +3,9 @@ refused, or unknown; unknown is looked up by key before anything is asked again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from mailagent.domain.money import Money
@@ -61,6 +63,45 @@ class OutcomeUnknown:
 PaymentOutcome = Refunded | Pending | Refused | NotDone | OutcomeUnknown
 
 
+class RefundState(StrEnum):
+    """How far a gateway is with a refund. A settled one may still fail: the money comes back."""
+
+    PENDING = "pending"
+    SETTLED = "settled"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayRefund:
+    """A refund as the gateway has it, whoever asked for it. `payment_ids` are its payment's names there,
+    a payment intent and its charge. `idempotency_key` and `order_id` are what we wrote on it, None on
+    one that is not ours; `why` is the gateway's word for a failure."""
+
+    reference: str
+    gateway: str
+    payment_ids: tuple[str, ...]
+    amount: Money
+    state: RefundState
+    idempotency_key: str | None = None
+    order_id: str | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """A customer's bank and the shop at odds about a payment. `charged_back`: the bank has taken the
+    money (True), the shop has it again (False), or it is only asked about (None)."""
+
+    dispute_id: str
+    gateway: str
+    payment_ids: tuple[str, ...]
+    charged_back: bool | None
+
+
+class ListingProblem(Exception):
+    """The gateway's refunds cannot be read now; the text says why."""
+
+
 class PaymentGateway(Protocol):
     """What the refund workflow needs of a gateway. `name` is stored with each refund."""
 
@@ -71,3 +112,6 @@ class PaymentGateway(Protocol):
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
         """Return what became of an earlier call under the same key; NotDone when there was none."""
+
+    def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
+        """Return all refunds of a payment, also those that are not ours. Raises ListingProblem."""

@@ -1,29 +1,32 @@
-"""Who decides on a refund: the shop's rules, as one pure function over facts from rows.
+"""What the shop's refund policy says, and what it may decide. How it decides is in `policy_rules`.
 
-The amount, the remaining balance and every date are facts that code looked up; nothing here comes
-from the model except the reason it picked.
+Amounts are minor units of their currency. Categories and payment methods are the shop's own words,
+compared without regard to capitals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 
-from mailagent.domain.money import Money
-from mailagent.domain.order import OrderStatus
 from mailagent.domain.refund import RefundReason
+
+_NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class DeclineReason(StrEnum):
     """Why the policy says no; the model may tell the customer."""
 
     ORDER_CANCELLED = "order_cancelled"
+    CHARGED_BACK = "charged_back"
     NOTHING_LEFT = "nothing_left_to_refund"
     ABOVE_BALANCE = "more_than_is_left_of_the_payment"
+    FINAL_SALE = "final_sale"
     WINDOW_CLOSED = "return_window_closed"
+    PHOTO_NEEDED = "photo_needed"
 
 
 class ManagerReason(StrEnum):
@@ -34,6 +37,31 @@ class ManagerReason(StrEnum):
     NO_LIMIT_FOR_CURRENCY = "no_limit_for_currency"
     NOT_DELIVERED = "order_not_delivered"
     REFUSED_BEFORE = "refused_before"
+    FINAL_SALE = "final_sale_at_fault"
+    REASON = "reason_always_asked"
+    CATEGORY = "category_always_asked"
+    ITEM = "item_always_asked"
+    METHOD = "method_always_asked"
+    ORDER_CAP = "above_cap_of_order"
+    CUSTOMER_CAP = "above_cap_of_customer"
+    DAY_CAP = "above_cap_of_day"
+    FOUR_EYES = "above_four_eyes"
+
+
+# What the shop got wrong: then a final sale is a person's matter, not a plain no.
+SHOP_AT_FAULT = frozenset(
+    {
+        RefundReason.DAMAGED,
+        RefundReason.WRONG_ITEM,
+        RefundReason.NOT_AS_DESCRIBED,
+        RefundReason.NOT_DELIVERED,
+    }
+)
+
+
+def same_word(word: str) -> str:
+    """Return a category or payment method as it is compared."""
+    return " ".join(word.casefold().split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +74,52 @@ class Goodwill:
 
 
 @dataclass(frozen=True, slots=True)
+class Cap:
+    """How much may be refunded without asking: `money` by currency, and `count` of refunds. A currency
+    that `money` does not list, and a `count` of None, have no cap."""
+
+    money: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    count: int | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.money) or self.count is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """Beyond these a person decides: for one order, for one customer within `customer_days`, and for
+    the whole shop within 24 hours."""
+
+    order: Cap = Cap()
+    customer: Cap = Cap()
+    customer_days: int = 30
+    day: Cap = Cap()
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Items, named one by one or by category; in a rule of what always needs a person also reasons
+    and payment methods. Categories and methods are as `same_word` returns them."""
+
+    item_ids: frozenset[str] = frozenset()
+    categories: frozenset[str] = frozenset()
+    reasons: frozenset[RefundReason] = frozenset()
+    methods: frozenset[str] = frozenset()
+
+    def has_category(self, category: str | None) -> bool:
+        return category is not None and same_word(category) in self.categories
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
-    """The shop's rules. `limits` maps a currency to the largest amount, in minor units, that is
-    refunded without asking; a currency that is not listed always needs a manager. Above
-    `four_eyes_above` (likewise) a second manager has to approve after the first. `version` names these
-    rules in what they decided; `source` is the text that they were written in."""
+    """The shop's rules. `limits` maps a currency to the largest amount that is refunded without asking;
+    a currency that is not listed always needs a manager. Above `four_eyes_above` (likewise) a second
+    manager has to approve after the first.
+
+    `category_windows` are return windows in days that differ from `return_window_days`;
+    `expected_days` says by payment method how long money takes to arrive. `version` names these rules
+    in what they decided; `source` is the text that they were written in.
+    """
 
     limits: Mapping[str, int] = field(
         default_factory=lambda: MappingProxyType(
@@ -58,28 +127,36 @@ class Policy:
         )
     )
     return_window_days: int = 30
-    four_eyes_above: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    four_eyes_above: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     goodwill: Goodwill | None = None
     version: str = "built-in"
     source: str = ""
+    category_windows: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    final_sale: Named = Named()
+    photo_reasons: frozenset[RefundReason] = frozenset()
+    always_ask: Named = Named()
+    caps: Caps = Caps()
+    refund_shipping: bool = True
+    expected_days: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
 
+    def window_days(self, categories: Iterable[str | None] = ()) -> int:
+        """Return the shortest return window of items of these categories; without any, the usual."""
+        usual = self.return_window_days
+        return min(
+            (
+                usual if each is None else self.category_windows.get(same_word(each), usual)
+                for each in categories
+            ),
+            default=usual,
+        )
 
-@dataclass(frozen=True, slots=True)
-class RefundFacts:
-    """What the decision is based on, gathered from rows while the order is locked.
+    def is_final(self, item_id: str, category: str | None) -> bool:
+        """Say whether the policy names an item as sold for good, beside what its order line says."""
+        return item_id in self.final_sale.item_ids or self.final_sale.has_category(category)
 
-    `remaining` is what was paid less every refund that was paid or is under way;
-    `granted_unasked` is what this order got back, or is about to, without a person's decision;
-    `refused_before`: a refund that covers some of the same units was rejected or has expired.
-    """
-
-    amount: Money
-    remaining: Money
-    granted_unasked: Money
-    order_status: OrderStatus
-    delivered_at: datetime | None
-    reason: RefundReason
-    refused_before: bool
+    def days_until_arrival(self, method: str) -> int | None:
+        """Return in how many days money that went back by a payment method arrives, if that is set."""
+        return self.expected_days.get(same_word(method))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,60 +166,29 @@ class Approved:
 
 @dataclass(frozen=True, slots=True)
 class NeedsManager:
+    """A manager decides; where `four_eyes`, a second one after the first."""
+
     reasons: tuple[ManagerReason, ...]
     four_eyes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Declined:
+    """Nothing is refunded. `ended_at`: when the return window ended, where that is the reason."""
+
     reason: DeclineReason
+    ended_at: datetime | None = None
 
 
 Decision = Approved | NeedsManager | Declined
 
 
-def decide(facts: RefundFacts, policy: Policy, now: datetime) -> Decision:
-    """Decide on a proposed refund: a refusal first, then what needs a person, else approved."""
-    refusal = _refusal(facts, policy, now)
-    if refusal is not None:
-        return Declined(refusal)
-    reasons = tuple(_manager_reasons(facts, policy))
-    return NeedsManager(reasons) if reasons else Approved()
-
-
-def _refusal(facts: RefundFacts, policy: Policy, now: datetime) -> DeclineReason | None:
-    if facts.order_status is OrderStatus.CANCELLED:
-        return DeclineReason.ORDER_CANCELLED
-    if facts.amount.minor <= 0:
-        return DeclineReason.NOTHING_LEFT
-    if facts.amount.minor > facts.remaining.minor:
-        return DeclineReason.ABOVE_BALANCE
-    if facts.delivered_at is not None and now > return_by(facts.delivered_at, policy):
-        return DeclineReason.WINDOW_CLOSED
-    return None
-
-
-def _manager_reasons(facts: RefundFacts, policy: Policy) -> list[ManagerReason]:
-    reasons = []
-    limit = policy.limits.get(facts.amount.currency)
-    if limit is None:
-        reasons.append(ManagerReason.NO_LIMIT_FOR_CURRENCY)
-    elif facts.amount.minor > limit:
-        reasons.append(ManagerReason.ABOVE_LIMIT)
-    elif facts.amount.minor + facts.granted_unasked.minor > limit:
-        # Otherwise a dear order could be emptied unasked, one line at a time.
-        reasons.append(ManagerReason.ABOVE_LIMIT_TOGETHER)
-    if facts.order_status is not OrderStatus.DELIVERED:
-        reasons.append(ManagerReason.NOT_DELIVERED)
-    if facts.refused_before:
-        # Otherwise what a manager said no to is paid when it is asked for in part.
-        reasons.append(ManagerReason.REFUSED_BEFORE)
-    return reasons
-
-
-def return_by(delivered_at: datetime, policy: Policy) -> datetime:
-    """Return the last moment at which an order delivered at `delivered_at` may come back."""
+def return_by(
+    delivered_at: datetime, policy: Policy, categories: Iterable[str | None] = ()
+) -> datetime:
+    """Return the last moment at which items of these categories, delivered at `delivered_at`, may come
+    back: that of the strictest one."""
     try:
-        return delivered_at + timedelta(days=policy.return_window_days)
+        return delivered_at + timedelta(days=policy.window_days(categories))
     except OverflowError:  # beyond the year 9999, in which some systems write "never"
         return datetime.max.replace(tzinfo=UTC)

@@ -38,6 +38,8 @@ _NEXT: Mapping[RefundStatus, frozenset[RefundStatus]] = {
         }
     ),
     RefundStatus.APPROVED: frozenset({RefundStatus.PAID, RefundStatus.FAILED}),
+    # The gateway had paid it, and later the money came back to the shop.
+    RefundStatus.PAID: frozenset({RefundStatus.FAILED}),
 }
 
 
@@ -95,6 +97,8 @@ class Refund:
     policy_version: str | None = None
     # What some of its payments gave back although it failed as a whole; None if none did.
     part_paid: Money | None = None
+    # What its payments had given back and what then came back to the shop; None if nothing did.
+    returned: Money | None = None
 
     @property
     def holds_money(self) -> bool:
@@ -238,9 +242,10 @@ def _line_worth(order: Order, line: OrderLine, units: int) -> int:
 
 
 def _most_for(order: Order, line: OrderLine, units: int) -> int:
-    """What `units` of a line may be worth at most, wherever among the others they stand."""
+    """What `units` of a line may be worth at most, wherever among the others they stand: each is
+    rounded up, for whatever refunds in between were rejected, those left may all be the dearer ones."""
     paid, total = _goods_and_shipping(order)[0], sum(each.net_minor for each in order.lines)
-    return -(-line.net_minor * units * paid // (total * line.quantity)) if total else 0
+    return -(-line.net_minor * paid // (total * line.quantity)) * units if total else 0
 
 
 def split_over_payments(

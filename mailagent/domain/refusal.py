@@ -1,4 +1,5 @@
-"""What was refused before: a refund that somebody said no to, asked for once more in another shape."""
+"""What a person has to see again: a refund that somebody said no to, or whose money came back after it
+was paid, asked for once more in whatever shape."""
 
 from __future__ import annotations
 
@@ -9,10 +10,11 @@ from mailagent.domain.refund import REFUSED, Refund, RefundLine, taken_units
 
 
 def overlaps_refused(order: Order, lines: Iterable[RefundLine], earlier: Iterable[Refund]) -> bool:
-    """Return whether `lines` cover units for which a refund was rejected or has expired.
+    """Return whether `lines` cover units for which a refund was rejected, has expired or came back.
 
     The units of a line are alike, so the untouched ones are taken first: those that no refund holds
-    and that none was refused for. Withdrawn and failed refunds do not count: nobody said no to them.
+    and that none was refused for. Withdrawn refunds do not count, nor do those that failed before any
+    money moved: nobody said no to them.
     """
     past = tuple(earlier)
     taken, refused = taken_units(past), _refused_units(order, past)
@@ -28,7 +30,7 @@ def overlaps_refused(order: Order, lines: Iterable[RefundLine], earlier: Iterabl
 def _refused_units(order: Order, earlier: Iterable[Refund]) -> dict[int, int]:
     refused: dict[int, int] = {}
     for refund in earlier:
-        if refund.status in REFUSED:
+        if refund.status in REFUSED or (refund.returned and not refund.holds_money):
             for line, item_id in zip(refund.lines, refund.item_ids, strict=True):
                 for line_no in _lines_now(order, line.line_no, item_id):
                     refused[line_no] = refused.get(line_no, 0) + line.quantity

@@ -8,7 +8,8 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """`manager_emails` are in order of escalation; `public_url` is the base of mailed links."""
+    """`manager_emails` are in order of escalation; `public_url` is the base of mailed links.
+    `default_language` is a locale such as `de` or `de_CH`, for customers whose language is unknown."""
 
     support_address: str
     reply_domain: str
@@ -16,11 +17,18 @@ class Shop:
     team_emails: tuple[str, ...]
     public_url: str
     ops_emails: tuple[str, ...] = ()
+    default_language: str = "en"
 
     @property
     def name(self) -> str:
         """What the shop is called where only its address is known: its mail domain."""
         return self.support_address.rpartition("@")[2]
+
+    def locale_for(self, language: str | None) -> str:
+        """Return the locale to write in to somebody who writes in `language` (None: nobody knows). Where
+        that is the shop's own language, amounts and dates are written as in the shop's own country."""
+        default = self.default_language.replace("-", "_")
+        return default if language in (None, default.partition("_")[0]) else language or default
 
     @property
     def circles(self) -> tuple[tuple[str, ...], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mailagent.domain.policy import ManagerReason
+from mailagent.domain.policy import DeclineReason, ManagerReason
 from mailagent.domain.refund import RefundReason, RefundStatus
 
 REFUND_REASONS: Mapping[RefundReason, str] = {
@@ -16,6 +16,16 @@ REFUND_REASONS: Mapping[RefundReason, str] = {
     RefundReason.OTHER: "another reason",
 }
 
+DECLINE_REASONS: Mapping[DeclineReason, str] = {
+    DeclineReason.ORDER_CANCELLED: "The order was cancelled.",
+    DeclineReason.CHARGED_BACK: "The customer's bank is taking a payment back.",
+    DeclineReason.NOTHING_LEFT: "Nothing is left to refund of these items.",
+    DeclineReason.ABOVE_BALANCE: "It is more than is left of what was paid.",
+    DeclineReason.FINAL_SALE: "Some of it is on final sale.",
+    DeclineReason.WINDOW_CLOSED: "The return window is over.",
+    DeclineReason.PHOTO_NEEDED: "A photo is needed for this reason, and none came.",
+}
+
 MANAGER_REASONS: Mapping[str, str] = {
     ManagerReason.ABOVE_LIMIT: "The amount is above what is refunded without asking.",
     ManagerReason.ABOVE_LIMIT_TOGETHER: (
@@ -24,8 +34,20 @@ MANAGER_REASONS: Mapping[str, str] = {
     ManagerReason.NO_LIMIT_FOR_CURRENCY: "The policy sets no limit for this currency.",
     ManagerReason.NOT_DELIVERED: "The order has not been delivered.",
     ManagerReason.REFUSED_BEFORE: (
-        "A refund that covers some of the same items was rejected, or expired without a decision."
+        "A refund that covers some of the same items was rejected, expired without a decision, or came"
+        " back after it was paid."
     ),
+    ManagerReason.FINAL_SALE: (
+        "Some of it is on final sale, but the customer says that the fault is ours."
+    ),
+    ManagerReason.REASON: "Refunds for this reason always need a person.",
+    ManagerReason.CATEGORY: "Items of such a category always need a person.",
+    ManagerReason.ITEM: "Some of these items always need a person.",
+    ManagerReason.METHOD: "The order was paid in a way that always needs a person.",
+    ManagerReason.ORDER_CAP: "The order has had as much as one order gets without asking.",
+    ManagerReason.CUSTOMER_CAP: "The customer has had as much as one customer gets without asking.",
+    ManagerReason.DAY_CAP: "The shop has paid as much within 24 hours as it does without asking.",
+    ManagerReason.FOUR_EYES: "The amount is so high that a second person approves after the first.",
 }
 
 REFUND_STATES: Mapping[RefundStatus, str] = {

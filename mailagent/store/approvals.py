@@ -1,4 +1,5 @@
-"""Approvals: the question put to a manager, its date, and the one decision that answers it."""
+"""Approvals: the question put to a manager, its date, and the one decision that answers it; where two
+pairs of eyes are needed, the second decision too."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from mailagent.store.database import insert_once
 from mailagent.store.ids import new_id
 
 _approvals, _decisions = schema.approvals, schema.decisions
+_countersignatures = schema.countersignatures
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +75,68 @@ def _find(connection: sa.Connection, where: sa.ColumnElement[bool]) -> Approval 
     return Approval(**row._mapping) if row else None
 
 
+def extend(connection: sa.Connection, approval_id: str, expires_at: datetime) -> None:
+    """Record that an approval may be decided until `expires_at`; an earlier date changes nothing."""
+    connection.execute(
+        _approvals.update()
+        .where(_approvals.c.approval_id == approval_id, _approvals.c.expires_at < expires_at)
+        .values(expires_at=expires_at)
+    )
+
+
 def record_decision(connection: sa.Connection, decision: RecordedDecision) -> bool:
     """Record the decision unless one stands already; return whether this one is it."""
-    values: dict[str, Any] = {
+    return insert_once(connection, _decisions, _values(decision), "approval_id")
+
+
+def record_countersignature(connection: sa.Connection, decision: RecordedDecision) -> bool:
+    """Record the second decision unless one stands already; return whether this one is it.
+
+    Raises IntegrityError for whoever made the first one, and where that was no approval: the
+    trigger's last word.
+    """
+    return insert_once(connection, _countersignatures, _values(decision), "approval_id")
+
+
+def _values(decision: RecordedDecision) -> dict[str, Any]:
+    return {
         name: getattr(decision, name)
         for name in ("approval_id", "decision", "decided_by", "decided_at", "amount_minor", "note")
     }
-    return insert_once(connection, _decisions, values, "approval_id")
 
 
 def find_decision(connection: sa.Connection, approval_id: str) -> RecordedDecision | None:
+    return _find_in(connection, _decisions, approval_id)
+
+
+def find_countersignature(connection: sa.Connection, approval_id: str) -> RecordedDecision | None:
+    return _find_in(connection, _countersignatures, approval_id)
+
+
+def _find_in(
+    connection: sa.Connection, table: sa.Table, approval_id: str
+) -> RecordedDecision | None:
     row = connection.execute(
-        sa.select(_decisions).where(_decisions.c.approval_id == approval_id)
+        sa.select(table).where(table.c.approval_id == approval_id)
     ).one_or_none()
     return RecordedDecision(**row._mapping) if row else None
+
+
+def find_first_of_refund(connection: sa.Connection, refund_id: str) -> RecordedDecision | None:
+    """Return what the first manager decided on a refund, or None while nobody has."""
+    approval = find_of_refund(connection, refund_id)
+    return find_decision(connection, approval.approval_id) if approval else None
+
+
+def list_deciders(connection: sa.Connection) -> dict[str, tuple[str, str | None]]:
+    """Return who decided on each refund: the first person, and who countersigned, if anybody did."""
+    query = (
+        sa.select(
+            _approvals.c.refund_id,
+            _decisions.c.decided_by.label("first"),
+            _countersignatures.c.decided_by.label("second"),
+        )
+        .join(_decisions, _decisions.c.approval_id == _approvals.c.approval_id)
+        .outerjoin(_countersignatures, _countersignatures.c.approval_id == _approvals.c.approval_id)
+    )
+    return {row.refund_id: (row.first, row.second) for row in connection.execute(query)}

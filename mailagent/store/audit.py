@@ -16,6 +16,7 @@ from mailagent.store import schema
 AGENT = "agent"
 POLICY = "policy"
 CLOCK = "clock"
+CUSTOMER = "customer"
 
 TOLD = "operators told"
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund
-from mailagent.store import approvals, mailbox, orders, refunds
+from mailagent.store import approvals, mailbox, orders, outside, refunds
 from mailagent.store.database import Row
 
 
@@ -26,7 +26,7 @@ class Case:
     """A refund with its order, its customer and the mail that asked for it.
 
     `amount` is what was asked for, whatever was approved; `already_refunded` is what other refunds of
-    the order paid or are about to.
+    the order paid or are about to, and what was given back elsewhere.
     """
 
     refund: Refund
@@ -35,6 +35,8 @@ class Case:
     amount: Money
     already_refunded: Money
     items: tuple[RefundedItem, ...]
+    # What of the amount is for carriage; None if nothing is.
+    shipping: Money | None
     customer_text: str
     attachments: tuple[str, ...]
     expires_at: datetime | None
@@ -46,6 +48,7 @@ def load(connection: sa.Connection, refund: Refund) -> Case:
     mail = mailbox.find(connection, refund.mail_id)
     approval = approvals.find_of_refund(connection, refund.refund_id)
     held = orders.held_minor(connection, order.order_id)
+    elsewhere = outside.given_back_minor(connection, order.order_id)
     return Case(
         refund=refund,
         order=order,
@@ -53,12 +56,19 @@ def load(connection: sa.Connection, refund: Refund) -> Case:
         amount=Money(
             sum(line.amount.minor for line in refund.lines) + refund.shipping_minor, order.currency
         ),
-        already_refunded=Money(held - refund.held.minor, order.currency),
+        already_refunded=Money(held - refund.held.minor + elsewhere, order.currency),
         items=items_of(refund, order),
+        shipping=shipping_of(refund),
         customer_text=mail.new_text if mail else "",
         attachments=tuple(each.name for each in mail.attachments) if mail else (),
         expires_at=approval.expires_at if approval else None,
     )
+
+
+def shipping_of(refund: Refund) -> Money | None:
+    """Return what of a refund is for carriage, or None if nothing is."""
+    minor = refund.shipping_minor
+    return Money(minor, refund.amount.currency) if minor else None
 
 
 def describe_payments(connection: sa.Connection, refund: Refund) -> str:
@@ -70,6 +80,9 @@ def describe_payments(connection: sa.Connection, refund: Refund) -> str:
 
 
 def _describe(row: Row, amount: Money) -> str:
+    if row.state == "done" and row.returned_at:
+        why = row.problem or "no reason given"
+        return f"{amount} was NOT given back to payment {row.payment_id}: {row.reference} came back ({why})"
     if row.state == "done":
         return f"{amount} was given back to payment {row.payment_id} ({row.reference})"
     return f"{amount} was NOT given back to payment {row.payment_id} ({row.problem or row.state})"

@@ -127,12 +127,18 @@ def _conversation(row: Row) -> Conversation:
         last_mail_at=row.last_mail_at,
         handed_over_reason=row.handed_over_reason,
         handed_over_at=row.handed_over_at,
+        language=row.language,
     )
 
 
 def touch(connection: sa.Connection, conversation_id: str, now: datetime) -> None:
     """Record that a mail has come into the thread."""
     _update(connection, conversation_id, last_mail_at=now)
+
+
+def record_language(connection: sa.Connection, conversation_id: str, language: str) -> None:
+    """Record in which language the customer writes now, such as `de`."""
+    _update(connection, conversation_id, language=language)
 
 
 def hand_over(connection: sa.Connection, conversation_id: str, reason: str, now: datetime) -> None:

@@ -3,12 +3,20 @@ bank). One entry per idempotency key, and entries never change: a trigger sees t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
 
-from mailagent.domain.payment import NotDone, PaymentOutcome, Refunded, RefundRequest
+from mailagent.domain.money import Money
+from mailagent.domain.payment import (
+    GatewayRefund,
+    NotDone,
+    PaymentOutcome,
+    Refunded,
+    RefundRequest,
+    RefundState,
+)
 from mailagent.store import schema
 from mailagent.store.database import Database, insert_once
 from mailagent.store.ids import new_id
@@ -54,3 +62,21 @@ class LedgerGateway:
                 )
             )
         return Refunded(reference) if reference else NotDone("not in the ledger", 0)
+
+    def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
+        """Return the entries of a payment, oldest first. What is in the ledger is settled."""
+        query = sa.select(_entries).where(_entries.c.payment_id == payment_id)
+        with self._database.snapshot() as connection:
+            rows = connection.execute(query.order_by(_entries.c.recorded_at)).all()
+        return [
+            GatewayRefund(
+                reference=row.reference,
+                gateway=self.name,
+                payment_ids=(row.payment_id,),
+                amount=Money(row.amount_minor, row.currency),
+                state=RefundState.SETTLED,
+                idempotency_key=row.idempotency_key,
+                order_id=row.order_id,
+            )
+            for row in rows
+        ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -10,11 +10,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.domain.money import Money
-from mailagent.domain.order import Order, OrderLine, OrderProblem, OrderStatus, Payment
-from mailagent.store import schema
-from mailagent.store.database import Row, insert_once
+from mailagent.domain.order import Order, OrderProblem
+from mailagent.store import chargebacks, order_rows, schema
+from mailagent.store.database import insert_once
 
-_orders, _lines, _payments = schema.orders, schema.order_lines, schema.order_payments
+_orders = schema.orders
 
 
 class Saved(StrEnum):
@@ -37,22 +37,37 @@ def save(
     already stand on: another currency, lines that were refunded, or less paid than was refunded.
     """
     # Created by two at once, the second waits here and then finds the first's.
-    created = insert_once(connection, _orders, _row(order, now), "order_id")
+    created = insert_once(connection, _orders, order_rows.order_values(order, now), "order_id")
     stored = None if created else lock(connection, order.order_id)
     _check_version(0 if created else version(connection, order.order_id), expected_version, order)
+    order = chargebacks.keep(connection, order, stored)
     if stored == order:
         return Saved.UNCHANGED
     if stored is not None:
         _check_refunds_stand(connection, stored, order)
-        connection.execute(_lines.delete().where(_lines.c.order_id == order.order_id))
-        connection.execute(_payments.delete().where(_payments.c.order_id == order.order_id))
+        order_rows.delete_parts(connection, order.order_id)
         connection.execute(
             _orders.update()
             .where(_orders.c.order_id == order.order_id)
-            .values(**_row(order, now), version=_orders.c.version + 1)
+            .values(**order_rows.order_values(order, now), version=_orders.c.version + 1)
         )
-    _insert_parts(connection, order)
+    order_rows.insert_parts(connection, order, now)
     return Saved.CREATED if created else Saved.CHANGED
+
+
+def without_ours(connection: sa.Connection, order: Order) -> Order:
+    """Return `order` with what its payments gave back elsewhere less what we know of already: our own
+    refunds, and such as the gateway told us of."""
+    known = order_rows.known_refunds(connection, order.order_id)
+    return replace(
+        order,
+        payments=tuple(
+            replace(
+                each, refunded_minor=max(0, each.refunded_minor - known.get(each.payment_id, 0))
+            )
+            for each in order.payments
+        ),
+    )
 
 
 def version(connection: sa.Connection, order_id: str) -> int:
@@ -83,58 +98,6 @@ def _check_refunds_stand(connection: sa.Connection, stored: Order, order: Order)
     if order.paid.minor < held:
         raise OrderProblem(
             f"payments: {order.paid} is less than the {Money(held, order.currency)} of its refunds"
-        )
-
-
-def _row(order: Order, now: datetime) -> dict[str, object]:
-    return {
-        "order_id": order.order_id,
-        "customer_email": order.customer_email,
-        "customer_name": order.customer_name,
-        "currency": order.currency,
-        "placed_at": order.placed_at,
-        "delivered_at": order.delivered_at,
-        "status": order.status.value,
-        "paid_minor": order.paid.minor,
-        "discount_minor": order.discount_minor,
-        "tax_minor": order.tax_minor,
-        "shipping_minor": order.shipping_minor,
-        "updated_at": now,
-    }
-
-
-def _insert_parts(connection: sa.Connection, order: Order) -> None:
-    connection.execute(
-        _lines.insert(),
-        [
-            {
-                "order_id": order.order_id,
-                "line_no": line.line_no,
-                "item_id": line.item_id,
-                "name": line.name,
-                "quantity": line.quantity,
-                "unit_price_minor": line.unit_price.minor,
-                "discount_minor": line.discount_minor,
-                "category": line.category,
-                "final_sale": line.final_sale,
-            }
-            for line in order.lines
-        ],
-    )
-    if order.payments:
-        connection.execute(
-            _payments.insert(),
-            [
-                {
-                    "order_id": order.order_id,
-                    "payment_id": payment.payment_id,
-                    "position": position,
-                    "method": payment.method,
-                    "amount_minor": payment.amount.minor,
-                    "charged_back_at": payment.charged_back_at,
-                }
-                for position, payment in enumerate(order.payments)
-            ],
         )
 
 
@@ -179,66 +142,12 @@ def list_of_customer(
     total = len(rows)
     if total == limit:
         total = connection.scalar(sa.select(sa.func.count()).where(mine)) or 0
-    return _with_parts(connection, rows), total
+    return order_rows.with_parts(connection, rows), total
 
 
 def _one(connection: sa.Connection, query: sa.Select[*tuple[Any, ...]]) -> Order | None:
     rows = connection.execute(query).all()
-    return _with_parts(connection, rows)[0] if rows else None
-
-
-def _with_parts(connection: sa.Connection, rows: Sequence[Row]) -> tuple[Order, ...]:
-    ids = [row.order_id for row in rows]
-    lines = connection.execute(
-        sa.select(_lines).where(_lines.c.order_id.in_(ids)).order_by(_lines.c.line_no)
-    ).all()
-    payments = connection.execute(
-        sa.select(_payments).where(_payments.c.order_id.in_(ids)).order_by(_payments.c.position)
-    ).all()
-    return tuple(_order(row, lines, payments) for row in rows)
-
-
-def _order(
-    row: Row,
-    lines: Sequence[Row],
-    payments: Sequence[Row],
-) -> Order:
-    return Order(
-        order_id=row.order_id,
-        customer_email=row.customer_email,
-        customer_name=row.customer_name,
-        currency=row.currency,
-        placed_at=row.placed_at,
-        delivered_at=row.delivered_at,
-        status=OrderStatus(row.status),
-        lines=tuple(
-            OrderLine(
-                line.line_no,
-                line.item_id,
-                line.name,
-                line.quantity,
-                Money(line.unit_price_minor, row.currency),
-                line.discount_minor,
-                line.category,
-                line.final_sale,
-            )
-            for line in lines
-            if line.order_id == row.order_id
-        ),
-        payments=tuple(
-            Payment(
-                payment.payment_id,
-                payment.method,
-                Money(payment.amount_minor, row.currency),
-                payment.charged_back_at,
-            )
-            for payment in payments
-            if payment.order_id == row.order_id
-        ),
-        discount_minor=row.discount_minor,
-        shipping_minor=row.shipping_minor,
-        tax_minor=row.tax_minor,
-    )
+    return order_rows.with_parts(connection, rows)[0] if rows else None
 
 
 def held_minor(connection: sa.Connection, order_id: str) -> int:

@@ -127,18 +127,22 @@ def _list(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[Ref
         .where(_lines.c.refund_id.in_([row.refund_id for row in rows]))
         .order_by(_lines.c.line_no)
     ).all()
-    parts = _part_paid(connection, rows)
+    parts = _done_of_failed(connection, rows, _payments.c.returned_at.is_(None))
+    returned = _done_of_failed(connection, rows, _payments.c.returned_at.is_not(None))
     return tuple(
         _refund(
             row,
             [each for each in lines if each.refund_id == row.refund_id],
             parts.get(row.refund_id),
+            returned.get(row.refund_id),
         )
         for row in rows
     )
 
 
-def _part_paid(connection: sa.Connection, rows: Sequence[Row]) -> dict[str, int]:
+def _done_of_failed(
+    connection: sa.Connection, rows: Sequence[Row], which: sa.ColumnElement[bool]
+) -> dict[str, int]:
     """Return what some payments gave back of refunds that failed as a whole, in minor units."""
     failed = [row.refund_id for row in rows if row.status == RefundStatus.FAILED.value]
     if not failed:
@@ -148,14 +152,16 @@ def _part_paid(connection: sa.Connection, rows: Sequence[Row]) -> dict[str, int]
         .where(
             _payments.c.refund_id.in_(failed),
             _payments.c.state == "done",
-            _payments.c.returned_at.is_(None),
+            which,
         )
         .group_by(_payments.c.refund_id)
     )
     return {refund_id: int(minor) for refund_id, minor in connection.execute(query).all()}
 
 
-def _refund(row: Row, lines: Sequence[Row], part_paid_minor: int | None) -> Refund:
+def _refund(
+    row: Row, lines: Sequence[Row], part_paid_minor: int | None, returned_minor: int | None
+) -> Refund:
     return Refund(
         refund_id=row.refund_id,
         order_id=row.order_id,
@@ -183,6 +189,7 @@ def _refund(row: Row, lines: Sequence[Row], part_paid_minor: int | None) -> Refu
         four_eyes=row.four_eyes,
         policy_version=row.policy_version,
         part_paid=None if part_paid_minor is None else Money(part_paid_minor, row.currency),
+        returned=None if returned_minor is None else Money(returned_minor, row.currency),
     )
 
 
@@ -250,6 +257,22 @@ def list_payments(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
     ).all()
 
 
+def find_payment(connection: sa.Connection, key: str) -> Row | None:
+    """Return the payment intent under an idempotency key."""
+    query = sa.select(_payments).where(_payments.c.idempotency_key == key)
+    return connection.execute(query).one_or_none()
+
+
+def list_payments_of(connection: sa.Connection, payment_id: str) -> Sequence[Row]:
+    """Return all intents of one payment, of whichever refund, with the refund's currency and order."""
+    return connection.execute(
+        sa.select(_payments, _refunds.c.order_id, _refunds.c.currency)
+        .join(_refunds, _refunds.c.refund_id == _payments.c.refund_id)
+        .where(_payments.c.payment_id == payment_id)
+        .order_by(_payments.c.idempotency_key)
+    ).all()
+
+
 def given_back(connection: sa.Connection, order_id: str) -> dict[str, int]:
     """Return what each payment of an order gave back or is giving back, in minor units."""
     query = (
@@ -277,6 +300,24 @@ def record_payment(connection: sa.Connection, key: str, state: str, **values: An
         .where(_payments.c.idempotency_key == key, _payments.c.state.in_(open_states))
         .values(state=state, attempts=_payments.c.attempts + 1, **values)
     )
+
+
+def mark_returned(connection: sa.Connection, key: str, now: datetime, why: str | None) -> bool:
+    """Record that the gateway's refund under `key` has failed after all; return whether that was news.
+
+    On an intent whose answer is still awaited the mark says so in advance: an answer of "done" that
+    was on its way is the older one.
+    """
+    marked = connection.execute(
+        _payments.update()
+        .where(
+            _payments.c.idempotency_key == key,
+            _payments.c.returned_at.is_(None),
+            _payments.c.state != "refused",
+        )
+        .values(returned_at=now, problem=why)
+    )
+    return marked.rowcount > 0
 
 
 def list_under_way(
@@ -309,8 +350,9 @@ def list_under_way(
 def list_untold(
     connection: sa.Connection, since: datetime, limit: int, after: str = ""
 ) -> Sequence[Row]:
-    """Return refunds asked for since a time that have ended without a word to the customer, as
-    `list_under_way` does."""
+    """Return refunds asked for since a time that have ended without a word to the customer, or whose
+    money came back without one, as `list_under_way` does."""
+    here = _refunds.c.refund_id
     told = sa.exists().where(
         schema.outbound_mails.c.dedup_key == sa.literal("outcome:").concat(_refunds.c.refund_id)
     )
@@ -322,11 +364,41 @@ def list_untold(
             _refunds.c.status.in_(["paid", "rejected", "expired", "failed"]),
             _refunds.c.requested_at >= since,
             _refunds.c.refund_id > after,
-            ~told,
+            sa.or_(~told, sa.and_(_told_before_return(here), ~_returned_mail(here))),
         )
         .order_by(_refunds.c.refund_id)
         .limit(limit)
     ).all()
+
+
+def was_told_before_return(connection: sa.Connection, refund_id: str) -> bool:
+    """Return whether the customer was told of money that came back after that."""
+    return bool(connection.scalar(sa.select(_told_before_return(sa.literal(refund_id)))))
+
+
+def _told_before_return(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    mails = schema.outbound_mails
+    return sa.exists().where(
+        _payments.c.refund_id == refund_id,
+        _payments.c.state == "done",
+        mails.c.dedup_key == sa.literal("outcome:").concat(refund_id),
+        mails.c.created_at < _payments.c.returned_at,
+    )
+
+
+def _returned_mail(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Whether the customer was told of all that came back, as `returned:<refund>:<minor units>`."""
+    minor = (
+        sa.select(sa.func.sum(_payments.c.amount_minor))
+        .where(
+            _payments.c.refund_id == refund_id,
+            _payments.c.state == "done",
+            _payments.c.returned_at.is_not(None),
+        )
+        .scalar_subquery()
+    )
+    key = sa.literal("returned:").concat(refund_id).concat(":").concat(sa.cast(minor, sa.Text))
+    return sa.exists().where(schema.outbound_mails.c.dedup_key == key)
 
 
 def count_ring(connection: sa.Connection, refund_id: str, run_id: str) -> None:

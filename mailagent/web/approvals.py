@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from flask import Blueprint, Response, make_response, render_template, request
+from flask import Blueprint, Response, make_response, render_template
 
 from mailagent import services
 from mailagent.adapters.links import ApprovalLink
-from mailagent.domain.money import Money, parse_money
 from mailagent.domain.refund import Refund, RefundStatus
-from mailagent.domain.typed_text import without_controls
-from mailagent.doorbell import REFUND, run_id_of
-from mailagent.store import approvals, audit, refunds
+from mailagent.store import approvals, orders, refunds
 from mailagent.store.approvals import Approval, RecordedDecision
-from mailagent.web import case
+from mailagent.web import case, decision, what_is_left
+from mailagent.web.decision_form import FormProblem, parse_form, typed
 
 blueprint = Blueprint("approvals", __name__)
-
-LONGEST_NOTE = 2000
-
-
-class FormProblem(ValueError):
-    """What the manager sent cannot be taken; the text says what to change, `field` where."""
-
-    def __init__(self, field: str, text: str) -> None:
-        super().__init__(text)
-        self.field = field
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    approves: bool
-    amount: Money | None
-    note: str | None
 
 
 @blueprint.get("/approvals/<token>")
@@ -61,13 +41,19 @@ def decide(token: str) -> Response:
             return page("approvals/not_valid.html", 404)
         if not still_decides(link):
             return no_longer_decides(link)
-        approval, _ = found
-        refund = refunds.lock(connection, approval.refund_id)
-        if _is_open(refund, approval):
+        approval, refund = found
+        # The order first: a decision changes what its order has left, and who withdraws holds it.
+        orders.lock(connection, refund.order_id)
+        refund = refunds.lock(connection, refund.refund_id)
+        first = approvals.find_decision(connection, approval.approval_id)
+        if _is_open(refund, approval) and not _is_by(link, first):
             try:
-                _record(connection, link, approval, refund, _parse_form(refund))
+                form = parse_form(refund, first)
+                what_is_left.check(connection, refund, form)
             except FormProblem as problem:
                 return _show(connection, link, approval, refund, problem)
+            decision.record(connection, link.manager_email, approval, refund, form)
+            approval = approvals.find(connection, approval.approval_id) or approval
             refund = refunds.load(connection, refund.refund_id)
         return _show(connection, link, approval, refund)
 
@@ -92,74 +78,14 @@ def no_longer_decides(link: ApprovalLink) -> Response:
     return page("approvals/no_longer_decides.html", 403, manager_email=link.manager_email)
 
 
+def _is_by(link: ApprovalLink, first: RecordedDecision | None) -> bool:
+    return first is not None and first.decided_by == link.manager_email
+
+
 def _is_open(refund: Refund, approval: Approval) -> bool:
     """Whether a decision may still be made. The date counts, not whether the run has seen it."""
     waits = refund.status is RefundStatus.AWAITING_APPROVAL
     return waits and services.current().now() < approval.expires_at
-
-
-def _parse_form(refund: Refund) -> Form:
-    decision = request.form.get("decision", "")
-    if decision not in ("approve", "reject"):
-        raise FormProblem("decision", "Please press Approve or Reject: the form did not say which.")
-    note = _typed("note")
-    if len(note) > LONGEST_NOTE:
-        raise FormProblem(
-            "note", f"The note is longer than {LONGEST_NOTE} characters. Please shorten it."
-        )
-    amount = _parse_amount(refund) if decision == "approve" else None
-    return Form(decision == "approve", amount, note or None)
-
-
-def _typed(field: str) -> str:
-    return without_controls(request.form.get(field, "")).strip()
-
-
-def _parse_amount(refund: Refund) -> Money | None:
-    text = _typed("amount")
-    if not request.form.get("amount", ""):
-        return None  # all of it; blank is not empty: whoever typed something meant an amount
-    try:
-        amount = parse_money(text, refund.amount.currency)
-    except ValueError as problem:
-        raise FormProblem("amount", f"The amount cannot be read: {problem}.") from None
-    if not 0 < amount.minor <= refund.amount.minor:
-        raise FormProblem("amount", f"The amount must be above 0 and at most {refund.amount}.")
-    return amount if amount != refund.amount else None
-
-
-def _record(
-    connection: sa.Connection, link: ApprovalLink, approval: Approval, refund: Refund, form: Form
-) -> None:
-    live = services.current()
-    now = live.now()
-    decision = RecordedDecision(
-        approval_id=approval.approval_id,
-        decision="approve" if form.approves else "reject",
-        decided_by=link.manager_email,
-        decided_at=now,
-        amount_minor=form.amount.minor if form.amount else None,
-        note=form.note,
-    )
-    if not approvals.record_decision(connection, decision):
-        return  # somebody was faster: the page will say who
-    if form.amount is not None:
-        refunds.lower_amount(connection, refund, form.amount)
-    status = RefundStatus.APPROVED if form.approves else RefundStatus.REJECTED
-    refunds.move(
-        connection, refund, status, decided_by=link.manager_email, decided_at=now, note=form.note
-    )
-    audit.record(
-        connection,
-        now,
-        link.manager_email,
-        f"refund {status.value}",
-        refund.refund_id,
-        {"amount": str(form.amount or refund.amount), "note": form.note},
-    )
-    asked_by = refund.run_id or run_id_of(REFUND, refund.refund_id)
-    run_id = live.doorbell.ring_refund(connection, refund.refund_id, asked_by, "decided")
-    refunds.claim(connection, refund.refund_id, run_id)
 
 
 def _show(
@@ -170,23 +96,42 @@ def _show(
     problem: FormProblem | None = None,
 ) -> Response:
     facts = case.of_refund(connection, refund, link.manager_email)
+    made = approvals.find_decision(connection, approval.approval_id)
+    first = case.of_decision(made, facts, refund) if made else None
     if _is_open(refund, approval):
-        if problem is None:
-            return page("approvals/case.html", 200, case=facts)
-        return page(
-            "approvals/problem.html",
-            422,
-            case=facts,
-            problem=str(problem),
-            problem_field=problem.field,
-            typed={name: _typed(name) for name in ("amount", "note")},
-        )
-    decision = approvals.find_decision(connection, approval.approval_id)
-    if decision is not None:
-        return page(
-            "approvals/decided.html", 200, case=facts, decision=case.of_decision(decision, refund)
-        )
-    return page("approvals/expired.html", 200, case=facts)
+        if _is_by(link, made):
+            return page("approvals/second_awaited.html", 200, case=facts, decision=first)
+        return _ask(facts, first, problem)
+    if refund.status is RefundStatus.WITHDRAWN:
+        return page("approvals/withdrawn.html", 200, case=facts, withdrawn_at=refund.decided_at)
+    second = approvals.find_countersignature(connection, approval.approval_id)
+    last = second or made
+    # An approval that nobody countersigned in time decided nothing.
+    if last is None or (refund.four_eyes and last.approves and second is None):
+        return page("approvals/expired.html", 200, case=facts, first=first)
+    return page(
+        "approvals/decided.html",
+        200,
+        case=facts,
+        decision=case.of_decision(last, facts, refund),
+        first=first if second else None,
+    )
+
+
+def _ask(
+    facts: case.ShownCase, first: case.ShownDecision | None, problem: FormProblem | None
+) -> Response:
+    if problem is None:
+        return page("approvals/case.html", 200, case=facts, first=first)
+    return page(
+        "approvals/problem.html",
+        422,
+        case=facts,
+        first=first,
+        problem=str(problem),
+        problem_field=problem.field,
+        typed={name: typed(name) for name in ("amount", "note")},
+    )
 
 
 def page(template: str, status: int, **facts: Any) -> Response:

@@ -18,6 +18,7 @@ from mailagent.domain.wording import MANAGER_REASONS, REFUND_REASONS
 from mailagent.store import cases, mailbox
 from mailagent.store.approvals import RecordedDecision
 from mailagent.store.database import Row
+from mailagent.web import what_is_left
 
 # What a manager looks through; more is in the raw mails and in `flask conversations show`.
 MAILS_WITH_FILES_MAX = 50
@@ -78,6 +79,11 @@ class ShownCase:
     requested_at: datetime
     expires_at: datetime | None
     manager_email: str
+    # What has happened to the order since, and the lower amount that is all that can still be approved.
+    news: tuple[str, ...] = ()
+    most_decimal: str = ""
+    # What of the amount is for carriage; empty if nothing is.
+    shipping: str = ""
 
     def __getitem__(self, name: str) -> object:
         """Let a template write case["items"] where case.items would look like a method."""
@@ -97,6 +103,8 @@ class ShownDecision:
 def of_refund(connection: sa.Connection, refund: Refund, manager_email: str) -> ShownCase:
     """Return the case of a refund for the manager whose link it is."""
     case = cases.load(connection, refund)
+    left = what_is_left.of_refund(connection, refund)
+    lowered = 0 < left.most.minor < refund.amount.minor
     files = _files(connection, refund.conversation_id)
     return ShownCase(
         refund_id=refund.refund_id,
@@ -112,6 +120,7 @@ def of_refund(connection: sa.Connection, refund: Refund, manager_email: str) -> 
         items=tuple(
             ShownItem(each.name, each.quantity, _money(each.amount)) for each in case.items
         ),
+        shipping=_money(case.shipping) if case.shipping else "",
         reason=REFUND_REASONS[refund.reason],
         policy_reasons=tuple(MANAGER_REASONS.get(each, each) for each in refund.policy_reasons),
         customer_text=case.customer_text,
@@ -120,16 +129,22 @@ def of_refund(connection: sa.Connection, refund: Refund, manager_email: str) -> 
         requested_at=refund.requested_at,
         expires_at=case.expires_at,
         manager_email=manager_email,
+        news=left.news,
+        most_decimal=left.most.decimal() if lowered else "",
     )
 
 
-def of_decision(decision: RecordedDecision, refund: Refund) -> ShownDecision:
+def of_decision(decision: RecordedDecision, case: ShownCase, refund: Refund) -> ShownDecision:
     """Return a decision for its page; the refund's state is what it is now, not what was decided."""
+    lowered = decision.amount_minor
+    amount = None if lowered is None else _money(Money(lowered, refund.amount.currency))
+    second = decision.decided_by == refund.decided_by
     return ShownDecision(
         decided_by=decision.decided_by,
         verb="approved" if decision.approves else "rejected",
         decided_at=decision.decided_at,
-        amount=_money(refund.amount),
+        # Whoever lowers nothing approves what is left: all of it, or what the first one left.
+        amount=amount or (_money(refund.amount) if second else case.amount),
         note=decision.note,
         refund_status=_STATE_SENTENCES.get(refund.status, ""),
     )

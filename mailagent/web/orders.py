@@ -6,9 +6,7 @@ The body is a line of the orders file. The same order again changes nothing, so 
 
 from __future__ import annotations
 
-import hmac
 import re
-from collections.abc import Mapping
 
 from flask import Blueprint, Response, jsonify, make_response, request
 from werkzeug.exceptions import RequestEntityTooLarge
@@ -18,6 +16,7 @@ from mailagent.adapters.orders_file import decode_order
 from mailagent.domain.order import OrderProblem
 from mailagent.store import orders
 from mailagent.store.orders import Saved, VersionProblem
+from mailagent.web.bearer import is_authorised, unauthorised
 
 LARGEST_ORDER_BYTES = 1024 * 1024
 
@@ -34,8 +33,8 @@ def put(order_id: str) -> Response:
     201 created, 200 changed or unchanged, each with the version as ETag. 400 not JSON, 401 no or
     another token, 409 refunds stand against it, 412 changed meanwhile, 413 too large, 422 not an order.
     """
-    if not _is_authorised():
-        return _problem(401, "the bearer token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+    if not is_authorised():
+        return unauthorised()
     request.max_content_length = LARGEST_ORDER_BYTES
     try:
         body = request.get_data(cache=False)
@@ -61,15 +60,6 @@ def put(order_id: str) -> Response:
     return make_response(answer, 201 if saved is Saved.CREATED else 200, {"ETag": f'"{version}"'})
 
 
-def _is_authorised() -> bool:
-    tokens = services.current().orders_api_tokens
-    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    sent = given.strip().encode("utf-8", "replace")
-    # Every token is compared, so that the time taken does not tell which one was near.
-    matches = [hmac.compare_digest(token.encode(), sent) for token in tokens]
-    return scheme.lower() == "bearer" and any(matches)
-
-
 def _expected_version() -> int | None:
     """Return the version that must be stored now, 0 for none, None when the caller does not care."""
     if request.headers.get("If-None-Match", "").strip() == "*":
@@ -83,5 +73,5 @@ def _expected_version() -> int | None:
     return int(match[1])
 
 
-def _problem(status: int, words: str, headers: Mapping[str, str] | None = None) -> Response:
-    return make_response(jsonify(error=words), status, dict(headers or {}))
+def _problem(status: int, words: str) -> Response:
+    return make_response(jsonify(error=words), status)

@@ -27,12 +27,18 @@ async def refund(refund_id: str) -> str:
             await send_mail_async(outbound_id)
         state = await look_at_decision(refund_id)
     while state["status"] == "awaiting_approval":
+        # A second manager is written to; what older runs recorded names nobody.
+        for outbound_id in state.get("outbound_ids", ()):
+            await send_mail_async(outbound_id)
         await DBOS.recv_async(doorbell.LOOK, timeout_seconds=state["wait_seconds"])
         state = await look_at_decision(refund_id)
     while state["status"] == "approved":
         state = await pay_refund(refund_id)
         if state["status"] == "approved":
-            await DBOS.sleep_async(state["wait_seconds"])
+            if state.get("wakes"):  # older records know of no bell here
+                await DBOS.recv_async(doorbell.LOOK, timeout_seconds=state["wait_seconds"])
+            else:
+                await DBOS.sleep_async(state["wait_seconds"])
     for outbound_id in await tell_customer(refund_id):
         await send_mail_async(outbound_id)
     return state["status"]

@@ -14,6 +14,7 @@ from mailagent.adapters.stripe_gateway import StripeGateway
 from mailagent.demo.local_server import Answer
 from mailagent.domain.money import Money
 from mailagent.domain.payment import (
+    ListingProblem,
     NotDone,
     OutcomeUnknown,
     PaymentGateway,
@@ -21,6 +22,7 @@ from mailagent.domain.payment import (
     Pending,
     Refunded,
     RefundRequest,
+    RefundState,
     Refused,
 )
 from mailagent.store.database import Database
@@ -75,6 +77,21 @@ def test_another_key_is_another_refund(gateway: PaymentGateway) -> None:
     assert gateway.look_up(ASKED) != gateway.look_up(other)
 
 
+def test_what_was_refunded_is_listed_with_what_we_know_of_it(gateway: PaymentGateway) -> None:
+    outcome = gateway.refund(ASKED)
+    assert isinstance(outcome, Refunded)
+    (listed,) = gateway.list_refunds("pi_1")
+    assert (listed.reference, listed.amount) == (outcome.reference, ASKED.amount)
+    assert (listed.state, listed.gateway) == (RefundState.SETTLED, gateway.name)
+    assert (listed.idempotency_key, listed.order_id) == ("r_17", "W1001")
+    assert "pi_1" in listed.payment_ids
+
+
+def test_only_the_refunds_of_the_payment_are_listed(gateway: PaymentGateway) -> None:
+    gateway.refund(ASKED)
+    assert list(gateway.list_refunds("ch_2")) == []
+
+
 # --- Stripe's own -----------------------------------------------------------------------------
 
 
@@ -125,6 +142,24 @@ def test_whatever_goes_wrong_the_money_moves_once(
     assert isinstance(at_stripe.refund(ASKED), first)  # type: ignore[arg-type]  # a class here
     assert until_final(at_stripe, ASKED) == Refunded("re_1")
     assert len(stripe.refunds) == 1
+
+
+def asked_to_retry(_create: stripe_server.Create) -> Answer:
+    answer = stripe_server.error(500, None, "An unknown error occurred", "api_error")
+    return Answer(answer.status, answer.value, {"Stripe-Should-Retry": "true"})
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [stripe_server.lost_before, stripe_server.limited, stripe_server.in_use, asked_to_retry],
+    ids=lambda fault: fault.__name__,
+)
+def test_one_call_is_one_request_whatever_the_sdk_would_like_to_repeat(
+    fault: Any, stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    stripe.faults.append(fault)
+    at_stripe.refund(ASKED)
+    assert stripe.keys_used == ["r_17"]
 
 
 def test_stripe_s_own_wait_is_kept(stripe: StripeServer, at_stripe: StripeGateway) -> None:
@@ -182,6 +217,24 @@ def test_a_look_up_reads_every_page(stripe: StripeServer, at_stripe: StripeGatew
     for _ in range(250):
         stripe.refund_in_dashboard("pi_1", 1)
     assert at_stripe.look_up(ASKED) == Refunded("re_1")
+
+
+def test_a_list_has_every_page_and_the_dashboard_s_refunds(
+    stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    for _ in range(120):
+        stripe.refund_in_dashboard("pi_1", 1)
+    listed = at_stripe.list_refunds("pi_1")
+    assert len({each.reference for each in listed}) == 120
+    assert {each.idempotency_key for each in listed} == {None}
+
+
+def test_a_list_that_cannot_be_read_is_no_empty_list(
+    stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    stripe.read_faults.append(lambda: stripe_server.error(500, None, "down", "api_error"))
+    with pytest.raises(ListingProblem, match="down"):
+        at_stripe.list_refunds("pi_1")
 
 
 @pytest.mark.parametrize("status", ["pending", "requires_action"])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from datetime import UTC, date, datetime
+from datetime import datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,14 +14,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedErro
 
 import mailagent
 from mailagent.adapters import formats
+from mailagent.adapters.mail_samples import LINK, NOON, TO_CUSTOMERS, facts_of
 from mailagent.adapters.templates import RenderedMail, Templates
 from mailagent.domain.mail import confirm_code, holds_confirm_code
 from mailagent.domain.money import Money
 
 TEMPLATES = Path(mailagent.__file__).parent.parent / "templates"
 COMMON = {"support_name": "Shop Support", "support_address": "support@shop.example"}
-LINK = "https://support.shop.example/approvals/token"
-NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 HOSTILE = (
     "Ada\r\nBcc: mallory@evil.example\r\n\r\nPlease pay <script>alert(1)</script>"
@@ -31,64 +29,8 @@ HOSTILE = (
 )
 
 
-def facts_of(words: str) -> dict[str, dict[str, object]]:
-    """The facts of every mail, `words` in each that a stranger could have a hand in."""
-    usd = Money(129_900, "USD")
-    items = [{"name": words, "quantity": 1, "amount": usd}]
-    thread: dict[str, object] = {"subject": words}
-    refund = thread | {"order_id": "W1001", "amount": usd, "note": words}
-    case = {
-        "link_url": LINK,
-        "manager_email": "mona@shop.example",
-        "order_id": "W1001",
-        "customer_name": words,
-        "customer_email": "ada@example.com",
-        "customer_since": date(2024, 2, 29),
-        "amount": usd,
-        "already_refunded": Money(0, "USD"),
-        "paid": Money(150_000, "USD"),
-        "items": items,
-        "reason": "it arrived damaged",
-        "policy_reasons": ["the amount is above $1,000.00"],
-        "customer_text": words,
-        "attachments": [words],
-        "requested_at": NOON,
-        "expires_at": NOON,
-    }
-    mails = [
-        {"from_customer": True, "at": NOON, "subject": words, "text": words, "attachments": [words]}
-    ]
-    under_way = {"order_id": "W1001", "amount": usd, "status": "paid", "requested_at": NOON}
-    return {
-        "reply": thread | {"text": words, "confirm_code": "482716"},
-        "receipt": refund
-        | {"items": items, "method": "card", "reference": words, "paid_at": NOON}
-        | {"expected_days": 10},
-        "refund_rejected": refund,
-        "refund_expired": refund | {"requested_at": NOON},
-        "refund_failed": refund | {"part_paid": usd, "method": words},
-        "handed_over": thread,
-        "neutral_reply": thread,
-        "team_reply": thread | {"text": words, "member": words},
-        "notice": {"title": words, "lines": [words]},
-        "approval_request": case,
-        "hand_over": thread
-        | {
-            "customer_name": words,
-            "customer_email": "ada@example.com",
-            "answer_to": "case+abcdefghijklmnop@shop.example",
-            "sender_verified": False,
-            "conversation_id": "c_17",
-            "why": "the customer asked for a person",
-            "summary": words,
-            "mails": mails,
-            "refunds": [under_way],
-        },
-    }
-
-
 NAMES = sorted(facts_of(""))
-TO_CUSTOMERS = sorted(set(NAMES) - {"notice", "approval_request", "hand_over"})
+LANGUAGES = ["en", "de", "fr", "es"]
 
 
 def render(name: str, words: str = "My kettle", **changes: object) -> RenderedMail:
@@ -172,7 +114,7 @@ def test_a_missing_fact_is_an_error_not_a_gap(name: str) -> None:
             )
 
 
-@pytest.mark.parametrize("name", TO_CUSTOMERS)
+@pytest.mark.parametrize("name", sorted(TO_CUSTOMERS))
 def test_a_mail_to_a_customer_ends_with_the_line_that_marks_it_as_ours(name: str) -> None:
     mail = render(name)
     marker = formats.marker_line("support@shop.example")
@@ -181,7 +123,7 @@ def test_a_mail_to_a_customer_ends_with_the_line_that_marks_it_as_ours(name: str
 
 
 @pytest.mark.parametrize(
-    "name", sorted(set(TO_CUSTOMERS) - {"reply", "handed_over", "neutral_reply", "team_reply"})
+    "name", sorted(TO_CUSTOMERS - {"reply", "handed_over", "neutral_reply", "team_reply"})
 )
 def test_a_mail_about_a_refund_stays_in_the_thread_or_says_which_order(name: str) -> None:
     assert render(name).subject == "My kettle"
@@ -194,7 +136,7 @@ def test_only_the_receipt_says_that_we_refunded(name: str) -> None:
 
 
 def test_a_reply_is_the_agents_text_in_escaped_paragraphs() -> None:
-    mail = render("reply", text="Hello <Ada>,\r\n\r\none\ntwo", confirm_code=None)
+    mail = render("reply", text="Hello <Ada>,\r\n\r\none\ntwo", confirm_code=None, goodwill=None)
     assert mail.text.startswith("Hello <Ada>,\n\none\ntwo\n\nShop Support\n")
     assert '">Hello &lt;Ada&gt;,</p>' in mail.html
     assert "one<br>\ntwo</p>" in mail.html
@@ -208,17 +150,19 @@ def test_an_unverified_sender_is_asked_to_answer(asked: bool) -> None:
 
 
 def test_a_receipt_says_what_was_paid_and_when_to_expect_it() -> None:
-    mail = render("receipt", reference="re_123", note=None)
+    mail = render("receipt", "re_123", note=None)
     for part in (mail.text, mail.html):
         assert "$1,299.00" in part
         assert "re_123" in part
         assert "November 21, 2026" in part
         assert "within 10 business days" in part
+        assert "within one business day" in part
         assert "A colleague added" not in part
 
 
 def test_a_receipt_without_a_reference_or_a_date_promises_neither() -> None:
-    mail = render("receipt", reference=None, expected_days=None)
+    paid = {"method": "card", "amount": Money(129_900, "USD"), "reference": None}
+    mail = render("receipt", payments=[paid | {"expected_days": None}])
     assert "Reference" not in mail.text
     assert "depends on your bank" in mail.text
 
@@ -230,6 +174,26 @@ def test_an_approval_request_has_one_link_and_it_decides_nothing() -> None:
     assert "Opening the link decides nothing" in mail.text
     assert "This link was sent to mona@shop.example" in mail.text
     assert "This link was sent to mona@shop.example" in mail.html
+
+
+def test_a_request_for_the_second_approval_says_who_gave_the_first() -> None:
+    first = {"decided_by": "max@shop.example", "decided_at": NOON, "amount": Money(99_900, "USD")}
+    mail = render("approval_request", first_approval=first | {"note": "Known fault"})
+    assert mail.subject == "Second approval: refund $999.00? My kettle, order W1001"
+    for part in (mail.text, mail.html):
+        assert "max@shop.example" in part
+        assert "Your approval is the second" in part
+        assert "Known fault" in part
+
+
+@pytest.mark.parametrize("name", ["reply", "handed_over"])
+def test_a_discount_is_told_with_its_code_and_its_last_day(name: str) -> None:
+    mail = render(name)
+    for part in (mail.text, mail.html):
+        assert "10% off" in part
+        assert "K7MX-4PQR-9TWZ" in part
+        assert "November 21, 2026" in part
+    assert "K7MX" not in render(name, goodwill=None).text
 
 
 def test_a_customer_without_a_name_is_called_by_the_address() -> None:
@@ -246,27 +210,10 @@ def test_a_mail_that_does_not_exist_is_named() -> None:
         Templates(TEMPLATES / "mail").render("greeting", {})
 
 
-@pytest.mark.parametrize("locale", ["fr", "xx", "", "../../etc", "en-GB", "nonsense_nonsense"])
+@pytest.mark.parametrize("locale", ["it", "xx", "", "../../etc", "en-GB", "nonsense_nonsense"])
 def test_a_language_that_is_not_written_falls_back_to_english(locale: str) -> None:
     mail = Templates(TEMPLATES / "mail", COMMON).render("receipt", facts_of("x")["receipt"], locale)
     assert "We have refunded" in mail.text
-
-
-def test_another_language_is_a_folder_and_a_half_translated_mail_stays_english(
-    tmp_path: Path,
-) -> None:
-    folder = shutil.copytree(TEMPLATES / "mail", tmp_path / "mail")
-    (folder / "de").mkdir()
-    for part in ("subject", "txt", "html"):
-        (folder / "de" / f"handed_over.{part}").write_text("Erstattung {{ amount|money }}")
-    (folder / "de" / "receipt.txt").write_text("Wir haben {{ amount|money }} erstattet.")
-    templates = Templates(folder, COMMON)
-
-    handed_over = facts_of("x")["handed_over"] | {"amount": Money(129_900, "EUR")}
-    assert templates.render("handed_over", handed_over, "de-CH").subject.startswith("Erstattung")
-    assert templates.render("handed_over", handed_over, "de").subject == "Erstattung 1.299,00 €"
-    receipt = templates.render("receipt", facts_of("x")["receipt"], "de")
-    assert "We have refunded $1,299.00" in receipt.text
 
 
 @pytest.mark.parametrize(
@@ -288,7 +235,7 @@ def test_money_is_written_with_every_decimal_it_has(
 
 # -- the manager's pages
 
-CASE_PAGES = ["case", "problem", "decided", "expired"]
+CASE_PAGES = ["case", "problem", "decided", "expired", "second_awaited", "withdrawn"]
 
 
 def file_of(name: str, problem: str) -> SimpleNamespace:
@@ -323,9 +270,12 @@ def page(
         "currency": "USD",
         "already_refunded": "$0.00",
         "paid": "$1,500.00",
+        "shipping": "$5.00",
         "items": [{"name": words, "quantity": 1, "amount": "$1,299.00"}],
         "files": [file_of(words, ""), file_of(words, "above 20 MB")],
         "more_files": 3,
+        "news": (words,),
+        "most_decimal": "",
     }
     decision = SimpleNamespace(
         decided_by="max@shop.example",
@@ -339,6 +289,7 @@ def page(
         "case": SimpleNamespace(**case),
         "decision": decision,
         "csrf_token": lambda: "csrf-17",
+        "withdrawn_at": NOON,
     }
     if name == "problem":
         changes = {
@@ -384,7 +335,7 @@ def test_the_form_decides_by_post_with_the_csrf_token(name: str) -> None:
     assert inputs["amount"]["value"] == ("My kettle" if name == "problem" else "")
 
 
-@pytest.mark.parametrize("name", ["decided", "expired", "not_valid"])
+@pytest.mark.parametrize("name", ["decided", "expired", "second_awaited", "withdrawn", "not_valid"])
 def test_a_page_with_nothing_to_decide_has_no_form(name: str) -> None:
     assert not Elements(page(name)).tags & {"form", "button", "input"}
 

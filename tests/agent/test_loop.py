@@ -165,7 +165,20 @@ def test_a_model_that_only_calls_tools_comes_to_an_end() -> None:
     while not spent.over(Budget()):
         spent = spent.plus(done(None, ("find_my_orders", "c")))
         turns += 1
-    assert turns == Budget().model_turns
+    assert turns == Budget().tool_calls
+
+
+@pytest.mark.parametrize(("calls", "over"), [(9, False), (10, True), (500, True)])
+def test_every_call_of_an_answer_counts_although_one_is_done(calls: int, over: bool) -> None:
+    many = [("find_my_orders", f"c{number}") for number in range(calls)]
+    spent = Spent().plus(done(None, *many))
+    assert spent.tool_calls == calls
+    assert spent.why_over(Budget()) is (HandOverReason.BUDGET_SPENT if over else None)
+
+
+def test_what_was_recorded_before_tool_calls_were_counted_can_be_read() -> None:
+    old = {"model_turns": 1, "tokens": 5, "unusable_replies": 0, "provider_retries": 0}
+    assert Spent(**old).tool_calls == 0
 
 
 @pytest.mark.parametrize(

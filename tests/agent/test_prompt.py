@@ -21,6 +21,7 @@ from mailagent.agent.prompt import (
     PastMail,
     case_item,
     instructions,
+    version,
 )
 from mailagent.agent.tools import TOOLS
 from mailagent.domain.mail import Attachment, Identity, InboundMail, MailKind, MailStatus
@@ -159,6 +160,16 @@ def test_the_instructions_name_every_tool_they_speak_of_and_no_secret() -> None:
     for status in (RefundStatus.PAID, RefundStatus.APPROVED, RefundStatus.AWAITING_APPROVAL):
         assert f"`{status.value}`" in told
     assert "1,000" not in told, "limits are kept by code, not told"
+
+
+def test_only_a_shop_that_gives_discounts_speaks_of_the_tool_for_them() -> None:
+    assert "offer_goodwill" not in instructions("shop.example", SUPPORT)
+    told = instructions("shop.example", SUPPORT, 15)
+    assert "offer_goodwill" in told
+    assert "15 percent" in told
+    assert version(15) != version()
+    assert version() == PROMPT_VERSION
+    assert len(version(100)) <= 64
 
 
 def test_the_version_fits_a_cache_key() -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import pytest
 
 from mailagent.agent import tool_outputs as outputs
+from mailagent.agent.reply_facts import gather_facts
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order
-from mailagent.domain.policy import Declined, DeclineReason, Policy
+from mailagent.domain.policy import Declined, DeclineReason, Named, Policy
 from mailagent.domain.refund import ItemsProblem, Refund, RefundLine, RefundReason, RefundStatus
 from tests.cast import ADA, MONA, order
 
@@ -85,6 +86,7 @@ def test_an_order_is_shown_with_what_can_still_be_refunded() -> None:
                 "quantity": 1,
                 "refundable": 1,
                 "unit_price": "49.99 USD",
+                "refundable_amount": "49.99 USD",
             },
             {
                 "item_id": "M1",
@@ -92,10 +94,13 @@ def test_an_order_is_shown_with_what_can_still_be_refunded() -> None:
                 "quantity": 3,
                 "refundable": 2,
                 "unit_price": "9.99 USD, 8.99 USD",
+                "refundable_amount": "18.98 USD",
+                "refundable_amount_of_one": "9.99 USD",
             },
         ],
         "paid": "78.96 USD",
         "refunded_or_under_way": "9.99 USD",
+        "refundable_in_all": "68.97 USD",
         "refunds": [
             {
                 "items": ["Mug"],
@@ -111,6 +116,17 @@ def test_an_order_is_shown_with_what_can_still_be_refunded() -> None:
             },
         ],
     }
+
+
+def test_an_item_says_what_the_policy_has_for_it_alone() -> None:
+    policy = Policy(category_windows={"kitchen": 14}, final_sale=Named(item_ids=frozenset({"M1"})))
+    lines = [replace(line, category="Kitchen") for line in bought().lines[:1]]
+    delivered = replace(bought(), lines=(*lines, *bought().lines[1:]))
+    kettle, mug = outputs.order_output(delivered, [], policy)["items"]
+    assert (kettle["return_by"], kettle.get("final_sale")) == ("2026-11-18", None)
+    assert (mug.get("return_by"), mug["final_sale"]) == (None, True)
+    told = gather_facts([delivered], [], policy, [], "support@shop.example", "https://x.example")
+    assert {date(2026, 11, 18), date(2026, 12, 4)} <= told.dates
 
 
 def test_an_order_that_is_not_delivered_has_no_return_date() -> None:
@@ -138,7 +154,8 @@ def test_a_proposal_is_answered_with_what_code_decided() -> None:
 
 @pytest.mark.parametrize("reason", list(DeclineReason))
 def test_every_refusal_says_why_and_forbids_hope(reason: DeclineReason) -> None:
-    told = outputs.declined_output(Declined(reason), bought(), POLICY)
+    ended_at = datetime(2026, 12, 4, tzinfo=UTC) if reason is DeclineReason.WINDOW_CLOSED else None
+    told = outputs.declined_output(Declined(reason, ended_at))
     assert told["outcome"] == "declined"
     assert told["reason"] == reason.value
     assert "Do not say or hint that money" in told["say"]
@@ -165,7 +182,7 @@ def test_nothing_leaves_that_the_model_does_not_need() -> None:
             outputs.approved_output(paid, bought()),
             outputs.needs_manager_output(paid, bought()),
             outputs.already_requested_output(paid, bought()),
-            outputs.declined_output(Declined(DeclineReason.NOTHING_LEFT), bought(), POLICY),
+            outputs.declined_output(Declined(DeclineReason.NOTHING_LEFT)),
         ]
     )
     for secret in ("secret", "card", ADA, "Ada", MONA, "do not tell"):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mailagent.agent.tool_schemas import names_of, offered_tools
 from mailagent.agent.tools import (
     ARGUMENTS_MAX_LENGTH,
     ID_MAX_LENGTH,
@@ -21,7 +22,9 @@ from mailagent.agent.tools import (
     HandOver,
     LookAtOrder,
     Misfit,
+    OfferGoodwill,
     ProposeRefund,
+    WithdrawRefund,
     parse_call,
 )
 from mailagent.domain.conversation import HandOverReason
@@ -38,7 +41,7 @@ def objects_in(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from objects_in(child)
 
 
-@pytest.mark.parametrize("tool", TOOLS, ids=NAMES)
+@pytest.mark.parametrize("tool", offered_tools(goodwill=True), ids=names_of(goodwill=True))
 def test_every_schema_is_strict_at_every_level(tool: dict[str, Any]) -> None:
     assert tool["strict"] is True
     for each in objects_in(tool["parameters"]):
@@ -47,14 +50,49 @@ def test_every_schema_is_strict_at_every_level(tool: dict[str, Any]) -> None:
 
 
 def test_no_tool_lets_the_model_name_a_customer_an_amount_or_a_recipient() -> None:
-    assert NAMES == ["find_my_orders", "look_at_order", "propose_refund", "hand_over"]
+    assert names_of(goodwill=True) == [
+        "find_my_orders",
+        "look_at_order",
+        "propose_refund",
+        "withdraw_refund",
+        "hand_over",
+        "offer_goodwill",
+    ]
     fields = {
         field
-        for tool in TOOLS
+        for tool in offered_tools(goodwill=True)
         for each in objects_in(tool["parameters"])
         for field in each["properties"]
     }
-    assert fields == {"order_id", "items", "item_id", "quantity", "reason", "summary"}
+    # A percentage is held against the policy's cap; an amount would be the model's word.
+    assert fields == {"order_id", "items", "item_id", "quantity", "reason", "summary", "percent"}
+
+
+def test_discounts_are_a_tool_only_where_the_policy_gives_them() -> None:
+    assert "offer_goodwill" not in names_of(goodwill=False)
+    misfit = parse_call("offer_goodwill", '{"order_id": "W1001", "percent": 5}', goodwill=False)
+    assert isinstance(misfit, Misfit)
+    assert misfit.output["error"] == "unknown_tool"
+    assert "offer_goodwill" not in str(misfit.output)
+
+
+@pytest.mark.parametrize(
+    ("percent", "fits"),
+    [
+        ("1", True),
+        ("100", True),
+        ("0", False),
+        ("101", False),
+        ("-5", False),
+        ("5.0", False),
+        ('"5"', False),
+        ("true", False),
+        ("null", False),
+    ],
+)
+def test_a_percentage_is_a_whole_number_up_to_a_hundred(percent: str, fits: bool) -> None:
+    call = parse_call("offer_goodwill", f'{{"order_id": "W1001", "percent": {percent}}}')
+    assert isinstance(call, OfferGoodwill) is fits
 
 
 def test_the_reasons_of_the_schema_are_those_of_the_domain() -> None:
@@ -75,6 +113,7 @@ def test_the_reasons_of_the_schema_are_those_of_the_domain() -> None:
             ' {"item_id": "M1", "quantity": 2}], "reason": "damaged"}',
             ProposeRefund("W1001", (WantedItem("K1"), WantedItem("M1", 2)), RefundReason.DAMAGED),
         ),
+        ("withdraw_refund", '{"order_id": "W1001"}', WithdrawRefund("W1001")),
         (
             "hand_over",
             '{"reason": "customer_asked", "summary": "Wants a person.\\nIs angry."}',

@@ -101,7 +101,7 @@ def _ask_plainly(post: Callable[[str, object], bytes], told: list[list[dict[str,
 def _reply() -> OutboundMail:
     common = {"support_name": "Shop", "support_address": SUPPORT}
     text = "Hello,\n\norder W1001 is delivered.\n\nKind regards\nShop"
-    facts = {"text": text, "confirm_code": None, "subject": "Re: My order"}
+    facts = {"text": text, "confirm_code": None, "goodwill": None, "subject": "Re: My order"}
     rendered = Templates(ROOT / "templates" / "mail", common).render("reply", facts)
     return OutboundMail(
         outbound_id="outbound_1",

@@ -96,6 +96,73 @@ def test_an_order_is_shown_as_it_was_given(shop: Stage) -> None:
     assert (missing.exit_code, missing.output) == (1, "Error: there is no order W9\n")
 
 
+def test_what_is_shown_of_an_order_can_be_imported(shop: Stage) -> None:
+    shop.stock(
+        order(
+            items=[
+                {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "30.00"}
+                | {"discount": "5.00", "category": "kitchen", "final_sale": True}
+            ],
+            payments=[
+                {"payment_id": "p", "method": "card", "amount": "60.00", "refunded": "10.00"}
+            ],
+            shipping="5.00",
+        )
+    )
+    shown = json.loads(flask(shop, "orders", "show", "W1001").output)
+    assert (shown["shipping"], shown["refunded_or_under_way"]) == ("5.00", "10.00")
+    imported = flask(shop, "orders", "import", "-", given=lines(shown))
+    assert "1 orders: 0 created, 0 changed, 1 unchanged." in imported.output
+
+
+SHOPIFY = (
+    b"Name,Email,Financial Status,Fulfillment Status,Fulfilled at,Currency,Subtotal,Shipping,Taxes,"
+    b"Total,Discount Amount,Created at,Cancelled at,Lineitem quantity,Lineitem name,Lineitem price,"
+    b"Lineitem sku,Payment Method,Refunded Amount\n"
+    b"#1,ada@example.com,partially_refunded,fulfilled,2024-11-03 08:00:00 +0000,USD,49.99,5.00,0.00,"
+    b"54.99,0.00,2024-11-01 09:00:00 +0000,,1,Kettle,49.99,K1,Shopify Payments,20.00\n"
+    b"#2,,paid,fulfilled,,USD,1.00,0,0,1.00,0,2024-11-01 09:00:00 +0000,,1,Bag,1.00,B,cash,0\n"
+)
+
+
+def test_an_export_is_imported_with_what_was_given_back(shop: Stage) -> None:
+    result = flask(shop, "orders", "import", "-", "--delivered-after", "3", given=SHOPIFY)
+    assert "1 orders: 1 created, 0 changed, 0 unchanged." in result.output
+    assert "1 without a mail address left out: line 3." in result.output
+    shown = json.loads(flask(shop, "orders", "show", "#1").output)
+    assert (shown["status"], shown["delivered_at"]) == ("delivered", "2024-11-06T08:00:00Z")
+    assert (shown["paid"], shown["refunded_or_under_way"]) == ("54.99", "20.00")
+
+
+def test_of_an_export_that_goes_wrong_nothing_is_imported(shop: Stage) -> None:
+    wrong = SHOPIFY + SHOPIFY.splitlines(keepends=True)[1].replace(b"#1", b"#3").replace(
+        b"54", b"5"
+    )
+    result = flask(shop, "orders", "import", "-", given=wrong)
+    assert result.exit_code == 1
+    assert "line 4: Total: 5.99 USD, but subtotal and shipping come to 54.99 USD" in result.output
+    assert "Nothing was imported" in result.output
+    assert shop.rows("SELECT * FROM orders") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--format", "excel"), "'excel' is not one of"),
+        (("--timezone", "Mars"), "'Mars' is no time zone such as Europe/Berlin"),
+        (("--timezone", "../etc"), "is no time zone"),
+        (("--delivered-after", "-1"), "-1 is not in the range"),
+    ],
+    ids=["format", "timezone", "path", "days"],
+)
+def test_an_option_that_makes_no_sense_is_told(
+    shop: Stage, options: tuple[str, str], complaint: str
+) -> None:
+    result = flask(shop, "orders", "import", "-", *options, given=SHOPIFY)
+    assert result.exit_code == 2
+    assert complaint in result.output
+
+
 # --- refunds, conversations, runs ---------------------------------------------------------------
 
 
@@ -109,7 +176,7 @@ def test_what_happened_can_be_looked_at(shop: Stage) -> None:
     assert list(refund) == [
         "refund_id", "order_id", "conversation_id", "amount", "currency", "item_ids", "reason",
         "status", "requested_at", "decided_by", "decided_at", "note", "gateway",
-        "gateway_reference", "paid_at",
+        "gateway_reference", "paid_at", "four_eyes", "first_decided_by", "countersigned_by",
     ]  # fmt: skip
     assert (refund["amount"], refund["status"], refund["gateway"]) == ("49.99", "paid", "ledger")
     assert json.loads(flask(shop, "refunds", "list", "--order", "W9", "--json").output) == []

@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from mailagent.agent.reply_check import find_untrue
+from mailagent.agent.reply_facts import gather_facts
 from mailagent.demo.openai_server import tool_results
 from mailagent.demo.reading import Language, find_order_ids, guess_language, pick_reason
 from mailagent.demo.scripted_model import Call, Say, ToolResult, next_turn, read_case
 from mailagent.demo.shop import READY_LETTERS
-from mailagent.domain.policy import DeclineReason
+from mailagent.domain.policy import DeclineReason, Policy
 from mailagent.domain.refund import RefundReason
+from tests.cast import SUPPORT, order
 
 KETTLE = {"item_id": "1", "name": "Kettle", "quantity": 1, "refundable": 1}
 MUG = {"item_id": "2", "name": "Coffee mug", "quantity": 2, "refundable": 2}
@@ -138,6 +141,8 @@ def test_every_decline_has_words_of_its_own_in_every_language(
     )
     assert reply != plain
     assert "{" not in reply
+    known = gather_facts([order()], [], Policy(), [], SUPPORT, "https://shop.example")
+    assert find_untrue(reply, known) == ()
 
 
 @pytest.mark.parametrize(
@@ -355,3 +360,37 @@ def test_a_call_without_its_output_is_refused() -> None:
     call = {"type": "function_call", "call_id": "a", "name": "find_my_orders", "arguments": "{}"}
     with pytest.raises(ValueError, match="do not go together: a"):
         tool_results([call])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Never mind, I will keep the kettle from order W1001.",
+        "Please cancel my refund request for W1001",
+        "I don't want a refund for W1001 any more",
+        "Bestellung W1001: hat sich erledigt, danke!",
+        "Ich ziehe meine Bitte um Rückzahlung für W1001 zurück.",
+        "Laissez tomber le remboursement de la commande W1001.",
+        "Olvídelo, ya no hace falta el reembolso de W1001.",
+    ],
+)
+def test_never_mind_takes_the_request_back(text: str) -> None:
+    withdrawn = {"outcome": "withdrawn", "order_id": "W1001", "not_withdrawn": []}
+    calls, reply = play(content(text), {"withdraw_refund": withdrawn})
+    assert calls == [Call("withdraw_refund", {"order_id": "W1001"})]
+    assert "W1001" in reply
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        ("withdrawn", "withdrawn your request"),
+        ("nothing_waits", "nothing to withdraw"),
+        ("too_late", "49.99 USD for order W1001 is approved already"),
+    ],
+)
+def test_what_came_of_it_is_told(outcome: str, told: str) -> None:
+    approved = {"amount": "49.99 USD", "status": "approved"}
+    output = {"outcome": outcome, "order_id": "W1001", "not_withdrawn": [approved]}
+    _, reply = play(content("Never mind about W1001"), {"withdraw_refund": output})
+    assert told in reply

@@ -115,6 +115,7 @@ def test_tokens_are_found_in_our_own_recipients_only(
         ("Please answer this mail with the code {code}, so that we know it is you.", False),
         ("Ticket 17: “> answer this\n> mail with the\n> code {code}, so …”", False),
         ("With the code {code}, as you asked.", True),
+        ("Hiermit bestätige ich das mit dem Code {code}.", True),
         ("It is not {code}1", False),
         ("1{code}", False),
         ("{head}", False),

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
-from mailagent.domain.order import OrderProblem, OrderStatus, parse_order
+from mailagent.domain.order import Order, OrderProblem, OrderStatus
+from mailagent.domain.order_record import parse_order, render_order
 from tests.cast import order_record
+from tests.domain.test_prices import purchases
 
 ITEM = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"}
 PAYMENT = {"payment_id": "p", "method": "card", "amount": "49.99"}
@@ -112,3 +115,105 @@ def test_the_most_that_an_order_may_come_to_is_taken() -> None:
 def test_what_is_no_order_is_refused(record: object) -> None:
     with pytest.raises(OrderProblem):
         parse_order(record)
+
+
+# --- what orders may have besides ----------------------------------------------------------------
+
+WHOLE = order_record(
+    items=[
+        ITEM
+        | {"quantity": 2, "discount": "9.98", "category": "kitchen", "final_sale": True}
+        | {"item_id": "K2"},
+        ITEM | {"discount": None, "category": None, "final_sale": False},
+    ],
+    payments=[
+        PAYMENT | {"amount": "100.00", "refunded": "20.00"},
+        PAYMENT | {"payment_id": "q", "method": "gift_card", "amount": "49.93"},
+        PAYMENT | {"payment_id": "r", "charged_back_at": "2026-11-10T09:00:00+01:00"},
+    ],
+    discount="10.00",
+    shipping="5.00",
+    tax="8.95",
+)
+
+
+def test_discounts_carriage_tax_and_what_was_given_back_are_read() -> None:
+    order = parse_order(WHOLE)
+    assert (order.discount_minor, order.shipping_minor, order.tax_minor) == (10_00, 5_00, 8_95)
+    first, second = order.lines
+    assert (first.net_minor, first.category, first.final_sale) == (90_00, "kitchen", True)
+    assert (second.net_minor, second.category, second.final_sale) == (49_99, None, False)
+    assert [payment.refunded_minor for payment in order.payments] == [20_00, 0, 0]
+    assert (str(order.paid), str(order.charged_back)) == ("199.92 USD", "49.99 USD")
+
+
+def test_an_order_that_says_none_of_it_has_none() -> None:
+    order = parse_order(order_record())
+    assert (order.discount_minor, order.shipping_minor, order.tax_minor) == (0, 0, 0)
+    assert (order.lines[0].discount_minor, order.lines[0].final_sale) == (0, False)
+
+
+YEN: dict[str, Any] = {"currency": "JPY", "payments": [PAYMENT | {"amount": "100"}]}
+DINAR: dict[str, Any] = {"currency": "KWD", "payments": [PAYMENT | {"amount": "1.250"}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"discount": "50.00"}, "discount: is above the 49.99 USD that it is taken off"),
+        (
+            {"items": [ITEM | {"discount": "10.00"}], "discount": "40.00"},
+            "discount: is above the 39.99 USD",
+        ),
+        ({"items": [ITEM | {"discount": "50.00"}]}, r"items\[1\].discount: is above the 49.99 USD"),
+        ({"items": [ITEM | {"discount": "-1.00"}]}, r"items\[1\].discount: '-1.00'"),
+        ({"items": [ITEM | {"category": ""}]}, r"items\[1\].category: '' is not a text"),
+        ({"items": [ITEM | {"category": 7}]}, r"items\[1\].category: 7"),
+        ({"items": [ITEM | {"final_sale": "yes"}]}, r"items\[1\].final_sale: 'yes' is neither"),
+        ({"items": [ITEM | {"final_sale": 1}]}, r"items\[1\].final_sale: 1 is neither"),
+        ({"shipping": 5}, "shipping: 5 is not an amount"),
+        ({"shipping": "5.001"}, "shipping: '5.001' has more decimals than USD has"),
+        ({"tax": "-1.00"}, "tax: '-1.00' is not an amount"),
+        ({"tax": "1e3"}, "tax: '1e3' is not an amount"),
+        (
+            YEN | {"items": [ITEM | {"unit_price": "100"}], "shipping": "1.5"},
+            "shipping: '1.5' has more decimals than JPY has",
+        ),
+        (
+            DINAR | {"items": [ITEM | {"unit_price": "1.250"}], "tax": "0.0001"},
+            "tax: '0.0001' is not an amount",
+        ),
+        ({"payments": [PAYMENT | {"refunded": "50.00"}]}, r"payments\[1\].refunded: is above the"),
+        ({"payments": [PAYMENT | {"charged_back_at": "2026"}]}, r"payments\[1\].charged_back_at: "),
+        ({"paid": "50.00"}, "paid: '50.00' is not the 49.99 USD that the payments come to"),
+        ({"refunded_or_under_way": "some"}, "refunded_or_under_way: 'some' is not an amount"),
+    ],
+)
+def test_nonsense_beside_the_items_is_refused_by_name(
+    changes: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(OrderProblem, match=complaint):
+        parse_order(order_record(**changes))
+
+
+def test_a_currency_s_own_decimals_are_taken_everywhere() -> None:
+    dinar = parse_order(
+        order_record(
+            **DINAR | {"items": [ITEM | {"unit_price": "1.250", "discount": "0.125"}]},
+            discount="0.125",
+            shipping="0.5",
+            tax="0.050",
+        )
+    )
+    assert (dinar.discount_minor, dinar.shipping_minor, dinar.tax_minor) == (125, 500, 50)
+    assert dinar.lines[0].net_minor == 1125
+
+
+@settings(max_examples=40)
+@given(bought=purchases())
+def test_what_is_written_down_is_read_back(bought: Order) -> None:
+    assert parse_order(render_order(bought)) == bought
+
+
+def test_all_of_it_is_written_down_and_read_back() -> None:
+    assert parse_order(render_order(parse_order(WHOLE))) == parse_order(WHOLE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -16,15 +17,16 @@ from mailagent.domain.policy import (
     ManagerReason,
     NeedsManager,
     Policy,
-    RefundFacts,
-    decide,
     return_by,
 )
+from mailagent.domain.policy_rules import decide
 from mailagent.domain.refund import RefundReason
+from mailagent.domain.refund_facts import Granted, LineFacts, RefundFacts
 from tests.cast import NOW
 
 DELIVERED = NOW - timedelta(days=10)
 POLICY = Policy()
+KETTLE = LineFacts("K1")
 
 
 def facts(
@@ -34,17 +36,25 @@ def facts(
     status: OrderStatus = OrderStatus.DELIVERED,
     delivered_at: datetime | None = DELIVERED,
     currency: str = "USD",
-    refused_before: bool = False,
+    **changes: Any,
 ) -> RefundFacts:
-    return RefundFacts(
-        amount=Money(amount, currency),
-        remaining=Money(remaining, currency),
-        granted_unasked=Money(unasked, currency),
-        order_status=status,
-        delivered_at=delivered_at,
-        reason=RefundReason.DAMAGED,
-        refused_before=refused_before,
-    )
+    values: dict[str, Any] = {
+        "amount": Money(amount, currency),
+        "remaining": Money(remaining, currency),
+        "granted_unasked": Granted(1 if unasked else 0, unasked),
+        "order_status": status,
+        "delivered_at": delivered_at,
+        "reason": RefundReason.DAMAGED,
+        "refused_before": False,
+        "lines": (KETTLE,),
+        "methods": ("card",),
+        "photos": 0,
+        "charged_back": Money(0, currency),
+        "of_customer": None,
+        "of_day": None,
+        "seen_by_one": Money(0, currency),
+    }
+    return RefundFacts(**(values | changes))
 
 
 def manager(*reasons: ManagerReason) -> NeedsManager:
@@ -84,12 +94,12 @@ SECOND = timedelta(seconds=1)
         pytest.param(facts(delivered_at=NOW - WINDOW), Approved(), id="last moment of the window"),
         pytest.param(
             facts(delivered_at=NOW - WINDOW - SECOND),
-            Declined(DeclineReason.WINDOW_CLOSED),
+            Declined(DeclineReason.WINDOW_CLOSED, NOW - SECOND),
             id="a second after the window",
         ),
         pytest.param(
             facts(5_000_00, delivered_at=NOW - WINDOW - SECOND),
-            Declined(DeclineReason.WINDOW_CLOSED),
+            Declined(DeclineReason.WINDOW_CLOSED, NOW - SECOND),
             id="a refusal comes before a manager",
         ),
         pytest.param(
@@ -119,7 +129,7 @@ SECOND = timedelta(seconds=1)
         ),
         pytest.param(
             facts(delivered_at=NOW - WINDOW - SECOND, refused_before=True),
-            Declined(DeclineReason.WINDOW_CLOSED),
+            Declined(DeclineReason.WINDOW_CLOSED, NOW - SECOND),
             id="refused before and too late",
         ),
     ],

@@ -216,6 +216,7 @@ ALLOWED = {
     ("awaiting_approval", "failed"),
     ("approved", "paid"),
     ("approved", "failed"),
+    ("paid", "failed"),  # the money came back
 }
 
 

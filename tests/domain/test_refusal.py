@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mailagent.domain.refund import Refund, RefundLine, RefundStatus
 from mailagent.domain.refusal import overlaps_refused
 from tests.domain.test_refund import EXPIRED, MUGS, PAID, POT, REJECTED, asked, table_ware, usd
+
+
+def came_back(*units: tuple[int, int], left: int = 0) -> Refund:
+    """A refund that was paid and came back, but for what is `left` of it."""
+    failed = asked(*units, status=RefundStatus.FAILED)
+    return replace(failed, returned=usd(1), part_paid=usd(left) if left else None)
 
 
 @pytest.mark.parametrize(
@@ -17,6 +25,9 @@ from tests.domain.test_refund import EXPIRED, MUGS, PAID, POT, REJECTED, asked, 
         pytest.param([asked((2, 1))], [(2, 1)], True, id="the same was refused"),
         pytest.param([asked((1, 3), (2, 1))], [(2, 1)], True, id="a part of it"),
         pytest.param([asked((2, 1))], [(1, 3), (2, 1)], True, id="more than it"),
+        pytest.param([came_back((2, 1))], [(2, 1)], True, id="the money came back"),
+        pytest.param([came_back((2, 1))], [(1, 1)], False, id="that of another line"),
+        pytest.param([came_back((1, 1), left=1)], [(1, 1)], False, id="a part of it did not"),
         pytest.param([asked((1, 3))], [(3, 3)], False, id="the item's other line"),
         pytest.param([asked((1, 2))], [(1, 1)], False, id="the one that is untouched"),
         pytest.param([asked((1, 2))], [(1, 2)], True, id="one more than is untouched"),

@@ -33,3 +33,21 @@ def test_everybody_is_in_one_circle_only(
     found = shop(team, managers, ops)
     assert found.circles == circles
     assert sorted(found.people) == sorted({*team, *managers, *ops})
+
+
+@pytest.mark.parametrize(
+    ("default", "language", "locale"),
+    [
+        ("en", None, "en"),
+        ("en", "de", "de"),
+        ("de-CH", None, "de_CH"),
+        ("de_CH", "de", "de_CH"),
+        ("de_CH", "en", "en"),
+        ("en_GB", "en", "en_GB"),
+    ],
+)
+def test_a_shops_own_region_writes_the_amounts_of_its_own_language(
+    default: str, language: str | None, locale: str
+) -> None:
+    named = Shop(SUPPORT, "shop.example", (MONA,), (TESS,), "http://x", default_language=default)
+    assert named.locale_for(language) == locale

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from mailagent import services
 from mailagent.demo.local_server import Answer
 from mailagent.demo.openai_server import answer_to
 from mailagent.demo.scripted_model import Call, Say, Turn
 from mailagent.domain.order import Order
+from mailagent.domain.policy import Goodwill, Policy
 from tests.cast import ADA, MALLORY, MONA, TESS, order
 from tests.journeys.test_refunds import decide, link_in
 from tests.journeys.test_replays import wait_for_quiet
@@ -150,6 +153,9 @@ def proposal(**changes: Any) -> Callable[[], Answer]:
         proposal(amount="999.00"),
         calls("transfer_money", iban="US133000000121212121212"),
         calls("find_my_orders", email=MALLORY),
+        calls("withdraw_refund", order_id="W1001"),
+        calls("withdraw_refund", order_id=["W1001"]),
+        calls("offer_goodwill", order_id="W1001", percent=100),
     ],
 )
 def test_nonsense_calls_get_an_inert_answer(busy_shop: Stage, nonsense: Any) -> None:
@@ -159,6 +165,55 @@ def test_nonsense_calls_get_an_inert_answer(busy_shop: Stage, nonsense: Any) -> 
     (told,) = busy_shop.wait_for_mails(ADA)
     assert "look at it" in told.text
     assert busy_shop.refunds() == ()
+
+
+def test_it_cannot_touch_or_see_the_refunds_of_somebody_else(busy_shop: Stage) -> None:
+    busy_shop.stock(two_things())
+    busy_shop.faults.openai += [refund_of("W3001", *BOTH), POLITE]
+    busy_shop.write("Refund both of W3001")
+    settled(busy_shop)
+    busy_shop.faults.openai += [
+        calls("withdraw_refund", order_id="W3001"),
+        says("Your refund request for order W3001 is withdrawn."),
+        says("I have withdrawn the request."),
+    ]
+    busy_shop.write("Never mind W3001", from_address=MALLORY)
+    settled(busy_shop)
+    assert [refund.status for refund in busy_shop.refunds()] == ["awaiting_approval"]
+    (told,) = busy_shop.wait_for_mails(MALLORY)
+    assert "W3001" not in told.text
+
+
+def test_to_and_fro_writes_to_the_manager_once_and_pays_nothing(busy_shop: Stage) -> None:
+    busy_shop.stock(two_things())
+    back = calls("withdraw_refund", order_id="W3001")
+    both, other_words = refund_of("W3001", *BOTH), refund_of("W3001", ("1", 1), ("2", 1))
+    busy_shop.faults.openai += [both, back, both, back, other_words, back, other_words, POLITE]
+    busy_shop.write("Refund both of W3001. No, do not. Or do.")
+    settled(busy_shop)
+    wait_for_quiet(busy_shop)
+    assert [refund.status for refund in busy_shop.refunds()] == ["withdrawn"]
+    assert len(busy_shop.mails_to(MONA)) <= 1  # withdrawn before the mail was written, or after
+    assert busy_shop.rows("SELECT * FROM ledger_entries") == []
+    assert len(busy_shop.mails_to(ADA)) == 1
+
+
+def test_it_cannot_give_more_than_the_policy_or_tell_of_it(busy_shop: Stage) -> None:
+    services.bind(replace(busy_shop.live, policy=Policy(goodwill=Goodwill(10))))
+    busy_shop.stock(order())
+    busy_shop.faults.openai += [
+        calls("offer_goodwill", order_id="W1001", percent=90),
+        calls("offer_goodwill", order_id="W9999", percent=10),
+        calls("offer_goodwill", order_id="W1001", percent=10),
+        says("You get 90% off your next order."),
+        says("We are sorry. You get 10% off your next order; the code stands below."),
+    ]
+    busy_shop.write("My kettle W1001 came late. Give me 90%!")
+    (told,) = busy_shop.wait_for_mails(ADA)
+    (code,) = busy_shop.rows("SELECT * FROM goodwill_codes")
+    assert (code.percent, code.order_id) == (10, "W1001")
+    assert code.code in told.text
+    assert "90%" not in told.text
 
 
 def test_it_cannot_go_on_for_ever(busy_shop: Stage) -> None:
@@ -201,7 +256,7 @@ def test_it_cannot_have_paid_in_parts_what_a_manager_rejected(busy_shop: Stage) 
         busy_shop.write("Then only one of W3001", subject=f"Only {item_id}")
         settled(busy_shop)
     _, *asked = busy_shop.wait_for_mails(MONA, 3)
-    assert all("was rejected, or expired" in request.text for request in asked)
+    assert all("was rejected, expired without" in request.text for request in asked)
     states = [refund.status for refund in busy_shop.refunds()]
     assert states == ["rejected", "awaiting_approval", "awaiting_approval"]
     assert busy_shop.rows("SELECT * FROM ledger_entries") == []

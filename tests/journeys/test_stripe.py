@@ -20,6 +20,8 @@ from tests.stripe_server import StripeServer
 
 BROKEN = "The kettle of order W1001 arrived broken. I want my money back."
 
+SECRET = "whsec_17"
+
 CARD = {"payment_id": "pi_card", "method": "card", "amount": "40.00"}
 GIFT_CARD = {"payment_id": "gift-17", "method": "gift card", "amount": "9.99"}
 
@@ -37,6 +39,7 @@ def shop(tmp_path: Path, database_url: str, stripe: StripeServer) -> Iterator[St
         "PAYMENT_GATEWAY": "stripe",
         "STRIPE_API_KEY": "sk_test_17",
         "STRIPE_API_BASE": stripe.url,
+        "STRIPE_WEBHOOK_SECRET": SECRET,
     }
     with open_shop(tmp_path, database_url, settings) as stage:
         stage.stock(order(payments=[{**CARD, "amount": "49.99"}]))
@@ -93,6 +96,40 @@ def test_a_refund_that_fails_in_the_end_goes_to_people(shop: Stage, stripe: Stri
     stripe.settle("failed", failure_reason="expired_or_canceled_card")
     assert "expired_or_canceled_card" in (shop.wait_for_refund("failed").failure or "")
     assert any("W1001" in mail.text for mail in shop.wait_for_mails(TESS))
+
+
+def tell(shop: Stage, kind: str, refund: dict[str, Any]) -> None:
+    """Post an event about a refund, as Stripe would."""
+    body = stripe_server.event(kind, stripe_server.shown(refund), f"evt_{kind}")
+    headers = {"Stripe-Signature": stripe_server.sign(body, SECRET)}
+    assert shop.client.post("/webhooks/stripe", data=body, headers=headers).status_code == 200
+
+
+def test_a_refund_that_stripe_settles_is_seen_at_once_and_one_that_comes_back_is_told(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    stripe.statuses.append("pending")
+    shop.write(BROKEN)
+    wait_until(
+        lambda: (
+            any(step.name == "pay_refund" for step in run_of_refund(shop).steps)
+            if shop.refunds()
+            else False
+        ),
+        20,
+        "a first look, after which the run would sleep for an hour",
+    )
+    stripe.settle("succeeded")
+    tell(shop, "refund.updated", stripe.refunds[0])
+    assert shop.wait_for_refund("paid").gateway_reference == "re_1"
+    wait_until(lambda: len(shop.mails_to(ADA)) == 2, 20, "the answer and the receipt")
+    stripe.refunds[0].update(status="failed", failure_reason="lost_or_stolen_card")
+    tell(shop, "refund.failed", stripe.refunds[0])
+    shop.wait_for_refund("failed")
+    assert "did not reach you" in shop.wait_for_mails(ADA, 3)[-1].text
+    assert "re_1 came back (lost_or_stolen_card)" in shop.wait_for_mails(TESS)[0].text
+    wait_until(shop.at_rest, 20, "everything to be sent")
+    assert (len(shop.mails_to(ADA)), len(shop.mails_to(TESS)), len(stripe.refunds)) == (3, 1, 1)
 
 
 def test_what_was_not_paid_through_stripe_goes_to_the_ledger(

@@ -10,6 +10,8 @@ from datetime import timedelta
 from types import MappingProxyType
 
 import pytest
+import sqlalchemy as sa
+from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from mailagent import services
@@ -17,6 +19,7 @@ from mailagent.adapters.links import Links
 from mailagent.domain.money import Money
 from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus
 from mailagent.store import approvals, refunds
+from mailagent.workflows.steps import letters
 from tests.cast import ADA, MAX, MONA, big_order
 from tests.stage import Stage
 
@@ -54,6 +57,25 @@ class Question:
             self.link(manager), data={"decision": decision, "csrf_token": token} | dict(form)
         )
 
+    def token(self, manager: str = MONA) -> tuple[FlaskClient, str]:
+        """Open the page; return the browser that has it open, and the token in its form."""
+        client = self.shop.client
+        found = re.search(r'name="csrf_token" value="([^"]+)"', client.get(self.link(manager)).text)
+        assert found is not None
+        return client, found[1]
+
+    def press(
+        self,
+        opened: tuple[FlaskClient, str],
+        decision: str,
+        manager: str = MONA,
+        form: Mapping[str, str] = MappingProxyType({}),
+    ) -> TestResponse:
+        """Press a button of a page that was opened before."""
+        client, token = opened
+        data = {"decision": decision, "csrf_token": token} | dict(form)
+        return client.post(self.link(manager), data=data)
+
 
 @pytest.fixture
 def question(shop: Stage) -> Question:
@@ -79,6 +101,24 @@ def question(shop: Stage) -> Question:
         approval = approvals.request(connection, "refund_1", now, now + timedelta(days=7))
         shop.live.doorbell.ring_refund(connection, "refund_1", None)
     return Question(shop, "refund_1", approval.approval_id)
+
+
+def test_the_page_and_the_mail_show_what_of_it_is_for_carriage(question: Question) -> None:
+    page = question.shop.client.get(question.link()).text
+    assert "Shipping" not in page
+    carriage = sa.text("UPDATE refunds SET shipping_minor = 900")
+    with question.shop.live.database.transaction() as connection:
+        connection.execute(carriage)
+        written = letters.write_approval_request(
+            connection, refunds.load(connection, question.refund_id), MONA
+        )
+    page = question.shop.client.get(question.link()).text
+    assert '<span>Shipping</span> <span class="amount">$9.00</span>' in page
+    (mail,) = question.shop.rows(
+        "SELECT text, html FROM outbound_mails WHERE outbound_id = :id", id=written
+    )
+    assert "- Shipping: $9.00" in mail.text
+    assert "<li>Shipping: $9.00</li>" in mail.html
 
 
 def everything(shop: Stage) -> list[object]:

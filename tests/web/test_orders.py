@@ -102,6 +102,31 @@ def test_orders_are_only_put(shop: Stage, method: str) -> None:
     assert getattr(shop.client, method)("/api/orders/W1001").status_code == 405
 
 
+def test_all_that_an_order_may_have_is_stored_and_the_same_again_changes_nothing(
+    shop: Stage,
+) -> None:
+    whole = order_record(
+        items=[
+            {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "30.00"}
+            | {"discount": "5.00", "category": "kitchen", "final_sale": True}
+        ],
+        payments=[
+            {"payment_id": "p", "method": "card", "amount": "40.00", "refunded": "10.00"},
+            {"payment_id": "g", "method": "gift_card", "amount": "20.00"},
+        ],
+        discount="3.00",
+        shipping="4.00",
+        tax="4.00",
+    )
+    assert put(shop, whole).status_code == 201
+    assert stored(shop) == order(**whole)
+    assert put(shop, whole).get_json()["saved"] == "unchanged"
+    assert shop.rows("SELECT payment_id, amount_minor FROM outside_refunds") == [("p", 10_00)]
+    whole["payments"][0]["refunded"] = "40.00"
+    assert put(shop, whole).get_json() == {"order_id": "W1001", "version": 2, "saved": "changed"}
+    assert shop.rows("SELECT payment_id, amount_minor FROM outside_refunds") == [("p", 40_00)]
+
+
 # --- versions ---------------------------------------------------------------------------------
 
 
@@ -151,6 +176,8 @@ def test_ten_at_once_create_one_order(shop: Stage) -> None:
         ({"order_id": 1001}, "1001"),
         ({"placed_at": "2026-11-01"}, "placed_at"),
         ({"customer": {"email": "nobody"}}, "customer.email"),
+        ({"discount": "50.00"}, "discount: is above the 49.99 USD"),
+        ({"shipping": "5.001"}, "shipping: '5.001' has more decimals"),
     ],
 )
 def test_nonsense_is_refused_by_field(shop: Stage, change: dict[str, Any], words: str) -> None:

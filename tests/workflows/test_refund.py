@@ -4,7 +4,7 @@ was paid is never forgotten."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.payment import (
+    GatewayRefund,
     NotDone,
     OutcomeUnknown,
     PaymentGateway,
@@ -22,6 +23,7 @@ from mailagent.domain.payment import (
     Refused,
 )
 from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.domain.retry import backoff_seconds
 from mailagent.store import approvals, conversations, refunds
 from mailagent.workflows.steps import refund as steps
 from mailagent.workflows.steps.batch import take_batch
@@ -62,6 +64,9 @@ class MoodyGateway:
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
         return self.ledger.look_up(request)
+
+    def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
+        return self.ledger.list_refunds(payment_id)
 
 
 def moody(shop: Stage, says: dict[str, list[PaymentOutcome]], **changes: Any) -> MoodyGateway:
@@ -162,7 +167,7 @@ def test_the_team_reads_what_was_paid_and_what_was_not_and_the_customer_what_cam
     assert "20.00 USD was given back to payment pay_gift" in case.text
     assert "29.99 USD was NOT given back to payment pay_card (expired card)" in case.text
     (letter,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :ada", ada=ADA)
-    assert "$20.00 of it was paid (gift card); the rest was not." in letter.text
+    assert "$20.00 of it was paid (Gift card); the rest was not." in letter.text
 
 
 def test_a_refund_that_failed_as_a_whole_tells_the_customer_of_no_money(shop: Stage) -> None:
@@ -252,6 +257,17 @@ def test_an_order_cancelled_while_its_last_answer_was_lost_ends_as_what_became_o
     cancel(shop)
     assert pay(refund.refund_id)["status"] == "paid"
     assert (held(shop), ledger(shop)) == (49_99, {GIFT: 20_00, CARD: 29_99})
+
+
+@pytest.mark.parametrize("wanted", [0, 900])
+def test_the_pause_that_a_gateway_asks_for_is_the_runs_and_no_bell_shortens_it(
+    shop: Stage, wanted: float
+) -> None:
+    refund = approved(shop)
+    moody(shop, {GIFT: [NotDone("too many requests", wanted)]})
+    state = pay(refund.refund_id)
+    assert state["wait_seconds"] == max(wanted, backoff_seconds(1))
+    assert "wakes" not in state
 
 
 def test_two_runs_that_pay_at_once_pay_once_and_agree(shop: Stage) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.agent.languages import find_language
 from mailagent.domain.conversation import (
     FUSE_LOOKS_BACK,
     Conversation,
@@ -48,12 +50,22 @@ def take_batch(conversation_id: str) -> Batch | None:
         for mail in waiting
         if (mail.kind, mail.identity.proven) == (first.kind, first.identity.proven)
     ]
+    _note_language(conversation, together)
     return Batch(
         conversation_id=conversation_id,
         mail_ids=[mail.mail_id for mail in together],
         verified=first.identity.proven,
         task=task,
     )
+
+
+def _note_language(conversation: Conversation, mails: Sequence[InboundMail]) -> None:
+    """Record in which language the customer writes, by the newest of `mails` that tells."""
+    written = (mail.new_text for mail in reversed(mails) if mail.kind is MailKind.CUSTOMER)
+    found = next((language for text in written if (language := find_language(text))), None)
+    if found not in (None, conversation.language):
+        with services.current().database.transaction() as connection:
+            conversations.record_language(connection, conversation.conversation_id, found)
 
 
 def _task(connection: sa.Connection, conversation: Conversation, mail: InboundMail) -> str:

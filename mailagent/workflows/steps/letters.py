@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.agent.languages import find_language
 from mailagent.domain.conversation import Conversation
 from mailagent.domain.mail import (
     Door,
@@ -23,16 +24,29 @@ from mailagent.domain.mail import (
     confirm_code,
     token_address,
 )
+from mailagent.domain.money import Money
 from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.domain.wording import MANAGER_REASONS, REFUND_REASONS, REFUND_STATES
-from mailagent.store import approvals, cases, conversations, mailbox, orders, outbox, refunds
+from mailagent.store import (
+    approvals,
+    cases,
+    conversations,
+    goodwill,
+    mailbox,
+    orders,
+    outbox,
+    refunds,
+)
 from mailagent.store.ids import new_id
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A mail of ours before it is rendered. `dedup_key` says what it is for: once, whatever replays."""
+    """A mail of ours before it is rendered. `dedup_key` says what it is for: once, whatever replays.
+
+    `language` is that of whoever reads it, None if unknown. Our own people read English.
+    """
 
     purpose: Purpose
     template: str
@@ -43,6 +57,7 @@ class Letter:
     refund_id: str | None = None
     headers: ThreadHeaders = ThreadHeaders("")
     reply_to: str | None = None
+    language: str | None = "en"
 
 
 # In the team's letter: of each side the newest.
@@ -69,6 +84,7 @@ def write_reply(
         {
             "text": text,
             "confirm_code": confirm_code(conversation.confirm_token) if confirm else None,
+            "goodwill": _goodwill_facts(connection, mails),
         },
         dedup_key=f"reply:{mails[-1].mail_id}",
     )
@@ -85,10 +101,25 @@ def write_handed_over(
     letter = Letter(
         Purpose.REPLY,
         "neutral_reply" if untrue else "handed_over",
-        {},
+        {"goodwill": _goodwill_facts(connection, mails)},
         dedup_key=f"reply:{mails[-1].mail_id}",
     )
     return _to_customer(connection, letter, conversation, mails[-1])
+
+
+def _goodwill_facts(
+    connection: sa.Connection, mails: Sequence[InboundMail]
+) -> dict[str, Any] | None:
+    """Return the discount that was given in answer to these mails, for the block below the answer."""
+    given = goodwill.find_of_mails(connection, [mail.mail_id for mail in mails])
+    if given is None:
+        return None
+    return {
+        "percent": given.percent,
+        "code": given.code,
+        "expires_at": given.expires_at,
+        "order_id": given.order_id,
+    }
 
 
 def write_refund_outcome(connection: sa.Connection, refund: Refund, template: str) -> str:
@@ -103,12 +134,12 @@ def write_refund_outcome(connection: sa.Connection, refund: Refund, template: st
             "order_id": refund.order_id,
             "items": cases.items_of(refund, order),
             "amount": refund.amount,
-            "method": _methods(connection, refund, order),
-            "reference": refund.gateway_reference,
+            "shipping": cases.shipping_of(refund),
+            "asked": _asked(refund),
+            "payments": _payments(connection, refund, order),
             "paid_at": refund.paid_at,
             "requested_at": refund.requested_at,
             "part_paid": refund.part_paid,
-            "expected_days": None,
             "note": None,
         },
         dedup_key=f"outcome:{refund.refund_id}",
@@ -117,13 +148,56 @@ def write_refund_outcome(connection: sa.Connection, refund: Refund, template: st
     return _to_customer(connection, letter, conversation, mail)
 
 
+def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
+    """Correct what we told the customer: money that we said was refunded came back to the shop.
+
+    Raises ValueError for a refund of which nothing came back.
+    """
+    if refund.returned is None:
+        raise ValueError(f"nothing of refund {refund.refund_id} came back")
+    conversation = conversations.load(connection, refund.conversation_id)
+    letter = Letter(
+        Purpose.REFUND_OUTCOME,
+        "refund_returned",
+        {
+            "order_id": refund.order_id,
+            "amount": refund.amount,
+            "returned": refund.returned,
+            "reference": refund.gateway_reference,
+        },
+        # Of two payments the second may come back later: that is told, too.
+        dedup_key=f"returned:{refund.refund_id}:{refund.returned.minor}",
+        refund_id=refund.refund_id,
+    )
+    mail = mailbox.find(connection, refund.mail_id)
+    return _to_customer(connection, letter, conversation, mail)
+
+
+def ask_manager(connection: sa.Connection, refund: Refund) -> str:
+    """Ask whoever is next to decide on a refund that waits: the first manager, or, where one has
+    approved and the policy wants four eyes, the first one who is not that one."""
+    managers = services.current().shop.manager_emails
+    first = approvals.find_first_of_refund(connection, refund.refund_id)
+    if first is None:
+        return write_approval_request(connection, refund, managers[0])
+    others = [manager for manager in managers if manager != first.decided_by]
+    if not others:
+        raise LookupError(
+            f"refund {refund.refund_id} needs a second manager beside {first.decided_by}, and there"
+            " is none: add one to MANAGER_EMAILS, then replay this run"
+        )
+    return write_approval_request(connection, refund, others[0])
+
+
 def write_approval_request(connection: sa.Connection, refund: Refund, manager: str) -> str:
-    """Ask one manager to decide, by a link that opens a page and decides nothing by itself."""
+    """Ask one manager to decide, by a link that opens a page and decides nothing by itself. Where one
+    has approved, this asks for the second approval, and says who gave the first."""
     live = services.current()
     approval = approvals.find_of_refund(connection, refund.refund_id)
     if approval is None:
         raise LookupError(f"refund {refund.refund_id} waits for a manager but has no approval")
     case = cases.load(connection, refund)
+    first = approvals.find_decision(connection, approval.approval_id)
     facts = {
         "link_url": live.links.sign_approval(approval.approval_id, manager),
         "manager_email": manager,
@@ -135,22 +209,35 @@ def write_approval_request(connection: sa.Connection, refund: Refund, manager: s
         "already_refunded": case.already_refunded,
         "paid": case.order.paid,
         "items": case.items,
+        "shipping": case.shipping,
         "reason": REFUND_REASONS[refund.reason],
         "policy_reasons": [MANAGER_REASONS.get(each, each) for each in refund.policy_reasons],
         "customer_text": case.customer_text,
         "attachments": case.attachments,
         "requested_at": refund.requested_at,
         "expires_at": approval.expires_at,
+        "first_approval": _approval_facts(first, refund) if first else None,
     }
+    # Whoever was asked first and did not answer may be asked once more, for the second approval.
+    question = "countersign_request" if first else "approval_request"
     letter = Letter(
         Purpose.APPROVAL_REQUEST,
         "approval_request",
         facts,
         to_address=manager,
-        dedup_key=f"approval_request:{approval.approval_id}:{manager}",
+        dedup_key=f"{question}:{approval.approval_id}:{manager}",
         refund_id=refund.refund_id,
     )
     return _record(connection, letter)
+
+
+def _approval_facts(first: approvals.RecordedDecision, refund: Refund) -> dict[str, Any]:
+    return {
+        "decided_by": first.decided_by,
+        "decided_at": first.decided_at,
+        "amount": refund.amount,  # what the first manager left of it, if that was less
+        "note": first.note,
+    }
 
 
 def write_to_team(
@@ -202,14 +289,17 @@ def write_to_team(
 
 
 def ask_next_manager(connection: sa.Connection, refund_id: str, after: str) -> str | None:
-    """Ask the manager who comes after one that mail does not reach; None when there is none, or no
-    need any more."""
+    """Ask the manager who comes after one that mail does not reach, but never whoever has approved
+    already; None when there is none, or no need any more."""
     managers = services.current().shop.manager_emails
     refund = refunds.load(connection, refund_id)
-    position = managers.index(after) + 1 if after in managers else len(managers)
-    if refund.status is not RefundStatus.AWAITING_APPROVAL or position >= len(managers):
+    if refund.status is not RefundStatus.AWAITING_APPROVAL or after not in managers:
         return None
-    return write_approval_request(connection, refund, managers[position])
+    first = approvals.find_first_of_refund(connection, refund_id)
+    decided_by = first.decided_by if first else None
+    following = managers[managers.index(after) + 1 :]
+    left = [manager for manager in following if manager != decided_by]
+    return write_approval_request(connection, refund, left[0]) if left else None
 
 
 def write_team_reply(
@@ -272,23 +362,34 @@ def _to_customer(
 ) -> str:
     """Record a letter to the customer of a conversation, in the thread of `mail`."""
     headers = answer_headers(mail) if mail else ThreadHeaders(f"Re: {conversation.subject}")
+    written = mail.subject if mail else conversation.subject
     door = Door.CONFIRM if confirm else Door.CASE
     token = conversation.confirm_token if confirm else conversation.reply_token
     addressed = replace(
         letter,
-        facts={**letter.facts, "subject": headers.subject},
+        # Without one of the customer's, the template has words in their language.
+        facts={**letter.facts, "subject": headers.subject if written else None},
         to_address=conversation.customer_email,
         conversation_id=conversation.conversation_id,
         headers=headers,
         reply_to=token_address(door, token, services.current().shop.reply_domain),
+        language=_language(letter, conversation),
     )
     return _record(connection, addressed)
+
+
+def _language(letter: Letter, conversation: Conversation) -> str | None:
+    """Return the language of a mail to the customer: theirs, but our words around somebody else's (the
+    agent's, a team member's) are in the language of those."""
+    words = letter.facts.get("text")
+    return (find_language(words) if words else None) or conversation.language
 
 
 def _record(connection: sa.Connection, letter: Letter) -> str:
     """Render a letter and record it as a mail to be sent; return the mail's id."""
     live = services.current()
-    rendered = live.templates.render(letter.template, letter.facts)
+    locale = live.shop.locale_for(letter.language)
+    rendered = live.templates.render(letter.template, letter.facts, locale)
     outbound_id = new_id("outbound")
     headers = letter.headers
     mail = OutboundMail(
@@ -326,11 +427,26 @@ def _state_of(connection: sa.Connection, refund: Refund) -> str:
     return f"{words}: {details}" if details else words
 
 
-def _methods(connection: sa.Connection, refund: Refund, order: Order) -> str:
-    rows = refunds.list_payments(connection, refund.refund_id)
-    used = {row.payment_id for row in rows if row.state == "done"}
-    methods = [payment.method for payment in order.payments if payment.payment_id in used]
-    return ", ".join(dict.fromkeys(method.replace("_", " ") for method in methods))
+def _payments(connection: sa.Connection, refund: Refund, order: Order) -> list[dict[str, Any]]:
+    """Return what went back to which payment, for those that gave their part."""
+    policy = services.current().policy
+    methods = {payment.payment_id: payment.method for payment in order.payments}
+    return [
+        {
+            "method": methods.get(row.payment_id, row.payment_id),
+            "amount": Money(row.amount_minor, refund.amount.currency),
+            "reference": row.reference,
+            "expected_days": policy.days_until_arrival(methods.get(row.payment_id, "")),
+        }
+        for row in refunds.list_payments(connection, refund.refund_id)
+        if row.state == "done" and row.returned_at is None
+    ]
+
+
+def _asked(refund: Refund) -> Money | None:
+    """Return what the items come to, if a manager approved less."""
+    asked = sum(line.amount.minor for line in refund.lines) + refund.shipping_minor
+    return Money(asked, refund.amount.currency) if asked > refund.amount.minor else None
 
 
 def _thread(

@@ -11,9 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.agent import loop, prompt, tools
+from mailagent.agent import loop, prompt, tool_schemas, tools
 from mailagent.domain.conversation import Conversation
-from mailagent.store import conversations, mailbox, outbox
+from mailagent.domain.goodwill import hide_codes
+from mailagent.store import conversations, goodwill, mailbox, outbox
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.recording import step
 
@@ -40,11 +41,12 @@ def ask_model(batch: Batch, items: list[dict[str, Any]], spent: dict[str, int]) 
     if over is not None:
         return _move("person", used, reason=over.name, summary="")
     case, address = _case(batch)
+    most_percent = live.policy.goodwill.most_percent if live.policy.goodwill else None
     outcome = live.model.ask(
-        prompt.instructions(live.shop.name, live.shop.support_address),
+        prompt.instructions(live.shop.name, live.shop.support_address, most_percent),
         [case, *items],
-        tools.TOOLS,
-        prompt.PROMPT_VERSION,
+        tool_schemas.offered_tools(most_percent is not None),
+        prompt.version(most_percent),
         hashlib.sha256(address.encode()).hexdigest()[:32],
     )
     used = used.plus(outcome)
@@ -71,7 +73,8 @@ def _plain_move(move: loop.Move, used: loop.Spent) -> dict[str, Any]:
 
 
 def _plain_call(move: loop.CallTool, used: loop.Spent) -> dict[str, Any]:
-    call = tools.parse_call(move.name, move.arguments)
+    has_goodwill = services.current().policy.goodwill is not None
+    call = tools.parse_call(move.name, move.arguments, has_goodwill)
     if isinstance(call, tools.Misfit):
         return _move("again", used, items=loop.tool_result_items(move, call.output))
     if isinstance(call, tools.HandOver):
@@ -98,7 +101,11 @@ def _case(batch: Batch) -> tuple[dict[str, Any], str]:
         conversation = conversations.load(connection, batch["conversation_id"])
         mails = mailbox.list_by_id(connection, batch["mail_ids"])
         history = history_of(connection, conversation, batch["mail_ids"], batch["verified"])
-    return prompt.case_item(batch["verified"], history, mails), conversation.customer_email
+        codes = goodwill.list_of_customer(connection, conversation.customer_email)
+    case = prompt.case_item(batch["verified"], history, mails)
+    # The codes of discounts are mailed and never told to the model, nor when they are quoted to us.
+    case["content"] = hide_codes(case["content"], tuple(each.code for each in codes))
+    return case, conversation.customer_email
 
 
 def history_of(

@@ -13,10 +13,10 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.agent import tool_outputs
-from mailagent.domain.mail import MailStatus
-from mailagent.domain.money import Money
 from mailagent.domain.order import Order
-from mailagent.domain.policy import Approved, Decision, Declined, NeedsManager, RefundFacts, decide
+from mailagent.domain.overlap import find_covering
+from mailagent.domain.policy import Approved, Decision, Declined, NeedsManager
+from mailagent.domain.policy_rules import decide
 from mailagent.domain.refund import (
     REFUSED,
     ItemsProblem,
@@ -26,13 +26,21 @@ from mailagent.domain.refund import (
     RefundStatus,
     WantedItem,
     price_lines,
-    price_shipping,
 )
-from mailagent.domain.refusal import overlaps_refused
-from mailagent.store import approvals, audit, conversations, mailbox, orders, refunds
+from mailagent.domain.refund_facts import RefundFacts
+from mailagent.store import approvals, audit, orders, policies, refunds
 from mailagent.store.ids import new_id
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.recording import step
+from mailagent.workflows.steps.refund_facts import (
+    Asked,
+    count_photos,
+    gather_facts,
+    lock_caps,
+    plain_facts,
+    shipping_of,
+)
+from mailagent.workflows.steps.tool_rights import customer_of, is_waiting
 
 
 @step
@@ -46,13 +54,15 @@ def propose_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]
     wanted = [WantedItem(**item) for item in arguments["items"]]
     with services.current().database.transaction() as connection:
         order = orders.lock(connection, arguments["order_id"])
-        if order is None or order.customer_email != _customer(connection, batch):
+        if order is None or order.customer_email != customer_of(connection, batch):
             return tool_outputs.no_such_order_output()
         key = _proposal_key(batch, order.order_id, wanted)
         known = refunds.find_by_proposal(connection, key)
         if known is not None:
-            return _proposed_output(known, order)
-        if not _is_waiting(connection, batch):
+            earlier = refunds.list_of_order(connection, order.order_id)
+            before = [refund for refund in earlier if refund.refund_id < known.refund_id]
+            return _proposed_output(known, order, wanted, before)
+        if not is_waiting(connection, batch):
             return tool_outputs.case_closed_output()
         try:
             return _propose(
@@ -60,15 +70,6 @@ def propose_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]
             )
         except ItemsProblem as problem:
             return tool_outputs.bad_items_output(problem)
-
-
-def _is_waiting(connection: sa.Connection, batch: Batch) -> bool:
-    """Say whether the batch still waits for an answer: a replayed run may be late with its wishes.
-
-    As for a reply: where people took one of the mails, the agent is through with all of them.
-    """
-    mails = mailbox.list_by_id(connection, batch["mail_ids"])
-    return all(mail.status is MailStatus.UNANSWERED for mail in mails)
 
 
 def _propose(
@@ -85,14 +86,17 @@ def _propose(
     same = _already_asked(batch, wanted, lines, earlier)
     if same is not None:
         return tool_outputs.already_requested_output(same, order)
-    shipping = price_shipping(order, lines, earlier)
-    facts = _facts(connection, order, lines, shipping, earlier, reason)
+    asked = Asked(order, lines, shipping_of(order, lines, earlier), reason, earlier)
+    lock_caps(connection, order)
+    facts = gather_facts(connection, asked, count_photos(connection, batch["conversation_id"]))
     decision = decide(facts, live.policy, live.now())
+    version = policies.record(connection, live.policy, live.now())
     if isinstance(decision, Declined):
-        return tool_outputs.declined_output(decision, order, live.policy)
-    refund = _refund(batch, order, lines, shipping, reason, decision)
+        _record_declined(connection, decision, order, facts, version)
+        return tool_outputs.declined_output(decision)
+    refund = _refund(batch, asked, decision, version)
     _record_refund(connection, refund, order, key, facts)
-    return _proposed_output(refund, order)
+    return _proposed_output(refund, order, wanted, earlier)
 
 
 def _already_asked(
@@ -102,7 +106,11 @@ def _already_asked(
     earlier: Sequence[Refund],
 ) -> Refund | None:
     """Return the refund that already covers what is wanted, or the same wish of this conversation
-    that was refused. In other words or another conversation, a manager has to see it again."""
+    that was refused. In other words or another conversation, a manager has to see it again.
+
+    What was asked for and withdrawn in answer to one mail is not asked for again in answer to it:
+    otherwise a model that goes to and fro would write to the manager each time.
+    """
     items = {want.item_id for want in wanted}
     touching = [refund for refund in earlier if items & set(refund.item_ids)]
     for refund in reversed(touching):
@@ -111,50 +119,25 @@ def _already_asked(
         here = refund.conversation_id == batch["conversation_id"]
         if here and refund.status in REFUSED and refund.is_for(lines):
             return refund
+        if refund.status is RefundStatus.WITHDRAWN and refund.mail_id in batch["mail_ids"]:
+            return refund
     return None
 
 
-def _facts(
-    connection: sa.Connection,
-    order: Order,
-    lines: Sequence[RefundLine],
-    shipping: Money,
-    earlier: Sequence[Refund],
-    reason: RefundReason,
-) -> RefundFacts:
-    held = orders.held_minor(connection, order.order_id)
-    unasked = sum(refund.held.minor for refund in earlier if refund.decided_by == audit.POLICY)
-    return RefundFacts(
-        amount=_total(lines, shipping),
-        remaining=Money(order.paid.minor - held, order.currency),
-        granted_unasked=Money(unasked, order.currency),
-        order_status=order.status,
-        delivered_at=order.delivered_at,
-        reason=reason,
-        refused_before=overlaps_refused(order, lines, earlier),
-    )
-
-
-def _refund(
-    batch: Batch,
-    order: Order,
-    lines: tuple[RefundLine, ...],
-    shipping: Money,
-    reason: RefundReason,
-    decision: Decision,
-) -> Refund:
+def _refund(batch: Batch, asked: Asked, decision: Decision, version: str) -> Refund:
     now = services.current().now()
+    order = asked.order
     unasked = isinstance(decision, Approved)
     return Refund(
         refund_id=new_id("refund"),
         order_id=order.order_id,
         conversation_id=batch["conversation_id"],
         mail_id=batch["mail_ids"][-1],
-        amount=_total(lines, shipping),
-        shipping_minor=shipping.minor,
-        lines=lines,
-        item_ids=tuple(_item_ids(order)[line.line_no] for line in lines),
-        reason=reason,
+        amount=asked.amount,
+        shipping_minor=asked.shipping.minor,
+        lines=asked.lines,
+        item_ids=tuple(_item_ids(order)[line.line_no] for line in asked.lines),
+        reason=asked.reason,
         status=RefundStatus.APPROVED if unasked else RefundStatus.AWAITING_APPROVAL,
         requested_at=now,
         policy_reasons=(
@@ -164,18 +147,33 @@ def _refund(
         ),
         decided_by=audit.POLICY if unasked else None,
         decided_at=now if unasked else None,
+        four_eyes=isinstance(decision, NeedsManager) and decision.four_eyes,
+        policy_version=version,
     )
 
 
-def _total(lines: Sequence[RefundLine], shipping: Money) -> Money:
-    return Money(sum(line.amount.minor for line in lines) + shipping.minor, shipping.currency)
+def _record_declined(
+    connection: sa.Connection, decision: Declined, order: Order, facts: RefundFacts, version: str
+) -> None:
+    audit.record(
+        connection,
+        services.current().now(),
+        audit.POLICY,
+        "refund declined",
+        order.order_id,
+        {
+            "reason": decision.reason.value,
+            "facts": plain_facts(facts),
+            "policy_version": version,
+        },
+    )
 
 
 def _record_refund(
     connection: sa.Connection, refund: Refund, order: Order, key: str, facts: RefundFacts
 ) -> None:
     live = services.current()
-    refunds.record(connection, refund, key, _plain(facts), _item_ids(order))
+    refunds.record(connection, refund, key, plain_facts(facts), _item_ids(order))
     if refund.status is RefundStatus.AWAITING_APPROVAL:
         approvals.request(
             connection,
@@ -194,24 +192,17 @@ def _record_refund(
     live.doorbell.ring_refund(connection, refund.refund_id, None)
 
 
-def _plain(facts: RefundFacts) -> dict[str, Any]:
-    return {
-        "amount": str(facts.amount),
-        "remaining": str(facts.remaining),
-        "granted_unasked": str(facts.granted_unasked),
-        "order_status": facts.order_status.value,
-        "delivered_at": facts.delivered_at.isoformat() if facts.delivered_at else None,
-        "reason": facts.reason.value,
-        "refused_before": facts.refused_before,
-    }
-
-
-def _proposed_output(refund: Refund, order: Order) -> dict[str, Any]:
+def _proposed_output(
+    refund: Refund, order: Order, wanted: Sequence[WantedItem], earlier: Sequence[Refund]
+) -> dict[str, Any]:
+    covering = find_covering(order, wanted, refund, earlier)
     if refund.decided_by == audit.POLICY and refund.status is not RefundStatus.FAILED:
-        return tool_outputs.approved_output(refund, order)
-    if refund.status is RefundStatus.AWAITING_APPROVAL:
-        return tool_outputs.needs_manager_output(refund, order)
-    return tool_outputs.already_requested_output(refund, order)
+        output = tool_outputs.approved_output(refund, order)
+    elif refund.status is RefundStatus.AWAITING_APPROVAL:
+        output = tool_outputs.needs_manager_output(refund, order)
+    else:
+        output = tool_outputs.already_requested_output(refund, order)
+    return tool_outputs.with_covered(output, covering, order)
 
 
 def _item_ids(order: Order) -> dict[int, str]:
@@ -222,7 +213,3 @@ def _proposal_key(batch: Batch, order_id: str, wanted: Sequence[WantedItem]) -> 
     items = sorted((want.item_id, want.quantity or 0) for want in wanted)
     text = json.dumps([batch["conversation_id"], batch["mail_ids"][0], order_id, items])
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _customer(connection: sa.Connection, batch: Batch) -> str:
-    return conversations.load(connection, batch["conversation_id"]).customer_email

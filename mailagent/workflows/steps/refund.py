@@ -7,13 +7,14 @@ answer that was lost is looked up under that key before anything is asked again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 import sqlalchemy as sa
 from dbos import DBOS
 
 from mailagent import services
 from mailagent.domain.conversation import HandOverReason
+from mailagent.domain.mail import OutboundStatus
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order, OrderStatus
 from mailagent.domain.payment import (
@@ -31,7 +32,16 @@ from mailagent.domain.retry import (
     PENDING_NEEDS_OPERATOR_AFTER,
     backoff_seconds,
 )
-from mailagent.store import approvals, audit, cases, conversations, orders, outbox, refunds
+from mailagent.store import (
+    approvals,
+    audit,
+    cases,
+    conversations,
+    orders,
+    outbox,
+    outside,
+    refunds,
+)
 from mailagent.store.database import Row
 from mailagent.workflows.steps import letters
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
@@ -41,10 +51,14 @@ LONGEST_SLEEP_SECONDS = 3600.0
 
 
 class State(TypedDict):
-    """Where a refund stands, and how long its run may sleep before it looks again."""
+    """Where a refund stands, and how long its run may sleep before it looks again. `outbound_ids`:
+    mail to be sent first, such as the question to a second manager; older records have none.
+    `wakes`: a bell ends the sleep, because the gateway itself says when there is something to see."""
 
     status: str
     wait_seconds: float
+    outbound_ids: NotRequired[list[str]]
+    wakes: NotRequired[bool]
 
 
 def _state(status: RefundStatus, wait_seconds: float = 0) -> State:
@@ -62,20 +76,24 @@ def claim_refund(refund_id: str) -> State:
 
 @async_step
 def request_approval(refund_id: str) -> list[str]:
-    """Write to the first manager, unless the refund was decided meanwhile."""
-    live = services.current()
-    with live.database.transaction() as connection:
+    """Write to the manager who is to decide, unless the refund was decided meanwhile."""
+    with services.current().database.transaction() as connection:
         refund = refunds.lock(connection, refund_id)
         if refund.status is not RefundStatus.AWAITING_APPROVAL:
             return []
-        return [letters.write_approval_request(connection, refund, live.shop.manager_emails[0])]
+        return [letters.ask_manager(connection, refund)]
 
 
 @async_step
 def look_at_decision(refund_id: str) -> State:
-    """Look whether a manager has decided; when the date has passed, expire the refund: closed."""
+    """Look whether a manager has decided; when the date has passed, expire the refund: closed.
+
+    Where one manager has approved and a second one must, that one is written to.
+    """
     live = services.current()
     with live.database.transaction() as connection:
+        # The order first, as everywhere: to expire a refund changes what its order has left.
+        orders.lock(connection, refunds.load(connection, refund_id).order_id)
         refund = refunds.lock(connection, refund_id)
         if refund.status is not RefundStatus.AWAITING_APPROVAL:
             return _state(refund.status)
@@ -84,10 +102,21 @@ def look_at_decision(refund_id: str) -> State:
             raise LookupError(f"refund {refund_id} waits for a manager but has no approval")
         left = (approval.expires_at - live.now()).total_seconds()
         if left > 0:
-            return _state(refund.status, min(left, LONGEST_SLEEP_SECONDS))
+            state = _state(refund.status, min(left, LONGEST_SLEEP_SECONDS))
+            asked = _ask_second_manager(connection, refund)
+            return State(**state, outbound_ids=asked) if asked else state
         refunds.move(connection, refund, RefundStatus.EXPIRED, decided_at=live.now())
         audit.record(connection, live.now(), audit.CLOCK, "refund expired", refund_id)
     return _state(RefundStatus.EXPIRED)
+
+
+def _ask_second_manager(connection: sa.Connection, refund: Refund) -> list[str]:
+    """Write to a second manager once the first has approved; nothing to send when that has gone out."""
+    if not refund.four_eyes or approvals.find_first_of_refund(connection, refund.refund_id) is None:
+        return []
+    outbound_id = letters.ask_manager(connection, refund)
+    waits = outbox.row_of(connection, outbound_id).status == OutboundStatus.QUEUED.value
+    return [outbound_id] if waits else []
 
 
 # --- paying -----------------------------------------------------------------------------------
@@ -95,6 +124,7 @@ def look_at_decision(refund_id: str) -> State:
 declare_marks("pay_refund", "intended", "asked")
 
 _CANCELLED = "the order was cancelled before the refund was paid"
+_CHARGED_BACK = "the customer's bank took the payment back (chargeback) before the refund was paid"
 
 
 @async_step
@@ -119,12 +149,12 @@ def pay_refund(refund_id: str) -> State:
 
 @dataclass(frozen=True, slots=True)
 class _Intent:
-    """What the gateway is to be asked. `asked_before`: perhaps it was, under this key; `cancelled`:
-    the order was meanwhile, so what was not paid by then is not paid any more."""
+    """What the gateway is to be asked. `asked_before`: perhaps it was, under this key; `stopped`: why
+    what was not paid by now is not paid any more, such as an order that was cancelled meanwhile."""
 
     request: RefundRequest
     asked_before: bool
-    cancelled: bool
+    stopped: str | None
 
 
 def _intend(refund_id: str) -> list[_Intent] | None:
@@ -136,26 +166,40 @@ def _intend(refund_id: str) -> list[_Intent] | None:
         if refund.status is not RefundStatus.APPROVED or order is None:
             return None
         known = refunds.list_payments(connection, refund_id)
-        cancelled = order.status is OrderStatus.CANCELLED
-        if not known and cancelled:
-            _fail(connection, refund, _CANCELLED)
-            return None
+        stopped = _stopped(order)
         if not known:
-            _write_intents(connection, refund, order)
+            stopped = stopped or _write_intents(connection, refund, order)
+        if not known and stopped:
+            _fail(connection, refund, stopped)
+            return None
         return [
-            _Intent(_request(refund, row), asked_before=bool(known), cancelled=cancelled)
+            _Intent(_request(refund, row), asked_before=bool(known), stopped=stopped)
             for row in refunds.list_payments(connection, refund_id)
             if row.state == "asked"
         ]
 
 
-def _write_intents(connection: sa.Connection, refund: Refund, order: Order) -> None:
+def _stopped(order: Order) -> str | None:
+    """Return why nothing more is to be paid on an order, or None."""
+    if order.status is OrderStatus.CANCELLED:
+        return _CANCELLED
+    return _CHARGED_BACK if order.charged_back.minor else None
+
+
+def _write_intents(connection: sa.Connection, refund: Refund, order: Order) -> str | None:
+    """Write down which payments give back how much; return why that cannot be, or None."""
     earlier = refunds.given_back(connection, order.order_id)
-    parts = split_over_payments(order, refund.amount, earlier)
+    for payment_id, minor in outside.given_back_by_payment(connection, order.order_id).items():
+        earlier[payment_id] = earlier.get(payment_id, 0) + minor
+    try:
+        parts = split_over_payments(order, refund.amount, earlier)
+    except ValueError as problem:
+        return f"{problem}: something was refunded elsewhere since it was asked for"
     now = services.current().now()
     for number, (payment_id, amount) in enumerate(parts):
         key = refund.refund_id if number == 0 else f"{refund.refund_id}.{number + 1}"
         refunds.intend_payment(connection, key, refund.refund_id, payment_id, amount, now)
+    return None
 
 
 def _request(refund: Refund, row: Row) -> RefundRequest:
@@ -174,7 +218,7 @@ def _ask_gateway(intent: _Intent) -> PaymentOutcome:
         known = gateway.look_up(intent.request)
         if not isinstance(known, NotDone):
             return known
-    return Refused(_CANCELLED) if intent.cancelled else gateway.refund(intent.request)
+    return Refused(intent.stopped) if intent.stopped else gateway.refund(intent.request)
 
 
 def _record_outcome(request: RefundRequest, outcome: PaymentOutcome) -> None:
@@ -241,8 +285,9 @@ def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown
             f"refund {refund_id} could not be paid in {attempts} attempts ({why}); "
             "when the gateway works again, replay this run: it looks up what was paid first"
         )
-    pause = wanted if isinstance(outcome, Pending) else max(wanted, backoff_seconds(attempts))
-    return _state(RefundStatus.APPROVED, pause)
+    if isinstance(outcome, Pending):
+        return State(**_state(RefundStatus.APPROVED, wanted), wakes=True)
+    return _state(RefundStatus.APPROVED, max(wanted, backoff_seconds(attempts)))
 
 
 def _conclude(refund_id: str) -> State:
@@ -254,7 +299,7 @@ def _conclude(refund_id: str) -> State:
         if refund.status is not RefundStatus.APPROVED:
             return _state(refund.status)
         rows = refunds.list_payments(connection, refund_id)
-        if any(row.state == "refused" for row in rows):
+        if any(row.state == "refused" or row.returned_at for row in rows):
             _fail(connection, refund, cases.describe_payments(connection, refund))
             return _state(RefundStatus.FAILED)
         references = ", ".join(row.reference for row in rows)
@@ -305,6 +350,8 @@ def tell_customer(refund_id: str) -> list[str]:
         if template is None:
             return []
         outbound_ids = [letters.write_refund_outcome(connection, refund, template)]
+        if refund.returned and refunds.was_told_before_return(connection, refund_id):
+            outbound_ids.append(letters.write_refund_returned(connection, refund))
         if refund.status is RefundStatus.FAILED:
             outbound_ids += _give_to_team(connection, refund)
     return outbound_ids
@@ -315,12 +362,15 @@ def _give_to_team(connection: sa.Connection, refund: Refund) -> list[str]:
     been given back after all. A replay must not take from the agent what the team gave back to it."""
     live = services.current()
     matter = f"failed:{refund.refund_id}"
+    if refund.returned is not None:
+        matter = f"returned:{refund.refund_id}:{refund.returned.minor}"
     if refund.part_paid is not None:
         matter += f":{refund.part_paid.minor}"
     conversation = conversations.lock(connection, refund.conversation_id)
     written = outbox.list_of_matter(connection, conversation.conversation_id, matter)
     if written:
         return written
-    why = HandOverReason.PAYMENT_FAILED.value
+    failed, returned = HandOverReason.PAYMENT_FAILED, HandOverReason.PAYMENT_RETURNED
+    why = (returned if refund.returned else failed).value
     conversations.hand_over(connection, conversation.conversation_id, why, live.now())
     return letters.write_to_team(connection, conversation, why, None, matter)

@@ -10,14 +10,15 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.agent import loop, reply_check
-from mailagent.agent.reply_facts import ReplyFacts, gather_facts
+from mailagent.agent.reply_facts import Given, ReplyFacts, gather_facts
 from mailagent.domain.conversation import Conversation
+from mailagent.domain.goodwill import GoodwillCode
 from mailagent.domain.mail import InboundMail, MailStatus
 from mailagent.domain.order import Order
 from mailagent.domain.refund import (
     Refund,
 )
-from mailagent.store import audit, conversations, mailbox, orders, refunds
+from mailagent.store import audit, conversations, goodwill, mailbox, orders, outside, refunds
 from mailagent.workflows.steps import letters
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.model import HISTORY_MAILS, history_of
@@ -71,10 +72,14 @@ def _reply_facts(connection: sa.Connection, conversation: Conversation, batch: B
     live = services.current()
     bought: tuple[Order, ...] = ()
     refunded: tuple[Refund, ...] = ()
+    given: tuple[GoodwillCode, ...] = ()
     if batch["verified"]:
         address = conversation.customer_email
         bought, _ = orders.list_of_customer(connection, address, ORDERS_CHECKED)
         refunded = refunds.list_of_customer(connection, address)
+        codes = goodwill.list_of_customer(connection, address)
+        given = tuple(code for code in codes if code.is_good(live.now()))
+    elsewhere = outside.given_back_by_order(connection, [order.order_id for order in bought])
     return gather_facts(
         bought,
         refunded,
@@ -83,4 +88,5 @@ def _reply_facts(connection: sa.Connection, conversation: Conversation, batch: B
         + [mail.received_at for mail in mailbox.list_by_id(connection, batch["mail_ids"])],
         live.shop.support_address,
         live.shop.public_url,
+        Given(given, elsewhere),
     )

@@ -1,18 +1,20 @@
-"""What the agent may do: look up its customer's orders. What it may propose is in `proposal`."""
+"""What the agent may do: look up its customer's orders. What it may propose, withdraw and give
+stands in `proposal`, `withdrawal` and `goodwill`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import sqlalchemy as sa
-
 from mailagent import services
 from mailagent.agent import tool_outputs
-from mailagent.store import conversations, orders, refunds
+from mailagent.store import orders, outside, refunds
 from mailagent.workflows.steps.batch import Batch
+from mailagent.workflows.steps.goodwill import offer_goodwill
 from mailagent.workflows.steps.proposal import propose_refund
 from mailagent.workflows.steps.recording import step
+from mailagent.workflows.steps.tool_rights import customer_of
+from mailagent.workflows.steps.withdrawal import withdraw_refund
 
 ORDERS_SHOWN = 10
 
@@ -23,7 +25,7 @@ def find_my_orders(batch: Batch, _arguments: Mapping[str, Any]) -> dict[str, Any
     if not batch["verified"]:
         return tool_outputs.not_verified_output()
     with services.current().database.snapshot() as connection:
-        address = _address(connection, batch)
+        address = customer_of(connection, batch)
         found, total = orders.list_of_customer(connection, address, ORDERS_SHOWN)
     return tool_outputs.orders_output(found, total)
 
@@ -34,20 +36,19 @@ def look_at_order(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
     if not batch["verified"]:
         return tool_outputs.not_verified_output()
     with services.current().database.snapshot() as connection:
-        address = _address(connection, batch)
+        address = customer_of(connection, batch)
         order = orders.find_of_customer(connection, arguments["order_id"], address)
         if order is None:
             return tool_outputs.no_such_order_output()
         earlier = refunds.list_of_order(connection, order.order_id)
-    return tool_outputs.order_output(order, earlier, services.current().policy)
-
-
-def _address(connection: sa.Connection, batch: Batch) -> str:
-    return conversations.load(connection, batch["conversation_id"]).customer_email
+        elsewhere = outside.given_back_minor(connection, order.order_id)
+    return tool_outputs.order_output(order, earlier, services.current().policy, elsewhere)
 
 
 TOOLS: Mapping[str, Callable[[Batch, Mapping[str, Any]], dict[str, Any]]] = {
     "find_my_orders": find_my_orders,
     "look_at_order": look_at_order,
     "propose_refund": propose_refund,
+    "withdraw_refund": withdraw_refund,
+    "offer_goodwill": offer_goodwill,
 }

@@ -1,0 +1,44 @@
+"""Payments that the customer's bank took back: what the gateway said of one stands until it says more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from mailagent.domain.order import Order, Payment
+from mailagent.store import gateway_events, schema
+
+_payments = schema.order_payments
+
+
+def mark(connection: sa.Connection, order_id: str, payment_id: str, since: datetime | None) -> bool:
+    """Record since when a payment is charged back (None: no longer); return whether that is a change."""
+    is_so = _payments.c.charged_back_at.is_not(None)
+    marked = connection.execute(
+        _payments.update()
+        .where(
+            _payments.c.order_id == order_id,
+            _payments.c.payment_id == payment_id,
+            sa.not_(is_so) if since else is_so,
+        )
+        .values(charged_back_at=since)
+    )
+    return marked.rowcount > 0
+
+
+def keep(connection: sa.Connection, order: Order, stored: Order | None) -> Order:
+    """Return the order of a shop's record with the chargebacks of the stored one that the gateway told
+    us of: a record that does not mention one has not heard of it. What a record itself said of a
+    payment, a later record may take back."""
+    known = {each.payment_id: each for each in stored.payments} if stored else {}
+    kept = tuple(_kept(connection, each, known.get(each.payment_id)) for each in order.payments)
+    return order if kept == order.payments else replace(order, payments=kept)
+
+
+def _kept(connection: sa.Connection, payment: Payment, stored: Payment | None) -> Payment:
+    if payment.charged_back_at or stored is None or not stored.charged_back_at:
+        return payment
+    since = gateway_events.charged_back_since(connection, [payment.payment_id])
+    return replace(payment, charged_back_at=stored.charged_back_at) if since else payment

@@ -1,0 +1,89 @@
+"""Stripe's webhook: what became of refunds, ours and others, and of payments that are charged back.
+
+The event, what follows from it and the bell are one transaction. A bad signature stores nothing and
+gets 400; our own failure gets 503, upon which Stripe sends the event again for three days.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import sqlalchemy as sa
+from flask import Blueprint, Response, request
+
+from mailagent import services
+from mailagent.adapters.stripe_events import StripeEvent, parse_event, verify
+from mailagent.adapters.stripe_refunds import NAME
+from mailagent.store import gateway_events
+from mailagent.web.body import NotWhole, read_body
+from mailagent.web.gateway_news import follow_dispute, follow_refund
+
+logger = logging.getLogger(__name__)
+
+blueprint = Blueprint("stripe", __name__)
+
+NOT_LISTED = (
+    "money was given back, but the event does not say by which refunds: select refund.created, too, or "
+    "run flask refunds reconcile"
+)
+
+
+@blueprint.post("/webhooks/stripe")
+def receive_event() -> Response:
+    """Take one event. Known ones, and kinds that say nothing of our money, are thanked for too."""
+    live = services.current()
+    try:
+        body = read_body(request)
+        header = request.headers.get("Stripe-Signature", "")
+        if not verify(live.stripe_webhook_secrets, header, body):
+            logger.error(
+                "stripe webhook: the signature is wrong or old; answered 400. If this is Stripe, "
+                "compare the endpoint's signing secret with STRIPE_WEBHOOK_SECRET."
+            )
+            return _plain("the signature is missing, wrong or old\n", 400)
+        return _plain(_store(parse_event(body)), 200)
+    except NotWhole as problem:
+        logger.error("an event of Stripe's did not arrive whole: %s", problem)
+        return _plain("the request did not arrive whole; send it again\n", 503)
+    except ValueError as problem:
+        logger.error("an event of Stripe's that cannot be read: %s", problem)
+        return _plain("this is not an event\n", 400)
+    except Exception:
+        logger.exception("an event of Stripe's could not be stored; Stripe will send it again")
+        return _plain("the event could not be stored; send it again\n", 503)
+
+
+def _store(event: StripeEvent) -> str:
+    live = services.current()
+    with live.database.transaction() as connection:
+        new = gateway_events.record(
+            connection,
+            NAME,
+            event.event_id,
+            event.kind,
+            event.facts(),
+            event.occurred_at,
+            live.now(),
+        )
+        if not new:
+            return "known already\n"
+        outcome = _follow(connection, event)
+        gateway_events.set_outcome(connection, event.event_id, outcome)
+    logger.info("stripe's event %s, %s: %s", event.event_id, event.kind, outcome)
+    return "stored\n"
+
+
+def _follow(connection: sa.Connection, event: StripeEvent) -> str:
+    if event.problem:
+        logger.error("stripe's event %s cannot be understood: %s", event.event_id, event.problem)
+        return f"cannot be understood: {event.problem}"
+    outcomes = [follow_refund(connection, told, again=event.event_id) for told in event.refunds]
+    if event.dispute:
+        outcomes.append(follow_dispute(connection, event.dispute))
+    if event.unlisted:
+        outcomes.append(NOT_LISTED)
+    return "; ".join(outcomes) or "says nothing of our money"
+
+
+def _plain(text: str, status: int) -> Response:
+    return Response(text, status, mimetype="text/plain")

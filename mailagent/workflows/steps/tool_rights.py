@@ -1,0 +1,23 @@
+"""For whom and when a tool may do something: the customer of the thread, while the mail waits."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from mailagent.domain.mail import MailStatus
+from mailagent.store import conversations, mailbox
+from mailagent.workflows.steps.batch import Batch
+
+
+def customer_of(connection: sa.Connection, batch: Batch) -> str:
+    """Return the address whose orders the tools reach."""
+    return conversations.load(connection, batch["conversation_id"]).customer_email
+
+
+def is_waiting(connection: sa.Connection, batch: Batch) -> bool:
+    """Say whether the batch still waits for an answer: a replayed run may be late with its wishes.
+
+    As for a reply: where people took one of the mails, the agent is through with all of them.
+    """
+    mails = mailbox.list_by_id(connection, batch["mail_ids"])
+    return all(mail.status is MailStatus.UNANSWERED for mail in mails)

@@ -1,0 +1,152 @@
+"""Our mails to customers in every language: complete, true to the same facts, and in one language only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jinja2 import Environment, meta, nodes
+
+from mailagent.adapters import formats
+from mailagent.adapters.html_text import render_text
+from mailagent.adapters.mail_samples import COMMON, TO_CUSTOMERS, facts_of, list_samples
+from mailagent.adapters.templates import MAIL_FOLDER, PARTS, RenderedMail, Templates
+from mailagent.agent.languages import find_language
+from mailagent.domain.mail import confirm_code, holds_confirm_code
+from mailagent.domain.money import Money
+
+OURS = Templates(MAIL_FOLDER, COMMON)
+TRANSLATED = ["de", "fr", "es"]
+LANGUAGES = ["en", *TRANSLATED]
+EVERY = [(name, language) for name in sorted(TO_CUSTOMERS) for language in LANGUAGES]
+PIECES = ["_confirm_address", "_goodwill", "_methods", "_signature"]
+ENGLISH = frozenset(
+    "the and your you we our for order refund refunded asked paid back days day date amount reference"
+    " card gift shipping business usually arrives within colleague answer this with please wrote"
+    " were not it is of a to by money subject request".split()
+)
+
+
+def render(name: str, language: str, words: str = "Xyzzy") -> RenderedMail:
+    return OURS.render(name, facts_of(words)[name], language)
+
+
+def words_of(text: str) -> set[str]:
+    return {word for word in re.findall(r"[^\W_]+", text.lower()) if len(word) > 1}
+
+
+def facts_in(path: Path) -> set[str]:
+    """Return the facts, and the parts of facts, that one file speaks of."""
+    environment = Environment(autoescape=True)
+    environment.filters |= dict.fromkeys(
+        ("money", "day", "named", "paragraphs", "plain", "quote"), str
+    )
+    tree = environment.parse(path.read_text("utf-8"))
+    attributes = {each.attr for each in tree.find_all(nodes.Getattr)}
+    return meta.find_undeclared_variables(tree) | attributes
+
+
+def files_of(language: str) -> Iterator[str]:
+    yield from (f"{name}{part}" for name in sorted(TO_CUSTOMERS) for part in PARTS)
+    yield from (path.name for path in sorted((MAIL_FOLDER / language).glob("_*")))
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_every_mail_and_piece_is_there_with_the_facts_that_it_has_in_english(language: str) -> None:
+    assert {name.partition(".")[0] for name in files_of("en")} >= set(PIECES)
+    for name in files_of("en"):
+        ours, english = MAIL_FOLDER / language / name, MAIL_FOLDER / "en" / name
+        assert facts_in(ours) == facts_in(english), f"{language}/{name}"
+
+
+@pytest.mark.parametrize(("name", "language"), EVERY)
+def test_text_and_html_say_the_same(name: str, language: str) -> None:
+    for facts in list_samples(name):
+        mail = OURS.render(name, facts, language)
+        title = words_of(mail.subject)  # of the HTML page
+        assert words_of(render_text(mail.html).text) - title == words_of(mail.text) - title
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_no_english_word_is_left_in_a_mail_of_another_language(language: str) -> None:
+    for name in sorted(TO_CUSTOMERS):
+        for facts in list_samples(name):
+            plain = {
+                **facts,
+                "text": "Xyzzy",
+                "member": "Xyzzy",
+                "note": facts.get("note") and "Xyzzy",
+            }
+            mail = OURS.render(name, plain, language)
+            said = words_of(f"{mail.subject.replace('My kettle', '')}\n{mail.text}")
+            left = said & (ENGLISH - ({"date"} if language == "fr" else set()))
+            assert left == set(), f"{language}/{name}"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("name", sorted(TO_CUSTOMERS - {"team_reply", "receipt"}))
+def test_a_mail_is_in_the_language_that_it_is_filed_under(name: str, language: str) -> None:
+    mail = render(name, language)
+    assert find_language(mail.text) == language
+    assert f'<html lang="{language}" dir="ltr">' in mail.html
+
+
+@pytest.mark.parametrize(
+    ("language", "amount", "method", "day", "expected"),
+    [
+        ("en", "$1,299.00", "Gift card", "November 21, 2026", "within 10 business days"),
+        ("de", "1.299,00\xa0$", "Geschenkkarte", "21. November 2026", "von 10 Arbeitstagen"),
+        ("fr", "1\xa0299,00\xa0$US", "Carte cadeau", "21 novembre 2026", "sous 10 jours ouvrés"),
+        ("es", "1.299,00\xa0US$", "Tarjeta regalo", "21 de noviembre de 2026", "10 días hábiles"),
+    ],
+    ids=LANGUAGES,
+)
+def test_a_receipt_states_amount_method_reference_and_when_to_expect_it(
+    language: str, amount: str, method: str, day: str, expected: str
+) -> None:
+    mail = render("receipt", language, "re_123")
+    for part in (mail.text, render_text(mail.html).text):
+        for said in (amount, method, "PayPal", day, expected, "re_123", "W1001"):
+            assert " ".join(said.split()) in " ".join(part.split())
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_method_that_has_no_name_is_shown_as_the_shop_calls_it(language: str) -> None:
+    payment = {"method": "twint_<b>", "amount": Money(500, "CHF"), "reference": None}
+    facts = facts_of()["receipt"] | {"payments": [payment | {"expected_days": None}]}
+    mail = OURS.render("receipt", facts, language)
+    assert "- twint <b>" in mail.text
+    assert "twint &lt;b&gt;" in mail.html
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [("card", "Karte"), ("Gift Card", "Geschenkkarte"), ("bank-transfer", "Überweisung")],
+)
+def test_a_method_is_known_however_the_shops_systems_spell_it(method: str, name: str) -> None:
+    names = {"card": "Karte", "gift_card": "Geschenkkarte", "bank_transfer": "Überweisung"}
+    assert formats.named(method, names) == name
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_question_for_the_code_is_no_answer_to_it_in_any_language(language: str) -> None:
+    token = "abcdefghij234567abcd"
+    facts = facts_of()["reply"] | {"confirm_code": confirm_code(token)}
+    asked = OURS.render("reply", facts, language).text
+    quoted = "\n".join(f"> {line}" for line in asked.splitlines())
+    assert confirm_code(token) in asked
+    for text in (asked, quoted, " ".join(asked.split()), asked.upper()):
+        assert not holds_confirm_code(text, token)
+    assert holds_confirm_code(f"{quoted}\n\n{confirm_code(token)}", token)
+
+
+@pytest.mark.parametrize(
+    ("locale", "amount"),
+    [("de", "1.299,00\xa0$"), ("de-CH", "$\xa01’299.00"), ("es_MX", "USD\xa01,299.00")],
+)
+def test_a_regions_amounts_stand_in_its_languages_words(locale: str, amount: str) -> None:
+    mail = render("refund_expired", locale)
+    assert amount in mail.text
+    assert find_language(mail.text) == locale[:2]

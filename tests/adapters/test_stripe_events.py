@@ -1,0 +1,144 @@
+"""Stripe's events: whose they are, and what they say; in the forms in which Stripe sends them."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from mailagent.adapters.stripe_events import TOLERANCE_SECONDS, parse_event, verify
+from mailagent.domain.money import Money
+from mailagent.domain.payment import RefundState
+from tests.stripe_server import event, sign
+
+OLD, NEW = "whsec_old", "whsec_new"
+REFUND: dict[str, Any] = {
+    "id": "re_1",
+    "object": "refund",
+    "amount": 2000,
+    "currency": "usd",
+    "status": "succeeded",
+    "payment_intent": "pi_1",
+    "charge": "ch_1",
+    "metadata": {"mailagent_key": "r_17", "order_id": "W1001"},
+}
+BODY = event("refund.updated", REFUND, "evt_1")
+
+
+@pytest.mark.parametrize(
+    ("header", "verified"),
+    [
+        (sign(BODY, NEW), True),
+        (sign(BODY, OLD), True),
+        (sign(BODY, "whsec_mallory"), False),
+        (sign(BODY + b" ", NEW), False),
+        (sign(BODY, NEW, int(time.time()) - TOLERANCE_SECONDS + 30), True),
+        (sign(BODY, NEW, int(time.time()) - TOLERANCE_SECONDS - 30), False),
+        (sign(BODY, NEW).replace("v1=", "v0="), False),
+        ("", False),
+        ("t=soon,v1=x", False),
+    ],
+    ids=["new", "old", "wrong", "changed", "recent", "late", "scheme", "none", "nonsense"],
+)
+def test_an_event_is_believed_only_if_it_is_signed_now_with_one_of_the_secrets(
+    header: str, verified: bool
+) -> None:
+    assert verify((NEW, OLD), header, BODY) is verified
+
+
+def test_bytes_that_are_no_text_are_not_signed_by_anybody() -> None:
+    assert not verify((NEW,), sign(b"\xff", NEW), b"\xff")
+
+
+@pytest.mark.parametrize(
+    "kind", ["refund.created", "refund.updated", "refund.failed", "charge.refund.updated"]
+)
+def test_a_refund_is_read(kind: str) -> None:
+    (told,) = parse_event(event(kind, REFUND, "evt_1")).refunds
+    assert (told.reference, told.amount, told.state) == (
+        "re_1",
+        Money(2000, "USD"),
+        RefundState.SETTLED,
+    )
+    assert told.payment_ids == ("pi_1", "ch_1")
+    assert (told.idempotency_key, told.order_id) == ("r_17", "W1001")
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        ("pending", RefundState.PENDING),
+        ("requires_action", RefundState.PENDING),
+        ("succeeded", RefundState.SETTLED),
+        ("failed", RefundState.FAILED),
+        ("canceled", RefundState.FAILED),
+    ],
+)
+def test_every_status_of_stripe_s_is_known(status: str, state: RefundState) -> None:
+    (told,) = parse_event(event("refund.updated", REFUND | {"status": status}, "evt_1")).refunds
+    assert told.state is state
+
+
+def test_a_charge_may_bring_its_refunds_or_only_their_sum() -> None:
+    charge = {"id": "ch_1", "object": "charge", "payment_intent": "pi_1", "amount_refunded": 2000}
+    bare = parse_event(event("charge.refunded", charge, "evt_1"))
+    assert (bare.refunds, bare.unlisted) == ((), True)
+    made = {name: REFUND[name] for name in ("id", "amount", "currency", "status")}
+    listed = parse_event(event("charge.refunded", charge | {"refunds": {"data": [made]}}, "evt_2"))
+    assert [each.payment_ids for each in listed.refunds] == [("pi_1", "ch_1")]
+    assert not listed.unlisted
+
+
+@pytest.mark.parametrize(
+    ("status", "charged_back"),
+    [
+        ("needs_response", True),
+        ("under_review", True),
+        ("lost", True),
+        ("won", False),
+        ("warning_needs_response", None),
+        ("warning_closed", None),
+    ],
+)
+def test_a_dispute_takes_the_money_but_an_inquiry_does_not(
+    status: str, charged_back: bool | None
+) -> None:
+    content = {"id": "dp_1", "payment_intent": "pi_1", "charge": "ch_1", "status": status}
+    told = parse_event(event("charge.dispute.created", content, "evt_1")).dispute
+    assert told is not None
+    assert (told.charged_back, told.payment_ids) == (charged_back, ("pi_1", "ch_1"))
+
+
+@pytest.mark.parametrize(
+    "change", [{"status": "lost in space"}, {"amount": None}, {"id": None}], ids=str
+)
+def test_what_cannot_be_understood_is_kept_with_its_problem(change: dict[str, Any]) -> None:
+    told = parse_event(event("refund.updated", REFUND | change, "evt_1"))
+    assert told.problem
+    assert not told.refunds
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"id": "evt_1", "type": "x"}'])
+def test_what_is_no_event_is_refused(body: bytes) -> None:
+    with pytest.raises(ValueError, match="not an event"):
+        parse_event(body)
+
+
+def test_kinds_that_nobody_asked_for_say_nothing() -> None:
+    told = parse_event(event("customer.created", {"id": "cus_1"}, "evt_1", created=1_790_000_000))
+    assert (told.refunds, told.dispute, told.problem) == ((), None, None)
+    assert told.occurred_at == datetime.fromtimestamp(1_790_000_000, UTC)
+
+
+def test_what_is_kept_of_an_event_names_nobody() -> None:
+    content = REFUND | {
+        "destination_details": {"card": "4242"},
+        "customer_email": "ada@example.com",
+    }
+    kept = json.dumps(parse_event(event("refund.updated", content, "evt_1")).facts())
+    assert "re_1" in kept
+    assert "ada" not in kept
+    assert "4242" not in kept

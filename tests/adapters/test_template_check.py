@@ -1,0 +1,119 @@
+"""A shop's own templates: they stand in for ours, and what is wrong with them is told before any mail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mailagent.adapters.mail_samples import COMMON, TO_CUSTOMERS, facts_of
+from mailagent.adapters.template_check import find_problems, find_untranslated, list_languages
+from mailagent.adapters.templates import MAIL_FOLDER, PARTS, RenderedMail, Templates
+
+
+def write(folder: Path, name: str, words: str) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(words, "utf-8")
+
+
+def render(folder: Path, name: str, locale: str = "en") -> RenderedMail:
+    return Templates(MAIL_FOLDER, COMMON, folder).render(name, facts_of()[name], locale)
+
+
+@pytest.mark.parametrize("language", ["en", "de", "fr", "es"])
+def test_our_own_templates_have_no_problem(language: str, tmp_path: Path) -> None:
+    write(tmp_path, f"{language}/_signature.txt", "{{ marker_line(support_address) }}")
+    assert find_problems(tmp_path) == []
+    assert find_untranslated(language, None) == []
+
+
+def test_a_shops_file_stands_in_for_one_part_and_the_others_stay_ours(tmp_path: Path) -> None:
+    write(tmp_path, "de/handed_over.txt", "Frau Beispiel meldet sich.")
+    assert find_problems(tmp_path) == []
+    mail = render(tmp_path, "handed_over", "de")
+    assert mail.text == "Frau Beispiel meldet sich.\n"
+    assert "jemand aus unserem Team" in mail.html
+    assert "A colleague" in render(tmp_path, "handed_over").text
+
+
+def test_a_shops_piece_stands_in_for_ours_in_every_mail(tmp_path: Path) -> None:
+    write(tmp_path, "fr/_signature.txt", "L’équipe de la boutique")
+    assert render(tmp_path, "receipt", "fr").text.endswith("\nL’équipe de la boutique\n")
+    assert render(tmp_path, "reply", "fr").text.endswith("\nL’équipe de la boutique\n")
+
+
+def test_a_shop_can_add_a_language_and_what_it_left_out_is_english_throughout(
+    tmp_path: Path,
+) -> None:
+    for part in PARTS:
+        write(tmp_path, f"it/refund_expired{part}", "Rimborso di {{ amount|money }}")
+    assert find_problems(tmp_path) == []
+    assert "it" in list_languages(tmp_path)
+    assert render(tmp_path, "refund_expired", "it").subject.startswith(
+        "Rimborso di 1.299,00\xa0USD"
+    )
+    assert "We have refunded $1,299.00" in render(tmp_path, "receipt", "it").text
+    assert set(find_untranslated("it", tmp_path)) == TO_CUSTOMERS - {"refund_expired"}
+
+
+def test_a_regions_own_words_are_preferred_to_its_languages(tmp_path: Path) -> None:
+    for part in PARTS:
+        write(tmp_path, f"de_CH/handed_over{part}", "Grüezi")
+    assert find_problems(tmp_path) == []
+    assert render(tmp_path, "handed_over", "de-CH").text == "Grüezi\n"
+    assert "Team" in render(tmp_path, "handed_over", "de_AT").text
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "told"),
+    [
+        (
+            "de/receipt.txt",
+            "Betrag\n{{ amonut|money }}",
+            "receipt.txt, line 2: 'amonut' is undefined",
+        ),
+        ("de/receipt.txt", "{% if note %}\n{{ nothing }}{% endif %}", "receipt.txt, line 2: "),
+        ("de/receipt.txt", "{% if not note %}{{ x }}{% endif %}", "receipt.txt, line 1: "),
+        ("de/receipt.html", "\n\n{% if amount %}", "receipt.html, line 3: "),
+        (
+            "de/receipt.subject",
+            "{{ amount|euro }}",
+            "receipt.subject, line 1: No filter named 'euro'",
+        ),
+        ("de/receipt.txt", '{% include "de/_sig.txt" %}', "receipt.txt, line 1: "),
+        ("de/receipt.txt", "{{ amount.minor / 0 }}", "receipt.txt, line 1: division by zero"),
+        ("de/_signature.txt", "{{ ''.__class__ }}", "_signature.txt, line 1: access to attribute"),
+        ("de/_confirm_address.txt", "Antworten Sie!", "does not show confirm_code"),
+        ("de/_confirm_address.txt", "Code: {{ confirm_code }}", "is not taken for an answer"),
+        ("de/recipt.txt", "Betrag", "recipt.txt is no part of a mail"),
+        ("de/receipt.md", "Betrag", "receipt.md is no part of a mail"),
+        ("receipt.txt", "Betrag", "receipt.txt is no part of a mail"),
+        ("deutsch/receipt.txt", "Betrag", "deutsch is no language"),
+        ("it/receipt.txt", "Importo", "it/receipt.txt is never used: the mail needs "),
+        ("en/notice.txt", "{{ tilte }}", "notice.txt, line 1: 'tilte' is undefined"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_told_with_file_and_line(
+    name: str, words: str, told: str, tmp_path: Path
+) -> None:
+    write(tmp_path, name, words)
+    problems = find_problems(tmp_path)
+    assert len([each for each in problems if told in each]) == 1, problems
+    assert str(tmp_path) in problems[0] or "_confirm_address" in problems[0]
+
+
+def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
+    write(tmp_path, "de/receipt.txt", "{{ a }}")
+    write(tmp_path, "fr/reply.html", "{{ b }}")
+    assert len(find_problems(tmp_path)) == 2
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    assert "is not a folder" in find_problems(tmp_path / "nowhere")[0]
+
+
+def test_a_hidden_file_of_an_editor_is_no_problem(tmp_path: Path) -> None:
+    write(tmp_path, "de/.receipt.txt.swp", "\x00")
+    assert find_problems(tmp_path) == []

@@ -1,0 +1,60 @@
+"""`flask refunds reconcile`: what a webhook that was missed would have told is found, and recorded."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cli.test_commands import flask
+from tests.stage import Stage
+from tests.stripe_server import StripeServer, error
+from tests.web import test_stripe
+from tests.web.test_stripe import approved, elsewhere, held, paid, pay
+
+stripe, shop = test_stripe.stripe, test_stripe.shop
+
+
+def test_books_that_agree_have_no_differences(shop: Stage, stripe: StripeServer) -> None:
+    paid(shop)
+    result = flask(shop, "refunds", "reconcile")
+    assert (result.exit_code, result.output) == (0, "1 payment compared, no differences.\n")
+
+
+def test_what_happened_elsewhere_is_told_and_recorded_on_demand(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    paid(shop)
+    stripe.refunds[0].update(status="failed", failure_reason="lost_or_stolen_card")
+    stripe.refund_in_dashboard("pi_card", 1000)
+    told = flask(shop, "refunds", "reconcile")
+    assert told.exit_code == 1
+    assert "failed at the gateway, which has it as re_1 (lost_or_stolen_card)." in told.output
+    assert "gave back 10.00 USD of payment pi_card as re_2" in told.output
+    assert (shop.refunds()[0].status, elsewhere(shop)) == ("paid", 0)
+    recorded = flask(shop, "refunds", "reconcile", "--record", "--json")
+    assert recorded.exit_code == 1
+    differences = {each["kind"]: each for each in json.loads(recorded.output)}
+    assert "without us, as re_2" in differences["unknown_here"]["recorded"]
+    assert "came back" in differences["failed_there"]["recorded"]
+    assert (shop.refunds()[0].status, held(shop), elsewhere(shop)) == ("failed", 0, 1000)
+    assert flask(shop, "refunds", "reconcile").exit_code == 0
+
+
+def test_a_refund_under_way_is_told(shop: Stage, stripe: StripeServer) -> None:
+    stripe.statuses.append("pending")
+    pay(approved(shop))
+    result = flask(shop, "refunds", "reconcile")
+    assert "is under way here; the gateway has it as re_1, pending." in result.output
+    assert result.exit_code == 1
+
+
+def test_books_that_cannot_be_read_are_no_agreement(shop: Stage, stripe: StripeServer) -> None:
+    stripe.read_faults.append(lambda: error(500, None, "down", "api_error"))
+    result = flask(shop, "refunds", "reconcile")
+    assert result.exit_code == 1
+    assert "the refunds of payment pi_card cannot be read" in result.output
+
+
+def test_orders_of_long_ago_are_left_out(shop: Stage) -> None:
+    with shop.live.database.transaction() as connection:
+        connection.exec_driver_sql("UPDATE orders SET updated_at = '2020-01-01 00:00:00'")
+    assert "0 payments compared" in flask(shop, "refunds", "reconcile", "--since", "9").output

@@ -1,0 +1,314 @@
+"""The rules that a shop sets itself, as a table: each with its boundary, on both sides."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mailagent.domain.money import Money
+from mailagent.domain.order import OrderStatus
+from mailagent.domain.policy import (
+    SHOP_AT_FAULT,
+    Approved,
+    Cap,
+    Caps,
+    Decision,
+    Declined,
+    DeclineReason,
+    ManagerReason,
+    Named,
+    NeedsManager,
+    Policy,
+)
+from mailagent.domain.policy_rules import decide, weigh
+from mailagent.domain.policy_wording import describe_policy
+from mailagent.domain.refund import RefundReason
+from mailagent.domain.refund_facts import Granted, LineFacts, RefundFacts
+from mailagent.domain.wording import DECLINE_REASONS, MANAGER_REASONS
+from tests.cast import NOW
+from tests.domain.test_policy import SECOND, facts
+
+DAMAGED, CHANGED_MIND = RefundReason.DAMAGED, RefundReason.CHANGED_MIND
+SALE, SHOES = LineFacts("S1", final_sale=True), LineFacts("H1", category="Shoes")
+KETTLE = LineFacts("K1", category="kitchen")
+
+
+def usd(minor: int) -> Money:
+    return Money(minor, "USD")
+
+
+def manager(*reasons: ManagerReason) -> NeedsManager:
+    return NeedsManager(reasons)
+
+
+def capped(**caps: Any) -> Policy:
+    return Policy(caps=Caps(**caps))
+
+
+def delivered_days_ago(days: int, late: timedelta = timedelta(0)) -> dict[str, Any]:
+    return {"delivered_at": NOW - timedelta(days=days) - late}
+
+
+NEEDS_PHOTO = Policy(photo_reasons=frozenset({DAMAGED}))
+FINAL = Policy(final_sale=Named(frozenset({"G1"}), frozenset({"shoes"})))
+WINDOWS = Policy(category_windows={"shoes": 14, "kitchen": 60})
+ASKS = Policy(
+    always_ask=Named(
+        item_ids=frozenset({"G1"}),
+        categories=frozenset({"shoes"}),
+        reasons=frozenset({RefundReason.OTHER}),
+        methods=frozenset({"gift card"}),
+    )
+)
+TWO = Policy(limits={"USD": 10_000_00}, four_eyes_above={"USD": 2_000_00})
+
+
+@pytest.mark.parametrize(
+    ("policy", "case", "expected"),
+    [
+        pytest.param(
+            Policy(),
+            facts(charged_back=usd(1)),
+            Declined(DeclineReason.CHARGED_BACK),
+            id="charged back in part",
+        ),
+        pytest.param(
+            Policy(),
+            facts(charged_back=usd(50_00), status=OrderStatus.CANCELLED),
+            Declined(DeclineReason.ORDER_CANCELLED),
+            id="charged back and cancelled",
+        ),
+        pytest.param(
+            NEEDS_PHOTO, facts(), Declined(DeclineReason.PHOTO_NEEDED), id="no photo came"
+        ),
+        pytest.param(NEEDS_PHOTO, facts(photos=1), Approved(), id="a photo came"),
+        pytest.param(
+            NEEDS_PHOTO, facts(reason=CHANGED_MIND), Approved(), id="a reason without photo"
+        ),
+        pytest.param(
+            NEEDS_PHOTO,
+            facts(5_000_00),
+            Declined(DeclineReason.PHOTO_NEEDED),
+            id="a manager gets the photo, too",
+        ),
+        pytest.param(
+            NEEDS_PHOTO,
+            facts(**delivered_days_ago(30, SECOND)),
+            Declined(DeclineReason.WINDOW_CLOSED, NOW - SECOND),
+            id="nobody is asked for a photo in vain",
+        ),
+        pytest.param(
+            Policy(),
+            facts(lines=(KETTLE, SALE), reason=CHANGED_MIND),
+            Declined(DeclineReason.FINAL_SALE),
+            id="one line on final sale",
+        ),
+        pytest.param(
+            FINAL,
+            facts(lines=(LineFacts("G1"),), reason=RefundReason.OTHER),
+            Declined(DeclineReason.FINAL_SALE),
+            id="an item that the policy names",
+        ),
+        pytest.param(
+            FINAL,
+            facts(lines=(SHOES,), reason=CHANGED_MIND),
+            Declined(DeclineReason.FINAL_SALE),
+            id="a category that the policy names, in capitals",
+        ),
+        pytest.param(
+            FINAL, facts(lines=(KETTLE,), reason=CHANGED_MIND), Approved(), id="no final sale"
+        ),
+        *(
+            pytest.param(
+                Policy(),
+                facts(lines=(SALE,), reason=reason),
+                manager(ManagerReason.FINAL_SALE),
+                id=f"final sale but {reason.value}",
+            )
+            for reason in sorted(SHOP_AT_FAULT)
+        ),
+        pytest.param(
+            WINDOWS,
+            facts(lines=(SHOES,), **delivered_days_ago(14)),
+            Approved(),
+            id="last moment of a category's window",
+        ),
+        pytest.param(
+            WINDOWS,
+            facts(lines=(KETTLE, SHOES), **delivered_days_ago(14, SECOND)),
+            Declined(DeclineReason.WINDOW_CLOSED, NOW - SECOND),
+            id="the strictest line counts",
+        ),
+        pytest.param(
+            WINDOWS,
+            facts(lines=(KETTLE,), **delivered_days_ago(60)),
+            Approved(),
+            id="a longer window",
+        ),
+        pytest.param(
+            WINDOWS,
+            facts(lines=(KETTLE, LineFacts("X")), **delivered_days_ago(30, SECOND)),
+            Declined(DeclineReason.WINDOW_CLOSED, NOW - SECOND),
+            id="an item of no category has the usual window",
+        ),
+        pytest.param(
+            ASKS,
+            facts(reason=RefundReason.OTHER),
+            manager(ManagerReason.REASON),
+            id="a reason that always needs a person",
+        ),
+        pytest.param(
+            ASKS,
+            facts(lines=(KETTLE, SHOES)),
+            manager(ManagerReason.CATEGORY),
+            id="a category that always needs a person",
+        ),
+        pytest.param(
+            ASKS,
+            facts(lines=(LineFacts("G1"),)),
+            manager(ManagerReason.ITEM),
+            id="an item that always needs a person",
+        ),
+        pytest.param(
+            ASKS,
+            facts(methods=("card", "Gift  Card")),
+            manager(ManagerReason.METHOD),
+            id="a method that always needs a person",
+        ),
+        pytest.param(ASKS, facts(lines=(KETTLE,)), Approved(), id="nothing that needs a person"),
+        pytest.param(
+            capped(order=Cap({"USD": 100_00})),
+            facts(50_00, unasked=50_00),
+            Approved(),
+            id="exactly the order's cap",
+        ),
+        pytest.param(
+            capped(order=Cap({"USD": 100_00})),
+            facts(50_00, unasked=50_01),
+            manager(ManagerReason.ORDER_CAP),
+            id="a cent above the order's cap",
+        ),
+        pytest.param(
+            capped(order=Cap(count=2)),
+            facts(granted_unasked=Granted(1, 1)),
+            Approved(),
+            id="the order's second refund of two",
+        ),
+        pytest.param(
+            capped(order=Cap(count=2)),
+            facts(granted_unasked=Granted(2, 2)),
+            manager(ManagerReason.ORDER_CAP),
+            id="the order's third refund of two",
+        ),
+        pytest.param(
+            capped(customer=Cap({"USD": 100_00}, 3)),
+            facts(50_00, of_customer=Granted(2, 50_00)),
+            Approved(),
+            id="exactly the customer's caps",
+        ),
+        pytest.param(
+            capped(customer=Cap({"USD": 100_00}, 3)),
+            facts(50_00, of_customer=Granted(2, 50_01)),
+            manager(ManagerReason.CUSTOMER_CAP),
+            id="a cent above the customer's cap",
+        ),
+        pytest.param(
+            capped(customer=Cap({"USD": 100_00}, 3)),
+            facts(1, of_customer=Granted(3, 3)),
+            manager(ManagerReason.CUSTOMER_CAP),
+            id="one refund more than a customer's",
+        ),
+        pytest.param(
+            capped(day=Cap({"USD": 100_00})),
+            facts(50_00, of_day=Granted(9, 50_00)),
+            Approved(),
+            id="exactly the day's cap",
+        ),
+        pytest.param(
+            capped(day=Cap(count=9)),
+            facts(1, of_day=Granted(9, 9)),
+            manager(ManagerReason.DAY_CAP),
+            id="one refund more than a day's",
+        ),
+        pytest.param(
+            capped(order=Cap(count=0)),
+            facts(1),
+            manager(ManagerReason.ORDER_CAP),
+            id="a cap of none",
+        ),
+        pytest.param(
+            TWO,
+            facts(2_000_00),
+            Approved(),
+            id="exactly what one may approve",
+        ),
+        pytest.param(
+            TWO,
+            facts(2_000_01),
+            NeedsManager((ManagerReason.FOUR_EYES,), four_eyes=True),
+            id="a cent above what one may approve",
+        ),
+        pytest.param(
+            TWO,
+            facts(1_000_00, seen_by_one=usd(1_000_01)),
+            NeedsManager((ManagerReason.FOUR_EYES,), four_eyes=True),
+            id="approved by one in parts",
+        ),
+        pytest.param(
+            TWO,
+            facts(2_000_01, currency="CHF"),
+            manager(ManagerReason.NO_LIMIT_FOR_CURRENCY),
+            id="no tier for the currency",
+        ),
+    ],
+)
+def test_the_shops_own_rules_decide(policy: Policy, case: RefundFacts, expected: Decision) -> None:
+    assert decide(case, policy, NOW) == expected
+
+
+def test_what_is_shown_is_what_decides() -> None:
+    policy = Policy(caps=Caps(order=Cap(count=1)), photo_reasons=frozenset({DAMAGED}))
+    case = facts(2_000_00, granted_unasked=Granted(1, 1), photos=1)
+    shown = [each.outcome for each in weigh(case, policy, NOW) if each.outcome]
+    assert decide(case, policy, NOW) == NeedsManager(tuple(shown))  # type: ignore[arg-type] # no refusal
+    assert ManagerReason.ORDER_CAP in shown
+
+
+def test_every_rule_is_shown_although_an_earlier_one_refused() -> None:
+    case = facts(0, charged_back=usd(1), refused_before=True)
+    outcomes = [each.outcome for each in weigh(case, Policy(), NOW)]
+    assert DeclineReason.NOTHING_LEFT in outcomes
+    assert ManagerReason.REFUSED_BEFORE in outcomes
+    assert decide(case, Policy(), NOW) == Declined(DeclineReason.CHARGED_BACK)
+
+
+def test_every_reason_has_words_for_our_own_people() -> None:
+    assert set(DECLINE_REASONS) == set(DeclineReason)
+    assert set(MANAGER_REASONS) == set(ManagerReason)
+
+
+def test_a_payment_method_is_found_however_it_is_written() -> None:
+    policy = Policy(expected_days={"gift card": 1})
+    assert policy.days_until_arrival("Gift  Card") == 1
+    assert policy.days_until_arrival("card") is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (Policy(), "up to 1000.00 EUR, 1000.00 GBP, 1000.00 USD"),
+        (Policy(limits={}), "up to nothing"),
+        (WINDOWS, "Items of the category 'shoes' come back within 14 days."),
+        (FINAL, "beside what order lines say: the items G1."),
+        (NEEDS_PHOTO, "A photo is needed where the reason is: damaged."),
+        (ASKS, "always decides where it was paid by gift card."),
+        (capped(customer=Cap({"USD": 1_00}, 2)), "in 30 days: at most 1.00 USD and 2 refunds."),
+        (TWO, "A second person approves above 2000.00 USD."),
+        (Policy(refund_shipping=False), "Carriage does not go back."),
+        (Policy(expected_days={"card": 7}), "by card is expected within 7 business days."),
+    ],
+)
+def test_the_rules_are_told_in_words(policy: Policy, told: str) -> None:
+    assert told in "\n".join(describe_policy(policy))

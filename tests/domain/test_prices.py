@@ -1,0 +1,234 @@
+"""What units and carriage are worth: in whatever order they come back, they add up to what was paid."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mailagent.domain.money import Money
+from mailagent.domain.order import Order, OrderLine, Payment
+from mailagent.domain.refund import (
+    Refund,
+    RefundReason,
+    RefundStatus,
+    WantedItem,
+    price_lines,
+    price_shipping,
+    split_over_payments,
+)
+from tests.cast import NOW, order
+
+REJECTED, AWAITING, PAID = (
+    RefundStatus.REJECTED,
+    RefundStatus.AWAITING_APPROVAL,
+    RefundStatus.PAID,
+)
+
+
+@st.composite
+def purchases(draw: st.DrawFn) -> Order:
+    """An order with discounts, carriage, tax on top or included, paid wholly, in part, too much or not
+    at all, by one to three payments, in a currency with 0, 2 or 3 decimals."""
+    currency = draw(st.sampled_from(["JPY", "USD", "KWD"]))
+    lines = []
+    for number in range(1, draw(st.integers(1, 4)) + 1):
+        quantity = draw(st.integers(1, 4))
+        price = draw(st.one_of(st.integers(0, 9), st.integers(0, 3_000)))
+        off = draw(st.one_of(st.just(0), st.integers(0, quantity * price)))
+        # Of three items: the same may stand on two lines.
+        item = f"i{number % 3}"
+        lines.append(OrderLine(number, item, "thing", quantity, Money(price, currency), off))
+    goods = sum(line.net_minor for line in lines)
+    discount = draw(st.one_of(st.just(0), st.integers(0, goods)))
+    shipping, tax = draw(st.integers(0, 900)), draw(st.one_of(st.just(0), st.integers(0, 2_000)))
+    total = goods - discount + shipping + tax
+    paid = draw(st.one_of(st.just(total), st.integers(0, total + 500)))
+    cuts = sorted(draw(st.lists(st.integers(0, paid), max_size=2)))
+    amounts = [end - start for start, end in zip([0, *cuts], [*cuts, paid], strict=True)]
+    payments = tuple(
+        Payment(f"p{number}", "card", Money(amount, currency))
+        for number, amount in enumerate(amounts)
+    )
+    return replace(
+        order(),
+        currency=currency,
+        lines=tuple(lines),
+        payments=payments,
+        discount_minor=discount,
+        shipping_minor=shipping,
+        tax_minor=tax,
+    )
+
+
+def refund(bought: Order, wanted: list[WantedItem], earlier: list[Refund]) -> Refund:
+    """The refund that code makes of a wish."""
+    lines = price_lines(bought, wanted, earlier)
+    shipping = price_shipping(bought, lines, earlier)
+    amount = Money(sum(line.amount.minor for line in lines) + shipping.minor, bought.currency)
+    return Refund(
+        f"refund_{len(earlier)}",
+        bought.order_id,
+        "c",
+        "m",
+        amount,
+        lines,
+        (),
+        RefundReason.DAMAGED,
+        AWAITING,
+        NOW,
+        shipping_minor=shipping.minor,
+    )
+
+
+def everything(bought: Order) -> list[WantedItem]:
+    return [WantedItem(item_id) for item_id in sorted({line.item_id for line in bought.lines})]
+
+
+def worth(bought: Order) -> int:
+    """What may go back in all: what was paid, but no more than the order came to."""
+    goods = sum(line.net_minor for line in bought.lines) - bought.discount_minor
+    if not goods + bought.shipping_minor:
+        return 0
+    return min(bought.paid.minor, goods + bought.shipping_minor + bought.tax_minor)
+
+
+@settings(max_examples=120)
+@given(bought=purchases(), data=st.data())
+def test_all_units_and_the_carriage_add_up_to_what_was_paid(
+    bought: Order, data: st.DataObject
+) -> None:
+    """Wishes in any order and size; each waits, is paid or is rejected, some of them later than others."""
+    refunds: list[Refund] = []
+    bought_of = {want.item_id: 0 for want in everything(bought)}
+    for line in bought.lines:
+        bought_of[line.item_id] += line.quantity
+    for _ in range(data.draw(st.integers(0, 8), label="wishes")):
+        item = data.draw(st.sampled_from(sorted(bought_of)), label="item")
+        units = data.draw(st.integers(1, bought_of[item]), label="units")
+        refunds.append(refund(bought, [WantedItem(item, units)], refunds))
+        decided = data.draw(st.integers(0, len(refunds) - 1), label="decided")
+        if refunds[decided].status is AWAITING:
+            status = data.draw(st.sampled_from([PAID, REJECTED, AWAITING]), label="how")
+            refunds[decided] = replace(refunds[decided], status=status)
+        assert sum(each.held.minor for each in refunds) <= worth(bought)
+    refunds.append(refund(bought, everything(bought), refunds))
+    assert sum(each.held.minor for each in refunds) == worth(bought)
+    assert refund(bought, everything(bought), refunds).amount.minor == 0
+
+
+@settings(max_examples=50)
+@given(bought=purchases(), data=st.data())
+def test_parts_of_payments_add_up_and_no_payment_gives_back_more_than_it_was(
+    bought: Order, data: st.DataObject
+) -> None:
+    given_back = {payment.payment_id: 0 for payment in bought.payments}
+    refunds: list[Refund] = []
+    for want in data.draw(st.permutations(everything(bought)), label="wishes"):
+        refunds.append(refund(bought, [want], refunds))
+        parts = split_over_payments(bought, refunds[-1].amount, given_back)
+        assert sum(part.minor for _, part in parts) == refunds[-1].amount.minor
+        for payment_id, part in parts:
+            given_back[payment_id] += part.minor
+    assert all(given_back[each.payment_id] <= each.amount.minor for each in bought.payments)
+
+
+@settings(max_examples=50)
+@given(bought=purchases())
+def test_no_unit_is_worth_more_than_its_price_with_the_tax_on_top(bought: Order) -> None:
+    goods = sum(line.net_minor for line in bought.lines) - bought.discount_minor
+    for line in bought.lines:
+        for part in price_lines(bought, [WantedItem(line.item_id)], []):
+            net = bought.lines[part.line_no - 1].net_minor
+            tax = bought.tax_minor * net // goods + 1 if goods else 0
+            assert part.amount.minor <= net + tax
+
+
+# --- by hand ------------------------------------------------------------------------------------
+
+
+def shop_order(**changes: Any) -> Order:
+    """Two mugs for 10.00 each with 2.00 off, a kettle for 50.00, 8.00 off all, 5.00 for carriage."""
+    record: dict[str, Any] = {
+        "items": [
+            {
+                "item_id": "M",
+                "name": "Mug",
+                "quantity": 2,
+                "unit_price": "10.00",
+                "discount": "2.00",
+            },
+            {"item_id": "K", "name": "Kettle", "quantity": 1, "unit_price": "50.00"},
+        ],
+        "payments": [{"payment_id": "p", "method": "card", "amount": "65.00"}],
+        "discount": "8.00",
+        "shipping": "5.00",
+    }
+    return order(**(record | changes))
+
+
+def paying(amount: str) -> dict[str, Any]:
+    return {"payments": [{"payment_id": "p", "method": "card", "amount": amount}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "mug", "kettle", "carriage"),
+    [
+        pytest.param({}, 7_94, 44_12, 5_00, id="discounts shared by what lines cost"),
+        pytest.param(
+            {"tax": "6.50", **paying("71.50")}, 8_73, 48_53, 5_50, id="ten percent on top"
+        ),
+        pytest.param(paying("32.50"), 3_97, 22_06, 2_50, id="half of it paid"),
+        pytest.param(paying("100.00"), 7_94, 44_12, 5_00, id="more than it cost paid"),
+        pytest.param(paying("0.00"), 0, 0, 0, id="nothing paid"),
+        pytest.param({"payments": []}, 0, 0, 0, id="no payment"),
+        pytest.param({"discount": "68.00", **paying("5.00")}, 0, 0, 5_00, id="free, but carriage"),
+        pytest.param(
+            {"discount": "68.00", "shipping": "0.00", **paying("0.00")}, 0, 0, 0, id="all free"
+        ),
+    ],
+)
+def test_what_is_worth_what(changes: dict[str, Any], mug: int, kettle: int, carriage: int) -> None:
+    bought = shop_order(**changes)
+    assert refund(bought, [WantedItem("M", 1)], []).amount.minor == mug
+    assert [line.amount.minor for line in price_lines(bought, [WantedItem("K")], [])] == [kettle]
+    whole = refund(bought, everything(bought), [])
+    assert whole.shipping_minor == carriage
+    assert whole.amount.minor == worth(bought)
+
+
+def test_carriage_goes_back_once_with_the_last_unit() -> None:
+    bought = shop_order()
+    first = replace(refund(bought, [WantedItem("M")], []), status=PAID)
+    last = refund(bought, [WantedItem("K")], [first])
+    assert (first.shipping_minor, last.shipping_minor) == (0, 5_00)
+    again = refund(bought, [WantedItem("K")], [first, replace(last, status=REJECTED)])
+    assert again.shipping_minor == 5_00
+    # The first is asked for anew after it was rejected: the carriage went with the other one.
+    late = refund(bought, [WantedItem("M")], [replace(first, status=REJECTED), last])
+    assert (late.shipping_minor, late.amount.minor) == (0, first.amount.minor)
+
+
+def test_units_freed_by_late_rejections_lose_no_cent() -> None:
+    """Fourteen cents for four: worth 3, 4, 3 and 4 in turn, and the two that cost less are paid."""
+    four = {"item_id": "S", "name": "Sticker", "quantity": 4, "unit_price": "0.04"}
+    bought = order(items=[four], **paying("0.14"))
+    refunds: list[Refund] = []
+    for _ in range(4):
+        refunds.append(refund(bought, [WantedItem("S", 1)], refunds))
+    assert [each.amount.minor for each in refunds] == [3, 4, 3, 4]
+    decided = [
+        replace(each, status=status)
+        for each, status in zip(refunds, [PAID, REJECTED, PAID, REJECTED], strict=True)
+    ]
+    assert refund(bought, [WantedItem("S", 2)], decided).amount.minor == 8
+
+
+def test_a_manager_s_lower_amount_is_not_made_up_for_by_the_next_units() -> None:
+    bought = shop_order()
+    first = refund(bought, [WantedItem("M", 1)], [])
+    lowered = replace(first, amount=Money(1_00, "USD"), status=PAID)
+    assert refund(bought, [WantedItem("M", 1)], [lowered]).amount.minor == 7_94

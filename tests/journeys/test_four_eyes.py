@@ -1,0 +1,97 @@
+"""A dear refund that two managers have to approve, from the mail to the receipt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mailagent import services
+from mailagent.domain.policy import Policy
+from tests.cast import ADA, MAX, MONA, big_order
+from tests.journeys.test_refunds import decide, link_in
+from tests.journeys.test_replays import wait_for_quiet
+from tests.stage import Stage, wait_until
+
+
+@pytest.fixture
+def careful_shop(busy_shop: Stage) -> Stage:
+    """A shop in which more than a thousand dollars needs two managers, of three."""
+    policy = Policy(four_eyes_above={"USD": 1_000_00})
+    services.bind(replace(busy_shop.live, policy=policy))
+    busy_shop.stock(big_order())
+    return busy_shop
+
+
+def ask(shop: Stage) -> str:
+    shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    (request,) = shop.wait_for_mails(MONA)
+    return link_in(request.text)
+
+
+def test_two_managers_approve_and_then_it_is_paid(careful_shop: Stage) -> None:
+    first = ask(careful_shop)
+    assert "Somebody else has to approve it too" in decide(careful_shop, first, "approve")
+    (second,) = careful_shop.wait_for_mails(MAX)
+    assert second.subject.startswith("Second approval: refund $1,499.00?")
+    assert MONA in second.text
+    assert careful_shop.rows("SELECT * FROM ledger_entries") == []
+    decide(careful_shop, link_in(second.text), "approve")
+    refund = careful_shop.wait_for_refund("paid")
+    assert (refund.four_eyes, refund.decided_by) == (True, MAX)
+    mails = careful_shop.wait_for_mails(ADA, 2)
+    assert any(str(refund.gateway_reference) in mail.text for mail in mails)
+    wait_for_quiet(careful_shop)
+    replay_all(careful_shop)
+    assert len(careful_shop.rows("SELECT * FROM ledger_entries")) == 1
+    assert (len(careful_shop.mails_to(MONA)), len(careful_shop.mails_to(MAX))) == (1, 1)
+    assert len(careful_shop.mails_to(ADA)) == 2
+
+
+def replay_all(shop: Stage) -> None:
+    """Run the refund's run again from every one of its steps."""
+    doorbell = shop.live.doorbell
+    (run,) = (each for each in doorbell.list_runs() if each.workflow == "refund")
+    known = doorbell.find_run(run.run_id, with_steps=True)
+    assert known is not None
+    for step in reversed(known.steps):
+        doorbell.replay_run(run.run_id, step.number)
+        wait_for_quiet(shop)
+
+
+def test_the_second_request_goes_on_to_whoever_is_left_but_not_to_the_first(
+    busy_shop: Stage,
+) -> None:
+    third = "zoe@shop.example"
+    shop = replace(busy_shop.live.shop, manager_emails=(MONA, MAX, third))
+    policy = Policy(four_eyes_above={"USD": 1_000_00})
+    services.bind(replace(busy_shop.live, policy=policy, shop=shop))
+    busy_shop.stock(big_order())
+    ask(busy_shop)
+    busy_shop.report(busy_shop.mails_to(MONA)[0], "bounce")
+    (request,) = busy_shop.wait_for_mails(MAX)  # asked in Mona's place, as the first
+    decide(busy_shop, link_in(request.text), "approve")
+    _, again = busy_shop.wait_for_mails(MONA, 2)  # asked once more, as the second
+    assert MAX in again.text
+    busy_shop.report(again, "bounce")
+    (last,) = busy_shop.wait_for_mails(third)
+    assert len(busy_shop.mails_to(MAX)) == 1
+    decide(busy_shop, link_in(last.text), "reject")
+    assert busy_shop.wait_for_refund("rejected").decided_by == third
+    wait_until(lambda: len(busy_shop.mails_to(ADA)) == 2, 20, "the answer and the outcome")
+
+
+def test_never_mind_after_the_first_approval_ends_it_unpaid(careful_shop: Stage) -> None:
+    decide(careful_shop, ask(careful_shop), "approve")
+    (second,) = careful_shop.wait_for_mails(MAX)
+    (told,) = careful_shop.wait_for_mails(ADA)
+    careful_shop.write("Never mind, please forget about the refund.", to=told.reply_to)
+    careful_shop.wait_for_refund("withdrawn")
+    _, answer = careful_shop.wait_for_mails(ADA, 2)
+    assert "withdrawn" in answer.text
+    path = link_in(second.text).replace(careful_shop.live.shop.public_url, "")
+    assert "Withdrawn by the customer" in careful_shop.client.get(path).text
+    wait_for_quiet(careful_shop)
+    assert {run.status for run in careful_shop.live.doorbell.list_runs()} == {"SUCCESS"}
+    assert len(careful_shop.mails_to(ADA)) == 2
+    assert careful_shop.rows("SELECT * FROM ledger_entries") == []

@@ -1,0 +1,192 @@
+"""Four eyes on the manager's page: two people approve, one can reject, and nobody is both of them."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.money import Money
+from mailagent.domain.refund import RefundStatus
+from mailagent.store import approvals
+from tests.cast import MAX, MONA
+from tests.web.test_approvals import Question, everything, question
+
+__all__ = ["question"]
+
+# For rules in which the database has no part.
+ONE_DATABASE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+@pytest.fixture
+def dear(question: Question) -> Question:
+    """A question that needs two managers."""
+    with question.shop.live.database.transaction() as connection:
+        connection.execute(sa.text("UPDATE refunds SET four_eyes = true"))
+    return question
+
+
+def expires_at(question: Question) -> datetime:
+    with question.shop.live.database.snapshot() as connection:
+        approval = approvals.find(connection, question.approval_id)
+    assert approval is not None
+    return approval.expires_at
+
+
+def countersignatures(question: Question) -> list[tuple[str, str]]:
+    rows = question.shop.rows("SELECT decided_by, decision FROM countersignatures")
+    return [(row.decided_by, row.decision) for row in rows]
+
+
+def test_one_approval_is_not_enough_and_two_are(dear: Question) -> None:
+    page = dear.decide(form={"note": "Known fault"})
+    assert "Somebody else has to approve it too" in page.text
+    assert dear.refund().status is RefundStatus.AWAITING_APPROVAL
+    asked = dear.shop.client.get(dear.link(MAX)).text
+    for shown in ("Yours is the second approval", MONA, "Known fault", "$1,499.00"):
+        assert shown in asked
+    page = dear.decide(manager=MAX, form={"note": "Agreed"})
+    assert "Refund of $1,499.00 approved" in page.text
+    for shown in (MONA, "Known fault", MAX, "Agreed"):
+        assert shown in page.text
+    refund = dear.refund()
+    assert (refund.status, refund.decided_by, refund.note) == (RefundStatus.APPROVED, MAX, "Agreed")
+    first, second = dear.shop.rows("SELECT actor, action, details FROM audit ORDER BY audit_id")
+    assert (first.actor, first.action) == (MONA, "refund approved, second approval awaited")
+    assert (second.actor, second.action) == (MAX, "refund approved")
+    assert MONA in str(second.details)
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("again", ["approve", "reject"])
+def test_whoever_approved_first_cannot_decide_again(dear: Question, again: str) -> None:
+    token = dear.token()
+    dear.press(token, "approve")
+    before = everything(dear.shop)
+    page = dear.press(token, again)  # a double click, or a page that was left open
+    assert page.status_code == 200
+    assert "Waiting for a second approval" in page.text
+    assert everything(dear.shop) == before
+    assert countersignatures(dear) == []
+
+
+@ONE_DATABASE
+def test_looking_at_what_waits_for_the_second_changes_nothing(dear: Question) -> None:
+    dear.decide()
+    before = everything(dear.shop)
+    for manager in (MONA, MAX):
+        for method in ("GET", "HEAD"):
+            assert dear.shop.client.open(dear.link(manager), method=method).status_code == 200
+    assert everything(dear.shop) == before
+
+
+@pytest.mark.parametrize("by", [MONA, MAX])
+def test_one_rejection_is_enough(dear: Question, by: str) -> None:
+    if by == MAX:
+        dear.decide()
+    page = dear.decide("reject", manager=by)
+    assert "Refund of $1,499.00 rejected" in page.text
+    assert (dear.refund().status, dear.refund().decided_by) == (RefundStatus.REJECTED, by)
+    assert dear.shop.rows("SELECT held_minor FROM orders")[0].held_minor == 0
+    assert countersignatures(dear) == ([(MAX, "reject")] if by == MAX else [])
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize(
+    ("first", "second", "paid_minor"),
+    [
+        ("", "", 1_499_00),
+        ("1000", "", 1_000_00),
+        ("", "900", 900_00),
+        ("1000", "900", 900_00),
+        ("1000", "1000", 1_000_00),
+    ],
+)
+def test_the_second_may_lower_further(
+    dear: Question, first: str, second: str, paid_minor: int
+) -> None:
+    dear.decide(form={"amount": first})
+    dear.decide(manager=MAX, form={"amount": second})
+    assert dear.refund().amount == Money(paid_minor, "USD")
+    assert dear.refund().status is RefundStatus.APPROVED
+    assert dear.shop.rows("SELECT held_minor FROM orders")[0].held_minor == paid_minor
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("raised", ["1000.01", "1499"])
+def test_the_second_cannot_raise_what_the_first_lowered(dear: Question, raised: str) -> None:
+    dear.decide(form={"amount": "1000"})
+    page = dear.decide(manager=MAX, form={"amount": raised})
+    assert page.status_code == 422
+    assert "at most 1000.00 USD" in page.text
+    assert countersignatures(dear) == []
+
+
+@ONE_DATABASE
+def test_whoever_opened_the_page_too_early_is_shown_the_first_approval_before_it_counts(
+    dear: Question,
+) -> None:
+    early = dear.token(MAX)
+    dear.decide(form={"amount": "1000"})
+    page = dear.press(early, "approve", MAX, {"first_decision": "awaited"})
+    assert page.status_code == 422
+    assert "approved 1000.00 USD while this page was open" in page.text
+    assert dear.refund().status is RefundStatus.AWAITING_APPROVAL
+    assert dear.press(early, "approve", MAX, {"first_decision": "made"}).status_code == 200
+    assert dear.refund().status is RefundStatus.APPROVED
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("days_later", [0, 6])
+def test_the_second_has_as_long_as_the_first_had(dear: Question, days_later: int) -> None:
+    then = dear.shop.live.now() + timedelta(days=days_later)
+    services.bind(replace(dear.shop.live, now=lambda: then))
+    old = expires_at(dear)
+    dear.decide()
+    assert expires_at(dear) == max(old, then + timedelta(days=7))
+    late = then + timedelta(days=7, seconds=1)
+    services.bind(replace(dear.shop.live, now=lambda: late))
+    page = dear.shop.client.get(dear.link(MAX)).text
+    assert "too late" in page
+    assert "A second approval did not come" in page
+
+
+def test_of_many_clicks_at_once_one_of_each_manager_counts(dear: Question) -> None:
+    tokens = {manager: dear.token(manager) for manager in (MONA, MAX)}
+    clicks = [(MONA, "approve"), (MAX, "approve")] * 4
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda each: dear.press(tokens[each[0]], each[1], each[0]), clicks))
+    (first,) = dear.shop.rows("SELECT decided_by FROM decisions")
+    ((second, _),) = countersignatures(dear)
+    assert {first.decided_by, second} == {MONA, MAX}
+    assert dear.refund().decided_by == second
+
+
+@pytest.mark.parametrize(("decision", "manager"), [("reject", MAX), ("approve", MONA), (None, MAX)])
+def test_the_database_takes_a_second_signature_only_of_another_person_after_an_approval(
+    dear: Question, decision: str | None, manager: str
+) -> None:
+    made = approvals.RecordedDecision(dear.approval_id, "approve", manager, dear.shop.live.now())
+    with dear.shop.live.database.transaction() as connection:
+        if decision:
+            first = replace(made, decision=decision, decided_by=MONA)
+            approvals.record_decision(connection, first)
+    with (
+        pytest.raises(sa.exc.IntegrityError),
+        dear.shop.live.database.transaction() as connection,
+    ):
+        approvals.record_countersignature(connection, made)
+
+
+def test_a_withdrawn_refund_cannot_be_decided_on(question: Question) -> None:
+    token = question.token()
+    with question.shop.live.database.transaction() as connection:
+        connection.execute(sa.text("UPDATE refunds SET status = 'withdrawn'"))
+    for page in (question.shop.client.get(question.link()), question.press(token, "approve")):
+        assert page.status_code == 200
+        assert "Withdrawn by the customer" in page.text
+    assert question.shop.rows("SELECT * FROM decisions") == []

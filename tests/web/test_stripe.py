@@ -1,0 +1,364 @@
+"""Stripe's webhook: nothing unsigned is stored, every word counts once and in any order, and no word
+alone makes a refund paid."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from werkzeug.test import TestResponse
+
+from mailagent.demo.local_server import Answer
+from mailagent.store import outside, refunds
+from mailagent.workflows.steps import refund as steps
+from tests import stripe_server
+from tests.cast import ADA, TESS, order
+from tests.stage import Stage, open_shop
+from tests.stripe_server import StripeServer, event, shown, sign
+from tests.workflows.test_refund import propose
+
+NEW, OLD = "whsec_new", "whsec_old"
+NOON = 1_790_000_000
+CARD = {"payment_id": "pi_card", "method": "card", "amount": "49.99"}
+
+pay: Callable[[str], Any] = inspect.unwrap(steps.pay_refund)
+tell: Callable[[str], list[str]] = inspect.unwrap(steps.tell_customer)
+
+
+@pytest.fixture
+def stripe() -> Iterator[StripeServer]:
+    server = StripeServer({"pi_card": 4999, "pi_other": 4999})
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def shop(tmp_path: Path, database_url: str, stripe: StripeServer) -> Iterator[Stage]:
+    """A shop with Ada's kettle, paid through Stripe; its workflows do not run."""
+    settings = {
+        "PAYMENT_GATEWAY": "stripe",
+        "STRIPE_API_KEY": "sk_test_17",
+        "STRIPE_API_BASE": stripe.url,
+        "STRIPE_WEBHOOK_SECRET": f"{NEW},{OLD}",
+    }
+    with open_shop(tmp_path, database_url, settings) as stage:
+        stage.stock(order(payments=[CARD]))
+        yield stage
+
+
+def post(shop: Stage, body: bytes, secret: str = NEW) -> TestResponse:
+    headers = {"Stripe-Signature": sign(body, secret)}
+    return shop.client.post("/webhooks/stripe", data=body, headers=headers)
+
+
+def say(shop: Stage, kind: str, content: dict[str, Any], event_id: str, at: int = NOON) -> str:
+    """Post an event, which must be thanked for, and return what came of it."""
+    response = post(shop, event(kind, content, event_id, at))
+    assert response.status_code == 200, response.text
+    found = shop.rows("SELECT outcome FROM gateway_events WHERE event_id = :id", id=event_id)
+    return str(found[0].outcome)
+
+
+def dispute(status: str, **changes: Any) -> dict[str, Any]:
+    return {"id": "dp_1", "payment_intent": "pi_card", "charge": "ch_9", "status": status} | changes
+
+
+def approved(shop: Stage) -> str:
+    assert propose(shop)["outcome"] == "approved"
+    return shop.refunds()[0].refund_id
+
+
+def paid(shop: Stage) -> str:
+    refund_id = approved(shop)
+    assert pay(refund_id)["status"] == "paid"
+    return refund_id
+
+
+def elsewhere(shop: Stage) -> int:
+    with shop.live.database.snapshot() as connection:
+        return outside.given_back_minor(connection, "W1001")
+
+
+def held(shop: Stage) -> int:
+    return int(shop.rows("SELECT held_minor FROM orders WHERE order_id = 'W1001'")[0].held_minor)
+
+
+# --- the door ---------------------------------------------------------------------------------
+
+
+def test_what_is_not_signed_by_stripe_is_not_stored(shop: Stage, stripe: StripeServer) -> None:
+    made = shown(stripe.refund_in_dashboard("pi_card", 4999))
+    body = event("refund.created", made, "evt_1")
+    assert post(shop, body, "whsec_mallory").status_code == 400
+    assert shop.client.post("/webhooks/stripe", data=body).status_code == 400
+    assert shop.rows("SELECT 1 FROM gateway_events") == []
+    assert elsewhere(shop) == 0
+    assert post(shop, body, OLD).status_code == 200
+
+
+def test_the_same_event_counts_once(shop: Stage, stripe: StripeServer) -> None:
+    body = event("refund.created", shown(stripe.refund_in_dashboard("pi_card", 1000)), "evt_1")
+    assert [post(shop, body).text for _ in range(2)] == ["stored\n", "known already\n"]
+    assert elsewhere(shop) == 1000
+    assert len(shop.rows("SELECT 1 FROM gateway_events")) == 1
+
+
+def test_events_that_say_nothing_of_our_money_are_thanked_for(shop: Stage) -> None:
+    assert say(shop, "customer.created", {"id": "cus_1"}, "evt_1") == "says nothing of our money"
+    assert "new to us" in say(
+        shop,
+        "refund.updated",
+        {"id": "re_1", "amount": 1, "currency": "usd", "status": "odd"},
+        "e2",
+    )
+
+
+def test_a_signed_body_that_is_no_event_is_refused(shop: Stage) -> None:
+    assert post(shop, b"{}").status_code == 400
+
+
+def test_what_cannot_be_stored_is_to_be_sent_again(shop: Stage) -> None:
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.text("DROP TABLE gateway_events"))
+    assert post(shop, event("customer.created", {}, "evt_1")).status_code == 503
+
+
+# --- refunds made elsewhere -------------------------------------------------------------------
+
+
+def test_what_was_refunded_in_the_dashboard_is_not_paid_again(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    refund_id = approved(shop)
+    made = shown(stripe.refund_in_dashboard("pi_card", 1000))
+    outcome = say(shop, "refund.created", made, "evt_1")
+    assert outcome == "10.00 USD was given back on order W1001 without us, as re_1"
+    assert pay(refund_id)["status"] == "failed"
+    assert "refunded elsewhere" in str(shop.refunds()[0].failure)
+    assert stripe.keys_used == []
+    assert propose(shop)["outcome"] == "declined"
+
+
+def test_a_refund_that_still_fits_beside_the_dashboard_s_is_paid(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    shop.stock(order(payments=[{**CARD, "amount": "39.99"}, gift("10.00")]))
+    say(shop, "refund.created", shown(stripe.refund_in_dashboard("pi_card", 4999)), "evt_1")
+    with shop.live.database.snapshot() as connection:
+        assert outside.given_back_by_payment(connection, "W1001") == {"pi_card": 4999}
+    assert propose(shop)["outcome"] == "declined"
+
+
+def gift(amount: str) -> dict[str, str]:
+    return {"payment_id": "gift-17", "method": "gift card", "amount": amount}
+
+
+CREATED, SETTLED, FAILED = ("pending", NOON), ("succeeded", NOON + 1), ("failed", NOON + 2)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(CREATED, SETTLED, FAILED), (FAILED, SETTLED, CREATED), (SETTLED, FAILED, CREATED)],
+    ids=["in_order", "backwards", "mixed"],
+)
+def test_a_failed_refund_of_the_dashboard_is_no_refund_in_whatever_order_the_words_come(
+    shop: Stage, stripe: StripeServer, words: Sequence[tuple[str, int]]
+) -> None:
+    made = shown(stripe.refund_in_dashboard("pi_card", 4999))
+    for number, (status, at) in enumerate(words):
+        say(shop, "refund.updated", made | {"status": status}, f"evt_{number}", at)
+    assert elsewhere(shop) == 0
+    assert propose(shop)["outcome"] == "approved"
+
+
+def test_a_refund_of_a_payment_that_no_order_has_is_kept_for_people_to_see(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    made = shown(stripe.refund_in_dashboard("pi_other", 1000))
+    assert say(shop, "refund.created", made, "evt_1") == "no such payment: pi_other"
+    shown_event = shop.app.test_cli_runner().invoke(args=["refunds", "events"])
+    assert "no such payment: pi_other" in shown_event.output
+
+
+def test_a_payment_of_two_orders_is_nobody_s_guess(shop: Stage, stripe: StripeServer) -> None:
+    shop.stock(order("W1002", payments=[CARD]))
+    made = shown(stripe.refund_in_dashboard("pi_card", 1000))
+    assert "W1001, W1002: a person has to look" in say(shop, "refund.created", made, "evt_1")
+    named = made | {"metadata": {"order_id": "W1001"}}
+    say(shop, "refund.updated", named, "evt_2")
+    assert elsewhere(shop) == 1000
+
+
+def test_what_the_shop_s_record_says_counts_beside_what_the_gateway_tells(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    shop.stock(order(payments=[{**CARD, "refunded": "10.00"}]))
+    say(shop, "refund.created", shown(stripe.refund_in_dashboard("pi_card", 500)), "evt_1")
+    assert elsewhere(shop) == 1500
+
+
+# --- ours -------------------------------------------------------------------------------------
+
+
+def test_what_we_know_of_a_refund_of_ours_is_no_news(shop: Stage, stripe: StripeServer) -> None:
+    paid(shop)
+    assert say(shop, "refund.created", shown(stripe.refunds[0]), "evt_1") == "known already"
+    assert elsewhere(shop) == 0
+
+
+def test_a_word_that_it_was_settled_does_not_make_a_refund_paid(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    stripe.statuses.append("pending")
+    refund_id = approved(shop)
+    assert pay(refund_id)["status"] == "approved"
+    settled = shown(stripe.refunds[0]) | {"status": "succeeded"}
+    assert "looks at once" in say(shop, "refund.updated", settled, "evt_1")
+    assert pay(refund_id)["status"] == "approved"  # the gateway itself does not say so
+
+
+def came_back(shop: Stage, stripe: StripeServer) -> str:
+    refund_id = paid(shop)
+    tell(refund_id)
+    stripe.refunds[0].update(status="failed", failure_reason="lost_or_stolen_card")
+    say(shop, "refund.failed", shown(stripe.refunds[0]), "evt_1")
+    return refund_id
+
+
+def test_a_paid_refund_that_fails_later_frees_the_money_and_is_told_once(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    refund_id = came_back(shop, stripe)
+    again = say(shop, "charge.refund.updated", shown(stripe.refunds[0]), "evt_2")
+    assert again == "known already"
+    refund = shop.refunds()[0]
+    assert (refund.status, held(shop)) == ("failed", 0)
+    assert "re_1 came back (lost_or_stolen_card)" in str(refund.failure)
+    # Not the one that paid, which may still be at work on its receipt, and looks no more.
+    assert str(refund.run_id).endswith("-evt_1")
+    assert tell(refund_id) == tell(refund_id)
+    letters = shop.rows(
+        "SELECT text FROM outbound_mails WHERE to_address = :ada ORDER BY outbound_id", ada=ADA
+    )
+    assert ["did not reach you" in each.text for each in letters] == [False, True]
+    (case,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :tess", tess=TESS)
+    assert "49.99 USD was NOT given back to payment pi_card: re_1 came back" in case.text
+    assert "a refund that had been paid came back" in case.text
+
+
+def test_what_came_back_is_a_manager_s_when_it_is_asked_for_again(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    came_back(shop, stripe)
+    assert propose(shop, subject="Again")["outcome"] == "needs_manager"
+    assert "refused_before" in shop.refunds()[-1].policy_reasons
+
+
+def test_whoever_was_not_told_yet_hears_of_it_from_the_sweep(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    refund_id = came_back(shop, stripe)
+    since = shop.refunds()[0].requested_at
+
+    def untold() -> list[str]:
+        with shop.live.database.snapshot() as connection:
+            return [row.refund_id for row in refunds.list_untold(connection, since, 10)]
+
+    assert untold() == [refund_id]
+    tell(refund_id)
+    assert untold() == []
+
+
+def test_a_word_of_failure_that_overtakes_our_own_record_is_not_lost(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    def failed_at_once(create: stripe_server.Create) -> Answer:
+        answer = create()
+        made = shown(stripe.refunds[0]) | {"status": "failed"}
+        say(shop, "refund.failed", made, "evt_1")
+        return answer  # in which Stripe still says that it succeeded
+
+    refund_id = approved(shop)
+    stripe.faults.append(failed_at_once)
+    assert pay(refund_id)["status"] == "failed"
+    assert held(shop) == 0
+
+
+def test_an_older_word_does_not_bring_back_what_failed(shop: Stage, stripe: StripeServer) -> None:
+    came_back(shop, stripe)
+    older = shown(stripe.refunds[0]) | {"status": "succeeded"}
+    assert say(shop, "refund.updated", older, "evt_0", NOON - 1) == "known already"
+    assert shop.refunds()[0].status == "failed"
+    assert elsewhere(shop) == 0
+
+
+# --- chargebacks ------------------------------------------------------------------------------
+
+TAKEN = ("charge.dispute.created", "needs_response", NOON)
+WORKED_ON = ("charge.dispute.updated", "under_review", NOON + 5)
+WON = ("charge.dispute.closed", "won", NOON + 10)
+AGAIN = ("charge.dispute.funds_reinstated", "won", NOON + 10)
+
+
+def charged_back(shop: Stage) -> bool:
+    return shop.rows("SELECT charged_back_at FROM order_payments")[0].charged_back_at is not None
+
+
+def test_a_refund_of_a_payment_that_is_charged_back_is_not_paid(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    refund_id = approved(shop)
+    kind, status, at = TAKEN
+    assert say(shop, kind, dispute(status), "evt_1", at) == "charged back: W1001"
+    assert pay(refund_id)["status"] == "failed"
+    assert "chargeback" in str(shop.refunds()[0].failure)
+    assert stripe.keys_used == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(TAKEN, WON), (WON, TAKEN), (AGAIN, WORKED_ON, WON, TAKEN)],
+    ids=["in_order", "backwards", "mixed"],
+)
+def test_a_dispute_that_was_won_is_over_in_whatever_order_the_words_come(
+    shop: Stage, words: Sequence[tuple[str, str, int]]
+) -> None:
+    for number, (kind, status, at) in enumerate(words):
+        say(shop, kind, dispute(status), f"evt_{number}", at)
+    assert not charged_back(shop)
+
+
+def test_one_dispute_that_was_won_does_not_end_another(shop: Stage) -> None:
+    say(shop, TAKEN[0], dispute("needs_response", id="dp_2"), "evt_1")
+    say(shop, WON[0], dispute("won"), "evt_2", NOON + 10)
+    assert charged_back(shop)
+
+
+def test_the_shop_s_record_does_not_wipe_out_a_chargeback_that_it_has_not_heard_of(
+    shop: Stage,
+) -> None:
+    say(shop, TAKEN[0], dispute("needs_response"), "evt_1")
+    shop.stock(order(payments=[CARD], customer={"email": ADA, "name": "Ada B."}))
+    assert charged_back(shop)
+    say(shop, WON[0], dispute("won"), "evt_2", NOON + 10)
+    shop.stock(order(payments=[CARD]))
+    assert not charged_back(shop)
+
+
+def test_what_the_record_itself_said_of_a_chargeback_it_may_take_back(shop: Stage) -> None:
+    shop.stock(order(payments=[{**CARD, "charged_back_at": "2026-11-10T10:00:00Z"}]))
+    assert charged_back(shop)
+    shop.stock(order(payments=[CARD]))
+    assert not charged_back(shop)
+
+
+def test_events_kept_name_nobody(shop: Stage, stripe: StripeServer) -> None:
+    made = shown(stripe.refund_in_dashboard("pi_card", 1000)) | {"receipt_email": ADA}
+    say(shop, "refund.created", made, "evt_1")
+    (kept,) = shop.rows("SELECT body FROM gateway_events")
+    assert ADA not in json.dumps(kept.body)

@@ -1,0 +1,73 @@
+"""What happened to an order while its refund waited: the manager reads it, and cannot approve above it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mailagent.domain.money import Money
+from mailagent.domain.payment import GatewayRefund, RefundState
+from mailagent.domain.refund import RefundStatus
+from mailagent.store import outside
+from tests.cast import order
+from tests.web import test_approvals
+from tests.web.test_approvals import Question
+
+question = test_approvals.question
+
+
+def refund_elsewhere(question: Question, minor: int) -> None:
+    """Have it told that somebody gave part of the desk back in the gateway's dashboard."""
+    told = GatewayRefund("re_9", "stripe", ("pay_W2001",), Money(minor, "USD"), RefundState.SETTLED)
+    with question.shop.live.database.transaction() as connection:
+        outside.record(connection, told, "W2001", "pay_W2001", question.shop.live.now())
+
+
+def page(question: Question) -> str:
+    return question.shop.client.get(question.link()).text
+
+
+def test_without_news_the_page_has_none(question: Question) -> None:
+    assert "What has happened since" not in page(question)
+
+
+def test_money_given_back_elsewhere_lowers_what_may_be_approved(question: Question) -> None:
+    refund_elsewhere(question, 500_00)
+    shown = page(question)
+    assert "500.00 USD of this order was given back elsewhere" in shown
+    assert 'value="999.00"' in shown
+    assert "Already refunded or under way: <strong>$500.00</strong>" in shown
+    refused = question.decide()
+    assert refused.status_code == 422
+    assert "At most 999.00 USD is left" in refused.text
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+    assert question.decide(form={"amount": "999.01"}).status_code == 422
+    assert question.decide(form={"amount": "999.00"}).status_code == 200
+    refund = question.refund()
+    assert (refund.status, refund.amount) == (RefundStatus.APPROVED, Money(999_00, "USD"))
+
+
+CARD = {"payment_id": "pay_W2001", "method": "card", "amount": "1499.00"}
+DESK = {"item_id": "D1", "name": "Standing desk", "quantity": 1, "unit_price": "1499.00"}
+CHARGED_BACK = CARD | {"charged_back_at": "2026-11-19T10:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"status": "cancelled", "payments": [CARD]}, "This order was cancelled."),
+        ({"payments": [CHARGED_BACK]}, "bank has taken back 1499.00 USD"),
+    ],
+    ids=["cancelled", "charged_back"],
+)
+def test_where_nothing_is_left_it_can_only_be_rejected(
+    question: Question, changes: dict[str, Any], words: str
+) -> None:
+    question.shop.stock(order("W2001", items=[DESK], **changes))
+    assert words in page(question)
+    refused = question.decide()
+    assert refused.status_code == 422
+    assert "cannot be approved" in refused.text
+    assert question.decide("reject").status_code == 200
+    assert question.refund().status is RefundStatus.REJECTED

@@ -1,0 +1,228 @@
+"""The facts that a refund is decided by, from rows: exact under concurrency, and kept with the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.order import Order
+from mailagent.domain.policy import Cap, Caps, ManagerReason, Policy
+from mailagent.domain.refund import RefundReason, RefundStatus
+from mailagent.store import caps, refunds, schema
+from mailagent.workflows.steps.batch import Batch, take_batch
+from mailagent.workflows.steps.proposal import propose_refund
+from tests.cast import ADA, GRACE, NOW, order
+from tests.stage import Stage
+from tests.web.test_attachments import mail_with
+
+PHOTO = ("kettle.jpg", "image/jpeg", b"\xff\xd8" * 6_000)
+MANY = 8
+
+
+def under(shop: Stage, **rules: Any) -> None:
+    """Have the shop decide by other rules."""
+    services.bind(replace(shop.live, policy=Policy(**rules)))
+
+
+def kettle_of(customer: str, number: int, **changes: Any) -> Order:
+    return order(f"W{number}", customer={"email": customer, "name": "A customer"}, **changes)
+
+
+def batch_of(shop: Stage, message_id: str) -> Batch:
+    """Return what the run of one mail's thread works on."""
+    (mail,) = shop.rows(
+        "SELECT conversation_id FROM inbound_mails WHERE message_id = :id", id=message_id
+    )
+    batch = take_batch(mail.conversation_id)
+    assert batch is not None
+    return batch
+
+
+def write(shop: Stage, customer: str = ADA, subject: str = "My kettle") -> Batch:
+    return batch_of(
+        shop, shop.write("My kettle broke.", from_address=customer, subject=subject).message_id
+    )
+
+
+def post(shop: Stage, message_id: str, *files: tuple[str, str, bytes]) -> Batch:
+    """Have Ada write a mail with files."""
+    assert shop.post_inbound(mail_with(*files, message_id=message_id)).status_code == 200
+    return batch_of(shop, message_id)
+
+
+def propose(batch: Batch, order_id: str, quantity: int | None = None) -> dict[str, Any]:
+    items = [{"item_id": "K1", "quantity": quantity}]
+    return propose_refund(batch, {"order_id": order_id, "items": items, "reason": "damaged"})
+
+
+def propose_at_once(shop: Stage, customers: Sequence[str]) -> list[dict[str, Any]]:
+    """Have many ask for a kettle of their own, each in a thread of its own, all at once."""
+    for number, customer in enumerate(customers):
+        shop.stock(kettle_of(customer, number))
+    asked = [write(shop, each, f"kettle {number}") for number, each in enumerate(customers)]
+    with ThreadPoolExecutor(MANY) as pool:
+        return list(pool.map(propose, asked, [f"W{number}" for number in range(len(customers))]))
+
+
+@pytest.mark.parametrize(
+    ("rules", "reason"),
+    [
+        (Caps(customer=Cap(count=3)), ManagerReason.CUSTOMER_CAP),
+        (Caps(customer=Cap({"USD": 3 * 49_99})), ManagerReason.CUSTOMER_CAP),
+        (Caps(day=Cap(count=3)), ManagerReason.DAY_CAP),
+    ],
+    ids=["a customer's count", "a customer's money", "a day's count"],
+)
+def test_a_cap_holds_when_orders_are_asked_for_at_once(
+    shop: Stage, rules: Caps, reason: ManagerReason
+) -> None:
+    under(shop, caps=rules)
+    customers = [ADA, GRACE] * (MANY // 2) if rules.day else [ADA] * MANY
+    outcomes = [told["outcome"] for told in propose_at_once(shop, customers)]
+    assert (outcomes.count("approved"), outcomes.count("needs_manager")) == (3, MANY - 3)
+    waiting = [each for each in shop.refunds() if each.status is RefundStatus.AWAITING_APPROVAL]
+    assert {each.policy_reasons for each in waiting} == {(reason.value,)}
+
+
+def test_a_customers_cap_is_nobody_elses_and_ends(shop: Stage) -> None:
+    under(shop, caps=Caps(customer=Cap(count=1), customer_days=7))
+    told = propose_at_once(shop, [ADA, GRACE])
+    assert [each["outcome"] for each in told] == ["approved", "approved"]
+    shop.stock(kettle_of(ADA, 7), kettle_of(ADA, 8))
+    assert propose(write(shop, subject="soon"), "W7")["outcome"] == "needs_manager"
+    with shop.live.database.transaction() as connection:
+        connection.execute(schema.refunds.update().values(requested_at=NOW.replace(year=2020)))
+    assert propose(write(shop, subject="later"), "W8")["outcome"] == "approved"
+
+
+def test_what_a_person_decided_or_nobody_paid_counts_towards_no_cap(shop: Stage) -> None:
+    propose_at_once(shop, [ADA, ADA, ADA])
+    first, second, _ = shop.refunds()
+    with shop.live.database.transaction() as connection:
+        connection.execute(
+            schema.refunds.update()
+            .where(schema.refunds.c.refund_id == first.refund_id)
+            .values(decided_by="mona@shop.example")
+        )
+        refunds.move(connection, refunds.lock(connection, second.refund_id), RefundStatus.FAILED)
+        dollars = caps.granted_to_customer(connection, ADA, NOW.replace(year=2020), "USD")
+        euros = caps.granted_by_shop(connection, NOW.replace(year=2020), "EUR")
+    assert (dollars.count, dollars.minor) == (1, 49_99)
+    assert (euros.count, euros.minor) == (1, 0)
+
+
+def test_a_decision_keeps_its_facts_and_the_text_that_it_was_made_by(shop: Stage) -> None:
+    under(shop, version="spring", source="# one", caps=Caps(customer=Cap(count=5)))
+    shop.stock(order())
+    propose(write(shop), "W1001")
+    under(shop, version="spring", source="# another")
+    shop.stock(order("W2"), order("W3"))
+    propose(write(shop, subject="two"), "W2")
+    propose(write(shop, subject="three"), "W3")
+    one, two, three = shop.refunds()
+    versions = {row.version: row.source for row in shop.rows("SELECT * FROM policy_versions")}
+    assert [versions[str(each.policy_version)] for each in (one, two, three)] == [
+        "# one",
+        "# another",
+        "# another",
+    ]
+    assert (one.policy_version, len(versions)) == ("spring", 2)
+    with shop.live.database.snapshot() as connection:
+        kept = connection.scalars(
+            sa.select(schema.refunds.c.policy_facts).order_by(schema.refunds.c.refund_id)
+        ).all()
+    delivered_at = order().delivered_at
+    assert delivered_at is not None
+    assert kept[0] == {
+        "amount": "49.99 USD",
+        "remaining": "49.99 USD",
+        "charged_back": "0.00 USD",
+        "order_status": "delivered",
+        "delivered_at": delivered_at.isoformat(),
+        "reason": "damaged",
+        "lines": [{"item_id": "K1", "category": None, "final_sale": False}],
+        "methods": ["card"],
+        "photos": 0,
+        "refused_before": False,
+        "granted_unasked": {"count": 0, "amount": "0.00 USD"},
+        "of_customer": {"count": 0, "amount": "0.00 USD"},
+        "of_day": None,
+        "seen_by_one": "0.00 USD",
+    }
+
+
+def test_without_a_photo_a_refund_is_declined_on_record_and_with_one_it_is_made(
+    shop: Stage,
+) -> None:
+    under(shop, photo_reasons=frozenset({RefundReason.DAMAGED}))
+    shop.stock(order())
+    told = propose(post(shop, "m1@example.com", ("a.txt", "text/plain", b"x" * 20_000)), "W1001")
+    assert (told["outcome"], told["reason"]) == ("declined", "photo_needed")
+    assert "answer this mail with a photo" in told["say"]
+    (record,) = shop.rows("SELECT * FROM audit WHERE action = 'refund declined'")
+    assert (record.actor, record.subject) == ("policy", "W1001")
+    assert propose(post(shop, "m2@example.com", PHOTO), "W1001")["outcome"] == "approved"
+
+
+def test_a_photo_in_a_mail_of_nobody_proven_counts_for_nothing(shop: Stage) -> None:
+    under(shop, photo_reasons=frozenset({RefundReason.DAMAGED}))
+    shop.stock(order())
+    batch = post(shop, "m1@example.com", PHOTO)
+    with shop.live.database.transaction() as connection:
+        connection.execute(schema.inbound_mails.update().values(identity="none"))
+    assert propose(batch, "W1001")["reason"] == "photo_needed"
+
+
+def test_what_was_given_back_elsewhere_is_not_left(shop: Stage) -> None:
+    shop.stock(order())
+    with shop.live.database.transaction() as connection:
+        connection.execute(
+            schema.outside_refunds.insert().values(
+                reference="re_1",
+                gateway="stripe",
+                order_id="W1001",
+                payment_id="pay_W1001",
+                amount_minor=1,
+                currency="USD",
+                seen_at=NOW,
+            )
+        )
+    assert propose(write(shop), "W1001")["reason"] == "more_than_is_left_of_the_payment"
+
+
+def test_a_charged_back_order_is_the_banks(shop: Stage) -> None:
+    paid = {"payment_id": "p", "method": "card", "amount": "49.99"}
+    shop.stock(order(payments=[{**paid, "charged_back_at": NOW.isoformat()}]))
+    told = propose(write(shop), "W1001")
+    assert told["reason"] == "charged_back"
+    assert "hand_over" in told["say"]
+
+
+@pytest.mark.parametrize(("given_back", "amount"), [(True, "54.99 USD"), (False, "49.99 USD")])
+def test_carriage_goes_back_where_the_policy_says_so(
+    shop: Stage, given_back: bool, amount: str
+) -> None:
+    under(shop, refund_shipping=given_back)
+    paid = {"payment_id": "p", "method": "card", "amount": "54.99"}
+    shop.stock(order(payments=[paid], shipping="5.00"))
+    assert propose(write(shop), "W1001")["amount"] == amount
+
+
+def test_above_the_tier_two_people_are_on_record_as_needed_also_for_parts(shop: Stage) -> None:
+    under(shop, limits={"USD": 10_00}, four_eyes_above={"USD": 60_00})
+    kettle = {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "49.99"}
+    paid = {"payment_id": "p", "method": "card", "amount": "99.98"}
+    shop.stock(order(items=[kettle], payments=[paid]))
+    for subject in ("one", "the other"):
+        assert propose(write(shop, subject=subject), "W1001", quantity=1)["outcome"] == (
+            "needs_manager"
+        )
+    one, other = shop.refunds()
+    assert (one.four_eyes, one.policy_reasons) == (False, ("above_limit",))
+    assert (other.four_eyes, other.policy_reasons) == (True, ("above_limit", "above_four_eyes"))

@@ -1,0 +1,57 @@
+"""What the shop's own record says was given back: it counts beside our refunds, and takes no unit's worth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mailagent.store import orders, schema
+from mailagent.workflows.steps.tools import look_at_order
+from tests.cast import order
+from tests.stage import Stage
+from tests.workflows.test_policy_facts import propose, write
+
+KETTLE = {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "30.00"}
+
+
+def kettles(refunded: str) -> Any:
+    """Two kettles for 30.00 each, of whose payment so much was given back in the shop's own system."""
+    paid = {"payment_id": "p", "method": "card", "amount": "60.00", "refunded": refunded}
+    return order(items=[KETTLE], payments=[paid])
+
+
+def test_a_unit_keeps_its_worth_until_the_payment_has_no_more(shop: Stage) -> None:
+    shop.stock(kettles("30.00"))
+    batch = write(shop)
+    told = look_at_order(batch, {"order_id": "W1001"})
+    assert (told["refunded_or_under_way"], told["refundable_in_all"]) == ("30.00 USD", "30.00 USD")
+    assert propose(batch, "W1001")["reason"] == "more_than_is_left_of_the_payment"
+    assert propose(batch, "W1001", quantity=1)["amount"] == "30.00 USD"
+    again = propose(write(shop, subject="The other one"), "W1001", quantity=1)
+    assert again["reason"] == "more_than_is_left_of_the_payment"
+
+
+@pytest.mark.parametrize(
+    ("in_the_file", "left_of_it"), [("30.00", 0), ("29.99", 0), ("45.00", 15_00)]
+)
+def test_what_the_file_says_of_ours_is_taken_off_where_the_operator_says_so(
+    shop: Stage, in_the_file: str, left_of_it: int
+) -> None:
+    shop.stock(kettles("0.00"))
+    propose(write(shop), "W1001", quantity=1)
+    (refund,) = shop.refunds()
+    with shop.live.database.transaction() as connection:
+        connection.execute(
+            schema.refund_payments.insert().values(
+                refund_id=refund.refund_id,
+                payment_id="p",
+                amount_minor=30_00,
+                state="done",
+                idempotency_key=refund.refund_id,
+                reference="re_1",
+                intended_at=shop.live.now(),
+            )
+        )
+        (payment,) = orders.without_ours(connection, kettles(in_the_file)).payments
+    assert payment.refunded_minor == left_of_it

@@ -1,0 +1,180 @@
+"""The goodwill discount: capped, once per order, its code in the mail and nowhere else."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mailagent import services
+from mailagent.domain.policy import Goodwill, Policy
+from mailagent.store import conversations, goodwill, mailbox
+from mailagent.workflows.steps import letters
+from mailagent.workflows.steps.batch import Batch
+from mailagent.workflows.steps.goodwill import offer_goodwill
+from mailagent.workflows.steps.model import _case
+from mailagent.workflows.steps.reply import write_reply
+from tests.cast import GRACE, order
+from tests.stage import Stage
+from tests.workflows.test_tools import answer, batch_of, later_batch
+from tests.workflows.test_tools_withdrawal import ONE_DATABASE
+
+CODE = re.compile(r"\b[2-9A-HJKMNP-TV-Z]{4}-[2-9A-HJKMNP-TV-Z]{4}-[2-9A-HJKMNP-TV-Z]{4}\b")
+
+
+@pytest.fixture
+def kind_shop(shop: Stage) -> Stage:
+    """A shop whose policy gives up to ten percent."""
+    give(shop, Goodwill(most_percent=10, valid_days=90))
+    shop.stock(order("W1010"), order("W1011"))
+    return shop
+
+
+def give(shop: Stage, rules: Goodwill | None) -> None:
+    services.bind(replace(shop.live, policy=Policy(goodwill=rules)))
+
+
+def offer(batch: Batch, percent: int = 10, order_id: str = "W1010") -> dict[str, Any]:
+    return offer_goodwill(batch, {"order_id": order_id, "percent": percent})
+
+
+def codes(shop: Stage) -> list[Any]:
+    return shop.rows("SELECT * FROM goodwill_codes ORDER BY issued_at")
+
+
+def reply(shop: Stage, batch: Batch, text: str) -> str:
+    """Write the model's reply; return the text of the mail, or nothing when it was found untrue."""
+    written = write_reply(batch, text, {"model_turns": 1, "tokens": 1})
+    if written["kind"] == "untrue":
+        return ""
+    (row,) = shop.rows(
+        "SELECT text FROM outbound_mails WHERE outbound_id = :id", id=written["outbound_ids"][0]
+    )
+    return str(row.text)
+
+
+def test_a_discount_is_given_once_and_the_same_call_again_is_the_same_code(
+    kind_shop: Stage,
+) -> None:
+    batch = batch_of(kind_shop)
+    told = offer(batch)
+    assert (told["outcome"], told["percent"]) == ("offered", 10)
+    assert offer(batch) == told
+    assert offer(batch, 5) == told  # once is once
+    (row,) = codes(kind_shop)
+    assert CODE.fullmatch(row.code)
+    assert (row.percent, row.mail_id, row.policy_version) == (
+        10,
+        batch["mail_ids"][-1],
+        Policy().version,
+    )
+    assert row.code not in str(told)
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize(("percent", "given"), [(1, True), (10, True), (11, False), (100, False)])
+def test_the_policy_caps_the_percentage(kind_shop: Stage, percent: int, given: bool) -> None:
+    told = offer(batch_of(kind_shop), percent)
+    assert (told.get("outcome") == "offered") is given
+    assert (told.get("error"), told.get("most_percent")) == (
+        (None, None) if given else ("above_cap", 10)
+    )
+    assert len(codes(kind_shop)) == given
+
+
+def test_there_is_one_discount_for_an_order_and_one_in_answer_to_a_mail(kind_shop: Stage) -> None:
+    batch = batch_of(kind_shop)
+    offer(batch, 4)
+    assert offer(batch, 5, "W1011")["outcome"] == "already_given"
+    later = later_batch(kind_shop, batch)
+    told = offer(later, 5)
+    assert (told["outcome"], told["percent"]) == ("already_given", 4)
+    assert offer(later, 5, "W1011")["outcome"] == "offered"
+    assert [row.percent for row in codes(kind_shop)] == [4, 5]
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("who", ["stranger", "unproven", "no such order", "too late", "no policy"])
+def test_nobody_is_given_what_is_not_theirs_now(kind_shop: Stage, who: str) -> None:
+    batch = batch_of(kind_shop)
+    if who == "stranger":
+        told = offer(batch_of(kind_shop, "Mine", from_address=GRACE))
+        assert told == offer(batch, order_id="W9999")
+    elif who == "unproven":
+        told = offer({**batch, "verified": False})
+    elif who == "no such order":
+        told = offer(batch, order_id="W9999")
+    elif who == "too late":
+        answer(kind_shop, batch)
+        told = offer(batch)
+    else:
+        give(kind_shop, None)
+        told = offer(batch)
+        assert "offer_goodwill" not in told["say"]
+    assert "error" in told
+    assert codes(kind_shop) == []
+
+
+@ONE_DATABASE
+def test_the_answer_carries_the_code_and_may_speak_of_the_discount(kind_shop: Stage) -> None:
+    batch = batch_of(kind_shop)
+    promise = "Dear Ada, we are sorry. You get 10% off a later order; the code stands below."
+    assert reply(kind_shop, batch, promise) == ""  # nothing was given yet
+    offer(batch)
+    (row,) = codes(kind_shop)
+    assert reply(kind_shop, batch, promise.replace("10%", "15%")) == ""
+    told = reply(kind_shop, batch, promise)
+    assert row.code in told
+    assert "10% off one later order" in told
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("untrue", [True, False])
+def test_the_code_comes_also_when_a_person_takes_over(kind_shop: Stage, untrue: bool) -> None:
+    batch = batch_of(kind_shop)
+    offer(batch)
+    with kind_shop.live.database.transaction() as connection:
+        conversation = conversations.load(connection, batch["conversation_id"])
+        mails = mailbox.list_by_id(connection, batch["mail_ids"])
+        letters.write_handed_over(connection, conversation, mails, untrue)
+    (row,) = codes(kind_shop)
+    (mail,) = kind_shop.rows("SELECT text, html FROM outbound_mails")
+    assert row.code in mail.text
+    assert row.code in mail.html
+
+
+@ONE_DATABASE
+def test_a_later_answer_neither_repeats_the_code_nor_shows_it_to_the_model(
+    kind_shop: Stage,
+) -> None:
+    batch = batch_of(kind_shop)
+    offer(batch)
+    (row,) = codes(kind_shop)
+    assert row.code in reply(kind_shop, batch, "Dear Ada, you get 10% off; the code stands below.")
+    (thread,) = kind_shop.rows("SELECT reply_token FROM conversations")
+    kind_shop.write(
+        f"My code {row.code.lower().replace('-', ' ')} does not work",
+        to=f"case+{thread.reply_token}@shop.example",
+    )
+    (mail,) = kind_shop.rows("SELECT mail_id FROM inbound_mails WHERE status = 'unanswered'")
+    later: Batch = {**batch, "mail_ids": [mail.mail_id]}
+    case, _ = _case(later)
+    assert "My code [code] does not work" in case["content"]
+    assert not CODE.search(case["content"])
+    assert row.code not in reply(kind_shop, later, "Dear Ada, a colleague can look at that.")
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("seconds", [-1, 0])
+def test_a_code_that_is_over_may_not_be_promised(kind_shop: Stage, seconds: int) -> None:
+    batch = batch_of(kind_shop)
+    offer(batch)
+    with kind_shop.live.database.snapshot() as connection:
+        (code,) = goodwill.list_all(connection)
+    then = code.expires_at + timedelta(seconds=seconds)
+    services.bind(replace(services.current(), now=lambda: then))
+    told = reply(kind_shop, batch, "Dear Ada, you get 10% off a later order.")
+    assert bool(told) is (seconds < 0)

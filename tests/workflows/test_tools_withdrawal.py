@@ -1,0 +1,266 @@
+"""Never mind: what waits for a manager is withdrawn, what is approved or paid stays, one outcome each."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from mailagent.domain.refund import RefundStatus
+from mailagent.store import approvals, refunds
+from mailagent.workflows.steps.batch import Batch
+from mailagent.workflows.steps.refund import tell_customer
+from mailagent.workflows.steps.withdrawal import withdraw_refund
+from tests.cast import GRACE, MONA
+from tests.stage import Stage
+from tests.workflows.test_tools import (
+    BOTH,
+    CAMERA,
+    LENS,
+    STRAPS,
+    answer,
+    batch_of,
+    camera_order,
+    end,
+    later_batch,
+    page_of,
+    propose,
+    reject,
+)
+
+# For rules in which the database has no part.
+ONE_DATABASE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+def withdraw(batch: Batch, order_id: str = "W1010") -> dict[str, Any]:
+    return withdraw_refund(batch, {"order_id": order_id})
+
+
+def states(shop: Stage) -> list[str]:
+    return [refund.status.value for refund in shop.refunds()]
+
+
+def opened(shop: Stage) -> Callable[[], str]:
+    """Open the page on which the newest refund is decided; return what presses Approve there."""
+    with shop.live.database.snapshot() as connection:
+        approval = approvals.find_of_refund(connection, shop.refunds()[-1].refund_id)
+    assert approval is not None
+    link = shop.live.links.sign_approval(approval.approval_id, MONA)
+    path, client = link.replace(shop.live.shop.public_url, ""), shop.client
+    token = re.search(r'name="csrf_token" value="([^"]+)"', client.get(path).text)
+    assert token is not None
+    data = {"decision": "approve", "csrf_token": token[1]}
+    return lambda: client.post(path, data=data).text
+
+
+def test_a_refund_that_waits_is_withdrawn_and_the_manager_sees_it(shop: Stage) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    propose(batch, *BOTH)
+    later = later_batch(shop, batch)
+    told = withdraw(later)
+    assert (told["outcome"], told["withdrawn"]) == ("withdrawn", ["1120.00 USD"])
+    assert told["not_withdrawn"] == []
+    (refund,) = shop.refunds()
+    assert (refund.status, refund.decided_by) == (RefundStatus.WITHDRAWN, "customer")
+    assert shop.rows("SELECT held_minor FROM orders")[0].held_minor == 0
+    assert "Withdrawn by the customer" in page_of(shop)
+    (audited,) = shop.rows("SELECT actor FROM audit WHERE action = 'refund withdrawn'")
+    assert audited.actor == "customer"
+    assert withdraw(later) == told  # a step that is done again
+    assert len(shop.rows("SELECT 1 FROM audit WHERE action = 'refund withdrawn'")) == 1
+
+
+@ONE_DATABASE
+def test_a_withdrawal_has_no_mail_of_its_own_beside_the_reply(shop: Stage) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    propose(batch, *BOTH)
+    withdraw(later_batch(shop, batch))
+    (refund,) = shop.refunds()
+    tell: Callable[[str], Any] = inspect.unwrap(tell_customer)
+    assert tell(refund.refund_id) == []
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize(
+    ("ended", "outcome"),
+    [
+        (RefundStatus.APPROVED, "too_late"),
+        (RefundStatus.REJECTED, "nothing_waits"),
+        (RefundStatus.EXPIRED, "nothing_waits"),
+        (RefundStatus.FAILED, "nothing_waits"),
+    ],
+)
+def test_what_does_not_wait_is_told_as_it_is(
+    shop: Stage, ended: RefundStatus, outcome: str
+) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    propose(batch, *BOTH)
+    end(shop, ended)
+    told = withdraw(later_batch(shop, batch))
+    assert told["outcome"] == outcome
+    assert states(shop) == [ended.value]
+    assert ("cannot be taken back" in told["say"]) is (outcome == "too_late")
+
+
+@ONE_DATABASE
+def test_what_was_paid_stays_beside_what_is_withdrawn(shop: Stage) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    propose(batch, (CAMERA, None))
+    propose(batch, (LENS, None))
+    told = withdraw(later_batch(shop, batch))
+    assert told["withdrawn"] == ["480.00 USD"]
+    assert told["not_withdrawn"] == [{"amount": "640.00 USD", "status": "approved"}]
+
+
+@ONE_DATABASE
+def test_what_was_asked_for_again_and_approved_is_not_called_withdrawn(shop: Stage) -> None:
+    shop.stock(camera_order())
+    first = batch_of(shop)
+    propose(first, *BOTH)
+    second = later_batch(shop, first)
+    withdraw(second)
+    third = later_batch(shop, second)
+    assert propose(third, *BOTH)["outcome"] == "needs_manager"
+    opened(shop)()
+    assert withdraw(later_batch(shop, third))["outcome"] == "too_late"
+    assert states(shop) == ["withdrawn", "approved"]
+
+
+@ONE_DATABASE
+def test_to_and_fro_in_one_mail_asks_the_manager_once(shop: Stage) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    propose(batch, *BOTH)
+    withdraw(batch)
+    for items in (BOTH, ((CAMERA, 1), (LENS, 1)), ((CAMERA, None),)):
+        told = propose(batch, *items)
+        assert (told["outcome"], told["status"]) == ("already_requested", "withdrawn")
+    assert states(shop) == ["withdrawn"]
+    assert propose(batch, (STRAPS, 10))["outcome"] == "needs_manager"  # of which nobody spoke yet
+
+
+@ONE_DATABASE
+def test_a_smaller_wish_may_follow_a_withdrawal_of_an_earlier_one_at_once(shop: Stage) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    propose(batch, *BOTH)
+    later = later_batch(shop, batch)
+    withdraw(later)
+    assert propose(later, (LENS, None))["outcome"] == "approved"
+
+
+@ONE_DATABASE
+def test_a_withdrawal_does_not_wash_off_a_rejection(shop: Stage) -> None:
+    shop.stock(camera_order())
+    first = batch_of(shop)
+    propose(first, *BOTH)
+    reject(shop)
+    second = later_batch(shop, first)
+    propose(second, (CAMERA, None))
+    withdraw(second)
+    assert propose(later_batch(shop, second), (CAMERA, None))["outcome"] == "needs_manager"
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("who", ["stranger", "unproven", "no such order", "too late"])
+def test_nobody_withdraws_what_is_not_theirs_now(shop: Stage, who: str) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    propose(batch, *BOTH)
+    if who == "stranger":
+        told = withdraw(batch_of(shop, "Mine", from_address=GRACE))
+    elif who == "unproven":
+        told = withdraw({**batch, "verified": False})
+    elif who == "no such order":
+        told = withdraw(batch, "W9999")
+    else:
+        answer(shop, batch)
+        told = withdraw(batch)
+    assert told["error"] in ("no_such_order", "sender_not_verified", "case_closed")
+    assert states(shop) == ["awaiting_approval"]
+    assert told == withdraw(batch, "W9999") or who in ("unproven", "too late")
+
+
+def test_a_click_and_a_withdrawal_at_once_have_one_outcome_that_both_are_told(shop: Stage) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    propose(batch, *BOTH)
+    later, press = later_batch(shop, batch), opened(shop)
+    with ThreadPoolExecutor(2) as pool:
+        click = pool.submit(press)
+        told = pool.submit(withdraw, later).result()
+        page = click.result()
+    (refund,) = shop.refunds()
+    expected = {"withdrawn": RefundStatus.WITHDRAWN, "too_late": RefundStatus.APPROVED}
+    assert refund.status is expected[told["outcome"]]
+    assert len(shop.rows("SELECT 1 FROM decisions")) == (told["outcome"] == "too_late")
+    assert ("Withdrawn by the customer" in page) is (told["outcome"] == "withdrawn")
+
+
+# --- asked for a second time ------------------------------------------------------------------
+
+
+@ONE_DATABASE
+def test_what_an_earlier_refund_covers_is_told_beside_the_rest(shop: Stage) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    propose(batch, (CAMERA, None))
+    told = propose(later_batch(shop, batch), *BOTH)
+    assert (told["outcome"], told["items"]) == ("needs_manager", ["Lens"])
+    (before,) = told["already_covered"]
+    assert before == {"items": ["Camera"], "amount": "640.00 USD", "status": "approved"}
+    assert propose(batch_of(shop, "Straps"), (STRAPS, 1)).keys().isdisjoint({"already_covered"})
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("here", [True, False], ids=["same thread", "other thread"])
+@pytest.mark.parametrize(
+    "state", ["awaiting_approval", "approved", "lowered", "paid", "rejected", "withdrawn"]
+)
+def test_the_same_lines_again_are_answered_from_what_became_of_them(
+    shop: Stage, state: str, here: bool
+) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    propose(batch, *BOTH)
+    refund = shop.refunds()[-1]
+    if state == "lowered":
+        lower(shop)
+    elif state == "paid":
+        end(shop, RefundStatus.APPROVED)
+        pay(shop)
+    elif state != "awaiting_approval":
+        end(shop, RefundStatus(state))
+    told = propose(later_batch(shop, batch) if here else batch_of(shop, "Again"), *BOTH)
+    asked_anew = state == "withdrawn" or (state == "rejected" and not here)
+    if asked_anew:
+        assert told["outcome"] == "needs_manager"
+        return
+    status = "approved" if state == "lowered" else state
+    assert (told["outcome"], told["status"]) == ("already_requested", status)
+    assert told["amount"] == ("900.00 USD" if state == "lowered" else str(refund.amount))
+    assert len(shop.refunds()) == 1
+
+
+def lower(shop: Stage) -> None:
+    refund = shop.refunds()[-1]
+    with shop.live.database.transaction() as connection:
+        lowered = type(refund.amount)(900_00, "USD")
+        refunds.lower_amount(connection, refunds.lock(connection, refund.refund_id), lowered)
+    end(shop, RefundStatus.APPROVED)
+
+
+def pay(shop: Stage) -> None:
+    refund = shop.refunds()[-1]
+    with shop.live.database.transaction() as connection:
+        locked = refunds.lock(connection, refund.refund_id)
+        paid = {"gateway": "ledger", "gateway_reference": "r", "paid_at": shop.live.now()}
+        refunds.move(connection, locked, RefundStatus.PAID, **paid)
