@@ -39,7 +39,7 @@ from mailagent.store import orders
 from mailagent.store.database import Database, open_database
 from mailagent.workflows import launch
 from mailagent.workflows.steps.recording import CRASH_POINTS
-from tests.cast import ADA, GRACE, MONA, SUPPORT, TESS, big_order, order
+from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, TESS, big_order, order
 from tests.stage import letter, wait_until
 
 PATIENCE_SECONDS = 45.0  # less than the sweep takes to notice: the runs must do it themselves
@@ -49,13 +49,20 @@ assert launch.WORKFLOWS  # loading it is what makes the steps known
 
 @dataclass(frozen=True)
 class Flow:
-    """One story: what Ada writes, what must come of it, and how many mails each person gets."""
+    """One story: what Ada writes, what must come of it, and how many mails each person gets.
+
+    `decision` is made by each of `managers` after the other; `then` is what Ada writes once the first
+    was asked; `policy` is the shop's, where it is not the built-in one.
+    """
 
     name: str
     text: str
     decision: str | None
     refund_status: str | None
     mails: dict[str, int]
+    managers: tuple[str, ...] = (MONA,)
+    then: str | None = None
+    policy: str | None = None
 
 
 FLOWS = (
@@ -65,6 +72,12 @@ FLOWS = (
          "approve", "paid", {ADA: 2, MONA: 1}),
     Flow("rejected refund", "The standing desk of order W2001 is damaged, please refund it.",
          "reject", "rejected", {ADA: 2, MONA: 1}),
+    Flow("countersigned refund", "The standing desk of order W2001 is damaged, please refund it.",
+         "approve", "paid", {ADA: 2, MONA: 1, MAX: 1}, (MONA, MAX), None,
+         'four_eyes_above = { USD = "1000.00" }'),
+    Flow("withdrawn refund", "The standing desk of order W2001 is damaged, please refund it.",
+         None, "withdrawn", {ADA: 2, MONA: 1}, (),
+         "Never mind, I do not want a refund for order W2001 any more."),
     Flow("hand-over", "This is outrageous! I want to talk to a human being, now!",
          None, None, {ADA: 1, TESS: 1}),
     Flow("question", "Which orders of mine do you have? I forgot the number.", None, None, {ADA: 1}),
@@ -119,12 +132,12 @@ class Sweep:
         self._traded = False
 
     @contextmanager
-    def app(self, crash_at: str | None) -> Iterator[None]:
+    def app(self, flow: Flow, crash_at: str | None) -> Iterator[None]:
         """Run the app, which is to die at `crash_at`; gunicorn starts a new worker when it does."""
         servers = (self._openai, self._sendgrid, self._postman)
         for server in servers:
             server.start()
-        app = AppProcess(self._port, self._environment(crash_at), self._folder / "app.log")
+        app = AppProcess(self._port, self._environment(flow, crash_at), self._folder / "app.log")
         try:
             yield
         finally:
@@ -133,7 +146,9 @@ class Sweep:
                 server.stop()
             self.database.close()
 
-    def _environment(self, crash_at: str | None) -> dict[str, str]:
+    def _environment(self, flow: Flow, crash_at: str | None) -> dict[str, str]:
+        policy = self._folder / "policy.toml"
+        policy.write_text(flow.policy or "")
         crash = {"MAILAGENT_CRASH_AT": crash_at, "MAILAGENT_CRASH_ONCE": str(self.marker)}
         return {
             "PATH": "/usr/bin:/bin",
@@ -144,7 +159,8 @@ class Sweep:
             "WORKER_ID": "sweep",
             "PUBLIC_URL": f"http://127.0.0.1:{self._port}",
             "SUPPORT_ADDRESS": SUPPORT,
-            "MANAGER_EMAILS": MONA,
+            "MANAGER_EMAILS": f"{MONA},{MAX}",
+            "REFUND_POLICY": str(policy),
             "TEAM_EMAILS": TESS,
             "OPENAI_BASE_URL": f"{self._openai.url}/v1",
             "OPENAI_API_KEY": "test",
@@ -162,9 +178,14 @@ class Sweep:
             for stocked in (order(), big_order()):
                 orders.save(connection, stocked, stocked.placed_at)
         self.mailboxes.record_letter(letter(flow.text))
+        if flow.then:
+            for person in (MONA, ADA):
+                self._wait(lambda: bool(self.mailboxes.sent(person)), f"mail to {person}")  # noqa: B023 - called at once
+            self.mailboxes.record_letter(letter(flow.then))
         if flow.decision:
-            self._wait(lambda: bool(self.mailboxes.sent(MONA)), "the manager to be asked")
-            self._decide(flow.decision)
+            for count, manager in enumerate(flow.managers, start=1):
+                self._wait(lambda: bool(self.mailboxes.sent(manager)), f"{manager} to be asked")  # noqa: B023 - called at once
+                self._decide(flow.decision, manager, count)
         for person, count in flow.mails.items():
             self._wait(lambda: len(self.mailboxes.sent(person)) >= count, f"mail to {person}")  # noqa: B023 - called at once
         self._wait(self._is_quiet, "every run to end")
@@ -194,15 +215,15 @@ class Sweep:
         unsent = self._scalar("SELECT count(*) FROM outbound_mails WHERE status <> 'sent'")
         return not active and not unsent
 
-    def _decide(self, decision: str) -> None:
+    def _decide(self, decision: str, manager: str, count: int) -> None:
         """Press a button on the manager's page until the app has lived long enough to record it."""
         link = re.search(
-            r"http://127\.0\.0\.1:\d+/approvals/\S+", self.mailboxes.sent(MONA)[0].text
+            r"http://127\.0\.0\.1:\d+/approvals/\S+", self.mailboxes.sent(manager)[0].text
         )
         assert link is not None
-        self._wait(lambda: self._press(link[0], decision), "the decision to be recorded")
+        self._wait(lambda: self._press(link[0], decision, count), "the decision to be recorded")
 
-    def _press(self, link: str, decision: str) -> bool:
+    def _press(self, link: str, decision: str, count: int) -> bool:
         browser = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(CookieJar())
         )
@@ -214,7 +235,8 @@ class Sweep:
                 browser.open(link, form.encode(), timeout=10).read()
         except (OSError, http.client.HTTPException):
             return False
-        return self._scalar("SELECT count(*) FROM decisions") == 1
+        recorded = self._scalar("SELECT count(*) FROM decisions")
+        return recorded + self._scalar("SELECT count(*) FROM countersignatures") == count
 
     def _scalar(self, statement: str) -> int:
         with self.database.snapshot() as connection:
@@ -225,13 +247,14 @@ class Sweep:
         failed = self._failed_runs()
         if failed:
             raise PromiseBroken(f"a run failed: {failed}")
-        for person in (ADA, MONA, TESS):
+        for person in (ADA, MONA, MAX, TESS):
             ids = Counter(mail.custom_args["outbound_id"] for mail in self.mailboxes.sent(person))
             if [count for count in ids.values() if count > 1]:
                 raise PromiseBroken(f"{person} got a mail twice")
             if len(ids) != flow.mails.get(person, 0):
+                subjects = [mail.subject for mail in self.mailboxes.sent(person)]
                 raise PromiseBroken(
-                    f"{person} got {len(ids)} mails, not {flow.mails.get(person, 0)}"
+                    f"{person} got {len(ids)} mails, not {flow.mails.get(person, 0)}: {subjects}"
                 )
         self._check_money(flow)
         if self._scalar("SELECT count(*) FROM inbound_mails WHERE status = 'unanswered'"):
@@ -278,7 +301,7 @@ class Sweep:
 
 def _play_whole(flow: Flow, database_url: str) -> set[str]:
     """Play a flow without a crash, and return the names of the steps that DBOS recorded."""
-    with _sweep(database_url, flow.name) as sweep, sweep.app(None):
+    with _sweep(database_url, flow.name) as sweep, sweep.app(flow, None):
         sweep.play(flow)
         sweep.check(flow)
         return sweep.recorded_steps()
@@ -302,7 +325,7 @@ def try_point(point: Point, database_url: str) -> bool:
     Raises PromiseBroken, or AssertionError when something never happened.
     """
     with _sweep(database_url, point) as sweep:
-        with sweep.app(f"{point.step}:{point.at}"):
+        with sweep.app(point.flow, f"{point.step}:{point.at}"):
             sweep.play(point.flow)
             sweep.check(point.flow)
         return sweep.marker.exists()

@@ -17,6 +17,7 @@ from mailagent.domain.mail import OutboundMail, OutboundStatus, Purpose
 from mailagent.store import outbox
 from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, TESS, big_order, order, order_record
 from tests.databases import ROOT
+from tests.journeys.test_replays import wait_for_quiet
 from tests.stage import Stage, running
 
 
@@ -172,6 +173,7 @@ def test_what_happened_can_be_looked_at(shop: Stage) -> None:
         shop.write("My kettle from order W1001 arrived broken. I want my money back.")
         shop.wait_for_refund("paid")
         shop.wait_for_mails(ADA, 2)
+        wait_for_quiet(shop)
     (refund,) = json.loads(flask(shop, "refunds", "list", "--json").output)
     assert list(refund) == [
         "refund_id", "order_id", "conversation_id", "amount", "currency", "item_ids", "reason",
