@@ -28,9 +28,10 @@ class View:
     told: Mapping[str, Sequence[str]]  # by refund: the purposes of the mails about it
     outside: Mapping[str, int]  # by order: what was given back without us, in minor units
     entries: Sequence[Entry]
+    untold: frozenset[str]  # references of entries whose last word has not arrived
 
 
-def look(stage: Stage, bank: Bank, order_ids: Sequence[str]) -> View:
+def look(stage: Stage, bank: Bank, order_ids: Sequence[str], untold: frozenset[str]) -> View:
     with stage.live.database.snapshot() as connection:
         found = tuple(orders.load(connection, order_id) for order_id in order_ids)
         held = {each: orders.held_minor(connection, each) for each in order_ids}
@@ -49,7 +50,9 @@ def look(stage: Stage, bank: Bank, order_ids: Sequence[str]) -> View:
     for row in stage.rows("SELECT refund_id, purpose FROM outbound_mails WHERE refund_id <> ''"):
         told[row.refund_id].append(row.purpose)
     known = {order_id: minor for order_id, minor in outsiders.items() if minor}
-    return View(found, held, tuple(ours), payments, signatures, told, known, list(bank.entries))
+    return View(
+        found, held, tuple(ours), payments, signatures, told, known, list(bank.entries), untold
+    )
 
 
 def check_amounts(view: View) -> None:
@@ -90,9 +93,18 @@ def check_gateway(view: View) -> None:
     for payment_id, minor in moved.items():
         assert minor <= paid[payment_id], f"{payment_id} gave back {minor} of {paid[payment_id]}"
     assert all(count == 1 for count in entries.values()), "a refund has two entries at the bank"
-    made = {each.reference for each in view.entries}
+    made = {each.reference: each for each in view.entries}
     for row in view.payments:
-        assert row.state != "done" or row.reference in made
+        if row.state == "done":
+            entry = made[row.reference]
+            assert entry.request.amount.minor == row.amount_minor
+            agree = entry.moved == (row.returned_at is None)
+            assert agree or row.reference in view.untold
+    elsewhere = Counter[str]()
+    for entry in view.entries:
+        if entry.moved and not entry.ours and entry.reference not in view.untold:
+            elsewhere[entry.request.order_id] += entry.request.amount.minor
+    assert elsewhere == Counter(view.outside) or view.untold
     for refund in view.refunds:
         mine = [row for row in view.payments if row.refund_id == refund.refund_id]
         assert sum(row.amount_minor for row in mine) in (0, refund.amount.minor)

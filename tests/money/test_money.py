@@ -12,7 +12,7 @@ from tests.money.machine import MoneyMachine
 from tests.stage import Stage
 
 # PostgreSQL has the same rules, and takes longer.
-STORIES = {"sqlite": 40, "postgresql": 12}
+STORIES = {"sqlite": 60, "postgresql": 12}
 
 
 def test_the_money_is_right_whatever_happens(shop: Stage) -> None:

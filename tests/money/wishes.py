@@ -8,7 +8,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from mailagent.agent import tools
+from mailagent.agent.tool_schemas import offered_tools
+
+TOOLS = offered_tools(goodwill=True)
 
 GARBAGE = st.sampled_from(
     ["", "{", "null", "[]", '"W1"', "{}", '{"order_id": 7}', '{"order_id": "' + "W" * 9_999 + '"}']
@@ -19,9 +21,9 @@ def calls(order_ids: Sequence[str], item_ids: Sequence[str]) -> st.SearchStrateg
     """Return names and arguments of calls, most of them with ids that exist somewhere."""
     fitting = [
         st.tuples(st.just(str(tool["name"])), _arguments(tool["parameters"], order_ids, item_ids))
-        for tool in tools.TOOLS
+        for tool in TOOLS
     ]
-    names = st.sampled_from([*(str(tool["name"]) for tool in tools.TOOLS), "pay_me", ""])
+    names = st.sampled_from([*(str(tool["name"]) for tool in TOOLS), "pay_me", ""])
     wild = st.tuples(names, GARBAGE)
     return st.one_of(*fitting, *fitting, wild)
 
