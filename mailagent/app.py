@@ -75,6 +75,7 @@ def make_services(settings: Settings) -> services.Services:
         events_keys=settings.events_keys,
         orders_api_tokens=settings.orders_api_tokens,
         stripe_webhook_secrets=settings.stripe_webhook_secrets,
+        stripe_livemode=settings.stripe_livemode,
     )
     services.bind(bound)
     return bound

@@ -60,6 +60,8 @@ class Services:
     events_keys: tuple[str, ...] = ()
     orders_api_tokens: tuple[str, ...] = ()
     stripe_webhook_secrets: tuple[str, ...] = ()
+    # Whether our key at Stripe moves real money; None if this process has none, or one of no known form.
+    stripe_livemode: bool | None = None
     budget: Budget = field(default_factory=Budget)
     limits: Limits = field(default_factory=Limits)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)

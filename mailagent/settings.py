@@ -20,7 +20,7 @@ from mailagent.adapters import template_check
 from mailagent.adapters.policy_file import PolicyFileProblem, load_policy
 from mailagent.adapters.webhook_signature import parse_public_key
 from mailagent.domain.policy import Policy
-from mailagent.domain.shop import Shop, Waits
+from mailagent.domain.shop import Shop, Waits, person_of
 
 T = TypeVar("T")
 
@@ -112,7 +112,11 @@ SETTINGS = (
         "`ledger`",
         "`ledger` records refunds for settlement elsewhere; `stripe` moves the money",
     ),
-    Setting("STRIPE_API_KEY", "–", "key that may write refunds; needed by the gateway `stripe`"),
+    Setting(
+        "STRIPE_API_KEY",
+        "–",
+        "key that may write refunds and read PaymentIntents and Charges; needed by the gateway `stripe`",
+    ),
     Setting("STRIPE_API_BASE", "Stripe's", "any server that speaks Stripe's API"),
     Setting(
         "STRIPE_WEBHOOK_SECRET",
@@ -204,6 +208,13 @@ class Settings:
     @property
     def production(self) -> bool:
         return self.env == "production"
+
+    @property
+    def stripe_livemode(self) -> bool | None:
+        """Whether STRIPE_API_KEY moves real money; None without one, or with one of another form.
+        https://docs.stripe.com/keys"""
+        kind = (self.stripe_api_key or "")[2:8]
+        return {"_live_": True, "_test_": False}.get(kind)
 
     @property
     def runs_web(self) -> bool:
@@ -378,12 +389,27 @@ def _policy(read: _Reader, shop: Shop) -> Policy:
     except PolicyFileProblem as problem:
         read.problems += [f"REFUND_POLICY: {each}" for each in problem.problems]
         return Policy()
-    if policy.four_eyes_above and len(set(shop.manager_emails)) < 2:
-        read.problems.append(
+    if policy.four_eyes_above:
+        read.problems += _problems_of_four_eyes(shop.manager_emails)
+    return policy
+
+
+def _problems_of_four_eyes(managers: tuple[str, ...]) -> list[str]:
+    people: dict[str, list[str]] = {}
+    for manager in dict.fromkeys(managers):
+        people.setdefault(person_of(manager), []).append(manager)
+    problems = [
+        f"MANAGER_EMAILS: {' and '.join(addresses)} are one mailbox, but the policy has "
+        "four_eyes_above, which two people approve; name everybody once"
+        for addresses in people.values()
+        if len(addresses) > 1
+    ]
+    if len(people) < 2:
+        problems.append(
             "MANAGER_EMAILS: names one manager, but the policy has four_eyes_above, which two approve; "
             "add another"
         )
-    return policy
+    return problems
 
 
 def _public_keys(read: _Reader, name: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from mailagent.adapters.mail_samples import COMMON, TO_CUSTOMERS, facts_of
+from mailagent.adapters.mail_samples import COMMON, FIRST_APPROVAL, TO_CUSTOMERS, facts_of
 from mailagent.adapters.template_check import list_languages
 from mailagent.adapters.templates import MAIL_FOLDER, RenderedMail, Templates
 from mailagent.domain.money import Money
@@ -45,7 +45,6 @@ for (const frame of document.querySelectorAll("iframe")) {
 
 SAID: dict[str, dict[str, str]] = {
     "en": {
-        "asked": "Hello, my kettle leaks. I would like my money back.\n\nAda",
         "item": "Kettle, 1.7 litres",
         "subject": "Re: My kettle leaks",
         "note": "We are sorry for the trouble.",
@@ -53,7 +52,6 @@ SAID: dict[str, dict[str, str]] = {
         " 4 November.\n\nKind regards\nYour support team",
     },
     "de": {
-        "asked": "Mein Wasserkocher ist undicht.",
         "item": "Wasserkocher, 1,7 Liter",
         "subject": "Re: Mein Wasserkocher ist undicht",
         "note": "Entschuldigen Sie bitte die Umstände.",
@@ -61,7 +59,6 @@ SAID: dict[str, dict[str, str]] = {
         " W1001 wurde am 4. November geliefert.\n\nViele Grüße\nIhr Support-Team",
     },
     "fr": {
-        "asked": "Ma bouilloire fuit.",
         "item": "Bouilloire, 1,7 litre",
         "subject": "Re: Ma bouilloire fuit",
         "note": "Veuillez nous excuser pour ce désagrément.",
@@ -69,7 +66,6 @@ SAID: dict[str, dict[str, str]] = {
         " 4 novembre.\n\nCordialement\nVotre équipe",
     },
     "es": {
-        "asked": "Mi hervidor gotea.",
         "item": "Hervidor, 1,7 litros",
         "subject": "Re: Mi hervidor gotea",
         "note": "Disculpe las molestias.",
@@ -105,18 +101,28 @@ def list_mails() -> Iterator[Shown]:
     templates = Templates(MAIL_FOLDER, COMMON)
     for language in list_languages(None):
         said = SAID.get(language, SAID["en"])
-        for name, facts in sorted(facts_of(said["item"]).items()):
-            if name in TO_CUSTOMERS or language == "en":
-                sheet = language if name in TO_CUSTOMERS else TEAM
+        for name, facts in sorted(facts_of().items()):
+            if name in TO_CUSTOMERS:
                 told = _told(facts, said, "USD" if language == "en" else "EUR")
-                yield Shown(sheet, name, templates.render(name, told, language))
+                yield Shown(language, name, templates.render(name, told, language))
+    yield from _to_the_shop(templates)
+
+
+def _to_the_shop(templates: Templates) -> Iterator[Shown]:
+    for name, facts in sorted(facts_of().items()):
+        if name not in TO_CUSTOMERS:
+            yield Shown(TEAM, name, templates.render(name, facts))
+        if name == "approval_request":
+            second = facts | {"first_approval": FIRST_APPROVAL}
+            yield Shown(TEAM, f"{name}_second", templates.render(name, second))
 
 
 def _told(facts: dict[str, Any], said: dict[str, str], currency: str) -> dict[str, Any]:
     """Return facts with words that customers might read, in the money of the language."""
     words = {"subject": said["subject"], "note": said["note"], "text": said["text"]}
-    words |= {"member": "Tess", "customer_name": "Ada Example", "customer_text": said["asked"]}
     told = {key: words.get(key, value) for key, value in facts.items()}
+    if "items" in told:
+        told["items"] = [each | {"name": said["item"]} for each in told["items"]]
     return dict(_in_currency(told, currency))
 
 
@@ -125,8 +131,7 @@ def _in_currency(value: Any, currency: str) -> Any:
         case Money():
             return replace(value, currency=currency)
         case dict():
-            whole = value | ({"reference": "re_3Qx81Kd02"} if value.get("reference") else {})
-            return {key: _in_currency(each, currency) for key, each in whole.items()}
+            return {key: _in_currency(each, currency) for key, each in value.items()}
         case list():
             return [_in_currency(each, currency) for each in value]
     return value

@@ -43,9 +43,7 @@ class StripeServer:
         self._stored: dict[str, tuple[str, Answer]] = {}
         self._lock = threading.Lock()
         routes = {"POST /v1/refunds": self._create, "GET /v1/refunds": self._list}
-        self._server = LocalServer(
-            routes, lambda _: error(404, "resource_missing", "no such route")
-        )
+        self._server = LocalServer(routes, self._show)
         self.url = self._server.url
         self._server.start()
 
@@ -127,6 +125,13 @@ class StripeServer:
         self.refunds.append(made)
         return made
 
+    def _show(self, request: Request) -> Answer:
+        kind, _, payment_id = request.path.removeprefix("/v1/").partition("/")
+        known = {"payment_intents": "payment_intent", "charges": "charge"}
+        if kind not in known or payment_id not in self.payments:
+            return error(404, "resource_missing", f"No such {kind}: '{payment_id}'")
+        return Answer(200, {"id": payment_id, "object": known[kind], "currency": self.currency})
+
     def _list(self, request: Request) -> Answer:
         if self.read_faults:
             return self.read_faults.pop(0)()
@@ -159,6 +164,7 @@ def event(kind: str, content: dict[str, Any], event_id: str, created: int | None
         "object": "event",
         "type": kind,
         "created": int(time.time()) if created is None else created,
+        "livemode": False,
         "data": {"object": content},
     }
     return json.dumps(told).encode()

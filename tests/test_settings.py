@@ -277,6 +277,18 @@ def test_four_eyes_need_two_managers(
         load_settings(environ, key_file)
 
 
+@pytest.mark.parametrize("others", ["", ",max@shop.example"])
+def test_one_mailbox_under_two_names_is_not_two_managers(
+    tmp_path: Path, key_file: Path, others: str
+) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text('[four_eyes_above]\nUSD = "2000.00"\n')
+    environ = {"MANAGER_EMAILS": f"mona@shop.example,mona+second@shop.example{others}"}
+    load_settings(environ, key_file)  # where nobody needs two
+    with pytest.raises(SettingsProblem, match=r"mona\+second@shop.example are one mailbox"):
+        load_settings(environ | {"REFUND_POLICY": str(path)}, key_file)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -15,6 +15,7 @@ from babel.dates import format_date, format_time
 from markupsafe import Markup
 
 from mailagent.domain.money import Money, exponent
+from mailagent.domain.payment_method import method_word
 
 
 class Block(str):
@@ -106,11 +107,28 @@ def paragraphs(text: str) -> Markup:
     )
 
 
-def named(word: str, names: Mapping[str, str]) -> str:
-    """Return what a word from the shop's own systems, such as `bank_transfer`, is called; `names` has
-    the words of the language. One that is not in it is shown as it is, with spaces."""
-    key = re.sub(r"[^a-z0-9]+", "_", word.casefold()).strip("_")
-    return names.get(key, word.replace("_", " "))
+def named(method: str, names: Mapping[str, str], opens: bool = False) -> str:
+    """Return what a payment method, or several with a "+" between, is called; `names` has the words of
+    the language, as within a sentence. One that is not in it is shown as it is, with spaces.
+
+    `opens`: it begins a line, with a capital.
+    """
+    said = " + ".join(
+        _named(each, names, opens and not at) for at, each in enumerate(_each(method))
+    )
+    return said or method
+
+
+def _each(method: str) -> list[str]:
+    return [each.strip() for each in method.split("+") if each.strip()]
+
+
+def _named(method: str, names: Mapping[str, str], opens: bool) -> str:
+    name = names.get(method_word(method))
+    if name is None:
+        return method.replace("_", " ")
+    # Brands are written as they write themselves.
+    return name[:1].upper() + name[1:] if opens and name.split()[0].islower() else name
 
 
 _DOT_IN_NAME = re.compile(r"(?<=\w)([.\u3002\uff0e\uff61])(?=[^\W\d_]{2})")

@@ -3,8 +3,8 @@ own templates at start, by the gallery, and by tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from mailagent.domain.money import Money
@@ -27,30 +27,58 @@ COMMON = {"support_name": "shop.example", "support_address": "support@shop.examp
 LINK = "https://support.shop.example/approvals/token"
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
+Say = Callable[[str], str]
+
+_ASKED = "Hello, my kettle leaks. I would like my money back; a photo is attached.\n\nAda"
+_ANSWER = (
+    "Hello Ada,\n\nthank you for the photo. The kettle of order W1001 was delivered on 4 November."
+    "\n\nKind regards\nshop.example"
+)
+_NOTICE = (
+    "Our mail to ada@example.com about order W1001 could not be sent: the mailbox does not exist.",
+    "Conversation: c_17. The mail says: your refund of 49.99 USD was paid.",
+)
 _USD = Money(129_900, "USD")
 _PART = Money(29_900, "USD")
-_FIRST = {"decided_by": "max@shop.example", "decided_at": NOON, "amount": _PART, "note": "Sure?"}
-_GOODWILL = {"percent": 10, "code": "K7MX-4PQR-9TWZ", "expires_at": NOON, "order_id": "W1001"}
+FIRST_APPROVAL = {
+    "decided_by": "max@shop.example",
+    "decided_at": NOON - timedelta(hours=3),
+    "amount": Money(119_900, "USD"),
+    "note": "The photo shows the crack. Less the filter, which they keep.",
+}
+_GOODWILL = {
+    "percent": 10,
+    "code": "K7MX-4PQR-9TWZ",
+    "expires_at": NOON + timedelta(days=60),
+    "order_id": "W1001",
+}
 
 
-def facts_of(words: str = "My kettle") -> dict[str, dict[str, Any]]:
-    """Return the facts of every mail, each that may be missing present; `words` are in all that a
-    stranger could have a hand in."""
-    thread = {"subject": words}
+def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
+    """Return the facts of every mail, each that may be missing present; `words`, if given, are in all
+    that a stranger could have a hand in."""
+
+    def say(sample: str) -> str:
+        return sample if words is None else words
+
+    thread = {"subject": say("My kettle")}
     refund = thread | {"order_id": "W1001", "amount": _USD}
     return {
-        "reply": thread | {"text": words, "confirm_code": "482716", "goodwill": _GOODWILL},
-        "receipt": refund | _receipt(words),
-        "refund_rejected": refund | {"note": words},
-        "refund_expired": refund | {"requested_at": NOON},
-        "refund_failed": refund | {"part_paid": _PART, "payments": _payments(words)[-1:]},
-        "refund_returned": refund | {"returned": _PART, "reference": words},
+        "reply": thread | {"text": say(_ANSWER), "confirm_code": "482716", "goodwill": _GOODWILL},
+        "receipt": refund | _receipt(say),
+        "refund_rejected": refund | {"note": say("The lid was missing from the parcel.")},
+        "refund_expired": refund | {"requested_at": NOON - timedelta(days=7)},
+        "refund_failed": refund | {"part_paid": _PART, "payments": _payments(say)[-1:]},
+        "refund_returned": refund | {"returned": _PART, "reference": say("re_3Qx81Kd02")},
         "handed_over": thread | {"goodwill": _GOODWILL},
         "neutral_reply": thread | {"goodwill": _GOODWILL},
-        "team_reply": thread | {"text": words, "member": words},
-        "notice": {"title": words, "lines": [words]},
-        "approval_request": _approval_request(words),
-        "hand_over": thread | _hand_over(words),
+        "team_reply": thread | {"text": say(_ANSWER), "member": say("Tess")},
+        "notice": {
+            "title": say("Mail could not be sent"),
+            "lines": [say(each) for each in _NOTICE],
+        },
+        "approval_request": _approval_request(say),
+        "hand_over": thread | _hand_over(say),
     }
 
 
@@ -76,7 +104,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
         "customer_since": None,
         "shipping": None,
         "attachments": [],
-        "first_approval": _FIRST,
+        "first_approval": FIRST_APPROVAL,
     },
     "hand_over": {"customer_name": "", "sender_verified": True, "summary": None, "refunds": []},
 }
@@ -92,64 +120,80 @@ def list_samples(name: str) -> Iterator[dict[str, Any]]:
     yield full | missing
 
 
-def _payments(words: str) -> list[dict[str, Any]]:
+def _payments(say: Say) -> list[dict[str, Any]]:
     return [
-        {"method": "card", "amount": Money(70_000, "USD"), "reference": words, "expected_days": 10},
-        {"method": "paypal", "amount": Money(20_000, "USD"), "reference": words}
-        | {"expected_days": 1},
-        {"method": "store_credit", "amount": Money(10_000, "USD"), "reference": words}
-        | {"expected_days": 0},
-        {"method": "gift_card", "amount": _PART, "reference": words, "expected_days": None},
+        {
+            "method": method,
+            "amount": amount,
+            "reference": say("re_3Qx81Kd02"),
+            "expected_days": expected_days,
+        }
+        for method, amount, expected_days in (
+            ("card", Money(50_000, "USD"), 10),
+            ("paypal", Money(20_000, "USD"), 1),
+            ("store_credit", Money(10_000, "USD"), 0),
+            ("bank_transfer", Money(20_000, "USD"), None),
+            ("gift_card", _PART, None),
+        )
     ]
 
 
-def _receipt(words: str) -> dict[str, Any]:
+def _receipt(say: Say) -> dict[str, Any]:
     return {
-        "items": [{"name": words, "quantity": 1, "amount": Money(159_500, "USD")}],
+        "items": [{"name": say("Kettle"), "quantity": 1, "amount": Money(159_500, "USD")}],
         "shipping": Money(500, "USD"),
         "asked": Money(160_000, "USD"),
-        "payments": _payments(words),
+        "payments": _payments(say),
         "paid_at": NOON,
-        "note": words,
+        "note": say("We are sorry for the trouble."),
     }
 
 
-def _approval_request(words: str) -> dict[str, Any]:
+def _approval_request(say: Say) -> dict[str, Any]:
     return {
         "link_url": LINK,
         "manager_email": "mona@shop.example",
         "order_id": "W1001",
-        "customer_name": words,
+        "customer_name": say("Ada Example"),
         "customer_email": "ada@example.com",
         "customer_since": date(2024, 2, 29),
         "amount": _USD,
         "already_refunded": Money(0, "USD"),
         "paid": Money(150_000, "USD"),
-        "items": [{"name": words, "quantity": 1, "amount": Money(129_400, "USD")}],
+        "items": [{"name": say("Kettle"), "quantity": 1, "amount": Money(129_400, "USD")}],
         "shipping": Money(500, "USD"),
         "reason": "it arrived damaged",
         "policy_reasons": ["the amount is above $1,000.00"],
-        "customer_text": words,
-        "attachments": [words],
+        "customer_text": say(_ASKED),
+        "attachments": [say("crack.jpg")],
         "requested_at": NOON,
-        "expires_at": NOON,
+        "expires_at": NOON + timedelta(days=7),
         "first_approval": None,
     }
 
 
-def _hand_over(words: str) -> dict[str, Any]:
+def _hand_over(say: Say) -> dict[str, Any]:
     return {
-        "customer_name": words,
+        "customer_name": say("Ada Example"),
         "customer_email": "ada@example.com",
         "answer_to": "case+abcdefghijklmnop@shop.example",
         "sender_verified": False,
         "conversation_id": "c_17",
         "why": "the customer asked for a person",
-        "summary": words,
+        "summary": say("Ada's kettle leaks after a month of use. She wants to talk to a person."),
         "mails": [
-            {"from_customer": from_customer, "at": NOON, "subject": words, "text": words}
-            | {"attachments": [words]}
-            for from_customer in (True, False)
+            {
+                "from_customer": from_customer,
+                "at": NOON - timedelta(hours=hours),
+                "subject": say(subject),
+                "text": say(text),
+                "attachments": [say(each) for each in attachments],
+            }
+            for from_customer, hours, subject, text, attachments in (
+                (True, 26, "My kettle", _ASKED, ["crack.jpg"]),
+                (False, 25, "Re: My kettle", _ANSWER, []),
+                (True, 1, "Re: My kettle", "Please let a person look at this.\n\nAda", []),
+            )
         ],
         "refunds": [{"order_id": "W1001", "amount": _USD, "status": "paid", "requested_at": NOON}],
     }

@@ -1,12 +1,10 @@
-"""Files of orders, as JSON lines or as a shop system exports them, and the body of one request.
+"""Files of orders, as JSON or as a shop system exports them. Nonsense is refused, and named by its line.
 
-Nonsense is refused, and named by its line."""
+What JSON may look like is in `orders_json`, the columns of exports in rooms of their own."""
 
 from __future__ import annotations
 
-import codecs
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -21,6 +19,7 @@ from mailagent.adapters.csv_rows import (
     header_of,
     parse_rows,
 )
+from mailagent.adapters.orders_json import is_json, parse_json_orders
 from mailagent.domain.order import Order, OrderProblem, OrderStatus
 from mailagent.domain.order_record import parse_order
 
@@ -45,10 +44,12 @@ class Reading:
 @dataclass(frozen=True, slots=True)
 class OrdersFile:
     """What a file holds: every order with the line it begins on, and the lines of those that were left
-    out, because they have no mail address that anybody could write from."""
+    out, because they have no mail address that anybody could write from. `undated` counts those that
+    were sent, but the file does not say when, where that was to say when they arrived."""
 
     orders: tuple[tuple[int, Order], ...]
     left_out: tuple[int, ...] = ()
+    undated: int = 0
 
 
 def parse_orders(data: bytes, reading: Reading) -> OrdersFile:
@@ -58,7 +59,7 @@ def parse_orders(data: bytes, reading: Reading) -> OrdersFile:
     """
     format = reading.format or _recognise(data)
     if format is OrdersFormat.JSON_LINES:
-        file = OrdersFile(tuple(_parse_lines(data)))
+        file = OrdersFile(tuple(parse_json_orders(data)))
     else:
         file = _parse_csv(decode_text(data), format, reading)
     seen: dict[str, int] = {}
@@ -72,8 +73,7 @@ def parse_orders(data: bytes, reading: Reading) -> OrdersFile:
 
 
 def _recognise(data: bytes) -> OrdersFormat:
-    first = data.removeprefix(codecs.BOM_UTF8).lstrip()
-    if not first or first.startswith(b"{"):
+    if is_json(data):
         return OrdersFormat.JSON_LINES
     names = header_of(decode_text(data))
     for format, marks in (
@@ -89,17 +89,12 @@ def _recognise(data: bytes) -> OrdersFormat:
     )
 
 
-def _parse_lines(data: bytes) -> Iterator[tuple[int, Order]]:
-    for line_no, line in enumerate(data.split(b"\n"), start=1):
-        if line.strip():
-            yield line_no, _parse_line(line_no, line)
-
-
 def _parse_csv(text: str, format: OrdersFormat, reading: Reading) -> OrdersFile:
     shopify = format is OrdersFormat.SHOPIFY
     module = shopify_orders if shopify else woocommerce_orders
     orders: list[tuple[int, Order]] = []
     left_out: list[int] = []
+    undated = 0
     for rows in group_rows(parse_rows(text, module.NEEDED), module.GROUP):
         line_no = rows[0].line_no
         if not rows[0].text(module.EMAIL):
@@ -107,10 +102,12 @@ def _parse_csv(text: str, format: OrdersFormat, reading: Reading) -> OrdersFile:
             continue
         try:
             record, sent_at = module.build_record(rows, reading.zone)
+            undated += sent_at is None and record["status"] == OrderStatus.SHIPPED
             orders.append((line_no, parse_order(record | _delivery(record, sent_at, reading))))
         except OrderProblem as problem:
             raise OrdersFileProblem(line_no, str(problem)) from None
-    return OrdersFile(tuple(orders), tuple(left_out))
+    wanted = reading.delivered_after_days is not None
+    return OrdersFile(tuple(orders), tuple(left_out), undated if wanted else 0)
 
 
 def _delivery(
@@ -124,42 +121,3 @@ def _delivery(
     if delivered_at > reading.now:
         return {}
     return {"status": OrderStatus.DELIVERED.value, "delivered_at": delivered_at.isoformat()}
-
-
-def decode_order(text: bytes, order_id: str) -> Order:
-    """Return the order in a JSON text; `order_id` may be left out in it, and must be the same if not.
-
-    Raises OrderProblem naming the field that is wrong, and ValueError for what is not a JSON object.
-    """
-    try:
-        record = json.loads(text, object_pairs_hook=_no_key_twice)
-    except OrderProblem:
-        raise
-    except (ValueError, RecursionError) as problem:
-        raise ValueError(f"the body is not a JSON object ({problem})") from None
-    if isinstance(record, dict) and record.setdefault("order_id", order_id) != order_id:
-        raise OrderProblem(
-            f"order_id: {record['order_id']!r} is not the {order_id!r} of the address"
-        )
-    return parse_order(record)
-
-
-def _parse_line(line_no: int, line: bytes) -> Order:
-    try:
-        return parse_order(json.loads(line, object_pairs_hook=_no_key_twice))
-    except (OrderProblem, UnicodeDecodeError) as problem:
-        raise OrdersFileProblem(line_no, str(problem)) from None
-    except json.JSONDecodeError as problem:
-        why = f"is not a JSON object ({problem.msg}, character {problem.pos + 1})"
-        raise OrdersFileProblem(line_no, why) from None
-    except (ValueError, RecursionError) as problem:
-        raise OrdersFileProblem(line_no, f"is not a JSON object ({problem})") from None
-
-
-def _no_key_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    record = dict(pairs)
-    if len(record) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise OrderProblem(f"the key {twice!r} stands twice in one object")
-    return record

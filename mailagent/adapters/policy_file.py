@@ -21,7 +21,7 @@ _LISTS = {"item_ids": values.read_texts, "categories": values.read_words}
 _ASKS = {
     **_LISTS,
     "reasons": values.read_reasons,
-    "methods": values.read_words,
+    "methods": values.read_methods,
 }
 
 
@@ -92,7 +92,7 @@ def _policy(fields: Mapping[str, Any], problems: Problems, source: str) -> Polic
         always_ask=top.read("always_ask", values.read_named(_ASKS), default.always_ask),
         caps=_caps(top),
         refund_shipping=top.read("refund_shipping", values.read_flag, default.refund_shipping),
-        expected_days=top.read("expected_days", values.read_expected_days, {}),
+        expected_days=top.read("expected_days", values.read_expected_days, default.expected_days),
     )
     top.refuse_others()
     if not problems.found:
@@ -140,7 +140,7 @@ def _cap(table: Table | None) -> Cap:
     if table is None:
         return Cap()
     cap = Cap(
-        money=table.read("money", values.read_amounts, {}),
+        money=table.read("money", values.read_cap_amounts, {}),
         count=table.read("count", values.read_count, None),
     )
     if not set(table.names()) - {"days"}:

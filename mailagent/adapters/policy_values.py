@@ -10,6 +10,7 @@ from babel.numbers import is_currency
 
 from mailagent.adapters.toml_table import Value, Wrong
 from mailagent.domain.money import parse_currency, parse_money
+from mailagent.domain.payment_method import method_word
 from mailagent.domain.policy import Named, same_word
 from mailagent.domain.refund import RefundReason
 
@@ -56,6 +57,14 @@ def read_amounts(value: Value) -> Mapping[str, int]:
     return _by_key(value, _read_amount, "currencies")
 
 
+def read_cap_amounts(value: Value) -> Mapping[str, int]:
+    """Return what a cap says of money; an empty table would look like a cap and be none."""
+    amounts = read_amounts(value)
+    if not value.raw:
+        raise value.wrong("caps nothing; write an amount into it, or leave it out")
+    return amounts
+
+
 def _read_amount(currency: str, value: Value) -> int:
     try:
         code = parse_currency(currency)
@@ -67,20 +76,23 @@ def _read_amount(currency: str, value: Value) -> int:
 
 
 def read_category_windows(value: Value) -> Mapping[str, int]:
-    return _by_key(value, lambda _key, each: read_window_days(each), "categories", words=True)
+    return _by_key(value, lambda _key, each: read_window_days(each), "categories", same_word)
 
 
 def read_expected_days(value: Value) -> Mapping[str, int]:
-    return _by_key(value, lambda _key, each: read_expected(each), "payment methods", words=True)
+    return _by_key(value, lambda _key, each: read_expected(each), "payment methods", method_word)
 
 
 def _by_key(
-    value: Value, read: Callable[[str, Value], int], of: str, words: bool = False
+    value: Value,
+    read: Callable[[str, Value], int],
+    of: str,
+    name_of: Callable[[str], str] = str,
 ) -> Mapping[str, int]:
     table = value.table(of)
     found: dict[str, int] = {}
     for key in table.names():
-        name = same_word(key) if words else key
+        name = name_of(key)
         if name in found or not name:
             twice = "stands here in two ways of writing" if name else "has an empty name"
             value.problems.note((*value.path, key), f"{key!r} {twice}; leave it out")
@@ -96,8 +108,13 @@ def read_texts(value: Value) -> frozenset[str]:
 
 
 def read_words(value: Value) -> frozenset[str]:
-    """Return categories or payment methods, as they are compared."""
+    """Return categories, as they are compared."""
     return _set(value, lambda each: same_word(each.text()))
+
+
+def read_methods(value: Value) -> frozenset[str]:
+    """Return payment methods, as they are compared."""
+    return _set(value, lambda each: method_word(each.text()))
 
 
 def read_reasons(value: Value) -> frozenset[RefundReason]:

@@ -21,6 +21,7 @@ from mailagent.adapters.csv_rows import (
 )
 from mailagent.domain.money import Money, parse_currency
 from mailagent.domain.order import OrderProblem, OrderStatus
+from mailagent.domain.payment_method import imported_method
 
 NAME = GROUP = "Name"
 EMAIL = "Email"
@@ -156,7 +157,7 @@ def _payments(row: CsvRow, currency: str) -> list[dict[str, str]]:
     return [
         {
             "payment_id": reference or row.text("Payment ID") or f"shopify {row.text(NAME)}",
-            "method": row.text("Payment Method") or "unknown",
+            "method": imported_method(row.text("Payment Method")),
             "amount": decimal_text(paid, currency),
             "refunded": decimal_text(refunded, currency),
         }

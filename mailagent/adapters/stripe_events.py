@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from mailagent.adapters.stripe_amounts import from_stripe
 from mailagent.adapters.stripe_refunds import NAME, payment_ids, read_refund
-from mailagent.domain.payment import Dispute, GatewayRefund
+from mailagent.domain.payment import Dispute, GatewayRefund, GivenBack
 
 REFUND_KINDS = frozenset(
     {"refund.created", "refund.updated", "refund.failed", "charge.refund.updated"}
@@ -22,22 +23,34 @@ CHARGE_KIND = "charge.refunded"
 DISPUTE_PREFIX = "charge.dispute."
 
 # https://docs.stripe.com/disputes/how-disputes-work: `warning_…` is an inquiry, which takes no money.
-_MONEY_TAKEN = frozenset({"needs_response", "under_review", "lost"})
-_MONEY_BACK = frozenset({"won", "prevented"})
+# Whatever else is not the end of a dispute has taken it, also a status that is new to us.
+_INQUIRY = "warning_"
+_MONEY_BACK = "won"
+# `prevented` is said of a case of the kind `block`, which never took money, and of such as were settled
+# by giving it back (`resolution`).
+_PREVENTED, _NEVER_TAKEN = "prevented", "block"
 
 
 @dataclass(frozen=True, slots=True)
 class StripeEvent:
     """What an event says. `refunds` and `dispute` are empty where it says nothing of that;
-    `unlisted` is set where it says that money was given back but not by which refunds."""
+    `given_back` is set where it says that money was given back but not by which refunds. `account` is
+    the connected account that it is of, None for our own; `livemode` whether money is real there."""
 
     event_id: str
     kind: str
     occurred_at: datetime
     refunds: tuple[GatewayRefund, ...] = ()
     dispute: Dispute | None = None
-    unlisted: bool = False
+    given_back: GivenBack | None = None
+    account: str | None = None
+    livemode: bool | None = None
     problem: str | None = None
+
+    def payment_ids(self) -> set[str]:
+        """Return all names of the payment that it speaks of."""
+        about = (*self.refunds, self.dispute, self.given_back)
+        return {name for each in about if each for name in each.payment_ids}
 
     def facts(self) -> dict[str, Any]:
         """Return what is worth keeping of it: no names, addresses or cards, of which events are full."""
@@ -49,6 +62,7 @@ class StripeEvent:
                     "amount": str(each.amount),
                     "state": each.state.value,
                     "key": each.idempotency_key,
+                    "order_id": each.order_id,
                     "why": each.why,
                 }
                 for each in self.refunds
@@ -56,6 +70,11 @@ class StripeEvent:
             "dispute": self.dispute.dispute_id if self.dispute else None,
             "payment_ids": list(self.dispute.payment_ids) if self.dispute else [],
             "charged_back": self.dispute.charged_back if self.dispute else None,
+            "given_back": self.given_back
+            and {
+                "payment_ids": list(self.given_back.payment_ids),
+                "total": str(self.given_back.total),
+            },
         }
 
 
@@ -64,6 +83,8 @@ def verify(secrets: Sequence[str], header: str, body: bytes) -> bool:
     endpoint's secrets. https://docs.stripe.com/webhooks/signature"""
     from stripe import SignatureVerificationError, WebhookSignature
 
+    if not header.isascii():  # the comparison of the SDK takes no other text
+        return False
     for secret in secrets:
         try:
             return bool(WebhookSignature.verify_header(body, header, secret, TOLERANCE_SECONDS))
@@ -86,12 +107,14 @@ def parse_event(body: bytes) -> StripeEvent:
         event_id, kind = str(event["id"]), str(event["type"])
         occurred_at = datetime.fromtimestamp(int(event["created"]), UTC)
         content = event["data"]["object"]
+        account, livemode = event.get("account"), event.get("livemode")
     except (KeyError, TypeError, ValueError, OverflowError, OSError) as problem:
         raise ValueError(f"not an event of Stripe's: {problem!r}") from None
+    bare = StripeEvent(event_id, kind, occurred_at, account=account, livemode=livemode)
     try:
-        return _understood(StripeEvent(event_id, kind, occurred_at), content)
+        return _understood(bare, content)
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
-        return StripeEvent(event_id, kind, occurred_at, problem=str(problem))
+        return replace(bare, problem=str(problem))
 
 
 def _understood(event: StripeEvent, content: Mapping[str, Any]) -> StripeEvent:
@@ -102,10 +125,17 @@ def _understood(event: StripeEvent, content: Mapping[str, Any]) -> StripeEvent:
         # Since API version 2022-11-15 a charge comes without its refunds, unless it is asked for them.
         listed = (content.get("refunds") or {}).get("data") or []
         told["refunds"] = tuple(_of_charge(each, content) for each in listed)
-        told["unlisted"] = not listed
+        if not listed:
+            told["given_back"] = _given_back(content, event.occurred_at)
     elif event.kind.startswith(DISPUTE_PREFIX):
         told["dispute"] = _dispute(content)
-    return StripeEvent(event.event_id, event.kind, event.occurred_at, **told)
+    return replace(event, **told)
+
+
+def _given_back(charge: Mapping[str, Any], at: datetime) -> GivenBack:
+    names = payment_ids({"payment_intent": charge.get("payment_intent"), "charge": charge["id"]})
+    total = from_stripe(int(charge["amount_refunded"]), str(charge["currency"]))
+    return GivenBack(NAME, names, total, at)
 
 
 def _of_charge(refund: Mapping[str, Any], charge: Mapping[str, Any]) -> GatewayRefund:
@@ -115,9 +145,14 @@ def _of_charge(refund: Mapping[str, Any], charge: Mapping[str, Any]) -> GatewayR
 
 def _dispute(fields: Mapping[str, Any]) -> Dispute:
     status = str(fields["status"])
-    charged_back = None
-    if status in _MONEY_TAKEN:
-        charged_back = True
-    elif status in _MONEY_BACK:
+    charged_back: bool | None = True
+    if status.startswith(_INQUIRY):
+        charged_back = None
+    elif status == _MONEY_BACK or (status == _PREVENTED and _case_type(fields) == _NEVER_TAKEN):
         charged_back = False
     return Dispute(str(fields["id"]), NAME, payment_ids(fields), charged_back)
+
+
+def _case_type(fields: Mapping[str, Any]) -> object:
+    card = (fields.get("payment_method_details") or {}).get("card") or {}
+    return card.get("case_type")

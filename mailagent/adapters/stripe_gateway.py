@@ -82,6 +82,15 @@ class StripeGateway:
             to_stripe(request.amount)
         except ValueError as problem:
             return Refused(str(problem))
+        try:
+            paid_in = self._currency_of(request.payment_id)
+        except stripe.StripeError as problem:
+            return self._judge(request, problem)
+        if paid_in != request.amount.currency:
+            return Refused(
+                f"payment {request.payment_id} was made in {paid_in}, and {request.amount} of it was to "
+                "be given back; correct the order's currency"
+            )
         for number in range(1, KEYS_MAX + 1):
             try:
                 return self._outcome(request, self._create(request, number))
@@ -139,15 +148,22 @@ class StripeGateway:
             parameters["charge"] = request.payment_id
         return self._client.v1.refunds.create(parameters, {"idempotency_key": key})
 
+    def _currency_of(self, payment_id: str) -> str:
+        """Return what a payment was made in: Stripe gives back in that, whatever we mean."""
+        if _is_intent(payment_id):
+            return self._client.v1.payment_intents.retrieve(payment_id).currency.upper()
+        return self._client.v1.charges.retrieve(payment_id).currency.upper()
+
     def _outcome(self, request: RefundRequest, made: stripe.Refund) -> PaymentOutcome:
         if getattr(made, "object", None) != "refund" or not made.id:
             return OutcomeUnknown("the answer was not a refund")
-        amount = from_stripe(made.amount, made.currency)
-        if amount != request.amount:
-            return OutcomeUnknown(f"Stripe's refund {made.id} is of {amount}, not {request.amount}")
         if made.status in FAILED:
             why = getattr(made, "failure_reason", None) or "no reason given"
             return Refused(f"Stripe's refund {made.id} is {made.status}: {why}")
+        amount = from_stripe(made.amount, made.currency)
+        if amount != request.amount:
+            words = f"Stripe's refund {made.id} is of {amount}, not {request.amount}"
+            return OutcomeUnknown(words, for_people=True)
         if made.status in PENDING:
             return Pending(made.id, self._look_again_seconds)
         if made.status != "succeeded":

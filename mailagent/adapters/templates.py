@@ -28,6 +28,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup
 
 from mailagent.adapters import formats
+from mailagent.domain.payment_method import is_shops_own
 
 MAIL_FOLDER = Path(__file__).resolve().parents[2] / "templates" / "mail"
 PARTS = (".subject", ".txt", ".html")
@@ -140,6 +141,7 @@ def _environment(folders: Sequence[Path]) -> Environment:
         "inert": formats.inert,
         "named": formats.named,
     }
+    environment.tests["shops_own"] = is_shops_own
     environment.globals["marker_line"] = formats.marker_line
     return environment
 

@@ -23,6 +23,7 @@ from mailagent.adapters.csv_rows import (
 )
 from mailagent.domain.money import Money, parse_currency
 from mailagent.domain.order import OrderProblem, OrderStatus
+from mailagent.domain.payment_method import imported_method
 
 ORDER = GROUP = "order_id"
 EMAIL = "billing_email"
@@ -169,7 +170,7 @@ def _payments(row: CsvRow, currency: str) -> list[dict[str, str]]:
     return [
         {
             "payment_id": row.text("transaction_id") or f"woocommerce {row.text(ORDER)}",
-            "method": row.text("payment_method") or "unknown",
+            "method": imported_method(row.text("payment_method")),
             "amount": decimal_text(paid, currency),
             "refunded": decimal_text(refunded, currency),
         }

@@ -25,7 +25,8 @@ class Kind(Enum):
     GIFT = auto()  # a discount, a voucher, a replacement, an exception, a service
     CHANGE = auto()  # an order, an address or a deadline was changed
     WITHDRAWN = auto()  # a request was withdrawn, as the customer wished
-    TIME = auto()  # when the money arrives
+    TIME = auto()  # when money or goods arrive, or somebody decides
+    FORECAST = auto()  # how a manager is going to decide
 
 
 # A find: the kind, the place of the telling word, and whether only a "not" before it takes it back.

@@ -21,11 +21,12 @@ MONEY = re.compile(
     r"refunds?|reimbursements?|repayments?|money|funds?|cash|payments?|payouts?|transfers?|credits?"
     r"|chargebacks?|charges?|reversals?|debits?|price|costs?|amount|sum|balance|accounts?|cards?|banks?"
     r"|statement|wallet|pocket|dollars?|euros?|claim|invoice|bill|paypal|deposits?|cheques?"
-    r"|compensation|correction|withdrawal"
+    r"|compensation|correction|withdrawal|penny|pennies|cents?|bucks|quid"
     r"|\w*erstattung(?:en)?|\w*geld(?:eingang)?|\w*zahlung(?:en)?|\w*überweisung|gutschrift|\w*buchung"
     r"|belastung|abbuchung|rechnung|scheck|guthaben|\w*preis|kosten|\w*betrag|summe|\w*konto|\w*karte"
     r"|bank|dollar"
     r"|antrag"
+    r"|centimes?|céntimos?|centavos?"
     r"|remboursements?|argent|paiement|versement|virement|crédit|débit|(?:un|votre) avoir|prix|coût"
     r"|montant|somme"
     r"|fonds|compte|carte|banque|relevé|facture|chèque|solde|prélèvement"
@@ -36,7 +37,7 @@ MONEY = re.compile(
 TO_YOU = any_of(
     r"@request@|your (?:request|wish|plea)|you (?:were|have been|are being)|(?:done|made) for you",
     r"ihnen|wunsch|anliegen|anfrage",
-    r"vous (?:a|avons|ont|est|sont)|votre demande|votre souhait",
+    r"vous (?:a|avons|ont|est|sont|avez été)|votre demande|votre souhait",
     r"(?:le|les) (?:fue|ha|han|hemos|he)|su (?:solicitud|petición)",
 )
 # A sum beside the place where the customer's money lies.
@@ -101,7 +102,8 @@ BACK = any_of(
     r"zurück|wieder|raus|weg von|zur verfügung|bei ihnen|bei ihrer bank|auf ihre[mr] \w*(?:konto|karte)"
     r"|(?:schreib\w*"
     r"|zahl\w*)(?: \w+| ¤)* (?:gut|aus)",
-    r"de nouveau|à nouveau|retour|retourne|se trouve(?:nt)?|à vous|chez vous|disposition|à la banque"
+    r"de nouveau|à nouveau|retour|retourne|revien(?:t|nent|dra|dront)|se trouve(?:nt)?"
+    r"|à vous|chez vous|disposition|à la banque"
     r"|(?:de|chez) votre banque|sur votre (?:compte|carte)",
     r"(?:de|en) su (?:banco|cuenta|tarjeta)|de nuevo|a su disposición|en el banco|suy[oa]s?|vuelven?"
     r"|de vuelta|está (?:ya )?en su",
@@ -228,16 +230,20 @@ IT_IS_DONE = any_of(
 # Phrases that tell of money without a word for it, and with no "not" that counts.
 OUTRIGHT = any_of(
     r"paid you|credit(?:ed|ing)? you|ma[dk]e (?:you )?whole|costs? you (?:nothing|anything)"
-    r"|nothing (?:left )?to pay|get everything back|out of pocket|(?:won t|not|never) have to pay"
+    r"|nothing (?:left )?to pay|get everything back|every (?:penny|cent)(?: \w+)? back"
+    r"|out of pocket|(?:won t|not|never) have to pay"
     r"|keep the \w+ and the (?:money"
     r"|refund)|cover(?:ing)? the (?:cost|price)|on the house|(?:is|s|are) on us|free for you|(?:are"
     r"|is) yours"
     r"|you(?: will)* (?:are|get|re|be) (?:paid|refunded|repaid)|you(?: \w+)? compensated|be compensated",
-    r"geht auf uns|kostet sie nichts|sie bekommen alles|übernehmen die kosten|nicht (?:be)?zahlen müssen"
+    r"geht auf uns|kostet sie nichts|sie bekommen alles|jeden cent zurück"
+    r"|übernehmen die kosten|nicht (?:be)?zahlen müssen"
     r"|müssen(?: \w+)* nicht (?:be)?zahlen"
     r"|gehört ihnen",
-    r"vous (?:re)?créditer\w+|vous devons(?= ¤)|vous est offerte?|prenons en charge|n aurez pas à payer"
+    r"vous (?:re)?créditer\w+|au dernier centime|chaque centime"
+    r"|vous devons(?= ¤)|vous est offerte?|prenons en charge|n aurez pas à payer"
     r"|sont à vous|est à vous|ne vous coûte rien",
-    r"le debemos(?= ¤)|corre de nuestra cuenta|asumimos el (?:coste|costo)|no tendrá que pagar"
+    r"le debemos(?= ¤)|último (?:céntimo|centavo)|cada (?:céntimo|centavo)"
+    r"|corre de nuestra cuenta|asumimos el (?:coste|costo)|no tendrá que pagar"
     r"|son suyos|es suyo|no le cuesta nada",
 )

@@ -14,6 +14,7 @@ from mailagent.agent import claim_words as say
 from mailagent.agent import gift_words, idioms
 from mailagent.agent.assertion import Kind, Words, find_gifts
 from mailagent.agent.clause import find_in_clause
+from mailagent.agent.time_claims import foretells, tells_day
 from mailagent.agent.withdrawal_words import (
     says_cancelled_request,
     says_withdrawn,
@@ -116,6 +117,10 @@ def _sentence_kinds(sentence: str, about_money: bool) -> Iterator[Kind]:
         or (_has(plain, say.REFUND) and _ARRIVAL.search(plain))
     ) and _DURATION.search(plain):
         yield Kind.TIME
+    if any(map(tells_day, clauses)):
+        yield Kind.TIME
+    if foretells(plain, clauses):
+        yield Kind.FORECAST
     if "?" not in sentence:
         yield from _company_kinds(clauses)
 

@@ -26,7 +26,9 @@ _SIGNS: dict[str, tuple[str, ...]] = {
 _WORDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("dollar", "dollars", "dólar", "dólares", "bucks"), _DOLLARS),
     **dict.fromkeys(("euro", "euros"), ("EUR",)),
-    **dict.fromkeys(("pound", "pounds", "pfund", "livre", "livres", "libra", "libras"), ("GBP",)),
+    **dict.fromkeys(
+        ("pound", "pounds", "quid", "pfund", "livre", "livres", "libra", "libras"), ("GBP",)
+    ),
     **dict.fromkeys(("franc", "francs", "franken", "franco", "francos"), ("CHF", "XOF", "XAF")),
     **dict.fromkeys(("yen", "yens", "yenes"), ("JPY",)),
 }
@@ -46,7 +48,7 @@ _SPELLED = re.compile(
     r"|dreißig|\w*hundert|\w*tausend|un|deux|trois|quatre|cinq|six|sept|huit|neuf|dix|vingt|trente"
     r"|\w+ante|cents?|mille|uno|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|veinte|\w+enta"
     r"|cien|ciento|\w*cientos|mil)[ -](?:us[- ])?"
-    r"(?:dollars?|euros?|pounds?|pfund|livres|libras|francs?|franken|francos|yen|dólares)\b",
+    r"(?:dollars?|euros?|pounds?|pfund|livres|libras|francs?|franken|francos|yen|dólares|bucks|quid)\b",
     re.IGNORECASE,
 )
 

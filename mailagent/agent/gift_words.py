@@ -13,13 +13,16 @@ from mailagent.agent.assertion_words import any_of
 GIFT = any_of(
     r"replacements?|vouchers?|coupons?|discounts?|discount code|promo code|gift card|store credit"
     r"|exceptions?"
-    r"|(?:a |another |brand )?new \w+|another \w+|spare \w+|free of charge|free gift|(?:the|your"
+    r"|(?:a |another |brand )?new \w+|another(?: \w+|$)|spare \w+|free of charge|free gift|(?:the|your"
     r"|this) code"
     r"|courtesy",
-    r"ersatz\w*|gutschein\w*|rabatt\w*|\w*code|ausnahme|ausnahmsweise|neue[nrs]? \w+|geschenkt|kulanz",
+    r"ersatz\w*|gutschein\w*|rabatt\w*|\w*code|ausnahme|ausnahmsweise|neue[nrs]? \w+|geschenkt|kulanz"
+    r"|(?:einen|eine|ein) (?:andere|weitere)[nrs]?$",
     r"remplacement|bon d achat|remise|réduction|code|exception|(?:nouvelle|nouveau) \w+|\w+ neuve?|cadeau"
+    r"|une? autre$"
     r"|offerte?",
-    r"reemplazo|sustitución|vale|cupón|descuento|código|excepción|\w+ nuev[oa]|regalo|sin coste|gratis",
+    r"reemplazo|sustitución|vale|cupón|descuento|código|excepción|\w+ nuev[oa]|otr[oa]$|regalo"
+    r"|sin coste|gratis",
 )
 # ... so surely that no word for giving is needed: an "Adjuntamos un vale" says it all.
 TOKEN = any_of(
@@ -47,11 +50,19 @@ GIVEN = any_of(
 SERVICE = any_of(
     r"(?:call|ring|phone) you|return label|courier|pick up|pickup|(?:repair|exchange|swap|replace"
     r"|collect)"
-    r"(?:ing|ed)? (?:it|them|the|your)",
+    r"(?:ing|ed)? (?:it|them|the|your)"
+    r"|(?:cover|bear|pay)(?:ing|s)?(?: \w+){0,2} (?:return|shipping|postage|carriage)"
+    r"|(?:warranty|guarantee)(?: \w+)? covers?|covered by (?:the|your|our) (?:warranty|guarantee)",
     r"rufen sie(?: \w+)* an|rücksendeetikett|retourenlabel|abholen|abgeholt|reparieren|austausch|umtausch"
-    r"|tauschen(?: \w+)* (?:um|aus)",
-    r"échange(?:ons|rons)|étiquette|(?:appellerons|appellerai)|réparerons|enlèvement|viendra chercher",
-    r"(?:cambia(?:mos|remos))|etiqueta|llamar(?:emos|é)|reparar(?:emos|é)|recoger(?:emos|án?)",
+    r"|tauschen(?: \w+)* (?:um|aus)|garantie(?: \w+){0,2} (?:gilt|deckt|greift|umfasst)"
+    r"|(?:übernehmen|tragen|zahlen)(?: \w+){0,2} (?:porto|versand\w*|rück\w*(?:kosten|porto|versand))"
+    r"|(?:porto|versandkosten|rück\w*(?:kosten|porto|versand)) (?:übernehmen|tragen|zahlen) wir",
+    r"échange(?:ons|rons)|étiquette|(?:appellerons|appellerai)|réparerons|enlèvement|viendra chercher"
+    r"|(?:payons|paierons|offrons)(?: \w+){0,2} (?:retour|port|livraison)|retour(?: \w+)? à nos frais"
+    r"|garantie(?: \w+){0,2} (?:couvre|prend)",
+    r"(?:cambia(?:mos|remos))|etiqueta|llamar(?:emos|é)|reparar(?:emos|é)|recoger(?:emos|án?)"
+    r"|(?:pagamos|pagaremos|cubrimos|cubriremos|asumimos)(?: \w+){0,4} (?:envío|devolución|portes)"
+    r"|garantía(?: \w+){0,2} (?:cubre|incluye)",
 )
 SAVED = re.compile(
     r"(?:percent|per cent) (?:off|discount)|prozent (?:rabatt|nachlass|weniger)"

@@ -36,6 +36,16 @@ def already_given_output(code: GoodwillCode) -> Output:
     }
 
 
+def not_for_this_order_output(order_id: str) -> Output:
+    """Return the answer for an order that was cancelled, or whose money the customer's bank took back."""
+    return {
+        "error": "not_for_this_order",
+        "order_id": order_id,
+        "say": "Nothing was given: there is no discount for an order that was cancelled or charged"
+        f" back. {_NO_OTHER}",
+    }
+
+
 def above_cap_output(most_percent: int) -> Output:
     """Return the answer to more than the shop gives."""
     return {

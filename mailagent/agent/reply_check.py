@@ -17,6 +17,7 @@ from mailagent.agent.goodwill_claims import is_true_discount
 from mailagent.agent.languages import is_readable
 from mailagent.agent.reply_facts import RefundFact, ReplyFacts
 from mailagent.agent.spelling import unmask
+from mailagent.agent.time_claims import find_durations
 from mailagent.domain.money import Money
 from mailagent.domain.refund import RefundStatus
 
@@ -56,7 +57,8 @@ _FALSE: Mapping[Kind, str] = {
     Kind.GIFT: "promises a discount, a replacement, an exception or a service that no tool gave",
     Kind.CHANGE: "says that we changed an order, an address or a deadline, which no tool can do",
     Kind.WITHDRAWN: "says that a request was withdrawn, but no tool has withdrawn it",
-    Kind.TIME: "says when money arrives, which we do not know",
+    Kind.TIME: "says when something came, comes or is decided; give dates from the records only",
+    Kind.FORECAST: "foretells what a manager will decide, which nobody knows",
 }
 
 
@@ -91,10 +93,20 @@ def _problems(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str
     for figure in dates:
         if not figure.is_one_of(facts.dates):
             yield f"The date {_quoted(figure.text)} is not in our records of this customer."
+    yield from _unknown_durations(rest, facts, customer_words)
     yield from _unknown_numbers(blank(rest, bare), facts, customer_words)
     masked = blank(blank(text, [*priced, *bare], AMOUNT), dates)
     for claim in find_claims(masked):
         yield from _claim_problem(claim, text[claim.start : claim.end], facts, (*priced, *bare))
+
+
+def _unknown_durations(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str]:
+    """Yield a problem for each length of time that is neither in the rows nor the customer's word."""
+    said = find_durations(unmask(customer_words))
+    for duration in find_durations(text):
+        known = facts.days | facts.days_between if duration.between_dates else facts.days
+        if not (duration.is_one_of(known) or duration.is_repeated_from(said)):
+            yield f"The time {_quoted(duration.text)} is not in our records. Name dates instead."
 
 
 def _customers_name(text: str, customer_words: str) -> set[str]:
@@ -186,6 +198,8 @@ def _claim_problem(
         true = not said and is_true_discount(sentence, facts.discounts)
     elif claim.kind is Kind.WITHDRAWN:
         true = _is_withdrawn(sentence, facts)
+    elif claim.kind is Kind.FORECAST:
+        true = any(refund.by_person and refund.status in _PAYABLE for refund in facts.refunds)
     elif claim.kind is Kind.MANAGER:
         true = any(_is_with_manager(refund) for refund in facts.refunds)
     else:

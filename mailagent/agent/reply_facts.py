@@ -13,6 +13,8 @@ from mailagent.domain.order import Order
 from mailagent.domain.policy import Policy, return_by
 from mailagent.domain.refund import Refund, RefundStatus
 
+_DATES_COMPARED = 8
+
 
 @dataclass(frozen=True, slots=True)
 class RefundFact:
@@ -28,7 +30,8 @@ class RefundFact:
 @dataclass(frozen=True, slots=True)
 class ReplyFacts:
     """`addresses` are the mail addresses that may be named; `public_url` is the base of our links;
-    `discounts` are those that the customer was given and can still use, in percent."""
+    `discounts` are those that the customer was given and can still use, in percent; `days` are the
+    return windows, `days_between` what lies between dates."""
 
     amounts: frozenset[Money]
     order_ids: frozenset[str]
@@ -39,6 +42,8 @@ class ReplyFacts:
     addresses: frozenset[str]
     public_url: str
     discounts: frozenset[int] = frozenset()
+    days: frozenset[int] = frozenset()
+    days_between: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ def gather_facts(
     """
     moments = [*mailed_at, *_order_moments(orders, policy), *_refund_moments(refunds)]
     moments += [moment for each in given.goodwill for moment in (each.issued_at, each.expires_at)]
+    dates = frozenset(moment.date() for moment in moments)
     return ReplyFacts(
         amounts=frozenset(
             [
@@ -80,12 +86,27 @@ def gather_facts(
         order_ids=frozenset(order.order_id for order in orders),
         item_ids=frozenset(line.item_id for order in orders for line in order.lines),
         item_names=frozenset(line.name for order in orders for line in order.lines),
-        dates=frozenset(moment.date() for moment in moments),
+        dates=dates,
         refunds=tuple(_fact(refund) for refund in refunds),
         addresses=frozenset([support_address.lower()]),
         public_url=public_url,
         discounts=frozenset(each.percent for each in given.goodwill),
+        days=frozenset(_windows(orders, policy)),
+        days_between=frozenset(_days_between(dates)),
     )
+
+
+def _windows(orders: Sequence[Order], policy: Policy) -> Iterator[int]:
+    yield policy.window_days()
+    for order in orders:
+        yield from (policy.window_days([line.category]) for line in order.lines)
+
+
+def _days_between(dates: Iterable[date]) -> Iterator[int]:
+    """Yield how far apart dates on record are: "two days later", "16 days are left"."""
+    # Of a customer with hundreds of orders any number would be on record.
+    latest = sorted(dates)[-_DATES_COMPARED:]
+    yield from ((late - early).days for late in latest for early in latest if early < late)
 
 
 def _fact(refund: Refund) -> RefundFact:

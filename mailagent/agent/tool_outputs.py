@@ -27,11 +27,12 @@ _WITH_A_MANAGER = (
     " by mail. Do not promise that it will be approved or paid."
 )
 _DECLINED: Mapping[DeclineReason, str] = {
-    DeclineReason.ORDER_CANCELLED: "The order was cancelled, so there is nothing to refund on it.",
+    DeclineReason.ORDER_CANCELLED: "The order was cancelled, and nothing is left of what was paid for"
+    " it: it was given back before. Tell what the order's refunds say.",
     DeclineReason.NOTHING_LEFT: "Nothing of these items is left to refund: look at the order's"
     " refunds and tell the customer about those.",
-    DeclineReason.ABOVE_BALANCE: "This is more than is left of what was paid for the order: earlier"
-    " refunds used up the rest.",
+    DeclineReason.ABOVE_BALANCE: "Nothing is left of what was paid for the order: all of it was given"
+    " back before, here or elsewhere.",
     DeclineReason.WINDOW_CLOSED: "The return window of these items is over.",
     DeclineReason.CHARGED_BACK: "A payment of this order is disputed at the customer's bank, which sees"
     " to that money. A person has to look at it: call hand_over.",
@@ -188,20 +189,36 @@ def declined_output(decision: Declined) -> Output:
     return {"outcome": "declined", "reason": decision.reason.value, "say": say}
 
 
-def with_covered(output: Output, covering: Sequence[Refund], order: Order) -> Output:
-    """Return what propose_refund answers where earlier refunds cover a part of what was wanted."""
-    if not covering:
-        return output
-    told = [
-        {
-            "items": _names(refund, order),
-            "amount": str(refund.amount),
-            "status": refund.status.value,
-        }
-        for refund in covering
-    ]
-    say = " The rest was asked for before and stands under already_covered: tell it as it is there."
-    return output | {"already_covered": told, "say": f"{output['say']}{say}"}
+def with_earlier(
+    output: Output, covering: Sequence[Refund], others: Sequence[Refund], order: Order
+) -> Output:
+    """Return what propose_refund answers where earlier refunds cover a part of what was wanted, and
+    where `others` have units of the same items."""
+    told, say = dict(output), output["say"]
+    if covering:
+        told["already_covered"] = [_earlier(refund, order) for refund in covering]
+        say += " What stands under already_covered was asked for before: tell it as it is there."
+    if others:
+        told["same_items_before"] = [_earlier(refund, order) for refund in others]
+        say += " Mention what units of the same items were refunded before: see same_items_before."
+    return told | {"say": say}
+
+
+def _earlier(refund: Refund, order: Order) -> Output:
+    return {
+        "items": _names(refund, order),
+        "quantities": _quantities(refund),
+        "amount": str(refund.amount),
+        "status": refund.status.value,
+    }
+
+
+def _quantities(refund: Refund) -> dict[str, int]:
+    """Return how many units of each item a refund has, by the item's id."""
+    units: dict[str, int] = {}
+    for line, item_id in zip(refund.lines, refund.item_ids, strict=True):
+        units[item_id] = units.get(item_id, 0) + line.quantity
+    return units
 
 
 def already_requested_output(refund: Refund, order: Order) -> Output:
@@ -210,8 +227,12 @@ def already_requested_output(refund: Refund, order: Order) -> Output:
         "outcome": "already_requested",
         "status": refund.status.value,
         "amount": str(refund.amount),
-        "say": f"This was asked for before, on order {order.order_id}, on"
-        f" {_day(refund.requested_at)}. {_ALREADY[refund.status]}",
+        "items": _names(refund, order),
+        "quantities": _quantities(refund),
+        "say": f"This, or units of the same items, was asked for before, on order {order.order_id}, on"
+        f" {_day(refund.requested_at)}; nothing new was asked for now. {_ALREADY[refund.status]}"
+        " Items that are not in it can be asked for without those that are. If they want more units"
+        " of the same item than that, or others, call hand_over.",
     }
 
 

@@ -55,7 +55,8 @@ def import_orders(
 ) -> None:
     """Create or update the orders in FILE (- for standard input), all or none.
 
-    FILE is JSON lines, or the CSV of Shopify's or WooCommerce's export: see docs/orders.md.
+    FILE is JSON, an order a line or laid out, or the CSV of Shopify's or WooCommerce's export: see
+    docs/orders.md.
     """
     now = services.current().now()
     reading = Reading(
@@ -75,6 +76,11 @@ def import_orders(
         lines = ", ".join(str(line_no) for line_no in found.left_out[:LINES_TOLD])
         more = ", …" if len(found.left_out) > LINES_TOLD else ""
         click.echo(f"{len(found.left_out)} without a mail address left out: line {lines}{more}.")
+    if found.undated:
+        click.echo(
+            f"{found.undated} stay shipped: FILE does not say when they were sent, so"
+            " --delivered-after could not be counted from it. docs/orders.md names the column."
+        )
 
 
 def _read(file: BinaryIO) -> bytes:
@@ -96,13 +102,17 @@ def _zone(name: str | None) -> ZoneInfo | None:
 
 def _save(found: OrdersFile, now: datetime, ours_included: bool) -> Counter[str]:
     counts: Counter[str] = Counter()
+    problems = []
     with services.current().database.transaction() as connection:
-        for line_no, order in found.orders:
+        # In one order, whatever the file's: two imports at once would wait for each other for ever.
+        for line_no, order in sorted(found.orders, key=lambda each: each[1].order_id):
             told = store.without_ours(connection, order) if ours_included else order
             try:
                 counts[store.save(connection, told, now).value] += 1
             except OrderProblem as problem:
-                raise OrdersFileProblem(line_no, str(problem)) from None
+                problems.append((line_no, str(problem)))
+        if problems:
+            raise OrdersFileProblem(*min(problems))
     return counts
 
 

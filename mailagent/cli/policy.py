@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,7 +63,8 @@ def explain_policy(
         try:
             verdict = _judge(connection, order, _wanted(order, items), reason, photos)
         except ItemsProblem as problem:
-            raise click.ClickException(f"{problem}. Look at it: flask orders show") from None
+            look = f"flask orders show {shlex.quote(order_id)}"
+            raise click.ClickException(f"{problem}. Look at it: {look}") from None
     if as_json:
         print_json(_record(verdict))
     else:
@@ -170,7 +172,10 @@ def _amounts(verdict: _Verdict) -> list[tuple[object, ...]]:
         for each in verdict.asked.lines
     ]
     rows.append(("", "carriage", "", "", verdict.asked.shipping))
-    return [*rows, ("", "in all", "", "", verdict.facts.amount)]
+    rows.append(("", "in all", "", "", verdict.asked.worth))
+    short = verdict.asked.worth - verdict.facts.amount
+    left = [("", "of which is left", "", "", verdict.facts.amount)] if short.minor else []
+    return [*rows, *left]
 
 
 def _how(verdict: _Verdict) -> list[str]:

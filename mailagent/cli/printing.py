@@ -14,6 +14,9 @@ from flask.cli import AppGroup
 # More rows than anybody reads; a number that no database takes would be a traceback.
 LIMIT = click.IntRange(1, 100_000)
 
+# PostgreSQL's words for transactions that stood in each other's way: deadlock, serialisation failure.
+_AGAIN = ("40P01", "40001")
+
 
 class Commands(AppGroup):
     """A group of commands whose database trouble is told, not traced."""
@@ -39,6 +42,8 @@ def explain(problem: sa.exc.DBAPIError) -> str:
     text = str(problem.orig).strip().splitlines()[0] if problem.orig else str(problem)
     if "no such table" in text or "does not exist" in text:
         return f"the database is not ready ({text}): run `alembic upgrade head`"
+    if getattr(problem.orig, "sqlstate", None) in _AGAIN:
+        return f"others changed the same rows ({text}). Nothing was done; please run it again."
     return f"the database cannot be used: {text}. Check DATABASE_URL and that the server runs."
 
 

@@ -14,11 +14,12 @@ from mailagent import services
 from mailagent.cli.printing import LIMIT, instant, one_line, print_json, print_table
 from mailagent.domain.money import Money
 from mailagent.domain.payment import ListingProblem
-from mailagent.domain.reconcile import Difference, OurPart, compare
+from mailagent.domain.reconcile import Difference, Kind, OurPart, compare
 from mailagent.settings import Settings
 from mailagent.store import books, gateway_events, outside, refunds
 from mailagent.store.database import Row
-from mailagent.web.gateway_news import KNOWN, follow_refund
+from mailagent.store.gateway_words import KNOWN
+from mailagent.web.gateway_news import follow_refund
 
 
 @click.command("reconcile")
@@ -44,7 +45,9 @@ def reconcile(days: int, as_json: bool, record: bool) -> None:
     since = live.now() - timedelta(days=days)
     with live.database.snapshot() as connection:
         payment_ids = books.list_payment_ids(connection, since)
+        disputes = gateway_events.list_disputes_without_order(connection, since)
     found, problems = _differences(payment_ids)
+    found += [_unmatched(row) for row in disputes]
     outcomes = [_record(each) if record else None for each in found]
     if as_json:
         print_json([_plain(*pair) for pair in zip(found, outcomes, strict=True)])
@@ -73,6 +76,12 @@ def _differences(payment_ids: list[str]) -> tuple[list[Difference], list[str]]:
     return found, problems
 
 
+def _unmatched(row: Row) -> Difference:
+    names = " / ".join(row.body["payment_ids"])
+    sentence = f"Payment {names} is charged back (dispute {row.body['dispute']}); no order has it."
+    return Difference(Kind.NO_ORDER, names, sentence)
+
+
 def _ours(connection: sa.Connection, payment_id: str) -> list[OurPart]:
     asked = refunds.list_payments_of(connection, payment_id)
     told = outside.list_of_payment(connection, payment_id)
@@ -97,7 +106,7 @@ def _record(difference: Difference) -> str | None:
     live = services.current()
     again = f"reconciled{live.now():%Y%m%d%H%M%S}"
     with live.database.transaction() as connection:
-        outcome = follow_refund(connection, difference.theirs, again)
+        outcome = follow_refund(connection, difference.theirs, again, is_now=True)
     return None if outcome == KNOWN else outcome
 
 

@@ -1,4 +1,4 @@
-"""Which earlier refunds already cover a part of what is wanted now."""
+"""Which earlier refunds already cover a part of what is wanted now, or have units of the same items."""
 
 from __future__ import annotations
 
@@ -19,6 +19,17 @@ def find_covering(
         if each.holds_money
         and each.refund_id != refund.refund_id
         and short.intersection(each.item_ids)
+    )
+
+
+def find_holding(item_ids: Iterable[str], earlier: Iterable[Refund]) -> tuple[Refund, ...]:
+    """Return the refunds that hold units of any of these items, oldest first.
+
+    Units of an item are alike: whoever asks once more for one of three may mean the first one still.
+    """
+    wanted = frozenset(item_ids)
+    return tuple(
+        each for each in earlier if each.holds_money and not wanted.isdisjoint(each.item_ids)
     )
 
 

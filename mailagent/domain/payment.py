@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
@@ -55,9 +56,11 @@ class NotDone:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeUnknown:
-    """The answer was lost: look it up by key before asking again."""
+    """The answer was lost: look it up by key before asking again. `for_people`: looking does not help,
+    somebody has to."""
 
     why: str
+    for_people: bool = False
 
 
 PaymentOutcome = Refunded | Pending | Refused | NotDone | OutcomeUnknown
@@ -85,6 +88,17 @@ class GatewayRefund:
     idempotency_key: str | None = None
     order_id: str | None = None
     why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBack:
+    """What a payment has given back in all, as the gateway had it `at` a time, without saying by which
+    refunds."""
+
+    gateway: str
+    payment_ids: tuple[str, ...]
+    total: Money
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What the shop's refund policy says, and what it may decide. How it decides is in `policy_rules`.
 
-Amounts are minor units of their currency. Categories and payment methods are the shop's own words,
-compared without regard to capitals.
+Amounts are minor units of their currency. Categories are the shop's own words, compared without regard
+to capitals; payment methods are as `payment_method` calls them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 
+from mailagent.domain.payment_method import method_words, with_wider
 from mailagent.domain.refund import RefundReason
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -36,7 +37,11 @@ class ManagerReason(StrEnum):
     ABOVE_LIMIT_TOGETHER = "above_limit_with_earlier_refunds"
     NO_LIMIT_FOR_CURRENCY = "no_limit_for_currency"
     NOT_DELIVERED = "order_not_delivered"
+    CANCELLED = "order_cancelled_with_money_left"
     REFUSED_BEFORE = "refused_before"
+    ITEM_AGAIN = "same_item_refunded_before"
+    REMAINDER = "part_refunded_elsewhere"
+    PAYMENT_SHARED = "payment_of_several_orders"
     FINAL_SALE = "final_sale_at_fault"
     REASON = "reason_always_asked"
     CATEGORY = "category_always_asked"
@@ -60,7 +65,7 @@ SHOP_AT_FAULT = frozenset(
 
 
 def same_word(word: str) -> str:
-    """Return a category or payment method as it is compared."""
+    """Return a category as it is compared."""
     return " ".join(word.casefold().split())
 
 
@@ -99,7 +104,7 @@ class Caps:
 @dataclass(frozen=True, slots=True)
 class Named:
     """Items, named one by one or by category; in a rule of what always needs a person also reasons
-    and payment methods. Categories and methods are as `same_word` returns them."""
+    and payment methods. Categories are as `same_word` returns them, methods as `method_word` does."""
 
     item_ids: frozenset[str] = frozenset()
     categories: frozenset[str] = frozenset()
@@ -108,6 +113,10 @@ class Named:
 
     def has_category(self, category: str | None) -> bool:
         return category is not None and same_word(category) in self.categories
+
+    def has_method(self, method: str) -> bool:
+        """Say whether one of the methods of a payment is named, itself or as what it is a kind of."""
+        return any(not self.methods.isdisjoint(with_wider(each)) for each in method_words(method))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +146,12 @@ class Policy:
     always_ask: Named = Named()
     caps: Caps = Caps()
     refund_shipping: bool = True
-    expected_days: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    expected_days: Mapping[str, int] = field(
+        default_factory=lambda: MappingProxyType(
+            # Upper ends of what docs/policy.md cites. A gift card can be used again at once.
+            {"card": 10, "paypal": 5, "bank_transfer": 5, "gift_card": 0}
+        )
+    )
 
     def window_days(self, categories: Iterable[str | None] = ()) -> int:
         """Return the shortest return window of items of these categories; without any, the usual."""
@@ -155,8 +169,17 @@ class Policy:
         return item_id in self.final_sale.item_ids or self.final_sale.has_category(category)
 
     def days_until_arrival(self, method: str) -> int | None:
-        """Return in how many days money that went back by a payment method arrives, if that is set."""
-        return self.expected_days.get(same_word(method))
+        """Return in how many days money that went back by a payment method arrives, if that is set.
+
+        Of several methods: by the slowest of them, if it is set for each.
+        """
+        days = [self._days(each) for each in method_words(method)]
+        known = [each for each in days if each is not None]
+        return max(known) if known and len(known) == len(days) else None
+
+    def _days(self, word: str) -> int | None:
+        set_for = [each for each in with_wider(word) if each in self.expected_days]
+        return self.expected_days[set_for[0]] if set_for else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from the model except the reason it picked. What was weighed is kept, so that pe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from mailagent.domain.money import Money
 from mailagent.domain.order import OrderStatus
@@ -23,9 +23,11 @@ from mailagent.domain.policy import (
     NeedsManager,
     Policy,
     return_by,
-    same_word,
 )
 from mailagent.domain.refund_facts import Granted, RefundFacts
+
+# The clock of the shop's own system may be ahead of ours, or a day be written without its hour.
+AHEAD_MOST = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,9 @@ def weigh(facts: RefundFacts, policy: Policy, now: datetime) -> tuple[Weighed, .
     """Return every rule in its order, with its fact and its outcome."""
     return (
         *(rule(facts, policy, now) for rule in _REFUSALS),
+        *(_of_return(rule(facts, policy, now), facts) for rule in _RETURNS),
         *_limits(facts, policy),
+        _arrival(facts, now),
         *_circumstances(facts, policy),
         *_always(facts, policy),
         *_caps(facts, policy),
@@ -71,12 +75,21 @@ def _ended_at(facts: RefundFacts, policy: Policy, reason: DeclineReason) -> date
 
 
 def _cancelled(facts: RefundFacts, _policy: Policy, _now: datetime) -> Weighed:
-    cancelled = facts.order_status is OrderStatus.CANCELLED
+    nothing = _is_cancelled(facts) and facts.remaining.minor <= 0
     return Weighed(
-        "a cancelled order is not refunded",
-        f"the order is {facts.order_status.value}",
-        DeclineReason.ORDER_CANCELLED if cancelled else None,
+        "a cancelled order of which nothing is left is not refunded",
+        f"the order is {facts.order_status.value}; {facts.remaining} is left",
+        DeclineReason.ORDER_CANCELLED if nothing else None,
     )
+
+
+def _is_cancelled(facts: RefundFacts) -> bool:
+    return facts.order_status is OrderStatus.CANCELLED
+
+
+def _of_return(weighed: Weighed, facts: RefundFacts) -> Weighed:
+    """Return a rule on what is sent back; nothing is, where the order was cancelled."""
+    return replace(weighed, outcome=None) if _is_cancelled(facts) else weighed
 
 
 def _charged_back(facts: RefundFacts, _policy: Policy, _now: datetime) -> Weighed:
@@ -141,6 +154,8 @@ _REFUSALS: tuple[Callable[[RefundFacts, Policy, datetime], Weighed], ...] = (
     _charged_back,
     _something,
     _balance,
+)
+_RETURNS: tuple[Callable[[RefundFacts, Policy, datetime], Weighed], ...] = (
     _final_sale,
     _window,
     _photo,
@@ -175,12 +190,22 @@ def _limits(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
     )
 
 
-def _circumstances(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
+def _arrival(facts: RefundFacts, now: datetime) -> Weighed:
+    rule, fact = "the order was delivered", f"the order is {facts.order_status.value}"
     arrived = facts.order_status is OrderStatus.DELIVERED
+    if facts.delivered_at is not None and facts.delivered_at > now + AHEAD_MOST:
+        # A date that is wrong, such as "never", would keep the return window open for ever.
+        fact, arrived = f"{fact}, as of {_moment(facts.delivered_at)}, which is to come", False
+    asked_anyway = arrived or _is_cancelled(facts)
+    return Weighed(rule, fact, None if asked_anyway else ManagerReason.NOT_DELIVERED)
+
+
+def _circumstances(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
     yield Weighed(
-        "the order was delivered",
+        # The shop's own system may have given it back without a word to us.
+        "what is left of a cancelled order is for a person",
         f"the order is {facts.order_status.value}",
-        None if arrived else ManagerReason.NOT_DELIVERED,
+        ManagerReason.CANCELLED if _is_cancelled(facts) else None,
     )
     yield Weighed(
         # Otherwise what a manager said no to is paid when it is asked for in part.
@@ -188,11 +213,30 @@ def _circumstances(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
         "some of it was" if facts.refused_before else "nothing was",
         ManagerReason.REFUSED_BEFORE if facts.refused_before else None,
     )
+    yield Weighed(
+        # Otherwise whoever asks once more for one of three mugs is paid for a second one.
+        "no units of the same items were refunded before, or are about to be",
+        "some were" if facts.items_before else "none were",
+        ManagerReason.ITEM_AGAIN if facts.items_before else None,
+    )
+    more = facts.worth is not None and facts.worth.minor > facts.amount.minor
+    yield Weighed(
+        "what the items come to is left of what was paid",
+        f"they come to {facts.worth or facts.amount}; {facts.amount} is asked for",
+        ManagerReason.REMAINDER if more else None,
+    )
+    shared = ", ".join(facts.shared_payments)
+    yield Weighed(
+        # Each of the orders would give it back in full.
+        "no other order names its payments",
+        shared or "none does",
+        ManagerReason.PAYMENT_SHARED if shared else None,
+    )
     final = _final_items(facts, policy)
     yield Weighed(
         "a final sale for which the shop is at fault is for a person",
         f"final sale: {', '.join(final) or 'none'}",
-        ManagerReason.FINAL_SALE if final else None,
+        ManagerReason.FINAL_SALE if final and facts.reason in SHOP_AT_FAULT else None,
     )
 
 
@@ -210,7 +254,7 @@ def _always(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
         ),
         "payment methods": (
             ManagerReason.METHOD,
-            [each for each in facts.methods if same_word(each) in named.methods],
+            [each for each in facts.methods if named.has_method(each)],
         ),
     }
     for what, (reason, matching) in found.items():

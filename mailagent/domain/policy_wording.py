@@ -65,7 +65,13 @@ def _money(policy: Policy) -> Iterator[str]:
             f" once per order; its code is good for {policy.goodwill.valid_days} days."
         )
     for method, days in sorted(policy.expected_days.items()):
-        yield f"Money that goes back by {method} is expected within {days} business days."
+        yield f"Money that goes back by {method} is expected {_within(days)}."
+
+
+def _within(business_days: int) -> str:
+    if business_days == 0:
+        return "at once"
+    return f"within {business_days} business {'day' if business_days == 1 else 'days'}"
 
 
 def _items(named: Named) -> Iterator[tuple[str, str]]:

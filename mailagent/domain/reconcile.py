@@ -18,6 +18,7 @@ class Kind(StrEnum):
     AMOUNT = "amount"
     FAILED_THERE = "failed_there"
     PENDING = "pending"
+    NO_ORDER = "no_order"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,12 @@ class OurPart:
     @property
     def name(self) -> str:
         """Return what people call it."""
-        return f"refund {self.refund_id}" if self.refund_id else f"{self.reference}, made elsewhere"
+        return f"refund {self.refund_id or self.reference}"
+
+    def told(self, payment_id: str) -> str:
+        """Return the beginning of a sentence about it."""
+        told = f"{self.name} of {self.amount} on payment {payment_id}"
+        return told if self.refund_id else f"{told}, which was made elsewhere,"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +76,11 @@ def compare(
 
 
 def _find(refund: GatewayRefund, ours: Sequence[OurPart]) -> int | None:
-    """Return which of our parts a refund of the gateway's is: by its own name, else by our key."""
-    for index, part in enumerate(ours):
-        if part.reference == refund.reference:
-            return index
+    """Return which of our parts a refund of the gateway's is: by its own name, else by our key. One that
+    counts goes before one that does not: what was taken for returned may count as made elsewhere."""
+    named = [index for index, part in enumerate(ours) if part.reference == refund.reference]
+    if named:
+        return min(named, key=lambda index: ours[index].state in ("refused", "returned"))
     for index, part in enumerate(ours):
         if part.reference is None and part.key and part.key == refund.idempotency_key:
             return index
@@ -86,11 +93,14 @@ def _against(payment_id: str, part: OurPart | None, theirs: GatewayRefund) -> li
         if gone:
             return []
         return [_unknown_here(payment_id, part, theirs)]
-    said = f"{part.name} of {part.amount} on payment {payment_id}"
+    said = part.told(payment_id)
     found = []
     if theirs.amount != part.amount:
         found.append(
-            (Kind.AMOUNT, f"{said}: the gateway has {theirs.amount} as {theirs.reference}")
+            (
+                Kind.AMOUNT,
+                f"{said} has another amount at the gateway: {theirs.amount} as {theirs.reference}",
+            )
         )
     if gone:
         why = theirs.why or "no reason given"
@@ -130,7 +140,7 @@ def _unknown_here(payment_id: str, part: OurPart | None, theirs: GatewayRefund) 
 
 
 def _missing(payment_id: str, part: OurPart) -> Difference:
-    said = f"{part.name} of {part.amount} on payment {payment_id}"
+    said = part.told(payment_id)
     if part.state == "asked":
         sentence, kind = (
             f"{said} is under way here; the gateway does not have it yet.",

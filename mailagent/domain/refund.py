@@ -92,8 +92,12 @@ class Refund:
     run_id: str | None = None
     # What of the amount is for carriage; the lines make up the rest.
     shipping_minor: int = 0
+    # How much less was asked for than all of this is worth, because no more was left.
+    short_minor: int = 0
     # Whether a second person has to approve it after the first.
     four_eyes: bool = False
+    # Whether the order was cancelled already when it was approved: that is no reason not to pay.
+    despite_cancel: bool = False
     policy_version: str | None = None
     # What some of its payments gave back although it failed as a whole; None if none did.
     part_paid: Money | None = None
@@ -107,6 +111,17 @@ class Refund:
         One that failed after a part was paid keeps all its units: the rest of it is for people.
         """
         return self.status in HOLDING or self.part_paid is not None
+
+    @property
+    def worth(self) -> Money:
+        """What its lines and the carriage come to."""
+        minor = sum(line.amount.minor for line in self.lines) + self.shipping_minor
+        return Money(minor, self.amount.currency)
+
+    @property
+    def asked(self) -> Money:
+        """What was asked for, whatever was approved."""
+        return Money(self.worth.minor - self.short_minor, self.amount.currency)
 
     @property
     def held(self) -> Money:

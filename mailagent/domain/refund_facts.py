@@ -35,7 +35,10 @@ class RefundFacts:
     `remaining` is what was paid less every refund that was paid or is under way, here or elsewhere,
     and less `charged_back`, what the customer's bank takes back. `lines` are those of the refund.
     `photos` is how many pictures the customer sent in the conversation. `methods` are the payments'.
-    `refused_before`: a refund that covers some of the same units was rejected or has expired.
+    `refused_before`: a refund that covers some of the same items was rejected or has expired.
+    `items_before`: a refund that was paid, or is under way, has units of the same items.
+    `worth` is what the items and the carriage come to; `amount` is less where less is left.
+    `shared_payments` are the ids of payments that other orders name, too.
     `granted_unasked` counts for this order; `of_customer` and `of_day` are None where no cap asks.
     `seen_by_one` is what refunds of this order hold that no second person saw.
     """
@@ -50,10 +53,13 @@ class RefundFacts:
     photos: int
     charged_back: Money
     refused_before: bool
+    shared_payments: tuple[str, ...]
     granted_unasked: Granted
     of_customer: Granted | None
     of_day: Granted | None
     seen_by_one: Money
+    items_before: bool = False
+    worth: Money | None = None
 
     @property
     def categories(self) -> tuple[str | None, ...]:

@@ -6,6 +6,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 
+def person_of(address: str) -> str:
+    """Return an address as it tells people apart: without capitals, and without a tag behind a plus,
+    under which the same mailbox gets mail (RFC 5233)."""
+    local, _, domain = address.casefold().rpartition("@")
+    return f"{local.partition('+')[0] or local}@{domain}"
+
+
 @dataclass(frozen=True, slots=True)
 class Shop:
     """`manager_emails` are in order of escalation; `public_url` is the base of mailed links.

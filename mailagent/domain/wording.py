@@ -17,10 +17,12 @@ REFUND_REASONS: Mapping[RefundReason, str] = {
 }
 
 DECLINE_REASONS: Mapping[DeclineReason, str] = {
-    DeclineReason.ORDER_CANCELLED: "The order was cancelled.",
+    DeclineReason.ORDER_CANCELLED: (
+        "The order was cancelled, and nothing is left of what was paid for it."
+    ),
     DeclineReason.CHARGED_BACK: "The customer's bank is taking a payment back.",
     DeclineReason.NOTHING_LEFT: "Nothing is left to refund of these items.",
-    DeclineReason.ABOVE_BALANCE: "It is more than is left of what was paid.",
+    DeclineReason.ABOVE_BALANCE: "Nothing is left of what was paid.",
     DeclineReason.FINAL_SALE: "Some of it is on final sale.",
     DeclineReason.WINDOW_CLOSED: "The return window is over.",
     DeclineReason.PHOTO_NEEDED: "A photo is needed for this reason, and none came.",
@@ -32,10 +34,27 @@ MANAGER_REASONS: Mapping[str, str] = {
         "Together with earlier refunds of this order it is above what is refunded without asking."
     ),
     ManagerReason.NO_LIMIT_FOR_CURRENCY: "The policy sets no limit for this currency.",
-    ManagerReason.NOT_DELIVERED: "The order has not been delivered.",
+    ManagerReason.NOT_DELIVERED: (
+        "The order has not been delivered, or its date of delivery is still to come."
+    ),
+    ManagerReason.CANCELLED: (
+        "The order was cancelled, and some of what was paid for it was not given back, as far as we"
+        " know. Please look whether the shop's own system has refunded it."
+    ),
     ManagerReason.REFUSED_BEFORE: (
         "A refund that covers some of the same items was rejected, expired without a decision, or came"
         " back after it was paid."
+    ),
+    ManagerReason.ITEM_AGAIN: (
+        "Units of the same item were refunded before, or are about to be: perhaps the customer is"
+        " only asking once more."
+    ),
+    ManagerReason.REMAINDER: (
+        "It comes to more than is left of what was paid, such as because part of the order was"
+        " refunded elsewhere. What is left is asked for."
+    ),
+    ManagerReason.PAYMENT_SHARED: (
+        "Another order names the same payment. Please look what it was really for."
     ),
     ManagerReason.FINAL_SALE: (
         "Some of it is on final sale, but the customer says that the fault is ours."

@@ -23,6 +23,7 @@ TOLD = "operators told"
 # Actions that are looked for again.
 GIVEN_BACK = "conversation given back"
 SENT_AGAIN = "mail sent again"
+WITHDRAWN = "refund withdrawn"
 
 
 def record(
@@ -47,6 +48,17 @@ def told(connection: sa.Connection, subjects: Sequence[str]) -> set[str]:
         schema.audit.c.subject.in_(subjects), schema.audit.c.action == TOLD
     )
     return set(connection.scalars(query))
+
+
+def subjects_of_mails(
+    connection: sa.Connection, subjects: Sequence[str], action: str, mail_ids: Sequence[str]
+) -> set[str]:
+    """Return to which of these rows `action` was done in answer to one of these mails."""
+    query = sa.select(schema.audit.c.subject, schema.audit.c.details).where(
+        schema.audit.c.subject.in_(subjects), schema.audit.c.action == action
+    )
+    found = connection.execute(query)
+    return {row.subject for row in found if row.details.get("mail_id") in mail_ids}
 
 
 def list_of(connection: sa.Connection, subject: str) -> list[dict[str, Any]]:

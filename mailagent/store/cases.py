@@ -13,6 +13,8 @@ from mailagent.domain.refund import Refund
 from mailagent.store import approvals, mailbox, orders, outside, refunds
 from mailagent.store.database import Row
 
+OTHERS_SHOWN_MAX = 20
+
 
 @dataclass(frozen=True, slots=True)
 class RefundedItem:
@@ -40,6 +42,8 @@ class Case:
     customer_text: str
     attachments: tuple[str, ...]
     expires_at: datetime | None
+    # The newest other refunds of the order, oldest first, whatever became of them.
+    others: tuple[Refund, ...]
 
 
 def load(connection: sa.Connection, refund: Refund) -> Case:
@@ -53,15 +57,18 @@ def load(connection: sa.Connection, refund: Refund) -> Case:
         refund=refund,
         order=order,
         customer_since=orders.customer_since(connection, order.customer_email),
-        amount=Money(
-            sum(line.amount.minor for line in refund.lines) + refund.shipping_minor, order.currency
-        ),
+        amount=refund.asked,
         already_refunded=Money(held - refund.held.minor + elsewhere, order.currency),
         items=items_of(refund, order),
         shipping=shipping_of(refund),
         customer_text=mail.new_text if mail else "",
         attachments=tuple(each.name for each in mail.attachments) if mail else (),
         expires_at=approval.expires_at if approval else None,
+        others=tuple(
+            each
+            for each in refunds.list_of_order(connection, order.order_id)
+            if each.refund_id != refund.refund_id
+        )[-OTHERS_SHOWN_MAX:],
     )
 
 

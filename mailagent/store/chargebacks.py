@@ -29,16 +29,28 @@ def mark(connection: sa.Connection, order_id: str, payment_id: str, since: datet
 
 
 def keep(connection: sa.Connection, order: Order, stored: Order | None) -> Order:
-    """Return the order of a shop's record with the chargebacks of the stored one that the gateway told
-    us of: a record that does not mention one has not heard of it. What a record itself said of a
-    payment, a later record may take back."""
+    """Return the order of a shop's record with the chargebacks that the gateway told us of, be it long
+    before the order came: a record that does not mention one has not heard of it. What a record itself
+    said of a payment, a later record may take back."""
     known = {each.payment_id: each for each in stored.payments} if stored else {}
     kept = tuple(_kept(connection, each, known.get(each.payment_id)) for each in order.payments)
     return order if kept == order.payments else replace(order, payments=kept)
 
 
 def _kept(connection: sa.Connection, payment: Payment, stored: Payment | None) -> Payment:
-    if payment.charged_back_at or stored is None or not stored.charged_back_at:
+    if payment.charged_back_at:
         return payment
     since = gateway_events.charged_back_since(connection, [payment.payment_id])
-    return replace(payment, charged_back_at=stored.charged_back_at) if since else payment
+    if since and stored and stored.charged_back_at:
+        since = stored.charged_back_at
+    return replace(payment, charged_back_at=since) if since else payment
+
+
+def restore(connection: sa.Connection, order: Order) -> Order:
+    """Return a locked order with the marks that the gateway's word wants. Code that does not know of
+    chargebacks writes payments anew without them, while it runs beside this."""
+    kept = keep(connection, order, order)
+    for payment in kept.payments:
+        if payment not in order.payments:
+            mark(connection, order.order_id, payment.payment_id, payment.charged_back_at)
+    return kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -41,6 +41,11 @@ class Database:
 
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
+        self._reads: dict[str, Any] = {"mailagent_reads": True}
+        if engine.dialect.name == "postgresql":
+            # Otherwise each query has a moment of its own, and an order that is replaced in between
+            # is read half old and half new.
+            self._reads |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
@@ -50,8 +55,9 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[sa.Connection]:
-        """Give a connection for reading only: on SQLite it does not wait for writers."""
-        with self.engine.connect().execution_options(mailagent_reads=True) as connection:
+        """Give a connection for reading only: all that is read is of one moment. On SQLite it does not
+        wait for writers."""
+        with self.engine.connect().execution_options(**self._reads) as connection:
             yield connection
 
     def close(self) -> None:
@@ -98,6 +104,18 @@ def insert_once(
     connection: sa.Connection, table: sa.Table, values: Mapping[str, Any], *key: str
 ) -> bool:
     """Insert a row unless one with the same unique `key` columns exists; return whether it was new."""
+    return insert_asking(connection, table, values, key, sa.literal(1)) is not None
+
+
+def insert_asking(
+    connection: sa.Connection,
+    table: sa.Table,
+    values: Mapping[str, Any],
+    key: Sequence[str],
+    question: sa.ColumnElement[Any],
+) -> Any:
+    """Insert a row as `insert_once` does, and return what the database answers to a question, which must
+    not be NULL; None if there is such a row. One journey to the database instead of two."""
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     statement = insert(table).values(**values).on_conflict_do_nothing(index_elements=key)
-    return connection.execute(statement.returning(sa.literal(1))).first() is not None
+    return connection.scalar(statement.returning(question))

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from mailagent.store import schema
 from mailagent.store.database import Row, insert_once
 
-_events = schema.gateway_events
+_events, _named = schema.gateway_events, schema.gateway_event_payments
 
 # Kinds of events about a customer's bank that takes a payment back.
 DISPUTES = "charge.dispute."
@@ -43,6 +43,14 @@ def record(
     )
 
 
+def record_payments(connection: sa.Connection, event_id: str, payment_ids: Iterable[str]) -> None:
+    """Record the names of the payment that a new event speaks of: by these it is found again when an
+    order comes. One that is not to be followed has none."""
+    rows = [{"payment_id": each, "event_id": event_id} for each in sorted(set(payment_ids))]
+    if rows:
+        connection.execute(_named.insert(), rows)
+
+
 def set_outcome(connection: sa.Connection, event_id: str, outcome: str) -> None:
     """Record, in words, what came of an event."""
     connection.execute(
@@ -56,23 +64,78 @@ def list_latest(connection: sa.Connection, limit: int) -> Sequence[Row]:
     return connection.execute(query.limit(limit)).all()
 
 
+def speaks_of(payment_ids: Sequence[str]) -> sa.ColumnElement[bool]:
+    """Return the question whether any event speaks of one of these payments. It is asked whenever an
+    order is saved, so it goes along with another statement."""
+    # Equality compiles faster than IN, which is unrolled anew for each statement.
+    named = sa.or_(sa.false(), *(_named.c.payment_id == each for each in payment_ids))
+    return sa.select(_named.c.event_id).where(named).exists()
+
+
+# The same question about the payments of an order, for a query of orders.
+SPEAKS_OF_ORDER = sa.exists().where(
+    schema.order_payments.c.order_id == schema.orders.c.order_id,
+    schema.order_payments.c.payment_id == _named.c.payment_id,
+)
+
+
+def names_of(connection: sa.Connection, payment_ids: Iterable[str]) -> set[str]:
+    """Return these names of a payment with all others under which the gateway spoke of it: an order may
+    name its intent, where an event names its charge."""
+    names = set(payment_ids)
+    while names:
+        speaking = sa.select(_named.c.event_id).where(_named.c.payment_id.in_(names))
+        query = sa.select(_named.c.payment_id).where(_named.c.event_id.in_(speaking)).distinct()
+        wider = names | set(connection.scalars(query))
+        if wider == names:
+            break
+        names = wider
+    return names
+
+
+def list_about(connection: sa.Connection, payment_ids: Iterable[str]) -> Sequence[Row]:
+    """Return the events that speak of a payment, by any of its names, oldest first."""
+    names = names_of(connection, payment_ids)
+    speaking = sa.select(_named.c.event_id).where(_named.c.payment_id.in_(names))
+    return connection.execute(
+        sa.select(_events)
+        .where(_events.c.event_id.in_(speaking))
+        .order_by(_events.c.occurred_at, _events.c.event_id)
+    ).all()
+
+
 def charged_back_since(connection: sa.Connection, payment_ids: Iterable[str]) -> datetime | None:
     """Return since when a payment is charged back, by all that was told of its disputes; None if it is
     not, or no longer. Of each dispute the newest word counts, in whatever order the words came."""
     since: dict[str, datetime | None] = {}
-    for row in _words_about(connection, set(payment_ids)):
+    for row in _words(list_about(connection, payment_ids)):
         dispute, taken = row.body["dispute"], row.body["charged_back"]
         if taken is not None:
             since[dispute] = (since.get(dispute) or row.occurred_at) if taken else None
     return min((each for each in since.values() if each), default=None)
 
 
-def _words_about(connection: sa.Connection, payment_ids: set[str]) -> list[Row]:
-    """Return the events of disputes about a payment, oldest first; of one second those last that say
-    that the money is back, which is the end of it."""
-    query = sa.select(_events).where(_events.c.kind.startswith(DISPUTES, autoescape=True))
-    text = sa.cast(_events.c.body, sa.Text)
-    named = sa.or_(*(text.contains(f'"{each}"', autoescape=True) for each in payment_ids))
-    rows = connection.execute(query.where(named)).all()
-    found = [row for row in rows if payment_ids & set(row.body.get("payment_ids", ()))]
+def _words(rows: Sequence[Row]) -> list[Row]:
+    """Return what was said of disputes, oldest first; of one second those last that say that the money
+    is back, which is the end of it."""
+    found = [row for row in rows if row.body.get("dispute")]
     return sorted(found, key=lambda row: (row.occurred_at, row.body["charged_back"] is False))
+
+
+def list_disputes_without_order(connection: sa.Connection, since: datetime) -> Sequence[Row]:
+    """Return the newest word of each dispute told of since a time whose payment no order has, if it
+    says that the money was taken."""
+    payments = schema.order_payments
+    known = (
+        sa.select(_named.c.event_id)
+        .join(payments, payments.c.payment_id == _named.c.payment_id)
+        .where(_named.c.event_id == _events.c.event_id)
+    )
+    query = sa.select(_events).where(
+        _events.c.kind.startswith(DISPUTES, autoescape=True),
+        _events.c.received_at >= since,
+        ~known.exists(),
+        sa.exists().where(_named.c.event_id == _events.c.event_id),
+    )
+    newest = {row.body["dispute"]: row for row in _words(connection.execute(query).all())}
+    return [row for row in newest.values() if row.body["charged_back"]]

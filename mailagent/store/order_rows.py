@@ -23,6 +23,14 @@ _lines, _payments, _outside = (
 ORDER_RECORD = "order_record"
 
 
+def lock_row(connection: sa.Connection, order_id: str) -> None:
+    """Keep others from changing an order or its refunds until the commit, without reading it."""
+    orders = schema.orders
+    connection.execute(
+        sa.select(orders.c.order_id).where(orders.c.order_id == order_id).with_for_update()
+    )
+
+
 def order_values(order: Order, now: datetime) -> dict[str, object]:
     """Return the columns of an order's own row."""
     return {

@@ -10,9 +10,16 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.domain.money import Money
-from mailagent.domain.order import Order, OrderProblem
-from mailagent.store import chargebacks, order_rows, schema
-from mailagent.store.database import insert_once
+from mailagent.domain.order import Order, OrderProblem, Payment
+from mailagent.store import (
+    chargebacks,
+    gateway_events,
+    gateway_words,
+    order_rows,
+    outside,
+    schema,
+)
+from mailagent.store.database import insert_asking
 
 _orders = schema.orders
 
@@ -30,19 +37,27 @@ class VersionProblem(Exception):
 def save(
     connection: sa.Connection, order: Order, now: datetime, expected_version: int | None = None
 ) -> Saved:
-    """Create or replace one order; saving the same order again changes nothing.
+    """Create or replace one order; saving the same order again changes nothing, whatever is expected
+    but 0: the answer to the first time may have been lost (RFC 9110 section 13.1.1).
 
     `expected_version` is the version that must be stored now (0: none), None for any. Raises
     VersionProblem when it is not, and OrderProblem when the change would take away what refunds
     already stand on: another currency, lines that were refunded, or less paid than was refunded.
     """
     # Created by two at once, the second waits here and then finds the first's.
-    created = insert_once(connection, _orders, order_rows.order_values(order, now), "order_id")
-    stored = None if created else lock(connection, order.order_id)
-    _check_version(0 if created else version(connection, order.order_id), expected_version, order)
-    order = chargebacks.keep(connection, order, stored)
-    if stored == order:
+    values = order_rows.order_values(order, now)
+    told = gateway_events.speaks_of([each.payment_id for each in order.payments])
+    heard = insert_asking(connection, _orders, values, ["order_id"], told)
+    created, stored = heard is not None, None
+    if not created:
+        stored, heard = _lock(connection, order.order_id, told)
+    kept = chargebacks.keep(connection, order, stored) if heard else order
+    if stored == kept and expected_version != 0:
+        if heard:
+            gateway_words.catch_up(connection, kept, now)
         return Saved.UNCHANGED
+    _check_version(0 if created else version(connection, order.order_id), expected_version, order)
+    order = kept
     if stored is not None:
         _check_refunds_stand(connection, stored, order)
         order_rows.delete_parts(connection, order.order_id)
@@ -52,22 +67,28 @@ def save(
             .values(**order_rows.order_values(order, now), version=_orders.c.version + 1)
         )
     order_rows.insert_parts(connection, order, now)
+    if heard:
+        gateway_words.catch_up(connection, order, now)
     return Saved.CREATED if created else Saved.CHANGED
 
 
 def without_ours(connection: sa.Connection, order: Order) -> Order:
     """Return `order` with what its payments gave back elsewhere less what we know of already: our own
-    refunds, and such as the gateway told us of."""
+    refunds, and such as the gateway told us of. The order is locked until the commit.
+
+    Never less than is on record: a file that is older than one of our refunds does not have it in
+    its sums, and what is taken off then is somebody else's.
+    """
+    stored = lock(connection, order.order_id)
+    kept = {each.payment_id: each.refunded_minor for each in stored.payments} if stored else {}
     known = order_rows.known_refunds(connection, order.order_id)
-    return replace(
-        order,
-        payments=tuple(
-            replace(
-                each, refunded_minor=max(0, each.refunded_minor - known.get(each.payment_id, 0))
-            )
-            for each in order.payments
-        ),
-    )
+
+    def elsewhere(told: Payment) -> Payment:
+        others = told.refunded_minor - known.get(told.payment_id, 0)
+        least = min(kept.get(told.payment_id, 0), told.amount.minor)
+        return replace(told, refunded_minor=max(least, others, 0))
+
+    return replace(order, payments=tuple(elsewhere(each) for each in order.payments))
 
 
 def version(connection: sa.Connection, order_id: str) -> int:
@@ -78,6 +99,8 @@ def version(connection: sa.Connection, order_id: str) -> int:
 
 def _check_version(stored: int, expected: int | None, order: Order) -> None:
     if expected not in (None, stored):
+        if expected == 0:
+            raise VersionProblem(f"order {order.order_id} exists already, in version {stored}")
         found = f"has version {stored}" if stored else "does not exist"
         raise VersionProblem(f"order {order.order_id} {found}, not version {expected}")
 
@@ -86,11 +109,13 @@ def _check_refunds_stand(connection: sa.Connection, stored: Order, order: Order)
     held = connection.scalar(
         sa.select(_orders.c.held_minor).where(_orders.c.order_id == order.order_id)
     )
+    if order.currency != stored.currency and outside.is_told_of(connection, order.order_id):
+        raise OrderProblem("currency: cannot change, money of the order was given back elsewhere")
     if not held:
         return
     if order.currency != stored.currency:
         raise OrderProblem("currency: cannot change, the order has refunds")
-    if order.lines != stored.lines:
+    if _worths(order) != _worths(stored):
         raise OrderProblem("items: cannot change, the order has refunds")
     for name in ("discount", "shipping", "tax"):
         if getattr(order, f"{name}_minor") != getattr(stored, f"{name}_minor"):
@@ -101,23 +126,63 @@ def _check_refunds_stand(connection: sa.Connection, stored: Order, order: Order)
         )
 
 
+def _worths(order: Order) -> list[tuple[object, ...]]:
+    """Return of each line what refunds stand on. Names, categories and final sale may be put right."""
+    return [
+        (line.line_no, line.item_id, line.quantity, line.unit_price, line.discount_minor)
+        for line in order.lines
+    ]
+
+
 def find(connection: sa.Connection, order_id: str) -> Order | None:
     """Return the order, whoever's it is: for the shop's own people and code."""
     return _one(connection, sa.select(_orders).where(_orders.c.order_id == order_id))
 
 
 def find_of_customer(connection: sa.Connection, order_id: str, email: str) -> Order | None:
-    """Return the order if it is this customer's; another's looks like one that does not exist."""
-    query = sa.select(_orders).where(
-        _orders.c.order_id == order_id, _orders.c.customer_email == email
-    )
-    return _one(connection, query)
+    """Return the order if it is this customer's; another's looks like one that does not exist.
+
+    People leave out the # that some shops' numbers begin with, or write one where there is none.
+    """
+    mine = _orders.c.customer_email == email
+    for name in (order_id, _other_way(order_id)):
+        found = _one(connection, sa.select(_orders).where(_orders.c.order_id == name, mine))
+        if found is not None:
+            return found
+    return None
+
+
+def lock_of_customer(connection: sa.Connection, order_id: str, email: str) -> Order | None:
+    """Return what `find_of_customer` does, locked as by `lock`."""
+    found = find_of_customer(connection, order_id, email)
+    order = lock(connection, found.order_id) if found else None
+    return order if order and order.customer_email == email else None
+
+
+def _other_way(order_id: str) -> str:
+    return order_id[1:] if order_id.startswith("#") else f"#{order_id}"
 
 
 def lock(connection: sa.Connection, order_id: str) -> Order | None:
     """Return the order and keep others from changing it or its refunds until the commit."""
-    query = sa.select(_orders).where(_orders.c.order_id == order_id).with_for_update()
-    return _one(connection, query)
+    return _lock(connection, order_id, sa.false())[0]
+
+
+def _lock(
+    connection: sa.Connection, order_id: str, question: sa.ColumnElement[bool]
+) -> tuple[Order | None, bool]:
+    """Return the order as `lock` does, with the answer to a question. Events that speak of its payments
+    are asked for along with it."""
+    query = sa.select(
+        _orders, gateway_events.SPEAKS_OF_ORDER.label("heard"), question.label("answer")
+    )
+    row = connection.execute(
+        query.where(_orders.c.order_id == order_id).with_for_update(of=_orders)
+    ).one_or_none()
+    if row is None:
+        return None, False
+    [order] = order_rows.with_parts(connection, [row])
+    return chargebacks.restore(connection, order) if row.heard else order, bool(row.answer)
 
 
 def load(connection: sa.Connection, order_id: str) -> Order:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from mailagent.domain.payment import GatewayRefund, RefundState
+from mailagent.domain.payment import GatewayRefund, GivenBack, RefundState
 from mailagent.store import schema
 from mailagent.store.database import Row, insert_once
 from mailagent.store.order_rows import ORDER_RECORD
@@ -38,7 +38,85 @@ def record(
         },
         "reference",
     )
+    if new:
+        _take_off_sum(connection, order_id, payment_id, told.amount.minor)
     return new or (failed and mark_returned(connection, told.reference, now))
+
+
+def record_sum(
+    connection: sa.Connection, told: GivenBack, order_id: str, payment_id: str, now: datetime
+) -> int:
+    """Record what a payment gave back beyond the refunds that we know of, until each is told of by its
+    name; return how much that is in minor units, 0 if it is no news."""
+    minor = told.total.minor - _named_minor(connection, told, order_id, payment_id)
+    reference = _sum_reference(order_id, payment_id)
+    known = connection.scalar(
+        sa.select(_outside.c.amount_minor).where(_outside.c.reference == reference)
+    )
+    if minor <= (known or 0):
+        return 0
+    connection.execute(_outside.delete().where(_outside.c.reference == reference))
+    connection.execute(
+        _outside.insert().values(
+            reference=reference,
+            gateway=told.gateway,
+            order_id=order_id,
+            payment_id=payment_id,
+            amount_minor=minor,
+            currency=told.total.currency,
+            seen_at=now,
+        )
+    )
+    return minor
+
+
+def _named_minor(connection: sa.Connection, told: GivenBack, order_id: str, payment_id: str) -> int:
+    """What of a sum is known by name: ours, also what is being asked for, and what others gave back. The
+    sum may be older than a failure that we have heard of."""
+    ours, refunds = schema.refund_payments, schema.refunds
+    queries = (
+        sa.select(sa.func.sum(ours.c.amount_minor))
+        .join(refunds, refunds.c.refund_id == ours.c.refund_id)
+        .where(
+            refunds.c.order_id == order_id,
+            ours.c.payment_id == payment_id,
+            ours.c.state != "refused",
+            sa.or_(ours.c.returned_at.is_(None), ours.c.returned_at > told.at),
+        ),
+        sa.select(sa.func.sum(_outside.c.amount_minor)).where(
+            _outside.c.order_id == order_id,
+            _outside.c.payment_id == payment_id,
+            _outside.c.gateway == told.gateway,
+            _outside.c.reference != _sum_reference(order_id, payment_id),
+            sa.or_(_outside.c.returned_at.is_(None), _outside.c.returned_at > told.at),
+        ),
+    )
+    return sum(int(connection.scalar(query) or 0) for query in queries)
+
+
+def _take_off_sum(connection: sa.Connection, order_id: str, payment_id: str, minor: int) -> None:
+    """Take a refund that is known by name now off the sum of those that are not."""
+    here = _outside.c.reference == _sum_reference(order_id, payment_id)
+    connection.execute(_outside.delete().where(here, _outside.c.amount_minor <= minor))
+    connection.execute(
+        _outside.update().where(here).values(amount_minor=_outside.c.amount_minor - minor)
+    )
+
+
+# Begins the reference of what a payment gave back by refunds that were not named.
+_SUM = "sum:"
+
+
+def _sum_reference(order_id: str, payment_id: str) -> str:
+    return f"{_SUM}{len(order_id)}:{order_id}:{payment_id}"
+
+
+def is_told_of(connection: sa.Connection, order_id: str) -> bool:
+    """Return whether the gateway told us of money of an order that was given back without us."""
+    query = sa.select(sa.literal(1)).where(
+        _outside.c.order_id == order_id, _outside.c.gateway != ORDER_RECORD
+    )
+    return connection.scalar(query.limit(1)) is not None
 
 
 def mark_returned(connection: sa.Connection, reference: str, now: datetime) -> bool:
@@ -86,7 +164,11 @@ def list_of_payment(connection: sa.Connection, payment_id: str) -> Sequence[Row]
         no_text.label("refund_id"),
         no_text.label("idempotency_key"),
         sa.literal("done").label("state"),
-    ).where(_outside.c.payment_id == payment_id, _outside.c.gateway != ORDER_RECORD)
+    ).where(
+        _outside.c.payment_id == payment_id,
+        _outside.c.gateway != ORDER_RECORD,
+        ~_outside.c.reference.startswith(_SUM),
+    )
     return connection.execute(query.order_by(_outside.c.reference)).all()
 
 

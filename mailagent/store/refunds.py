@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from mailagent.domain.mail import Purpose
 from mailagent.domain.money import Money
 from mailagent.domain.refund import (
     Refund,
@@ -43,6 +44,7 @@ def record(
             amount_minor=refund.amount.minor,
             currency=refund.amount.currency,
             shipping_minor=refund.shipping_minor,
+            short_minor=refund.short_minor,
             four_eyes=refund.four_eyes,
             policy_version=refund.policy_version,
             reason=refund.reason.value,
@@ -186,7 +188,9 @@ def _refund(
         failure=row.failure,
         run_id=row.run_id,
         shipping_minor=row.shipping_minor,
+        short_minor=row.short_minor,
         four_eyes=row.four_eyes,
+        despite_cancel=row.despite_cancel,
         policy_version=row.policy_version,
         part_paid=None if part_paid_minor is None else Money(part_paid_minor, row.currency),
         returned=None if returned_minor is None else Money(returned_minor, row.currency),
@@ -273,21 +277,6 @@ def list_payments_of(connection: sa.Connection, payment_id: str) -> Sequence[Row
     ).all()
 
 
-def given_back(connection: sa.Connection, order_id: str) -> dict[str, int]:
-    """Return what each payment of an order gave back or is giving back, in minor units."""
-    query = (
-        sa.select(_payments.c.payment_id, sa.func.sum(_payments.c.amount_minor))
-        .join(_refunds, _refunds.c.refund_id == _payments.c.refund_id)
-        .where(
-            _refunds.c.order_id == order_id,
-            _payments.c.state != "refused",
-            _payments.c.returned_at.is_(None),
-        )
-        .group_by(_payments.c.payment_id)
-    )
-    return {payment_id: int(minor) for payment_id, minor in connection.execute(query).all()}
-
-
 def record_payment(connection: sa.Connection, key: str, state: str, **values: Any) -> None:
     """Record what the gateway said about one intent.
 
@@ -302,18 +291,33 @@ def record_payment(connection: sa.Connection, key: str, state: str, **values: An
     )
 
 
-def mark_returned(connection: sa.Connection, key: str, now: datetime, why: str | None) -> bool:
-    """Record that the gateway's refund under `key` has failed after all; return whether that was news.
+# How a payment that the gateway has and has not settled is told from one that it may not have.
+_PENDING, _UNSETTLED = "the gateway has it as ", ", not settled yet"
 
-    On an intent whose answer is still awaited the mark says so in advance: an answer of "done" that
-    was on its way is the older one.
-    """
+
+def pending_problem(reference: str) -> str:
+    """Return what stands as the problem of an intent that the gateway has not settled."""
+    return f"{_PENDING}{reference}{_UNSETTLED}"
+
+
+def pending_reference(row: Row) -> str | None:
+    """Return the gateway's name for a refund that it has not settled; None for an intent of any other
+    kind."""
+    problem = row.problem or ""
+    if row.state != "asked" or not problem.startswith(_PENDING):
+        return None
+    return str(problem).removeprefix(_PENDING).removesuffix(_UNSETTLED)
+
+
+def mark_returned(connection: sa.Connection, key: str, now: datetime, why: str | None) -> bool:
+    """Record that the gateway's refund under `key`, which was done, has failed after all; return whether
+    that was news."""
     marked = connection.execute(
         _payments.update()
         .where(
             _payments.c.idempotency_key == key,
             _payments.c.returned_at.is_(None),
-            _payments.c.state != "refused",
+            _payments.c.state == "done",
         )
         .values(returned_at=now, problem=why)
     )
@@ -371,17 +375,31 @@ def list_untold(
     ).all()
 
 
-def was_told_before_return(connection: sa.Connection, refund_id: str) -> bool:
-    """Return whether the customer was told of money that came back after that."""
-    return bool(connection.scalar(sa.select(_told_before_return(sa.literal(refund_id)))))
+def list_told_before_return(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
+    """Return the payment intents that the customer was told gave money back, and that came back after
+    that."""
+    mails = schema.outbound_mails
+    return connection.execute(
+        sa.select(_payments)
+        .join(mails, _was_untrue(sa.literal(refund_id)))
+        .order_by(_payments.c.idempotency_key)
+    ).all()
 
 
 def _told_before_return(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    return sa.exists().where(_was_untrue(refund_id))
+
+
+def _was_untrue(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Whether a mail told of a payment as done, and its money came back later. A receipt tells of all
+    payments; that a refund has failed, only of those that were done by then."""
     mails = schema.outbound_mails
-    return sa.exists().where(
+    receipt = mails.c.purpose == Purpose.RECEIPT.value
+    return sa.and_(
         _payments.c.refund_id == refund_id,
         _payments.c.state == "done",
         mails.c.dedup_key == sa.literal("outcome:").concat(refund_id),
+        sa.or_(receipt, mails.c.created_at >= _payments.c.done_at),
         mails.c.created_at < _payments.c.returned_at,
     )
 

@@ -92,6 +92,7 @@ order_payments = sa.Table(
     # The bank took it back for the customer: nothing is refunded on it beside that.
     sa.Column("charged_back_at", UtcDateTime),
     sa.CheckConstraint("amount_minor >= 0", name="amount"),
+    sa.Index("ix_order_payments_payment_id", "payment_id"),
 )
 
 conversations = sa.Table(
@@ -256,10 +257,14 @@ refunds = sa.Table(
     sa.Column("currency", sa.Text, nullable=False),
     # What of the amount is for carriage, beside the lines.
     sa.Column("shipping_minor", sa.BigInteger, nullable=False, server_default="0"),
+    # How much less was asked for than lines and carriage come to: no more was left of the payments.
+    sa.Column("short_minor", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("status", sa.Text, nullable=False),
     # Whether a second person has to approve it after the first.
     sa.Column("four_eyes", sa.Boolean, nullable=False, server_default=sa.false()),
+    # Whether whoever approved it knew that the order was cancelled.
+    sa.Column("despite_cancel", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("policy_version", sa.Text),
     # The facts and the verdict of the policy, as they were when it decided.
     sa.Column("policy_reasons", Json, nullable=False),
@@ -278,6 +283,7 @@ refunds = sa.Table(
     _one_of("status", RefundStatus),
     sa.CheckConstraint("amount_minor > 0", name="amount"),
     sa.CheckConstraint("shipping_minor >= 0", name="shipping"),
+    sa.CheckConstraint("short_minor >= 0", name="short"),
     sa.CheckConstraint(
         "status <> 'paid' OR (gateway_reference IS NOT NULL AND paid_at IS NOT NULL)",
         name="paid_has_reference",
@@ -325,6 +331,7 @@ refund_payments = sa.Table(
     sa.CheckConstraint("amount_minor > 0", name="amount"),
     sa.CheckConstraint("state IN ('asked', 'done', 'refused')", name="state"),
     sa.CheckConstraint("(state = 'done') = (reference IS NOT NULL)", name="done_has_reference"),
+    sa.Index("ix_refund_payments_payment_id", "payment_id"),
 )
 
 approvals = sa.Table(
@@ -387,6 +394,7 @@ outside_refunds = sa.Table(
     sa.Column("returned_at", UtcDateTime),
     sa.CheckConstraint("amount_minor > 0", name="amount"),
     sa.Index("ix_outside_refunds_order_id", "order_id"),
+    sa.Index("ix_outside_refunds_payment_id", "payment_id"),
 )
 
 # What the gateway told us, once per event; `outcome` says what came of it.
@@ -401,6 +409,15 @@ gateway_events = sa.Table(
     sa.Column("outcome", sa.Text, nullable=False),
     sa.Column("body", Json, nullable=False),
     sa.Index("ix_gateway_events_received_at", "received_at"),
+)
+
+# Which payments an event speaks of, by all their names: an order that comes later is found by them.
+gateway_event_payments = sa.Table(
+    "gateway_event_payments",
+    metadata,
+    sa.Column("payment_id", sa.Text, primary_key=True),
+    sa.Column("event_id", sa.Text, sa.ForeignKey("gateway_events.event_id"), primary_key=True),
+    sa.Index("ix_gateway_event_payments_event_id", "event_id"),
 )
 
 # Discounts given for goodwill: one per order, good for one use.

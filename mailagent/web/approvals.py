@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,6 +11,7 @@ from flask import Blueprint, Response, make_response, render_template
 from mailagent import services
 from mailagent.adapters.links import ApprovalLink
 from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.domain.shop import person_of
 from mailagent.store import approvals, orders, refunds
 from mailagent.store.approvals import Approval, RecordedDecision
 from mailagent.web import case, decision, what_is_left
@@ -50,6 +52,7 @@ def decide(token: str) -> Response:
             try:
                 form = parse_form(refund, first)
                 what_is_left.check(connection, refund, form)
+                decision.check_first(first, form)
             except FormProblem as problem:
                 return _show(connection, link, approval, refund, problem)
             decision.record(connection, link.manager_email, approval, refund, form)
@@ -79,7 +82,7 @@ def no_longer_decides(link: ApprovalLink) -> Response:
 
 
 def _is_by(link: ApprovalLink, first: RecordedDecision | None) -> bool:
-    return first is not None and first.decided_by == link.manager_email
+    return first is not None and person_of(first.decided_by) == person_of(link.manager_email)
 
 
 def _is_open(refund: Refund, approval: Approval) -> bool:
@@ -101,6 +104,9 @@ def _show(
     if _is_open(refund, approval):
         if _is_by(link, made):
             return page("approvals/second_awaited.html", 200, case=facts, decision=first)
+        missing = decision.find_missing_first(made)
+        if missing:
+            facts = replace(facts, news=(*facts.news, missing))
         return _ask(facts, first, problem)
     if refund.status is RefundStatus.WITHDRAWN:
         return page("approvals/withdrawn.html", 200, case=facts, withdrawn_at=refund.decided_at)

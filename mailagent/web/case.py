@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,8 +13,9 @@ from mailagent.adapters.attachment_bytes import may_be_downloaded
 from mailagent.adapters.formats import format_money
 from mailagent.domain.mail import Attachment, Identity
 from mailagent.domain.money import Money
+from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund, RefundStatus
-from mailagent.domain.wording import MANAGER_REASONS, REFUND_REASONS
+from mailagent.domain.wording import MANAGER_REASONS, REFUND_REASONS, REFUND_STATES
 from mailagent.store import cases, mailbox
 from mailagent.store.approvals import RecordedDecision
 from mailagent.store.database import Row
@@ -39,6 +40,14 @@ class ShownItem:
     name: str
     quantity: int
     amount: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRefund:
+    items: tuple[ShownItem, ...]
+    amount: str
+    state: str
+    requested_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +93,11 @@ class ShownCase:
     most_decimal: str = ""
     # What of the amount is for carriage; empty if nothing is.
     shipping: str = ""
+    # How much less was asked for than all of it comes to, because no more was left; empty if nothing.
+    short: str = ""
+    # The newest other refunds of the order, oldest first.
+    others: tuple[ShownRefund, ...] = ()
+    cancelled: bool = False
 
     def __getitem__(self, name: str) -> object:
         """Let a template write case["items"] where case.items would look like a method."""
@@ -117,10 +131,11 @@ def of_refund(connection: sa.Connection, refund: Refund, manager_email: str) -> 
         currency=case.amount.currency,
         already_refunded=_money(case.already_refunded),
         paid=_money(case.order.paid),
-        items=tuple(
-            ShownItem(each.name, each.quantity, _money(each.amount)) for each in case.items
-        ),
+        items=_items(case.items),
         shipping=_money(case.shipping) if case.shipping else "",
+        short=_money(refund.worth - refund.asked) if refund.short_minor else "",
+        others=tuple(_other(each, case.order) for each in case.others),
+        cancelled=left.cancelled,
         reason=REFUND_REASONS[refund.reason],
         policy_reasons=tuple(MANAGER_REASONS.get(each, each) for each in refund.policy_reasons),
         customer_text=case.customer_text,
@@ -131,6 +146,19 @@ def of_refund(connection: sa.Connection, refund: Refund, manager_email: str) -> 
         manager_email=manager_email,
         news=left.news,
         most_decimal=left.most.decimal() if lowered else "",
+    )
+
+
+def _items(items: Iterable[cases.RefundedItem]) -> tuple[ShownItem, ...]:
+    return tuple(ShownItem(each.name, each.quantity, _money(each.amount)) for each in items)
+
+
+def _other(refund: Refund, order: Order) -> ShownRefund:
+    return ShownRefund(
+        _items(cases.items_of(refund, order)),
+        _money(refund.amount),
+        REFUND_STATES[refund.status],
+        refund.requested_at,
     )
 
 

@@ -1,6 +1,6 @@
 """A manager's decision as rows: the only one, or with four eyes the first and the second.
 
-The refund is locked by the caller, and its run is rung in the same transaction.
+The order and the refund are locked by the caller, and its run is rung in the same transaction.
 """
 
 from __future__ import annotations
@@ -8,11 +8,32 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.domain.order import OrderStatus
 from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.domain.shop import person_of
 from mailagent.doorbell import REFUND, run_id_of
-from mailagent.store import approvals, audit, refunds
+from mailagent.store import approvals, audit, orders, refunds
 from mailagent.store.approvals import Approval, RecordedDecision
-from mailagent.web.decision_form import Form
+from mailagent.web.decision_form import Form, FormProblem
+
+
+def find_missing_first(first: RecordedDecision | None) -> str | None:
+    """Return why a second approval is not enough: whoever gave the first is no manager any more. None
+    where nothing is wrong with it."""
+    if first is None or first.decided_by in services.current().shop.manager_emails:
+        return None
+    return (
+        f"{first.decided_by} approved this, but does not decide on refunds any more, so that approval"
+        " does not count. Please reject the request, or first have the address put back into"
+        " MANAGER_EMAILS."
+    )
+
+
+def check_first(first: RecordedDecision | None, form: Form) -> None:
+    """Raise FormProblem for an approval that would be the second to one that does not count."""
+    missing = find_missing_first(first)
+    if form.approves and missing:
+        raise FormProblem("decision", missing)
 
 
 def record(
@@ -36,7 +57,7 @@ def record(
             _conclude(connection, refund, decision, form, {})
         return
     first = approvals.find_decision(connection, approval.approval_id)
-    if first is None or not refund.four_eyes or first.decided_by == manager:
+    if first is None or not refund.four_eyes or person_of(first.decided_by) == person_of(manager):
         return
     if approvals.record_countersignature(connection, decision):
         if form.amount is not None:
@@ -68,6 +89,7 @@ def _conclude(
     details: dict[str, str],
 ) -> None:
     status = RefundStatus.APPROVED if form.approves else RefundStatus.REJECTED
+    order = orders.load(connection, refund.order_id)
     refunds.move(
         connection,
         refund,
@@ -75,6 +97,7 @@ def _conclude(
         decided_by=decision.decided_by,
         decided_at=decision.decided_at,
         note=form.note,
+        despite_cancel=form.approves and order.status is OrderStatus.CANCELLED,
     )
     _audit(connection, refund, decision, form, f"refund {status.value}", details)
     _ring(connection, refund, "decided")

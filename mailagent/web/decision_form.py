@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from flask import request
 
+from mailagent.domain.card_number import mask_card_numbers
 from mailagent.domain.money import Money, parse_money
 from mailagent.domain.refund import Refund
 from mailagent.domain.typed_text import without_controls
@@ -27,6 +28,8 @@ class Form:
     approves: bool
     amount: Money | None
     note: str | None
+    # Whether the page said that the order was cancelled.
+    knows_cancelled: bool = False
 
 
 def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
@@ -43,13 +46,14 @@ def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
             f"{first.decided_by} approved {refund.amount} while this page was open. What you decide"
             " now is the second decision.",
         )
-    note = typed("note")
+    note = mask_card_numbers(typed("note"))
     if len(note) > LONGEST_NOTE:
         raise FormProblem(
             "note", f"The note is longer than {LONGEST_NOTE} characters. Please shorten it."
         )
     amount = _parse_amount(refund) if decision == "approve" else None
-    return Form(decision == "approve", amount, note or None)
+    knows_cancelled = request.form.get("order_status") == "cancelled"
+    return Form(decision == "approve", amount, note or None, knows_cancelled)
 
 
 def typed(field: str) -> str:

@@ -3,50 +3,55 @@ own run asks the gateway. The words come in any order, and more than once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.payment import Dispute, GatewayRefund, RefundState
 from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.doorbell import REFUND, run_id_of
-from mailagent.store import audit, cases, chargebacks, gateway_events, orders, outside, refunds
-from mailagent.store.database import Row
+from mailagent.store import (
+    audit,
+    cases,
+    chargebacks,
+    gateway_events,
+    gateway_words,
+    order_rows,
+    orders,
+    outside,
+    refunds,
+)
+from mailagent.store.gateway_words import KNOWN, NO_PAYMENT
 
-KNOWN = "known already"
 
-
-def follow_refund(connection: sa.Connection, told: GatewayRefund, again: str) -> str:
+def follow_refund(
+    connection: sa.Connection, told: GatewayRefund, again: str, is_now: bool = False
+) -> str:
     """Record what the gateway says of a refund, ours or not; return what came of it, in words.
 
-    `again` tells a run apart that is queued because of this.
+    `again` tells a run apart that is queued because of this. `is_now` says that the gateway's books were
+    read: a word of an event may be older than what we know.
     """
-    row = refunds.find_payment(connection, told.idempotency_key) if told.idempotency_key else None
-    if row is None or not _is_about(told, row):
-        return _follow_outside(connection, told)
+    live = services.current()
+    row = gateway_words.find_intent(connection, told)
+    if row is None:
+        return gateway_words.follow(connection, told, live.now())
     order_id = refunds.load(connection, row.refund_id).order_id
     orders.lock(connection, order_id)
     refund = refunds.lock(connection, row.refund_id)
     row = refunds.find_payment(connection, row.idempotency_key) or row
     failed = told.state is RefundState.FAILED
-    news = failed and refunds.mark_returned(
-        connection, row.idempotency_key, services.current().now(), told.why
-    )
-    if row.state == "done" and news:
+    if row.returned_at and is_now and not failed:
+        # It did not come back. The customer and the team were told otherwise, so the refund stays failed.
+        return gateway_words.follow(connection, told, live.now())
+    news = failed and refunds.mark_returned(connection, row.idempotency_key, live.now(), told.why)
+    if news:
         return _take_back(connection, refund, told, again)
+    if failed and outside.mark_returned(connection, told.reference, live.now()):
+        return f"{told.reference} came back after all"
     if row.state == "asked" and refund.status is RefundStatus.APPROVED:
         _ring(connection, refund, again)
         return f"refund {refund.refund_id} looks at once"
     return KNOWN
-
-
-def _is_about(told: GatewayRefund, row: Row) -> bool:
-    """Whether our intent speaks of this very refund. Another one under its key, or one that was made
-    although we were told that it was refused, gave money back beside what our rows say."""
-    if row.state == "refused":
-        return told.state is RefundState.FAILED
-    return row.reference in (None, told.reference)
 
 
 def _take_back(connection: sa.Connection, refund: Refund, told: GatewayRefund, again: str) -> str:
@@ -72,43 +77,6 @@ def _ring(connection: sa.Connection, refund: Refund, again: str) -> None:
     refunds.claim(connection, refund.refund_id, run_id)
 
 
-# --- not ours ---------------------------------------------------------------------------------
-
-
-def _follow_outside(connection: sa.Connection, told: GatewayRefund) -> str:
-    found = outside.list_payments_named(connection, told.payment_ids)
-    named = [row for row in found if row.order_id == told.order_id] or found
-    if not named:
-        return f"no such payment: {_names(told.payment_ids)}"
-    if len(named) > 1:
-        several = ", ".join(row.order_id for row in named)
-        return f"the payment is named by several orders, {several}: a person has to look"
-    row = named[0]
-    if row.currency != told.amount.currency:
-        return f"{told.amount} on order {row.order_id}, which is in {row.currency}: a person has to look"
-    if told.amount.minor <= 0:
-        return KNOWN
-    orders.lock(connection, row.order_id)
-    return _record_outside(connection, told, row)
-
-
-def _record_outside(connection: sa.Connection, told: GatewayRefund, row: Row) -> str:
-    live = services.current()
-    if not outside.record(connection, told, row.order_id, row.payment_id, live.now()):
-        return KNOWN
-    failed = told.state is RefundState.FAILED
-    audit.record(
-        connection,
-        live.now(),
-        told.gateway,
-        "refunded elsewhere, returned" if failed else "refunded elsewhere",
-        row.order_id,
-        {"reference": told.reference, "amount": str(told.amount), "payment_id": row.payment_id},
-    )
-    what = "came back" if failed else "was given back"
-    return f"{told.amount} {what} on order {row.order_id} without us, as {told.reference}"
-
-
 # --- disputes ---------------------------------------------------------------------------------
 
 
@@ -119,11 +87,12 @@ def follow_dispute(connection: sa.Connection, told: Dispute) -> str:
     """
     if told.charged_back is None:
         return "an inquiry: no money was taken"
-    found = outside.list_payments_named(connection, told.payment_ids)
+    names = sorted(gateway_events.names_of(connection, told.payment_ids))
+    found = outside.list_payments_named(connection, names)
     if not found:
-        return f"no such payment: {_names(told.payment_ids)}"
+        return f"{NO_PAYMENT}: {', '.join(told.payment_ids) or 'none is named'}"
     for row in found:
-        orders.lock(connection, row.order_id)
+        order_rows.lock_row(connection, row.order_id)
     # Under the locks: of two words that come at once, the second sees the first.
     since = gateway_events.charged_back_since(connection, told.payment_ids)
     changed = []
@@ -137,7 +106,3 @@ def follow_dispute(connection: sa.Connection, told: Dispute) -> str:
     if not changed:
         return KNOWN
     return f"{'charged back' if since else 'no longer charged back'}: {', '.join(changed)}"
-
-
-def _names(payment_ids: Sequence[str]) -> str:
-    return ", ".join(payment_ids) or "none is named"

@@ -12,7 +12,7 @@ from flask import Blueprint, Response, jsonify, make_response, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from mailagent import services
-from mailagent.adapters.orders_file import decode_order
+from mailagent.adapters.orders_json import decode_order
 from mailagent.domain.order import OrderProblem
 from mailagent.store import orders
 from mailagent.store.orders import Saved, VersionProblem
@@ -51,12 +51,12 @@ def put(order_id: str) -> Response:
     try:
         with live.database.transaction() as connection:
             saved = orders.save(connection, order, live.now(), expected)
-            version = orders.version(connection, order_id)
+            version = orders.version(connection, order.order_id)
     except VersionProblem as problem:
         return _problem(412, str(problem))
     except OrderProblem as problem:
         return _problem(409, str(problem))
-    answer = jsonify(order_id=order_id, version=version, saved=saved.value)
+    answer = jsonify(order_id=order.order_id, version=version, saved=saved.value)
     return make_response(answer, 201 if saved is Saved.CREATED else 200, {"ETag": f'"{version}"'})
 
 

@@ -15,6 +15,7 @@ from mailagent import services
 from mailagent.adapters.stripe_events import StripeEvent, parse_event, verify
 from mailagent.adapters.stripe_refunds import NAME
 from mailagent.store import gateway_events
+from mailagent.store.gateway_words import follow_sum
 from mailagent.web.body import NotWhole, read_body
 from mailagent.web.gateway_news import follow_dispute, follow_refund
 
@@ -22,10 +23,8 @@ logger = logging.getLogger(__name__)
 
 blueprint = Blueprint("stripe", __name__)
 
-NOT_LISTED = (
-    "money was given back, but the event does not say by which refunds: select refund.created, too, or "
-    "run flask refunds reconcile"
-)
+# https://docs.stripe.com/api/events: far more than any event of refunds or disputes has.
+LARGEST_EVENT_BYTES = 1024 * 1024
 
 
 @blueprint.post("/webhooks/stripe")
@@ -33,7 +32,7 @@ def receive_event() -> Response:
     """Take one event. Known ones, and kinds that say nothing of our money, are thanked for too."""
     live = services.current()
     try:
-        body = read_body(request)
+        body = read_body(request, LARGEST_EVENT_BYTES)
         header = request.headers.get("Stripe-Signature", "")
         if not verify(live.stripe_webhook_secrets, header, body):
             logger.error(
@@ -55,6 +54,7 @@ def receive_event() -> Response:
 
 def _store(event: StripeEvent) -> str:
     live = services.current()
+    foreign = _foreign(event)
     with live.database.transaction() as connection:
         new = gateway_events.record(
             connection,
@@ -67,10 +67,26 @@ def _store(event: StripeEvent) -> str:
         )
         if not new:
             return "known already\n"
-        outcome = _follow(connection, event)
+        if not foreign:
+            gateway_events.record_payments(connection, event.event_id, event.payment_ids())
+        outcome = foreign or _follow(connection, event)
         gateway_events.set_outcome(connection, event.event_id, outcome)
     logger.info("stripe's event %s, %s: %s", event.event_id, event.kind, outcome)
     return "stored\n"
+
+
+def _foreign(event: StripeEvent) -> str | None:
+    """Return why an event is not about our money, or None: it may carry our key all the same."""
+    live = services.current()
+    if event.account:
+        return f"is of the connected account {event.account}: not followed"
+    if (
+        None not in (live.stripe_livemode, event.livemode)
+        and live.stripe_livemode != event.livemode
+    ):
+        mode = "live" if event.livemode else "test"
+        return f"is of {mode} mode, STRIPE_API_KEY is not: not followed"
+    return None
 
 
 def _follow(connection: sa.Connection, event: StripeEvent) -> str:
@@ -80,8 +96,8 @@ def _follow(connection: sa.Connection, event: StripeEvent) -> str:
     outcomes = [follow_refund(connection, told, again=event.event_id) for told in event.refunds]
     if event.dispute:
         outcomes.append(follow_dispute(connection, event.dispute))
-    if event.unlisted:
-        outcomes.append(NOT_LISTED)
+    if event.given_back:
+        outcomes.append(follow_sum(connection, event.given_back, services.current().now()))
     return "; ".join(outcomes) or "says nothing of our money"
 
 

@@ -3,6 +3,7 @@ while a manager thinks. The page says it before the decision, and a decision abo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -10,9 +11,10 @@ import sqlalchemy as sa
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order, OrderStatus
 from mailagent.domain.refund import Refund
-from mailagent.store import orders, outside
+from mailagent.store import orders, outside, payments
 from mailagent.web.decision_form import Form, FormProblem
 
+_MEANWHILE = "Something has happened while this page was open."
 _REJECT = "Nothing can be paid on it any more; please reject the request."
 
 
@@ -22,43 +24,64 @@ class Left:
 
     most: Money
     news: tuple[str, ...] = ()
+    cancelled: bool = False
 
 
 def of_refund(connection: sa.Connection, refund: Refund) -> Left:
     """Return what a refund may still come to. Lock its order first where a decision follows."""
     order = orders.load(connection, refund.order_id)
-    stopped = _stopped(order)
-    if stopped:
-        return Left(Money(0, order.currency), (f"{stopped} {_REJECT}",))
+    cancelled = order.status is OrderStatus.CANCELLED
+    if order.charged_back.minor:
+        return Left(Money(0, order.currency), (f"{_charged_back(order)} {_REJECT}",), cancelled)
     elsewhere = Money(outside.given_back_minor(connection, order.order_id), order.currency)
+    twice_named = Money(payments.given_back_on_others_minor(connection, order), order.currency)
     others = orders.held_minor(connection, order.order_id) - refund.held.minor
-    left = order.paid.minor - others - elsewhere.minor
+    left = order.paid.minor - others - elsewhere.minor - twice_named.minor
     most = Money(max(0, min(left, refund.amount.minor)), order.currency)
-    if not elsewhere.minor:
+    words = _given_back(elsewhere, twice_named)
+    news = " ".join([*_cancelled(order, Money(max(0, left), order.currency)), *words])
+    if not news:
         return Left(most)
-    news = f"{elsewhere} of this order was given back elsewhere, such as in the payment provider's dashboard."
     if not most.minor:
         news = f"{news} {_REJECT}"
     elif most < refund.amount:
         news = f"{news} At most {most} is left to approve."
-    return Left(most, (news,))
+    return Left(most, (news,), cancelled)
 
 
-def _stopped(order: Order) -> str | None:
-    if order.status is OrderStatus.CANCELLED:
-        return "This order was cancelled."
-    if order.charged_back.minor:
-        return (
-            f"The customer's bank has taken back {order.charged_back} of this order (chargeback)."
+def _given_back(elsewhere: Money, twice_named: Money) -> Iterator[str]:
+    if elsewhere.minor:
+        yield (
+            f"{elsewhere} of this order was given back elsewhere, such as in the payment provider's"
+            " dashboard."
         )
-    return None
+    if twice_named.minor:
+        yield f"{twice_named} of its payments was given back on another order, which names them too."
+
+
+def _cancelled(order: Order, left: Money) -> Iterator[str]:
+    if order.status is OrderStatus.CANCELLED:
+        yield (
+            f"This order was cancelled. As far as we know, {left} of its payment was not given back."
+            " The shop may have refunded it in its own system: please look there first, and approve"
+            " only what it has not."
+        )
+
+
+def _charged_back(order: Order) -> str:
+    return f"The customer's bank has taken back {order.charged_back} of this order (chargeback)."
 
 
 def check(connection: sa.Connection, refund: Refund, form: Form) -> None:
-    """Raise FormProblem for an approval of more than is left."""
+    """Raise FormProblem for an approval of more than is left, or by somebody who was not told that the
+    order was cancelled."""
     left = of_refund(connection, refund)
     wanted = form.amount or refund.amount
-    if not form.approves or wanted.minor <= left.most.minor:
+    if not form.approves:
+        return
+    if wanted.minor <= left.most.minor:
+        if left.cancelled and not form.knows_cancelled:
+            raise FormProblem("decision", f"{_MEANWHILE} {' '.join(left.news)}")
         return
     field = "amount" if left.most.minor else "decision"
     raise FormProblem(field, f"{wanted} cannot be approved. {' '.join(left.news)}".rstrip())

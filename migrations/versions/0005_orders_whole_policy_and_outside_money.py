@@ -45,8 +45,10 @@ COLUMNS = (
     "ALTER TABLE order_lines ADD COLUMN final_sale BOOLEAN NOT NULL DEFAULT false",
     "ALTER TABLE order_payments ADD COLUMN charged_back_at MOMENT",
     _amount("refunds", "shipping_minor"),
+    _amount("refunds", "short_minor"),
     "ALTER TABLE refunds ADD COLUMN policy_version TEXT",
     "ALTER TABLE refunds ADD COLUMN four_eyes BOOLEAN NOT NULL DEFAULT false",
+    "ALTER TABLE refunds ADD COLUMN despite_cancel BOOLEAN NOT NULL DEFAULT false",
     "ALTER TABLE refund_payments ADD COLUMN returned_at MOMENT",
     "ALTER TABLE conversations ADD COLUMN language TEXT",
 )
@@ -86,6 +88,9 @@ TABLES = (
     )
     """,
     "CREATE INDEX ix_outside_refunds_order_id ON outside_refunds (order_id)",
+    "CREATE INDEX ix_outside_refunds_payment_id ON outside_refunds (payment_id)",
+    "CREATE INDEX ix_order_payments_payment_id ON order_payments (payment_id)",
+    "CREATE INDEX ix_refund_payments_payment_id ON refund_payments (payment_id)",
     """
     CREATE TABLE gateway_events (
         event_id TEXT NOT NULL CONSTRAINT pk_gateway_events PRIMARY KEY,
@@ -98,6 +103,15 @@ TABLES = (
     )
     """,
     "CREATE INDEX ix_gateway_events_received_at ON gateway_events (received_at)",
+    """
+    CREATE TABLE gateway_event_payments (
+        payment_id TEXT NOT NULL,
+        event_id TEXT NOT NULL
+            CONSTRAINT fk_gateway_event_payments_event_id REFERENCES gateway_events (event_id),
+        CONSTRAINT pk_gateway_event_payments PRIMARY KEY (payment_id, event_id)
+    )
+    """,
+    "CREATE INDEX ix_gateway_event_payments_event_id ON gateway_event_payments (event_id)",
     """
     CREATE TABLE goodwill_codes (
         code TEXT NOT NULL CONSTRAINT pk_goodwill_codes PRIMARY KEY,

@@ -16,6 +16,7 @@ from mailagent.adapters.templates import MAIL_FOLDER, PARTS, RenderedMail, Templ
 from mailagent.agent.languages import find_language
 from mailagent.domain.mail import confirm_code, holds_confirm_code
 from mailagent.domain.money import Money
+from mailagent.domain.payment_method import OUR_WORDS
 
 OURS = Templates(MAIL_FOLDER, COMMON)
 TRANSLATED = ["de", "fr", "es"]
@@ -128,6 +129,45 @@ def test_a_method_that_has_no_name_is_shown_as_the_shop_calls_it(language: str) 
 def test_a_method_is_known_however_the_shops_systems_spell_it(method: str, name: str) -> None:
     names = {"card": "Karte", "gift_card": "Geschenkkarte", "bank_transfer": "Überweisung"}
     assert formats.named(method, names) == name
+
+
+@pytest.mark.parametrize(
+    ("language", "opening", "within"),
+    [
+        ("en", "- Card + gift card:", "(gift card)"),
+        ("de", "- Karte + Geschenkkarte:", "(Geschenkkarte)"),
+        ("fr", "- Carte bancaire + carte cadeau\xa0:", "(carte cadeau)"),
+        ("es", "- Tarjeta + tarjeta regalo:", "(tarjeta regalo)"),
+    ],
+    ids=LANGUAGES,
+)
+def test_a_method_is_written_as_its_place_in_the_sentence_wants(
+    language: str, opening: str, within: str
+) -> None:
+    payment = {"method": "Shopify Payments + Gift Card", "amount": Money(500, "EUR")}
+    payments = [payment | {"reference": None, "expected_days": 10}]
+    receipt = OURS.render("receipt", facts_of()["receipt"] | {"payments": payments}, language)
+    assert opening in receipt.text
+    assert within in render("refund_failed", language).text
+
+
+@pytest.mark.parametrize(
+    ("language", "bank"),
+    [("en", "your bank"), ("de", "Ihrer Bank"), ("fr", "votre banque"), ("es", "su banco")],
+    ids=LANGUAGES,
+)
+def test_no_bank_is_waited_for_where_a_gift_card_paid(language: str, bank: str) -> None:
+    for method, waits in (("gift_card", False), ("card", True)):
+        payment = {"method": method, "amount": Money(500, "EUR"), "reference": None}
+        facts = facts_of()["receipt"] | {"payments": [payment | {"expected_days": None}]}
+        mail = OURS.render("receipt", facts, language)
+        assert (bank in mail.text, bank in mail.html) == (waits, waits)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_word_that_we_have_for_a_method_has_a_name_in_every_language(language: str) -> None:
+    text = (MAIL_FOLDER / language / "_methods.txt").read_text("utf-8")
+    assert set(re.findall(r'^    "(\w+)": "', text, re.MULTILINE)) >= OUR_WORDS
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

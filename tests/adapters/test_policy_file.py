@@ -73,6 +73,8 @@ def test_without_a_name_the_text_names_the_version() -> None:
         ("[caps]\n[caps.week]\ncount = 1", "line 2: unknown key 'week' in caps; known are customer"),
         ("caps.order.amount = 3", "line 1: unknown key 'amount' in caps.order"),
         ("[caps.order]", "line 1: caps.order caps nothing; write money or count"),
+        ("[caps.day]\nmoney = {}", "line 2: caps.day.money caps nothing; write an amount into it"),
+        ("[caps.day]\ncount = 1\nmoney = {}", "line 3: caps.day.money caps nothing"),
         ("caps.day.count = -1", "line 1: caps.day.count is -1; give a whole number from 0"),
         ("[caps.customer]\ncount = 2\ndays = 0", "line 3: caps.customer.days is 0; give whole days from 1"),
         (

@@ -11,7 +11,7 @@ import pytest
 
 from mailagent.adapters.stripe_events import TOLERANCE_SECONDS, parse_event, verify
 from mailagent.domain.money import Money
-from mailagent.domain.payment import RefundState
+from mailagent.domain.payment import GivenBack, RefundState
 from tests.stripe_server import event, sign
 
 OLD, NEW = "whsec_old", "whsec_new"
@@ -35,13 +35,25 @@ BODY = event("refund.updated", REFUND, "evt_1")
         (sign(BODY, OLD), True),
         (sign(BODY, "whsec_mallory"), False),
         (sign(BODY + b" ", NEW), False),
-        (sign(BODY, NEW, int(time.time()) - TOLERANCE_SECONDS + 30), True),
+        (sign(BODY, NEW, int(time.time()) - TOLERANCE_SECONDS + 200), True),
         (sign(BODY, NEW, int(time.time()) - TOLERANCE_SECONDS - 30), False),
         (sign(BODY, NEW).replace("v1=", "v0="), False),
         ("", False),
         ("t=soon,v1=x", False),
+        (f"t={int(time.time())},v1=\u00e9", False),
     ],
-    ids=["new", "old", "wrong", "changed", "recent", "late", "scheme", "none", "nonsense"],
+    ids=[
+        "new",
+        "old",
+        "wrong",
+        "changed",
+        "recent",
+        "late",
+        "scheme",
+        "none",
+        "nonsense",
+        "accent",
+    ],
 )
 def test_an_event_is_believed_only_if_it_is_signed_now_with_one_of_the_secrets(
     header: str, verified: bool
@@ -84,12 +96,15 @@ def test_every_status_of_stripe_s_is_known(status: str, state: RefundState) -> N
 
 def test_a_charge_may_bring_its_refunds_or_only_their_sum() -> None:
     charge = {"id": "ch_1", "object": "charge", "payment_intent": "pi_1", "amount_refunded": 2000}
-    bare = parse_event(event("charge.refunded", charge, "evt_1"))
-    assert (bare.refunds, bare.unlisted) == ((), True)
+    charge["currency"] = "usd"
+    bare = parse_event(event("charge.refunded", charge, "evt_1", created=1_790_000_000))
+    at = datetime.fromtimestamp(1_790_000_000, UTC)
+    assert bare.refunds == ()
+    assert bare.given_back == GivenBack("stripe", ("pi_1", "ch_1"), Money(2000, "USD"), at)
     made = {name: REFUND[name] for name in ("id", "amount", "currency", "status")}
     listed = parse_event(event("charge.refunded", charge | {"refunds": {"data": [made]}}, "evt_2"))
     assert [each.payment_ids for each in listed.refunds] == [("pi_1", "ch_1")]
-    assert not listed.unlisted
+    assert listed.given_back is None
 
 
 @pytest.mark.parametrize(
@@ -98,6 +113,8 @@ def test_a_charge_may_bring_its_refunds_or_only_their_sum() -> None:
         ("needs_response", True),
         ("under_review", True),
         ("lost", True),
+        ("something_new", True),
+        ("prevented", True),
         ("won", False),
         ("warning_needs_response", None),
         ("warning_closed", None),
@@ -110,6 +127,21 @@ def test_a_dispute_takes_the_money_but_an_inquiry_does_not(
     told = parse_event(event("charge.dispute.created", content, "evt_1")).dispute
     assert told is not None
     assert (told.charged_back, told.payment_ids) == (charged_back, ("pi_1", "ch_1"))
+
+
+@pytest.mark.parametrize(
+    ("case_type", "charged_back"), [("block", False), ("resolution", True), (None, True)]
+)
+def test_only_a_case_that_never_took_money_is_over_when_it_was_prevented(
+    case_type: str | None, charged_back: bool
+) -> None:
+    card = {"brand": "visa", "case_type": case_type}
+    content = {"id": "dp_1", "payment_intent": "pi_1", "status": "prevented"} | {
+        "payment_method_details": {"type": "card", "card": card}
+    }
+    told = parse_event(event("charge.dispute.created", content, "evt_1")).dispute
+    assert told is not None
+    assert told.charged_back is charged_back
 
 
 @pytest.mark.parametrize(

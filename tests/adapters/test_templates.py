@@ -192,7 +192,7 @@ def test_a_discount_is_told_with_its_code_and_its_last_day(name: str) -> None:
     for part in (mail.text, mail.html):
         assert "10% off" in part
         assert "K7MX-4PQR-9TWZ" in part
-        assert "November 21, 2026" in part
+        assert "January 20, 2027" in part
     assert "K7MX" not in render(name, goodwill=None).text
 
 

@@ -105,7 +105,7 @@ def test_an_order_of_two_rows_is_read_with_prices_that_have_their_tax() -> None:
             },
             {"item_id": "Book", "name": "Book", "quantity": 1, "unit_price": "20.00"},
         ],
-        "payments": [{"payment_id": "woocommerce 812", "method": "stripe", "amount": "42.88"}],
+        "payments": [{"payment_id": "woocommerce 812", "method": "card", "amount": "42.88"}],
         "shipping": "4.90",
     }
 
@@ -173,6 +173,15 @@ def test_columns_that_a_shop_may_add_are_used() -> None:
     assert (order.order_id, order.payments[0].payment_id) == ("W-812", "pi_812")
     assert order.delivered_at is not None
     assert order.delivered_at.isoformat() == "2026-11-06T09:00:00+00:00"
+
+
+def test_what_was_sent_without_a_date_is_counted_where_that_was_asked_for() -> None:
+    book = ORDER | BOOK | {"order_total": "24.90"}
+    rows = (book, book | {"order_id": "9"})
+    late = rows[1] | {"status": "processing"}
+    assert read(export(*rows), delivered_after_days=3).undated == 2
+    assert read(export(book, late), delivered_after_days=0).undated == 1
+    assert read(export(*rows)).undated == 0
 
 
 def test_an_order_without_a_mail_address_is_left_out() -> None:

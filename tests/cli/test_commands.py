@@ -7,18 +7,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from threading import Barrier
 
 import pytest
+import sqlalchemy as sa
 from click.testing import Result
 
+from mailagent.cli.printing import explain
 from mailagent.domain.mail import OutboundMail, OutboundStatus, Purpose
 from mailagent.store import outbox
 from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, TESS, big_order, order, order_record
 from tests.databases import ROOT
 from tests.journeys.test_replays import wait_for_quiet
 from tests.stage import Stage, running
+from tests.workflows.test_policy_facts import propose, write
 
 
 def flask(shop: Stage, *arguments: str, given: bytes = b"") -> Result:
@@ -44,6 +49,49 @@ def lines(*records: object) -> bytes:
 
 
 # --- orders -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_imports_that_name_the_same_orders_in_another_order_do_not_stand_in_each_others_way(
+    shop: Stage,
+) -> None:
+    numbers = range(300)
+    shop.stock(*(order(f"W{number}") for number in numbers))
+    started = Barrier(2)
+
+    def run(name: str) -> Result:
+        customer = {"email": ADA, "name": name}
+        records = [order_record(f"W{number}", customer=customer) for number in numbers]
+        given = lines(*(records if name == "Ada" else reversed(records)))
+        started.wait()
+        return flask(shop, "orders", "import", "-", given=given)
+
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(run, ["Ada", "Ada E."]))
+    assert [result.exit_code for result in results] == [0, 0], [each.output for each in results]
+
+
+def test_of_several_orders_that_cannot_be_taken_the_first_line_is_told(shop: Stage) -> None:
+    for order_id in ("W2", "W1"):
+        shop.stock(order(order_id))
+        assert propose(write(shop, subject=order_id), order_id)["outcome"] == "approved"
+    teapot = {"item_id": "T1", "name": "Teapot", "quantity": 1, "unit_price": "49.99"}
+    given = lines(*(order_record(each, items=[teapot]) for each in ("W3", "W2", "W1")))
+    result = flask(shop, "orders", "import", "-", given=given)
+    assert "line 2: items: cannot change, the order has refunds. Nothing was" in result.output
+    assert shop.rows("SELECT 1 FROM orders WHERE order_id = 'W3'") == []
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [("40P01", "others changed the same rows (deadlock). Nothing was done; please run it again"),
+     ("53300", "the database cannot be used: deadlock. Check DATABASE_URL")],
+)  # fmt: skip
+def test_whoever_stood_in_somebodys_way_is_told_to_run_it_again(state: str, words: str) -> None:
+    class Told(Exception):
+        sqlstate = state
+
+    assert words in explain(sa.exc.OperationalError("UPDATE orders", None, Told("deadlock")))
 
 
 def test_importing_twice_changes_nothing(shop: Stage) -> None:
@@ -114,6 +162,10 @@ def test_what_is_shown_of_an_order_can_be_imported(shop: Stage) -> None:
     assert (shown["shipping"], shown["refunded_or_under_way"]) == ("5.00", "10.00")
     imported = flask(shop, "orders", "import", "-", given=lines(shown))
     assert "1 orders: 0 created, 0 changed, 1 unchanged." in imported.output
+    # As it is printed, over many lines.
+    printed = flask(shop, "orders", "show", "W1001").output.encode()
+    imported = flask(shop, "orders", "import", "-", given=printed)
+    assert "1 orders: 0 created, 0 changed, 1 unchanged." in imported.output
 
 
 SHOPIFY = (
@@ -130,9 +182,18 @@ def test_an_export_is_imported_with_what_was_given_back(shop: Stage) -> None:
     result = flask(shop, "orders", "import", "-", "--delivered-after", "3", given=SHOPIFY)
     assert "1 orders: 1 created, 0 changed, 0 unchanged." in result.output
     assert "1 without a mail address left out: line 3." in result.output
+    assert "stay shipped" not in result.output
     shown = json.loads(flask(shop, "orders", "show", "#1").output)
     assert (shown["status"], shown["delivered_at"]) == ("delivered", "2024-11-06T08:00:00Z")
     assert (shown["paid"], shown["refunded_or_under_way"]) == ("54.99", "20.00")
+
+
+def test_orders_whose_sending_has_no_date_are_counted(shop: Stage) -> None:
+    undated = SHOPIFY.replace(b"2024-11-03 08:00:00 +0000", b"")
+    result = flask(shop, "orders", "import", "-", "--delivered-after", "3", given=undated)
+    assert "1 stay shipped: FILE does not say when they were sent" in result.output
+    assert "stay shipped" not in flask(shop, "orders", "import", "-", given=undated).output
+    assert json.loads(flask(shop, "orders", "show", "#1").output)["status"] == "shipped"
 
 
 def test_of_an_export_that_goes_wrong_nothing_is_imported(shop: Stage) -> None:

@@ -34,6 +34,7 @@ def ruled(shop: Stage) -> Stage:
         order(),
         big_order(),
         order("W3", items=[cups], payments=[paid], discount="4.00", shipping="5.00"),
+        order("W4", payments=[paid | {"payment_id": "q", "amount": "49.99", "refunded": "10.00"}]),
     )
     return shop
 
@@ -55,6 +56,7 @@ EXPLAINED: tuple[tuple[str, dict[str, object]], ...] = (
     ("W1001 --reason damaged --photos 1", {"decision": "approved"}),
     ("W3 --items C:1", {"amount": "41.00", "shipping": "5.00"}),
     ("W3 --items C:1:3", {"amount": "27.00", "shipping": "0.00"}),
+    ("W4", {"decision": "needs_manager", "amount": "39.99", "shipping": "0.00"}),
 )
 
 
@@ -81,7 +83,7 @@ def test_each_rule_is_shown_with_its_fact(ruled: Stage) -> None:
 
 UNEXPLAINED = (
     ("W9", "there is no order W9"),
-    ("W1001 --items X", "item X is not on order W1001"),
+    ("W1001 --items X", "item X is not on order W1001. Look at it: flask orders show W1001"),
     ("W1001 --items K1:2", "quantity must be from 1 to 1"),
     ("W1001 --items K1,K1", "item K1 is named twice"),
     ("W1001 --items ,", "names no item"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
+from tests.cast import order
 from tests.cli.test_commands import flask
 from tests.stage import Stage
-from tests.stripe_server import StripeServer, error
+from tests.stripe_server import StripeServer, error, shown
 from tests.web import test_stripe
-from tests.web.test_stripe import approved, elsewhere, held, paid, pay
+from tests.web.test_stripe import CARD, approved, dispute, elsewhere, held, paid, pay, say
 
 stripe, shop = test_stripe.stripe, test_stripe.shop
 
@@ -37,6 +38,31 @@ def test_what_happened_elsewhere_is_told_and_recorded_on_demand(
     assert "came back" in differences["failed_there"]["recorded"]
     assert (shop.refunds()[0].status, held(shop), elsewhere(shop)) == ("failed", 0, 1000)
     assert flask(shop, "refunds", "reconcile").exit_code == 0
+
+
+def test_what_was_wrongly_taken_for_returned_counts_again(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    paid(shop)
+    failed = shown(stripe.refunds[0]) | {"status": "failed"}
+    say(shop, "refund.failed", failed, "evt_1")
+    assert (held(shop), elsewhere(shop)) == (0, 0)
+    told = flask(shop, "refunds", "reconcile", "--record").output
+    assert "taken for returned" in told
+    assert "49.99 USD was given back on order W1001 without us, as re_1" in told
+    assert (held(shop), elsewhere(shop)) == (0, 4999)
+    assert flask(shop, "refunds", "reconcile").exit_code == 0
+    say(shop, "refund.failed", failed, "evt_2")
+    assert elsewhere(shop) == 0
+
+
+def test_a_chargeback_that_no_order_knows_is_told_until_one_comes(shop: Stage) -> None:
+    say(shop, "charge.dispute.created", dispute("lost", payment_intent="pi_other"), "evt_1")
+    told = flask(shop, "refunds", "reconcile")
+    assert told.exit_code == 1
+    assert "Payment pi_other / ch_9 is charged back (dispute dp_1); no order has it." in told.output
+    shop.stock(order(payments=[{**CARD, "payment_id": "ch_9"}]))
+    assert "dp_1" not in flask(shop, "refunds", "reconcile").output
 
 
 def test_a_refund_under_way_is_told(shop: Stage, stripe: StripeServer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mailagent.domain.money import Money
-from mailagent.domain.overlap import find_covering
+from mailagent.domain.overlap import find_covering, find_holding
 from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus, WantedItem
 from tests.cast import NOW, order
 
@@ -55,3 +55,19 @@ def test_only_what_is_short_is_told_of(
     new = refund("r3", RefundStatus.APPROVED, **got)
     found = find_covering(MUGS, wanted, new, [*earlier, new])
     assert [each.refund_id for each in found] == covering
+
+
+@pytest.mark.parametrize(
+    ("item_ids", "holding"),
+    [(["M"], ["r1"]), (["K"], ["r2"]), (["K", "M"], ["r1", "r2"]), ([], [])],
+)
+def test_only_what_holds_units_of_the_same_items_is_found(
+    item_ids: list[str], holding: list[str]
+) -> None:
+    earlier = [
+        refund("r0", RefundStatus.REJECTED, M=3, K=1),
+        refund("r1", RefundStatus.PAID, M=1),
+        refund("r2", RefundStatus.AWAITING_APPROVAL, K=1),
+        refund("r3", RefundStatus.WITHDRAWN, M=1),
+    ]
+    assert [each.refund_id for each in find_holding(item_ids, earlier)] == holding

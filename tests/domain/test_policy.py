@@ -46,6 +46,7 @@ def facts(
         "delivered_at": delivered_at,
         "reason": RefundReason.DAMAGED,
         "refused_before": False,
+        "shared_payments": (),
         "lines": (KETTLE,),
         "methods": ("card",),
         "photos": 0,
@@ -63,6 +64,7 @@ def manager(*reasons: ManagerReason) -> NeedsManager:
 
 WINDOW = timedelta(days=POLICY.return_window_days)
 SECOND = timedelta(seconds=1)
+DAY = timedelta(days=1)
 
 
 @pytest.mark.parametrize(
@@ -103,9 +105,34 @@ SECOND = timedelta(seconds=1)
             id="a refusal comes before a manager",
         ),
         pytest.param(
-            facts(status=OrderStatus.CANCELLED),
+            facts(status=OrderStatus.CANCELLED, remaining=0),
             Declined(DeclineReason.ORDER_CANCELLED),
-            id="cancelled",
+            id="cancelled and given back",
+        ),
+        pytest.param(
+            facts(1, status=OrderStatus.CANCELLED, remaining=1),
+            manager(ManagerReason.CANCELLED),
+            id="cancelled with a cent left",
+        ),
+        pytest.param(
+            facts(status=OrderStatus.CANCELLED, delivered_at=NOW - WINDOW - SECOND),
+            manager(ManagerReason.CANCELLED),
+            id="nothing of a cancelled order is sent back too late",
+        ),
+        pytest.param(
+            facts(1, items_before=True),
+            manager(ManagerReason.ITEM_AGAIN),
+            id="a cent for one more unit of the same item",
+        ),
+        pytest.param(
+            facts(43_60, remaining=43_60, worth=Money(53_60, "USD")),
+            manager(ManagerReason.REMAINDER),
+            id="what is left of more",
+        ),
+        pytest.param(
+            facts(43_60, remaining=43_60, worth=Money(43_60, "USD")),
+            Approved(),
+            id="what is left and no more",
         ),
         pytest.param(
             facts(status=OrderStatus.PENDING, delivered_at=None),
@@ -116,6 +143,17 @@ SECOND = timedelta(seconds=1)
             facts(2_000_00, status=OrderStatus.SHIPPED, delivered_at=None),
             manager(ManagerReason.ABOVE_LIMIT, ManagerReason.NOT_DELIVERED),
             id="every reason is given",
+        ),
+        pytest.param(facts(delivered_at=NOW + DAY), Approved(), id="a clock that is ahead"),
+        pytest.param(
+            facts(delivered_at=NOW + DAY + SECOND),
+            manager(ManagerReason.NOT_DELIVERED),
+            id="delivered in time to come",
+        ),
+        pytest.param(
+            facts(1, shared_payments=("pi_1",)),
+            manager(ManagerReason.PAYMENT_SHARED),
+            id="another order names the payment",
         ),
         pytest.param(
             facts(1, refused_before=True),

@@ -59,7 +59,7 @@ ASKS = Policy(
         item_ids=frozenset({"G1"}),
         categories=frozenset({"shoes"}),
         reasons=frozenset({RefundReason.OTHER}),
-        methods=frozenset({"gift card"}),
+        methods=frozenset({"gift_card"}),
     )
 )
 TWO = Policy(limits={"USD": 10_000_00}, four_eyes_above={"USD": 2_000_00})
@@ -77,7 +77,7 @@ TWO = Policy(limits={"USD": 10_000_00}, four_eyes_above={"USD": 2_000_00})
         pytest.param(
             Policy(),
             facts(charged_back=usd(50_00), status=OrderStatus.CANCELLED),
-            Declined(DeclineReason.ORDER_CANCELLED),
+            Declined(DeclineReason.CHARGED_BACK),
             id="charged back and cancelled",
         ),
         pytest.param(
@@ -173,7 +173,7 @@ TWO = Policy(limits={"USD": 10_000_00}, four_eyes_above={"USD": 2_000_00})
         ),
         pytest.param(
             ASKS,
-            facts(methods=("card", "Gift  Card")),
+            facts(methods=("card", "Shopify Payments + Gift  Card")),
             manager(ManagerReason.METHOD),
             id="a method that always needs a person",
         ),
@@ -289,10 +289,45 @@ def test_every_reason_has_words_for_our_own_people() -> None:
     assert set(MANAGER_REASONS) == set(ManagerReason)
 
 
-def test_a_payment_method_is_found_however_it_is_written() -> None:
-    policy = Policy(expected_days={"gift card": 1})
-    assert policy.days_until_arrival("Gift  Card") == 1
-    assert policy.days_until_arrival("card") is None
+@pytest.mark.parametrize(
+    ("method", "days"),
+    [
+        ("Gift  Card", 1),
+        ("stripe", 7),
+        ("apple_pay", 7),
+        ("debit card", 3),  # itself before the wider word
+        ("Shopify Payments + Gift Card", 7),
+        ("card + cheque", None),
+        ("manual", None),
+    ],
+)
+def test_a_payment_method_is_found_however_it_is_written(method: str, days: int | None) -> None:
+    policy = Policy(expected_days={"card": 7, "debit_card": 3, "gift_card": 1})
+    assert policy.days_until_arrival(method) == days
+
+
+@pytest.mark.parametrize(
+    ("named", "paid_by", "asks"),
+    [
+        ("gift_card", "card + gift_card", True),
+        ("gift_card", "card", False),
+        ("card", "credit_card", True),
+        ("credit_card", "debit_card", False),
+        ("credit_card", "stripe", False),
+    ],
+)
+def test_a_rule_for_a_method_holds_for_each_that_paid_and_for_its_kinds(
+    named: str, paid_by: str, asks: bool
+) -> None:
+    assert Named(methods=frozenset({named})).has_method(paid_by) is asks
+
+
+@pytest.mark.parametrize(
+    ("method", "days"),
+    [("card", 10), ("paypal", 5), ("bank_transfer", 5), ("gift_card", 0), ("cheque", None)],
+)
+def test_the_built_in_policy_says_when_to_expect_money(method: str, days: int | None) -> None:
+    assert Policy().days_until_arrival(method) == days
 
 
 @pytest.mark.parametrize(
@@ -303,11 +338,13 @@ def test_a_payment_method_is_found_however_it_is_written() -> None:
         (WINDOWS, "Items of the category 'shoes' come back within 14 days."),
         (FINAL, "beside what order lines say: the items G1."),
         (NEEDS_PHOTO, "A photo is needed where the reason is: damaged."),
-        (ASKS, "always decides where it was paid by gift card."),
+        (ASKS, "always decides where it was paid by gift_card."),
         (capped(customer=Cap({"USD": 1_00}, 2)), "in 30 days: at most 1.00 USD and 2 refunds."),
         (TWO, "A second person approves above 2000.00 USD."),
         (Policy(refund_shipping=False), "Carriage does not go back."),
         (Policy(expected_days={"card": 7}), "by card is expected within 7 business days."),
+        (Policy(expected_days={"card": 1}), "by card is expected within 1 business day."),
+        (Policy(expected_days={"card": 0}), "by card is expected at once."),
     ],
 )
 def test_the_rules_are_told_in_words(policy: Policy, told: str) -> None:

@@ -101,10 +101,17 @@ def test_each_difference_is_named_and_what_agrees_is_not(
         (
             [outside()],
             [theirs(amount=Money(1, "USD"))],
-            "re_1, made elsewhere of 20.00 USD on payment pi_1: the gateway has 0.01 USD as re_1.",
+            "refund re_1 of 20.00 USD on payment pi_1, which was made elsewhere, has another amount at the"
+            " gateway: 0.01 USD as re_1.",
+        ),
+        (
+            [outside()],
+            [],
+            "refund re_1 of 20.00 USD on payment pi_1, which was made elsewhere, is paid here; the"
+            " gateway has no such refund.",
         ),
     ],
-    ids=["missing there", "missing here", "failed", "amount"],
+    ids=["missing there", "missing here", "failed", "amount", "elsewhere"],
 )
 def test_a_difference_is_a_sentence(
     here: list[OurPart], there: list[GatewayRefund], sentence: str

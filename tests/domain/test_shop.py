@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.shop import Shop
+from mailagent.domain.shop import Shop, person_of
 from tests.cast import MAX, MONA, SUPPORT, TESS
 
 OLGA = "olga@shop.example"
@@ -51,3 +51,20 @@ def test_a_shops_own_region_writes_the_amounts_of_its_own_language(
 ) -> None:
     named = Shop(SUPPORT, "shop.example", (MONA,), (TESS,), "http://x", default_language=default)
     assert named.locale_for(language) == locale
+
+
+@pytest.mark.parametrize(
+    ("address", "same"),
+    [
+        (MONA, True),
+        ("Mona@Shop.Example", True),
+        ("mona+second@shop.example", True),
+        ("mona+a+b@shop.example", True),
+        ("+mona@shop.example", False),
+        ("mona.second@shop.example", False),
+        ("mona@other.example", False),
+        (MAX, False),
+    ],
+)
+def test_a_tag_makes_nobody_a_second_person(address: str, same: bool) -> None:
+    assert (person_of(address) == person_of(MONA)) is same

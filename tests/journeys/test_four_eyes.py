@@ -48,6 +48,23 @@ def test_two_managers_approve_and_then_it_is_paid(careful_shop: Stage) -> None:
     assert len(careful_shop.mails_to(ADA)) == 2
 
 
+@pytest.mark.parametrize(
+    ("decision", "status", "told_of_the_first"),
+    [("approve", "paid", True), ("reject", "rejected", False)],
+)
+def test_the_customer_reads_both_notes_of_an_approval_and_only_the_rejecters(
+    careful_shop: Stage, decision: str, status: str, told_of_the_first: bool
+) -> None:
+    decide(careful_shop, ask(careful_shop), "approve", note="Sorry about the desk.")
+    (second,) = careful_shop.wait_for_mails(MAX)
+    careful_shop.wait_for_mails(ADA)
+    decide(careful_shop, link_in(second.text), decision, note="All the best.")
+    careful_shop.wait_for_refund(status)
+    _, told = careful_shop.wait_for_mails(ADA, 2)
+    assert "> All the best." in told.text
+    assert ("> Sorry about the desk." in told.text) is told_of_the_first
+
+
 def replay_all(shop: Stage) -> None:
     """Run the refund's run again from every one of its steps."""
     doorbell = shop.live.doorbell

@@ -128,8 +128,13 @@ def test_it_cannot_get_around_the_manager_by_small_slices(busy_shop: Stage) -> N
     busy_shop.stock(dear)
     busy_shop.faults.openai += [refund_of("W2001", ("C", 5)), refund_of("W2001", ("C", 4)), POLITE]
     busy_shop.write("All my chairs W2001 are broken")
-    busy_shop.wait_for_refund("awaiting_approval")
     paid = busy_shop.wait_for_refund("paid")
+    settled(busy_shop)
+    assert [str(refund.amount) for refund in busy_shop.refunds()] == ["749.50 USD"]
+    busy_shop.faults.openai += [refund_of("W2001", ("C", 1)), POLITE]
+    busy_shop.write("One more chair W2001")
+    settled(busy_shop)
+    assert [refund.status for refund in busy_shop.refunds()] == ["paid", "awaiting_approval"]
     assert str(paid.amount) == "749.50 USD"
 
 
@@ -276,7 +281,7 @@ def test_a_run_that_is_replayed_cannot_propose_around_a_rejection(busy_shop: Sta
     doorbell.replay_run(run.run_id, 2)  # from the model's first words on
     settled(busy_shop)
     states = [refund.status for refund in busy_shop.refunds()]
-    assert states == ["rejected", "awaiting_approval"]
+    assert states == ["rejected"]
 
 
 def test_a_run_replayed_from_any_step_proposes_nothing_for_answered_mail(busy_shop: Stage) -> None:

@@ -11,13 +11,13 @@ from tests.cast import ADA, GRACE, MONA, TESS, big_order, order
 from tests.stage import Stage, code_in, open_shop, running, wait_until
 
 
-def decide(shop: Stage, link: str, decision: str) -> str:
+def decide(shop: Stage, link: str, decision: str, **form: str) -> str:
     """Open a manager's link and press a button, as a browser would."""
     path = link.replace(shop.live.shop.public_url, "")
     client = shop.client
     token = re.search(r'name="csrf_token" value="([^"]+)"', client.get(path).text)
     assert token is not None
-    return client.post(path, data={"decision": decision, "csrf_token": token[1]}).text
+    return client.post(path, data={"decision": decision, "csrf_token": token[1], **form}).text
 
 
 def link_in(text: str) -> str:
@@ -49,6 +49,31 @@ def test_a_dear_refund_waits_for_the_manager(busy_shop: Stage) -> None:
     refund = busy_shop.wait_for_refund("paid")
     assert refund.decided_by == MONA
     assert len(busy_shop.wait_for_mails(ADA, 2)) == 2
+
+
+NOTE = "We saw <your> photo & are sorry. 4111 1111 1111 1111"
+
+
+@pytest.mark.parametrize(
+    ("decision", "amount", "status"),
+    [("reject", "", "rejected"), ("approve", "", "paid"), ("approve", "999.00", "paid")],
+    ids=["rejected", "approved", "lowered"],
+)
+def test_the_managers_note_reaches_the_customer_without_card_numbers(
+    busy_shop: Stage, decision: str, amount: str, status: str
+) -> None:
+    busy_shop.stock(big_order())
+    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    (request,) = busy_shop.wait_for_mails(MONA)
+    busy_shop.wait_for_mails(ADA)
+    page = decide(busy_shop, link_in(request.text), decision, note=NOTE, amount=amount)
+    busy_shop.wait_for_refund(status)
+    _, told = busy_shop.wait_for_mails(ADA, 2)
+    assert "> We saw <your> photo & are sorry. " in told.text
+    assert "We saw &lt;your&gt; photo &amp; are sorry. " in (told.html or "")
+    for shown in (page, told.text, told.html or ""):
+        assert "4111 1111" not in shown
+        assert "1111" in shown
 
 
 def test_a_rejected_refund_is_told_and_not_paid(busy_shop: Stage) -> None:

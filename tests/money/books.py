@@ -162,5 +162,6 @@ def check_settled(view: View) -> None:
 
 
 def asked_for(refund: Refund) -> int:
-    """What was asked for, whatever was approved, in minor units."""
-    return sum(line.amount.minor for line in refund.lines) + refund.shipping_minor
+    """What was asked for, whatever was approved, in minor units: all of it, or what was left."""
+    whole = sum(line.amount.minor for line in refund.lines) + refund.shipping_minor
+    return whole - refund.short_minor

@@ -190,6 +190,8 @@ class MoneyMachine(RuleBasedStateMachine):
         token = re.search(r'name="csrf_token" value="([^"]+)"', page)
         if token is not None:
             form = {"decision": decision, "amount": amount, "csrf_token": token[1]}
+            if 'name="order_status" value="cancelled"' in page:
+                form["order_status"] = draw(st.sampled_from(["cancelled", "cancelled", ""]))
             client.post(path, data=form)
             client.post(path, data=form)  # a double click
 

@@ -182,6 +182,54 @@ def test_the_database_takes_a_second_signature_only_of_another_person_after_an_a
         approvals.record_countersignature(connection, made)
 
 
+def with_managers(question: Question, *addresses: str) -> None:
+    """Have other people decide from now on."""
+    live = services.current()
+    services.bind(replace(live, shop=replace(live.shop, manager_emails=addresses)))
+
+
+@ONE_DATABASE
+def test_the_first_approval_of_somebody_who_decides_no_more_does_not_count(dear: Question) -> None:
+    dear.decide()
+    with_managers(dear, MAX, "tom@shop.example")
+    for page in (dear.shop.client.get(dear.link(MAX)), dear.decide(manager=MAX)):
+        assert f"{MONA} approved this, but does not decide on refunds any more" in page.text
+    assert dear.refund().status is RefundStatus.AWAITING_APPROVAL
+    assert countersignatures(dear) == []
+    with_managers(dear, MONA, MAX)
+    assert dear.decide(manager=MAX).status_code == 200
+    assert dear.refund().status is RefundStatus.APPROVED
+
+
+@ONE_DATABASE
+def test_after_a_first_approval_that_does_not_count_it_can_be_rejected(dear: Question) -> None:
+    dear.decide()
+    with_managers(dear, MAX)
+    assert dear.decide("reject", manager=MAX).status_code == 200
+    assert dear.refund().status is RefundStatus.REJECTED
+
+
+@ONE_DATABASE
+def test_another_address_of_the_same_mailbox_is_not_a_second_person(dear: Question) -> None:
+    token = dear.token()
+    dear.press(token, "approve")
+    again = "mona+second@shop.example"
+    with_managers(dear, MONA, again)
+    page = dear.press(token, "approve", again)
+    assert "Waiting for a second approval" in page.text
+    assert dear.refund().status is RefundStatus.AWAITING_APPROVAL
+    assert countersignatures(dear) == []
+
+
+@ONE_DATABASE
+def test_the_second_page_is_headed_with_what_is_decided_on(dear: Question) -> None:
+    dear.decide(form={"amount": "100.00"})
+    page = dear.shop.client.get(dear.link(MAX)).text
+    assert "<h1>Refund $100.00?</h1>" in page
+    assert "<title>Refund $100.00? Order W2001" in page
+    assert "asks for $1,499.00 on order W2001" in page
+
+
 def test_a_withdrawn_refund_cannot_be_decided_on(question: Question) -> None:
     token = question.token()
     with question.shop.live.database.transaction() as connection:

@@ -127,6 +127,15 @@ def test_all_that_an_order_may_have_is_stored_and_the_same_again_changes_nothing
     assert shop.rows("SELECT payment_id, amount_minor FROM outside_refunds") == [("p", 40_00)]
 
 
+def test_the_version_is_told_of_the_order_that_was_stored(shop: Stage) -> None:
+    record = order_record()
+    del record["order_id"]
+    for status, saved in ((201, "created"), (200, "unchanged")):
+        answer = put(shop, record, "W1001%20")
+        assert answer.get_json() == {"order_id": "W1001", "version": 1, "saved": saved}
+        assert (answer.status_code, answer.headers["ETag"]) == (status, '"1"')
+
+
 # --- versions ---------------------------------------------------------------------------------
 
 
@@ -142,7 +151,18 @@ def test_an_older_state_does_not_overwrite_a_newer_one(shop: Stage) -> None:
 def test_only_create_is_possible(shop: Stage) -> None:
     create = {"If-None-Match": "*"}
     assert put(shop, order_record(), headers=create).status_code == 201
-    assert put(shop, order_record(), headers=create).status_code == 412
+    again = put(shop, order_record(), headers=create)
+    assert again.status_code == 412
+    assert again.get_json() == {"error": "order W1001 exists already, in version 1"}
+
+
+def test_a_change_whose_answer_was_lost_may_be_sent_again(shop: Stage) -> None:
+    first = {"If-Match": put(shop, order_record()).headers["ETag"]}
+    changed = order_record(status="cancelled")
+    assert put(shop, changed, headers=first).get_json()["saved"] == "changed"
+    again = put(shop, changed, headers=first)
+    assert (again.status_code, again.headers["ETag"]) == (200, '"2"')
+    assert again.get_json() == {"order_id": "W1001", "version": 2, "saved": "unchanged"}
 
 
 def test_a_version_of_an_order_that_is_not_there_creates_nothing(shop: Stage) -> None:

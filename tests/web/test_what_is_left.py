@@ -48,6 +48,36 @@ def test_money_given_back_elsewhere_lowers_what_may_be_approved(question: Questi
     assert (refund.status, refund.amount) == (RefundStatus.APPROVED, Money(999_00, "USD"))
 
 
+def test_what_another_order_gave_back_of_the_same_payment_cannot_be_approved_again(
+    question: Question,
+) -> None:
+    shared = {"payment_id": "pay_W2001", "method": "card", "amount": "49.99"}
+    question.shop.stock(order("W1", payments=[shared]))
+    told = GatewayRefund("re_9", "stripe", ("pay_W2001",), Money(49_99, "USD"), RefundState.SETTLED)
+    with question.shop.live.database.transaction() as connection:
+        outside.record(connection, told, "W1", "pay_W2001", question.shop.live.now())
+    assert "49.99 USD of its payments was given back on another order" in page(question)
+    assert "At most 1449.01 USD is left" in question.decide().text
+    assert question.decide(form={"amount": "1449.01"}).status_code == 200
+
+
+def test_an_order_cancelled_meanwhile_may_be_approved_by_whoever_was_told_so(
+    question: Question,
+) -> None:
+    opened = question.token()
+    question.shop.stock(order("W2001", items=[DESK], payments=[CARD], status="cancelled"))
+    late = question.press(opened, "approve")
+    assert late.status_code == 422
+    for words in ("while this page was open", "1499.00 USD of its payment was not given back"):
+        assert words in late.text
+    assert "please look there first" in page(question)
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+    assert 'name="order_status" value="cancelled"' in late.text
+    assert question.press(opened, "approve", form={"order_status": "cancelled"}).status_code == 200
+    refund = question.refund()
+    assert (refund.status, refund.despite_cancel) == (RefundStatus.APPROVED, True)
+
+
 CARD = {"payment_id": "pay_W2001", "method": "card", "amount": "1499.00"}
 DESK = {"item_id": "D1", "name": "Standing desk", "quantity": 1, "unit_price": "1499.00"}
 CHARGED_BACK = CARD | {"charged_back_at": "2026-11-19T10:00:00Z"}
@@ -56,10 +86,14 @@ CHARGED_BACK = CARD | {"charged_back_at": "2026-11-19T10:00:00Z"}
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"status": "cancelled", "payments": [CARD]}, "This order was cancelled."),
+        (
+            {"status": "cancelled", "payments": [CARD | {"refunded": "1499.00"}]},
+            "This order was cancelled.",
+        ),
         ({"payments": [CHARGED_BACK]}, "bank has taken back 1499.00 USD"),
+        ({"status": "cancelled", "payments": [CHARGED_BACK]}, "bank has taken back 1499.00 USD"),
     ],
-    ids=["cancelled", "charged_back"],
+    ids=["cancelled and given back", "charged_back", "both"],
 )
 def test_where_nothing_is_left_it_can_only_be_rejected(
     question: Question, changes: dict[str, Any], words: str

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.order import Order
-from mailagent.domain.policy import Cap, Caps, ManagerReason, Policy
+from mailagent.domain.policy import Cap, Caps, ManagerReason, Named, Policy
 from mailagent.domain.refund import RefundReason, RefundStatus
 from mailagent.store import caps, refunds, schema
 from mailagent.workflows.steps.batch import Batch, take_batch
@@ -150,10 +150,13 @@ def test_a_decision_keeps_its_facts_and_the_text_that_it_was_made_by(shop: Stage
         "methods": ["card"],
         "photos": 0,
         "refused_before": False,
+        "shared_payments": [],
         "granted_unasked": {"count": 0, "amount": "0.00 USD"},
         "of_customer": {"count": 0, "amount": "0.00 USD"},
         "of_day": None,
         "seen_by_one": "0.00 USD",
+        "items_before": False,
+        "worth": "49.99 USD",
     }
 
 
@@ -193,7 +196,8 @@ def test_what_was_given_back_elsewhere_is_not_left(shop: Stage) -> None:
                 seen_at=NOW,
             )
         )
-    assert propose(write(shop), "W1001")["reason"] == "more_than_is_left_of_the_payment"
+    assert propose(write(shop), "W1001")["amount"] == "49.98 USD"
+    assert shop.refunds()[0].policy_reasons == ("part_refunded_elsewhere",)
 
 
 def test_a_charged_back_order_is_the_banks(shop: Stage) -> None:
@@ -216,13 +220,36 @@ def test_carriage_goes_back_where_the_policy_says_so(
 
 def test_above_the_tier_two_people_are_on_record_as_needed_also_for_parts(shop: Stage) -> None:
     under(shop, limits={"USD": 10_00}, four_eyes_above={"USD": 60_00})
-    kettle = {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "49.99"}
+    kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"}
     paid = {"payment_id": "p", "method": "card", "amount": "99.98"}
-    shop.stock(order(items=[kettle], payments=[paid]))
-    for subject in ("one", "the other"):
-        assert propose(write(shop, subject=subject), "W1001", quantity=1)["outcome"] == (
-            "needs_manager"
-        )
+    shop.stock(order(items=[kettle, kettle | {"item_id": "K2"}], payments=[paid]))
+    for item_id in ("K1", "K2"):
+        wish = {"order_id": "W1001", "items": [{"item_id": item_id, "quantity": 1}]}
+        told = propose_refund(write(shop, subject=item_id), wish | {"reason": "damaged"})
+        assert told["outcome"] == "needs_manager"
     one, other = shop.refunds()
     assert (one.four_eyes, one.policy_reasons) == (False, ("above_limit",))
     assert (other.four_eyes, other.policy_reasons) == (True, ("above_limit", "above_four_eyes"))
+
+
+def test_one_of_several_alike_that_was_rejected_comes_back_to_a_manager(shop: Stage) -> None:
+    under(shop, always_ask=Named(reasons=frozenset({RefundReason.DAMAGED})))
+    kettles = {"item_id": "K1", "name": "Kettle", "quantity": 3, "unit_price": "10.00"}
+    paid = {"payment_id": "p", "method": "card", "amount": "30.00"}
+    shop.stock(order(items=[kettles], payments=[paid]))
+    assert propose(write(shop), "W1001", quantity=1)["outcome"] == "needs_manager"
+    with shop.live.database.transaction() as connection:
+        asked = refunds.lock(connection, shop.refunds()[0].refund_id)
+        refunds.move(connection, asked, RefundStatus.REJECTED)
+    under(shop)
+    assert propose(write(shop, subject="Again"), "W1001", quantity=1)["outcome"] == "needs_manager"
+    assert shop.refunds()[1].policy_reasons == (ManagerReason.REFUSED_BEFORE.value,)
+
+
+def test_an_order_whose_payment_another_order_names_is_for_a_manager(shop: Stage) -> None:
+    paid = {"payment_id": "pay_same", "method": "card", "amount": "49.99"}
+    shop.stock(order("W1", payments=[paid]), order("W2", payments=[paid]), order("W3"))
+    assert propose(write(shop, subject="one"), "W1")["outcome"] == "needs_manager"
+    assert propose(write(shop, subject="three"), "W3")["outcome"] == "approved"
+    (waits, _) = shop.refunds()
+    assert waits.policy_reasons == (ManagerReason.PAYMENT_SHARED.value,)

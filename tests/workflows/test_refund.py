@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.domain.money import Money
 from mailagent.domain.payment import (
     GatewayRefund,
     NotDone,
@@ -20,11 +22,13 @@ from mailagent.domain.payment import (
     PaymentGateway,
     PaymentOutcome,
     RefundRequest,
+    RefundState,
     Refused,
 )
 from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.domain.retry import backoff_seconds
 from mailagent.store import approvals, conversations, refunds
+from mailagent.web.gateway_news import follow_refund
 from mailagent.workflows.steps import refund as steps
 from mailagent.workflows.steps.batch import take_batch
 from mailagent.workflows.steps.proposal import propose_refund
@@ -91,7 +95,9 @@ def two_payments(**changes: Any) -> Any:
     )
 
 
-def propose(shop: Stage, item_id: str = "K1", subject: str = "My order") -> dict[str, Any]:
+def propose(
+    shop: Stage, item_id: str = "K1", subject: str = "My order", order_id: str = "W1001"
+) -> dict[str, Any]:
     """Let Ada ask for an item in a thread of its own."""
     written = shop.write("I want a refund for W1001.", subject=subject)
     (mail,) = shop.rows(
@@ -100,7 +106,7 @@ def propose(shop: Stage, item_id: str = "K1", subject: str = "My order") -> dict
     batch = take_batch(mail.conversation_id)
     assert batch is not None
     items = [{"item_id": item_id, "quantity": None}]
-    return propose_refund(batch, {"order_id": "W1001", "items": items, "reason": "damaged"})
+    return propose_refund(batch, {"order_id": order_id, "items": items, "reason": "damaged"})
 
 
 def approved(shop: Stage) -> Refund:
@@ -124,6 +130,78 @@ def cancel(shop: Stage) -> None:
 
 
 REFUSED = Refused("expired card")
+
+
+# --- one payment, two orders ---------------------------------------------------------------------
+
+
+def of_one_payment(shop: Stage) -> list[str]:
+    """Have two orders name the same payment, and a manager approve a refund of each."""
+    paid = {"payment_id": "pay_same", "method": "card", "amount": "49.99"}
+    shop.stock(order("W1", payments=[paid]), order("W2", payments=[paid]))
+    for order_id in ("W1", "W2"):
+        assert propose(shop, subject=order_id, order_id=order_id)["outcome"] == "needs_manager"
+    for refund in shop.refunds():
+        with shop.live.database.transaction() as connection:
+            locked = refunds.lock(connection, refund.refund_id)
+            refunds.move(connection, locked, RefundStatus.APPROVED, decided_by=MONA)
+    return [refund.refund_id for refund in shop.refunds()]
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_payment_that_two_orders_name_is_given_back_once(shop: Stage, at_once: bool) -> None:
+    asked = of_one_payment(shop)
+    with ThreadPoolExecutor(2 if at_once else 1) as pool:
+        states = [state["status"] for state in pool.map(pay, asked)]
+    assert sorted(states) == ["failed", "paid"]
+    assert ledger(shop) == {"pay_same": 49_99}
+    assert "something was refunded elsewhere" in str([each.failure for each in shop.refunds()])
+
+
+# --- what came back is told as it was -------------------------------------------------------------
+
+
+def come_back(shop: Stage, payment_id: str) -> Any:
+    """Have the gateway say that what it gave back to a payment has come back; return the intent."""
+    (row,) = shop.rows("SELECT * FROM refund_payments WHERE payment_id = :id", id=payment_id)
+    amount = Money(row.amount_minor, "USD")
+    told = GatewayRefund(
+        row.reference, "moody", (payment_id,), amount, RefundState.FAILED, row.idempotency_key
+    )
+    with shop.live.database.transaction() as connection:
+        follow_refund(connection, told, f"evt_{payment_id}")
+    return row
+
+
+def corrections(shop: Stage) -> list[str]:
+    rows = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :to", to=ADA)
+    return [row.text for row in rows if "We have to correct that" in row.text]
+
+
+def test_a_correction_names_only_what_came_back(shop: Stage) -> None:
+    refund = approved(shop)
+    pay(refund.refund_id)
+    tell(refund.refund_id)
+    card = come_back(shop, CARD)
+    tell(refund.refund_id)
+    (told,) = corrections(shop)
+    (gift,) = shop.rows("SELECT * FROM refund_payments WHERE payment_id = :id", id=GIFT)
+    assert "$29.99 of the refund of $49.99 did not reach you" in told
+    assert (card.reference in told, gift.reference in told) == (True, False)
+
+
+def test_a_correction_leaves_out_what_was_never_told_as_refunded(shop: Stage) -> None:
+    refund = approved(shop)
+    pay(refund.refund_id)
+    gift = come_back(shop, GIFT)
+    tell(refund.refund_id)
+    assert corrections(shop) == []
+    card = come_back(shop, CARD)
+    for _ in range(2):  # the step may be done again
+        tell(refund.refund_id)
+    (told,) = corrections(shop)
+    assert "$29.99 of the refund of $49.99 did not reach you" in told
+    assert (card.reference in told, gift.reference in told) == (True, False)
 
 
 # --- refused in part ----------------------------------------------------------------------------
@@ -225,6 +303,19 @@ def test_an_order_cancelled_before_anything_was_asked_is_not_paid(shop: Stage) -
     cancel(shop)
     assert pay(refund.refund_id)["status"] == "failed"
     assert (held(shop), ledger(shop)) == (0, {})
+
+
+def test_what_was_approved_although_the_order_was_cancelled_is_paid(shop: Stage) -> None:
+    cancel(shop)
+    assert propose(shop)["outcome"] == "needs_manager"
+    (refund,) = shop.refunds()
+    with shop.live.database.snapshot() as connection:
+        approval = approvals.find_of_refund(connection, refund.refund_id)
+    assert approval is not None
+    link = shop.live.links.sign_approval(approval.approval_id, MONA)
+    decide(shop, link, "approve", order_status="cancelled")
+    assert pay(refund.refund_id)["status"] == "paid"
+    assert (held(shop), ledger(shop)) == (49_99, {GIFT: 20_00, CARD: 29_99})
 
 
 def test_an_order_cancelled_between_two_attempts_is_not_paid(shop: Stage) -> None:

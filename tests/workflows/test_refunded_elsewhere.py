@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from mailagent.store import orders, schema
+from mailagent.store import orders, outside
 from mailagent.workflows.steps.tools import look_at_order
 from tests.cast import order
 from tests.stage import Stage
 from tests.workflows.test_policy_facts import propose, write
+from tests.workflows.test_refund import pay
 
 KETTLE = {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "30.00"}
 
@@ -26,8 +27,8 @@ def test_a_unit_keeps_its_worth_until_the_payment_has_no_more(shop: Stage) -> No
     batch = write(shop)
     told = look_at_order(batch, {"order_id": "W1001"})
     assert (told["refunded_or_under_way"], told["refundable_in_all"]) == ("30.00 USD", "30.00 USD")
-    assert propose(batch, "W1001")["reason"] == "more_than_is_left_of_the_payment"
-    assert propose(batch, "W1001", quantity=1)["amount"] == "30.00 USD"
+    told = propose(batch, "W1001", quantity=1)
+    assert (told["outcome"], told["amount"]) == ("approved", "30.00 USD")
     again = propose(write(shop, subject="The other one"), "W1001", quantity=1)
     assert again["reason"] == "more_than_is_left_of_the_payment"
 
@@ -40,18 +41,22 @@ def test_what_the_file_says_of_ours_is_taken_off_where_the_operator_says_so(
 ) -> None:
     shop.stock(kettles("0.00"))
     propose(write(shop), "W1001", quantity=1)
-    (refund,) = shop.refunds()
+    pay(shop.refunds()[0].refund_id)
     with shop.live.database.transaction() as connection:
-        connection.execute(
-            schema.refund_payments.insert().values(
-                refund_id=refund.refund_id,
-                payment_id="p",
-                amount_minor=30_00,
-                state="done",
-                idempotency_key=refund.refund_id,
-                reference="re_1",
-                intended_at=shop.live.now(),
-            )
-        )
         (payment,) = orders.without_ours(connection, kettles(in_the_file)).payments
     assert payment.refunded_minor == left_of_it
+
+
+@pytest.mark.parametrize("in_the_file", ["30.00", "0.00", "45.00"])
+def test_a_file_older_than_our_refund_takes_nothing_back_that_others_gave(
+    shop: Stage, in_the_file: str
+) -> None:
+    shop.stock(kettles("30.00"))
+    propose(write(shop), "W1001", quantity=1)
+    pay(shop.refunds()[0].refund_id)
+    with shop.live.database.transaction() as connection:
+        told = orders.without_ours(connection, kettles(in_the_file))
+        orders.save(connection, told, shop.live.now())
+        assert outside.given_back_minor(connection, "W1001") == 30_00
+    again = propose(write(shop, subject="The other one"), "W1001", quantity=1)
+    assert again["outcome"] == "declined"

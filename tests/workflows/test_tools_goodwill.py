@@ -24,6 +24,10 @@ from tests.workflows.test_tools_withdrawal import ONE_DATABASE
 
 CODE = re.compile(r"\b[2-9A-HJKMNP-TV-Z]{4}-[2-9A-HJKMNP-TV-Z]{4}-[2-9A-HJKMNP-TV-Z]{4}\b")
 
+CHARGED_BACK = {"payment_id": "p", "method": "card", "amount": "49.99"} | {
+    "charged_back_at": "2026-11-19T10:00:00Z"
+}
+
 
 @pytest.fixture
 def kind_shop(shop: Stage) -> Stage:
@@ -178,3 +182,13 @@ def test_a_code_that_is_over_may_not_be_promised(kind_shop: Stage, seconds: int)
     services.bind(replace(services.current(), now=lambda: then))
     told = reply(kind_shop, batch, "Dear Ada, you get 10% off a later order.")
     assert bool(told) is (seconds < 0)
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("changes", [{"status": "cancelled"}, {"payments": [CHARGED_BACK]}])
+def test_there_is_no_discount_for_an_order_that_was_cancelled_or_charged_back(
+    kind_shop: Stage, changes: dict[str, Any]
+) -> None:
+    kind_shop.stock(order("W1010", **changes))
+    assert offer(batch_of(kind_shop))["error"] == "not_for_this_order"
+    assert codes(kind_shop) == []

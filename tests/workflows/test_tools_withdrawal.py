@@ -121,6 +121,22 @@ def test_what_was_paid_stays_beside_what_is_withdrawn(shop: Stage) -> None:
 
 
 @ONE_DATABASE
+def test_of_what_stays_it_is_not_said_that_it_is_withdrawn_because_something_else_was(
+    shop: Stage,
+) -> None:
+    shop.stock(camera_order())
+    first = batch_of(shop)
+    propose(first, (CAMERA, None))
+    propose(first, (LENS, None))
+    second = later_batch(shop, first)
+    told = withdraw(second)
+    assert (told["outcome"], withdraw(second)) == ("withdrawn", told)
+    later = withdraw(later_batch(shop, second))
+    assert later["outcome"] == "too_late"
+    assert later["not_withdrawn"] == [{"amount": "640.00 USD", "status": "approved"}]
+
+
+@ONE_DATABASE
 def test_what_was_asked_for_again_and_approved_is_not_called_withdrawn(shop: Stage) -> None:
     shop.stock(camera_order())
     first = batch_of(shop)
@@ -216,7 +232,8 @@ def test_what_an_earlier_refund_covers_is_told_beside_the_rest(shop: Stage) -> N
     told = propose(later_batch(shop, batch), *BOTH)
     assert (told["outcome"], told["items"]) == ("needs_manager", ["Lens"])
     (before,) = told["already_covered"]
-    assert before == {"items": ["Camera"], "amount": "640.00 USD", "status": "approved"}
+    camera = {"items": ["Camera"], "quantities": {CAMERA: 1}}
+    assert before == camera | {"amount": "640.00 USD", "status": "approved"}
     assert propose(batch_of(shop, "Straps"), (STRAPS, 1)).keys().isdisjoint({"already_covered"})
 
 

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.agent import goodwill_outputs, tool_outputs, tool_schemas
 from mailagent.domain.goodwill import GoodwillCode
+from mailagent.domain.order import Order, OrderStatus
 from mailagent.domain.policy import Goodwill
 from mailagent.store import audit, goodwill, orders, policies
 from mailagent.workflows.steps.batch import Batch
@@ -33,8 +34,9 @@ def offer_goodwill(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]
     if not batch["verified"]:
         return tool_outputs.not_verified_output()
     with services.current().database.transaction() as connection:
-        order = orders.lock(connection, arguments["order_id"])
-        if order is None or order.customer_email != customer_of(connection, batch):
+        address = customer_of(connection, batch)
+        order = orders.lock_of_customer(connection, arguments["order_id"], address)
+        if order is None:
             return tool_outputs.no_such_order_output()
         known = goodwill.find_of_order(connection, order.order_id)
         if known is not None and known.mail_id in batch["mail_ids"]:
@@ -44,9 +46,17 @@ def offer_goodwill(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]
         known = known or goodwill.find_of_mails(connection, batch["mail_ids"])
         if known is not None:
             return goodwill_outputs.already_given_output(known)
-        if arguments["percent"] > rules.most_percent:
-            return goodwill_outputs.above_cap_output(rules.most_percent)
-        return _issue(connection, batch, order.order_id, arguments["percent"], rules)
+        return _offer(connection, batch, order, arguments["percent"], rules)
+
+
+def _offer(
+    connection: sa.Connection, batch: Batch, order: Order, percent: int, rules: Goodwill
+) -> dict[str, Any]:
+    if order.status is OrderStatus.CANCELLED or order.charged_back.minor:
+        return goodwill_outputs.not_for_this_order_output(order.order_id)
+    if percent > rules.most_percent:
+        return goodwill_outputs.above_cap_output(rules.most_percent)
+    return _issue(connection, batch, order.order_id, percent, rules)
 
 
 def _issue(

@@ -27,6 +27,7 @@ from mailagent.domain.mail import (
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.domain.shop import person_of
 from mailagent.domain.wording import MANAGER_REASONS, REFUND_REASONS, REFUND_STATES
 from mailagent.store import (
     approvals,
@@ -140,7 +141,7 @@ def write_refund_outcome(connection: sa.Connection, refund: Refund, template: st
             "paid_at": refund.paid_at,
             "requested_at": refund.requested_at,
             "part_paid": refund.part_paid,
-            "note": None,
+            "note": _note(connection, refund),
         },
         dedup_key=f"outcome:{refund.refund_id}",
         refund_id=refund.refund_id,
@@ -151,10 +152,11 @@ def write_refund_outcome(connection: sa.Connection, refund: Refund, template: st
 def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
     """Correct what we told the customer: money that we said was refunded came back to the shop.
 
-    Raises ValueError for a refund of which nothing came back.
+    Raises ValueError for a refund of which nothing came back that we had told them of.
     """
-    if refund.returned is None:
-        raise ValueError(f"nothing of refund {refund.refund_id} came back")
+    untrue = refunds.list_told_before_return(connection, refund.refund_id)
+    if refund.returned is None or not untrue:
+        raise ValueError(f"nothing that was told of refund {refund.refund_id} came back")
     conversation = conversations.load(connection, refund.conversation_id)
     letter = Letter(
         Purpose.REFUND_OUTCOME,
@@ -162,8 +164,8 @@ def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
         {
             "order_id": refund.order_id,
             "amount": refund.amount,
-            "returned": refund.returned,
-            "reference": refund.gateway_reference,
+            "returned": Money(sum(row.amount_minor for row in untrue), refund.amount.currency),
+            "reference": ", ".join(row.reference for row in untrue),
         },
         # Of two payments the second may come back later: that is told, too.
         dedup_key=f"returned:{refund.refund_id}:{refund.returned.minor}",
@@ -180,13 +182,18 @@ def ask_manager(connection: sa.Connection, refund: Refund) -> str:
     first = approvals.find_first_of_refund(connection, refund.refund_id)
     if first is None:
         return write_approval_request(connection, refund, managers[0])
-    others = [manager for manager in managers if manager != first.decided_by]
+    others = _besides(first.decided_by, managers)
     if not others:
         raise LookupError(
             f"refund {refund.refund_id} needs a second manager beside {first.decided_by}, and there"
             " is none: add one to MANAGER_EMAILS, then replay this run"
         )
     return write_approval_request(connection, refund, others[0])
+
+
+def _besides(decided_by: str, managers: Sequence[str]) -> Sequence[str]:
+    """Return the managers who are somebody else than the one who has decided."""
+    return [each for each in managers if person_of(each) != person_of(decided_by)]
 
 
 def write_approval_request(connection: sa.Connection, refund: Refund, manager: str) -> str:
@@ -296,9 +303,8 @@ def ask_next_manager(connection: sa.Connection, refund_id: str, after: str) -> s
     if refund.status is not RefundStatus.AWAITING_APPROVAL or after not in managers:
         return None
     first = approvals.find_first_of_refund(connection, refund_id)
-    decided_by = first.decided_by if first else None
     following = managers[managers.index(after) + 1 :]
-    left = [manager for manager in following if manager != decided_by]
+    left = _besides(first.decided_by, following) if first else following
     return write_approval_request(connection, refund, left[0]) if left else None
 
 
@@ -444,9 +450,17 @@ def _payments(connection: sa.Connection, refund: Refund, order: Order) -> list[d
 
 
 def _asked(refund: Refund) -> Money | None:
-    """Return what the items come to, if a manager approved less."""
-    asked = sum(line.amount.minor for line in refund.lines) + refund.shipping_minor
-    return Money(asked, refund.amount.currency) if asked > refund.amount.minor else None
+    """Return what the items come to, if less was approved."""
+    return refund.worth if refund.worth.minor > refund.amount.minor else None
+
+
+def _note(connection: sa.Connection, refund: Refund) -> str | None:
+    """Return what managers wrote to the customer: of two who approved both, of a rejection only whoever
+    rejected, whom somebody else's kind words would contradict."""
+    first = approvals.find_first_of_refund(connection, refund.refund_id)
+    both = [first.note if first and first.approves and refund.four_eyes else None, refund.note]
+    notes = [refund.note] if refund.status is RefundStatus.REJECTED else both
+    return "\n\n".join(note for note in notes if note) or None
 
 
 def _thread(

@@ -14,14 +14,13 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.agent import tool_outputs
 from mailagent.domain.order import Order
-from mailagent.domain.overlap import find_covering
+from mailagent.domain.overlap import find_covering, find_holding
 from mailagent.domain.policy import Approved, Decision, Declined, NeedsManager
 from mailagent.domain.policy_rules import decide
 from mailagent.domain.refund import (
     REFUSED,
     ItemsProblem,
     Refund,
-    RefundLine,
     RefundReason,
     RefundStatus,
     WantedItem,
@@ -53,8 +52,9 @@ def propose_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]
         return tool_outputs.not_verified_output()
     wanted = [WantedItem(**item) for item in arguments["items"]]
     with services.current().database.transaction() as connection:
-        order = orders.lock(connection, arguments["order_id"])
-        if order is None or order.customer_email != customer_of(connection, batch):
+        address = customer_of(connection, batch)
+        order = orders.lock_of_customer(connection, arguments["order_id"], address)
+        if order is None:
             return tool_outputs.no_such_order_output()
         key = _proposal_key(batch, order.order_id, wanted)
         known = refunds.find_by_proposal(connection, key)
@@ -83,10 +83,11 @@ def _propose(
     live = services.current()
     earlier = refunds.list_of_order(connection, order.order_id)
     lines = price_lines(order, wanted, earlier)
-    same = _already_asked(batch, wanted, lines, earlier)
-    if same is not None:
-        return tool_outputs.already_requested_output(same, order)
     asked = Asked(order, lines, shipping_of(order, lines, earlier), reason, earlier)
+    same = _already_asked(batch, wanted, asked)
+    if same is not None:
+        output = tool_outputs.already_requested_output(same, order)
+        return _with_earlier(output, same, order, wanted, earlier)
     lock_caps(connection, order)
     facts = gather_facts(connection, asked, count_photos(connection, batch["conversation_id"]))
     decision = decide(facts, live.policy, live.now())
@@ -94,37 +95,39 @@ def _propose(
     if isinstance(decision, Declined):
         _record_declined(connection, decision, order, facts, version)
         return tool_outputs.declined_output(decision)
-    refund = _refund(batch, asked, decision, version)
+    refund = _refund(batch, asked, facts, decision, version)
     _record_refund(connection, refund, order, key, facts)
     return _proposed_output(refund, order, wanted, earlier)
 
 
-def _already_asked(
-    batch: Batch,
-    wanted: Sequence[WantedItem],
-    lines: Sequence[RefundLine],
-    earlier: Sequence[Refund],
-) -> Refund | None:
-    """Return the refund that already covers what is wanted, or the same wish of this conversation
-    that was refused. In other words or another conversation, a manager has to see it again.
+def _already_asked(batch: Batch, wanted: Sequence[WantedItem], asked: Asked) -> Refund | None:
+    """Return the refund that answers what is wanted, so that nothing new is asked for.
 
-    What was asked for and withdrawn in answer to one mail is not asked for again in answer to it:
-    otherwise a model that goes to and fro would write to the manager each time.
+    In answer to one mail an item is asked for once, whatever became of that: a model that goes to and
+    fro, or contradicts itself, would otherwise be paid each time. Later, a refund that has all units
+    answers, or one of the same items that still waits, or the same wish of this conversation that was
+    refused. All else is the policy's, which has a manager look at units of the same item.
     """
     items = {want.item_id for want in wanted}
-    touching = [refund for refund in earlier if items & set(refund.item_ids)]
-    for refund in reversed(touching):
-        if refund.holds_money and not lines:
+    touching = [refund for refund in reversed(asked.earlier) if items & set(refund.item_ids)]
+    for refund in touching:
+        if refund.mail_id in batch["mail_ids"]:
+            return refund
+    for refund in touching:
+        if refund.holds_money and not asked.lines:
+            return refund
+        waits = refund.status is RefundStatus.AWAITING_APPROVAL
+        if waits and not set(asked.item_ids).isdisjoint(refund.item_ids):
             return refund
         here = refund.conversation_id == batch["conversation_id"]
-        if here and refund.status in REFUSED and refund.is_for(lines):
-            return refund
-        if refund.status is RefundStatus.WITHDRAWN and refund.mail_id in batch["mail_ids"]:
+        if here and refund.status in REFUSED and refund.is_for(asked.lines):
             return refund
     return None
 
 
-def _refund(batch: Batch, asked: Asked, decision: Decision, version: str) -> Refund:
+def _refund(
+    batch: Batch, asked: Asked, facts: RefundFacts, decision: Decision, version: str
+) -> Refund:
     now = services.current().now()
     order = asked.order
     unasked = isinstance(decision, Approved)
@@ -133,10 +136,11 @@ def _refund(batch: Batch, asked: Asked, decision: Decision, version: str) -> Ref
         order_id=order.order_id,
         conversation_id=batch["conversation_id"],
         mail_id=batch["mail_ids"][-1],
-        amount=asked.amount,
+        amount=facts.amount,
         shipping_minor=asked.shipping.minor,
+        short_minor=asked.worth.minor - facts.amount.minor,
         lines=asked.lines,
-        item_ids=tuple(_item_ids(order)[line.line_no] for line in asked.lines),
+        item_ids=asked.item_ids,
         reason=asked.reason,
         status=RefundStatus.APPROVED if unasked else RefundStatus.AWAITING_APPROVAL,
         requested_at=now,
@@ -195,14 +199,27 @@ def _record_refund(
 def _proposed_output(
     refund: Refund, order: Order, wanted: Sequence[WantedItem], earlier: Sequence[Refund]
 ) -> dict[str, Any]:
-    covering = find_covering(order, wanted, refund, earlier)
     if refund.decided_by == audit.POLICY and refund.status is not RefundStatus.FAILED:
         output = tool_outputs.approved_output(refund, order)
     elif refund.status is RefundStatus.AWAITING_APPROVAL:
         output = tool_outputs.needs_manager_output(refund, order)
     else:
         output = tool_outputs.already_requested_output(refund, order)
-    return tool_outputs.with_covered(output, covering, order)
+    return _with_earlier(output, refund, order, wanted, earlier)
+
+
+def _with_earlier(
+    output: dict[str, Any],
+    refund: Refund,
+    order: Order,
+    wanted: Sequence[WantedItem],
+    earlier: Sequence[Refund],
+) -> dict[str, Any]:
+    """Return what is told of `refund`, with what earlier ones hold of the items that are wanted."""
+    covering = find_covering(order, wanted, refund, earlier)
+    same_items = find_holding([want.item_id for want in wanted], earlier)
+    others = [each for each in same_items if each not in (*covering, refund)]
+    return tool_outputs.with_earlier(output, covering, others, order)
 
 
 def _item_ids(order: Order) -> dict[int, str]:

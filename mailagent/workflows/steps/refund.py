@@ -37,9 +37,10 @@ from mailagent.store import (
     audit,
     cases,
     conversations,
+    gateway_words,
     orders,
     outbox,
-    outside,
+    payments,
     refunds,
 )
 from mailagent.store.database import Row
@@ -123,7 +124,7 @@ def _ask_second_manager(connection: sa.Connection, refund: Refund) -> list[str]:
 
 declare_marks("pay_refund", "intended", "asked")
 
-_CANCELLED = "the order was cancelled before the refund was paid"
+_CANCELLED = "the order was cancelled after the refund was approved and before it was paid"
 _CHARGED_BACK = "the customer's bank took the payment back (chargeback) before the refund was paid"
 
 
@@ -165,8 +166,10 @@ def _intend(refund_id: str) -> list[_Intent] | None:
         refund = refunds.lock(connection, refund_id)
         if refund.status is not RefundStatus.APPROVED or order is None:
             return None
+        # An event and its order may have been recorded at the same moment, neither seeing the other.
+        gateway_words.catch_up(connection, order, live.now())
         known = refunds.list_payments(connection, refund_id)
-        stopped = _stopped(order)
+        stopped = _stopped(order, refund)
         if not known:
             stopped = stopped or _write_intents(connection, refund, order)
         if not known and stopped:
@@ -179,18 +182,18 @@ def _intend(refund_id: str) -> list[_Intent] | None:
         ]
 
 
-def _stopped(order: Order) -> str | None:
-    """Return why nothing more is to be paid on an order, or None."""
-    if order.status is OrderStatus.CANCELLED:
+def _stopped(order: Order, refund: Refund) -> str | None:
+    """Return why nothing more is to be paid of a refund, or None: an order that was cancelled since it
+    was approved may have been refunded by whoever cancelled it."""
+    if order.status is OrderStatus.CANCELLED and not refund.despite_cancel:
         return _CANCELLED
     return _CHARGED_BACK if order.charged_back.minor else None
 
 
 def _write_intents(connection: sa.Connection, refund: Refund, order: Order) -> str | None:
     """Write down which payments give back how much; return why that cannot be, or None."""
-    earlier = refunds.given_back(connection, order.order_id)
-    for payment_id, minor in outside.given_back_by_payment(connection, order.order_id).items():
-        earlier[payment_id] = earlier.get(payment_id, 0) + minor
+    payments.lock(connection, order)
+    earlier = payments.given_back(connection, order)
     try:
         parts = split_over_payments(order, refund.amount, earlier)
     except ValueError as problem:
@@ -236,10 +239,11 @@ def _record_outcome(request: RefundRequest, outcome: PaymentOutcome) -> None:
                     problem=None,
                     done_at=live.now(),
                 )
+                _heed_failure(connection, request, reference)
             case Refused(why):
                 refunds.record_payment(connection, request.idempotency_key, "refused", problem=why)
             case Pending(reference):
-                problem = f"{_PENDING}{reference}, not settled yet"
+                problem = refunds.pending_problem(reference)
                 refunds.record_payment(
                     connection, request.idempotency_key, "asked", problem=problem
                 )
@@ -251,19 +255,17 @@ def _record_outcome(request: RefundRequest, outcome: PaymentOutcome) -> None:
                 )
 
 
-# How a payment that the gateway has and has not settled is told from one that it may not have.
-_PENDING = "the gateway has it as "
-
-
-def _is_pending(row: Row) -> bool:
-    return (row.problem or "").startswith(_PENDING)
+def _heed_failure(connection: sa.Connection, request: RefundRequest, reference: str) -> None:
+    """Heed a word of failure that overtook the answer: the answer is the older one."""
+    why = gateway_words.find_failure(connection, request.payment_id, reference)
+    if why is not None:
+        refunds.mark_returned(connection, request.idempotency_key, services.current().now(), why)
 
 
 def _pending_problem(connection: sa.Connection, request: RefundRequest) -> str | None:
-    for row in refunds.list_payments(connection, request.refund_id):
-        if row.idempotency_key == request.idempotency_key and _is_pending(row):
-            return str(row.problem)
-    return None
+    row = refunds.find_payment(connection, request.idempotency_key)
+    reference = refunds.pending_reference(row) if row else None
+    return refunds.pending_problem(reference) if reference else None
 
 
 def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown) -> State:
@@ -271,7 +273,7 @@ def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown
         rows = refunds.list_payments(connection, refund_id)
     waiting = [row for row in rows if row.state == "asked"]
     attempts = max((row.attempts for row in waiting), default=1)
-    pending = any(_is_pending(row) for row in waiting)
+    pending = any(refunds.pending_reference(row) for row in waiting)
     most = PENDING_NEEDS_OPERATOR_AFTER if pending else PAYMENT_NEEDS_OPERATOR_AFTER
     match outcome:
         case Pending(reference, wanted):
@@ -280,6 +282,8 @@ def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown
             pass
         case OutcomeUnknown(why):
             wanted = 0
+    if isinstance(outcome, OutcomeUnknown) and outcome.for_people:
+        raise RuntimeError(f"refund {refund_id}: {why}; see to it at the gateway")
     if attempts >= most:
         raise RuntimeError(
             f"refund {refund_id} could not be paid in {attempts} attempts ({why}); "
@@ -350,7 +354,7 @@ def tell_customer(refund_id: str) -> list[str]:
         if template is None:
             return []
         outbound_ids = [letters.write_refund_outcome(connection, refund, template)]
-        if refund.returned and refunds.was_told_before_return(connection, refund_id):
+        if refund.returned and refunds.list_told_before_return(connection, refund_id):
             outbound_ids.append(letters.write_refund_returned(connection, refund))
         if refund.status is RefundStatus.FAILED:
             outbound_ids += _give_to_team(connection, refund)

@@ -13,11 +13,12 @@ from mailagent import services
 from mailagent.domain.mail import Attachment, Identity
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order
+from mailagent.domain.overlap import find_holding
 from mailagent.domain.photo import is_photo
 from mailagent.domain.refund import Refund, RefundLine, RefundReason, price_shipping
 from mailagent.domain.refund_facts import Granted, LineFacts, RefundFacts
 from mailagent.domain.refusal import overlaps_refused
-from mailagent.store import audit, caps, mailbox, orders, outside
+from mailagent.store import audit, caps, mailbox, orders, outside, payments
 
 # A photo that came longer ago in the thread is no photo of what is asked for now.
 MAILS_WITH_PHOTOS_MAX = 50
@@ -35,7 +36,13 @@ class Asked:
     earlier: Sequence[Refund]
 
     @property
-    def amount(self) -> Money:
+    def item_ids(self) -> tuple[str, ...]:
+        """The item of each line."""
+        by_number = {line.line_no: line.item_id for line in self.order.lines}
+        return tuple(by_number[line.line_no] for line in self.lines)
+
+    @property
+    def worth(self) -> Money:
         return Money(
             sum(line.amount.minor for line in self.lines) + self.shipping.minor, self.order.currency
         )
@@ -65,9 +72,11 @@ def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> Refund
     order, earlier = asked.order, asked.earlier
     unasked = [each.held.minor for each in earlier if each.decided_by == audit.POLICY]
     alone = sum(each.held.minor for each in earlier if not each.four_eyes)
+    remaining = _remaining(connection, order)
     return RefundFacts(
-        amount=asked.amount,
-        remaining=_remaining(connection, order),
+        # What was given back elsewhere is asked of nobody again. Where nothing is left, it is declined.
+        amount=min(asked.worth, remaining) if remaining.minor else asked.worth,
+        remaining=remaining,
         order_status=order.status,
         delivered_at=order.delivered_at,
         reason=asked.reason,
@@ -76,10 +85,13 @@ def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> Refund
         photos=photos,
         charged_back=order.charged_back,
         refused_before=overlaps_refused(order, asked.lines, earlier),
+        shared_payments=payments.list_shared(connection, order.order_id),
         granted_unasked=Granted(sum(1 for minor in unasked if minor > 0), sum(unasked)),
         of_customer=_of_customer(connection, order),
         of_day=_of_day(connection, order),
         seen_by_one=Money(alone, order.currency),
+        items_before=bool(find_holding(asked.item_ids, earlier)),
+        worth=asked.worth,
     )
 
 
@@ -135,10 +147,13 @@ def plain_facts(facts: RefundFacts) -> dict[str, Any]:
         "methods": list(facts.methods),
         "photos": facts.photos,
         "refused_before": facts.refused_before,
+        "shared_payments": list(facts.shared_payments),
         "granted_unasked": _plain(facts.granted_unasked, facts),
         "of_customer": _plain(facts.of_customer, facts),
         "of_day": _plain(facts.of_day, facts),
         "seen_by_one": str(facts.seen_by_one),
+        "items_before": facts.items_before,
+        "worth": str(facts.worth) if facts.worth else None,
     }
 
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.agent import tool_outputs, withdrawal_outputs
-from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.domain.refund import RefundStatus
 from mailagent.doorbell import REFUND, run_id_of
 from mailagent.store import audit, orders, refunds
 from mailagent.workflows.steps.batch import Batch
@@ -33,15 +33,16 @@ def withdraw_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any
     if not batch["verified"]:
         return tool_outputs.not_verified_output()
     with services.current().database.transaction() as connection:
-        order = orders.lock(connection, arguments["order_id"])
-        if order is None or order.customer_email != customer_of(connection, batch):
+        address = customer_of(connection, batch)
+        order = orders.lock_of_customer(connection, arguments["order_id"], address)
+        if order is None:
             return tool_outputs.no_such_order_output()
         if not is_waiting(connection, batch):
             return tool_outputs.case_closed_output()
         for refund in refunds.list_of_order(connection, order.order_id):
             if refund.status is RefundStatus.AWAITING_APPROVAL:
                 _withdraw(connection, refund.refund_id, batch)
-        return _output(order.order_id, refunds.list_of_order(connection, order.order_id))
+        return _output(connection, batch, order.order_id)
 
 
 def _withdraw(connection: sa.Connection, refund_id: str, batch: Batch) -> None:
@@ -60,7 +61,7 @@ def _withdraw(connection: sa.Connection, refund_id: str, batch: Batch) -> None:
         connection,
         live.now(),
         audit.CUSTOMER,
-        "refund withdrawn",
+        audit.WITHDRAWN,
         refund_id,
         {"amount": str(refund.amount), "mail_id": batch["mail_ids"][-1]},
     )
@@ -69,9 +70,16 @@ def _withdraw(connection: sa.Connection, refund_id: str, batch: Batch) -> None:
     refunds.claim(connection, refund_id, run_id)
 
 
-def _output(order_id: str, known: tuple[Refund, ...]) -> dict[str, Any]:
+def _output(connection: sa.Connection, batch: Batch, order_id: str) -> dict[str, Any]:
+    known = refunds.list_of_order(connection, order_id)
     gone = [refund for refund in known if refund.status is RefundStatus.WITHDRAWN]
     settled = [refund for refund in known if refund.status in _SETTLED]
+    if settled:
+        # An older one says nothing of those that stay: whoever writes now means them.
+        by_these = audit.subjects_of_mails(
+            connection, [refund.refund_id for refund in gone], audit.WITHDRAWN, batch["mail_ids"]
+        )
+        gone = [refund for refund in gone if refund.refund_id in by_these]
     # What was withdrawn, and then asked for again and paid, is not withdrawn.
     last = max((refund.decided_at or refund.requested_at for refund in gone), default=None)
     if last and all(refund.requested_at <= last for refund in settled):

@@ -1,0 +1,86 @@
+"""Payments that customers made, whichever orders name them: one that two orders name could give back its
+money twice, if each looked only at itself. What an order says of its payments is for `orders`."""
+
+from __future__ import annotations
+
+import hashlib
+
+import sqlalchemy as sa
+
+from mailagent.domain.order import Order
+from mailagent.store import schema
+
+_named = schema.order_payments
+_intents, _outside = schema.refund_payments, schema.outside_refunds
+
+# The first half of an advisory lock's key, beside those of `caps`.
+_PAYMENT = 0x6D61_0003
+
+
+def list_shared(connection: sa.Connection, order_id: str) -> tuple[str, ...]:
+    """Return which payments of an order another order names, too."""
+    other = _named.alias()
+    query = (
+        sa.select(_named.c.payment_id)
+        .where(
+            _named.c.order_id == order_id,
+            sa.exists().where(
+                other.c.payment_id == _named.c.payment_id, other.c.order_id != order_id
+            ),
+        )
+        .order_by(_named.c.position)
+    )
+    return tuple(connection.scalars(query))
+
+
+def lock(connection: sa.Connection, order: Order) -> None:
+    """Let nobody else write down what these payments give back until the commit. The order first."""
+    # On SQLite every transaction that may write is alone already.
+    if connection.dialect.name == "postgresql":
+        for payment_id in sorted(_ids(order)):
+            digest = hashlib.sha256(payment_id.encode()).digest()
+            connection.execute(
+                sa.text("SELECT pg_advisory_xact_lock(:kind, :key)"),
+                {"kind": _PAYMENT, "key": int.from_bytes(digest[:4], signed=True)},
+            )
+
+
+def given_back(connection: sa.Connection, order: Order) -> dict[str, int]:
+    """Return what each payment of an order gave back or is giving back, in minor units: by our refunds
+    or without us, on this order or another."""
+    return _given_back(connection, order, sa.true(), sa.true())
+
+
+def given_back_on_others_minor(connection: sa.Connection, order: Order) -> int:
+    """Return what the payments of an order gave back or are giving back on other orders."""
+    refund = schema.refunds
+    ours = sa.exists().where(
+        refund.c.refund_id == _intents.c.refund_id, refund.c.order_id != order.order_id
+    )
+    given = _given_back(connection, order, ours, _outside.c.order_id != order.order_id)
+    return sum(given.values())
+
+
+def _given_back(
+    connection: sa.Connection,
+    order: Order,
+    ours_of: sa.ColumnElement[bool],
+    others_of: sa.ColumnElement[bool],
+) -> dict[str, int]:
+    ours = sa.select(_intents.c.payment_id, _intents.c.amount_minor).where(
+        _intents.c.payment_id.in_(_ids(order)),
+        _intents.c.state != "refused",
+        _intents.c.returned_at.is_(None),
+        ours_of,
+    )
+    others = sa.select(_outside.c.payment_id, _outside.c.amount_minor).where(
+        _outside.c.payment_id.in_(_ids(order)), _outside.c.returned_at.is_(None), others_of
+    )
+    given: dict[str, int] = {}
+    for payment_id, minor in connection.execute(ours.union_all(others)).all():
+        given[payment_id] = given.get(payment_id, 0) + minor
+    return given
+
+
+def _ids(order: Order) -> list[str]:
+    return [payment.payment_id for payment in order.payments]
