@@ -274,6 +274,16 @@ def page(
         "items": [{"name": words, "quantity": 1, "amount": "$1,299.00"}],
         "files": [file_of(words, ""), file_of(words, "above 20 MB")],
         "more_files": 3,
+        "short": "$3.00",
+        "others": [
+            {
+                "items": [{"name": words, "quantity": 2}],
+                "amount": "$20.00",
+                "state": "paid",
+                "requested_at": NOON,
+            }
+        ],
+        "cancelled": False,
         "news": (words,),
         "most_decimal": "",
     }
