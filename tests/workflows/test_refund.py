@@ -245,7 +245,7 @@ def test_the_team_reads_what_was_paid_and_what_was_not_and_the_customer_what_cam
     assert "20.00 USD was given back to payment pay_gift" in case.text
     assert "29.99 USD was NOT given back to payment pay_card (expired card)" in case.text
     (letter,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :ada", ada=ADA)
-    assert "$20.00 of it was paid (Gift card); the rest was not." in letter.text
+    assert "$20.00 of it was paid (gift card); the rest was not." in letter.text
 
 
 def test_a_refund_that_failed_as_a_whole_tells_the_customer_of_no_money(shop: Stage) -> None:
