@@ -61,16 +61,6 @@ def subjects_of_mails(
     return {row.subject for row in found if row.details.get("mail_id") in mail_ids}
 
 
-def list_of(connection: sa.Connection, subject: str) -> list[dict[str, Any]]:
-    """Return what happened to one row, oldest first."""
-    query = (
-        sa.select(schema.audit)
-        .where(schema.audit.c.subject == subject)
-        .order_by(schema.audit.c.audit_id)
-    )
-    return [dict(row._mapping) for row in connection.execute(query)]
-
-
 def latest_at(connection: sa.Connection, subject: str, action: str) -> datetime | None:
     """Return when `action` was last done to a row, or None."""
     latest: datetime | None = connection.scalar(

@@ -315,14 +315,6 @@ def record_event(
     return insert_once(connection, _events, values, "event_key")
 
 
-def list_events(connection: sa.Connection, outbound_id: str) -> Sequence[Row]:
-    return connection.execute(
-        sa.select(_events)
-        .where(_events.c.outbound_id == outbound_id)
-        .order_by(_events.c.occurred_at)
-    ).all()
-
-
 def why_undelivered(connection: sa.Connection, outbound_id: str) -> str | None:
     """Return what an event says about why the mail did not reach its recipient, or None."""
     row = connection.execute(
