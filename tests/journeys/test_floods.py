@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from mailagent import services
+from mailagent import letters, services
 from mailagent.demo.mailboxes import Letter
 from mailagent.domain.conversation import Limits
 from mailagent.domain.mail import confirm_code
 from mailagent.store import conversations, mailbox
-from mailagent.workflows.steps import flood, fuse, letters, people, sweep
+from mailagent.workflows.steps import flood, fuse, people, sweep
 from mailagent.workflows.steps.batch import Batch, take_batch
 from tests.cast import ADA, GRACE, TESS
 from tests.stage import Stage, running, wait_until

@@ -14,12 +14,11 @@ import sqlalchemy as sa
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from mailagent import services
+from mailagent import letters, services
 from mailagent.adapters.links import Links
 from mailagent.domain.money import Money
 from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus
 from mailagent.store import approvals, refunds
-from mailagent.workflows.steps import letters
 from tests.cast import ADA, MAX, MONA, big_order
 from tests.stage import Stage
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from mailagent import services
+from mailagent import letters, services
 from mailagent.domain.policy import Goodwill, Policy
 from mailagent.store import conversations, goodwill, mailbox
-from mailagent.workflows.steps import letters
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.goodwill import offer_goodwill
 from mailagent.workflows.steps.model import _case

@@ -9,12 +9,11 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
-from mailagent import services
+from mailagent import letters, services
 from mailagent.domain.conversation import HOUR, HandOverReason
 from mailagent.domain.mail import Purpose
 from mailagent.store import audit, conversations, outbox, parked
 from mailagent.store.database import Row
-from mailagent.workflows.steps import letters
 from mailagent.workflows.steps.rows import see_to_each
 
 # An hour's budget, a minute at a time; of each sender one mail a minute.

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from mailagent import services
+from mailagent import letters, services
 from mailagent.domain.conversation import HOUR, Conversation, HandOverReason
 from mailagent.domain.mail import Purpose
 from mailagent.store import audit, conversations, outbox, parked
-from mailagent.workflows.steps import letters
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.rows import see_to_each

@@ -10,10 +10,9 @@ import logging
 
 import sqlalchemy as sa
 
-from mailagent import services
+from mailagent import letters, services
 from mailagent.domain.mail import OutboundMail, OutboundStatus, Purpose
 from mailagent.store import audit, outbox
-from mailagent.workflows.steps import letters
 
 logger = logging.getLogger(__name__)
 

@@ -8,14 +8,13 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from mailagent import services
+from mailagent import letters, services
 from mailagent.domain.conversation import HandOverReason
 from mailagent.domain.mail import OutboundStatus, Purpose
 from mailagent.domain.retry import MOST_RINGS, Care, LastRun, decide_care
 from mailagent.doorbell import DELIVERY, FAILED, REFUND, Run, run_id_of
 from mailagent.store import audit, conversations, outbox, refunds
 from mailagent.store.database import Row
-from mailagent.workflows.steps import letters
 from mailagent.workflows.steps.lost_mail import act_on_lost
 from mailagent.workflows.steps.operators import tell_operators
 from mailagent.workflows.steps.recording import step

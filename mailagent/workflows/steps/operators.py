@@ -7,12 +7,11 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from mailagent import doorbell, services
+from mailagent import doorbell, letters, services
 from mailagent.domain.failure import tell_error
 from mailagent.domain.mail import Purpose
 from mailagent.doorbell import Run, matter_of
 from mailagent.store import audit, outbox
-from mailagent.workflows.steps import letters
 from mailagent.workflows.steps.recording import step
 
 # What failed while no sweep ran for longer than this is in `flask runs list` only.

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from mailagent import services
+from mailagent import letters, services
 from mailagent.domain.conversation import Conversation, HandOverReason
 from mailagent.domain.mail import InboundMail, MailStatus, Purpose
 from mailagent.domain.team import TeamWords, decide_team_words
 from mailagent.store import audit, conversations, mailbox, outbox
-from mailagent.workflows.steps import letters
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.reply import answers_of

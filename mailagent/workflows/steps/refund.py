@@ -12,7 +12,7 @@ from typing import NotRequired, TypedDict
 import sqlalchemy as sa
 from dbos import DBOS
 
-from mailagent import services
+from mailagent import letters, services
 from mailagent.domain.conversation import HandOverReason
 from mailagent.domain.mail import OutboundStatus
 from mailagent.domain.money import Money
@@ -44,7 +44,6 @@ from mailagent.store import (
     refunds,
 )
 from mailagent.store.database import Row
-from mailagent.workflows.steps import letters
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 
 # A bell wakes the run at once. A fork made from the console has lost its bells and looks this often.

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 import sqlalchemy as sa
 
-from mailagent import services
+from mailagent import letters, services
 from mailagent.agent import loop, reply_check
 from mailagent.agent.reply_facts import Given, ReplyFacts, gather_facts
 from mailagent.domain.conversation import Conversation
@@ -19,7 +19,6 @@ from mailagent.domain.refund import (
     Refund,
 )
 from mailagent.store import audit, conversations, goodwill, mailbox, orders, outside, refunds
-from mailagent.workflows.steps import letters
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.model import HISTORY_MAILS, history_of
 from mailagent.workflows.steps.recording import step

@@ -11,14 +11,14 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from mailagent import services
+from mailagent import letters, services
 from mailagent.domain.conversation import HandOverReason
 from mailagent.domain.retry import MOST_RINGS
 from mailagent.doorbell import Run
 from mailagent.store import audit, conversations, mailbox, workers
 from mailagent.store.database import Row
 from mailagent.workflows.heartbeat import VANISHED_AFTER_SECONDS
-from mailagent.workflows.steps import flood, fuse, letters
+from mailagent.workflows.steps import flood, fuse
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.rows import see_to_each, see_to_waiting
 

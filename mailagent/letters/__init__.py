@@ -1,0 +1,30 @@
+"""Our mails, from rows and templates to rows: each is written in the transaction of what it tells.
+
+A floor of its own, because pages and workflows both write mail and must not know each other.
+"""
+
+from mailagent.letters.notices import Notice, copy_notice, write_notice
+from mailagent.letters.to_customers import (
+    write_handed_over,
+    write_refund_outcome,
+    write_refund_returned,
+    write_reply,
+    write_team_reply,
+)
+from mailagent.letters.to_managers import ask_manager, ask_next_manager, write_approval_request
+from mailagent.letters.to_team import write_to_team
+
+__all__ = [
+    "Notice",
+    "ask_manager",
+    "ask_next_manager",
+    "copy_notice",
+    "write_approval_request",
+    "write_handed_over",
+    "write_notice",
+    "write_refund_outcome",
+    "write_refund_returned",
+    "write_reply",
+    "write_team_reply",
+    "write_to_team",
+]

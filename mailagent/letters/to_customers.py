@@ -1,0 +1,175 @@
+"""What customers read: the agent's answers, how a refund ended, what a person wrote to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.conversation import Conversation
+from mailagent.domain.mail import (
+    InboundMail,
+    Purpose,
+    confirm_code,
+)
+from mailagent.domain.money import Money
+from mailagent.domain.order import Order
+from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.letters.recording import Letter, write_to_customer
+from mailagent.store import (
+    approvals,
+    cases,
+    conversations,
+    goodwill,
+    mailbox,
+    orders,
+    refunds,
+)
+
+
+def write_reply(
+    connection: sa.Connection, conversation: Conversation, mails: Sequence[InboundMail], text: str
+) -> str:
+    """Write the agent's answer. Whoever is not proven answers it to an address that proves them."""
+    confirm = not all(mail.identity.proven for mail in mails)
+    letter = Letter(
+        Purpose.REPLY,
+        "reply",
+        {
+            "text": text,
+            "confirm_code": confirm_code(conversation.confirm_token) if confirm else None,
+            "goodwill": _goodwill_facts(connection, mails),
+        },
+        dedup_key=f"reply:{mails[-1].mail_id}",
+    )
+    return write_to_customer(connection, letter, conversation, mails[-1], confirm)
+
+
+def write_handed_over(
+    connection: sa.Connection,
+    conversation: Conversation,
+    mails: Sequence[InboundMail],
+    untrue: bool,
+) -> str:
+    """Tell the customer that a person takes over (`untrue`: instead of an answer we could not send)."""
+    letter = Letter(
+        Purpose.REPLY,
+        "neutral_reply" if untrue else "handed_over",
+        {"goodwill": _goodwill_facts(connection, mails)},
+        dedup_key=f"reply:{mails[-1].mail_id}",
+    )
+    return write_to_customer(connection, letter, conversation, mails[-1])
+
+
+def _goodwill_facts(
+    connection: sa.Connection, mails: Sequence[InboundMail]
+) -> dict[str, Any] | None:
+    """Return the discount that was given in answer to these mails, for the block below the answer."""
+    given = goodwill.find_of_mails(connection, [mail.mail_id for mail in mails])
+    if given is None:
+        return None
+    return {
+        "percent": given.percent,
+        "code": given.code,
+        "expires_at": given.expires_at,
+        "order_id": given.order_id,
+    }
+
+
+def write_refund_outcome(connection: sa.Connection, refund: Refund, template: str) -> str:
+    """Tell the customer how a refund ended, in the thread in which it was asked for."""
+    order = orders.load(connection, refund.order_id)
+    conversation = conversations.load(connection, refund.conversation_id)
+    mail = mailbox.find(connection, refund.mail_id)
+    letter = Letter(
+        Purpose.RECEIPT if template == "receipt" else Purpose.REFUND_OUTCOME,
+        template,
+        {
+            "order_id": refund.order_id,
+            "items": cases.items_of(refund, order),
+            "amount": refund.amount,
+            "shipping": cases.shipping_of(refund),
+            "asked": _asked(refund),
+            "payments": _payments(connection, refund, order),
+            "paid_at": refund.paid_at,
+            "requested_at": refund.requested_at,
+            "part_paid": refund.part_paid,
+            "note": _note(connection, refund),
+        },
+        dedup_key=f"outcome:{refund.refund_id}",
+        refund_id=refund.refund_id,
+    )
+    return write_to_customer(connection, letter, conversation, mail)
+
+
+def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
+    """Correct what we told the customer: money that we said was refunded came back to the shop.
+
+    Raises ValueError for a refund of which nothing came back that we had told them of.
+    """
+    untrue = refunds.list_told_before_return(connection, refund.refund_id)
+    if refund.returned is None or not untrue:
+        raise ValueError(f"nothing that was told of refund {refund.refund_id} came back")
+    conversation = conversations.load(connection, refund.conversation_id)
+    letter = Letter(
+        Purpose.REFUND_OUTCOME,
+        "refund_returned",
+        {
+            "order_id": refund.order_id,
+            "amount": refund.amount,
+            "returned": Money(sum(row.amount_minor for row in untrue), refund.amount.currency),
+            "reference": ", ".join(row.reference for row in untrue),
+        },
+        # Of two payments the second may come back later: that is told, too.
+        dedup_key=f"returned:{refund.refund_id}:{refund.returned.minor}",
+        refund_id=refund.refund_id,
+    )
+    mail = mailbox.find(connection, refund.mail_id)
+    return write_to_customer(connection, letter, conversation, mail)
+
+
+def _payments(connection: sa.Connection, refund: Refund, order: Order) -> list[dict[str, Any]]:
+    """Return what went back to which payment, for those that gave their part."""
+    policy = services.current().policy
+    methods = {payment.payment_id: payment.method for payment in order.payments}
+    return [
+        {
+            "method": methods.get(row.payment_id, row.payment_id),
+            "amount": Money(row.amount_minor, refund.amount.currency),
+            "reference": row.reference,
+            "expected_days": policy.days_until_arrival(methods.get(row.payment_id, "")),
+        }
+        for row in refunds.list_payments(connection, refund.refund_id)
+        if row.state == "done" and row.returned_at is None
+    ]
+
+
+def _asked(refund: Refund) -> Money | None:
+    """Return what the items come to, if less was approved."""
+    return refund.worth if refund.worth.minor > refund.amount.minor else None
+
+
+def _note(connection: sa.Connection, refund: Refund) -> str | None:
+    """Return what managers wrote to the customer: of two who approved both, of a rejection only whoever
+    rejected, whom somebody else's kind words would contradict."""
+    first = approvals.find_first_of_refund(connection, refund.refund_id)
+    both = [first.note if first and first.approves and refund.four_eyes else None, refund.note]
+    notes = [refund.note] if refund.status is RefundStatus.REJECTED else both
+    return "\n\n".join(note for note in notes if note) or None
+
+
+def write_team_reply(
+    connection: sa.Connection, conversation: Conversation, mail: InboundMail
+) -> str:
+    """Pass a team member's answer on to the customer: in the thread, from the support address, signed
+    with their name."""
+    asked = mailbox.list_latest(connection, conversation.conversation_id, 1)
+    letter = Letter(
+        Purpose.TEAM_REPLY,
+        "team_reply",
+        {"text": mail.new_text, "member": mail.from_name or mail.from_address.partition("@")[0]},
+        dedup_key=f"team:{mail.mail_id}",
+    )
+    return write_to_customer(connection, letter, conversation, asked[0] if asked else None)
