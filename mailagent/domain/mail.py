@@ -72,6 +72,7 @@ class Purpose(StrEnum):
     HAND_OVER = "hand_over"
     TEAM_REPLY = "team_reply"
     NOTICE = "notice"
+    LOGIN = "login"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@ pairs of eyes are needed, the second decision too."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -27,7 +27,8 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class RecordedDecision:
-    """What a named person decided. `amount_minor` is set when less was approved."""
+    """What a named person decided. `amount_minor` is set when less was approved; `note_shared` says
+    whether the note is for the customer, too; `mail_id` is the reply by which it was decided, if any."""
 
     approval_id: str
     decision: str
@@ -35,6 +36,8 @@ class RecordedDecision:
     decided_at: datetime
     amount_minor: int | None = None
     note: str | None = None
+    note_shared: bool = True
+    mail_id: str | None = None
 
     @property
     def approves(self) -> bool:
@@ -99,10 +102,7 @@ def record_countersignature(connection: sa.Connection, decision: RecordedDecisio
 
 
 def _values(decision: RecordedDecision) -> dict[str, Any]:
-    return {
-        name: getattr(decision, name)
-        for name in ("approval_id", "decision", "decided_by", "decided_at", "amount_minor", "note")
-    }
+    return asdict(decision)
 
 
 def find_decision(connection: sa.Connection, approval_id: str) -> RecordedDecision | None:

@@ -1,7 +1,8 @@
 """Every table of the app, with the constraints that hold even when code is wrong.
 
 Triggers live in `migrations`: they keep `orders.held_minor` (refunds paid and under way) and make the
-audit table append-only. DBOS keeps its own tables in the schema `dbos`.
+audit table append-only. So does the index of words in mail, which only PostgreSQL has. DBOS keeps
+its own tables in the schema `dbos`.
 """
 
 from __future__ import annotations
@@ -115,9 +116,17 @@ conversations = sa.Table(
     sa.Column("last_mail_at", UtcDateTime, nullable=False),
     sa.Column("model_turns", sa.Integer, nullable=False, server_default="0"),
     sa.Column("model_tokens", sa.BigInteger, nullable=False, server_default="0"),
+    # Who of the team answers by themselves; none while it is everybody's.
+    sa.Column("owner_email", sa.Text),
     _one_of("status", ConversationStatus),
     sa.Index("ix_conversations_customer_email", "customer_email"),
     sa.Index("ix_conversations_last_mail_at", "last_mail_at"),
+    sa.Index(
+        "ix_conversations_handed_over",
+        "handed_over_at",
+        sqlite_where=sa.text("status = 'handed_over'"),
+        postgresql_where=sa.text("status = 'handed_over'"),
+    ),
 )
 
 inbound_mails = sa.Table(
@@ -150,6 +159,8 @@ inbound_mails = sa.Table(
     # The run that was last rung for this mail, and how often the sweep had to ring again.
     sa.Column("run_id", sa.Text),
     sa.Column("rings", sa.Integer, nullable=False, server_default="0"),
+    # The draft that answers it once somebody has sent it.
+    sa.Column("draft_id", sa.Text),
     _one_of("status", MailStatus),
     sa.CheckConstraint(
         "(status = 'answered') = (answered_by IS NOT NULL)", name="answered_by_a_mail"
@@ -225,6 +236,13 @@ outbound_mails = sa.Table(
         sqlite_where=sa.text("status IN ('queued', 'sending')"),
         postgresql_where=sa.text("status IN ('queued', 'sending')"),
     ),
+    sa.Index("ix_outbound_mails_created_at", "created_at"),
+    sa.Index(
+        "ix_outbound_mails_lost",
+        "created_at",
+        sqlite_where=sa.text("status IN ('failed', 'unknown', 'undelivered')"),
+        postgresql_where=sa.text("status IN ('failed', 'unknown', 'undelivered')"),
+    ),
 )
 
 delivery_events = sa.Table(
@@ -297,6 +315,12 @@ refunds = sa.Table(
         sqlite_where=sa.text("status IN ('awaiting_approval', 'approved')"),
         postgresql_where=sa.text("status IN ('awaiting_approval', 'approved')"),
     ),
+    sa.Index(
+        "ix_refunds_failed",
+        "requested_at",
+        sqlite_where=sa.text("status = 'failed'"),
+        postgresql_where=sa.text("status = 'failed'"),
+    ),
 )
 
 refund_lines = sa.Table(
@@ -355,6 +379,10 @@ decisions = sa.Table(
     sa.Column("decided_at", UtcDateTime, nullable=False),
     sa.Column("amount_minor", sa.BigInteger),
     sa.Column("note", sa.Text),
+    # Whether the customer gets the note, too.
+    sa.Column("note_shared", sa.Boolean, nullable=False, server_default=sa.true()),
+    # The manager's reply by which it was decided, if not by the page.
+    sa.Column("mail_id", sa.Text),
     sa.CheckConstraint("decision IN ('approve', 'reject')", name="decision"),
 )
 
@@ -368,7 +396,161 @@ countersignatures = sa.Table(
     sa.Column("decided_at", UtcDateTime, nullable=False),
     sa.Column("amount_minor", sa.BigInteger),
     sa.Column("note", sa.Text),
+    # Whether the customer gets the note, too.
+    sa.Column("note_shared", sa.Boolean, nullable=False, server_default=sa.true()),
+    # The manager's reply by which it was decided, if not by the page.
+    sa.Column("mail_id", sa.Text),
     sa.CheckConstraint("decision IN ('approve', 'reject')", name="decision"),
+)
+
+# Whom a question was put to, and what they have heard since. `skipped_why`: why somebody else is asked.
+approval_asks = sa.Table(
+    "approval_asks",
+    metadata,
+    sa.Column("approval_id", sa.Text, sa.ForeignKey("approvals.approval_id"), primary_key=True),
+    sa.Column("question", sa.Text, primary_key=True),
+    sa.Column("manager_email", sa.Text, primary_key=True),
+    # Mailed to that manager only: a reply that comes to it may decide.
+    sa.Column("reply_token", sa.Text, nullable=False, unique=True),
+    sa.Column("asked_at", UtcDateTime, nullable=False),
+    sa.Column("reminders", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("reminded_at", UtcDateTime),
+    sa.Column("skipped_at", UtcDateTime),
+    sa.Column("skipped_why", sa.Text),
+    sa.CheckConstraint("question IN ('approve', 'countersign')", name="question"),
+    sa.CheckConstraint("(skipped_at IS NULL) = (skipped_why IS NULL)", name="skipped"),
+)
+
+# What a manager wrote in reply beside a decision; never for the customer.
+approval_notes = sa.Table(
+    "approval_notes",
+    metadata,
+    sa.Column("mail_id", sa.Text, sa.ForeignKey("inbound_mails.mail_id"), primary_key=True),
+    sa.Column("approval_id", sa.Text, sa.ForeignKey("approvals.approval_id"), nullable=False),
+    sa.Column("manager_email", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("written_at", UtcDateTime, nullable=False),
+    sa.Index("ix_approval_notes_approval_id", "approval_id"),
+)
+
+# Managers whose mailbox said that they are away, or took no mail: others are asked meanwhile.
+manager_absences = sa.Table(
+    "manager_absences",
+    metadata,
+    sa.Column("manager_email", sa.Text, primary_key=True),
+    sa.Column("why", sa.Text, nullable=False),
+    sa.Column("since", UtcDateTime, nullable=False),
+    sa.Column("until", UtcDateTime, nullable=False),
+)
+
+# Answers of the agent that wait for somebody's click, and what became of them.
+drafts = sa.Table(
+    "drafts",
+    metadata,
+    sa.Column("draft_id", sa.Text, primary_key=True),
+    sa.Column(
+        "conversation_id",
+        sa.Text,
+        sa.ForeignKey("conversations.conversation_id"),
+        nullable=False,
+    ),
+    sa.Column("mail_ids", Json, nullable=False),
+    sa.Column("topics", Json, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),  # as the agent wrote it
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("reminded_at", UtcDateTime),
+    sa.Column("decided_by", sa.Text),
+    sa.Column("decided_at", UtcDateTime),
+    sa.Column("outbound_id", sa.Text, sa.ForeignKey("outbound_mails.outbound_id")),
+    sa.CheckConstraint(
+        "state IN ('waiting', 'sent', 'edited', 'discarded', 'superseded')", name="state"
+    ),
+    sa.CheckConstraint("(state IN ('sent', 'edited')) = (outbound_id IS NOT NULL)", name="sent"),
+    sa.Index("ix_drafts_conversation_id", "conversation_id"),
+    sa.Index("ix_drafts_created_at", "created_at"),
+    sa.Index(
+        "ix_drafts_waiting",
+        "created_at",
+        sqlite_where=sa.text("state = 'waiting'"),
+        postgresql_where=sa.text("state = 'waiting'"),
+    ),
+)
+
+# Links to log in with, by a hash: who reads the database gets in nowhere.
+login_links = sa.Table(
+    "login_links",
+    metadata,
+    sa.Column("token_hash", sa.Text, primary_key=True),
+    sa.Column("email", sa.Text, nullable=False),
+    sa.Column("next_path", sa.Text, nullable=False),
+    sa.Column("asked_at", UtcDateTime, nullable=False),
+    sa.Column("expires_at", UtcDateTime, nullable=False),
+    sa.Column("used_at", UtcDateTime),
+    sa.Index("ix_login_links_expires_at", "expires_at"),
+)
+
+# Every time that somebody asked for one, whether the address may log in or not.
+login_attempts = sa.Table(
+    "login_attempts",
+    metadata,
+    sa.Column(
+        "attempt_id",
+        sa.BigInteger().with_variant(sa.Integer, "sqlite"),
+        primary_key=True,
+        autoincrement=True,
+    ),
+    sa.Column("email", sa.Text, nullable=False),
+    sa.Column("client_address", sa.Text, nullable=False),
+    sa.Column("at", UtcDateTime, nullable=False),
+    sa.Index("ix_login_attempts_at", "at"),
+)
+
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("session_hash", sa.Text, primary_key=True),
+    sa.Column("email", sa.Text, nullable=False),
+    sa.Column("began_at", UtcDateTime, nullable=False),
+    sa.Column("expires_at", UtcDateTime, nullable=False),
+    sa.Column("ended_at", UtcDateTime),
+    sa.Index("ix_sessions_expires_at", "expires_at"),
+)
+
+# Every call of the model and what it cost, also of answers that never left.
+model_calls = sa.Table(
+    "model_calls",
+    metadata,
+    sa.Column(
+        "call_id",
+        sa.BigInteger().with_variant(sa.Integer, "sqlite"),
+        primary_key=True,
+        autoincrement=True,
+    ),
+    sa.Column(
+        "conversation_id",
+        sa.Text,
+        sa.ForeignKey("conversations.conversation_id"),
+        nullable=False,
+    ),
+    sa.Column("run_id", sa.Text),
+    sa.Column("at", UtcDateTime, nullable=False),
+    sa.Column("model", sa.Text, nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("input_tokens", sa.Integer, nullable=False),
+    sa.Column("cached_tokens", sa.Integer, nullable=False),
+    sa.Column("output_tokens", sa.Integer, nullable=False),
+    sa.Index("ix_model_calls_conversation_id", "conversation_id"),
+    sa.Index("ix_model_calls_at", "at"),
+)
+
+# What a person has seen to and need not see in the inbox any more, by the id of its row or run.
+put_away = sa.Table(
+    "put_away",
+    metadata,
+    sa.Column("subject", sa.Text, primary_key=True),
+    sa.Column("put_away_by", sa.Text, nullable=False),
+    sa.Column("at", UtcDateTime, nullable=False),
 )
 
 # Every policy that ever decided, as it was written then.

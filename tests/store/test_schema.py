@@ -25,11 +25,16 @@ from tests.store.parsed import parsed_mail
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
+def _is_compared(name: str | None, kind: str, _parents: object) -> bool:
+    # An index of an expression comes back from PostgreSQL in other words than it was made with.
+    return name in metadata.tables if kind == "table" else name != "ix_inbound_mails_words"
+
+
 def test_models_equal_migrations(database: Database) -> None:
     with database.engine.connect() as connection:
         context = MigrationContext.configure(
             connection,
-            opts={"include_name": lambda name, kind, _: kind != "table" or name in metadata.tables},
+            opts={"include_name": _is_compared},
         )
         assert compare_metadata(context, metadata) == []
 

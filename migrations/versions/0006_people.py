@@ -1,0 +1,183 @@
+"""People: who was asked to decide and who is away, drafts, logins and sessions, what was put away, and
+indexes for what people look for.
+
+Only adds: code from before this runs on it unchanged, as long as draft mode is off. On PostgreSQL the
+indexes of large tables are built without stopping mail.
+"""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0006"
+down_revision = "0005"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    postgresql = op.get_bind().dialect.name == "postgresql"
+    moment = "TIMESTAMP WITH TIME ZONE" if postgresql else "DATETIME"
+    json = "JSONB" if postgresql else "JSON"
+    number = "BIGSERIAL" if postgresql else "INTEGER"
+    for statement in (*COLUMNS, *TABLES):
+        op.execute(
+            statement.replace("MOMENT", moment).replace("JSONTYPE", json).replace("NUMBER", number)
+        )
+    if not postgresql:
+        for index in INDEXES:
+            op.execute(index)
+        return
+    with op.get_context().autocommit_block():
+        for index in (*INDEXES, *WORDS):
+            name = index.split()[2]
+            # One that was left half-built by a migration that died is of no use and in the way.
+            op.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+            op.execute(index.replace("CREATE INDEX", "CREATE INDEX CONCURRENTLY", 1))
+
+
+def downgrade() -> None:
+    raise RuntimeError("who decided and what was written stays on record")
+
+
+COLUMNS = (
+    # Whether a manager's note is for the customer; all that were written before were.
+    "ALTER TABLE decisions ADD COLUMN note_shared BOOLEAN NOT NULL DEFAULT true",
+    "ALTER TABLE countersignatures ADD COLUMN note_shared BOOLEAN NOT NULL DEFAULT true",
+    # The reply by which it was decided, if not by the page.
+    "ALTER TABLE decisions ADD COLUMN mail_id TEXT",
+    "ALTER TABLE countersignatures ADD COLUMN mail_id TEXT",
+    "ALTER TABLE conversations ADD COLUMN owner_email TEXT",
+    "ALTER TABLE inbound_mails ADD COLUMN draft_id TEXT",
+)
+
+TABLES = (
+    """
+    CREATE TABLE approval_asks (
+        approval_id TEXT NOT NULL
+            CONSTRAINT fk_approval_asks_approval_id REFERENCES approvals (approval_id),
+        question TEXT NOT NULL
+            CONSTRAINT ck_approval_asks_question CHECK (question IN ('approve', 'countersign')),
+        manager_email TEXT NOT NULL,
+        reply_token TEXT NOT NULL,
+        asked_at MOMENT NOT NULL,
+        reminders INTEGER NOT NULL DEFAULT 0,
+        reminded_at MOMENT,
+        skipped_at MOMENT,
+        skipped_why TEXT,
+        CONSTRAINT pk_approval_asks PRIMARY KEY (approval_id, question, manager_email),
+        CONSTRAINT uq_approval_asks_reply_token UNIQUE (reply_token),
+        CONSTRAINT ck_approval_asks_skipped CHECK ((skipped_at IS NULL) = (skipped_why IS NULL))
+    )
+    """,
+    """
+    CREATE TABLE approval_notes (
+        mail_id TEXT NOT NULL CONSTRAINT pk_approval_notes PRIMARY KEY
+            CONSTRAINT fk_approval_notes_mail_id REFERENCES inbound_mails (mail_id),
+        approval_id TEXT NOT NULL
+            CONSTRAINT fk_approval_notes_approval_id REFERENCES approvals (approval_id),
+        manager_email TEXT NOT NULL,
+        text TEXT NOT NULL,
+        written_at MOMENT NOT NULL
+    )
+    """,
+    "CREATE INDEX ix_approval_notes_approval_id ON approval_notes (approval_id)",
+    """
+    CREATE TABLE manager_absences (
+        manager_email TEXT NOT NULL CONSTRAINT pk_manager_absences PRIMARY KEY,
+        why TEXT NOT NULL,
+        since MOMENT NOT NULL,
+        until MOMENT NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE drafts (
+        draft_id TEXT NOT NULL CONSTRAINT pk_drafts PRIMARY KEY,
+        conversation_id TEXT NOT NULL
+            CONSTRAINT fk_drafts_conversation_id REFERENCES conversations (conversation_id),
+        mail_ids JSONTYPE NOT NULL,
+        topics JSONTYPE NOT NULL,
+        text TEXT NOT NULL,
+        state TEXT NOT NULL CONSTRAINT ck_drafts_state
+            CHECK (state IN ('waiting', 'sent', 'edited', 'discarded', 'superseded')),
+        created_at MOMENT NOT NULL,
+        reminded_at MOMENT,
+        decided_by TEXT,
+        decided_at MOMENT,
+        outbound_id TEXT
+            CONSTRAINT fk_drafts_outbound_id REFERENCES outbound_mails (outbound_id),
+        CONSTRAINT ck_drafts_sent CHECK ((state IN ('sent', 'edited')) = (outbound_id IS NOT NULL))
+    )
+    """,
+    "CREATE INDEX ix_drafts_conversation_id ON drafts (conversation_id)",
+    "CREATE INDEX ix_drafts_created_at ON drafts (created_at)",
+    "CREATE INDEX ix_drafts_waiting ON drafts (created_at) WHERE state = 'waiting'",
+    """
+    CREATE TABLE login_links (
+        token_hash TEXT NOT NULL CONSTRAINT pk_login_links PRIMARY KEY,
+        email TEXT NOT NULL,
+        next_path TEXT NOT NULL,
+        asked_at MOMENT NOT NULL,
+        expires_at MOMENT NOT NULL,
+        used_at MOMENT
+    )
+    """,
+    "CREATE INDEX ix_login_links_expires_at ON login_links (expires_at)",
+    """
+    CREATE TABLE login_attempts (
+        attempt_id NUMBER NOT NULL CONSTRAINT pk_login_attempts PRIMARY KEY,
+        email TEXT NOT NULL,
+        client_address TEXT NOT NULL,
+        at MOMENT NOT NULL
+    )
+    """,
+    "CREATE INDEX ix_login_attempts_at ON login_attempts (at)",
+    """
+    CREATE TABLE sessions (
+        session_hash TEXT NOT NULL CONSTRAINT pk_sessions PRIMARY KEY,
+        email TEXT NOT NULL,
+        began_at MOMENT NOT NULL,
+        expires_at MOMENT NOT NULL,
+        ended_at MOMENT
+    )
+    """,
+    "CREATE INDEX ix_sessions_expires_at ON sessions (expires_at)",
+    """
+    CREATE TABLE model_calls (
+        call_id NUMBER NOT NULL CONSTRAINT pk_model_calls PRIMARY KEY,
+        conversation_id TEXT NOT NULL
+            CONSTRAINT fk_model_calls_conversation_id REFERENCES conversations (conversation_id),
+        run_id TEXT,
+        at MOMENT NOT NULL,
+        model TEXT NOT NULL,
+        outcome TEXT NOT NULL,
+        input_tokens INTEGER NOT NULL,
+        cached_tokens INTEGER NOT NULL,
+        output_tokens INTEGER NOT NULL
+    )
+    """,
+    "CREATE INDEX ix_model_calls_conversation_id ON model_calls (conversation_id)",
+    "CREATE INDEX ix_model_calls_at ON model_calls (at)",
+    """
+    CREATE TABLE put_away (
+        subject TEXT NOT NULL CONSTRAINT pk_put_away PRIMARY KEY,
+        put_away_by TEXT NOT NULL,
+        at MOMENT NOT NULL
+    )
+    """,
+)
+
+INDEXES = (
+    "CREATE INDEX ix_conversations_handed_over ON conversations (handed_over_at)"
+    " WHERE status = 'handed_over'",
+    "CREATE INDEX ix_outbound_mails_lost ON outbound_mails (created_at)"
+    " WHERE status IN ('failed', 'unknown', 'undelivered')",
+    "CREATE INDEX ix_refunds_failed ON refunds (requested_at) WHERE status = 'failed'",
+    "CREATE INDEX ix_outbound_mails_created_at ON outbound_mails (created_at)",
+)
+
+# Words of a mail, for the search. SQLite has no such index: there the search reads the newest mails.
+WORDS = (
+    "CREATE INDEX ix_inbound_mails_words ON inbound_mails"
+    " USING gin (to_tsvector('simple', subject || ' ' || left(new_text, 4000)))",
+)
