@@ -25,6 +25,8 @@ from mailagent.settings import Settings, load_settings
 from mailagent.store.database import open_database
 from mailagent.store.ledger import LedgerGateway
 from mailagent.web import approvals, attachments, goodwill, health, orders, sendgrid, stripe
+from mailagent.web.guard import check_guards
+from mailagent.web.ops.blueprints import BLUEPRINTS
 from mailagent.web.wrong_address import answer_refusal
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -121,12 +123,16 @@ def create_app(environ: Mapping[str, str] | None = None) -> Flask:
         static_folder=str(ROOT / "mailagent" / "web" / "static"),
         template_folder=str(ROOT / "templates"),
     )
+    secure = settings.shop.public_url.startswith("https://")
     app.config.update(
         SECRET_KEY=settings.secret_keys[0],
         SECRET_KEY_FALLBACKS=list(settings.secret_keys[1:]),
         SESSION_COOKIE_HTTPONLY=True,
         SESSION_COOKIE_SAMESITE="Lax",
-        SESSION_COOKIE_SECURE=settings.shop.public_url.startswith("https://"),
+        SESSION_COOKIE_SECURE=secure,
+        # With this prefix browsers take the cookie from this very host only, never from a subdomain.
+        SESSION_COOKIE_NAME="__Host-mailagent" if secure else "mailagent",
+        PERMANENT_SESSION_LIFETIME=settings.waits.ops_session_seconds,
         WTF_CSRF_TIME_LIMIT=None,  # a manager may leave the page open for days
         MAX_CONTENT_LENGTH=1024 * 1024,  # pages and forms; the webhooks set their own
         MAILAGENT=settings,
@@ -147,6 +153,8 @@ def _hang_up(app: Flask, settings: Settings) -> None:
             csrf.exempt(stripe.blueprint)  # signed by Stripe, no cookies
         app.register_blueprint(approvals.blueprint)
         app.register_blueprint(attachments.blueprint)
+        for room in BLUEPRINTS:
+            app.register_blueprint(room)
         if settings.orders_api_tokens:
             app.register_blueprint(orders.blueprint)
             csrf.exempt(orders.blueprint)  # a bearer token, no cookies
@@ -165,6 +173,7 @@ def _hang_up(app: Flask, settings: Settings) -> None:
     app.register_error_handler(CSRFError, _form_expired)
     app.register_error_handler(HTTPException, answer_refusal)
     app.after_request(_harden)
+    check_guards(app)
 
 
 def _form_expired(_error: CSRFError) -> tuple[str, int]:

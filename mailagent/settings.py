@@ -89,7 +89,12 @@ SETTINGS = (
         "who decides refunds, comma-separated, in order of escalation",
     ),
     Setting("TEAM_EMAILS", "`MANAGER_EMAILS`", "who gets conversations handed over to people"),
-    Setting("OPS_EMAILS", "`TEAM_EMAILS`", "who is told of runs that fail"),
+    Setting(
+        "OPS_EMAILS",
+        "–",
+        "operators: may do everything in `/ops`, and are told of runs that fail (without any, the team is)",
+    ),
+    Setting("OPS_SESSION_SECONDS", "`43200`", "how long a login to `/ops` lasts"),
     Setting("OPENAI_API_KEY", "–", "key of the model's provider"),
     Setting("OPENAI_BASE_URL", "OpenAI's", "any server that speaks the Responses API"),
     Setting("OPENAI_MODEL", f"`{DEFAULT_MODEL}`", "the model that reads mail and proposes"),
@@ -332,6 +337,7 @@ def _waits(read: _Reader) -> Waits:
         mail_outcome_seconds=read.seconds("MAIL_OUTCOME_SECONDS", default.mail_outcome_seconds),
         unanswered_seconds=read.seconds("UNANSWERED_SECONDS", default.unanswered_seconds),
         raw_mail_days=read.days("RAW_MAIL_DAYS", default.raw_mail_days),
+        ops_session_seconds=read.seconds("OPS_SESSION_SECONDS", default.ops_session_seconds),
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,9 +31,10 @@ from mailagent.demo.webhook_key import WebhookKey
 from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund
 from mailagent.services import Services
-from mailagent.store import orders, refunds
+from mailagent.store import orders, refunds, sessions
+from mailagent.web.guard import SESSION_KEY
 from mailagent.workflows.launch import launch, stop
-from tests.cast import ADA, MAX, MONA, SUPPORT, TESS
+from tests.cast import ADA, MAX, MONA, OLGA, SUPPORT, TESS
 
 T = TypeVar("T")
 
@@ -169,10 +170,31 @@ class Stage:
         )
         return next(refund for refund in self.refunds() if refund.status == status)
 
+    def log_in(self, email: str) -> FlaskClient:
+        """Return a client in which one of the shop's people is logged in to the console."""
+        secret = sessions.new_secret()
+        now = datetime.now(UTC)
+        with self.live.database.transaction() as connection:
+            sessions.begin(connection, secret, email, now, now + timedelta(hours=1))
+        client = self.client
+        with client.session_transaction() as cookies:
+            cookies[SESSION_KEY] = secret
+        return client
+
     def rows(self, statement: str, **values: Any) -> list[Any]:
         """Look at rows with SQL, as an auditor would."""
         with self.live.database.snapshot() as connection:
             return list(connection.execute(sa.text(statement), values))
+
+
+def post_form(
+    client: FlaskClient, path: str, page: str | None = None, **fields: str
+) -> TestResponse:
+    """Post a form as a browser would: with the CSRF token of a page that has it (`path` by default)."""
+    shown = client.get(page or path)
+    found = re.search(r'name="csrf_token" value="([^"]+)"', shown.text)
+    assert found is not None, f"{page or path} has no form: {shown.status}"
+    return client.post(path, data={"csrf_token": found[1], **fields})
 
 
 def code_in(mail: SentMail) -> str:
@@ -225,6 +247,7 @@ def open_shop(
             "SUPPORT_ADDRESS": SUPPORT,
             "MANAGER_EMAILS": f"{MONA},{MAX}",
             "TEAM_EMAILS": TESS,
+            "OPS_EMAILS": OLGA,
             "OPENAI_BASE_URL": f"{openai_url}/v1",
             "OPENAI_API_KEY": "test",
             "SENDGRID_BASE_URL": sendgrid_url,

@@ -25,6 +25,7 @@ TO_CUSTOMERS = frozenset(
 )
 COMMON = {"support_name": "shop.example", "support_address": "support@shop.example"}
 LINK = "https://support.shop.example/approvals/token"
+LOGIN_LINK = "https://support.shop.example/ops/login/secret"
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 Say = Callable[[str], str]
@@ -78,6 +79,7 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
             "lines": [say(each) for each in _NOTICE],
         },
         "approval_request": _approval_request(say),
+        "login_link": {"link_url": LOGIN_LINK, "minutes": 15},
         "hand_over": thread | _hand_over(say),
     }
 

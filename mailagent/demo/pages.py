@@ -32,6 +32,7 @@ from mailagent.demo import shop
 from mailagent.demo.openai_server import MODEL_NAME
 from mailagent.demo.snapshot import take_snapshot
 from mailagent.settings import Settings
+from mailagent.web.guard import open_to_all
 
 blueprint = Blueprint("demo", __name__, url_prefix="/demo", static_folder="static")
 
@@ -41,10 +42,11 @@ _STARTED_AT = time.time()
 @blueprint.record
 def _lead_the_way(state: BlueprintSetupState) -> None:
     """Make the app's bare address lead to the demo."""
-    state.app.add_url_rule("/", "demo_door", lambda: redirect("/demo/"))
+    state.app.add_url_rule("/", "demo_door", open_to_all(lambda: redirect("/demo/")))
 
 
 @blueprint.get("/")
+@open_to_all
 def page() -> Response:
     """Show the page; what is on it comes from `/demo/state`, again and again."""
     html = render_template(
@@ -71,6 +73,7 @@ def page() -> Response:
 
 
 @blueprint.get("/state")
+@open_to_all
 def state() -> ResponseReturnValue:
     """Return everything the page shows, as JSON."""
     process = {
@@ -81,6 +84,7 @@ def state() -> ResponseReturnValue:
 
 
 @blueprint.post("/letters")
+@open_to_all
 def write() -> ResponseReturnValue:
     """Hand a customer's letter to the demo's SendGrid, which delivers it to the inbound webhook."""
     letter = json.dumps(request.get_json()).encode()
@@ -93,6 +97,7 @@ def write() -> ResponseReturnValue:
 
 
 @blueprint.post("/crash")
+@open_to_all
 def crash() -> ResponseReturnValue:
     """Kill the app with SIGKILL, a moment later: browsers repeat a request that gets no answer."""
     threading.Timer(0.1, _die).start()

@@ -66,6 +66,7 @@ class Waits:
     unanswered_seconds: int = 4 * 3600
     sweep_after_seconds: int = 60
     raw_mail_days: int = 30
+    ops_session_seconds: int = 12 * 3600
 
     @property
     def approval_expiry(self) -> timedelta:

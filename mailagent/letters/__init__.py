@@ -12,6 +12,7 @@ from mailagent.letters.to_customers import (
     write_team_reply,
 )
 from mailagent.letters.to_managers import ask_manager, ask_next_manager, write_approval_request
+from mailagent.letters.to_staff import write_login_link
 from mailagent.letters.to_team import write_to_team
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "copy_notice",
     "write_approval_request",
     "write_handed_over",
+    "write_login_link",
     "write_notice",
     "write_refund_outcome",
     "write_refund_returned",

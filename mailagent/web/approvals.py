@@ -16,11 +16,13 @@ from mailagent.store import approvals, orders, refunds
 from mailagent.store.approvals import Approval, RecordedDecision
 from mailagent.web import case, decision, what_is_left
 from mailagent.web.decision_form import FormProblem, parse_form, typed
+from mailagent.web.guard import signed_link
 
 blueprint = Blueprint("approvals", __name__)
 
 
 @blueprint.get("/approvals/<token>")
+@signed_link
 def show(token: str) -> Response:
     """Show the case, or what was decided. Mail scanners open links: nothing may change here."""
     link = services.current().links.verify_approval(token)
@@ -34,6 +36,7 @@ def show(token: str) -> Response:
 
 
 @blueprint.post("/approvals/<token>")
+@signed_link
 def decide(token: str) -> Response:
     """Record the decision unless one stands, and ring the refund in the same transaction."""
     link = services.current().links.verify_approval(token)

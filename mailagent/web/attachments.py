@@ -17,6 +17,7 @@ from mailagent.domain.mail import MailKind
 from mailagent.domain.refund import Refund
 from mailagent.store import mailbox
 from mailagent.web.approvals import find_asked, no_longer_decides, page, still_decides
+from mailagent.web.guard import signed_link
 
 blueprint = Blueprint("attachments", __name__)
 
@@ -24,6 +25,7 @@ _DIGITS_MAX = 4
 
 
 @blueprint.get("/approvals/<token>/attachments/<mail_id>/<number>")
+@signed_link
 def download(token: str, mail_id: str, number: str) -> Response:
     """Hand out one file that the manager's page lists; whatever it does not list is not there."""
     live = services.current()

@@ -14,6 +14,7 @@ from mailagent import services
 from mailagent.domain.redemption import Redeemed, Redemption
 from mailagent.store import goodwill
 from mailagent.web.bearer import is_authorised, unauthorised
+from mailagent.web.guard import bearer_token
 
 LARGEST_BODY_BYTES = 10_000
 LONGEST_ORDER_ID = 200
@@ -30,6 +31,7 @@ _STATUS = {
 
 
 @blueprint.post("/api/goodwill-codes/<code>/redemptions")
+@bearer_token
 def redeem(code: str) -> Response:
     """Use a discount on the order that the JSON body names as `order_id`.
 

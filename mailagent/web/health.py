@@ -9,6 +9,7 @@ from flask import Blueprint, Response
 
 from mailagent import services
 from mailagent.store.migration import SchemaProblem, check_schema
+from mailagent.web.guard import open_to_all
 
 logger = logging.getLogger(__name__)
 
@@ -16,12 +17,14 @@ blueprint = Blueprint("health", __name__)
 
 
 @blueprint.get("/healthz")
+@open_to_all
 def alive() -> Response:
     """Answer while the process serves at all; a database that is down is not cured by a restart."""
     return Response("alive\n", mimetype="text/plain")
 
 
 @blueprint.get("/readyz")
+@open_to_all
 def ready() -> Response:
     """Answer 200 when the database is reached and migrated, else 503 with the reason."""
     try:

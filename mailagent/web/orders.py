@@ -17,6 +17,7 @@ from mailagent.domain.order import OrderProblem
 from mailagent.store import orders
 from mailagent.store.orders import Saved, VersionProblem
 from mailagent.web.bearer import is_authorised, unauthorised
+from mailagent.web.guard import bearer_token
 
 LARGEST_ORDER_BYTES = 1024 * 1024
 
@@ -27,6 +28,7 @@ blueprint = Blueprint("orders", __name__)
 
 
 @blueprint.put("/api/orders/<path:order_id>")
+@bearer_token
 def put(order_id: str) -> Response:
     """Create or replace one order.
 

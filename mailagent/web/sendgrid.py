@@ -22,6 +22,7 @@ from mailagent.store import conversations, mailbox, outbox
 from mailagent.web import placing
 from mailagent.web.body import NotWhole, read_body
 from mailagent.web.deliveries import record_bounce, record_event
+from mailagent.web.guard import signed_webhook
 from mailagent.web.signature import SignatureDoor
 
 logger = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ _events_door = SignatureDoor("events")
 
 
 @blueprint.post("/webhooks/sendgrid/inbound")
+@signed_webhook
 def receive_mail() -> Response:
     """Take one inbound mail."""
     live = services.current()
@@ -113,6 +115,7 @@ def _without_our_words(connection: sa.Connection, mail: ParsedMail) -> ParsedMai
 
 
 @blueprint.post("/webhooks/sendgrid/events")
+@signed_webhook
 def receive_events() -> Response:
     """Take a batch of delivery events. Anything but 2xx makes SendGrid send the batch again."""
     live = services.current()

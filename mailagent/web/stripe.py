@@ -18,6 +18,7 @@ from mailagent.store import gateway_events
 from mailagent.store.gateway_words import follow_sum
 from mailagent.web.body import NotWhole, read_body
 from mailagent.web.gateway_news import follow_dispute, follow_refund
+from mailagent.web.guard import signed_webhook
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +29,7 @@ LARGEST_EVENT_BYTES = 1024 * 1024
 
 
 @blueprint.post("/webhooks/stripe")
+@signed_webhook
 def receive_event() -> Response:
     """Take one event. Known ones, and kinds that say nothing of our money, are thanked for too."""
     live = services.current()

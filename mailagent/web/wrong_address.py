@@ -7,6 +7,7 @@ import logging
 from flask import Response, current_app, request
 from werkzeug.exceptions import HTTPException
 
+from mailagent.web.ops.pages import not_found, page
 from mailagent.web.signature import SIGNATURE_HEADER
 
 logger = logging.getLogger(__name__)
@@ -18,6 +19,8 @@ def answer_refusal(error: HTTPException) -> Response | HTTPException:
     """Answer 503 where SendGrid's post is refused before any view: a 4xx would lose the mail."""
     path = request.path.lower()
     meant_for_a_webhook = SIGNATURE_HEADER in request.headers or any(w in path for w in _WORDS)
+    if path.startswith("/ops") and error.code in (403, 404):
+        return page("ops/refused.html", 403) if error.code == 403 else not_found("page")
     if request.method != "POST" or not meant_for_a_webhook or (error.code or 500) >= 500:
         return error
     logger.error(

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedErro
 
 import mailagent
 from mailagent.adapters import formats
-from mailagent.adapters.mail_samples import LINK, NOON, TO_CUSTOMERS, facts_of
+from mailagent.adapters.mail_samples import LINK, LOGIN_LINK, NOON, TO_CUSTOMERS, facts_of
 from mailagent.adapters.templates import RenderedMail, Templates
 from mailagent.domain.mail import confirm_code, holds_confirm_code
 from mailagent.domain.money import Money
@@ -79,7 +79,8 @@ def test_a_subject_is_one_line_whatever_the_facts(name: str) -> None:
 def test_hostile_words_stay_words_in_html(name: str) -> None:
     page = Elements(render(name, HOSTILE).html)
     assert not page.tags & {"script", "img", "iframe", "form", "table", "style"}
-    assert page.links == ([LINK] if name == "approval_request" else [])
+    links = {"approval_request": [LINK], "login_link": [LOGIN_LINK]}
+    assert page.links == links.get(name, [])
     assert not page.attributes & {"src", "onerror", "onclick"}
 
 

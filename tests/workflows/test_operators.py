@@ -98,7 +98,7 @@ def test_repeats_for_one_row_are_one_matter(shop: Stage) -> None:
 
 
 def test_without_operators_the_team_is_told(tmp_path: Path, database_url: str) -> None:
-    with open_shop(tmp_path, database_url) as shop:
+    with open_shop(tmp_path, database_url, {"OPS_EMAILS": ""}) as shop:
         fail_for(shop, ADA)
         operators.report_failed_runs()
         with running(shop):

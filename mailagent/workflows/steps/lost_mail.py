@@ -31,6 +31,8 @@ def act_on_lost(
     Asks the next manager, else tells the team, else the managers, else the operators: the first
     circle in which somebody is left. A notice that was lost goes on to the next circle.
     """
+    if mail.purpose is Purpose.LOGIN:
+        return  # whoever waits for the link sees that none comes, and asks again
     if mail.purpose is Purpose.NOTICE:
         _pass_on(connection, mail)
         return

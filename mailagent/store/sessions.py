@@ -1,0 +1,153 @@
+"""Logins of the shop's people: links that were mailed, sessions that they began, and how often anybody
+asked. Only hashes of secrets are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from mailagent.store import schema
+
+_links, _attempts, _sessions = schema.login_links, schema.login_attempts, schema.sessions
+
+KEPT = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class LoginLink:
+    """A link that was mailed. `next_path` is where its reader wanted to go."""
+
+    email: str
+    next_path: str
+    expires_at: datetime
+    used_at: datetime | None
+
+    def works(self, now: datetime) -> bool:
+        return self.used_at is None and now < self.expires_at
+
+
+def new_secret() -> str:
+    """Return 256 bits of chance, as they stand in a link or a cookie."""
+    return secrets.token_urlsafe(32)
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+def record_attempt(
+    connection: sa.Connection, email: str, client_address: str, now: datetime
+) -> None:
+    """Record that somebody asked for a link, and forget attempts that count no more."""
+    connection.execute(_attempts.delete().where(_attempts.c.at < now - KEPT))
+    connection.execute(
+        _attempts.insert().values(email=email, client_address=client_address, at=now)
+    )
+
+
+def count_attempts(
+    connection: sa.Connection,
+    since: datetime,
+    email: str | None = None,
+    client_address: str | None = None,
+) -> int:
+    """Return how often links were asked for since a time, for an address or from one."""
+    query = sa.select(sa.func.count()).where(_attempts.c.at >= since)
+    if email is not None:
+        query = query.where(_attempts.c.email == email)
+    if client_address is not None:
+        query = query.where(_attempts.c.client_address == client_address)
+    return connection.scalar(query) or 0
+
+
+def record_link(
+    connection: sa.Connection,
+    secret: str,
+    email: str,
+    next_path: str,
+    now: datetime,
+    expires_at: datetime,
+) -> None:
+    """Record a link that is about to be mailed, and forget those long past."""
+    connection.execute(_links.delete().where(_links.c.expires_at < now - KEPT))
+    connection.execute(
+        _links.insert().values(
+            token_hash=_hash(secret),
+            email=email,
+            next_path=next_path,
+            asked_at=now,
+            expires_at=expires_at,
+        )
+    )
+
+
+def find_link(connection: sa.Connection, secret: str) -> LoginLink | None:
+    row = connection.execute(
+        sa.select(_links).where(_links.c.token_hash == _hash(secret))
+    ).one_or_none()
+    if row is None:
+        return None
+    return LoginLink(row.email, row.next_path, row.expires_at, row.used_at)
+
+
+def use_link(connection: sa.Connection, secret: str, now: datetime) -> bool:
+    """Use a link up; False when it was used before or is too old. Of two at once, one gets True."""
+    used = connection.execute(
+        _links.update()
+        .where(
+            _links.c.token_hash == _hash(secret),
+            _links.c.used_at.is_(None),
+            _links.c.expires_at > now,
+        )
+        .values(used_at=now)
+    )
+    return used.rowcount == 1
+
+
+def begin(
+    connection: sa.Connection, secret: str, email: str, now: datetime, expires_at: datetime
+) -> None:
+    """Record a session, and forget those long past."""
+    connection.execute(_sessions.delete().where(_sessions.c.expires_at < now - KEPT))
+    connection.execute(
+        _sessions.insert().values(
+            session_hash=_hash(secret), email=email, began_at=now, expires_at=expires_at
+        )
+    )
+
+
+def find_email(connection: sa.Connection, secret: str, now: datetime) -> str | None:
+    """Return whose session this is; None when it has ended, is too old, or never was."""
+    email: str | None = connection.scalar(
+        sa.select(_sessions.c.email).where(
+            _sessions.c.session_hash == _hash(secret),
+            _sessions.c.ended_at.is_(None),
+            _sessions.c.expires_at > now,
+        )
+    )
+    return email
+
+
+def end(connection: sa.Connection, secret: str, now: datetime) -> None:
+    """End a session; a second time it changes nothing."""
+    connection.execute(
+        _sessions.update()
+        .where(_sessions.c.session_hash == _hash(secret), _sessions.c.ended_at.is_(None))
+        .values(ended_at=now)
+    )
+
+
+def end_all_of(connection: sa.Connection, email: str, now: datetime) -> int:
+    """End every session of an address; return how many there were."""
+    ended = connection.execute(
+        _sessions.update()
+        .where(
+            _sessions.c.email == email, _sessions.c.ended_at.is_(None), _sessions.c.expires_at > now
+        )
+        .values(ended_at=now)
+    )
+    return ended.rowcount

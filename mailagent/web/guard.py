@@ -1,0 +1,125 @@
+"""Every view says who may knock: exactly one of five guards stands at each, and a view without one is a
+mistake that the app refuses to start with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
+
+from flask import Flask, Response, abort, g, redirect, request, session, url_for
+
+from mailagent import services
+from mailagent.domain.access import Permission, Role, permissions_of, roles_of
+from mailagent.store import sessions
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+SESSION_KEY = "login"
+
+
+class Guard(StrEnum):
+    WEBHOOK = "signed webhook"
+    LINK = "signed link"
+    LOGIN = "login + role"
+    BEARER = "bearer token"
+    OPEN = "open"
+
+
+def _guarded_by(guard: Guard) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    def mark(view: Callable[P, R]) -> Callable[P, R]:
+        view.guard = guard  # type: ignore[attr-defined]  # a view carries its guard
+        return view
+
+    return mark
+
+
+# These four check by themselves, because what they check is part of what they read.
+signed_webhook = _guarded_by(Guard.WEBHOOK)
+signed_link = _guarded_by(Guard.LINK)
+bearer_token = _guarded_by(Guard.BEARER)
+open_to_all = _guarded_by(Guard.OPEN)
+
+
+class Person:
+    """Somebody of the shop who is logged in."""
+
+    def __init__(self, email: str) -> None:
+        shop = services.current().shop
+        self.email = email
+        self.roles = roles_of(email, shop)
+        self.permissions = permissions_of(email, shop)
+
+    def may(self, permission: str) -> bool:
+        return Permission(permission) in self.permissions
+
+    @property
+    def is_manager(self) -> bool:
+        return Role.MANAGER in self.roles
+
+
+def needs(permission: Permission) -> Callable[[Callable[P, Response]], Callable[P, Response]]:
+    """Let only people in who are logged in and have a permission. Whoever is not logged in is asked to,
+    and comes back to the page they wanted; who has not the role gets 403."""
+
+    def protect(view: Callable[P, Response]) -> Callable[P, Response]:
+        @wraps(view)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> Response:
+            person = find_person()
+            if person is None:
+                return _ask_to_log_in()
+            if permission not in person.permissions:
+                abort(403)
+            g.person = person
+            response = view(*args, **kwargs)
+            # What these pages show belongs in no cache, also not in the browser's after the logout.
+            response.headers["Cache-Control"] = "no-store"
+            return response
+
+        guarded.guard = Guard.LOGIN  # type: ignore[attr-defined]  # a view carries its guard
+        guarded.permission = permission  # type: ignore[attr-defined]
+        return guarded
+
+    return protect
+
+
+def find_person() -> Person | None:
+    """Return who is logged in, by the row of their session; None for a stranger, and for somebody whose
+    address is not among the settings any more."""
+    secret = session.get(SESSION_KEY)
+    if not isinstance(secret, str):
+        return None
+    live = services.current()
+    with live.database.snapshot() as connection:
+        email = sessions.find_email(connection, secret, live.now())
+    person = Person(email) if email else None
+    return person if person and person.roles else None
+
+
+def current_person() -> Person:
+    """Return who this request is served for, in a view that `needs` a permission."""
+    return cast(Person, g.person)
+
+
+def _ask_to_log_in() -> Response:
+    # After a POST the page that it came from would be lost anyway; the inbox is a good place to begin.
+    wanted = request.full_path.rstrip("?") if request.method in ("GET", "HEAD") else None
+    return cast(Response, redirect(url_for("ops_login.ask", next=wanted), 303))
+
+
+def guard_of(view: Any) -> Guard | None:
+    """Return the guard of a view, or None if it has none."""
+    return getattr(view, "guard", None)
+
+
+def check_guards(app: Flask) -> None:
+    """Raise RuntimeError, naming them, if any view has no guard."""
+    bare = [
+        endpoint
+        for endpoint, view in app.view_functions.items()
+        if endpoint.rpartition(".")[2] != "static" and guard_of(view) is None
+    ]
+    if bare:
+        raise RuntimeError(f"no guard stands at {', '.join(sorted(bare))}: see mailagent.web.guard")

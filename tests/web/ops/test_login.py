@@ -1,0 +1,154 @@
+"""Logging in: by a mailed link, once, soon; and nobody learns whose addresses may."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from mailagent.store import sessions
+from mailagent.web.guard import SESSION_KEY
+from mailagent.web.ops.login import LINKS_PER_ADDRESS
+from mailagent.web.ops.pages import safe_path
+from tests.cast import MALLORY, MONA, OLGA, TESS
+from tests.stage import Stage, post_form
+
+
+def link_in(stage: Stage, number: int = -1) -> str:
+    texts = stage.rows(
+        "SELECT text FROM outbound_mails WHERE purpose = 'login' ORDER BY created_at"
+    )
+    found = re.search(r"/ops/login/\S+", texts[number].text)
+    assert found is not None
+    return found[0]
+
+
+def test_a_mailed_link_logs_in_where_one_wanted_to_go(busy_shop: Stage) -> None:
+    client = busy_shop.client
+    asked = client.get("/ops?waiting=approvals")
+    assert asked.status_code == 303
+    form = client.get(asked.location)
+    wanted = re.search(r'name="next" value="([^"]+)"', form.text)
+    assert wanted is not None
+    assert wanted[1] == "/ops?waiting=approvals"
+    post_form(client, "/ops/login", email=" Olga@Shop.example ", next=wanted[1])
+    (mail,) = busy_shop.wait_for_mails(OLGA)
+    path = link_in(busy_shop)
+    assert path in mail.text
+    entered = post_form(client, path)
+    assert entered.location == "/ops?waiting=approvals"
+    page = client.get("/ops")
+    assert OLGA in page.text
+    assert page.headers["Cache-Control"] == "no-store"
+
+
+def test_a_scanner_that_opens_the_link_does_not_use_it_up(shop: Stage) -> None:
+    post_form(shop.client, "/ops/login", email=TESS)
+    scanner = shop.client
+    for _ in range(3):
+        assert scanner.get(link_in(shop)).status_code == 200
+        assert scanner.head(link_in(shop)).status_code == 200
+    assert post_form(shop.client, link_in(shop)).status_code == 303
+
+
+def test_a_link_works_once(shop: Stage) -> None:
+    post_form(shop.client, "/ops/login", email=TESS)
+    first, second = shop.client, shop.client
+    page = second.get(link_in(shop)).text
+    assert post_form(first, link_in(shop)).status_code == 303
+    token = re.search(r'name="csrf_token" value="([^"]+)"', page)
+    assert token is not None
+    late = second.post(link_in(shop), data={"csrf_token": token[1]})
+    assert late.status_code == 404
+    assert second.get("/ops").status_code == 303
+
+
+def test_a_link_works_for_a_quarter_of_an_hour(shop: Stage) -> None:
+    post_form(shop.client, "/ops/login", email=TESS)
+    with shop.live.database.transaction() as connection:
+        connection.exec_driver_sql("UPDATE login_links SET expires_at = asked_at")
+    assert shop.client.get(link_in(shop)).status_code == 404
+
+
+def test_the_answer_is_the_same_for_an_address_that_may_not(shop: Stage) -> None:
+    known = post_form(shop.client, "/ops/login", email=MONA)
+    unknown = post_form(shop.client, "/ops/login", email=MALLORY)
+    assert known.status_code == unknown.status_code
+    assert known.text.replace(MONA, "x") == unknown.text.replace(MALLORY, "x")
+    assert dict(known.headers).keys() == dict(unknown.headers).keys()
+    mails = shop.rows("SELECT to_address FROM outbound_mails")
+    assert [mail.to_address for mail in mails] == [MONA]
+
+
+def test_an_address_gets_so_many_links_and_no_more(shop: Stage) -> None:
+    answers = {
+        post_form(shop.client, "/ops/login", email=OLGA).text for _ in range(LINKS_PER_ADDRESS + 3)
+    }
+    assert len(answers) == 1
+    assert len(shop.rows("SELECT 1 FROM outbound_mails")) == LINKS_PER_ADDRESS
+
+
+@pytest.mark.parametrize(
+    "address", ["", "mona", "a@b\r\nBcc: x@evil.example", "x" * 300 + "@a.example"]
+)
+def test_what_is_no_address_is_told_so(shop: Stage, address: str) -> None:
+    assert post_form(shop.client, "/ops/login", email=address).status_code == 422
+    assert shop.rows("SELECT 1 FROM outbound_mails") == []
+
+
+def test_a_login_begins_a_session_that_nobody_knew_before(shop: Stage) -> None:
+    client = shop.client
+    with client.session_transaction() as cookies:
+        cookies[SESSION_KEY] = "planted by somebody else"
+        cookies["left"] = "over"
+    post_form(client, "/ops/login", email=OLGA)
+    entered = post_form(client, link_in(shop))
+    cookie = entered.headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Lax" in cookie
+    with client.session_transaction() as cookies:
+        assert cookies[SESSION_KEY] != "planted by somebody else"
+        assert "left" not in cookies
+
+
+def test_logging_out_ends_the_session_for_whoever_copied_its_cookie(shop: Stage) -> None:
+    client, thief = shop.log_in(OLGA), shop.client
+    with client.session_transaction() as cookies, thief.session_transaction() as stolen:
+        stolen[SESSION_KEY] = cookies[SESSION_KEY]
+    assert thief.get("/ops").status_code == 200
+    assert post_form(client, "/ops/logout", "/ops").status_code == 303
+    assert client.get("/ops").status_code == 303
+    assert thief.get("/ops").status_code == 303
+
+
+def test_a_session_ends_by_its_date(shop: Stage) -> None:
+    secret, now = "secret", shop.live.now()
+    with shop.live.database.transaction() as connection:
+        sessions.begin(connection, secret, OLGA, now - timedelta(hours=12), now)
+    client = shop.client
+    with client.session_transaction() as cookies:
+        cookies[SESSION_KEY] = secret
+    assert client.get("/ops").status_code == 303
+
+
+def test_somebody_whose_address_left_the_settings_is_out_at_once(shop: Stage) -> None:
+    assert shop.log_in("left@shop.example").get("/ops").status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("wanted", "leads_to"),
+    [
+        ("/ops/runs?status=ERROR&page=2", "/ops/runs?status=ERROR&page=2"),
+        ("//evil.example", "/ops"),
+        ("/ops//evil.example", "/ops"),
+        ("/ops/../approvals", "/ops"),
+        ("https://evil.example/ops", "/ops"),
+        ("/opsevil", "/ops"),
+        ("/ops\\@evil.example", "/ops"),
+        ("/ops\r\nSet-Cookie: a=b", "/ops"),
+        (None, "/ops"),
+    ],
+)
+def test_a_login_leads_into_the_console_and_nowhere_else(wanted: str | None, leads_to: str) -> None:
+    assert safe_path(wanted) == leads_to
