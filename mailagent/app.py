@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, Response, render_template
+from flask import Flask, render_template
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import HTTPException
 
@@ -22,20 +22,16 @@ from mailagent.domain.mail import OutboundMail
 from mailagent.domain.payment import PaymentGateway
 from mailagent.doorbell import Doorbell
 from mailagent.settings import Settings, load_settings
+from mailagent.store import run_subjects
 from mailagent.store.database import open_database
 from mailagent.store.ledger import LedgerGateway
 from mailagent.web import approvals, attachments, goodwill, health, orders, sendgrid, stripe
 from mailagent.web.guard import check_guards
+from mailagent.web.headers import harden
 from mailagent.web.ops.blueprints import BLUEPRINTS
 from mailagent.web.wrong_address import answer_refusal
 
 ROOT = Path(__file__).resolve().parent.parent
-
-# No inline style or script anywhere, nothing from outside, never in a frame, forms only to us.
-CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
 
 
 class NotConfigured:
@@ -56,7 +52,7 @@ def make_services(settings: Settings) -> services.Services:
     database = open_database(settings.database_url)
     bound = services.Services(
         database=database,
-        doorbell=Doorbell(database.engine),
+        doorbell=Doorbell(database.engine, run_subjects.describe),
         shop=settings.shop,
         policy=settings.policy,
         waits=settings.waits,
@@ -78,6 +74,8 @@ def make_services(settings: Settings) -> services.Services:
         orders_api_tokens=settings.orders_api_tokens,
         stripe_webhook_secrets=settings.stripe_webhook_secrets,
         stripe_livemode=settings.stripe_livemode,
+        token_prices=settings.token_prices,
+        draft_replies=settings.draft_replies,
     )
     services.bind(bound)
     return bound
@@ -172,20 +170,12 @@ def _hang_up(app: Flask, settings: Settings) -> None:
     app.cli.add_command(demo_command)
     app.register_error_handler(CSRFError, _form_expired)
     app.register_error_handler(HTTPException, answer_refusal)
-    app.after_request(_harden)
+    app.after_request(harden)
     check_guards(app)
 
 
 def _form_expired(_error: CSRFError) -> tuple[str, int]:
     return render_template("form_expired.html"), 400
-
-
-def _harden(response: Response) -> Response:
-    response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
-    response.headers.setdefault("X-Content-Type-Options", "nosniff")
-    response.headers.setdefault("X-Frame-Options", "DENY")
-    response.headers.setdefault("Referrer-Policy", "same-origin")
-    return response
 
 
 def configure_logging() -> None:

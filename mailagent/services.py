@@ -14,7 +14,9 @@ from typing import Any, Protocol
 from mailagent.adapters.links import Links
 from mailagent.adapters.templates import Templates
 from mailagent.domain.conversation import Budget, Limits
+from mailagent.domain.cost import TokenPrices
 from mailagent.domain.delivery import SendOutcome
+from mailagent.domain.draft import DraftReplies
 from mailagent.domain.mail import OutboundMail
 from mailagent.domain.payment import PaymentGateway
 from mailagent.domain.policy import Policy
@@ -62,6 +64,9 @@ class Services:
     stripe_webhook_secrets: tuple[str, ...] = ()
     # Whether our key at Stripe moves real money; None if this process has none, or one of no known form.
     stripe_livemode: bool | None = None
+    # What the model's tokens cost; without it only tokens are shown.
+    token_prices: TokenPrices | None = None
+    draft_replies: DraftReplies = DraftReplies.NONE
     budget: Budget = field(default_factory=Budget)
     limits: Limits = field(default_factory=Limits)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)

@@ -10,6 +10,7 @@ import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +20,8 @@ from mailagent.adapters import setting_values as values
 from mailagent.adapters import template_check
 from mailagent.adapters.policy_file import PolicyFileProblem, load_policy
 from mailagent.adapters.webhook_signature import parse_public_key
+from mailagent.domain.cost import TokenPrices, parse_prices
+from mailagent.domain.draft import DraftRefunds, DraftReplies
 from mailagent.domain.policy import Policy
 from mailagent.domain.shop import Shop, Waits, person_of
 
@@ -98,6 +101,12 @@ SETTINGS = (
     Setting("OPENAI_API_KEY", "–", "key of the model's provider"),
     Setting("OPENAI_BASE_URL", "OpenAI's", "any server that speaks the Responses API"),
     Setting("OPENAI_MODEL", f"`{DEFAULT_MODEL}`", "the model that reads mail and proposes"),
+    Setting(
+        "OPENAI_PRICES",
+        "–",
+        "what the model costs in USD for a million tokens, as `input,cached,output`; without it `/ops` "
+        "shows tokens only",
+    ),
     Setting("SENDGRID_API_KEY", "–", "key with the Mail Send permission"),
     Setting(
         "SENDGRID_BASE_URL",
@@ -135,6 +144,22 @@ SETTINGS = (
         "path of a TOML file with the shop's refund rules: [docs/policy.md](docs/policy.md)",
     ),
     Setting(
+        "DRAFT_REPLIES",
+        "`none`",
+        "which answers of the agent wait for a click in `/ops`: `none`, `all`, or `refunds` (those given "
+        "while money was spoken of): [docs/drafts.md](docs/drafts.md)",
+    ),
+    Setting(
+        "DRAFT_REFUNDS",
+        "`none`",
+        "`all`: refunds wait for a manager, too, that the policy would pay without asking",
+    ),
+    Setting(
+        "DRAFT_REMINDER_SECONDS",
+        "`14400`",
+        "after how long the team is reminded of a draft that waits",
+    ),
+    Setting(
         "ORDERS_API_TOKEN",
         "–",
         "bearer token of `PUT /api/orders/<order_id>`; a list likewise; without it there is no such route",
@@ -143,6 +168,21 @@ SETTINGS = (
         "APPROVAL_EXPIRY_SECONDS",
         "`604800`",
         "how long a refund waits for a manager before it is rejected",
+    ),
+    Setting(
+        "APPROVAL_REMINDER_SECONDS",
+        "`86400`",
+        "after how long a manager who was asked is reminded; three times at most",
+    ),
+    Setting(
+        "APPROVAL_ESCALATION_SECONDS",
+        "`172800`",
+        "after how long the next manager is asked too; those before may still decide",
+    ),
+    Setting(
+        "MANAGER_ABSENCE_SECONDS",
+        "`86400`",
+        "how long a manager is passed over after an automatic answer, or mail that did not arrive",
     ),
     Setting(
         "MAIL_OUTCOME_SECONDS",
@@ -208,6 +248,8 @@ class Settings:
     crash_at: str | None
     crash_marker: str | None
     mail_templates: Path | None = None
+    token_prices: TokenPrices | None = None
+    draft_replies: DraftReplies = DraftReplies.NONE
     made_key_file: Path | None = None  # when this process was the first to need one
 
     @property
@@ -317,8 +359,11 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         crash_at=read.text("MAILAGENT_CRASH_AT"),
         crash_marker=read.text("MAILAGENT_CRASH_ONCE"),
         mail_templates=_mail_templates(read, shop.default_language),
+        token_prices=read.parsed("OPENAI_PRICES", parse_prices),
+        draft_replies=DraftReplies(read.among("DRAFT_REPLIES", tuple(DraftReplies))),
     )
     problems = read.problems + _problems_of_role(settings) + _problems_of_gateway(settings)
+    problems += _problems_of_console(settings)
     if settings.production:
         problems += _problems_in_production(settings)
     if problems:
@@ -334,10 +379,22 @@ def _waits(read: _Reader) -> Waits:
         approval_expiry_seconds=read.seconds(
             "APPROVAL_EXPIRY_SECONDS", default.approval_expiry_seconds
         ),
+        approval_reminder_seconds=read.seconds(
+            "APPROVAL_REMINDER_SECONDS", default.approval_reminder_seconds
+        ),
+        approval_escalation_seconds=read.seconds(
+            "APPROVAL_ESCALATION_SECONDS", default.approval_escalation_seconds
+        ),
+        manager_absence_seconds=read.seconds(
+            "MANAGER_ABSENCE_SECONDS", default.manager_absence_seconds
+        ),
         mail_outcome_seconds=read.seconds("MAIL_OUTCOME_SECONDS", default.mail_outcome_seconds),
         unanswered_seconds=read.seconds("UNANSWERED_SECONDS", default.unanswered_seconds),
         raw_mail_days=read.days("RAW_MAIL_DAYS", default.raw_mail_days),
         ops_session_seconds=read.seconds("OPS_SESSION_SECONDS", default.ops_session_seconds),
+        draft_reminder_seconds=read.seconds(
+            "DRAFT_REMINDER_SECONDS", default.draft_reminder_seconds
+        ),
     )
 
 
@@ -397,7 +454,8 @@ def _policy(read: _Reader, shop: Shop) -> Policy:
         return Policy()
     if policy.four_eyes_above:
         read.problems += _problems_of_four_eyes(shop.manager_emails)
-    return policy
+    drafts = DraftRefunds(read.among("DRAFT_REFUNDS", tuple(DraftRefunds)))
+    return replace(policy, drafts_refunds=drafts is DraftRefunds.ALL)
 
 
 def _problems_of_four_eyes(managers: tuple[str, ...]) -> list[str]:
@@ -423,6 +481,23 @@ def _public_keys(read: _Reader, name: str) -> tuple[str, ...]:
     for key in keys:
         read.check(name, key, parse_public_key)
     return keys
+
+
+def _problems_of_console(settings: Settings) -> list[str]:
+    """The console's client is a package of its own, which works with its very own version of dbos only."""
+    if not settings.conductor_key or not settings.runs_workflows:
+        return []
+    wanted = version("dbos")
+    try:
+        found = version("dbos-enterprise")
+    except PackageNotFoundError:
+        found = None
+    if found == wanted:
+        return []
+    what = "its package is missing" if found is None else f"dbos-enterprise is {found}"
+    return [
+        f"DBOS_CONDUCTOR_KEY is set, but {what}: pip install 'dbos[enterprise]=={wanted}', or leave it out"
+    ]
 
 
 def _problems_of_gateway(settings: Settings) -> list[str]:

@@ -1,4 +1,5 @@
-"""The pictures in docs/pictures: `python -m tests.screenshots` takes them anew from a running demo.
+"""The pictures of the demo and of approvals: `python -m tests.screenshots` takes them anew from a running
+demo. Those of the console are taken by `tests.screens`.
 
 Needs Chromium on the PATH. Nothing here is a test; pytest does not collect it.
 """
@@ -45,6 +46,14 @@ CHROMIUM = [
 
 def main() -> None:
     """Take every picture. Raises SystemExit when one is too large or Chromium is missing."""
+    with studio() as (browser, path):
+        picture_demo(browser, path / "demo")
+        picture_expired(browser, path / "expired")
+
+
+@contextmanager
+def studio() -> Iterator[tuple[Browser, Path]]:
+    """Give a browser, and a folder for demos. Raises SystemExit without Chromium."""
     os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
     os.environ.pop("OPENAI_API_KEY", None)  # the pictures show the scripted model
     chromium = shutil.which("chromium")
@@ -55,14 +64,13 @@ def main() -> None:
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM)
-        picture_demo(browser, Path(path) / "demo")
-        picture_expired(browser, Path(path) / "expired")
+        yield browser, Path(path)
         browser.close()
 
 
 def picture_demo(browser: Browser, path: Path) -> None:
     """Picture the demo's page, and the approval that its expensive letter leads to."""
-    with demo_running(path) as providers:
+    with demo_running(path) as (providers, _):
         write(providers, demo_shop.SMALL_REFUND, mails_to="ada@example.com", count=2)
         write(providers, demo_shop.EXPENSIVE_REFUND, mails_to=MONA, count=1)
         link = find_link(providers.mailboxes.sent(MONA)[0]) or ""
@@ -83,14 +91,16 @@ def picture_demo(browser: Browser, path: Path) -> None:
 
 def picture_expired(browser: Browser, path: Path) -> None:
     """Picture the page of an approval whose date has passed."""
-    with demo_running(path, {"APPROVAL_EXPIRY_SECONDS": "2"}) as providers:
+    with demo_running(path, {"APPROVAL_EXPIRY_SECONDS": "2"}) as (providers, _):
         write(providers, demo_shop.EXPENSIVE_REFUND, mails_to="grace@example.org", count=2)
         link = find_link(providers.mailboxes.sent(MONA)[0]) or ""
         take(browser, link, "expired-phone-light", PHONE, "light")
 
 
 @contextmanager
-def demo_running(path: Path, settings: Mapping[str, str] | None = None) -> Iterator[Providers]:
+def demo_running(
+    path: Path, settings: Mapping[str, str] | None = None
+) -> Iterator[tuple[Providers, Supervisor]]:
     """Run the demo's app and providers in a folder of their own."""
     folder, port = DemoFolder(path), find_port(0)
     providers = Providers(folder, port, os.environ)
@@ -100,7 +110,7 @@ def demo_running(path: Path, settings: Mapping[str, str] | None = None) -> Itera
     try:
         supervisor.prepare()
         supervisor.start()
-        yield providers
+        yield providers, supervisor
     finally:
         supervisor.stop()
         providers.stop()

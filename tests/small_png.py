@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PIXEL = 3  # bytes: 8-bit RGB, as browsers take pictures
-# Of 256 shades of each colour, 32 are kept: mails have few, and nobody sees the difference.
-_SHADES = bytes((value & 0xF8) | (value >> 5) for value in range(256))
+_COLOURS = 256
+
+Colour = tuple[int, int, int]
 
 
 def with_palette(png: bytes) -> bytes:
-    """Return an RGB picture in the 256 or fewer colours that it has (PNG specification, sections 9 and 11).
+    """Return an RGB picture in its 256 most frequent colours (PNG specification, sections 9 and 11).
 
-    Raises ValueError for a picture of another kind, or of more colours.
+    Pages have few colours but for the edges of letters, where nobody sees the difference. Raises
+    ValueError for a picture of another kind.
     """
     chunks = dict[bytes, bytes]()
     for name, body in _chunks(png):
@@ -23,21 +26,34 @@ def with_palette(png: bytes) -> bytes:
     width, height, depth, kind = struct.unpack(">IIBB", chunks[b"IHDR"][:10])
     if (depth, kind) != (8, 2):
         raise ValueError("is no 8-bit RGB picture")
-    numbers = dict[bytes, int]()
-    lines = bytearray()
-    for line in _unfiltered_lines(zlib.decompress(chunks[b"IDAT"]), width * _PIXEL):
-        shades = line.translate(_SHADES)
-        pixels = (shades[at : at + _PIXEL] for at in range(0, len(shades), _PIXEL))
-        lines += b"\0" + bytes(numbers.setdefault(pixel, len(numbers)) for pixel in pixels)
+    lines = list(_unfiltered_lines(zlib.decompress(chunks[b"IDAT"]), width * _PIXEL))
+    counted = Counter(pixel for line in lines for pixel in _pixels(line))
+    palette = [colour for colour, _ in counted.most_common(_COLOURS)]
+    numbers = {colour: _nearest(palette, colour) for colour in counted}
+    rows = (b"\0" + bytes(map(numbers.__getitem__, _pixels(line))) for line in lines)
     header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
     return _SIGNATURE + b"".join(
         (
             _chunk(b"IHDR", header),
-            _chunk(b"PLTE", b"".join(numbers)),
-            _chunk(b"IDAT", zlib.compress(lines, 9)),
+            _chunk(b"PLTE", b"".join(map(bytes, palette))),
+            _chunk(b"IDAT", zlib.compress(b"".join(rows), 9)),
             _chunk(b"IEND", b""),
         )
     )
+
+
+def _pixels(line: bytes) -> Iterator[Colour]:
+    values = iter(line)
+    return zip(values, values, values, strict=True)
+
+
+def _nearest(palette: Sequence[Colour], colour: Colour) -> int:
+    """Return the number of the colour of a palette that is most like another."""
+    return min(range(len(palette)), key=lambda number: _distance(palette[number], colour))
+
+
+def _distance(one: Colour, other: Colour) -> int:
+    return sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
 
 
 def _chunks(png: bytes) -> Iterator[tuple[bytes, bytes]]:

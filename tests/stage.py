@@ -62,10 +62,14 @@ def letter(text: str, **changes: Any) -> Letter:
 
 @dataclass
 class Faults:
-    """What the local providers do wrong, next first; afterwards they are well again."""
+    """What the local providers do wrong, next first; afterwards they are well again.
+
+    `asked`: the bodies of the requests that SendGrid was sent, as they came.
+    """
 
     openai: list[Callable[[], Answer]] = field(default_factory=list)
     sendgrid: list[Callable[[Callable[[], Answer]], Answer]] = field(default_factory=list)
+    asked: list[dict[str, Any]] = field(default_factory=list)
 
 
 class FaultyOpenAI(OpenAIServer):
@@ -87,6 +91,7 @@ class FaultySendGrid(SendGridServer):
         super().__init__(mailboxes, SUPPORT)
 
     def _send(self, request: Request) -> Answer:
+        self._faults.asked.append(json.loads(request.body))
         if not self._faults.sendgrid:
             return super()._send(request)
         accept = super()._send

@@ -154,7 +154,7 @@ def test_every_link_leads_somewhere(document: Path) -> None:
 
 def test_every_picture_is_shown_or_kept_by_the_script() -> None:
     script = (ROOT / "tests" / "screenshots.py").read_text("utf-8")
-    shown = README + (ROOT / "docs" / "mails.md").read_text("utf-8")
+    shown = "".join(document.read_text("utf-8") for document in DOCUMENTS)
     for picture in (ROOT / "docs" / "pictures").iterdir():
         stem = re.sub(r"-(light|dark)$", "", picture.stem)
         assert picture.name in shown or stem in script, f"nobody shows {picture.name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from pathlib import Path
 
@@ -112,7 +113,10 @@ def test_lists_are_read_newest_first(key_file: Path) -> None:
             "REFUND_POLICY: /nowhere/policy.toml cannot be",
         ),
         ({"REFUND_POLICY": "/"}, "name a TOML file"),
+        ({"DRAFT_REPLIES": "some"}, "DRAFT_REPLIES is 'some'; use one of none, all, refunds"),
+        ({"DRAFT_REFUNDS": "refunds"}, "DRAFT_REFUNDS is 'refunds'; use one of none, all"),
         ({"MAILAGENT_ROLE": "worker"}, "SQLite is for one process"),
+        ({"DBOS_CONDUCTOR_KEY": "k" * 40}, "pip install 'dbos[enterprise]=="),
     ],
 )
 def test_a_wrong_setting_is_named(environ: dict[str, str], complaint: str, key_file: Path) -> None:
@@ -248,6 +252,15 @@ def test_a_wrong_policy_file_is_named(
     assert "policy.toml" in str(raised.value)
 
 
+def test_draft_mode_is_off_until_it_is_set(key_file: Path) -> None:
+    off = load_settings({}, key_file)
+    assert (off.draft_replies, off.policy.drafts_refunds) == ("none", False)
+    environ = {"DRAFT_REPLIES": "refunds", "DRAFT_REFUNDS": "all", "DRAFT_REMINDER_SECONDS": "60"}
+    on = load_settings(environ, key_file)
+    assert (on.draft_replies, on.policy.drafts_refunds) == ("refunds", True)
+    assert on.waits.draft_reminder_seconds == 60
+
+
 def test_a_policy_file_is_read(tmp_path: Path, key_file: Path) -> None:
     path = tmp_path / "policy.toml"
     path.write_text('return_window_days = 14\n[limits]\nEUR = "250.00"\nJPY = "30000"\n')
@@ -371,3 +384,18 @@ def test_a_broken_template_of_the_shop_is_a_problem_at_start(
         "MAIL_TEMPLATES",
     ]
     assert "de/receipt.txt, line 2: 'amonut' is undefined" in problem.value.problems[1]
+
+
+def test_the_console_s_package_has_the_version_of_dbos_everywhere(key_file: Path) -> None:
+    root = Path(__file__).parents[1]
+    pinned = re.search(r"^dbos==(.+)$", (root / "requirements.txt").read_text(), re.MULTILINE)
+    assert pinned is not None
+    for name in ("pyproject.toml", "README.md", "docs/operate.md"):
+        assert f"dbos[enterprise]=={pinned[1]}" in (root / name).read_text(), name
+    with pytest.raises(SettingsProblem, match=re.escape(f"dbos[enterprise]=={pinned[1]}'")):
+        load_settings({"DBOS_CONDUCTOR_KEY": "k" * 40}, key_file)
+
+
+def test_a_web_process_needs_no_console(tmp_path: Path, key_file: Path) -> None:
+    environ = production(tmp_path, MAILAGENT_ROLE="web", DBOS_CONDUCTOR_KEY="k" * 40)
+    assert load_settings(environ, key_file).conductor_key == "k" * 40

@@ -85,7 +85,8 @@ class ChatModel:
         `{"kind": "done", "items", "text", "calls", "usage"}`: `items` go in front of the next ask,
         unchanged. `{"kind": "retry", "after_seconds", "why"}`, `{"kind": "operator", "why"}` or
         `{"kind": "person", "reason", "why"}`: `reason` is the name of a HandOverReason. No `why`
-        holds anything of the mail or of the key. `customer_hash`: at most 64 characters.
+        holds anything of the mail or of the key. All have `model`, its name, and most `usage`, the
+        tokens. `customer_hash`: at most 64 characters.
         """
         core: Json = {
             "model": self._model,
@@ -108,7 +109,7 @@ class ChatModel:
             if not refused:
                 if outcome["kind"] == "done":
                     self._left_out = left_out
-                return outcome
+                return outcome | {"model": self._model}
             left_out |= refused
 
     def _send(self, core: Json, extras: Json) -> tuple[Json, frozenset[str]]:

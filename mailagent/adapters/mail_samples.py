@@ -107,6 +107,12 @@ _WITHOUT: dict[str, dict[str, Any]] = {
         "shipping": None,
         "attachments": [],
         "first_approval": FIRST_APPROVAL,
+        "short": None,
+        "reminds_of": NOON,
+        "others": [],
+        "following": None,
+        "escalates_at": None,
+        "notes": [],
     },
     "hand_over": {"customer_name": "", "sender_verified": True, "summary": None, "refunds": []},
 }
@@ -171,6 +177,24 @@ def _approval_request(say: Say) -> dict[str, Any]:
         "requested_at": NOON,
         "expires_at": NOON + timedelta(days=7),
         "first_approval": None,
+        "short": Money(200, "USD"),
+        "reminds_of": None,
+        "others": [
+            {
+                "manager_email": "max@shop.example",
+                "at": NOON - timedelta(hours=5),
+                "why_not": "an automatic answer came from them",
+            }
+        ],
+        "following": "zoe@shop.example",
+        "escalates_at": NOON + timedelta(days=2),
+        "notes": [
+            {
+                "manager_email": "max@shop.example",
+                "at": NOON - timedelta(hours=4),
+                "text": say("Have we not sent her a new filter in spring?"),
+            }
+        ],
     }
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from mailagent.adapters import policy_values as values
 from mailagent.adapters.toml_lines import find_lines
 from mailagent.adapters.toml_table import Problems, Table
-from mailagent.domain.policy import Cap, Caps, Goodwill, Policy
+from mailagent.domain.policy import Cap, Caps, Goodwill, Policy, Unasked
 
 _LISTS = {"item_ids": values.read_texts, "categories": values.read_words}
 _ASKS = {
@@ -93,6 +93,7 @@ def _policy(fields: Mapping[str, Any], problems: Problems, source: str) -> Polic
         caps=_caps(top),
         refund_shipping=top.read("refund_shipping", values.read_flag, default.refund_shipping),
         expected_days=top.read("expected_days", values.read_expected_days, default.expected_days),
+        unasked=_unasked(top),
     )
     top.refuse_others()
     if not problems.found:
@@ -116,6 +117,18 @@ def _goodwill(top: Table) -> Goodwill | None:
         table.complain("has no most_percent; write the largest discount, such as 15")
     table.refuse_others()
     return goodwill
+
+
+def _unasked(top: Table) -> Unasked:
+    table = top.table("draft")
+    if table is None:
+        return Unasked()
+    unasked = Unasked(
+        refunds_above=table.read("refunds_above", values.read_amounts, {}),
+        reasons=table.read("unasked_reasons", values.read_reasons, frozenset()),
+    )
+    table.refuse_others()
+    return unasked
 
 
 def _caps(top: Table) -> Caps:
@@ -156,6 +169,12 @@ def _check_together(policy: Policy, problems: Problems) -> None:
             problems.add(
                 ("four_eyes_above", currency),
                 "is below the limit that is refunded without asking anybody; write at least that",
+            )
+    for currency, most in policy.unasked.refunds_above.items():
+        if most > policy.limits.get(currency, 0):
+            problems.add(
+                ("draft", "refunds_above", currency),
+                "is above the limit of what is refunded without asking; write at most that",
             )
     for name, cap in (
         ("order", policy.caps.order),

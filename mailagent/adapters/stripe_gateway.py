@@ -40,6 +40,8 @@ KEYS_MAX = 3
 LOOK_AGAIN_SECONDS = 3600.0
 OPERATOR_SECONDS = 600.0
 
+_OUR_KEY = (stripe.AuthenticationError, stripe.PermissionError)
+
 # What no repetition changes: https://docs.stripe.com/error-codes.
 _ELSEWHERE = "charge_already_refunded"
 
@@ -114,7 +116,8 @@ class StripeGateway:
         except stripe.StripeError as problem:
             if problem.http_status == 404:
                 return Refused(f"Stripe does not know payment {request.payment_id}")
-            return OutcomeUnknown(f"the refunds could not be looked up: {_words(problem)}")
+            words = f"the refunds could not be looked up: {_words(problem)}"
+            return OutcomeUnknown(words, operator=isinstance(problem, _OUR_KEY))
         if not ours:
             return NotDone("Stripe has no such refund", 0)
         # Of several, the one that counts: money that moved or may yet move goes before one that failed.
@@ -180,7 +183,7 @@ class StripeGateway:
                 return NotDone(words, _retry_after(problem))
             case stripe.AuthenticationError() | stripe.PermissionError():
                 log.error("Stripe refuses our key: %s; check STRIPE_API_KEY", words)
-                return NotDone(words, OPERATOR_SECONDS)
+                return NotDone(words, OPERATOR_SECONDS, operator=True)
             case stripe.IdempotencyError():
                 return OutcomeUnknown(words)
             case stripe.InvalidRequestError() if _code(problem) == _ELSEWHERE:

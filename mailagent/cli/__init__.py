@@ -7,6 +7,7 @@ from flask import Flask
 from mailagent.cli import (
     check,
     conversations,
+    erase,
     goodwill,
     mails,
     orders,
@@ -23,6 +24,7 @@ def register(app: Flask) -> None:
     for command in (
         check.check,
         conversations.conversations,
+        erase.erase,
         goodwill.goodwill,
         mails.mails,
         orders.orders,

@@ -12,7 +12,7 @@ from mailagent.cli.printing import explain
 from mailagent.domain.policy import Policy
 from mailagent.domain.shop import Shop
 from mailagent.settings import Settings
-from mailagent.store import outbox, policies
+from mailagent.store import matters, outbox, policies
 from mailagent.store.migration import SchemaProblem, check_schema
 
 
@@ -23,7 +23,7 @@ def check() -> None:
     settings: Settings = current_app.config["MAILAGENT"]
     problems, notes = _database_problems(), list[str]()
     if not problems:
-        problems = _mail_problems(settings.shop)
+        problems = [*_outages(), *_mail_problems(settings.shop)]
         notes = [*_suppressed_customers(settings.shop), *_renamed_policy(settings.policy)]
     problems = [*_missing_keys(settings), *problems]
     for problem in problems:
@@ -66,6 +66,16 @@ def _database_problems() -> list[str]:
         return [str(problem)]
     except sa.exc.DBAPIError as problem:
         return [explain(problem)]
+
+
+def _outages() -> list[str]:
+    """Name the providers that refuse us: of SendGrid no mail could tell."""
+    with services.current().database.snapshot() as connection:
+        return [
+            f"{each.title}, since {each.since:%Y-%m-%d %H:%M} UTC ({each.why}). {each.to_do}"
+            for each in matters.list_open(connection)
+            if each.is_outage
+        ]
 
 
 def _mail_problems(shop: Shop) -> list[str]:

@@ -9,25 +9,29 @@ import click
 
 from mailagent import services
 from mailagent.cli.printing import LIMIT, Commands, instant, one_line, print_json, print_table
-from mailagent.doorbell import QUEUE_OF, ReplayRefused, Run, first_step_to_repeat
-
-STATES = (
-    "ENQUEUED", "PENDING", "DELAYED", "SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED",
-)  # fmt: skip
-
-# Steps whose effect reaches people or money; by the promises neither happens twice.
-OUTSIDE = {"send_mail": "mail", "pay_refund": "money"}
+from mailagent.domain.replay_plan import ReplayPlan, plan_replay, tell_reach
+from mailagent.doorbell import (
+    QUEUE_OF,
+    STATUSES,
+    ReplayRefused,
+    Run,
+    RunFilter,
+    first_step_to_repeat,
+)
+from mailagent.store import rows_now
 
 runs = Commands("runs", help="Workflow runs: look at them, replay one that failed.")
 
 
 @runs.command("list")
-@click.option("--status", type=click.Choice(STATES), help="Only runs in this state.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only runs in this state.")
+@click.option("--about", help="Only runs about this conversation, order, refund, mail or customer.")
 @click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
 @click.option("--limit", type=LIMIT, default=50, show_default=True, help="How many, newest first.")
-def list_runs(status: str | None, as_json: bool, limit: int) -> None:
+def list_runs(status: str | None, about: str | None, as_json: bool, limit: int) -> None:
     """List runs, newest first."""
-    found = services.current().doorbell.list_runs(status=status, limit=limit)
+    wanted = RunFilter(statuses=(status,) if status else (), about=about)
+    found = services.current().doorbell.list_page(wanted, limit)
     if as_json:
         print_json([_record(run) for run in found])
         return
@@ -56,21 +60,40 @@ def show_run(run_id: str, as_json: bool) -> None:
     if run.error:
         click.echo(f"failed: {run.error}")
     if not run.is_active and run.workflow in QUEUE_OF:
-        click.echo(_what_a_replay_does(run, first_step_to_repeat(run)))
+        click.echo(_what_a_replay_does(run, None))
+
+
+FROM_STEP = click.option(
+    "--from-step", type=int, help="Repeat from this step on (default: where it failed)."
+)
 
 
 @runs.command("replay")
 @click.argument("run_id")
-@click.option("--from-step", type=int, help="Repeat from this step on (default: where it failed).")
+@FROM_STEP
 def replay_run(run_id: str, from_step: int | None) -> None:
     """Run a finished run again in place. Neither mail nor money goes out twice by it."""
     try:
         run = services.current().doorbell.replay_run(run_id, from_step)
     except ReplayRefused as refusal:
         raise click.ClickException(str(refusal)) from None
-    start = from_step if from_step is not None else first_step_to_repeat(run)
-    click.echo(_what_a_replay_does(run, start))
+    click.echo(_what_a_replay_does(run, from_step))
     click.echo(f"Run {run_id} is queued again; a worker takes it up within a second or two.")
+
+
+@runs.command("fork")
+@click.argument("run_id")
+@FROM_STEP
+def fork_run(run_id: str, from_step: int | None) -> None:
+    """Start a new run with a copy of a finished one's history; that one stays as it is."""
+    try:
+        run, fork_id = services.current().doorbell.fork_run(run_id, from_step)
+    except ReplayRefused as refusal:
+        raise click.ClickException(str(refusal)) from None
+    click.echo(_what_a_replay_does(run, from_step))
+    click.echo(
+        f"Run {fork_id} is queued, a fork of {run_id}; `flask runs show {fork_id}` shows it."
+    )
 
 
 @runs.command("cancel")
@@ -87,20 +110,19 @@ def cancel_run(run_id: str) -> None:
     )
 
 
-def _what_a_replay_does(run: Run, start: int) -> str:
-    kept = [step.name for step in run.steps if step.number < start]
-    again = [step.name for step in run.steps if step.number >= start]
-    outside = sorted({OUTSIDE[name] for name in again if name in OUTSIDE})
-    lines = [
-        f"A replay from step {start} keeps: {', '.join(kept) or 'nothing'}",
-        f"and runs again: {', '.join(again) or 'what follows them'}.",
-    ]
-    if outside:
-        lines.append(
-            f"Among them: {' and '.join(outside)}. What was sent or paid is on record and is not "
-            "sent or paid again."
-        )
-    return "\n".join(lines)
+def _what_a_replay_does(run: Run, from_step: int | None) -> str:
+    with services.current().database.snapshot() as connection:
+        rows = rows_now.look(connection, run.subject)
+    start = from_step if from_step is not None else first_step_to_repeat(run)
+    return "\n".join(_tell(plan_replay(run.workflow, run.steps, start, rows)))
+
+
+def _tell(plan: ReplayPlan) -> list[str]:
+    kept = ", ".join(step.name for step in plan.kept)
+    lines = [f"A replay from step {plan.start} keeps: {kept or 'nothing'}"]
+    lines.append("and runs again:" if plan.again else "and runs again: what follows them.")
+    lines += [f"  {step.number:3}  {step.name:18}  {step.effect.does}" for step in plan.again]
+    return [*lines, *tell_reach(plan), *plan.facts]
 
 
 def _record(run: Run) -> dict[str, Any]:
@@ -113,6 +135,7 @@ def _record(run: Run) -> dict[str, Any]:
         "updated_at": instant(run.updated_at),
         "worker_id": run.worker_id,
         "forked_from": run.forked_from,
+        "attributes": dict(run.attributes),
         "output": run.output,
         "error": run.error,
         "steps": [

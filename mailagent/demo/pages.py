@@ -55,6 +55,7 @@ def page() -> Response:
         customers=shop.CUSTOMERS,
         managers=shop.MANAGERS,
         team=shop.TEAM,
+        operators=shop.OPERATORS,
         letters=shop.READY_LETTERS,
         model=_settings().openai_model,
         scripted=_settings().openai_model == MODEL_NAME,

@@ -77,6 +77,7 @@ class Providers:
             "REPLY_DOMAIN": shop.REPLY_DOMAIN,
             "MANAGER_EMAILS": ",".join(shop.MANAGERS),
             "TEAM_EMAILS": ",".join(shop.TEAM),
+            "OPS_EMAILS": ",".join(shop.OPERATORS),
             "SECRET_KEY": self._folder.secret_key(),
             # The same after a restart: DBOS gives a worker back the runs that it left.
             "WORKER_ID": "demo",

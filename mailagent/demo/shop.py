@@ -11,6 +11,7 @@ SUPPORT_ADDRESS = "support@shop.example"
 REPLY_DOMAIN = "shop.example"
 MANAGERS = ("mona@shop.example", "max@shop.example")
 TEAM = ("tess@shop.example",)
+OPERATORS = ("olga@shop.example",)
 
 ADA = "Ada Example <ada@example.com>"
 GRACE = "Grace Sample <grace@example.org>"

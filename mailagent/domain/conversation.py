@@ -27,6 +27,7 @@ class HandOverReason(StrEnum):
     PAYMENT_RETURNED = "a refund that had been paid came back"
     REFUND_STUCK = "a refund cannot be brought to its end"
     LEFT_UNANSWERED = "a mail stayed unanswered for too long"
+    TAKEN_OVER = "a person took over"
     FUSE = "the fuse: too many automatic answers in a short time, perhaps a loop"
 
 
@@ -44,6 +45,7 @@ class Conversation:
     handed_over_reason: str | None = None
     handed_over_at: datetime | None = None
     language: str | None = None  # in which the customer writes, such as `de`, once that is known
+    owner_email: str | None = None  # who of the shop answers it; None while it is nobody's own
 
     @property
     def stopped_by_fuse(self) -> bool:

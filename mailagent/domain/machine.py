@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from mailagent.domain.mail import Door, MailKind
 
+READ_RECEIPT = "read receipt"  # says that somebody is there
+
 
 @dataclass(frozen=True, slots=True)
 class Signs:
@@ -230,7 +232,7 @@ _RULES: tuple[tuple[MailKind, str, Callable[[Signs], bool]], ...] = (
     (MailKind.OWN, "X-Loop names an address of ours", _names_own_loop),
     (MailKind.COMPLAINT, "feedback report", _is_complaint),
     (MailKind.BOUNCE, "delivery status report", _has_delivery_status),
-    (MailKind.AUTO_REPLY, "read receipt", lambda s: s.report_type == "disposition-notification"),
+    (MailKind.AUTO_REPLY, READ_RECEIPT, lambda s: s.report_type == "disposition-notification"),
     (MailKind.BOUNCE, "From a mail system", _is_from_daemon),
     (MailKind.BOUNCE, "X-Failed-Recipients", lambda s: bool(s.header("x-failed-recipients"))),
     (MailKind.BOUNCE, "multipart/report", lambda s: s.media_type == "multipart/report"),

@@ -38,6 +38,7 @@ class MailKind(StrEnum):
     NO_REPLY = "no_reply"
     OWN = "own"  # our own mail coming back
     TEAM = "team"  # the support team's answer, to be passed on to the customer
+    MANAGER = "manager"  # a manager's answer to the question whether to refund
     MALFORMED = "malformed"  # kept whole, could not be read as a mail
 
 
@@ -139,6 +140,12 @@ class InboundMail:
     attachments: tuple[Attachment, ...] = ()
     no_answer_reason: str | None = None
     answered_by: str | None = None
+    draft_id: str | None = None  # of the draft that answers it once somebody has sent it
+
+    @property
+    def awaits_agent(self) -> bool:
+        """Whether the agent is to answer it: nobody has, and no draft of an answer waits."""
+        return self.status is MailStatus.UNANSWERED and self.draft_id is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +201,13 @@ def answer_headers(mail: InboundMail) -> ThreadHeaders:
 
 
 class Door(StrEnum):
-    """Which of a conversation's addresses a mail was sent to; each kind has a token of its own."""
+    """Which of our reply addresses a mail was sent to; each kind has a token of its own. All but the
+    last lead into a conversation."""
 
     CASE = "case"  # the customer's answers
     CONFIRM = "confirm"  # an answer to it proves the mailbox
     TEAM = "team"  # the support team's answers
+    APPROVAL = "approval"  # a manager's answer to the question whether to refund
 
 
 # Six digits that stand for themselves, as people copy them: 482716, 482 716, 482-716.
@@ -212,7 +221,7 @@ _ASKED = re.compile(
     r"[\W_]{1,9}[0-9]{6}(?![0-9])",
     re.IGNORECASE,
 )
-_TOKEN_ADDRESS = re.compile(r"(case|confirm|team)\+([a-z2-7]{16,32})@(.+)", re.IGNORECASE)
+_TOKEN_ADDRESS = re.compile(r"(case|confirm|team|approval)\+([a-z2-7]{16,32})@(.+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

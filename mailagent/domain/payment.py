@@ -48,19 +48,22 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class NotDone:
-    """Certainly not done; may be asked again after `retry_after_seconds`."""
+    """Certainly not done; may be asked again after `retry_after_seconds`. `operator`: the gateway refuses
+    our key, so every other refund would meet the same."""
 
     why: str
     retry_after_seconds: float
+    operator: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeUnknown:
     """The answer was lost: look it up by key before asking again. `for_people`: looking does not help,
-    somebody has to."""
+    somebody has to. `operator`: the gateway refuses our key."""
 
     why: str
     for_people: bool = False
+    operator: bool = False
 
 
 PaymentOutcome = Refunded | Pending | Refused | NotDone | OutcomeUnknown

@@ -51,6 +51,7 @@ class ManagerReason(StrEnum):
     CUSTOMER_CAP = "above_cap_of_customer"
     DAY_CAP = "above_cap_of_day"
     FOUR_EYES = "above_four_eyes"
+    DRAFT_MODE = "draft_mode"
 
 
 # What the shop got wrong: then a final sale is a person's matter, not a plain no.
@@ -102,6 +103,15 @@ class Caps:
 
 
 @dataclass(frozen=True, slots=True)
+class Unasked:
+    """What is refunded without asking although refunds wait in draft mode: up to `refunds_above` by
+    currency for one order, and for these reasons."""
+
+    refunds_above: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    reasons: frozenset[RefundReason] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Named:
     """Items, named one by one or by category; in a rule of what always needs a person also reasons
     and payment methods. Categories are as `same_word` returns them, methods as `method_word` does."""
@@ -127,7 +137,8 @@ class Policy:
 
     `category_windows` are return windows in days that differ from `return_window_days`;
     `expected_days` says by payment method how long money takes to arrive. `version` names these rules
-    in what they decided; `source` is the text that they were written in.
+    in what they decided; `source` is the text that they were written in. `drafts_refunds` is a setting
+    of its own: nothing but `unasked` is refunded without asking.
     """
 
     limits: Mapping[str, int] = field(
@@ -152,6 +163,8 @@ class Policy:
             {"card": 10, "paypal": 5, "bank_transfer": 5, "gift_card": 0}
         )
     )
+    drafts_refunds: bool = False
+    unasked: Unasked = Unasked()
 
     def window_days(self, categories: Iterable[str | None] = ()) -> int:
         """Return the shortest return window of items of these categories; without any, the usual."""

@@ -53,6 +53,13 @@ def decide(facts: RefundFacts, policy: Policy, now: datetime) -> Decision:
 
 def weigh(facts: RefundFacts, policy: Policy, now: datetime) -> tuple[Weighed, ...]:
     """Return every rule in its order, with its fact and its outcome."""
+    rules = _rules(facts, policy, now)
+    if not policy.drafts_refunds:
+        return rules
+    return (*rules, _drafted(facts, policy, any(each.outcome for each in rules)))
+
+
+def _rules(facts: RefundFacts, policy: Policy, now: datetime) -> tuple[Weighed, ...]:
     return (
         *(rule(facts, policy, now) for rule in _REFUSALS),
         *(_of_return(rule(facts, policy, now), facts) for rule in _RETURNS),
@@ -302,6 +309,22 @@ def _four_eyes(facts: RefundFacts, policy: Policy) -> Weighed:
         f"above {Money(tier, currency)} a second person approves",
         f"{Money(together, currency)} with what no second person saw",
         ManagerReason.FOUR_EYES if together > tier else None,
+    )
+
+
+def _drafted(facts: RefundFacts, policy: Policy, settled: bool) -> Weighed:
+    """Weigh draft mode, which asks a person only where no rule does (`settled`: one has spoken)."""
+    currency = facts.amount.currency
+    most = policy.unasked.refunds_above.get(currency)
+    # As with the limit: an order must not be emptied unasked, one line at a time.
+    together = facts.amount.minor + facts.granted_unasked.minor
+    let_through = facts.reason in policy.unasked.reasons or (most is not None and together <= most)
+    words = [] if most is None else [f"up to {Money(most, currency)} for an order"]
+    words += [f"the reason {reason}" for reason in sorted(policy.unasked.reasons)]
+    return Weighed(
+        f"in draft mode a person decides; unasked: {', '.join(words) or 'nothing'}",
+        f"{Money(together, currency)}, reason: {facts.reason.value}",
+        None if settled or let_through else ManagerReason.DRAFT_MODE,
     )
 
 

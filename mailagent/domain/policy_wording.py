@@ -52,6 +52,17 @@ def _persons(policy: Policy) -> Iterator[str]:
             yield f"Refunded without asking for {whose}: at most {_cap(cap)}."
     if policy.four_eyes_above:
         yield f"A second person approves above {_amounts(policy.four_eyes_above)}."
+    if policy.drafts_refunds:
+        yield from _draft_mode(policy)
+
+
+def _draft_mode(policy: Policy) -> Iterator[str]:
+    yield "Draft mode: a person decides on every refund that would be paid without asking."
+    if policy.unasked.refunds_above:
+        yield f"Draft mode leaves out up to {_amounts(policy.unasked.refunds_above)} for an order."
+    if policy.unasked.reasons:
+        words = "; ".join(sorted(REFUND_REASONS[each] for each in policy.unasked.reasons))
+        yield f"Draft mode leaves out refunds where the reason is: {words}."
 
 
 def _money(policy: Policy) -> Iterator[str]:

@@ -62,15 +62,31 @@ class Waits:
     """How long things may take before somebody is told, and how long raw mail is kept."""
 
     approval_expiry_seconds: int = 7 * 24 * 3600
+    approval_reminder_seconds: int = 24 * 3600
+    approval_escalation_seconds: int = 2 * 24 * 3600
+    manager_absence_seconds: int = 24 * 3600
     mail_outcome_seconds: int = 600
     unanswered_seconds: int = 4 * 3600
     sweep_after_seconds: int = 60
     raw_mail_days: int = 30
     ops_session_seconds: int = 12 * 3600
+    draft_reminder_seconds: int = 4 * 3600
 
     @property
     def approval_expiry(self) -> timedelta:
         return timedelta(seconds=self.approval_expiry_seconds)
+
+    @property
+    def approval_reminder(self) -> timedelta:
+        return timedelta(seconds=self.approval_reminder_seconds)
+
+    @property
+    def approval_escalation(self) -> timedelta:
+        return timedelta(seconds=self.approval_escalation_seconds)
+
+    @property
+    def manager_absence(self) -> timedelta:
+        return timedelta(seconds=self.manager_absence_seconds)
 
     @property
     def raw_mail_kept(self) -> timedelta:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mailagent.domain.draft import Topic
 from mailagent.domain.policy import DeclineReason, ManagerReason
 from mailagent.domain.refund import RefundReason, RefundStatus
 
@@ -67,6 +68,9 @@ MANAGER_REASONS: Mapping[str, str] = {
     ManagerReason.CUSTOMER_CAP: "The customer has had as much as one customer gets without asking.",
     ManagerReason.DAY_CAP: "The shop has paid as much within 24 hours as it does without asking.",
     ManagerReason.FOUR_EYES: "The amount is so high that a second person approves after the first.",
+    ManagerReason.DRAFT_MODE: (
+        "The shop is in draft mode: refunds wait for a person that would otherwise be paid at once."
+    ),
 }
 
 REFUND_STATES: Mapping[RefundStatus, str] = {
@@ -77,4 +81,12 @@ REFUND_STATES: Mapping[RefundStatus, str] = {
     RefundStatus.EXPIRED: "expired without a decision",
     RefundStatus.WITHDRAWN: "withdrawn by the customer",
     RefundStatus.FAILED: "failed at the payment gateway",
+}
+
+DRAFT_TOPICS: Mapping[str, str] = {
+    Topic.REFUND: "a refund",
+    Topic.WITHDRAWAL: "a refund that is withdrawn",
+    Topic.GOODWILL: "a discount",
+    Topic.ORDERS: "an order",
+    Topic.OTHER: "another matter",
 }

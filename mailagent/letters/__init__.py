@@ -3,27 +3,43 @@
 A floor of its own, because pages and workflows both write mail and must not know each other.
 """
 
+from mailagent.letters.asking import is_waited_for
+from mailagent.letters.checking import find_untrue
 from mailagent.letters.notices import Notice, copy_notice, write_notice
 from mailagent.letters.to_customers import (
     write_handed_over,
+    write_person_reply,
     write_refund_outcome,
     write_refund_returned,
     write_reply,
     write_team_reply,
 )
-from mailagent.letters.to_managers import ask_manager, ask_next_manager, write_approval_request
+from mailagent.letters.to_managers import (
+    answer_manager,
+    ask_managers,
+    ask_next_manager,
+    list_unsent_requests,
+    write_approval_request,
+    write_expired,
+)
 from mailagent.letters.to_staff import write_login_link
 from mailagent.letters.to_team import write_to_team
 
 __all__ = [
     "Notice",
-    "ask_manager",
+    "answer_manager",
+    "ask_managers",
     "ask_next_manager",
     "copy_notice",
+    "find_untrue",
+    "is_waited_for",
+    "list_unsent_requests",
     "write_approval_request",
+    "write_expired",
     "write_handed_over",
     "write_login_link",
     "write_notice",
+    "write_person_reply",
     "write_refund_outcome",
     "write_refund_returned",
     "write_reply",

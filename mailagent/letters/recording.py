@@ -46,6 +46,7 @@ class Letter:
     headers: ThreadHeaders = ThreadHeaders("")
     reply_to: str | None = None
     language: str | None = "en"
+    by_person: bool = False  # somebody pressed a button to send it, or wrote it
 
 
 def write_to_customer(
@@ -109,6 +110,6 @@ def record_letter(connection: sa.Connection, letter: Letter) -> str:
 
 
 def _auto_submitted(letter: Letter) -> str:
-    if letter.purpose is Purpose.TEAM_REPLY:
+    if letter.by_person:
         return "no"
     return "auto-replied" if letter.headers.in_reply_to else "auto-generated"

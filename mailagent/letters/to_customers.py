@@ -30,9 +30,14 @@ from mailagent.store import (
 
 
 def write_reply(
-    connection: sa.Connection, conversation: Conversation, mails: Sequence[InboundMail], text: str
+    connection: sa.Connection,
+    conversation: Conversation,
+    mails: Sequence[InboundMail],
+    text: str,
+    by_person: bool = False,
 ) -> str:
-    """Write the agent's answer. Whoever is not proven answers it to an address that proves them."""
+    """Write the agent's answer (`by_person`: that somebody has read and sent). Whoever is not proven
+    answers it to an address that proves them."""
     confirm = not all(mail.identity.proven for mail in mails)
     letter = Letter(
         Purpose.REPLY,
@@ -43,6 +48,7 @@ def write_reply(
             "goodwill": _goodwill_facts(connection, mails),
         },
         dedup_key=f"reply:{mails[-1].mail_id}",
+        by_person=by_person,
     )
     return write_to_customer(connection, letter, conversation, mails[-1], confirm)
 
@@ -153,23 +159,32 @@ def _asked(refund: Refund) -> Money | None:
 
 def _note(connection: sa.Connection, refund: Refund) -> str | None:
     """Return what managers wrote to the customer: of two who approved both, of a rejection only whoever
-    rejected, whom somebody else's kind words would contradict."""
-    first = approvals.find_first_of_refund(connection, refund.refund_id)
-    both = [first.note if first and first.approves and refund.four_eyes else None, refund.note]
-    notes = [refund.note] if refund.status is RefundStatus.REJECTED else both
-    return "\n\n".join(note for note in notes if note) or None
+    rejected, whom somebody else's kind words would contradict. What is for the shop only stays there."""
+    made = approvals.list_decisions(connection, refund.refund_id)
+    counted = made[-1:] if refund.status is RefundStatus.REJECTED else made
+    return "\n\n".join(each.note for each in counted if each.note and each.note_shared) or None
 
 
 def write_team_reply(
     connection: sa.Connection, conversation: Conversation, mail: InboundMail
 ) -> str:
-    """Pass a team member's answer on to the customer: in the thread, from the support address, signed
-    with their name."""
+    """Pass on to the customer what a team member wrote in a mail."""
+    member = mail.from_name or mail.from_address.partition("@")[0]
+    key = f"team:{mail.mail_id}"
+    return write_person_reply(connection, conversation, member, mail.new_text, key)
+
+
+def write_person_reply(
+    connection: sa.Connection, conversation: Conversation, member: str, text: str, dedup_key: str
+) -> str:
+    """Write what a person of the shop answers: in the thread, from the support address, signed with
+    `member`, their name."""
     asked = mailbox.list_latest(connection, conversation.conversation_id, 1)
     letter = Letter(
         Purpose.TEAM_REPLY,
         "team_reply",
-        {"text": mail.new_text, "member": mail.from_name or mail.from_address.partition("@")[0]},
-        dedup_key=f"team:{mail.mail_id}",
+        {"text": text, "member": member},
+        dedup_key=dedup_key,
+        by_person=True,
     )
     return write_to_customer(connection, letter, conversation, asked[0] if asked else None)

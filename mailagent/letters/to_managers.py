@@ -1,60 +1,97 @@
-"""What managers read: the question whether to refund, with a link that decides nothing by itself."""
+"""What managers read: the question whether to refund, with a link that decides nothing by itself, and how
+it went on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.domain.escalation import MOST_REMINDERS, Ask, Skip
 from mailagent.domain.mail import (
+    Door,
+    InboundMail,
     Purpose,
+    ThreadHeaders,
+    answer_headers,
+    token_address,
 )
 from mailagent.domain.refund import Refund, RefundStatus
-from mailagent.domain.shop import person_of
 from mailagent.domain.wording import MANAGER_REASONS, REFUND_REASONS
+from mailagent.letters import asking
+from mailagent.letters.asking import Asking
+from mailagent.letters.notices import Notice, write_notice
 from mailagent.letters.recording import Letter, record_letter
-from mailagent.store import (
-    approvals,
-    cases,
-    refunds,
-)
+from mailagent.store import approvals, asks, audit, cases, outbox, refunds
 
 
-def ask_manager(connection: sa.Connection, refund: Refund) -> str:
-    """Ask whoever is next to decide on a refund that waits: the first manager, or, where one has
-    approved and the policy wants four eyes, the first one who is not that one."""
-    managers = services.current().shop.manager_emails
-    first = approvals.find_first_of_refund(connection, refund.refund_id)
-    if first is None:
-        return write_approval_request(connection, refund, managers[0])
-    others = _besides(first.decided_by, managers)
-    if not others:
-        raise LookupError(
-            f"refund {refund.refund_id} needs a second manager beside {first.decided_by}, and there"
-            " is none: add one to MANAGER_EMAILS, then replay this run"
-        )
-    return write_approval_request(connection, refund, others[0])
+def ask_managers(connection: sa.Connection, refund: Refund) -> Asking:
+    """Do what is due while a refund waits: ask a manager, ask the next one too, remind. Returns how things
+    stood; the mails are to be sent, see `list_unsent_requests`.
 
-
-def _besides(decided_by: str, managers: Sequence[str]) -> Sequence[str]:
-    """Return the managers who are somebody else than the one who has decided."""
-    return [each for each in managers if person_of(each) != person_of(decided_by)]
-
-
-def write_approval_request(connection: sa.Connection, refund: Refund, manager: str) -> str:
-    """Ask one manager to decide, by a link that opens a page and decides nothing by itself. Where one
-    has approved, this asks for the second approval, and says who gave the first."""
+    Raises LookupError where nobody is left who could give the second approval.
+    """
     live = services.current()
-    approval = approvals.find_of_refund(connection, refund.refund_id)
-    if approval is None:
-        raise LookupError(f"refund {refund.refund_id} waits for a manager but has no approval")
+    asking.remember_old(connection, refund)
+    before = asking.look(connection, refund)
+    if not before.candidates:
+        raise LookupError(
+            f"refund {refund.refund_id} needs a second manager beside the one who approved it, and"
+            " there is none: add one to MANAGER_EMAILS, then replay this run"
+        )
+    if before.due.ask:
+        write_approval_request(connection, refund, before.due.ask)
+        _tell_of_escalation(connection, refund, before, before.due.ask)
+    for ask in before.asks:
+        if ask.manager_email in before.due.remind:
+            asks.record_reminder(connection, ask, live.now())
+            number = ask.reminders + 1
+            write_approval_request(connection, refund, ask.manager_email, number)
+            details = {"manager": ask.manager_email, "reminder": f"{number} of {MOST_REMINDERS}"}
+            audit.record(
+                connection, live.now(), audit.CLOCK, "manager reminded", refund.refund_id, details
+            )
+    return before
+
+
+def list_unsent_requests(connection: sa.Connection, refund_id: str) -> list[str]:
+    """Return the requests and reminders about a refund that have yet to be sent: also those of a step
+    that died before it could name them."""
+    return outbox.list_queued_of_refund(connection, refund_id, Purpose.APPROVAL_REQUEST)
+
+
+def write_approval_request(
+    connection: sa.Connection, refund: Refund, manager: str, reminder: int = 0
+) -> str:
+    """Ask one manager to decide, by a link that opens a page and decides nothing by itself. Where one
+    has approved, this asks for the second approval, and says who gave the first. `reminder` counts from
+    1; 0 is the question itself."""
+    now = services.current().now()
+    ask = asking.record_ask(connection, refund, asking.look(connection, refund), manager, now)
+    stands = asking.look(connection, refund)
+    key = asking.request_key(stands.approval, stands.question, manager)
+    letter = Letter(
+        Purpose.APPROVAL_REQUEST,
+        "approval_request",
+        _case_facts(connection, refund, stands) | _asking_facts(stands, ask, reminder),
+        to_address=manager,
+        dedup_key=f"reminder:{reminder}:{key}" if reminder else key,
+        refund_id=refund.refund_id,
+        reply_to=reply_address(ask),
+    )
+    return record_letter(connection, letter)
+
+
+def reply_address(ask: Ask) -> str:
+    """Return the address by which one manager may decide."""
+    return token_address(Door.APPROVAL, ask.reply_token, services.current().shop.reply_domain)
+
+
+def _case_facts(connection: sa.Connection, refund: Refund, stands: Asking) -> dict[str, Any]:
     case = cases.load(connection, refund)
-    first = approvals.find_decision(connection, approval.approval_id)
-    facts = {
-        "link_url": live.links.sign_approval(approval.approval_id, manager),
-        "manager_email": manager,
+    first = approvals.find_decision(connection, stands.approval.approval_id)
+    return {
         "order_id": case.order.order_id,
         "customer_name": case.order.customer_name,
         "customer_email": case.order.customer_email,
@@ -64,25 +101,35 @@ def write_approval_request(connection: sa.Connection, refund: Refund, manager: s
         "paid": case.order.paid,
         "items": case.items,
         "shipping": case.shipping,
+        "short": case.short,
         "reason": REFUND_REASONS[refund.reason],
         "policy_reasons": [MANAGER_REASONS.get(each, each) for each in refund.policy_reasons],
         "customer_text": case.customer_text,
         "attachments": case.attachments,
         "requested_at": refund.requested_at,
-        "expires_at": approval.expires_at,
+        "expires_at": stands.approval.expires_at,
         "first_approval": _approval_facts(first, refund) if first else None,
+        "notes": [
+            {"manager_email": row.manager_email, "at": row.written_at, "text": row.text}
+            for row in asks.list_notes(connection, stands.approval.approval_id)
+        ],
     }
-    # Whoever was asked first and did not answer may be asked once more, for the second approval.
-    question = "countersign_request" if first else "approval_request"
-    letter = Letter(
-        Purpose.APPROVAL_REQUEST,
-        "approval_request",
-        facts,
-        to_address=manager,
-        dedup_key=f"{question}:{approval.approval_id}:{manager}",
-        refund_id=refund.refund_id,
-    )
-    return record_letter(connection, letter)
+
+
+def _asking_facts(stands: Asking, ask: Ask, reminder: int) -> dict[str, Any]:
+    links = services.current().links
+    return {
+        "link_url": links.sign_approval(ask.approval_id, ask.manager_email),
+        "manager_email": ask.manager_email,
+        "reminds_of": ask.asked_at if reminder else None,
+        "others": [
+            {"manager_email": each.manager_email, "at": each.asked_at, "why_not": each.skipped_why}
+            for each in stands.asks
+            if each.manager_email != ask.manager_email
+        ],
+        "following": stands.due.following,
+        "escalates_at": stands.due.escalates_at,
+    }
 
 
 def _approval_facts(first: approvals.RecordedDecision, refund: Refund) -> dict[str, Any]:
@@ -94,14 +141,87 @@ def _approval_facts(first: approvals.RecordedDecision, refund: Refund) -> dict[s
     }
 
 
-def ask_next_manager(connection: sa.Connection, refund_id: str, after: str) -> str | None:
-    """Ask the manager who comes after one that mail does not reach, but never whoever has approved
-    already; None when there is none, or no need any more."""
-    managers = services.current().shop.manager_emails
-    refund = refunds.load(connection, refund_id)
-    if refund.status is not RefundStatus.AWAITING_APPROVAL or after not in managers:
+def ask_next_manager(
+    connection: sa.Connection, refund_id: str, manager: str, why: Skip
+) -> str | None:
+    """Pass over a manager whom mail does not reach or who is away, now and for a while; return the
+    request to whoever is asked instead, but never to whoever has approved already. None when nobody has
+    to be asked, or nobody is left."""
+    live = services.current()
+    if manager not in live.shop.manager_emails:
         return None
-    first = approvals.find_first_of_refund(connection, refund_id)
-    following = managers[managers.index(after) + 1 :]
-    left = _besides(first.decided_by, following) if first else following
-    return write_approval_request(connection, refund, left[0]) if left else None
+    now = live.now()
+    asks.record_absence(connection, manager, why.value, now, now + live.waits.manager_absence)
+    refund = refunds.lock(connection, refund_id)
+    if refund.status is not RefundStatus.AWAITING_APPROVAL:
+        return None
+    following = asking.pass_over(connection, refund, manager, why)
+    return write_approval_request(connection, refund, following) if following else None
+
+
+# --- how it went on -------------------------------------------------------------------------------
+
+
+def _tell_of_escalation(
+    connection: sa.Connection, refund: Refund, before: Asking, following: str
+) -> None:
+    """Tell those who were asked before that somebody else is asked, too; a reminder says so by itself."""
+    told = [
+        each.manager_email
+        for each in before.asks
+        if each.stands and each.manager_email not in before.due.remind
+    ]
+    key = f"escalated:{before.approval.approval_id}:{before.question.value}:{following}"
+    notice = Notice(
+        key,
+        f"{following} is asked, too: refund of {refund.amount}, order {refund.order_id}",
+        [
+            "Nobody has decided so far.",
+            "You may still decide: the link in the mail that you got works as before.",
+            "The first decision stands, whoever makes it.",
+        ],
+    )
+    _ring(connection, write_notice(connection, notice, told))
+
+
+def write_expired(connection: sa.Connection, refund: Refund) -> None:
+    """Tell the managers who were asked that nobody decided in time."""
+    first = approvals.find_first_of_refund(connection, refund.refund_id)
+    asked = [
+        each.manager_email for each in asks.list_asks(connection, refund.refund_id) if each.stands
+    ]
+    named = dict.fromkeys([*([first.decided_by] if first else []), *asked])
+    managers = services.current().shop.manager_emails
+    missing = "a second manager approved" if first else "anybody decided"
+    notice = Notice(
+        f"expired:{refund.refund_id}",
+        f"Closed without a decision: refund of {refund.amount}, order {refund.order_id}",
+        [
+            f"The date passed before {missing}, so the request is closed without a refund.",
+            "The customer is told by mail, and may ask again.",
+        ],
+    )
+    told = [each for each in named if each in managers]
+    _ring(connection, write_notice(connection, notice, told, refund.conversation_id))
+
+
+def answer_manager(
+    connection: sa.Connection, ask: Ask, notice: Notice, mail: InboundMail | None
+) -> None:
+    """Tell the manager of an ask what became of a reply to it: `mail`, in whose thread this goes, if it
+    is proven to be theirs."""
+    letter = Letter(
+        Purpose.NOTICE,
+        "notice",
+        {"title": notice.title, "lines": notice.lines},
+        to_address=ask.manager_email,
+        dedup_key=f"{notice.key}:{ask.manager_email}",
+        headers=answer_headers(mail) if mail else ThreadHeaders(""),
+        reply_to=reply_address(ask),
+    )
+    _ring(connection, [record_letter(connection, letter)])
+
+
+def _ring(connection: sa.Connection, outbound_ids: list[str]) -> None:
+    for outbound_id in outbound_ids:
+        services.current().doorbell.ring_delivery(connection, outbound_id)

@@ -35,8 +35,10 @@ def write_to_team(
     why: str,
     summary: str | None,
     dedup_key: str,
+    readers: Sequence[str] | None = None,
 ) -> list[str]:
-    """Give a conversation to the support team, with the whole case."""
+    """Give a conversation to the support team, or to those of it who look after it, with the whole
+    case."""
     live = services.current()
     latest = mailbox.list_latest(connection, conversation.conversation_id, MAILS_SHOWN)
     reply_to = token_address(Door.TEAM, conversation.team_token, live.shop.reply_domain)
@@ -73,7 +75,7 @@ def write_to_team(
                 reply_to=reply_to,
             ),
         )
-        for address in live.shop.team_emails
+        for address in readers or live.shop.team_emails
     ]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.store import schema
+from mailagent.store.asks import list_asks as list_asks  # noqa: PLC0414 - offered here, too
 from mailagent.store.database import insert_once
 from mailagent.store.ids import new_id
 
@@ -126,6 +127,18 @@ def find_first_of_refund(connection: sa.Connection, refund_id: str) -> RecordedD
     """Return what the first manager decided on a refund, or None while nobody has."""
     approval = find_of_refund(connection, refund_id)
     return find_decision(connection, approval.approval_id) if approval else None
+
+
+def list_decisions(connection: sa.Connection, refund_id: str) -> tuple[RecordedDecision, ...]:
+    """Return what managers decided on a refund: nothing, one decision, or the first and the second."""
+    approval = find_of_refund(connection, refund_id)
+    if approval is None:
+        return ()
+    both = (
+        find_decision(connection, approval.approval_id),
+        find_countersignature(connection, approval.approval_id),
+    )
+    return tuple(decision for decision in both if decision)
 
 
 def list_deciders(connection: sa.Connection) -> dict[str, tuple[str, str | None]]:

@@ -24,6 +24,7 @@ TOLD = "operators told"
 GIVEN_BACK = "conversation given back"
 SENT_AGAIN = "mail sent again"
 WITHDRAWN = "refund withdrawn"
+DECLINED = "refund declined"
 
 
 def record(
@@ -59,6 +60,12 @@ def subjects_of_mails(
     )
     found = connection.execute(query)
     return {row.subject for row in found if row.details.get("mail_id") in mail_ids}
+
+
+def count_of(connection: sa.Connection, subject: str) -> int:
+    """Return how many acts on a row are on record."""
+    query = sa.select(sa.func.count()).where(schema.audit.c.subject == subject)
+    return connection.scalar(query) or 0
 
 
 def latest_at(connection: sa.Connection, subject: str, action: str) -> datetime | None:

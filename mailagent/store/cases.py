@@ -39,6 +39,8 @@ class Case:
     items: tuple[RefundedItem, ...]
     # What of the amount is for carriage; None if nothing is.
     shipping: Money | None
+    # How much less was asked for than all of it comes to, because no more was left; None if nothing.
+    short: Money | None
     customer_text: str
     attachments: tuple[str, ...]
     expires_at: datetime | None
@@ -61,6 +63,7 @@ def load(connection: sa.Connection, refund: Refund) -> Case:
         already_refunded=Money(held - refund.held.minor + elsewhere, order.currency),
         items=items_of(refund, order),
         shipping=shipping_of(refund),
+        short=Money(refund.short_minor, refund.amount.currency) if refund.short_minor else None,
         customer_text=mail.new_text if mail else "",
         attachments=tuple(each.name for each in mail.attachments) if mail else (),
         expires_at=approval.expires_at if approval else None,

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.conversation import Conversation, ConversationStatus
 from mailagent.domain.mail import AddressedToken, Door, MailStatus
-from mailagent.store import schema
+from mailagent.store import audit, drafts, schema
 from mailagent.store.database import Row
 from mailagent.store.ids import new_id, new_token
 
@@ -128,6 +128,7 @@ def _conversation(row: Row) -> Conversation:
         handed_over_reason=row.handed_over_reason,
         handed_over_at=row.handed_over_at,
         language=row.language,
+        owner_email=row.owner_email,
     )
 
 
@@ -141,14 +142,24 @@ def record_language(connection: sa.Connection, conversation_id: str, language: s
     _update(connection, conversation_id, language=language)
 
 
-def hand_over(connection: sa.Connection, conversation_id: str, reason: str, now: datetime) -> None:
-    """Record that people look after the conversation from now on, and why."""
+def hand_over(
+    connection: sa.Connection,
+    conversation_id: str,
+    reason: str,
+    now: datetime,
+    owner_email: str | None = None,
+) -> None:
+    """Record that people look after the conversation from now on, and why; `owner_email` if one of them
+    does by themselves. Drafts that wait are taken back: their mail goes to people, too."""
+    drafts.supersede_all_of(connection, conversation_id, audit.CLOCK, now)
+    owner = {"owner_email": owner_email} if owner_email else {}
     _update(
         connection,
         conversation_id,
         status=ConversationStatus.HANDED_OVER.value,
         handed_over_reason=reason,
         handed_over_at=now,
+        **owner,
     )
 
 
@@ -160,6 +171,7 @@ def give_back(connection: sa.Connection, conversation_id: str) -> None:
         status=ConversationStatus.OPEN.value,
         handed_over_reason=None,
         handed_over_at=None,
+        owner_email=None,
     )
 
 

@@ -68,6 +68,13 @@ def list_of_customer(connection: sa.Connection, email: str) -> tuple[GoodwillCod
     return _list(connection, _codes.c.order_id.in_(theirs))
 
 
+def list_codes_for(connection: sa.Connection, conversation_id: str, email: str) -> tuple[str, ...]:
+    """Return the codes that mails of a conversation may hold: its own, and all of its customer's."""
+    theirs = sa.select(schema.orders.c.order_id).where(schema.orders.c.customer_email == email)
+    here = sa.or_(_codes.c.conversation_id == conversation_id, _codes.c.order_id.in_(theirs))
+    return tuple(connection.scalars(sa.select(_codes.c.code).where(here)))
+
+
 def list_all(connection: sa.Connection) -> tuple[GoodwillCode, ...]:
     """Return every discount, oldest first."""
     return _list(connection, sa.true())

@@ -16,7 +16,7 @@ from mailagent.domain.mail import (
     MailStatus,
     ParsedMail,
 )
-from mailagent.store import schema
+from mailagent.store import audit, drafts, schema
 from mailagent.store.database import Row, insert_once
 from mailagent.store.ids import new_id
 
@@ -176,6 +176,7 @@ def _mail(row: Row) -> InboundMail:
         attachments=tuple(Attachment(**each) for each in row.attachments),
         no_answer_reason=row.no_answer_reason,
         answered_by=row.answered_by,
+        draft_id=row.draft_id,
     )
 
 
@@ -199,6 +200,13 @@ def leave_unanswered(connection: sa.Connection, mail_ids: Sequence[str], reason:
         _mails.update()
         .where(_mails.c.mail_id.in_(mail_ids), _mails.c.status == MailStatus.UNANSWERED.value)
         .values(status=MailStatus.NO_ANSWER.value, no_answer_reason=reason)
+    )
+
+
+def set_reason(connection: sa.Connection, mail_id: str, reason: str) -> None:
+    """Record what became of a mail that gets no answer in its own right."""
+    connection.execute(
+        _mails.update().where(_mails.c.mail_id == mail_id).values(no_answer_reason=reason)
     )
 
 
@@ -235,24 +243,42 @@ def list_recent(
 def list_waiting(
     connection: sa.Connection, before: datetime, limit: int, after: str = ""
 ) -> Sequence[Row]:
-    """Return mails that wait for an answer since before a time, with the run rung for them, in the
-    order of their ids from the one behind `after`."""
+    """Return mails that wait for the agent since before a time, with the run rung for them, in the
+    order of their ids from the one behind `after`. Not those of which a draft waits for somebody.
+
+    `taken_back_at`: when the last draft of their conversation was; `given_back_at`: when people gave
+    the conversation to the agent again. Before that the agent could not answer.
+    """
     return connection.execute(
         sa.select(
             _mails.c.mail_id,
             _mails.c.conversation_id,
             _mails.c.received_at,
+            drafts.superseded_at(_mails).label("taken_back_at"),
+            _given_back_at().label("given_back_at"),
             _mails.c.run_id,
             _mails.c.rings,
         )
         .where(
             _mails.c.status == MailStatus.UNANSWERED.value,
+            _mails.c.draft_id.is_(None),
             _mails.c.received_at < before,
             _mails.c.mail_id > after,
         )
         .order_by(_mails.c.mail_id)
         .limit(limit)
     ).all()
+
+
+def _given_back_at() -> sa.ScalarSelect[datetime]:
+    return (
+        sa.select(sa.func.max(schema.audit.c.at))
+        .where(
+            schema.audit.c.subject == _mails.c.conversation_id,
+            schema.audit.c.action == audit.GIVEN_BACK,
+        )
+        .scalar_subquery()
+    )
 
 
 def count_ring(connection: sa.Connection, mail_id: str, run_id: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import takewhile
@@ -17,6 +18,8 @@ from mailagent.store.database import Row, insert_once
 _mails, _events = schema.outbound_mails, schema.delivery_events
 
 LOST = frozenset(status.value for status in OutboundStatus if status.lost)
+# What stands for erased customers is in it: reserved for names that exist nowhere (RFC 2606 section 2).
+ERASED_DOMAIN = "erased.invalid"
 # Bounces that come as mail are recorded beside the events; they say nothing about the webhook.
 BOUNCE_MAIL = "bounce-mail:"
 
@@ -181,6 +184,16 @@ def list_texts_to(connection: sa.Connection, address: str, limit: int = 20) -> l
     return list(texts[::-1])
 
 
+def list_requests(connection: sa.Connection, refund_id: str, address: str) -> list[str]:
+    """Return the texts in which an address was asked to decide on a refund."""
+    query = sa.select(_mails.c.text).where(
+        _mails.c.refund_id == refund_id,
+        _mails.c.to_address == address,
+        _mails.c.purpose == Purpose.APPROVAL_REQUEST.value,
+    )
+    return list(connection.scalars(query))
+
+
 def list_under_way(
     connection: sa.Connection, before: datetime, limit: int, after: str = ""
 ) -> list[str]:
@@ -227,6 +240,23 @@ def is_recorded(connection: sa.Connection, dedup_key: str) -> bool:
     return connection.scalar(known) is not None
 
 
+def find_by_key(connection: sa.Connection, dedup_key: str) -> Row | None:
+    """Return the whole row of the mail under this key, or None."""
+    return connection.execute(
+        sa.select(_mails).where(_mails.c.dedup_key == dedup_key)
+    ).one_or_none()
+
+
+def list_queued_of_refund(connection: sa.Connection, refund_id: str, purpose: Purpose) -> list[str]:
+    """Return the mails of one purpose about a refund that have yet to be sent, the first first."""
+    query = sa.select(_mails.c.outbound_id).where(
+        _mails.c.refund_id == refund_id,
+        _mails.c.purpose == purpose.value,
+        _mails.c.status == OutboundStatus.QUEUED.value,
+    )
+    return list(connection.scalars(query.order_by(_mails.c.outbound_id)))
+
+
 def list_copies(connection: sa.Connection, dedup_keys: Sequence[str]) -> Sequence[Row]:
     """Return the mails under these keys, and keep others that ask for the same from going on.
 
@@ -264,11 +294,27 @@ def suppress(connection: sa.Connection, address: str, reason: str, now: datetime
 
 def why_suppressed(connection: sa.Connection, address: str) -> str | None:
     """Return why nothing is sent to an address, or None when mail may go there."""
+    if address.endswith(f"@{ERASED_DOMAIN}"):
+        return "the customer was erased"
     table = schema.suppressed_addresses
     reason: str | None = connection.scalar(
-        sa.select(table.c.reason).where(table.c.address == address)
+        sa.select(table.c.reason).where(table.c.address.in_([address, digest(address)])).limit(1)
     )
     return reason
+
+
+def digest(address: str) -> str:
+    """Return what stands for an erased address among those that nothing is sent to."""
+    return f"sha256:{hashlib.sha256(address.encode()).hexdigest()}"
+
+
+def allow_again(connection: sa.Connection, address: str) -> bool:
+    """Record that mail may go to an address again; return whether it might not before."""
+    table = schema.suppressed_addresses
+    freed = connection.execute(
+        table.delete().where(table.c.address.in_([address, digest(address)]))
+    )
+    return freed.rowcount > 0
 
 
 def list_suppressed(connection: sa.Connection) -> dict[str, str]:

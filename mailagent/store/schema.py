@@ -185,6 +185,12 @@ inbound_mails = sa.Table(
         sqlite_where=sa.text("status = 'unanswered'"),
         postgresql_where=sa.text("status = 'unanswered'"),
     ),
+    sa.Index(
+        "ix_inbound_mails_no_answer",
+        "received_at",
+        sqlite_where=sa.text("status = 'no_answer'"),
+        postgresql_where=sa.text("status = 'no_answer'"),
+    ),
 )
 
 # Apart from the mail, so that lists never drag 30 MB along and purging is one delete.
@@ -674,4 +680,6 @@ audit = sa.Table(
     sa.Column("details", Json, nullable=False),
     sa.Index("ix_audit_subject", "subject"),
     sa.Index("ix_audit_at", "at"),
+    sa.Index("ix_audit_actor_at", "actor", "at"),
+    sa.Index("ix_audit_action_at", "action", "at"),
 )

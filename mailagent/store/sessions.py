@@ -49,18 +49,18 @@ def record_attempt(
     )
 
 
-def count_attempts(
-    connection: sa.Connection,
-    since: datetime,
-    email: str | None = None,
-    client_address: str | None = None,
-) -> int:
-    """Return how often links were asked for since a time, for an address or from one."""
-    query = sa.select(sa.func.count()).where(_attempts.c.at >= since)
-    if email is not None:
-        query = query.where(_attempts.c.email == email)
-    if client_address is not None:
-        query = query.where(_attempts.c.client_address == client_address)
+def count_attempts(connection: sa.Connection, client_address: str, since: datetime) -> int:
+    """Return how often links were asked for from an address of the network since a time."""
+    query = sa.select(sa.func.count()).where(
+        _attempts.c.at >= since, _attempts.c.client_address == client_address
+    )
+    return connection.scalar(query) or 0
+
+
+def count_links(connection: sa.Connection, email: str, since: datetime) -> int:
+    """Return how many links were mailed to an address since a time. What was asked for in vain does not
+    count: whoever goes on asking for somebody else must not keep them out."""
+    query = sa.select(sa.func.count()).where(_links.c.asked_at >= since, _links.c.email == email)
     return connection.scalar(query) or 0
 
 

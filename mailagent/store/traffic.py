@@ -86,7 +86,10 @@ def list_answer_times(
         .exists()
     )
     query = sa.select(_outbound.c.created_at).where(
-        _outbound.c.purpose == Purpose.REPLY.value, _outbound.c.created_at >= since, answered
+        _outbound.c.purpose == Purpose.REPLY.value,
+        _outbound.c.auto_submitted != "no",  # a person read it before it went out
+        _outbound.c.created_at >= since,
+        answered,
     )
     if conversation_id is not None:
         query = query.where(_outbound.c.conversation_id == conversation_id)

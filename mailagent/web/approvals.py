@@ -11,10 +11,9 @@ from flask import Blueprint, Response, make_response, render_template
 from mailagent import services
 from mailagent.adapters.links import ApprovalLink
 from mailagent.domain.refund import Refund, RefundStatus
-from mailagent.domain.shop import person_of
 from mailagent.store import approvals, orders, refunds
-from mailagent.store.approvals import Approval, RecordedDecision
-from mailagent.web import case, decision, what_is_left
+from mailagent.store.approvals import Approval
+from mailagent.web import case, decision
 from mailagent.web.decision_form import FormProblem, parse_form, typed
 from mailagent.web.guard import signed_link
 
@@ -51,14 +50,13 @@ def decide(token: str) -> Response:
         orders.lock(connection, refund.order_id)
         refund = refunds.lock(connection, refund.refund_id)
         first = approvals.find_decision(connection, approval.approval_id)
-        if _is_open(refund, approval) and not _is_by(link, first):
+        by_them = decision.is_by(link.manager_email, first)
+        if decision.is_open(refund, approval) and not by_them:
             try:
                 form = parse_form(refund, first)
-                what_is_left.check(connection, refund, form)
-                decision.check_first(first, form)
+                decision.take(connection, link.manager_email, approval, refund, form)
             except FormProblem as problem:
                 return _show(connection, link, approval, refund, problem)
-            decision.record(connection, link.manager_email, approval, refund, form)
             approval = approvals.find(connection, approval.approval_id) or approval
             refund = refunds.load(connection, refund.refund_id)
         return _show(connection, link, approval, refund)
@@ -84,16 +82,6 @@ def no_longer_decides(link: ApprovalLink) -> Response:
     return page("approvals/no_longer_decides.html", 403, manager_email=link.manager_email)
 
 
-def _is_by(link: ApprovalLink, first: RecordedDecision | None) -> bool:
-    return first is not None and person_of(first.decided_by) == person_of(link.manager_email)
-
-
-def _is_open(refund: Refund, approval: Approval) -> bool:
-    """Whether a decision may still be made. The date counts, not whether the run has seen it."""
-    waits = refund.status is RefundStatus.AWAITING_APPROVAL
-    return waits and services.current().now() < approval.expires_at
-
-
 def _show(
     connection: sa.Connection,
     link: ApprovalLink,
@@ -104,8 +92,8 @@ def _show(
     facts = case.of_refund(connection, refund, link.manager_email)
     made = approvals.find_decision(connection, approval.approval_id)
     first = case.of_decision(made, facts, refund) if made else None
-    if _is_open(refund, approval):
-        if _is_by(link, made):
+    if decision.is_open(refund, approval):
+        if decision.is_by(link.manager_email, made):
             return page("approvals/second_awaited.html", 200, case=facts, decision=first)
         missing = decision.find_missing_first(made)
         if missing:
@@ -139,7 +127,7 @@ def _ask(
         first=first,
         problem=str(problem),
         problem_field=problem.field,
-        typed={name: typed(name) for name in ("amount", "note")},
+        typed={name: typed(name) for name in ("amount", "note", "note_private")},
     )
 
 

@@ -14,7 +14,6 @@ from mailagent.adapters.attachment_bytes import (
     may_be_downloaded,
 )
 from mailagent.domain.mail import MailKind
-from mailagent.domain.refund import Refund
 from mailagent.store import mailbox
 from mailagent.web.approvals import find_asked, no_longer_decides, page, still_decides
 from mailagent.web.guard import signed_link
@@ -30,7 +29,7 @@ def download(token: str, mail_id: str, number: str) -> Response:
     """Hand out one file that the manager's page lists; whatever it does not list is not there."""
     live = services.current()
     link = live.links.verify_approval(token)
-    position = _parse_number(number)
+    position = parse_number(number)
     with live.database.snapshot() as connection:
         found = find_asked(connection, link)
         if link is not None and found is not None and not still_decides(link):
@@ -38,32 +37,34 @@ def download(token: str, mail_id: str, number: str) -> Response:
         if (
             found is None
             or position is None
-            or not _is_listed(connection, found[1], mail_id, position)
+            or not is_listed(connection, found[1].conversation_id, mail_id, position)
         ):
             return page("approvals/not_valid.html", 404)
         raw = mailbox.find_raw(connection, mail_id)
     if raw is None:
         return page("approvals/no_longer_kept.html", 410, days=live.waits.raw_mail_days)
     file = find_attachment(raw.content_type, raw.body, position)
-    return _saved(file) if file else page("approvals/not_valid.html", 404)
+    return saved(file) if file else page("approvals/not_valid.html", 404)
 
 
-def _parse_number(text: str) -> int | None:
+def parse_number(text: str) -> int | None:
+    """Return the number of a file, as it stands in an address, or None for what is none."""
     readable = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
     return int(text) if readable else None
 
 
-def _is_listed(connection: sa.Connection, refund: Refund, mail_id: str, position: int) -> bool:
+def is_listed(connection: sa.Connection, conversation_id: str, mail_id: str, position: int) -> bool:
+    """Say whether a customer's mail of a conversation has such a file, and it may be downloaded."""
     # PostgreSQL refuses a NUL in a text, which an address can hold.
     mail = mailbox.find(connection, mail_id) if mail_id.isprintable() else None
-    if mail is None or mail.conversation_id != refund.conversation_id:
+    if mail is None or mail.conversation_id != conversation_id:
         return False
     if mail.kind is not MailKind.CUSTOMER or position >= len(mail.attachments):
         return False
     return may_be_downloaded(mail.attachments[position])
 
 
-def _saved(file: AttachmentBytes) -> Response:
+def saved(file: AttachmentBytes) -> Response:
     """Return a file so that no browser runs, shows or keeps it."""
     return Response(
         file.data,

@@ -9,20 +9,18 @@ from datetime import datetime
 import sqlalchemy as sa
 from babel import Locale
 
-from mailagent.adapters.attachment_bytes import may_be_downloaded
 from mailagent.adapters.formats import format_money
-from mailagent.domain.mail import Attachment, Identity
+from mailagent.domain.escalation import Ask
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.domain.wording import MANAGER_REASONS, REFUND_REASONS, REFUND_STATES
-from mailagent.store import cases, mailbox
+from mailagent.letters.asking import look
+from mailagent.store import asks, cases
 from mailagent.store.approvals import RecordedDecision
-from mailagent.store.database import Row
-from mailagent.web import what_is_left
+from mailagent.web import case_files, what_is_left
+from mailagent.web.case_files import ShownFile
 
-# What a manager looks through; more is in the raw mails and in `flask conversations show`.
-MAILS_WITH_FILES_MAX = 50
 FILES_SHOWN_MAX = 100
 
 _ENGLISH = Locale.parse("en")
@@ -51,18 +49,12 @@ class ShownRefund:
 
 
 @dataclass(frozen=True, slots=True)
-class ShownFile:
-    """A file of the conversation. `number` counts from 0 within its mail; `problem` says why it cannot
-    be downloaded, and is empty if it can."""
+class ShownNote:
+    """What a manager wrote in reply to the request, without deciding."""
 
-    mail_id: str
-    number: int
-    name: str
-    content_type: str
-    size: str
-    received_at: datetime
-    sender_proven: bool
-    problem: str
+    manager_email: str
+    text: str
+    written_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +90,13 @@ class ShownCase:
     # The newest other refunds of the order, oldest first.
     others: tuple[ShownRefund, ...] = ()
     cancelled: bool = False
+    # What came with it, in words; empty if nothing did.
+    files_words: str = ""
+    # Who was asked this question, and what managers noted for each other; while it waits, who is next.
+    asks: tuple[Ask, ...] = ()
+    notes: tuple[ShownNote, ...] = ()
+    following: str | None = None
+    escalates_at: datetime | None = None
 
     def __getitem__(self, name: str) -> object:
         """Let a template write case["items"] where case.items would look like a method."""
@@ -112,6 +111,8 @@ class ShownDecision:
     amount: str
     note: str | None
     refund_status: str
+    # Whether the customer gets the note, too.
+    note_shared: bool = True
 
 
 def of_refund(connection: sa.Connection, refund: Refund, manager_email: str) -> ShownCase:
@@ -119,7 +120,8 @@ def of_refund(connection: sa.Connection, refund: Refund, manager_email: str) -> 
     case = cases.load(connection, refund)
     left = what_is_left.of_refund(connection, refund)
     lowered = 0 < left.most.minor < refund.amount.minor
-    files = _files(connection, refund.conversation_id)
+    files = case_files.list_files(connection, refund.conversation_id)
+    asked = look(connection, refund) if case.expires_at else None
     return ShownCase(
         refund_id=refund.refund_id,
         order_id=case.order.order_id,
@@ -146,6 +148,18 @@ def of_refund(connection: sa.Connection, refund: Refund, manager_email: str) -> 
         manager_email=manager_email,
         news=left.news,
         most_decimal=left.most.decimal() if lowered else "",
+        files_words=case_files.count_files(files),
+        asks=asked.asks if asked else (),
+        notes=_notes(connection, asked.approval.approval_id) if asked else (),
+        following=asked.due.following if asked else None,
+        escalates_at=asked.due.escalates_at if asked else None,
+    )
+
+
+def _notes(connection: sa.Connection, approval_id: str) -> tuple[ShownNote, ...]:
+    return tuple(
+        ShownNote(row.manager_email, row.text, row.written_at)
+        for row in asks.list_notes(connection, approval_id)
     )
 
 
@@ -175,38 +189,8 @@ def of_decision(decision: RecordedDecision, case: ShownCase, refund: Refund) -> 
         amount=amount or (_money(refund.amount) if second else case.amount),
         note=decision.note,
         refund_status=_STATE_SENTENCES.get(refund.status, ""),
+        note_shared=decision.note_shared,
     )
-
-
-def _files(connection: sa.Connection, conversation_id: str) -> tuple[ShownFile, ...]:
-    mails = mailbox.list_with_files(connection, conversation_id, MAILS_WITH_FILES_MAX)
-    return tuple(
-        _file(mail, number, Attachment(**each))
-        for mail in mails
-        for number, each in enumerate(mail.attachments)
-    )
-
-
-def _file(mail: Row, number: int, file: Attachment) -> ShownFile:
-    problem = "" if may_be_downloaded(file) else "not kept for download: too large"
-    return ShownFile(
-        mail_id=mail.mail_id,
-        number=number,
-        name=file.name,
-        content_type=file.content_type,
-        size=_size(file.size_bytes),
-        received_at=mail.received_at,
-        sender_proven=Identity(mail.identity).proven,
-        problem=problem if mail.kept else "no longer kept",
-    )
-
-
-def _size(size_bytes: int) -> str:
-    if size_bytes < 1_000:
-        return "1 byte" if size_bytes == 1 else f"{size_bytes} bytes"
-    if size_bytes < 999_500:
-        return f"{size_bytes / 1_000:.0f} kB"
-    return f"{size_bytes / 1_000_000:.1f} MB"
 
 
 def _money(amount: Money) -> str:

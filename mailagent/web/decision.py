@@ -12,9 +12,21 @@ from mailagent.domain.order import OrderStatus
 from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.doorbell import REFUND, run_id_of
-from mailagent.store import approvals, audit, orders, refunds
+from mailagent.store import approvals, asks, audit, orders, refunds
 from mailagent.store.approvals import Approval, RecordedDecision
+from mailagent.web import what_is_left
 from mailagent.web.decision_form import Form, FormProblem
+
+
+def is_open(refund: Refund, approval: Approval) -> bool:
+    """Whether a decision may still be made. The date counts, not whether the run has seen it."""
+    waits = refund.status is RefundStatus.AWAITING_APPROVAL
+    return waits and services.current().now() < approval.expires_at
+
+
+def is_by(manager: str, first: RecordedDecision | None) -> bool:
+    """Whether the first decision is this person's."""
+    return first is not None and person_of(first.decided_by) == person_of(manager)
 
 
 def find_missing_first(first: RecordedDecision | None) -> str | None:
@@ -27,6 +39,18 @@ def find_missing_first(first: RecordedDecision | None) -> str | None:
         " does not count. Please reject the request, or first have the address put back into"
         " MANAGER_EMAILS."
     )
+
+
+def take(
+    connection: sa.Connection, manager: str, approval: Approval, refund: Refund, form: Form
+) -> None:
+    """Check what a manager decided against what is so by now, and record it.
+
+    Raises FormProblem for more than is left, and for a second approval to a first that does not count.
+    """
+    what_is_left.check(connection, refund, form)
+    check_first(approvals.find_decision(connection, approval.approval_id), form)
+    record(connection, manager, approval, refund, form)
 
 
 def check_first(first: RecordedDecision | None, form: Form) -> None:
@@ -47,7 +71,10 @@ def record(
         decided_at=services.current().now(),
         amount_minor=form.amount.minor if form.amount else None,
         note=form.note,
+        note_shared=form.note_shared,
+        mail_id=form.mail_id,
     )
+    asks.end_absence(connection, manager)
     if approvals.record_decision(connection, decision):
         if form.amount is not None:
             refunds.lower_amount(connection, refund, form.amount)
@@ -117,7 +144,10 @@ def _audit(
         decision.decided_by,
         action,
         refund.refund_id,
-        {"amount": str(form.amount or refund.amount), "note": form.note} | details,
+        {"amount": str(form.amount or refund.amount), "note": form.note}
+        | ({} if form.note_shared or not form.note else {"note_for": "the shop only"})
+        | ({"mail_id": form.mail_id} if form.mail_id else {})
+        | details,
     )
 
 

@@ -30,6 +30,10 @@ class Form:
     note: str | None
     # Whether the page said that the order was cancelled.
     knows_cancelled: bool = False
+    # Whether the customer gets the note, too.
+    note_shared: bool = True
+    # The manager's reply that this was written in, if it was not the page's form.
+    mail_id: str | None = None
 
 
 def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
@@ -53,7 +57,8 @@ def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
         )
     amount = _parse_amount(refund) if decision == "approve" else None
     knows_cancelled = request.form.get("order_status") == "cancelled"
-    return Form(decision == "approve", amount, note or None, knows_cancelled)
+    shared = request.form.get("note_private") != "yes"
+    return Form(decision == "approve", amount, note or None, knows_cancelled, shared)
 
 
 def typed(field: str) -> str:

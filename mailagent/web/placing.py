@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.domain.access import Permission, permissions_of
 from mailagent.domain.conversation import Conversation
 from mailagent.domain.mail import (
     Door,
@@ -55,6 +56,8 @@ class Place:
 def find_place(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Place:
     """Return where a mail belongs; nothing is recorded here."""
     token = find_token(mail.envelope_to, services.current().shop.reply_domain)
+    if token is not None and token.door is Door.APPROVAL:
+        return _place_of_manager(mail)
     conversation = conversations.find_by_token(connection, token) if token else None
     if token is not None and token.door is Door.TEAM and mail.kind is MailKind.CUSTOMER:
         return _place_of_team(mail, conversation)
@@ -87,9 +90,18 @@ def _goes_on(conversation: Conversation, mail: ParsedMail, now: datetime) -> boo
     return conversation.last_mail_at is None or now - conversation.last_mail_at < old
 
 
+def _place_of_manager(mail: ParsedMail) -> Place:
+    """Keep what comes to the reply address of a request out of all conversations; what it says there is
+    for `approval_reply`."""
+    if mail.kind is not MailKind.CUSTOMER:
+        return Place(mail, None, mail.kind_reason or mail.kind.value)
+    return Place(replace(mail, kind=MailKind.MANAGER), None, "a manager's reply")
+
+
 def _place_of_team(mail: ParsedMail, conversation: Conversation | None) -> Place:
     """Let the team answer for a conversation: by aligned mail from its own address only."""
-    from_team = mail.from_address in services.current().shop.team_emails
+    may = permissions_of(mail.from_address, services.current().shop)
+    from_team = Permission.ANSWER in may
     if conversation is None:
         return Place(replace(mail, kind=MailKind.TEAM), None, "no conversation has this address")
     if not from_team or mail.identity not in (Identity.DKIM, Identity.SPF):

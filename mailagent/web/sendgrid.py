@@ -17,9 +17,12 @@ from mailagent import services
 from mailagent.adapters.reply_text import new_text
 from mailagent.adapters.sendgrid_events import parse_events
 from mailagent.adapters.sendgrid_inbound import ShopFacts, parse_request
+from mailagent.domain.approval_reply import without_keys
+from mailagent.domain.conversation import Conversation
 from mailagent.domain.mail import MailKind, ParsedMail, find_token
+from mailagent.domain.run_about import RunAbout
 from mailagent.store import conversations, mailbox, outbox
-from mailagent.web import placing
+from mailagent.web import approval_reply, placing
 from mailagent.web.body import NotWhole, read_body
 from mailagent.web.deliveries import record_bounce, record_event
 from mailagent.web.guard import signed_webhook
@@ -73,7 +76,7 @@ def _record(
     connection: sa.Connection, mail: ParsedMail, content_type: str, body: bytes, now: datetime
 ) -> str | None:
     # A code that stands in the quoted question is no answer to it.
-    mail = _without_our_words(connection, mail)
+    mail = _without_keys(_without_our_words(connection, mail))
     if mailbox.is_message_id_known(connection, mail.message_id):
         # The customer's own mail, sent again with something changed that the signature leaves out.
         mail = mail.without_signatures("known_message_id")
@@ -94,14 +97,18 @@ def _record(
         if place.proves_mailbox:
             mailbox.prove_mailbox(connection, place.conversation.conversation_id, mail.from_address)
         if place.no_answer_reason is None:
-            _ring(connection, place.conversation.conversation_id, mail_id)
+            _ring(connection, place.conversation, mail_id)
     if mail.bounce is not None:
         record_bounce(connection, mail, mail.bounce, now)
+    approval_reply.receive(connection, mail, mail_id, now)
     return mail_id
 
 
-def _ring(connection: sa.Connection, conversation_id: str, mail_id: str) -> None:
-    run_id = services.current().doorbell.ring_conversation(connection, conversation_id, mail_id)
+def _ring(connection: sa.Connection, conversation: Conversation, mail_id: str) -> None:
+    about = RunAbout(conversation.conversation_id, customer_email=conversation.customer_email)
+    run_id = services.current().doorbell.ring_conversation(
+        connection, conversation.conversation_id, mail_id, about=about
+    )
     mailbox.set_run(connection, mail_id, run_id)
 
 
@@ -112,6 +119,11 @@ def _without_our_words(connection: sa.Connection, mail: ParsedMail) -> ParsedMai
         return mail
     ours = outbox.list_texts_to(connection, mail.from_address)
     return replace(mail, new_text=new_text(mail.body, ours, mail.subject)) if ours else mail
+
+
+def _without_keys(mail: ParsedMail) -> ParsedMail:
+    """Take out links by which whoever reads the stored mail could decide, or log in, as its author."""
+    return replace(mail, body=without_keys(mail.body), new_text=without_keys(mail.new_text))
 
 
 @blueprint.post("/webhooks/sendgrid/events")

@@ -54,7 +54,7 @@ def _answer(batch: Batch) -> tuple[list[str], str]:
             case "reply":
                 written = write_reply(batch, move["text"], spent)
                 if written["kind"] == "written":
-                    return written["outbound_ids"], "answered"
+                    return written["outbound_ids"], written.get("done", "answered")
                 items, spent = items + written["items"], written["spent"]
             case "wait":
                 DBOS.sleep(move["after_seconds"])

@@ -9,13 +9,13 @@ from dbos import DBOS
 
 from mailagent import doorbell
 from mailagent.workflows.steps.delivery import send_mail_async
-from mailagent.workflows.steps.refund import (
+from mailagent.workflows.steps.refund_decision import (
     claim_refund,
     look_at_decision,
-    pay_refund,
     request_approval,
-    tell_customer,
 )
+from mailagent.workflows.steps.refund_outcome import tell_customer
+from mailagent.workflows.steps.refund_payment import pay_refund
 
 
 @DBOS.workflow(name=doorbell.REFUND, max_recovery_attempts=500)

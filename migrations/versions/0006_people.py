@@ -24,6 +24,8 @@ def upgrade() -> None:
         op.execute(
             statement.replace("MOMENT", moment).replace("JSONTYPE", json).replace("NUMBER", number)
         )
+    for statement in WORDS_MAY_GO_POSTGRESQL if postgresql else WORDS_MAY_GO_SQLITE:
+        op.execute(statement)
     if not postgresql:
         for index in INDEXES:
             op.execute(index)
@@ -174,10 +176,69 @@ INDEXES = (
     " WHERE status IN ('failed', 'unknown', 'undelivered')",
     "CREATE INDEX ix_refunds_failed ON refunds (requested_at) WHERE status = 'failed'",
     "CREATE INDEX ix_outbound_mails_created_at ON outbound_mails (created_at)",
+    "CREATE INDEX ix_inbound_mails_no_answer ON inbound_mails (received_at)"
+    " WHERE status = 'no_answer'",
+    "CREATE INDEX ix_audit_actor_at ON audit (actor, at)",
+    "CREATE INDEX ix_audit_action_at ON audit (action, at)",
 )
 
-# Words of a mail, for the search. SQLite has no such index: there the search reads the newest mails.
+# Words of a mail and parts of an address, for the search. SQLite has no such indexes: there the search
+# reads the newest mails, and all addresses.
 WORDS = (
     "CREATE INDEX ix_inbound_mails_words ON inbound_mails"
     " USING gin (to_tsvector('simple', subject || ' ' || left(new_text, 4000)))",
+    # The beginning of an address, whatever order the server's language puts letters in; and the domain.
+    "CREATE INDEX ix_conversations_address ON conversations (customer_email text_pattern_ops)",
+    "CREATE INDEX ix_conversations_domain ON conversations"
+    " (split_part(customer_email, '@', 2), last_mail_at)",
+)
+
+# Decisions and the audit trail stand as before, but for erasing a customer: notes may be blanked, and
+# providers' words be taken out. Nothing can be put in their place.
+_DECIDED = (
+    "approval_id", "decision", "decided_by", "decided_at", "amount_minor", "note_shared", "mail_id",
+)  # fmt: skip
+_AUDITED = ("audit_id", "at", "actor", "action", "subject")
+_DECISIONS = ("decisions", "countersignatures")
+
+WORDS_MAY_GO_POSTGRESQL = (
+    *(
+        statement
+        for table in _DECISIONS
+        for statement in (
+            f"DROP TRIGGER {table}_stand ON {table}",
+            f"CREATE TRIGGER {table}_stand BEFORE DELETE OR UPDATE OF {', '.join(_DECIDED)}"
+            f" ON {table} FOR EACH ROW EXECUTE FUNCTION mailagent_append_only()",
+            f"CREATE TRIGGER {table}_words BEFORE UPDATE ON {table} FOR EACH ROW"
+            " WHEN (NEW.note IS NOT NULL) EXECUTE FUNCTION mailagent_append_only()",
+        )
+    ),
+    "DROP TRIGGER audit_append_only ON audit",
+    f"CREATE TRIGGER audit_append_only BEFORE DELETE OR UPDATE OF {', '.join(_AUDITED)}"
+    " ON audit FOR EACH ROW EXECUTE FUNCTION mailagent_append_only()",
+    "CREATE TRIGGER audit_words BEFORE UPDATE ON audit FOR EACH ROW"
+    " WHEN (NEW.details IS DISTINCT FROM OLD.details - 'note' - 'why' - 'reason')"
+    " EXECUTE FUNCTION mailagent_append_only()",
+)
+
+
+def _same(names: tuple[str, ...]) -> str:
+    return " AND ".join(f"NEW.{name} IS OLD.{name}" for name in names)
+
+
+def _only(table: str, rule: str) -> tuple[str, str]:
+    return (
+        f"DROP TRIGGER {table}_no_update",
+        f"CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table} WHEN NOT ({rule})"
+        f" BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END",
+    )
+
+
+WORDS_MAY_GO_SQLITE = (
+    *_only("decisions", f"{_same(_DECIDED)} AND NEW.note IS NULL"),
+    *_only("countersignatures", f"{_same(_DECIDED)} AND NEW.note IS NULL"),
+    *_only(
+        "audit",
+        f"{_same(_AUDITED)} AND NEW.details IS json_remove(OLD.details, '$.note', '$.why', '$.reason')",
+    ),
 )

@@ -209,6 +209,7 @@ def test_a_reply_is_returned_with_what_it_cost() -> None:
             "text": "Hello Ada",
             "calls": [],
             "usage": {"input": 100, "cached": 60, "output": 20},
+            "model": "gpt-5.4-mini",
         }
 
 

@@ -144,6 +144,16 @@ def test_whatever_goes_wrong_the_money_moves_once(
     assert len(stripe.refunds) == 1
 
 
+def test_a_refused_key_is_told_apart_from_all_else(
+    stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    stripe.faults += [stripe_server.no_key, stripe_server.limited]
+    for operator in (True, False):
+        outcome = at_stripe.refund(ASKED)
+        assert isinstance(outcome, NotDone)
+        assert outcome.operator is operator
+
+
 def asked_to_retry(_create: stripe_server.Create) -> Answer:
     answer = stripe_server.error(500, None, "An unknown error occurred", "api_error")
     return Answer(answer.status, answer.value, {"Stripe-Should-Retry": "true"})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mailagent.adapters.policy_file import PolicyFileProblem, load_policy, parse_policy
-from mailagent.domain.policy import Cap, Caps, Goodwill, Named, Policy
+from mailagent.domain.policy import Cap, Caps, Goodwill, Named, Policy, Unasked
 from mailagent.domain.refund import RefundReason
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "policy.md"
@@ -47,6 +47,7 @@ def test_the_example_of_the_document_has_every_key() -> None:
         ),
         refund_shipping=True,
         expected_days={"card": 10, "gift_card": 1},
+        unasked=Unasked({"USD": 50_00, "EUR": 50_00}, frozenset({RefundReason.WRONG_ITEM})),
     )
 
 
@@ -104,6 +105,13 @@ def test_without_a_name_the_text_names_the_version() -> None:
             "line 3: 'Shoes ' stands here in two ways of writing; leave it out",
         ),
         ("[expected_days]\ncard = 91", "line 2: expected_days.card is 91; give whole days from 0 to 90"),
+        (
+            '[limits]\nEUR = "5"\n[draft]\nrefunds_above = { EUR = "5.01" }',
+            "line 4: draft.refunds_above.EUR is above the limit of what is refunded without asking",
+        ),
+        ('[draft]\nrefunds_above = { CHF = "5" }', "line 2: draft.refunds_above.CHF is above the limit"),
+        ('[draft]\nunasked_reasons = ["brokn"]', "line 2: draft.unasked_reasons[1] is 'brokn'; the"),
+        ("[draft]\nreasons = []", "line 2: unknown key 'reasons' in draft; known are refunds_above, "),
         ("[goodwill]\nvalid_days = 9", "line 1: goodwill has no most_percent"),
         ("[goodwill]\nmost_percent = 101", "line 2: goodwill.most_percent is 101; give a whole percentage"),
         ("refund_shipping = 1", "line 1: refund_shipping is 1; write true or false"),

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
-from tests.cast import ADA, MONA, big_order
+from tests.cast import ADA, MAX, MONA, big_order
 from tests.stage import Stage
+
+# What happens in the browser is the same on both.
+ON_ONE_DATABASE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 PHONE: ViewportSize = {"width": 360, "height": 740}
 
@@ -35,7 +38,7 @@ def test_approving_on_a_phone_without_javascript(served: Stage, link: str, phone
     phone.goto(link)
     expect(phone.get_by_role("heading", name="Refund $1,499.00?")).to_be_visible()
     expect(phone.get_by_text("The standing desk of order W2001 is damaged")).to_be_visible()
-    phone.get_by_label("Note").fill("Known fault")
+    phone.get_by_role("textbox", name="Note").fill("Known fault")
     phone.get_by_role("button", name="Approve the refund").click()
     expect(phone.get_by_role("heading", name="Refund of $1,499.00 approved")).to_be_visible()
     assert served.wait_for_refund("paid").note == "Known fault"
@@ -94,3 +97,51 @@ def test_nothing_on_the_page_breaks_its_own_policy(link: str, browser: Browser) 
         assert wider <= 0
     assert [text for text in complaints if "favicon" not in text and "404" not in text] == []
     page.close()
+
+
+@ON_ONE_DATABASE
+def test_of_two_managers_at_once_the_first_decides_and_the_other_is_told_who(
+    served: Stage, link: str, browser: Browser
+) -> None:
+    (approval,) = served.rows("SELECT approval_id FROM approvals")
+    second_link = served.live.links.sign_approval(approval.approval_id, MAX)
+    mona, max_ = browser.new_context().new_page(), browser.new_context().new_page()
+    for page, opened in ((mona, link), (max_, second_link)):
+        page.goto(opened)
+        expect(page.get_by_role("button", name="Approve the refund")).to_be_visible()
+    mona.get_by_role("button", name="Reject it").click()
+    expect(mona.get_by_role("heading", name="Refund of $1,499.00 rejected")).to_be_visible()
+    max_.get_by_role("button", name="Approve the refund").click()
+    expect(max_.get_by_role("heading", name="Refund of $1,499.00 rejected")).to_be_visible()
+    expect(max_.get_by_text(f"By {MONA}")).to_be_visible()
+    assert served.wait_for_refund("rejected").decided_by == MONA
+    assert served.rows("SELECT * FROM ledger_entries") == []
+    mona.context.close()
+    max_.context.close()
+
+
+@ON_ONE_DATABASE
+def test_approving_with_the_keyboard_alone(served: Stage, link: str, browser: Browser) -> None:
+    page = browser.new_page()
+    page.goto(link)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    page.keyboard.press("Enter")
+    press_tab_until(page, "note")
+    page.keyboard.type("Known fault")
+    press_tab_until(page, "approve")
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Refund of $1,499.00 approved")).to_be_visible()
+    assert served.wait_for_refund("paid").note == "Known fault"
+    page.close()
+
+
+def press_tab_until(page: Page, wanted: str) -> None:
+    """Go on until a field of this name, or a button of this value, is in focus."""
+    focused = "[document.activeElement.name, document.activeElement.value]"
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if wanted in page.evaluate(focused):
+            return
+    raise AssertionError(f"no Tab leads to {wanted}")

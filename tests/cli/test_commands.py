@@ -258,8 +258,12 @@ def test_what_happened_can_be_looked_at(shop: Stage) -> None:
         "send_mail",
     ]
     shown = flask(shop, "runs", "show", run["run_id"]).output
-    assert "A replay from step 1" in shown
-    assert "mail and money" in shown
+    assert "A replay from step 1 keeps: nothing" in shown
+    for told in ("the payment gateway is asked", "mail is handed to SendGrid", "not paid again"):
+        assert told in shown
+    about = flask(shop, "runs", "list", "--about", "W1001", "--json").output
+    assert [each["run_id"] for each in json.loads(about)] == [run["run_id"]]
+    assert json.loads(about)[0]["attributes"]["refund"] == refund["refund_id"]
 
 
 def test_lists_for_people_say_when_there_is_nothing(shop: Stage) -> None:
@@ -297,6 +301,7 @@ def test_a_state_that_no_mail_has_is_told(shop: Stage, option: str) -> None:
     [
         ("runs", "show", "x"),
         ("runs", "replay", "x"),
+        ("runs", "fork", "x"),
         ("runs", "cancel", "x"),
         ("conversations", "show", "x"),
     ],
@@ -314,6 +319,7 @@ def test_an_unknown_id_is_told(shop: Stage, arguments: tuple[str, ...]) -> None:
         ("conversations", "show"),
         ("runs", "show"),
         ("runs", "replay"),
+        ("runs", "fork"),
         ("runs", "cancel"),
         ("refunds", "list", "--order"),
         ("orders", "import"),
@@ -342,6 +348,8 @@ def test_a_waiting_run_is_cancelled_and_then_replayed(shop: Stage) -> None:
         assert "cancel" in flask(shop, "runs", "replay", run_id).output
         assert "ends before its next step" in flask(shop, "runs", "cancel", run_id).output
         assert "ended already" in flask(shop, "runs", "cancel", run_id).output
+        forked = flask(shop, "runs", "fork", run_id, "--from-step", "1")
+        assert f"Run {run_id}-fork-1 is queued, a fork of {run_id}" in forked.output
         replayed = flask(shop, "runs", "replay", run_id)
         assert "is queued again" in replayed.output
     assert len(shop.mails_to(MONA)) == 1

@@ -14,6 +14,7 @@ from flask.testing import FlaskClient
 from mailagent.demo.mailboxes import Mailboxes
 from mailagent.demo.openai_server import MODEL_NAME
 from mailagent.demo.sendgrid_server import SendGridServer
+from mailagent.demo.shop import OPERATORS
 from tests.cast import ADA, SUPPORT
 from tests.stage import Stage, open_shop
 
@@ -69,6 +70,14 @@ def test_the_page_says_which_model_answers(demo_with: DemoPage, model: str) -> N
     assert ("A real model answers: gpt-5.4-mini" in page) == (model != MODEL_NAME)
 
 
+def test_the_page_leads_to_the_console_and_has_the_mailbox_of_who_may_log_in(
+    demo: DemoPage,
+) -> None:
+    page = demo.client.get("/demo/").text
+    assert 'href="/ops"' in page
+    assert all(f'data-address="{address}"' in page for address in OPERATORS)
+
+
 def test_the_bare_address_leads_to_the_demo(demo: DemoPage) -> None:
     assert demo.client.get("/").location == "/demo/"
 
@@ -85,7 +94,7 @@ def test_everything_the_page_needs_comes_from_the_app(demo: DemoPage) -> None:
     local = [address for address in addresses if address.startswith("/")]
     assert set(addresses) - set(local) <= {"data:,"}
     for address in local:
-        assert demo.client.get(address).status_code == 200
+        assert demo.client.get(address, follow_redirects=True).status_code == 200
     assert "default-src 'self'" in response.headers["Content-Security-Policy"]
     assert "script-src" not in response.headers["Content-Security-Policy"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mailagent.demo import show
+from mailagent.demo import shop, show
 from mailagent.demo.folder import DemoFolder, FolderInUse
 from mailagent.demo.providers import Providers
 from mailagent.settings import SETTINGS, load_settings
@@ -53,6 +53,11 @@ def test_the_app_accepts_its_settings(folder: DemoFolder) -> None:
     assert settings.events_keys
     assert settings.database_url.startswith("sqlite:///")
     assert {setting.name for setting in SETTINGS} >= {"DATABASE_URL", "PUBLIC_URL"}
+
+
+def test_the_operator_of_the_demo_may_log_in(folder: DemoFolder) -> None:
+    settings = load_settings(Providers(folder, 8000, REAL).environment())
+    assert settings.ops_emails == shop.OPERATORS
 
 
 def test_with_a_key_the_real_model_is_asked_and_mail_stays_here(folder: DemoFolder) -> None:

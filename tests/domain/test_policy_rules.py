@@ -21,6 +21,7 @@ from mailagent.domain.policy import (
     Named,
     NeedsManager,
     Policy,
+    Unasked,
 )
 from mailagent.domain.policy_rules import decide, weigh
 from mailagent.domain.policy_wording import describe_policy
@@ -61,6 +62,9 @@ ASKS = Policy(
         reasons=frozenset({RefundReason.OTHER}),
         methods=frozenset({"gift_card"}),
     )
+)
+DRAFTS = Policy(
+    drafts_refunds=True, unasked=Unasked({"USD": 50_00}, frozenset({RefundReason.DAMAGED}))
 )
 TWO = Policy(limits={"USD": 10_000_00}, four_eyes_above={"USD": 2_000_00})
 
@@ -262,6 +266,60 @@ TWO = Policy(limits={"USD": 10_000_00}, four_eyes_above={"USD": 2_000_00})
             manager(ManagerReason.NO_LIMIT_FOR_CURRENCY),
             id="no tier for the currency",
         ),
+        pytest.param(
+            Policy(drafts_refunds=True),
+            facts(1),
+            manager(ManagerReason.DRAFT_MODE),
+            id="everything waits in draft mode",
+        ),
+        pytest.param(
+            Policy(unasked=DRAFTS.unasked),
+            facts(50_01, reason=CHANGED_MIND),
+            Approved(),
+            id="nothing waits without draft mode",
+        ),
+        pytest.param(
+            DRAFTS,
+            facts(50_00, reason=CHANGED_MIND),
+            Approved(),
+            id="exactly what is unasked in draft mode",
+        ),
+        pytest.param(
+            DRAFTS,
+            facts(50_01, reason=CHANGED_MIND),
+            manager(ManagerReason.DRAFT_MODE),
+            id="a cent above what is unasked in draft mode",
+        ),
+        pytest.param(
+            DRAFTS,
+            facts(25_00, reason=CHANGED_MIND, granted_unasked=Granted(1, 25_01)),
+            manager(ManagerReason.DRAFT_MODE),
+            id="unasked in draft mode, in parts",
+        ),
+        pytest.param(
+            DRAFTS,
+            facts(50_01, reason=DAMAGED),
+            Approved(),
+            id="a reason that is unasked in draft mode",
+        ),
+        pytest.param(
+            DRAFTS,
+            facts(1, currency="EUR", reason=CHANGED_MIND),
+            manager(ManagerReason.DRAFT_MODE),
+            id="another currency in draft mode",
+        ),
+        pytest.param(
+            DRAFTS,
+            facts(1_000_01, reason=CHANGED_MIND),
+            manager(ManagerReason.ABOVE_LIMIT),
+            id="draft mode adds nothing to other reasons",
+        ),
+        pytest.param(
+            DRAFTS,
+            facts(1, charged_back=usd(1)),
+            Declined(DeclineReason.CHARGED_BACK),
+            id="draft mode lets nothing through that is declined",
+        ),
     ],
 )
 def test_the_shops_own_rules_decide(policy: Policy, case: RefundFacts, expected: Decision) -> None:
@@ -341,6 +399,9 @@ def test_the_built_in_policy_says_when_to_expect_money(method: str, days: int | 
         (ASKS, "always decides where it was paid by gift_card."),
         (capped(customer=Cap({"USD": 1_00}, 2)), "in 30 days: at most 1.00 USD and 2 refunds."),
         (TWO, "A second person approves above 2000.00 USD."),
+        (DRAFTS, "Draft mode: a person decides on every refund"),
+        (DRAFTS, "Draft mode leaves out up to 50.00 USD for an order."),
+        (DRAFTS, "Draft mode leaves out refunds where the reason is: arrived damaged"),
         (Policy(refund_shipping=False), "Carriage does not go back."),
         (Policy(expected_days={"card": 7}), "by card is expected within 7 business days."),
         (Policy(expected_days={"card": 1}), "by card is expected within 1 business day."),

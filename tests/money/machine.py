@@ -33,7 +33,7 @@ from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.services import Services
 from mailagent.store import approvals, orders, refunds
 from mailagent.web import gateway_news
-from mailagent.workflows.steps import refund as steps
+from mailagent.workflows.steps import refund_decision, refund_outcome, refund_payment
 from mailagent.workflows.steps.batch import Batch, take_batch
 from mailagent.workflows.steps.recording import watch
 from mailagent.workflows.steps.tools import TOOLS
@@ -48,9 +48,9 @@ FOUR_EYES = {"USD": 250_00, "JPY": 25_000}
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 # The steps themselves, without a run around them.
-look: Callable[[str], Any] = inspect.unwrap(steps.look_at_decision)
-pay: Callable[[str], Any] = inspect.unwrap(steps.pay_refund)
-tell: Callable[[str], Any] = inspect.unwrap(steps.tell_customer)
+look: Callable[[str], Any] = inspect.unwrap(refund_decision.look_at_decision)
+pay: Callable[[str], Any] = inspect.unwrap(refund_payment.pay_refund)
+tell: Callable[[str], Any] = inspect.unwrap(refund_outcome.tell_customer)
 
 # What happens next, the likelier the more often it stands here.
 HAPPENS = (

@@ -163,6 +163,47 @@ def test_approving_is_recorded_with_the_managers_name(question: Question) -> Non
     assert (audited.actor, audited.action, audited.subject) == (MONA, "refund approved", "refund_1")
 
 
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_a_note_for_us_stays_with_us(question: Question, decision: str) -> None:
+    page = question.decide(decision, form={"note": "Third time this year", "note_private": "yes"})
+    for shown in (page.text, question.shop.client.get(question.link(MAX)).text):
+        assert "Third time this year" in shown
+        assert "the customer does not get this note" in shown
+    (made,) = question.shop.rows("SELECT note, note_shared FROM decisions")
+    assert (made.note, bool(made.note_shared)) == ("Third time this year", False)
+    outcome = {"approve": "receipt", "reject": "refund_rejected"}[decision]
+    with question.shop.live.database.transaction() as connection:
+        letters.write_refund_outcome(connection, question.refund(), outcome)
+    (told,) = question.shop.rows("SELECT text FROM outbound_mails WHERE to_address = :to", to=ADA)
+    assert "Third time" not in told.text
+
+
+def test_the_box_stays_ticked_when_something_else_is_wrong(question: Question) -> None:
+    page = question.decide(form={"amount": "ten", "note_private": "yes"})
+    assert page.status_code == 422
+    assert 'value="yes" checked' in page.text
+
+
+def test_the_page_says_who_else_was_asked_and_who_is_next(question: Question) -> None:
+    with question.shop.live.database.transaction() as connection:
+        letters.ask_managers(connection, question.refund())
+    page = question.shop.client.get(question.link(MAX)).text
+    assert f"<bdi>{MONA}</bdi> on" in page
+    assert f"<bdi>{MAX}</bdi> is asked, too" in page
+
+
+def test_the_mail_says_how_much_is_not_left(question: Question) -> None:
+    with question.shop.live.database.transaction() as connection:
+        connection.execute(sa.text("UPDATE refunds SET short_minor = 900"))
+        refund = refunds.load(connection, question.refund_id)
+        written = letters.write_approval_request(connection, refund, MONA)
+    (mail,) = question.shop.rows(
+        "SELECT text, html FROM outbound_mails WHERE outbound_id = :id", id=written
+    )
+    assert "- Less what is not left of what was paid: -$9.00" in mail.text
+    assert "Less what is not left of what was paid: −$9.00" in mail.html
+
+
 def test_rejecting_is_recorded_and_frees_the_amount(question: Question) -> None:
     assert "rejected" in question.decide("reject").text
     assert question.refund().status is RefundStatus.REJECTED

@@ -19,7 +19,7 @@ from mailagent.domain.order import OrderProblem
 from mailagent.domain.retry import PAYMENT_NEEDS_OPERATOR_AFTER
 from mailagent.store import outside, refunds
 from mailagent.web.stripe import LARGEST_EVENT_BYTES
-from mailagent.workflows.steps import refund as steps
+from mailagent.workflows.steps import refund_outcome, refund_payment
 from tests import stripe_server
 from tests.cast import ADA, TESS, order
 from tests.stage import Stage, open_shop
@@ -30,8 +30,8 @@ NEW, OLD = "whsec_new", "whsec_old"
 NOON = 1_790_000_000
 CARD = {"payment_id": "pi_card", "method": "card", "amount": "49.99"}
 
-pay: Callable[[str], Any] = inspect.unwrap(steps.pay_refund)
-tell: Callable[[str], list[str]] = inspect.unwrap(steps.tell_customer)
+pay: Callable[[str], Any] = inspect.unwrap(refund_payment.pay_refund)
+tell: Callable[[str], list[str]] = inspect.unwrap(refund_outcome.tell_customer)
 
 
 @pytest.fixture

@@ -9,9 +9,14 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.domain.conversation import HandOverReason
+from mailagent.domain.matter import Matter
 from mailagent.doorbell import DELIVERY, SWEEP, Run, matter_of
+from mailagent.store import matters
+from mailagent.store.database import UtcDateTime
 from mailagent.workflows.steps import neglected, operators
 from mailagent.workflows.steps import sweep as steps
+from mailagent.workflows.steps.matters import note_matter
 from tests.cast import ADA, GRACE, JUERGEN, NOW, TESS, order
 from tests.stage import Stage, open_shop, running, wait_until
 from tests.workflows.test_sweep import later
@@ -157,3 +162,89 @@ def test_a_row_that_makes_trouble_stops_no_other(shop: Stage) -> None:
         (notice,) = shop.wait_for_mails(OPS)
     assert "is anybody there" in case.text
     assert notice.subject.startswith("The sweep cannot see to mail_")
+
+
+# --- matters that hold up many ------------------------------------------------------------------------
+
+
+def opened(shop: Stage) -> dict[str, str]:
+    with shop.live.database.snapshot() as connection:
+        return {each.matter.value: each.why for each in matters.list_open(connection)}
+
+
+def note(shop: Stage, matter: Matter, why: str = "answered 401 to ada@example.com") -> bool:
+    with shop.live.database.transaction() as connection:
+        return note_matter(connection, matter, why)
+
+
+def subjects(shop: Stage) -> list[str]:
+    rows = shop.rows("SELECT subject FROM outbound_mails WHERE purpose = 'notice'")
+    return [row.subject for row in rows]
+
+
+def test_a_matter_is_told_once_until_it_is_over(shop: Stage) -> None:
+    assert [note(shop, Matter.OPENAI) for _ in range(3)] == [True, False, False]
+    assert opened(shop) == {"provider:openai": "answered 401 to …"}
+    assert len(subjects(shop)) == 1
+    operators.report_failed_runs()
+    assert opened(shop)  # nothing has been answered since
+    with shop.live.database.transaction() as connection:
+        assert matters.close_matter(connection, shop.live.now(), Matter.OPENAI)
+        assert not matters.close_matter(connection, shop.live.now(), Matter.OPENAI)
+    assert opened(shop) == {}
+    assert note(shop, Matter.OPENAI)
+    assert len(subjects(shop)) == 2
+
+
+def test_a_provider_that_works_again_ends_its_matter(shop: Stage) -> None:
+    note(shop, Matter.OPENAI)
+    note(shop, Matter.SENDGRID)
+    with running(shop):
+        shop.write("Where is my kettle?")
+        shop.wait_for_mails(ADA)
+    note(shop, Matter.STRIPE)  # of which there is no sign of life
+    operators.report_failed_runs()
+    assert opened(shop).keys() == {"provider:stripe"}
+
+
+def test_a_refusal_by_sendgrid_is_in_the_inbox_and_in_the_check(shop: Stage) -> None:
+    with running(shop):
+        pass  # a worker has registered the queues, without which the check says nothing else
+    note(shop, Matter.SENDGRID)
+    assert "SendGrid refuses us: no mail goes out" in shop.log_in(TESS).get("/ops").text
+    checked = shop.app.test_cli_runner().invoke(args=["check"])
+    assert checked.exit_code == 1
+    assert "SendGrid refuses us" in checked.output
+
+
+def test_parked_mail_and_fuses_are_told_once_until_they_are_gone(shop: Stage) -> None:
+    for _ in range(2):
+        shop.write("Hello")
+    states = (
+        ("UPDATE inbound_mails SET status = 'parked', no_answer_reason = 'a flood'", "parked"),
+        (
+            "UPDATE conversations SET status = 'handed_over', handed_over_reason = :fuse,"
+            " handed_over_at = :now",
+            "fuse",
+        ),
+    )
+    for statement, _matter in states:
+        run_sql(shop, statement)
+    for _ in range(2):
+        operators.report_failed_runs()
+    assert opened(shop).keys() == {matter for _, matter in states}
+    assert len(subjects(shop)) == 2
+    run_sql(shop, "UPDATE inbound_mails SET status = 'unanswered', no_answer_reason = NULL")
+    run_sql(shop, "UPDATE conversations SET status = 'open', handed_over_at = NULL")
+    operators.report_failed_runs()
+    assert opened(shop) == {}
+
+
+def run_sql(shop: Stage, statement: str) -> None:
+    values = {"fuse": HandOverReason.FUSE.value, "now": shop.live.now()}
+    query = sa.text(statement)
+    if ":now" in statement:
+        query = query.bindparams(sa.bindparam("now", type_=UtcDateTime()))
+    given = {name: value for name, value in values.items() if f":{name}" in statement}
+    with shop.live.database.transaction() as connection:
+        connection.execute(query, given)

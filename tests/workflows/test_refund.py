@@ -29,7 +29,7 @@ from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.domain.retry import backoff_seconds
 from mailagent.store import approvals, conversations, refunds
 from mailagent.web.gateway_news import follow_refund
-from mailagent.workflows.steps import refund as steps
+from mailagent.workflows.steps import refund_decision, refund_outcome, refund_payment
 from mailagent.workflows.steps.batch import take_batch
 from mailagent.workflows.steps.proposal import propose_refund
 from mailagent.workflows.steps.recording import watch
@@ -41,9 +41,9 @@ from tests.stage import Stage, beside, running, wait_until
 CARD, GIFT = "pay_card", "pay_gift"
 
 # The steps themselves, without a run around them.
-pay: Callable[[str], Any] = inspect.unwrap(steps.pay_refund)
-tell: Callable[[str], list[str]] = inspect.unwrap(steps.tell_customer)
-look: Callable[[str], Any] = inspect.unwrap(steps.look_at_decision)
+pay: Callable[[str], Any] = inspect.unwrap(refund_payment.pay_refund)
+tell: Callable[[str], list[str]] = inspect.unwrap(refund_outcome.tell_customer)
+look: Callable[[str], Any] = inspect.unwrap(refund_decision.look_at_decision)
 
 
 @dataclass

@@ -13,7 +13,7 @@ import pytest
 from mailagent.domain.refund import RefundStatus
 from mailagent.store import approvals, refunds
 from mailagent.workflows.steps.batch import Batch
-from mailagent.workflows.steps.refund import tell_customer
+from mailagent.workflows.steps.refund_outcome import tell_customer
 from mailagent.workflows.steps.withdrawal import withdraw_refund
 from tests.cast import GRACE, MONA
 from tests.stage import Stage

@@ -245,7 +245,7 @@
 
   function parts(item) {
     const found = [];
-    const link = item.text.match(/https?:\/\/[^\s/]+(\/approvals\/[\w.~-]+)/);
+    const link = item.text.match(/https?:\/\/[^\s/]+(\/(?:approvals|ops\/login)\/[\w.~-]+)/);
     if (link) {
       const page = { className: "approve", href: link[1], target: "_blank", rel: "noopener" };
       found.push(make("p", {}, make("a", page, "Open the link in this mail")));

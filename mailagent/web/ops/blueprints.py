@@ -4,6 +4,36 @@ from __future__ import annotations
 
 from flask import Blueprint
 
-from mailagent.web.ops import inbox, login
+from mailagent.web.ops import (
+    acts,
+    audit,
+    conversations,
+    customers,
+    decide,
+    drafts,
+    inbox,
+    live,
+    login,
+    put_away,
+    refunds,
+    replay,
+    runs,
+    search,
+)
 
-BLUEPRINTS: tuple[Blueprint, ...] = (login.blueprint, inbox.blueprint)
+BLUEPRINTS: tuple[Blueprint, ...] = (
+    login.blueprint,
+    inbox.blueprint,
+    live.blueprint,
+    put_away.blueprint,
+    search.blueprint,
+    conversations.blueprint,
+    refunds.blueprint,
+    customers.blueprint,
+    drafts.blueprint,
+    acts.blueprint,
+    runs.blueprint,
+    replay.blueprint,
+    decide.blueprint,
+    audit.blueprint,
+)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 import sqlalchemy as sa
+from dbos import DBOS
 
 from mailagent import services
 from mailagent.agent.languages import find_language
@@ -16,7 +17,7 @@ from mailagent.domain.conversation import (
     has_blown_the_fuse,
 )
 from mailagent.domain.mail import InboundMail, MailKind, Purpose
-from mailagent.store import audit, conversations, mailbox, outbox, traffic
+from mailagent.store import audit, conversations, drafts, mailbox, outbox, traffic
 from mailagent.workflows.steps.recording import step
 
 
@@ -38,9 +39,9 @@ def take_batch(conversation_id: str) -> Batch | None:
     with services.current().database.snapshot() as connection:
         conversation = conversations.load(connection, conversation_id)
         waiting = mailbox.list_unanswered(connection, conversation_id)
-        if not waiting:
+        first = next((mail for mail in waiting if mail.awaits_agent), None)
+        if first is None:
             return None
-        first = waiting[0]
         task = _task(connection, conversation, first)
     if task == "answer" and conversation.stopped_by_fuse:
         _open_again(conversation_id)
@@ -50,6 +51,10 @@ def take_batch(conversation_id: str) -> Batch | None:
         for mail in waiting
         if (mail.kind, mail.identity.proven) == (first.kind, first.identity.proven)
     ]
+    if any(mail.draft_id for mail in together):
+        together = _take_drafts_back(conversation_id, together)
+    if not together:
+        return None
     _note_language(conversation, together)
     return Batch(
         conversation_id=conversation_id,
@@ -57,6 +62,20 @@ def take_batch(conversation_id: str) -> Batch | None:
         verified=first.identity.proven,
         task=task,
     )
+
+
+def _take_drafts_back(conversation_id: str, mails: Sequence[InboundMail]) -> list[InboundMail]:
+    """Take back the drafts that wait for these mails, because the customer has written again; return
+    the mails that are still to be answered: somebody may have sent a draft at this moment."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        conversations.lock(connection, conversation_id)
+        waiting = sorted({mail.draft_id for mail in mails if mail.draft_id})
+        run_id = DBOS.workflow_id
+        for draft_id in drafts.supersede(connection, waiting, audit.AGENT, live.now(), run_id):
+            audit.record(connection, live.now(), audit.AGENT, "draft superseded", draft_id)
+        found = mailbox.list_by_id(connection, [mail.mail_id for mail in mails])
+        return [mail for mail in found if mail.awaits_agent]
 
 
 def _note_language(conversation: Conversation, mails: Sequence[InboundMail]) -> None:

@@ -16,6 +16,7 @@ from mailagent.domain.delivery import (
     SendOutcome,
 )
 from mailagent.domain.mail import OutboundMail, OutboundStatus
+from mailagent.domain.matter import Matter
 from mailagent.domain.retry import (
     Events,
     MailState,
@@ -28,6 +29,7 @@ from mailagent.domain.retry import (
 from mailagent.store import audit, outbox
 from mailagent.store.database import Row
 from mailagent.workflows.steps.lost_mail import act_on_lost
+from mailagent.workflows.steps.matters import note_matter
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark, step
 
 # After a refusal that concerns the account, not the mail, an operator needs a while.
@@ -80,6 +82,7 @@ def _record(connection: sa.Connection, mail: OutboundMail, outcome: SendOutcome)
             _fail(connection, mail, why)
         case Refused(why):
             _retry(connection, mail, why, OPERATOR_SECONDS)
+            note_matter(connection, Matter.SENDGRID, why)
         case NotSent(why, seconds):
             _retry(connection, mail, why, max(seconds, backoff_seconds(mail.attempts)))
         case OutcomeUnknown(why):

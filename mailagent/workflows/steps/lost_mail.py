@@ -11,6 +11,7 @@ import logging
 import sqlalchemy as sa
 
 from mailagent import letters, services
+from mailagent.domain.escalation import Skip
 from mailagent.domain.mail import OutboundMail, OutboundStatus, Purpose
 from mailagent.store import audit, outbox
 
@@ -37,10 +38,13 @@ def act_on_lost(
         _pass_on(connection, mail)
         return
     if mail.purpose is Purpose.APPROVAL_REQUEST and mail.refund_id:
-        following = letters.ask_next_manager(connection, mail.refund_id, mail.to_address)
+        following = letters.ask_next_manager(
+            connection, mail.refund_id, mail.to_address, Skip.UNDELIVERED
+        )
         if following is not None:
             services.current().doorbell.ring_delivery(connection, following)
-            return
+        if letters.is_waited_for(connection, mail.refund_id):
+            return  # somebody else has the question
     notice = letters.Notice(
         f"undelivered:{mail.outbound_id}",
         f"A mail to {mail.to_address} {_FATES[status]}",

@@ -3,19 +3,22 @@ follows is up to the other steps."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import sqlalchemy as sa
+from dbos import DBOS
 
 from mailagent import services
 from mailagent.agent import loop, prompt, tool_schemas, tools
 from mailagent.domain.conversation import Conversation
 from mailagent.domain.goodwill import hide_codes
-from mailagent.store import conversations, goodwill, mailbox, outbox
+from mailagent.domain.matter import Matter
+from mailagent.domain.run_about import hash_customer
+from mailagent.store import conversations, goodwill, mailbox, model_calls, outbox
 from mailagent.workflows.steps.batch import Batch
+from mailagent.workflows.steps.matters import note_matter
 from mailagent.workflows.steps.recording import step
 
 HISTORY_MAILS = 20
@@ -47,11 +50,21 @@ def ask_model(batch: Batch, items: list[dict[str, Any]], spent: dict[str, int]) 
         [case, *items],
         tool_schemas.offered_tools(most_percent is not None),
         prompt.version(most_percent),
-        hashlib.sha256(address.encode()).hexdigest()[:32],
+        hash_customer(address),
     )
+    _record_call(batch, outcome)
     used = used.plus(outcome)
     move = _plain_move(loop.next_move(outcome), used)
     return move | {"items": [*outcome.get("items", []), *move["items"]]}
+
+
+def _record_call(batch: Batch, outcome: Mapping[str, Any]) -> None:
+    """Record what asking took, whatever came of it; a recorded step is not done again, and adds nothing."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        model_calls.record(
+            connection, batch["conversation_id"], DBOS.workflow_id, outcome, live.now()
+        )
 
 
 def _move(kind: str, used: loop.Spent, **more: Any) -> dict[str, Any]:
@@ -67,6 +80,8 @@ def _plain_move(move: loop.Move, used: loop.Spent) -> dict[str, Any]:
         case loop.AskAgain():
             return _move("wait", used, after_seconds=loop.pause_seconds(move, used), why=move.why)
         case loop.AskOperator(why):
+            with services.current().database.transaction() as connection:
+                note_matter(connection, Matter.OPENAI, why)
             raise OperatorNeededError(why)
         case loop.AskPerson(reason, why):
             return _move("person", used, reason=reason.name, summary=why)

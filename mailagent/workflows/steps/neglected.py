@@ -16,7 +16,7 @@ from mailagent.doorbell import DELIVERY, FAILED, REFUND, Run, run_id_of
 from mailagent.store import audit, conversations, outbox, refunds
 from mailagent.store.database import Row
 from mailagent.workflows.steps.lost_mail import act_on_lost
-from mailagent.workflows.steps.operators import tell_operators
+from mailagent.workflows.steps.notices import tell_operators
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.rows import see_to_waiting
 

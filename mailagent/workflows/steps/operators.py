@@ -1,4 +1,7 @@
-"""What operators are told by mail: runs that failed, rows that the sweep cannot see to. Once each."""
+"""What operators are told by mail: runs that failed, rows that the sweep cannot see to. Once each.
+
+What is wrong for everybody is in `matters`.
+"""
 
 from __future__ import annotations
 
@@ -7,34 +10,46 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from mailagent import doorbell, letters, services
+from mailagent import doorbell, services
 from mailagent.domain.failure import tell_error
 from mailagent.domain.mail import Purpose
+from mailagent.domain.matter import Matter
 from mailagent.doorbell import Run, matter_of
-from mailagent.store import audit, outbox
+from mailagent.store import audit, matters, outbox, signs_of_life
+from mailagent.workflows.steps.matters import look_at_matters
+from mailagent.workflows.steps.notices import tell_operators
 from mailagent.workflows.steps.recording import step
 
 # What failed while no sweep ran for longer than this is in `flask runs list` only.
 LOOK_BACK = timedelta(days=3)
 RUNS_IN_ONE_MAIL = 20
+# Of runs that are refused at the same moment one opens the matter; the others were asked before.
+SAME_MATTER = timedelta(hours=1)
 RUNS_AT_ONCE = 500
 
 
 @step
 def report_failed_runs() -> int:
-    """Mail the operators about runs that failed and that they have not been told of, in one mail."""
+    """Mail the operators about runs that failed and that they have not been told of, in one mail; and about
+    matters that hold up many. Runs that fail by such a matter are no news of their own."""
     live = services.current()
+    look_at_matters()
     with live.database.snapshot() as connection:
         failed = live.doorbell.list_failed(connection, live.now() - LOOK_BACK)
         untold = _without_told(connection, failed)[:RUNS_AT_ONCE]
     runs = live.doorbell.find_runs(untold)
     with live.database.transaction() as connection:
-        matters = {matter_of(run): run for run in reversed(list(runs.values()))}
-        told = audit.told(connection, list(matters))
-        fresh = [run for matter, run in matters.items() if matter not in told]
-        for subject in {*matters, *runs} - told:
+        by_matter = {matter_of(run): run for run in reversed(list(runs.values()))}
+        told = audit.told(connection, list(by_matter))
+        fresh = [run for matter, run in by_matter.items() if matter not in told]
+        for subject in {*by_matter, *runs} - told:
             audit.record(connection, live.now(), audit.CLOCK, audit.TOLD, subject)
-        to_tell = [run for run in fresh if not _carries_a_notice(connection, run)]
+        known = _failed_by_known_matter(connection)
+        to_tell = [
+            run
+            for run in fresh
+            if run.run_id not in known and not _carries_a_notice(connection, run)
+        ]
         if to_tell:
             _tell(connection, sorted(to_tell, key=lambda run: run.updated_at))
     return len(to_tell)
@@ -45,6 +60,14 @@ def _without_told(connection: sa.Connection, run_ids: Sequence[str]) -> list[str
     for start in range(0, len(run_ids), RUNS_AT_ONCE):
         told |= audit.told(connection, run_ids[start : start + RUNS_AT_ONCE])
     return [run_id for run_id in run_ids if run_id not in told]
+
+
+def _failed_by_known_matter(connection: sa.Connection) -> set[str]:
+    """Return the runs that fail because the model's provider refuses us, as operators know already."""
+    refused = matters.find_open(connection, Matter.OPENAI)
+    if refused is None:
+        return set()
+    return signs_of_life.runs_refused_by_model(connection, refused.since - SAME_MATTER)
 
 
 def _carries_a_notice(connection: sa.Connection, run: Run) -> bool:
@@ -68,16 +91,6 @@ def _lines(run: Run) -> list[str]:
     if run.workflow == doorbell.SWEEP:
         return [told, "Rows that wait may not be rung for until this is put right: see the log."]
     return [told, f"flask runs show {run.run_id}", f"flask runs replay {run.run_id}"]
-
-
-def tell_operators(connection: sa.Connection, title: str, lines: Sequence[str], key: str) -> None:
-    """Mail a notice to the operators, or to the team when nobody is named as one. `key` says what it is
-    about: once to each of them."""
-    live = services.current()
-    notice = letters.Notice(f"operators:{key}", title, lines)
-    addresses = live.shop.ops_emails or live.shop.team_emails
-    for outbound_id in letters.write_notice(connection, notice, addresses):
-        live.doorbell.ring_delivery(connection, outbound_id)
 
 
 def tell_of_row(row_id: str, error: str) -> None:

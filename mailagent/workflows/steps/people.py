@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from mailagent import letters, services
+from mailagent.domain.access import Permission, permissions_of
 from mailagent.domain.conversation import Conversation, HandOverReason
 from mailagent.domain.mail import InboundMail, MailStatus, Purpose
 from mailagent.domain.team import TeamWords, decide_team_words
-from mailagent.store import audit, conversations, mailbox, outbox
+from mailagent.store import audit, conversations, left_to_people, mailbox, outbox
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.reply import answers_of
@@ -54,7 +55,7 @@ def hand_over(batch: Batch, reason: str, summary: str) -> list[str]:
 
 def _waiting(mails: Sequence[InboundMail]) -> list[InboundMail]:
     """Return the mails that nobody has dealt with: a replayed step is late for the others."""
-    return [mail for mail in mails if mail.status is MailStatus.UNANSWERED]
+    return [mail for mail in mails if mail.awaits_agent]
 
 
 @step
@@ -140,9 +141,21 @@ def pass_on_to_people(batch: Batch) -> list[str]:
         conversation = conversations.lock(connection, batch["conversation_id"])
         if not _waiting(mailbox.list_by_id(connection, batch["mail_ids"])):
             return outbox.list_of_matter(connection, conversation.conversation_id, matter)
-        mailbox.leave_unanswered(
-            connection, batch["mail_ids"], "people look after this conversation"
-        )
+        mailbox.leave_unanswered(connection, batch["mail_ids"], left_to_people.PEOPLE_ANSWER)
         return letters.write_to_team(
-            connection, conversation, "the customer wrote again", None, matter
+            connection,
+            conversation,
+            "the customer wrote again",
+            None,
+            matter,
+            _readers(conversation),
         )
+
+
+def _readers(conversation: Conversation) -> tuple[str, ...]:
+    """Return who reads on: whoever took the conversation, or everybody if that one has left."""
+    shop = services.current().shop
+    owner = conversation.owner_email
+    if owner and Permission.ANSWER in permissions_of(owner, shop):
+        return (owner,)
+    return shop.team_emails

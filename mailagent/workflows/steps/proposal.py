@@ -27,6 +27,7 @@ from mailagent.domain.refund import (
     price_lines,
 )
 from mailagent.domain.refund_facts import RefundFacts
+from mailagent.domain.run_about import RunAbout
 from mailagent.store import approvals, audit, orders, policies, refunds
 from mailagent.store.ids import new_id
 from mailagent.workflows.steps.batch import Batch
@@ -93,7 +94,7 @@ def _propose(
     decision = decide(facts, live.policy, live.now())
     version = policies.record(connection, live.policy, live.now())
     if isinstance(decision, Declined):
-        _record_declined(connection, decision, order, facts, version)
+        _record_declined(connection, decision, batch, order, facts, version)
         return tool_outputs.declined_output(decision)
     refund = _refund(batch, asked, facts, decision, version)
     _record_refund(connection, refund, order, key, facts)
@@ -157,16 +158,22 @@ def _refund(
 
 
 def _record_declined(
-    connection: sa.Connection, decision: Declined, order: Order, facts: RefundFacts, version: str
+    connection: sa.Connection,
+    decision: Declined,
+    batch: Batch,
+    order: Order,
+    facts: RefundFacts,
+    version: str,
 ) -> None:
     audit.record(
         connection,
         services.current().now(),
         audit.POLICY,
-        "refund declined",
+        audit.DECLINED,
         order.order_id,
         {
             "reason": decision.reason.value,
+            "mail_id": batch["mail_ids"][-1],
             "facts": plain_facts(facts),
             "policy_version": version,
         },
@@ -193,7 +200,10 @@ def _record_refund(
         refund.refund_id,
         {"order_id": order.order_id, "amount": str(refund.amount)},
     )
-    live.doorbell.ring_refund(connection, refund.refund_id, None)
+    about = RunAbout(
+        refund.conversation_id, refund.order_id, refund.refund_id, order.customer_email
+    )
+    live.doorbell.ring_refund(connection, refund.refund_id, None, about=about)
 
 
 def _proposed_output(

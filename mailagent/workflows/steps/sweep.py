@@ -18,7 +18,7 @@ from mailagent.doorbell import Run
 from mailagent.store import audit, conversations, mailbox, workers
 from mailagent.store.database import Row
 from mailagent.workflows.heartbeat import VANISHED_AFTER_SECONDS
-from mailagent.workflows.steps import flood, fuse
+from mailagent.workflows.steps import flood, fuse, waiting_drafts
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.rows import see_to_each, see_to_waiting
 
@@ -49,7 +49,9 @@ def release_parked_mail() -> int:
 
 @step
 def ring_for_mail() -> int:
-    """Ring for unanswered mail without a run; what waits too long goes to people."""
+    """Ring for unanswered mail without a run; what waits too long goes to people, who are also reminded
+    of drafts that wait for them."""
+    waiting_drafts.remind()
     live = services.current()
     before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
     return see_to_waiting(
@@ -63,7 +65,9 @@ def ring_for_mail() -> int:
 def _see_to_mail(row: Row, runs: Mapping[str, Run]) -> int:
     live = services.current()
     run = runs.get(row.run_id)
-    overdue = live.now() - row.received_at >= timedelta(seconds=live.waits.unanswered_seconds)
+    moments = (row.received_at, row.taken_back_at, row.given_back_at)
+    since = max(moment for moment in moments if moment is not None)
+    overdue = live.now() - since >= timedelta(seconds=live.waits.unanswered_seconds)
     if run is not None and run.is_active and not overdue:
         return 0
     with live.database.transaction() as connection:

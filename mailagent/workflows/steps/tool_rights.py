@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail import MailStatus
 from mailagent.store import conversations, mailbox
 from mailagent.workflows.steps.batch import Batch
 
@@ -17,7 +16,8 @@ def customer_of(connection: sa.Connection, batch: Batch) -> str:
 def is_waiting(connection: sa.Connection, batch: Batch) -> bool:
     """Say whether the batch still waits for an answer: a replayed run may be late with its wishes.
 
-    As for a reply: where people took one of the mails, the agent is through with all of them.
+    As for a reply: where people took one of the mails, or one has a draft that waits, the agent is
+    through with all of them.
     """
     mails = mailbox.list_by_id(connection, batch["mail_ids"])
-    return all(mail.status is MailStatus.UNANSWERED for mail in mails)
+    return all(mail.awaits_agent for mail in mails)

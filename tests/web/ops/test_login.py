@@ -6,10 +6,11 @@ import re
 from datetime import timedelta
 
 import pytest
+import sqlalchemy as sa
 
-from mailagent.store import sessions
+from mailagent.store import schema, sessions
 from mailagent.web.guard import SESSION_KEY
-from mailagent.web.ops.login import LINKS_PER_ADDRESS
+from mailagent.web.ops.login import ATTEMPTS_PER_CLIENT, LINKS_PER_ADDRESS
 from mailagent.web.ops.pages import safe_path
 from tests.cast import MALLORY, MONA, OLGA, TESS
 from tests.stage import Stage, post_form
@@ -87,6 +88,35 @@ def test_an_address_gets_so_many_links_and_no_more(shop: Stage) -> None:
     }
     assert len(answers) == 1
     assert len(shop.rows("SELECT 1 FROM outbound_mails")) == LINKS_PER_ADDRESS
+
+
+def test_whoever_goes_on_asking_locks_nobody_out(shop: Stage) -> None:
+    for number in range(ATTEMPTS_PER_CLIENT + 2):
+        post_form(shop.client, "/ops/login", email=f"guess{number}@shop.example")
+    for _ in range(LINKS_PER_ADDRESS + 1):
+        post_form(shop.client, "/ops/login", email=OLGA)
+    assert len(shop.rows("SELECT 1 FROM outbound_mails")) == LINKS_PER_ADDRESS
+    # A quarter of an hour later the stranger is still at it, and Olga gets a link all the same.
+    with shop.live.database.transaction() as connection:
+        sent = connection.execute(sa.select(schema.login_links.c.asked_at)).scalars()
+        earlier = min(sent) - timedelta(minutes=16)
+        connection.execute(schema.login_links.update().values(asked_at=earlier))
+    post_form(shop.client, "/ops/login", email=OLGA)
+    assert len(shop.rows("SELECT 1 FROM outbound_mails")) == LINKS_PER_ADDRESS + 1
+    assert len(shop.rows("SELECT 1 FROM login_attempts")) == ATTEMPTS_PER_CLIENT
+
+
+def test_the_database_does_the_same_work_for_an_address_that_may_not(shop: Stage) -> None:
+    asked: list[str] = []
+    engine = shop.live.database.engine
+    sa.event.listen(engine, "before_cursor_execute", lambda *each: asked.append(each[2]))
+    work = []
+    for email in (OLGA, MALLORY):
+        asked.clear()
+        post_form(shop.client, "/ops/login", email=email)
+        work.append([each for each in asked if not each.endswith("sa_savepoint_1")])
+    assert work[0] == work[1]
+    assert any("outbound_mails" in each for each in work[1])
 
 
 @pytest.mark.parametrize(

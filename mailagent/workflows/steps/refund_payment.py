@@ -1,4 +1,4 @@
-"""Effects of the refund workflow: asking a manager, looking at the decision, paying, telling.
+"""Effects of the refund workflow that move money.
 
 Paid once: the intent is a row before the gateway is asked, the key is the refund's own id, and an
 answer that was lost is looked up under that key before anything is asked again.
@@ -7,14 +7,11 @@ answer that was lost is looked up under that key before anything is asked again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NotRequired, TypedDict
 
 import sqlalchemy as sa
-from dbos import DBOS
 
-from mailagent import letters, services
-from mailagent.domain.conversation import HandOverReason
-from mailagent.domain.mail import OutboundStatus
+from mailagent import services
+from mailagent.domain.matter import Matter
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order, OrderStatus
 from mailagent.domain.payment import (
@@ -32,94 +29,11 @@ from mailagent.domain.retry import (
     PENDING_NEEDS_OPERATOR_AFTER,
     backoff_seconds,
 )
-from mailagent.store import (
-    approvals,
-    audit,
-    cases,
-    conversations,
-    gateway_words,
-    orders,
-    outbox,
-    payments,
-    refunds,
-)
+from mailagent.store import audit, cases, gateway_words, orders, payments, refunds
 from mailagent.store.database import Row
+from mailagent.workflows.steps.matters import note_matter
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
-
-# A bell wakes the run at once. A fork made from the console has lost its bells and looks this often.
-LONGEST_SLEEP_SECONDS = 3600.0
-
-
-class State(TypedDict):
-    """Where a refund stands, and how long its run may sleep before it looks again. `outbound_ids`:
-    mail to be sent first, such as the question to a second manager; older records have none.
-    `wakes`: a bell ends the sleep, because the gateway itself says when there is something to see."""
-
-    status: str
-    wait_seconds: float
-    outbound_ids: NotRequired[list[str]]
-    wakes: NotRequired[bool]
-
-
-def _state(status: RefundStatus, wait_seconds: float = 0) -> State:
-    return State(status=status.value, wait_seconds=wait_seconds)
-
-
-@async_step
-def claim_refund(refund_id: str) -> State:
-    """Make this run the one that bells for the refund reach."""
-    with services.current().database.transaction() as connection:
-        refund = refunds.lock(connection, refund_id)
-        refunds.claim(connection, refund_id, DBOS.workflow_id or "")
-    return _state(refund.status)
-
-
-@async_step
-def request_approval(refund_id: str) -> list[str]:
-    """Write to the manager who is to decide, unless the refund was decided meanwhile."""
-    with services.current().database.transaction() as connection:
-        refund = refunds.lock(connection, refund_id)
-        if refund.status is not RefundStatus.AWAITING_APPROVAL:
-            return []
-        return [letters.ask_manager(connection, refund)]
-
-
-@async_step
-def look_at_decision(refund_id: str) -> State:
-    """Look whether a manager has decided; when the date has passed, expire the refund: closed.
-
-    Where one manager has approved and a second one must, that one is written to.
-    """
-    live = services.current()
-    with live.database.transaction() as connection:
-        # The order first, as everywhere: to expire a refund changes what its order has left.
-        orders.lock(connection, refunds.load(connection, refund_id).order_id)
-        refund = refunds.lock(connection, refund_id)
-        if refund.status is not RefundStatus.AWAITING_APPROVAL:
-            return _state(refund.status)
-        approval = approvals.find_of_refund(connection, refund_id)
-        if approval is None:
-            raise LookupError(f"refund {refund_id} waits for a manager but has no approval")
-        left = (approval.expires_at - live.now()).total_seconds()
-        if left > 0:
-            state = _state(refund.status, min(left, LONGEST_SLEEP_SECONDS))
-            asked = _ask_second_manager(connection, refund)
-            return State(**state, outbound_ids=asked) if asked else state
-        refunds.move(connection, refund, RefundStatus.EXPIRED, decided_at=live.now())
-        audit.record(connection, live.now(), audit.CLOCK, "refund expired", refund_id)
-    return _state(RefundStatus.EXPIRED)
-
-
-def _ask_second_manager(connection: sa.Connection, refund: Refund) -> list[str]:
-    """Write to a second manager once the first has approved; nothing to send when that has gone out."""
-    if not refund.four_eyes or approvals.find_first_of_refund(connection, refund.refund_id) is None:
-        return []
-    outbound_id = letters.ask_manager(connection, refund)
-    waits = outbox.row_of(connection, outbound_id).status == OutboundStatus.QUEUED.value
-    return [outbound_id] if waits else []
-
-
-# --- paying -----------------------------------------------------------------------------------
+from mailagent.workflows.steps.refund_state import State, state_of
 
 declare_marks("pay_refund", "intended", "asked")
 
@@ -136,7 +50,7 @@ def pay_refund(refund_id: str) -> State:
     intents = _intend(refund_id)
     if intents is None:
         with services.current().database.snapshot() as connection:
-            return _state(refunds.load(connection, refund_id).status)
+            return state_of(refunds.load(connection, refund_id).status)
     mark("pay_refund", "intended")
     for intent in intents:
         request, outcome = intent.request, _ask_gateway(intent)
@@ -252,6 +166,8 @@ def _record_outcome(request: RefundRequest, outcome: PaymentOutcome) -> None:
                 refunds.record_payment(
                     connection, request.idempotency_key, "asked", problem=kept or why
                 )
+                if outcome.operator:
+                    note_matter(connection, Matter.STRIPE, why)
 
 
 def _heed_failure(connection: sa.Connection, request: RefundRequest, reference: str) -> None:
@@ -289,8 +205,8 @@ def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown
             "when the gateway works again, replay this run: it looks up what was paid first"
         )
     if isinstance(outcome, Pending):
-        return State(**_state(RefundStatus.APPROVED, wanted), wakes=True)
-    return _state(RefundStatus.APPROVED, max(wanted, backoff_seconds(attempts)))
+        return State(**state_of(RefundStatus.APPROVED, wanted), wakes=True)
+    return state_of(RefundStatus.APPROVED, max(wanted, backoff_seconds(attempts)))
 
 
 def _conclude(refund_id: str) -> State:
@@ -300,11 +216,11 @@ def _conclude(refund_id: str) -> State:
         orders.lock(connection, order_id)
         refund = refunds.lock(connection, refund_id)
         if refund.status is not RefundStatus.APPROVED:
-            return _state(refund.status)
+            return state_of(refund.status)
         rows = refunds.list_payments(connection, refund_id)
         if any(row.state == "refused" or row.returned_at for row in rows):
             _fail(connection, refund, cases.describe_payments(connection, refund))
-            return _state(RefundStatus.FAILED)
+            return state_of(RefundStatus.FAILED)
         references = ", ".join(row.reference for row in rows)
         refunds.move(
             connection,
@@ -322,7 +238,7 @@ def _conclude(refund_id: str) -> State:
             refund_id,
             {"amount": str(refund.amount), "reference": references},
         )
-    return _state(RefundStatus.PAID)
+    return state_of(RefundStatus.PAID)
 
 
 def _fail(connection: sa.Connection, refund: Refund, why: str) -> None:
@@ -331,49 +247,3 @@ def _fail(connection: sa.Connection, refund: Refund, why: str) -> None:
     audit.record(
         connection, live.now(), live.gateway.name, "refund failed", refund.refund_id, {"why": why}
     )
-
-
-# --- telling ----------------------------------------------------------------------------------
-
-_TEMPLATES = {
-    RefundStatus.PAID: "receipt",
-    RefundStatus.REJECTED: "refund_rejected",
-    RefundStatus.EXPIRED: "refund_expired",
-    RefundStatus.FAILED: "refund_failed",
-}
-
-
-@async_step
-def tell_customer(refund_id: str) -> list[str]:
-    """Write to the customer how the refund ended; a failed one also goes to the team, as a case."""
-    live = services.current()
-    with live.database.transaction() as connection:
-        refund = refunds.lock(connection, refund_id)
-        template = _TEMPLATES.get(refund.status)
-        if template is None:
-            return []
-        outbound_ids = [letters.write_refund_outcome(connection, refund, template)]
-        if refund.returned and refunds.list_told_before_return(connection, refund_id):
-            outbound_ids.append(letters.write_refund_returned(connection, refund))
-        if refund.status is RefundStatus.FAILED:
-            outbound_ids += _give_to_team(connection, refund)
-    return outbound_ids
-
-
-def _give_to_team(connection: sa.Connection, refund: Refund) -> list[str]:
-    """Write the case of a failed refund to the team; once, and once more if money turns out to have
-    been given back after all. A replay must not take from the agent what the team gave back to it."""
-    live = services.current()
-    matter = f"failed:{refund.refund_id}"
-    if refund.returned is not None:
-        matter = f"returned:{refund.refund_id}:{refund.returned.minor}"
-    if refund.part_paid is not None:
-        matter += f":{refund.part_paid.minor}"
-    conversation = conversations.lock(connection, refund.conversation_id)
-    written = outbox.list_of_matter(connection, conversation.conversation_id, matter)
-    if written:
-        return written
-    failed, returned = HandOverReason.PAYMENT_FAILED, HandOverReason.PAYMENT_RETURNED
-    why = (returned if refund.returned else failed).value
-    conversations.hand_over(connection, conversation.conversation_id, why, live.now())
-    return letters.write_to_team(connection, conversation, why, None, matter)

@@ -1,0 +1,76 @@
+"""Matters that operators are told of once, however many mails they hold up: what each is called, and what
+to do about it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Matter(StrEnum):
+    """Something that is wrong for everybody, from the first time it is met until it works again."""
+
+    OPENAI = "provider:openai"
+    SENDGRID = "provider:sendgrid"
+    STRIPE = "provider:stripe"
+    FUSE = "fuse"
+    PARKED = "parked"
+
+
+@dataclass(frozen=True, slots=True)
+class MatterWords:
+    """What people are told: `title` for a subject or a banner, `to_do` in a sentence or two."""
+
+    title: str
+    to_do: str
+
+
+WORDS = {
+    Matter.OPENAI: MatterWords(
+        "The model's provider refuses us: no mail is answered",
+        "Check OPENAI_API_KEY, OPENAI_MODEL and the account, put them right, restart, then replay the "
+        "runs that failed.",
+    ),
+    Matter.SENDGRID: MatterWords(
+        "SendGrid refuses us: no mail goes out",
+        "Check SENDGRID_API_KEY and the account, put them right and restart. Mail waits for three days "
+        "and then goes out by itself.",
+    ),
+    Matter.STRIPE: MatterWords(
+        "Stripe refuses our key: no refund is paid",
+        "Check STRIPE_API_KEY, put it right and restart. Refunds that wait are then paid by themselves; "
+        "runs that have failed meanwhile are to be replayed.",
+    ),
+    Matter.FUSE: MatterWords(
+        "The fuse has blown: the agent has stopped answering a conversation",
+        "So many answers went out within an hour that a machine may be writing. The team has the case; "
+        '"Back to the agent" sets the fuse back.',
+    ),
+    Matter.PARKED: MatterWords(
+        "Mail is parked: more comes in than is let in",
+        "It is kept and let in by itself, bit by bit. Look at who writes so much.",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenMatter:
+    """A matter that has not been put right yet, since when, and what was met first."""
+
+    matter: Matter
+    since: datetime
+    why: str
+
+    @property
+    def is_outage(self) -> bool:
+        """Whether a provider is to be seen to; what piles up is in lists of its own."""
+        return self.matter in (Matter.OPENAI, Matter.SENDGRID, Matter.STRIPE)
+
+    @property
+    def title(self) -> str:
+        return WORDS[self.matter].title
+
+    @property
+    def to_do(self) -> str:
+        return WORDS[self.matter].to_do

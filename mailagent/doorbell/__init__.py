@@ -1,0 +1,63 @@
+"""The doorbell of the workflows: their names, ids and queues, and how to make one look at its row.
+
+A bell carries nothing of value. It is rung in the transaction that writes the row (so both exist or
+neither does), and whoever hears it looks at the row. Nothing here runs a workflow.
+"""
+
+from __future__ import annotations
+
+from mailagent.doorbell.histories import Histories
+from mailagent.doorbell.names import (
+    ACTIVE,
+    APPLICATION_NAME,
+    APPLICATION_VERSION,
+    CONVERSATION,
+    CONVERSATIONS,
+    DELIVERIES,
+    DELIVERY,
+    FAILED,
+    LOOK,
+    QUEUE_OF,
+    REFUND,
+    REFUNDS,
+    STATUSES,
+    SWEEP,
+    run_id_of,
+)
+from mailagent.doorbell.replay import Refusal, ReplayRefused, Replays
+from mailagent.doorbell.ring import Rings
+from mailagent.doorbell.run import RecordedStep, Run, first_step_to_repeat, matter_of
+from mailagent.doorbell.runs import RunFilter, Runs, parse_position, position_of
+
+__all__ = [
+    "ACTIVE",
+    "APPLICATION_NAME",
+    "APPLICATION_VERSION",
+    "CONVERSATION",
+    "CONVERSATIONS",
+    "DELIVERIES",
+    "DELIVERY",
+    "FAILED",
+    "LOOK",
+    "QUEUE_OF",
+    "REFUND",
+    "REFUNDS",
+    "STATUSES",
+    "SWEEP",
+    "Doorbell",
+    "RecordedStep",
+    "Refusal",
+    "ReplayRefused",
+    "Run",
+    "RunFilter",
+    "first_step_to_repeat",
+    "matter_of",
+    "parse_position",
+    "position_of",
+    "run_id_of",
+]
+
+
+class Doorbell(Rings, Replays, Runs, Histories):
+    """Rings workflows, looks at their runs and replays them, from any process and by name: no workflow
+    code is imported for it."""

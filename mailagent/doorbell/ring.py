@@ -1,0 +1,109 @@
+"""Ringing: a run is queued, or made to look, in the transaction that writes its row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent.domain.run_about import RunAbout
+from mailagent.doorbell.client import Connected
+from mailagent.doorbell.names import (
+    ACTIVE,
+    CONVERSATION,
+    DELIVERY,
+    LOOK,
+    QUEUE_OF,
+    REFUND,
+    run_id_of,
+)
+
+
+class Rings(Connected):
+    """Rings workflows. `about` is what a run is to be found by; who knows it saves a query by saying so."""
+
+    def ring_conversation(
+        self,
+        connection: sa.Connection,
+        conversation_id: str,
+        mail_id: str,
+        again: int = 0,
+        about: RunAbout | None = None,
+    ) -> str:
+        """Queue a run for the thread that a mail came into, and return the run's id.
+
+        `again` counts the sweep's repeats, each of which needs an id of its own.
+        """
+        run_id = run_id_of(CONVERSATION, mail_id, again)
+        return self._enqueue(connection, CONVERSATION, run_id, conversation_id, about)
+
+    def ring_refund(
+        self,
+        connection: sa.Connection,
+        refund_id: str,
+        run_id: str | None,
+        again: int | str = 0,
+        about: RunAbout | None = None,
+    ) -> str:
+        """Make the run that looks after a refund look at its row, or a fork of it when that has ended;
+        queue one when there is none. Returns the run that looks after it now.
+
+        `again` counts the sweep's repeats, or says why there is one more run, such as "decided".
+        """
+        at_work = None if run_id is None else self._find_at_work(connection, run_id)
+        if at_work is None:
+            fresh = run_id_of(REFUND, refund_id, again)
+            return self._enqueue(connection, REFUND, fresh, refund_id, about)
+        self._client.send_in_transaction(connection, at_work, LOOK, topic=LOOK, send_to_forks=True)
+        return at_work
+
+    def ring_delivery(
+        self,
+        connection: sa.Connection,
+        outbound_id: str,
+        again: int | str = 0,
+        about: RunAbout | None = None,
+    ) -> str:
+        """Queue a run that sees to it that a mail of ours goes out, or is known not to.
+
+        `again` tells apart why it is rung once more, such as "undelivered".
+        """
+        run_id = run_id_of(DELIVERY, outbound_id, again)
+        return self._enqueue(connection, DELIVERY, run_id, outbound_id, about)
+
+    def is_at_work(self, connection: sa.Connection, run_id: str) -> bool:
+        """Return, within the caller's transaction, whether a run has yet to end."""
+        runs = self._runs.c
+        status = connection.scalar(sa.select(runs.status).where(runs.workflow_uuid == run_id))
+        return status in ACTIVE
+
+    def _find_at_work(self, connection: sa.Connection, run_id: str) -> str | None:
+        """Return a run if it has yet to end, else its newest fork that has, or None."""
+        if self.is_at_work(connection, run_id):
+            return run_id
+        runs = self._runs.c
+        forks = sa.select(runs.workflow_uuid).where(
+            runs.forked_from == run_id, runs.status.in_(sorted(ACTIVE))
+        )
+        found: str | None = connection.scalar(forks.order_by(runs.created_at.desc()).limit(1))
+        return found
+
+    def _enqueue(
+        self,
+        connection: sa.Connection,
+        workflow: str,
+        run_id: str,
+        subject: str,
+        about: RunAbout | None,
+    ) -> str:
+        known = about if about is not None else self._describe(connection, subject)
+        options: dict[str, Any] = {
+            "workflow_name": workflow,
+            "queue_name": QUEUE_OF[workflow],
+            "workflow_id": run_id,
+            "attributes": known.attributes(subject),
+        }
+        if workflow == CONVERSATION:
+            options["queue_partition_key"] = subject
+        self._client.enqueue_in_transaction(connection, options, subject)  # type: ignore[arg-type]  # a TypedDict built in two steps
+        return run_id

@@ -1,0 +1,182 @@
+"""Looking at runs: one, those of a row, those that failed, and page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent.domain.run_about import attributes_to_search
+from mailagent.domain.typed_text import is_one_line
+from mailagent.doorbell.client import Connected
+from mailagent.doorbell.names import CONVERSATION, DELIVERY, FAILED, QUEUE_OF, REFUND, SWEEP
+from mailagent.doorbell.run import RecordedStep, Run, error_text, read_instant, read_run
+
+_OURS = (CONVERSATION, REFUND, DELIVERY)
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs are wanted: of these DBOS states, of these workflows (without any, all but the sweep),
+    about something a person names (an id, or a customer's address), begun in a span of time. `after`
+    is the position of the last run of the page before."""
+
+    statuses: Collection[str] = ()
+    workflows: Collection[str] = _OURS
+    about: str | None = None
+    since: datetime | None = None
+    before: datetime | None = None
+    after: str | None = None
+
+
+def position_of(run: Run) -> str:
+    """Return where a run stands in a list, for the next page to begin behind it."""
+    return f"{_milliseconds(run.created_at)}.{run.run_id}"
+
+
+def parse_position(text: str) -> str | None:
+    """Return a position that stands in an address, or None for anything else."""
+    at, _, run_id = text.partition(".")
+    sound = at.isascii() and at.isdigit() and len(at) <= 15 and is_one_line(run_id)
+    return text if sound and run_id else None
+
+
+class Runs(Connected):
+    """Looks at runs. Nothing here changes one."""
+
+    def find_run(self, run_id: str, with_steps: bool = False) -> Run | None:
+        """Return a run, or None when DBOS does not know it."""
+        found = self._client.list_workflows(workflow_ids=[run_id])
+        if not found:
+            return None
+        return read_run(found[0], self._steps(run_id) if with_steps else ())
+
+    def find_runs(self, run_ids: Sequence[str]) -> dict[str, Run]:
+        """Return those of the runs that exist, by id."""
+        if not run_ids:
+            return {}
+        found = self._client.list_workflows(workflow_ids=list(run_ids))
+        return {each.workflow_id: read_run(each) for each in found}
+
+    def list_runs(
+        self, status: str | None = None, subject: str | None = None, limit: int = 50
+    ) -> list[Run]:
+        """Return the latest runs, newest first; of one DBOS status, or about one thing."""
+        statuses = () if status is None else (status,)
+        return self.list_page(RunFilter(statuses=statuses, about=subject), limit)
+
+    def list_page(self, wanted: RunFilter, limit: int = 50) -> list[Run]:
+        """Return runs that a filter lets through, newest first."""
+        with self._engine.connect() as connection:
+            run_ids = list(connection.scalars(self._page(wanted).limit(limit)))
+        found = self.find_runs(run_ids)
+        return [found[run_id] for run_id in run_ids if run_id in found]
+
+    def _page(self, wanted: RunFilter) -> sa.Select[str]:
+        runs = self._runs.c
+        query = sa.select(runs.workflow_uuid).order_by(
+            runs.created_at.desc(), runs.workflow_uuid.desc()
+        )
+        query = query.where(runs.name.in_(sorted(wanted.workflows)))
+        if wanted.statuses:
+            query = query.where(runs.status.in_(sorted(wanted.statuses)))
+        if wanted.since is not None:
+            query = query.where(runs.created_at >= _milliseconds(wanted.since))
+        if wanted.before is not None:
+            query = query.where(runs.created_at < _milliseconds(wanted.before))
+        if wanted.after is not None:
+            at, _, run_id = wanted.after.partition(".")
+            place = sa.tuple_(sa.literal(int(at)), sa.literal(run_id))
+            query = query.where(sa.tuple_(runs.created_at, runs.workflow_uuid) < place)
+        return query if wanted.about is None else query.where(self._is_about(wanted.about))
+
+    def _is_about(self, term: str) -> sa.ColumnElement[bool]:
+        """Whether a run carries what a person looks for.
+
+        PostgreSQL has an index for it, which its planner would leave aside for the one of the order: so
+        the runs are found first. SQLite looks at all of them.
+        """
+        runs = self._runs.c
+        wanted = attributes_to_search(term)
+        if self._is_sqlite:
+            return sa.or_(
+                *(
+                    sa.func.json_extract(runs.attributes, f"$.{name}") == value
+                    for each in wanted
+                    for name, value in each.items()
+                )
+            )
+        carries = sa.or_(*(runs.attributes.contains(each) for each in wanted))
+        found = sa.select(runs.workflow_uuid).where(carries).cte("found")
+        return runs.workflow_uuid.in_(
+            sa.select(found.prefix_with("MATERIALIZED", dialect="postgresql").c.workflow_uuid)
+        )
+
+    def list_forks(self, run_id: str) -> list[Run]:
+        """Return the forks of a run, the oldest first."""
+        found = self._client.list_workflows(forked_from=run_id, load_input=False, load_output=False)
+        return [read_run(each) for each in found]
+
+    def list_pending(self) -> list[Run]:
+        """Return the runs that some worker has begun and not ended, the longest untouched first."""
+        found = self._client.list_workflows(
+            status="PENDING", name=list(_OURS), limit=1000, load_input=False, load_output=False
+        )
+        return [read_run(each) for each in found]
+
+    def list_orphans(self, connection: sa.Connection, alive: Collection[str]) -> list[str]:
+        """Return the runs that were begun and not ended by workers that are not among those alive."""
+        runs = self._runs.c
+        query = sa.select(runs.workflow_uuid).where(
+            runs.status == "PENDING",
+            runs.name.in_(_OURS),
+            sa.func.coalesce(runs.executor_id, "").not_in(list(alive)),
+        )
+        return list(connection.scalars(query.order_by(runs.created_at)))
+
+    def list_failed(self, connection: sa.Connection, since: datetime) -> list[str]:
+        """Return the runs that failed since a time, the sweep's own too, oldest first."""
+        runs = self._runs.c
+        query = sa.select(runs.workflow_uuid).where(
+            runs.status.in_(sorted(FAILED)),
+            runs.name.in_((*_OURS, SWEEP)),
+            runs.completed_at >= _milliseconds(since),
+        )
+        return list(connection.scalars(query.order_by(runs.completed_at)))
+
+    def failed_runs(self) -> sa.Select[Any]:
+        """Return the question which runs have failed: run_id, workflow, status, and when, in milliseconds
+        since 1970. A sweep is none of them: the next one does the same anew."""
+        runs = self._runs.c
+        # Constants, not parameters: DBOS's index of failed runs is found by them.
+        status = runs.status.in_([sa.literal_column(f"'{each}'") for each in sorted(FAILED)])
+        return sa.select(
+            runs.workflow_uuid.label("run_id"),
+            runs.name.label("workflow"),
+            runs.status,
+            sa.func.coalesce(runs.completed_at, runs.updated_at).label("failed_ms"),
+        ).where(status, runs.name.in_(_OURS))
+
+    def missing_queues(self) -> list[str]:
+        """Return the queues that no worker has registered yet."""
+        known = {queue.name for queue in self._client.list_queues()}
+        return sorted(set(QUEUE_OF.values()) - known)
+
+    def _steps(self, run_id: str) -> tuple[RecordedStep, ...]:
+        return tuple(
+            RecordedStep(
+                number=step["function_id"],
+                name=step["function_name"],
+                output=step["output"],
+                error=error_text(step["error"]),
+                started_at=read_instant(step["started_at_epoch_ms"]),
+            )
+            for step in self._client.list_workflow_steps(run_id)
+        )
+
+
+def _milliseconds(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)

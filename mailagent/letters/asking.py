@@ -1,0 +1,119 @@
+"""Who decides next on a refund that waits: asked, reminded, passed over. Each is a row, a mail and a line
+of the audit trail in one transaction; the caller holds the refund's lock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.escalation import Ask, Due, Question, Skip, decide_due
+from mailagent.domain.mail import OutboundStatus
+from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.domain.shop import person_of
+from mailagent.store import approvals, asks, audit, outbox, refunds
+from mailagent.store.approvals import Approval
+
+REQUESTS = {Question.APPROVE: "approval_request", Question.COUNTERSIGN: "countersign_request"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A question that waits: who may answer it, who was asked, and what is due."""
+
+    approval: Approval
+    question: Question
+    candidates: tuple[str, ...]
+    asks: tuple[Ask, ...]
+    due: Due
+
+
+def look(connection: sa.Connection, refund: Refund) -> Asking:
+    """Return how things stand with a refund that waits. Raises LookupError when it has no approval."""
+    live = services.current()
+    approval = approvals.find_of_refund(connection, refund.refund_id)
+    if approval is None:
+        raise LookupError(f"refund {refund.refund_id} waits for a manager but has no approval")
+    first = approvals.find_decision(connection, approval.approval_id)
+    question = Question.COUNTERSIGN if first else Question.APPROVE
+    candidates = _besides(first.decided_by if first else None, live.shop.manager_emails)
+    # Whoever decides no more is not waited for.
+    asked = tuple(
+        each
+        for each in asks.list_of(connection, approval.approval_id, question)
+        if each.manager_email in candidates
+    )
+    away = asks.list_away(connection, live.now())
+    due = decide_due(asked, candidates, away, live.waits, approval.expires_at, live.now())
+    return Asking(approval, question, candidates, asked, due)
+
+
+def _besides(decided_by: str | None, managers: Sequence[str]) -> tuple[str, ...]:
+    """Return the managers who are somebody else than the one who has decided."""
+    person = person_of(decided_by) if decided_by else None
+    return tuple(dict.fromkeys(each for each in managers if person_of(each) != person))
+
+
+def remember_old(connection: sa.Connection, refund: Refund) -> None:
+    """Make rows of whoever was asked before there were any: their mail says when, and what of it."""
+    asking = look(connection, refund)
+    if asking.asks:
+        return
+    for manager in asking.candidates:
+        key = request_key(asking.approval, asking.question, manager)
+        mail = outbox.find_by_key(connection, key)
+        if mail is None:
+            continue
+        ask = asks.record(
+            connection, asking.approval.approval_id, asking.question, manager, mail.created_at
+        )
+        if OutboundStatus(mail.status).lost:
+            asks.record_skip(connection, ask, Skip.UNDELIVERED, services.current().now())
+
+
+def request_key(approval: Approval, question: Question, manager: str) -> str:
+    """Return under which key the request to one manager is written: once."""
+    return f"{REQUESTS[question]}:{approval.approval_id}:{manager}"
+
+
+def record_ask(
+    connection: sa.Connection, refund: Refund, asking: Asking, manager: str, now: datetime
+) -> Ask:
+    """Record that a manager is asked now; who was asked already stays as they are."""
+    if not any(each.manager_email == manager for each in asking.asks):
+        details = {"manager": manager, "question": asking.question.value}
+        audit.record(connection, now, audit.CLOCK, "manager asked", refund.refund_id, details)
+    return asks.record(connection, asking.approval.approval_id, asking.question, manager, now)
+
+
+def pass_over(connection: sa.Connection, refund: Refund, manager: str, why: Skip) -> str | None:
+    """Record that a manager is not waited for. Returns who is to be asked instead; None when somebody
+    else is waited for already, or nobody is left."""
+    live = services.current()
+    remember_old(connection, refund)
+    asking = look(connection, refund)
+    for ask in asking.asks:
+        if ask.manager_email == manager and ask.stands:
+            asks.record_skip(connection, ask, why.value, live.now())
+            details = {"manager": manager, "why": why.value}
+            audit.record(
+                connection,
+                live.now(),
+                audit.CLOCK,
+                "manager passed over",
+                refund.refund_id,
+                details,
+            )
+    after = look(connection, refund)
+    return None if any(each.stands for each in after.asks) else after.due.following
+
+
+def is_waited_for(connection: sa.Connection, refund_id: str) -> bool:
+    """Whether a refund waits and somebody was asked who is there to answer."""
+    refund = refunds.load(connection, refund_id)
+    if refund.status is not RefundStatus.AWAITING_APPROVAL:
+        return False
+    return any(each.stands for each in look(connection, refund).asks)

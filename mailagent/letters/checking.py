@@ -1,0 +1,71 @@
+"""Whether an answer to a customer agrees with the rows, asked before it is sent or shown.
+
+How words are read is the agent's `reply_check`; here is which rows they are held against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.agent import reply_check
+from mailagent.agent.reply_facts import Given, ReplyFacts, gather_facts
+from mailagent.domain.conversation import Conversation
+from mailagent.domain.goodwill import GoodwillCode
+from mailagent.domain.mail import InboundMail
+from mailagent.domain.order import Order
+from mailagent.domain.refund import Refund
+from mailagent.store import goodwill, mailbox, orders, outbox, outside, refunds
+
+ORDERS_CHECKED = 1000
+MAILS_CHECKED = 20
+
+
+def find_untrue(
+    connection: sa.Connection,
+    conversation: Conversation,
+    mails: Sequence[InboundMail],
+    verified: bool,
+    text: str,
+) -> tuple[str, ...]:
+    """Return what of an answer to these mails the rows do not bear out, a sentence each.
+
+    `verified`: their sender is proven; to one who is not, nothing may be said about any order.
+    """
+    facts = _facts(connection, conversation, mails, verified)
+    thread = mailbox.list_latest(connection, conversation.conversation_id, MAILS_CHECKED)
+    words = "\n".join(f"{mail.subject}\n{mail.body}" for mail in (*thread, *mails))
+    return reply_check.find_untrue(text, facts, words)
+
+
+def _facts(
+    connection: sa.Connection,
+    conversation: Conversation,
+    mails: Sequence[InboundMail],
+    verified: bool,
+) -> ReplyFacts:
+    live = services.current()
+    bought: tuple[Order, ...] = ()
+    refunded: tuple[Refund, ...] = ()
+    given: tuple[GoodwillCode, ...] = ()
+    if verified:
+        address = conversation.customer_email
+        bought, _ = orders.list_of_customer(connection, address, ORDERS_CHECKED)
+        refunded = refunds.list_of_customer(connection, address)
+        codes = goodwill.list_of_customer(connection, address)
+        given = tuple(code for code in codes if code.is_good(live.now()))
+    elsewhere = outside.given_back_by_order(connection, [order.order_id for order in bought])
+    conversation_id, address = conversation.conversation_id, conversation.customer_email
+    theirs = mailbox.list_latest(connection, conversation_id, MAILS_CHECKED)
+    ours = outbox.list_to_customer(connection, conversation_id, address, MAILS_CHECKED)
+    return gather_facts(
+        bought,
+        refunded,
+        live.policy,
+        [mail.received_at for mail in (*theirs, *mails)] + [row.created_at for row in ours],
+        live.shop.support_address,
+        live.shop.public_url,
+        Given(given, elsewhere),
+    )

@@ -1,0 +1,156 @@
+"""Who was asked to decide on a refund, what they have heard since, and which managers are away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from mailagent.domain.escalation import Ask, Question
+from mailagent.store import schema
+from mailagent.store.database import Row, insert_once
+from mailagent.store.ids import new_token
+
+_asks, _approvals = schema.approval_asks, schema.approvals
+_notes, _absences = schema.approval_notes, schema.manager_absences
+
+
+def record(
+    connection: sa.Connection, approval_id: str, question: Question, manager: str, now: datetime
+) -> Ask:
+    """Record that a manager is asked; a second time it is the same ask, with the same reply token."""
+    values = {
+        "approval_id": approval_id,
+        "question": question.value,
+        "manager_email": manager,
+        "reply_token": new_token(),
+        "asked_at": now,
+    }
+    insert_once(connection, _asks, values, "approval_id", "question", "manager_email")
+    (ask,) = (
+        each for each in list_of(connection, approval_id, question) if each.manager_email == manager
+    )
+    return ask
+
+
+def list_of(connection: sa.Connection, approval_id: str, question: Question) -> tuple[Ask, ...]:
+    """Return who was asked one question, the first first."""
+    return _list(connection, _asks.c.approval_id == approval_id, _asks.c.question == question.value)
+
+
+def list_asks(connection: sa.Connection, refund_id: str) -> tuple[Ask, ...]:
+    """Return everybody who was asked about a refund, to approve or to countersign, the first first."""
+    of_refund = sa.select(_approvals.c.approval_id).where(_approvals.c.refund_id == refund_id)
+    return _list(connection, _asks.c.approval_id.in_(of_refund))
+
+
+def _list(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> tuple[Ask, ...]:
+    # Whom the same moment asked in which order does not matter, but it must be one order.
+    query = sa.select(_asks).where(*where).order_by(_asks.c.asked_at, _asks.c.manager_email)
+    return tuple(_ask(row) for row in connection.execute(query))
+
+
+def find_by_token(connection: sa.Connection, reply_token: str) -> Ask | None:
+    """Return the ask that a reply address belongs to, or None."""
+    found = _list(connection, _asks.c.reply_token == reply_token)
+    return found[0] if found else None
+
+
+def find_by_message_ids(connection: sa.Connection, message_ids: Sequence[str]) -> Ask | None:
+    """Return the latest ask that one of these mails of ours put to a manager, or None."""
+    if not message_ids:
+        return None
+    mails = schema.outbound_mails
+    query = (
+        sa.select(_asks)
+        .join(_approvals, _approvals.c.approval_id == _asks.c.approval_id)
+        .join(
+            mails,
+            sa.and_(
+                mails.c.refund_id == _approvals.c.refund_id,
+                mails.c.to_address == _asks.c.manager_email,
+            ),
+        )
+        .where(mails.c.message_id.in_(message_ids))
+        .order_by(_asks.c.asked_at.desc())
+        .limit(1)
+    )
+    row = connection.execute(query).one_or_none()
+    return _ask(row) if row else None
+
+
+def _ask(row: Row) -> Ask:
+    values = dict(row._mapping)
+    return Ask(**values | {"question": Question(row.question)})
+
+
+def record_reminder(connection: sa.Connection, ask: Ask, now: datetime) -> None:
+    """Record that a manager was reminded."""
+    _update(connection, ask, reminders=ask.reminders + 1, reminded_at=now)
+
+
+def record_skip(connection: sa.Connection, ask: Ask, why: str, now: datetime) -> None:
+    """Record why a manager is not waited for any more."""
+    _update(connection, ask, skipped_at=now, skipped_why=why)
+
+
+def _update(connection: sa.Connection, ask: Ask, **values: object) -> None:
+    connection.execute(
+        _asks.update()
+        .where(
+            _asks.c.approval_id == ask.approval_id,
+            _asks.c.question == ask.question.value,
+            _asks.c.manager_email == ask.manager_email,
+        )
+        .values(**values)
+    )
+
+
+# --- what managers wrote back ---------------------------------------------------------------------
+
+
+def record_note(
+    connection: sa.Connection, mail_id: str, ask: Ask, text: str, now: datetime
+) -> None:
+    """Record what a manager wrote in reply without deciding; it is for the shop's own people."""
+    values = {
+        "mail_id": mail_id,
+        "approval_id": ask.approval_id,
+        "manager_email": ask.manager_email,
+        "text": text,
+        "written_at": now,
+    }
+    insert_once(connection, _notes, values, "mail_id")
+
+
+def list_notes(connection: sa.Connection, approval_id: str) -> Sequence[Row]:
+    """Return the notes of managers on one approval, oldest first."""
+    return connection.execute(
+        sa.select(_notes)
+        .where(_notes.c.approval_id == approval_id, _notes.c.text != "")  # erased ones say nothing
+        .order_by(_notes.c.written_at, _notes.c.mail_id)
+    ).all()
+
+
+# --- who is away ----------------------------------------------------------------------------------
+
+
+def record_absence(
+    connection: sa.Connection, manager: str, why: str, now: datetime, until: datetime
+) -> None:
+    """Record that a manager is away until a time; what was known before gives way."""
+    end_absence(connection, manager)
+    values = {"manager_email": manager, "why": why, "since": now, "until": until}
+    insert_once(connection, _absences, values, "manager_email")
+
+
+def end_absence(connection: sa.Connection, manager: str) -> None:
+    """Record that a manager is back: they decided, or wrote."""
+    connection.execute(_absences.delete().where(_absences.c.manager_email == manager))
+
+
+def list_away(connection: sa.Connection, now: datetime) -> frozenset[str]:
+    """Return the managers who are away now."""
+    query = sa.select(_absences.c.manager_email).where(_absences.c.until > now)
+    return frozenset(connection.scalars(query))

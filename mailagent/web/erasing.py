@@ -1,0 +1,90 @@
+"""Erasing a customer, from the console or the command line: their rows, and what the workflow engine
+recorded while it looked after those."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mailagent import services
+from mailagent.domain.sender import normalise_address
+from mailagent.domain.shop import person_of
+from mailagent.doorbell import ACTIVE
+from mailagent.store import erasure, erasure_scope
+from mailagent.store.erasure_scope import Obstacle, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What erasing an address would do. `counts`: rows of theirs, by what people call them."""
+
+    email: str
+    counts: Mapping[str, int]
+    obstacles: tuple[Obstacle, ...]
+    ended_runs: tuple[str, ...]
+    is_known: bool
+
+
+def read_address(text: str) -> str | None:
+    """Return an address as it is stored, or None for what is none."""
+    return normalise_address(text.strip()) if text.isprintable() else None
+
+
+def plan(email: str) -> Plan:
+    """Return what is on record of an address, and what stands in the way of erasing it."""
+    live = services.current()
+    with live.database.snapshot() as connection:
+        scope = erasure_scope.find(connection, email)
+        counts = erasure.count(connection, scope)
+        obstacles = erasure_scope.list_obstacles(connection, scope)
+    runs = live.doorbell.list_histories(scope.subjects)
+    ended = tuple(run_id for run_id, status in runs.items() if status not in ACTIVE)
+    return Plan(
+        email,
+        counts | {"runs": len(runs)},
+        (*_own_people(email), *obstacles, *_runs_at_work(runs, obstacles)),
+        ended,
+        not scope.is_empty,
+    )
+
+
+def _own_people(email: str) -> tuple[Obstacle, ...]:
+    if person_of(email) not in {person_of(each) for each in services.current().shop.people}:
+        return ()
+    advice = "Take it out of OPS_EMAILS, TEAM_EMAILS and MANAGER_EMAILS first."
+    return (Obstacle(f"{email} is one of the shop's own people", advice),)
+
+
+def _runs_at_work(runs: Mapping[str, str], known: list[Obstacle]) -> tuple[Obstacle, ...]:
+    if known:
+        return ()  # they are at work on just that
+    advice = "Wait until it has ended, or stop it."
+    return tuple(
+        Obstacle(f"Run {run_id} is at work", advice, f"/ops/runs/{run_id}")
+        for run_id, status in sorted(runs.items())
+        if status in ACTIVE
+    )
+
+
+def erase(email: str, actor: str) -> str:
+    """Erase what is on record of an address; return the address that stands for it from now on.
+
+    The engine's histories go first: whatever stops this half-way, the rows still say whose they were,
+    and doing it again ends it. Raises ErasureRefusedError while something of theirs is under way.
+    """
+    live = services.current()
+    planned = plan(email)
+    if planned.obstacles:
+        raise erasure.ErasureRefusedError(planned.obstacles)
+    live.doorbell.delete_histories(planned.ended_runs)
+    with live.database.transaction() as connection:
+        alias, scope = erasure.erase(connection, email, actor, len(planned.ended_runs), live.now())
+    _delete_late_histories(scope)
+    return alias
+
+
+def _delete_late_histories(scope: Scope) -> None:
+    """Delete histories of what came between the look and the lock."""
+    doorbell = services.current().doorbell
+    runs = doorbell.list_histories(scope.subjects)
+    doorbell.delete_histories([run_id for run_id, status in runs.items() if status not in ACTIVE])

@@ -1,0 +1,30 @@
+"""Words as pages may show them: without what would let their reader act as somebody else.
+
+A quoted mail can hold a manager's link, a login, a reply address, or a code worth money.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from mailagent.domain.goodwill import hide_codes
+from mailagent.domain.mail import Purpose
+
+# Mails that are links in themselves: only their one reader may see them.
+SECRET_PURPOSES = frozenset({Purpose.LOGIN.value, Purpose.APPROVAL_REQUEST.value})
+
+_LINK = re.compile(r"""(?:https?://[^\s<>"']{0,300})?/(?:approvals|ops/login)/[^\s<>"')\]]+""")
+# As `domain.mail.token_address` writes them, whichever door they lead to.
+_REPLY_ADDRESS = re.compile(r"[a-z]{2,20}\+[a-z2-7]{16,32}@[\w.-]+", re.IGNORECASE)
+
+
+def conceal(text: str, codes: Sequence[str] = ()) -> str:
+    """Return a text without links that act for somebody, reply addresses and discount codes."""
+    shown = _REPLY_ADDRESS.sub("[reply address]", _LINK.sub("[link]", text))
+    return hide_codes(shown, tuple(codes))
+
+
+def mask_code(code: str) -> str:
+    """Return a discount code as people may tell it apart, and nobody can use it."""
+    return f"{code[:4]}-…"

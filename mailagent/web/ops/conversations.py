@@ -1,0 +1,104 @@
+"""A conversation as one timeline, the newest first, and the files that came with it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from urllib.parse import urlencode
+
+from flask import Blueprint, Response, request
+
+from mailagent import services
+from mailagent.adapters.attachment_bytes import find_attachment
+from mailagent.domain.access import Permission
+from mailagent.store import conversations, goodwill, mailbox, model_calls, outbox, timeline
+from mailagent.store.ids import new_id
+from mailagent.store.timeline import Mark, Page
+from mailagent.store.timeline_entries import EntryKind
+from mailagent.web.attachments import is_listed, parse_number, saved
+from mailagent.web.guard import needs
+from mailagent.web.ops import timeline_view, tool_calls
+from mailagent.web.ops.pages import not_found, page
+
+blueprint = Blueprint("ops_conversations", __name__)
+
+_LONGEST_MARK = 400
+
+
+@blueprint.get("/ops/conversations/<conversation_id>")
+@needs(Permission.LOOK)
+def show(conversation_id: str) -> Response:
+    """Show what has happened in a conversation, a page at a time, the newest first."""
+    before = _parse_mark(request.args.get("before", ""))
+    if not conversation_id.isprintable():
+        return not_found("conversation")
+    with services.current().database.snapshot() as connection:
+        head = timeline.find_head(connection, conversation_id)
+        conversation = conversations.find(connection, conversation_id)
+        if head is None or conversation is None:
+            return not_found("conversation")
+        found = timeline.read_page(connection, conversation_id, before)
+        events = timeline.list_events(connection, _ids(found, EntryKind.MAIL_OUT, "outbound_id"))
+        use = model_calls.sum_of(connection, conversation_id)
+        codes = goodwill.list_codes_for(connection, conversation_id, head.customer_email)
+    calls = _tool_calls(found, before)
+    entries = sorted(
+        (*found.entries, *calls.entries), key=lambda entry: (entry.at, entry.key), reverse=True
+    )
+    return page(
+        "ops/conversation.html",
+        head=head,
+        conversation=conversation,
+        entries=timeline_view.of_entries(entries, events, codes),
+        use=timeline_view.of_use(use._asdict()),
+        calls=calls,
+        is_newest=before is None,
+        older=_address(conversation_id, found.older) if found.older else None,
+        erased=head.customer_email.endswith(f"@{outbox.ERASED_DOMAIN}"),
+        once=new_id("act"),
+        now=services.current().now(),
+    )
+
+
+def _ids(found: Page, kind: EntryKind, name: str) -> list[str]:
+    return [entry.facts[name] for entry in found.entries if entry.kind is kind]
+
+
+def _tool_calls(found: Page, before: Mark | None) -> tool_calls.ToolCalls:
+    """Return what the agent did in the span of a page, from the runs of its mails and model calls."""
+    runs = [
+        entry.facts["run_id"]
+        for entry in found.entries
+        if entry.kind in (EntryKind.MODEL_CALL, EntryKind.MAIL_IN) and entry.facts["run_id"]
+    ]
+    since = found.entries[-1].at if found.older else None
+    return tool_calls.read(list(dict.fromkeys(runs)), since, before.at if before else None)
+
+
+def _address(conversation_id: str, mark: Mark) -> str:
+    query = urlencode({"before": f"{mark.at.isoformat()}~{mark.key}"})
+    return f"/ops/conversations/{conversation_id}?{query}"
+
+
+def _parse_mark(text: str) -> Mark | None:
+    """Return where a page begins, as `_address` wrote it; None for what is no mark: the newest page."""
+    moment, tilde, key = text.partition("~")
+    if not tilde or len(text) > _LONGEST_MARK or not text.isprintable():
+        return None
+    try:
+        at = datetime.fromisoformat(moment)
+    except ValueError:
+        return None
+    return Mark(at, key) if at.tzinfo else None
+
+
+@blueprint.get("/ops/conversations/<conversation_id>/attachments/<mail_id>/<number>")
+@needs(Permission.LOOK)
+def download(conversation_id: str, mail_id: str, number: str) -> Response:
+    """Hand out one file of a customer's mail, to be saved and never shown: a stranger made it."""
+    position = parse_number(number)
+    with services.current().database.snapshot() as connection:
+        if position is None or not is_listed(connection, conversation_id, mail_id, position):
+            return not_found("file")
+        raw = mailbox.find_raw(connection, mail_id)
+    file = find_attachment(raw.content_type, raw.body, position) if raw else None
+    return saved(file) if file else not_found("file")

@@ -1,0 +1,141 @@
+"""The agent's answers that wait for somebody: read, sent as they are or with changes, or thrown away."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import sqlalchemy as sa
+from flask import Blueprint, Response, redirect, request
+
+from mailagent import letters, services
+from mailagent.domain.access import Permission
+from mailagent.domain.conversation import Conversation
+from mailagent.domain.draft import LONGEST_ANSWER, Draft
+from mailagent.domain.wording import DRAFT_TOPICS
+from mailagent.store import conversations, drafts, mailbox
+from mailagent.web.guard import current_person, needs
+from mailagent.web.ops import draft_figures
+from mailagent.web.ops.draft_acts import DraftProblem, act, parse_act
+from mailagent.web.ops.pages import not_found, page
+
+blueprint = Blueprint("ops_drafts", __name__)
+
+DRAFTS_SHOWN = 50
+
+
+@blueprint.get("/ops/drafts")
+@needs(Permission.ANSWER)
+def list_all() -> Response:
+    """Show what waits, the oldest first, and what people made of earlier drafts."""
+    live, after = services.current(), request.args.get("after", "")
+    after = after if after.isprintable() else ""
+    with live.database.snapshot() as connection:
+        rows = drafts.list_waiting(connection, DRAFTS_SHOWN + 1, after)
+        return page(
+            "ops/drafts.html",
+            drafts=rows[:DRAFTS_SHOWN],
+            count=drafts.count_waiting(connection),
+            older=_older(rows),
+            newer="/ops/drafts" if after else None,
+            topic_words=DRAFT_TOPICS,
+            figures=draft_figures.gather(connection),
+            now=live.now(),
+        )
+
+
+def _older(rows: Any) -> str | None:
+    if len(rows) <= DRAFTS_SHOWN:
+        return None
+    return f"/ops/drafts?after={rows[DRAFTS_SHOWN - 1].draft_id}"
+
+
+@blueprint.get("/ops/drafts/<draft_id>")
+@needs(Permission.ANSWER)
+def show(draft_id: str) -> Response:
+    """Show one draft with the mail that it answers, or what became of it."""
+    with services.current().database.snapshot() as connection:
+        draft = _find(connection, draft_id)
+        return _page(connection, draft) if draft else not_found("draft")
+
+
+@blueprint.post("/ops/drafts/<draft_id>")
+@needs(Permission.ANSWER)
+def decide(draft_id: str) -> Response:
+    """Do with a draft what the pressed button says. Of two people the first one's click stands."""
+    with services.current().database.transaction() as connection:
+        found = _find(connection, draft_id)
+        if found is None:
+            return not_found("draft")
+        conversation = conversations.lock(connection, found.conversation_id)
+        draft = drafts.find(connection, draft_id) or found
+        try:
+            wanted = parse_act(draft)
+        except DraftProblem as problem:
+            return (
+                _page(connection, draft, problem) if draft.waits else _too_late(connection, draft)
+            )
+        if not draft.waits:
+            return _too_late(connection, draft)
+        act(connection, conversation, draft, wanted, current_person().email)
+    if wanted.action == "take_over":
+        return cast(Response, redirect(f"/ops/conversations/{draft.conversation_id}", 303))
+    return cast(Response, redirect(f"/ops/drafts/{draft_id}", 303))
+
+
+def _find(connection: sa.Connection, draft_id: str) -> Draft | None:
+    # PostgreSQL refuses the characters that are not printable, such as NUL.
+    return drafts.find(connection, draft_id) if draft_id.isprintable() else None
+
+
+def _too_late(connection: sa.Connection, draft: Draft) -> Response:
+    """Say who was faster; whoever pressed twice just sees what they did."""
+    if draft.decided_by == current_person().email:
+        return cast(Response, redirect(f"/ops/drafts/{draft.draft_id}", 303))
+    return _page(connection, draft, late=True)
+
+
+def _page(
+    connection: sa.Connection,
+    draft: Draft,
+    problem: DraftProblem | None = None,
+    late: bool = False,
+) -> Response:
+    conversation = conversations.load(connection, draft.conversation_id)
+    mails = mailbox.list_by_id(connection, draft.mail_ids)
+    verified = bool(mails) and all(mail.identity.proven for mail in mails)
+    others = drafts.list_waiting_of(connection, draft.conversation_id)
+    typed = request.form.get("text") if problem or late else None
+    return page(
+        "ops/draft.html",
+        409 if late else 422 if problem else 200,
+        draft=draft,
+        conversation=conversation,
+        mails=mails,
+        verified=verified,
+        untrue=_untrue(connection, conversation, draft, verified),
+        wrote_again=_wrote_again(connection, draft),
+        following=next((each for each in others if each.draft_id != draft.draft_id), None),
+        next_id=None if draft.waits else drafts.find_next_waiting(connection, draft.draft_id),
+        topic_words=DRAFT_TOPICS,
+        longest=LONGEST_ANSWER,
+        problem=problem,
+        late=late,
+        typed=typed if typed is not None else draft.text,
+        reason=request.form.get("reason", "") if problem else "",
+    )
+
+
+def _untrue(
+    connection: sa.Connection, conversation: Conversation, draft: Draft, verified: bool
+) -> tuple[str, ...]:
+    """Return what the rows do not bear out of a draft that waits: it was true when it was written."""
+    if not draft.waits:
+        return ()
+    mails = mailbox.list_by_id(connection, draft.mail_ids)
+    return letters.find_untrue(connection, conversation, mails, verified, draft.text)
+
+
+def _wrote_again(connection: sa.Connection, draft: Draft) -> bool:
+    """Say whether mail has come that no draft answers yet."""
+    waiting = mailbox.list_unanswered(connection, draft.conversation_id)
+    return draft.waits and any(mail.awaits_agent for mail in waiting)

@@ -1,0 +1,35 @@
+"""Putting away what somebody has seen to, and bringing it back."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from flask import Blueprint, Response, redirect, request
+
+from mailagent import services
+from mailagent.domain.access import Permission
+from mailagent.store import audit, put_away
+from mailagent.web.guard import current_person, needs
+from mailagent.web.ops.pages import not_found, safe_path
+from mailagent.web.ops.paging import typed
+
+blueprint = Blueprint("ops_put_away", __name__)
+
+
+@blueprint.post("/ops/put-away")
+@needs(Permission.ANSWER)
+def act() -> Response:
+    """Take a lost mail, a failed refund or a failed run out of the inbox; `act=back` brings it back."""
+    live, email = services.current(), current_person().email
+    subject = typed("subject", request.form)
+    run = live.doorbell.find_run(subject)
+    with live.database.transaction() as connection:
+        if not (run is not None and run.has_failed) and not put_away.may_be(connection, subject):
+            return not_found("thing to put away")
+        if request.form.get("act") == "back":
+            if put_away.forget(connection, subject):
+                audit.record(connection, live.now(), email, "brought back", subject)
+        else:
+            put_away.record(connection, subject, email, live.now())
+            audit.record(connection, live.now(), email, "put away", subject)
+    return cast(Response, redirect(safe_path(request.form.get("back")), 303))

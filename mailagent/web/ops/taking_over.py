@@ -1,0 +1,88 @@
+"""What people do with a conversation: take it, answer in it, give it back. No pages here.
+
+Whoever calls these has locked the conversation, so a second click finds what the first one did.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from mailagent import letters, services
+from mailagent.domain.card_number import mask_card_numbers
+from mailagent.domain.conversation import Conversation, ConversationStatus, HandOverReason
+from mailagent.domain.draft import LONGEST_ANSWER, DraftState
+from mailagent.domain.mail import Purpose
+from mailagent.domain.typed_text import without_controls
+from mailagent.store import audit, conversations, drafts, left_to_people, mailbox, outbox
+
+
+class AnswerProblem(ValueError):
+    """What somebody typed cannot be sent; the text says what to change."""
+
+
+def parse_answer(typed: str) -> str:
+    """Return what somebody typed for a customer, as it is sent: card numbers masked. Raises
+    AnswerProblem when it is empty or too long."""
+    text = mask_card_numbers(without_controls(typed)).strip()
+    if not text:
+        raise AnswerProblem("There is nothing in it. Write what the customer should read.")
+    if len(text) > LONGEST_ANSWER:
+        raise AnswerProblem(
+            f"It is {len(text):,} characters long; {LONGEST_ANSWER:,} are the most. Shorten it."
+        )
+    return text
+
+
+def take_over(connection: sa.Connection, conversation: Conversation, email: str) -> None:
+    """Make a conversation somebody's own: the agent stops, drafts are thrown away, and what waits is
+    theirs to answer."""
+    now, conversation_id = services.current().now(), conversation.conversation_id
+    for draft in drafts.list_waiting_of(connection, conversation_id):
+        drafts.settle(connection, draft.draft_id, DraftState.DISCARDED, email, now)
+        why = {"why": HandOverReason.TAKEN_OVER.value}
+        audit.record(connection, now, email, "draft discarded", draft.draft_id, why)
+    left_to_people.leave(connection, conversation_id)
+    why_over = HandOverReason.TAKEN_OVER.value
+    conversations.hand_over(connection, conversation_id, why_over, now, owner_email=email)
+    audit.record(connection, now, email, "conversation taken over", conversation_id)
+
+
+def answer(
+    connection: sa.Connection, conversation: Conversation, email: str, text: str, once: str
+) -> bool:
+    """Write to the customer what somebody of the shop answers, and ring for it; return False if this
+    form was sent before. `once` is the form's own id. Who answers for the agent takes over."""
+    live, conversation_id = services.current(), conversation.conversation_id
+    key = f"person:{conversation_id}:{once}"
+    if outbox.is_recorded(connection, key):
+        return False
+    if conversation.status is ConversationStatus.OPEN:
+        take_over(connection, conversation, email)
+    left_to_people.leave(connection, conversation_id)
+    member = email.partition("@")[0]
+    outbound_id = letters.write_person_reply(connection, conversation, member, text, key)
+    left_to_people.answer(connection, conversation_id, outbound_id)
+    live.doorbell.ring_delivery(connection, outbound_id)
+    details = {"outbound_id": outbound_id}
+    audit.record(connection, live.now(), email, "customer answered", conversation_id, details)
+    return True
+
+
+def give_back(connection: sa.Connection, conversation: Conversation, email: str) -> bool:
+    """Give a conversation to the agent, and ring for what was left unanswered in it; return False if the
+    agent has it already."""
+    if conversation.status is ConversationStatus.OPEN:
+        return False
+    live, conversation_id = services.current(), conversation.conversation_id
+    answered_at = outbox.latest_at(connection, conversation_id, Purpose.TEAM_REPLY)
+    waiting = left_to_people.give_back(connection, conversation_id, answered_at)
+    conversations.give_back(connection, conversation_id)
+    audit.record(connection, live.now(), email, audit.GIVEN_BACK, conversation_id)
+    for mail in waiting[-1:]:
+        run_id = live.doorbell.ring_conversation(
+            connection, conversation_id, mail.mail_id, mail.rings + 1
+        )
+        mailbox.count_ring(connection, mail.mail_id, run_id)
+    for mail in waiting[:-1]:
+        mailbox.set_run(connection, mail.mail_id, run_id)
+    return True

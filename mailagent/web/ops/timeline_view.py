@@ -1,0 +1,163 @@
+"""Entries of a timeline as its page shows them: words without what lets a reader act for somebody else,
+amounts ready to be read, and what the model's calls cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from mailagent import services
+from mailagent.adapters.attachment_bytes import may_be_downloaded
+from mailagent.domain.cost import cost_usd, format_usd
+from mailagent.domain.mail import Attachment, Identity, MailKind, left_out
+from mailagent.domain.refund import RefundReason
+from mailagent.domain.wording import REFUND_REASONS
+from mailagent.store.database import Row
+from mailagent.store.timeline_entries import Entry, EntryKind
+from mailagent.web.ops.concealed import SECRET_PURPOSES, conceal, mask_code
+from mailagent.web.ops.lines import PURPOSES
+from mailagent.web.ops.refund_facts import money
+
+IDENTITIES: Mapping[Identity, str] = {
+    Identity.DKIM: "sender proven",
+    Identity.SPF: "sender proven",
+    Identity.MAILBOX: "sender proven: answered a mail that only that mailbox got",
+    Identity.NONE: "sender not proven",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownEntry:
+    """One entry, ready for its template, which is chosen by `kind`."""
+
+    at: datetime
+    kind: str
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownUse:
+    """What answering took: how often the model was asked, its tokens, and the cost, if prices are set."""
+
+    calls: int
+    input_tokens: str
+    cached_tokens: str
+    output_tokens: str
+    cost: str
+
+
+def of_use(facts: Mapping[str, Any]) -> ShownUse:
+    """Return what one call of the model took, or `calls` together; `facts` has the tokens."""
+    prices = services.current().token_prices
+    read, cached, written = (facts[f"{kind}_tokens"] for kind in ("input", "cached", "output"))
+    return ShownUse(
+        facts.get("calls", 1),
+        f"{read:,}",
+        f"{cached:,}",
+        f"{written:,}",
+        format_usd(cost_usd(prices, read, cached, written)) if prices else "",
+    )
+
+
+def of_entries(
+    entries: Iterable[Entry], events: Mapping[str, Sequence[Row]], codes: Sequence[str]
+) -> list[ShownEntry]:
+    """Return entries as they are shown. `events` are what became of our mails, by their ids; `codes` are
+    the discount codes that no page may hold."""
+    return [
+        ShownEntry(entry.at, entry.kind.value, _shown(entry, events, codes)) for entry in entries
+    ]
+
+
+def _shown(
+    entry: Entry, events: Mapping[str, Sequence[Row]], codes: Sequence[str]
+) -> Mapping[str, Any]:
+    if entry.kind is EntryKind.MAIL_IN:
+        return mail_in(entry.facts, codes)
+    if entry.kind is EntryKind.MAIL_OUT:
+        return mail_out(entry.facts, events.get(entry.facts["outbound_id"], ()), codes)
+    hidden = {name: conceal(entry.facts[name], codes) for name in _WORDS if entry.facts.get(name)}
+    more = _MORE.get(entry.kind)
+    return {**entry.facts, **hidden, **(more(entry.facts) if more else {})}
+
+
+# Facts that hold what somebody wrote.
+_WORDS = ("text", "note", "arguments", "answer")
+
+
+def _refund(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "amount": money(facts["amount_minor"], facts["currency"]),
+        "why": REFUND_REASONS[RefundReason(facts["reason"])],
+    }
+
+
+def _decision(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the amount of a decision, if it was lowered."""
+    minor = facts["amount_minor"]
+    return {"amount": None if minor is None else money(minor, facts["currency"])}
+
+
+_MORE: Mapping[EntryKind, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    EntryKind.MODEL_CALL: lambda facts: {"use": of_use(facts)},
+    EntryKind.REFUND: _refund,
+    EntryKind.DECISION: _decision,
+    EntryKind.COUNTERSIGNATURE: _decision,
+    EntryKind.GOODWILL: lambda facts: {"code": mask_code(facts["code"])},
+    EntryKind.AUDIT: lambda facts: {"details": plain_details(facts["details"])},
+}
+
+
+def mail_in(facts: Mapping[str, Any], codes: Sequence[str]) -> dict[str, Any]:
+    """Return a mail that came in, with its files and what of it was taken for a quotation."""
+    identity = Identity(facts["identity"])
+    rest = left_out(facts["body"], facts["new_text"])
+    return {
+        **facts,
+        "subject": conceal(facts["subject"], codes),
+        "new_text": conceal(facts["new_text"], codes),
+        "left_out": conceal(rest, codes),
+        "proven": identity.proven,
+        "identity_words": IDENTITIES[identity],
+        "files": [_file(facts, number, each) for number, each in enumerate(facts["attachments"])],
+    }
+
+
+def _file(facts: Mapping[str, Any], number: int, stored: Mapping[str, Any]) -> dict[str, Any]:
+    file = Attachment(**stored)
+    problem = "" if may_be_downloaded(file) else "not kept for download: too large"
+    if facts["kind"] != MailKind.CUSTOMER.value:
+        problem = "only files of customers' mail can be saved here"
+    return {
+        "number": number,
+        "name": file.name,
+        "content_type": file.content_type,
+        "size_bytes": file.size_bytes,
+        "problem": problem if facts["kept"] else "no longer kept",
+    }
+
+
+def mail_out(
+    facts: Mapping[str, Any], events: Sequence[Row], codes: Sequence[str]
+) -> dict[str, Any]:
+    """Return a mail of ours with what became of it; the text of one that is a key is not in it."""
+    secret = facts["purpose"] in SECRET_PURPOSES
+    return {
+        **facts,
+        "secret": secret,
+        "subject": conceal(facts["subject"], codes),
+        "text": "" if secret else conceal(facts["text"], codes),
+        "purpose_words": PURPOSES.get(facts["purpose"], facts["purpose"].replace("_", " ")),
+        "events": events,
+    }
+
+
+def plain_details(details: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what the audit trail adds to an act, a line each; notes stand with the decision."""
+    return [
+        (name.replace("_", " "), str(value))
+        for name, value in details.items()
+        if name != "note" and isinstance(value, str | int | float) and value != ""
+    ]

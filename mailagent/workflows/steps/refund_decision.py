@@ -1,0 +1,71 @@
+"""Effects of the refund workflow until there is a decision: claiming the refund, asking managers, looking
+whether one has decided, expiring it closed."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from dbos import DBOS
+
+from mailagent import letters, services
+from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.store import approvals, audit, orders, refunds
+from mailagent.workflows.steps.recording import async_step
+from mailagent.workflows.steps.refund_state import State, state_of
+
+# A bell wakes the run at once. A fork made from the console has lost its bells and looks this often.
+LONGEST_SLEEP_SECONDS = 3600.0
+
+
+@async_step
+def claim_refund(refund_id: str) -> State:
+    """Make this run the one that bells for the refund reach."""
+    with services.current().database.transaction() as connection:
+        refund = refunds.lock(connection, refund_id)
+        refunds.claim(connection, refund_id, DBOS.workflow_id or "")
+    return state_of(refund.status)
+
+
+@async_step
+def request_approval(refund_id: str) -> list[str]:
+    """Write to the manager who is to decide, unless the refund was decided meanwhile."""
+    with services.current().database.transaction() as connection:
+        refund = refunds.lock(connection, refund_id)
+        if refund.status is not RefundStatus.AWAITING_APPROVAL:
+            return []
+        letters.ask_managers(connection, refund)
+        return letters.list_unsent_requests(connection, refund_id)
+
+
+@async_step
+def look_at_decision(refund_id: str) -> State:
+    """Look whether a manager has decided; when the date has passed, expire the refund: closed.
+
+    While it waits, whoever is due is asked or reminded: the next manager after a while, a second one
+    where the first has approved and the policy wants two.
+    """
+    live = services.current()
+    with live.database.transaction() as connection:
+        # The order first, as everywhere: to expire a refund changes what its order has left.
+        orders.lock(connection, refunds.load(connection, refund_id).order_id)
+        refund = refunds.lock(connection, refund_id)
+        if refund.status is not RefundStatus.AWAITING_APPROVAL:
+            return state_of(refund.status)
+        approval = approvals.find_of_refund(connection, refund_id)
+        if approval is None:
+            raise LookupError(f"refund {refund_id} waits for a manager but has no approval")
+        if live.now() < approval.expires_at:
+            return _wait(connection, refund)
+        refunds.move(connection, refund, RefundStatus.EXPIRED, decided_at=live.now())
+        audit.record(connection, live.now(), audit.CLOCK, "refund expired", refund_id)
+        letters.write_expired(connection, refund)
+    return state_of(RefundStatus.EXPIRED)
+
+
+def _wait(connection: sa.Connection, refund: Refund) -> State:
+    """Ask and remind whoever is due; say what is to be sent, and when there is more to do."""
+    now = services.current().now()
+    next_at = letters.ask_managers(connection, refund).due.next_at
+    wait_seconds = max(0.0, min((next_at - now).total_seconds(), LONGEST_SLEEP_SECONDS))
+    state = state_of(refund.status, wait_seconds)
+    asked = letters.list_unsent_requests(connection, refund.refund_id)
+    return State(**state, outbound_ids=asked) if asked else state

@@ -1,0 +1,169 @@
+"""A shop with much mail, made by the database itself: for measuring the console, and, small, for testing it.
+
+Only PostgreSQL. Everything follows from its number, so two fills of one size are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+# In every mail, in one of ten, and in one mail only.
+COMMON, UNCOMMON, RARE = "order", "kettle", "zanzibar"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many rows there are of each kind; the rest follows from these."""
+
+    mails: int = 1_000_000
+    conversations: int = 100_000
+    approvals: int = 10_000
+
+    @property
+    def others(self) -> int:
+        """How many things of every other kind wait."""
+        return self.approvals // 2
+
+
+_ID = "lpad({n}::text, 26, '0')"
+_AT = "timestamptz '2026-01-01 00:00Z' + {n} * interval '{step} seconds'"
+
+_STATEMENTS = (
+    # Half of the customers have their mail at one provider.
+    """
+    INSERT INTO conversations (conversation_id, customer_email, subject, status, reply_token,
+        confirm_token, team_token, handed_over_reason, handed_over_at, opened_at, last_mail_at,
+        owner_email)
+    SELECT 'conversation_' || {id_n}, 'customer' || n % :customers || '@'
+            || CASE WHEN n % 2 = 0 THEN 'mail.example' ELSE 'shop' || n % 50 || '.example' END,
+        'My order W' || n, CASE WHEN n % :each = 0 THEN 'handed_over' ELSE 'open' END,
+        'r' || n, 'c' || n, 't' || n,
+        CASE WHEN n % :each = 0 THEN 'the customer asked for a person' END,
+        CASE WHEN n % :each = 0 THEN {at_conversation} END, {at_conversation}, {at_conversation},
+        CASE WHEN n % (:each * 3) = 0 THEN 'tess@shop.example' END
+    FROM generate_series(1, :conversations) n
+    """,
+    """
+    INSERT INTO outbound_mails (outbound_id, dedup_key, conversation_id, purpose, to_address,
+        from_address, subject, text, message_id, mail_references, auto_submitted, status, created_at)
+    SELECT 'outbound_' || {id_n}, 'reply:' || n, 'conversation_' || {id_n},
+        CASE WHEN n % (:each * 2) = 0 THEN 'team_reply' ELSE 'reply' END,
+        'customer' || n % :customers || '@mail.example', 'support@shop.example', 'Re: My order',
+        'Dear customer, your order is on its way.', n || '@shop.example', '[]', 'auto-replied',
+        CASE WHEN n % :each = 1 THEN 'undelivered' ELSE 'sent' END, {at_conversation}
+    FROM generate_series(1, :conversations) n
+    """,
+    # Texts are put together of a few thousand sentences with words of all frequencies.
+    """
+    CREATE TEMPORARY TABLE sentences AS
+    SELECT s, string_agg('word' || floor(power((hashtext(s || ':' || w) & 1048575) / 1048576.0, 3)
+        * 20000)::int, ' ') || CASE WHEN s % 10 = 0 THEN ' kettle' ELSE '' END AS text
+    FROM generate_series(0, 4999) s, generate_series(1, 25) w GROUP BY s
+    """,
+    "CREATE INDEX ON sentences (s)",
+    """
+    INSERT INTO inbound_mails (mail_id, dedup_key, conversation_id, from_address, from_name,
+        envelope_to, subject, message_id, in_reply_to, mail_references, received_at, body, new_text,
+        attachments, flags, identity, kind, status, no_answer_reason, answered_by)
+    SELECT 'mail_' || {id_n}, 'd' || n, 'conversation_' || {id_c},
+        'customer' || c % :customers || '@'
+            || CASE WHEN c % 2 = 0 THEN 'mail.example' ELSE 'shop' || c % 50 || '.example' END,
+        'Customer ' || c, '[]', 'My order W' || c, n || '@mail.example', '[]', '[]', {at_mail},
+        text, text, '[]', '[]', 'dkim', 'customer', status,
+        CASE WHEN status = 'parked' THEN 'too many mails' END,
+        CASE WHEN status = 'answered' THEN 'outbound_' || {id_c} END
+    FROM (
+        SELECT n, 1 + n % :conversations AS c,
+            'Hello, about my order: ' || one.text || '. ' || two.text
+                || CASE WHEN n = :mails / 3 THEN ' zanzibar' ELSE '' END || ' Thank you.' AS text,
+            CASE WHEN n % (:mails / :others) = 0 THEN 'parked'
+                WHEN n > :mails - 100 THEN 'unanswered' ELSE 'answered' END AS status
+        FROM generate_series(1, :mails) n
+        JOIN sentences one ON one.s = n % 5000 JOIN sentences two ON two.s = (n / 7) % 5000
+    ) made
+    """,
+    """
+    INSERT INTO orders (order_id, customer_email, customer_name, currency, placed_at, status,
+        paid_minor, updated_at)
+    SELECT 'W' || n, 'customer' || n % :customers || '@mail.example', 'Customer ' || n, 'USD',
+        {at_conversation}, 'delivered', 100000, {at_conversation}
+    FROM generate_series(1, :refunds) n
+    """,
+    """
+    INSERT INTO refunds (refund_id, proposal_key, order_id, conversation_id, mail_id, amount_minor,
+        currency, reason, status, policy_reasons, policy_facts, requested_at, gateway_reference, paid_at)
+    SELECT 'refund_' || {id_n}, 'p' || n, 'W' || n, 'conversation_' || {id_n}, 'mail_' || {id_n},
+        1000 + n % 9000, 'USD', 'damaged', status, '[]', '{{}}', {at_conversation},
+        CASE WHEN status = 'paid' THEN 'ref' || n END,
+        CASE WHEN status = 'paid' THEN {at_conversation} END
+    FROM (
+        SELECT n, CASE WHEN n % 5 = 0 THEN 'awaiting_approval' WHEN n % 50 = 1 THEN 'failed'
+            WHEN n % 50 = 2 THEN 'expired' ELSE 'paid' END AS status
+        FROM generate_series(1, :refunds) n
+    ) made
+    """,
+    """
+    INSERT INTO approvals (approval_id, refund_id, requested_at, expires_at)
+    SELECT 'approval_' || {id_n}, 'refund_' || {id_n}, {at_conversation},
+        {at_conversation} + interval '7 days'
+    FROM generate_series(5, :refunds, 5) n
+    """,
+    """
+    INSERT INTO approval_asks (approval_id, question, manager_email, reply_token, asked_at)
+    SELECT 'approval_' || {id_n}, 'approve', email, email || n, {at_conversation}
+    FROM generate_series(5, :refunds, 5) n,
+        (VALUES ('mona@shop.example', 1), ('max@shop.example', 2)) AS managers (email, every)
+    WHERE n % (every * 10) = 0 OR every = 1
+    """,
+    """
+    INSERT INTO drafts (draft_id, conversation_id, mail_ids, topics, text, state, created_at)
+    SELECT 'draft_' || {id_n}, 'conversation_' || {id_n}, '[]', '[]', 'Dear customer, …', 'waiting',
+        {at_conversation}
+    FROM generate_series(1, :others) n
+    """,
+    """
+    INSERT INTO audit (at, actor, action, subject, details)
+    SELECT {at_mail}, CASE WHEN n % 10000 = 0 THEN 'tess@shop.example' ELSE 'agent' END,
+        CASE WHEN n % 10000 = 0 THEN 'put away' ELSE 'mail answered' END, 'mail_' || {id_n}, '{{}}'
+    FROM generate_series(1, :mails) n
+    """,
+    """
+    INSERT INTO dbos.workflow_status (workflow_uuid, status, name, created_at, updated_at,
+        completed_at, inputs)
+    SELECT 'conversation-' || {id_n}, CASE WHEN n % :each = 2 THEN 'ERROR' ELSE 'SUCCESS' END,
+        'conversation', ms, ms, ms, '{{"args": [""]}}'
+    FROM (SELECT n, (extract(epoch FROM {at_conversation}) * 1000)::bigint AS ms
+        FROM generate_series(1, :conversations) n) made
+    """,
+    """
+    INSERT INTO put_away (subject, put_away_by, at)
+    SELECT outbound_id, 'tess@shop.example', created_at FROM outbound_mails
+    WHERE status = 'undelivered' AND hashtext(outbound_id) % 2 = 0
+    """,
+)
+
+
+def fill(engine: sa.Engine, size: Size) -> None:
+    """Fill a migrated database of PostgreSQL; a million mails take some minutes."""
+    values = {
+        "mails": size.mails,
+        "conversations": size.conversations,
+        "customers": max(size.conversations // 2, 1),
+        "others": size.others,
+        "each": max(size.conversations // size.others, 4),
+        "refunds": size.approvals * 5,
+    }
+    step_of_mail = max(25_000_000 // size.mails, 1)  # so that it all lies within one year
+    names = {
+        "id_n": _ID.format(n="n"),
+        "id_c": _ID.format(n="c"),
+        "at_mail": _AT.format(n="n", step=step_of_mail),
+        "at_conversation": _AT.format(n="n", step=step_of_mail * size.mails // size.conversations),
+    }
+    with engine.begin() as connection:
+        for statement in _STATEMENTS:
+            connection.execute(sa.text(statement.format(**names)), values)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql("VACUUM ANALYZE")

@@ -1,0 +1,31 @@
+"""The shop's people in front of their browsers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from playwright.sync_api import Browser, BrowserContext, ViewportSize
+
+from tests.stage import Stage
+
+PHONE: ViewportSize = {"width": 360, "height": 740}
+
+
+def log_in(stage: Stage, browser: Browser, email: str, **options: Any) -> BrowserContext:
+    """Return a browser in which somebody is logged in; `options` are those of the window."""
+    client = stage.log_in(email)
+    name = stage.app.config["SESSION_COOKIE_NAME"]
+    cookie = client.get_cookie(name)
+    assert cookie is not None
+    context = browser.new_context(**options)
+    url = stage.live.shop.public_url
+    context.add_cookies([{"name": name, "value": cookie.value, "url": url}])
+    return context
+
+
+def link_in(text: str, path: str) -> str:
+    """Return the link to `path` in the text of a mail."""
+    found = re.search(rf"http://127\.0\.0\.1:\d+{path}\S+", text)
+    assert found is not None, text
+    return found[0]

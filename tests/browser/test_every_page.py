@@ -1,0 +1,207 @@
+"""Every page that people of the shop see, as a browser shows it: nothing runs that is not ours, nothing has
+to be scrolled sideways on a small phone, and axe finds nothing that keeps anybody out.
+
+The shop is the one of the hostile customer, so every list and every text has the worst in it. The pages of
+the console are found by following links; only the states of an approval are told here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from flask import Flask
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, ViewportSize
+
+from mailagent.store import schema
+from tests.browser.people import PHONE, log_in
+from tests.cast import ADA, MALLORY, MONA, OLGA
+from tests.hostile import HOSTILE, ORDER, bounce, write_everywhere
+from tests.stage import Stage, post_form, wait_until
+from tests.web.doors import Case, doors, furnish, token_of
+from tests.web.page_source import crawl
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+DESKTOP: ViewportSize = {"width": 1280, "height": 800}
+
+ONLY_CONTRAST = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
+# What the browser itself says when nobody has an icon, or when a page is one of those that say "no".
+EXPECTED = ("favicon", "404", "403", "410", "422", "400")
+
+# What is fetched by a page, saved, or leads on; and the login, which has a test of its own.
+NO_PAGES = ("/live", "/decide", "/<number>", "/login/<secret>")
+
+
+class Eyes:
+    """Looks at pages in one browser, and keeps what is wrong with each."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._said: list[str] = []
+        self.problems: dict[str, list[str]] = {}
+        page.on("dialog", self._dismiss)
+        page.on("pageerror", lambda error: self._said.append(str(error)))
+        page.on("console", self._hear)
+
+    def _dismiss(self, dialog: Dialog) -> None:
+        self._said.append(f"a dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self._said.append(message.text)
+
+    def look(self, url: str, name: str) -> None:
+        """Open a page and look at it, light and dark, on a small phone and on a desk."""
+        self._page.goto(url)
+        self.look_on(name)
+
+    def look_on(self, name: str) -> None:
+        """Look at the page that is open."""
+        found: list[str] = []
+        for scheme, size in (("light", PHONE), ("dark", DESKTOP)):
+            self._page.set_viewport_size(size)
+            self._page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            wider = self._page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            found += [f"{wider} px too wide for {size['width']}"] if wider > 0 else []
+            found += self._ask_axe(scheme, thorough=scheme == "light")
+        found += [text for text in self._said if not any(each in text for each in EXPECTED)]
+        self._said.clear()
+        if found:
+            self.problems[name] = list(dict.fromkeys(found))
+
+    def _ask_axe(self, scheme: str, thorough: bool) -> list[str]:
+        results = Axe().run(self._page) if thorough else Axe().run(self._page, None, ONLY_CONTRAST)
+        return [
+            f"{violation['id']} ({scheme}): {node['target']} {node['html'][:200]}"
+            for violation in results.response["violations"]
+            for node in violation["nodes"]
+        ]
+
+
+@pytest.fixture
+def full(served: Stage) -> Stage:
+    """The hostile customer's shop, with one matter of somebody else's."""
+    write_everywhere(served)
+    bounce(served)
+    furnish(served)
+    return served
+
+
+@pytest.fixture
+def page(full: Stage, browser: Browser) -> Iterator[Page]:
+    context = log_in(full, browser, OLGA, viewport=PHONE)
+    yield context.new_page()
+    context.close()
+
+
+def one_of_each(app: Flask, paths: list[str]) -> dict[str, str]:
+    """Return one address for each page of the console, by the page's route."""
+    router = app.url_map.bind("localhost")
+    found: dict[str, str] = {}
+    for path in paths:
+        route = str(router.match(path.partition("?")[0], return_rule=True)[0].rule)
+        found.setdefault(f"{route}?" if "?" in path else route, path)
+    return found
+
+
+def test_every_page_of_the_console(full: Stage, page: Page) -> None:
+    routes = {
+        door.rule.rule
+        for door in doors(full)
+        if door.method == "GET" and door.rule.rule.startswith("/ops")
+    }
+    starts = [route for route in sorted(routes) if "<" not in route]
+    starts += [f"/ops/search?q={ORDER}", f"/ops/customers/{HOSTILE}", f"/ops/customers/{ADA}"]
+    pages = one_of_each(full.app, list(crawl(full.log_in(OLGA), starts)))
+    eyes = Eyes(page)
+    for route, path in pages.items():
+        eyes.look(full.live.shop.public_url + path, route)
+    eyes.look(f"{full.live.shop.public_url}/ops/nowhere", "not found")
+    assert eyes.problems == {}
+    unseen = {route for route in routes if route not in pages and f"{route}?" not in pages}
+    assert {route for route in unseen if not route.endswith(NO_PAGES)} == set()
+
+
+def test_the_pages_of_the_login(full: Stage, browser: Browser) -> None:
+    url = full.live.shop.public_url
+    context = browser.new_context()
+    opened = context.new_page()
+    eyes = Eyes(opened)
+    eyes.look(f"{url}/ops/login", "asked")
+    opened.get_by_label("Your address in the shop").fill(OLGA)
+    opened.get_by_role("button", name="Mail me a link").click()
+    eyes.look_on("sent")
+    eyes.look(f"{url}/ops/login/{furnish(full, MALLORY, 'W7').values['secret']}", "to confirm")
+    eyes.look(f"{url}/ops/login/nothing", "too late")
+    opened.goto(f"{url}/ops/login")
+    opened.evaluate("document.querySelector('[name=csrf_token]').value = 'x'")
+    opened.get_by_label("Your address in the shop").fill(OLGA)
+    opened.get_by_role("button", name="Mail me a link").click()
+    eyes.look_on("a form without its token")
+    assert eyes.problems == {}
+    context.close()
+
+
+def test_every_state_of_an_approval(full: Stage, browser: Browser) -> None:
+    context = browser.new_context()
+    eyes = Eyes(context.new_page())
+    url = full.live.shop.public_url
+    for name, path in approvals(full).items():
+        eyes.look(url + path, name)
+    waiting = url + link(furnish(full, "typo@example.com", "W8"))
+    opened = context.pages[0]
+    opened.goto(waiting)
+    opened.get_by_label("Approve a lower amount").fill("a lot")
+    opened.get_by_role("button", name="Approve the refund").click()
+    eyes.look_on("a problem")
+    assert eyes.problems == {}
+    context.close()
+
+
+def link(case: Case) -> str:
+    return f"/approvals/{case.values['token']}"
+
+
+def approvals(stage: Stage) -> dict[str, str]:
+    """Return an address for each state of an approval, by what is so."""
+    states = ("decided", "second awaited", "expired", "withdrawn", "file gone", "no manager")
+    cases = {
+        name: furnish(stage, f"c{number}@example.com", f"W1{number}")
+        for number, name in enumerate(states)
+    }
+    (theirs,) = stage.rows(
+        "SELECT approval_id FROM approvals JOIN refunds USING (refund_id) WHERE order_id = :order",
+        order=ORDER,
+    )
+    refunds, asked, raw = schema.refunds, schema.approvals, schema.raw_mails
+    long_ago = stage.live.now() - timedelta(days=1)
+    changes = (
+        refunds.update()
+        .where(refunds.c.refund_id == cases["second awaited"].values["refund_id"])
+        .values(four_eyes=True),
+        asked.update()
+        .where(asked.c.approval_id == cases["expired"].approval_id)
+        .values(expires_at=long_ago),
+        refunds.update()
+        .where(refunds.c.refund_id == cases["withdrawn"].values["refund_id"])
+        .values(status="withdrawn", decided_at=long_ago),
+        raw.delete().where(raw.c.mail_id == cases["file gone"].values["mail_id"]),
+    )
+    for change in changes:
+        with stage.live.database.transaction() as connection:
+            connection.execute(change)
+    post_form(stage.client, link(cases["decided"]), decision="reject", note="No, sorry")
+    post_form(stage.client, link(cases["second awaited"]), decision="approve")
+    wait_until(stage.at_rest, 30, "an end of it")
+    return {
+        **{name: link(case) for name, case in cases.items()},
+        "waiting": f"/approvals/{token_of(stage, theirs.approval_id)}",
+        "file gone": link(cases["file gone"])
+        + f"/attachments/{cases['file gone'].values['mail_id']}/0",
+        "no manager": f"/approvals/{token_of(stage, theirs.approval_id, MALLORY)}",
+        "forged": f"/approvals/{token_of(stage, 'approval_none', MONA)}",
+    }

@@ -1,0 +1,128 @@
+"""Draft mode, whole: nothing leaves and nothing is paid before somebody has pressed a button, then once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mailagent.store.ids import new_id
+from tests.cast import ADA, MONA, TESS, order
+from tests.journeys.test_replays import facts, wait_for_quiet
+from tests.stage import Stage, open_shop, post_form, running, wait_until
+
+POLICY = '[draft]\nrefunds_above = { USD = "20.00" }\nunasked_reasons = ["changed_mind"]\n'
+
+
+@pytest.fixture
+def drafting(tmp_path: Path, database_url: str) -> Iterator[Stage]:
+    """A busy shop in its first weeks: answers and refunds wait for people."""
+    policy = tmp_path / "policy.toml"
+    policy.write_text(POLICY)
+    settings = {
+        "DRAFT_REPLIES": "all",
+        "DRAFT_REFUNDS": "all",
+        "REFUND_POLICY": str(policy),
+    }
+    with open_shop(tmp_path, database_url, settings) as stage, running(stage):
+        stage.stock(order())
+        yield stage
+
+
+def wait_for_drafts(stage: Stage, count: int) -> str:
+    """Wait for so many drafts, and return the newest."""
+    query = "SELECT draft_id FROM drafts ORDER BY draft_id"
+    wait_until(lambda: len(stage.rows(query)) >= count, 30, f"{count} drafts")
+    return str(stage.rows(query)[-1].draft_id)
+
+
+def states(stage: Stage) -> list[str]:
+    return [row.state for row in stage.rows("SELECT state FROM drafts ORDER BY draft_id")]
+
+
+def press(stage: Stage, draft_id: str, action: str, **fields: str) -> None:
+    client = stage.log_in(TESS)
+    post_form(client, f"/ops/drafts/{draft_id}", page="/ops/drafts", action=action, **fields)
+
+
+def test_an_answer_waits_is_overtaken_and_goes_out_once_whatever_is_replayed(
+    drafting: Stage,
+) -> None:
+    drafting.write("Which orders of mine do you have?")
+    first = wait_for_drafts(drafting, 1)
+    token = drafting.rows("SELECT reply_token FROM conversations")[0].reply_token
+    drafting.write("And which items?", to=f"case+{token}@shop.example")
+    second = wait_for_drafts(drafting, 2)
+    press(drafting, first, "send")
+    wait_for_quiet(drafting)
+    assert states(drafting) == ["superseded", "waiting"]
+    replay_all(drafting)
+    assert states(drafting) == ["superseded", "waiting"]
+    assert drafting.mails_to(ADA) == []
+    press(drafting, second, "edit", text="One kettle, in W1001.")
+    (mail,) = drafting.wait_for_mails(ADA)
+    assert "One kettle, in W1001." in mail.text
+    before = facts(drafting)
+    replay_all(drafting)
+    assert facts(drafting) == before
+    assert states(drafting) == ["superseded", "edited"]
+    assert len(drafting.mails_to(ADA)) == 1
+    mails = drafting.rows("SELECT status, answered_by FROM inbound_mails")
+    assert len({mail.answered_by for mail in mails}) == 1
+    assert {mail.status for mail in mails} == {"answered"}
+
+
+def replay_all(stage: Stage) -> None:
+    """Replay every run of the conversation from its first step, and from its second."""
+    wait_for_quiet(stage)
+    doorbell = stage.live.doorbell
+    runs = [run for run in doorbell.list_runs() if run.workflow == "conversation"]
+    for run in runs:
+        for from_step in (1, 2):
+            doorbell.replay_run(run.run_id, from_step)
+            wait_for_quiet(stage)
+
+
+def test_a_refund_that_would_be_paid_at_once_waits_for_a_manager(drafting: Stage) -> None:
+    drafting.write("The kettle of order W1001 is damaged, please refund it.")
+    (asked,) = drafting.wait_for_mails(MONA)
+    assert "The shop is in draft mode" in asked.text
+    draft_id = wait_for_drafts(drafting, 1)
+    page = drafting.log_in(TESS).get(f"/ops/drafts/{draft_id}").text
+    assert "a refund" in page
+    link = re.search(r"/approvals/\S+", asked.text)
+    assert link is not None
+    post_form(drafting.client, link[0], decision="approve")
+    drafting.wait_for_refund("paid")
+    (receipt,) = drafting.wait_for_mails(ADA)
+    assert "49.99" in receipt.text
+    press(drafting, draft_id, "discard", reason="the receipt says it all")
+    wait_for_quiet(drafting)
+    assert len(drafting.mails_to(ADA)) == 1
+    assert drafting.log_in(TESS).get("/ops/drafts").text.count("<dd>1</dd>") == 1
+
+
+def test_what_the_policy_leaves_out_of_draft_mode_is_paid_at_once(drafting: Stage) -> None:
+    drafting.write("I changed my mind about order W1001, please refund the kettle.")
+    drafting.wait_for_refund("paid")
+    assert drafting.mails_to(MONA) == []
+
+
+def test_taken_over_answered_and_given_back_by_the_console(busy_shop: Stage) -> None:
+    busy_shop.write("This is outrageous! I want to talk to a human being, now!")
+    busy_shop.wait_for_mails(TESS)
+    conversation_id = busy_shop.rows("SELECT conversation_id FROM conversations")[0][0]
+    base, client = f"/ops/conversations/{conversation_id}", busy_shop.log_in(TESS)
+    once = new_id("once")
+    for _ in range(2):
+        post_form(client, f"{base}/take-over", page="/ops")
+        post_form(client, f"{base}/answer", page="/ops", text="I call you today.", once=once)
+    told = busy_shop.wait_for_mails(ADA, 2)[1]
+    assert "I call you today." in told.text
+    assert "tess" in told.text
+    post_form(client, f"{base}/give-back", page="/ops")
+    wait_for_quiet(busy_shop)
+    busy_shop.write("Which orders do I have?", to=told.reply_to)
+    assert len(busy_shop.wait_for_mails(ADA, 3)) == 3

@@ -1,0 +1,243 @@
+"""Runs that fail at a provider: found in the console, told once, and after the cause is put right replayed in
+each way there is. Paid once, written once, and links mailed before still work."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import sqlalchemy as sa
+from dbos import DBOSClient, DBOSPortableJSONSerializer
+
+from mailagent import services
+from mailagent.domain.order import Order
+from mailagent.domain.payment import OutcomeUnknown, PaymentOutcome, RefundRequest
+from mailagent.doorbell import CONVERSATION, DELIVERY, REFUND
+from mailagent.store.ledger import LedgerGateway
+from mailagent.workflows.steps.operators import report_failed_runs
+from tests.cast import MONA, OLGA, big_order, order
+from tests.journeys.test_outages import model_says, no_key
+from tests.journeys.test_refunds import decide, link_in
+from tests.journeys.test_replays import wait_for_quiet
+from tests.stage import Stage, beside, post_form, wait_until
+from tests.workflows.trouble import failing, is_sqlite
+
+KETTLE = "My kettle from order {} arrived broken. I want my money back."
+DESK = "The standing desk of order {} is damaged, please refund it."
+ROOT = Path(__file__).parents[2]
+FOR_EVER = 1000
+
+Way = Callable[[Stage, str], None]
+
+
+# --- the ways to replay ---------------------------------------------------------------------------
+
+
+def in_the_console(shop: Stage, run_id: str, how: str) -> None:
+    client = shop.log_in(OLGA)
+    page = client.get(f"/ops/runs/{run_id}/replay").text
+    fields = dict(re.findall(r'name="(from_step|seen|number)" value="([^"]*)"', page))
+    answer = post_form(
+        client, f"/ops/runs/{run_id}/replay", f"/ops/runs/{run_id}/replay", how=how, **fields
+    )
+    assert answer.status_code == 303, answer.text
+
+
+def by_our_command(shop: Stage, run_id: str) -> None:
+    result = beside(lambda: shop.app.test_cli_runner().invoke(args=["runs", "replay", run_id]))
+    assert result.exit_code == 0, result.output
+
+
+def by_dbos_command(shop: Stage, run_id: str) -> None:
+    """Fork as `docs/operate.md` says, with the real command."""
+    run = shop.live.doorbell.find_run(run_id, with_steps=True)
+    assert run is not None
+    failed = [step.number for step in run.steps if step.error]
+    url = shop.live.database.engine.url.render_as_string(hide_password=False)
+    command = ["dbos", "workflow", "fork", run_id, "--step", str((failed or [1])[0])]
+    done = subprocess.run(
+        [*command, "--application-version", "1", "--sys-db-url", url],
+        cwd=ROOT,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def by_dbos_client(shop: Stage, run_id: str) -> None:
+    """Rewind as a program of one's own would; it names no queue of ours."""
+    client = DBOSClient(
+        system_database_engine=shop.live.database.engine,
+        serializer=DBOSPortableJSONSerializer(),
+        application_name="mailagent",
+    )
+    run = shop.live.doorbell.find_run(run_id, with_steps=True)
+    assert run is not None
+    failed = [step.number for step in run.steps if step.error]
+    client.rewind_workflow(run_id, start_step=(failed or [1])[0])
+    client.destroy()
+
+
+WAYS: tuple[Way, ...] = (
+    partial(in_the_console, how="rewind"),
+    partial(in_the_console, how="fork"),
+    by_our_command,
+    by_dbos_command,
+    by_dbos_client,
+)
+CUSTOMERS = tuple(f"customer{number}@example.com" for number in range(len(WAYS)))
+
+
+def orders_of(make: Callable[..., Order]) -> list[Order]:
+    """Return an order for each customer: W1000, W1001, …"""
+    return [
+        make(f"W100{number}", customer={"email": email, "name": "A Customer"})
+        for number, email in enumerate(CUSTOMERS)
+    ]
+
+
+def write_all(shop: Stage, text: str) -> None:
+    for number, email in enumerate(CUSTOMERS):
+        shop.write(text.format(f"W100{number}"), from_address=email)
+
+
+def wait_for_failed(shop: Stage, workflow: str) -> list[str]:
+    """Wait until the run of each customer has failed, and see that the console shows them all."""
+
+    def failed() -> list[str]:
+        found = shop.live.doorbell.list_runs(status="ERROR")
+        return [run.run_id for run in found if run.workflow == workflow]
+
+    wait_until(lambda: len(failed()) == len(WAYS), 60, "the runs to fail")
+    page = shop.log_in(OLGA).get("/ops/runs?status=failed").text
+    assert all(run_id in page for run_id in failed())
+    return failed()
+
+
+def replay_all(shop: Stage, run_ids: list[str]) -> None:
+    for way, run_id in zip(WAYS, run_ids, strict=True):
+        way(shop, run_id)
+
+
+def notices(shop: Stage) -> list[str]:
+    rows = shop.rows(
+        "SELECT subject FROM outbound_mails WHERE purpose = 'notice' ORDER BY created_at"
+    )
+    return [row.subject for row in rows]
+
+
+def assert_each_got(shop: Stage, mails: int) -> None:
+    for email in CUSTOMERS:
+        shop.wait_for_mails(email, mails, 60)
+    wait_for_quiet(shop)
+    assert {email: len(shop.mails_to(email)) for email in CUSTOMERS} == dict.fromkeys(
+        CUSTOMERS, mails
+    )
+
+
+# --- the failures ---------------------------------------------------------------------------------
+
+
+def test_the_models_key_is_revoked(busy_shop: Stage) -> None:
+    busy_shop.stock(*orders_of(order))
+    busy_shop.faults.openai += [model_says(401, "invalid_api_key")] * FOR_EVER
+    write_all(busy_shop, KETTLE)
+    run_ids = wait_for_failed(busy_shop, CONVERSATION)
+    report_failed_runs()
+    assert notices(busy_shop) == ["The model's provider refuses us: no mail is answered"]
+    busy_shop.faults.openai.clear()
+    replay_all(busy_shop, run_ids)
+    assert_each_got(busy_shop, 2)
+    assert len(busy_shop.rows("SELECT 1 FROM ledger_entries")) == len(CUSTOMERS)
+    assert len(notices(busy_shop)) == 1
+
+
+class ClosedBank(LedgerGateway):
+    """A gateway whose answers are of no use, so that somebody has to look."""
+
+    def refund(self, request: RefundRequest) -> PaymentOutcome:
+        return OutcomeUnknown(f"the bank says nothing of {request.refund_id}", for_people=True)
+
+
+def test_the_gateway_is_out_of_order(busy_shop: Stage) -> None:
+    live = busy_shop.live
+    services.bind(replace(live, gateway=ClosedBank(live.database, live.now)))
+    busy_shop.stock(*orders_of(order))
+    write_all(busy_shop, KETTLE)
+    run_ids = wait_for_failed(busy_shop, REFUND)
+    told = report_failed_runs()
+    assert (told, report_failed_runs()) == (len(WAYS), 0)
+    services.bind(live)
+    replay_all(busy_shop, run_ids)
+    assert_each_got(busy_shop, 2)
+    assert len(busy_shop.rows("SELECT 1 FROM ledger_entries")) == len(CUSTOMERS)
+    assert {refund.status for refund in busy_shop.refunds()} == {"paid"}
+    assert len(notices(busy_shop)) == 1
+
+
+def test_links_mailed_before_still_work(busy_shop: Stage) -> None:
+    busy_shop.stock(*orders_of(big_order))
+    with failing("look_at_decision"):
+        write_all(busy_shop, DESK)
+        run_ids = wait_for_failed(busy_shop, REFUND)
+        requests = busy_shop.wait_for_mails(MONA, len(CUSTOMERS))
+        assert_answered(busy_shop)
+    replay_all(busy_shop, run_ids)
+    for request in requests:
+        decide(busy_shop, link_in(request.text), "approve")
+    assert_each_got(busy_shop, 2)
+    assert len(busy_shop.rows("SELECT 1 FROM ledger_entries")) == len(CUSTOMERS)
+    assert len(busy_shop.mails_to(MONA)) == len(CUSTOMERS)
+
+
+def assert_answered(shop: Stage) -> None:
+    for email in CUSTOMERS:
+        shop.wait_for_mails(email, 1, 60)
+
+
+def test_sendgrid_refuses_for_a_day(busy_shop: Stage) -> None:
+    busy_shop.faults.sendgrid += [no_key] * FOR_EVER
+    write_all(busy_shop, "Where is my kettle?")
+    wait_until(lambda: len(deliveries(busy_shop)) == len(WAYS), 60, "the mails to wait")
+    wait_until(lambda: not still_sending(busy_shop), 20, "the refusals to be recorded")
+    assert notices(busy_shop) == ["SendGrid refuses us: no mail goes out"]
+    run_ids = deliveries(busy_shop)
+    for run_id in run_ids:
+        busy_shop.live.doorbell.cancel_run(run_id)
+    a_day_passes(busy_shop)
+    busy_shop.faults.sendgrid.clear()
+    replay_all(busy_shop, run_ids)
+    for email in CUSTOMERS:
+        assert len(busy_shop.wait_for_mails(email, 1, 60)) == 1
+    assert len(notices(busy_shop)) == 1
+
+
+def deliveries(shop: Stage) -> list[str]:
+    """Return the runs that see to the customers' mails."""
+    rows = shop.rows("SELECT outbound_id FROM outbound_mails WHERE purpose = 'reply'")
+    replies = {row.outbound_id for row in rows}
+    runs = shop.live.doorbell.list_runs()
+    return [run.run_id for run in runs if run.workflow == DELIVERY and run.subject in replies]
+
+
+def still_sending(shop: Stage) -> bool:
+    waits = "purpose = 'reply' AND (next_attempt_at IS NULL OR status <> 'queued')"
+    return bool(shop.rows(f"SELECT 1 FROM outbound_mails WHERE {waits}"))
+
+
+def a_day_passes(shop: Stage) -> None:
+    earlier = "datetime({}, '-1 day')" if is_sqlite(shop) else "{} - interval '1 day'"
+    values = ", ".join(
+        f"{column} = {earlier.format(column)}" for column in ("created_at", "next_attempt_at")
+    )
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.text(f"UPDATE outbound_mails SET {values} WHERE purpose = 'reply'"))

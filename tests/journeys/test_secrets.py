@@ -1,0 +1,110 @@
+"""What must never be read by whoever reads a log, a page of the console, or what `flask check` says: keys, what
+opens a door, and in logs what anybody wrote."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cast import ADA, GRACE, MONA, OLGA, TESS, big_order, order
+from tests.journeys.test_hostile_customer import approval_path, starts
+from tests.stage import Stage, open_shop, post_form, running, wait_until
+from tests.web.doors import visit
+from tests.web.page_source import crawl
+
+# What is looked at here is the same on both databases.
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+KEYS = {
+    "SECRET_KEY": "kept-secret-key-of-the-app",
+    "OPENAI_API_KEY": "sk-kept-secret-openai",
+    "SENDGRID_API_KEY": "SG.kept-secret-sendgrid",
+    "ORDERS_API_TOKEN": "kept-secret-orders-token-for-tests-only",
+    "STRIPE_WEBHOOK_SECRET": "whsec_kept_secret_stripe",
+}
+WRITTEN = "purple-teapot-words"
+NOTED = "orange-teapot-note"
+# All of the database that opens something for whoever has it.
+TOKENS = """
+    SELECT reply_token FROM conversations UNION SELECT confirm_token FROM conversations
+    UNION SELECT team_token FROM conversations UNION SELECT reply_token FROM approval_asks
+"""
+
+
+@pytest.fixture
+def guarded(tmp_path: Path, database_url: str) -> Iterator[Stage]:
+    """A busy shop whose keys can be told from other words."""
+    with open_shop(tmp_path, database_url, KEYS) as stage, running(stage):
+        yield stage
+
+
+def live_through_everything(stage: Stage) -> str:
+    """Let mail be answered, money be asked for and refused, and somebody log in; return their session."""
+    stage.stock(order(), big_order())
+    stage.write(f"The standing desk of order W2001 is damaged, please refund it. {WRITTEN}")
+    stage.wait_for_mails(MONA)
+    stage.write(
+        f"I am done with machines, let me talk to a human being! {WRITTEN}",
+        from_address=GRACE,
+        from_name="Grace",
+    )
+    stage.wait_for_mails(TESS)
+    post_form(stage.client, approval_path(stage), decision="reject", note=NOTED)
+    stage.wait_for_refund("rejected")
+    stage.wait_for_mails(ADA, 2)
+    client = stage.client
+    post_form(client, "/ops/login", email=OLGA)
+    (mail,) = stage.wait_for_mails(OLGA)
+    post_form(client, login_link(mail.text))
+    with client.session_transaction() as cookies:
+        session = str(cookies["login"])
+    # What goes wrong is told at greater length.
+    stage.post_inbound(b"no form at all: " + WRITTEN.encode())
+    visit(client, f"/approvals/{WRITTEN}")
+    wait_until(stage.at_rest, 30, "an end of it")
+    return session
+
+
+def login_link(text: str) -> str:
+    found = re.search(r"/ops/login/\S+", text)
+    assert found is not None
+    return found[0]
+
+
+def doors_opened_by_mail(stage: Stage) -> list[str]:
+    """Return everything that was mailed to one person and would do for another."""
+    links = [
+        found
+        for mail in stage.mailboxes.sent()
+        for found in re.findall(r"/(?:approvals|ops/login)/(\S+)", mail.text)
+    ]
+    tokens = [str(row[0]) for row in stage.rows(TOKENS)]
+    assert len(links) >= 2
+    assert len(tokens) >= 6
+    return links + tokens
+
+
+def test_no_secret_and_no_words_of_anybodys_in_logs_pages_or_checks(
+    guarded: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG, logger="mailagent")
+    session = live_through_everything(guarded)
+    opened = doors_opened_by_mail(guarded)
+    secret = [*KEYS.values(), *opened, session]
+    # The development server writes down addresses; ours do not run under it.
+    ours = [record for record in caplog.records if not record.name.startswith("werkzeug")]
+    logged = "\n".join(caplog.handler.format(record) for record in ours)
+    assert "mailagent" in logged
+    assert [each for each in (*secret, WRITTEN, NOTED) if each in logged] == []
+    pages = crawl(guarded.log_in(OLGA), starts(guarded))
+    texts = "\n".join(page.html for page in pages.values())
+    assert WRITTEN in texts
+    assert [each for each in secret if each in texts] == []
+    told = guarded.app.test_cli_runner().invoke(args=["check"]).output
+    assert told
+    assert [each for each in secret if each in told] == []

@@ -1,0 +1,20 @@
+"""A shop with every route that there can be, as it stands on the internet: behind HTTPS."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.stage import Stage
+from tests.web.doors import HTTPS, open_fullest
+
+
+@pytest.fixture
+def fullest(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Stage]:
+    path = tmp_path / "test.db"
+    shutil.copy(migrated_sqlite, path)
+    with open_fullest(tmp_path, f"sqlite:///{path}", PUBLIC_URL=HTTPS) as stage:
+        yield stage

@@ -1,0 +1,231 @@
+"""Every door of the fullest app, and a shop with something behind each: what the tests of the guards knock
+at. A new route is found by itself; only a new argument of an address has to be told here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from flask.testing import FlaskClient
+from werkzeug.routing import Rule
+from werkzeug.test import TestResponse
+
+from mailagent.demo.mailboxes import Mailboxes
+from mailagent.demo.sendgrid_server import SendGridServer
+from mailagent.domain.access import Permission
+from mailagent.domain.money import Money
+from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus
+from mailagent.store import approvals, refunds, schema, sessions
+from mailagent.web.guard import Guard, guard_of
+from tests.adapters.parse_requests import raw_request
+from tests.cast import ADA, GRACE, MONA, SUPPORT, TESS, big_order
+from tests.stage import Stage, open_shop
+
+ORDERS_TOKEN = "a-token-of-the-shop-for-tests-only"
+FULL = {"ORDERS_API_TOKEN": ORDERS_TOKEN, "STRIPE_WEBHOOK_SECRET": "whsec_for_tests_only"}
+HTTPS = "https://agent.shop.example"
+AMOUNT = Money(1_499_00, "USD")
+
+Values = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Door:
+    """One method of one route."""
+
+    rule: Rule
+    method: str
+    guard: Guard
+    permission: Permission | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} {self.rule.rule}"
+
+    def path(self, values: Values) -> str:
+        """Return the address with `values` in it. Raises KeyError for an argument that has none."""
+        return re.sub(r"<(?:\w+:)?(\w+)>", lambda found: _quoted(values[found[1]]), self.rule.rule)
+
+
+def _quoted(value: str) -> str:
+    # A lone surrogate stands for a byte that is no UTF-8, as an attacker may send it.
+    return quote(value, safe="@", errors="surrogateescape")
+
+
+def doors(stage: Stage) -> list[Door]:
+    """Return every door of a shop, files of the app itself included."""
+    found = []
+    for rule in stage.app.url_map.iter_rules():
+        view = stage.app.view_functions[rule.endpoint]
+        guard = guard_of(view)
+        if rule.endpoint.rpartition(".")[2] == "static":
+            guard = Guard.OPEN
+        assert guard is not None, rule
+        permission = getattr(view, "permission", None)
+        methods = sorted((rule.methods or set()) - {"OPTIONS"})
+        found += [Door(rule, method, guard, permission) for method in methods]
+    return sorted(found, key=lambda door: door.name)
+
+
+@contextmanager
+def open_fullest(folder: Path, database_url: str, **settings: str) -> Iterator[Stage]:
+    """Open a shop that has every route there can be."""
+    providers = SendGridServer(Mailboxes(folder / "demo.jsonl"), SUPPORT)
+    providers.start()
+    try:
+        with open_shop(
+            folder, database_url, FULL | {"MAILAGENT_DEMO": providers.url} | settings
+        ) as stage:
+            yield stage
+    finally:
+        providers.stop()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One customer's matter, with an id for every kind of thing."""
+
+    email: str
+    order_id: str
+    values: Values
+    approval_id: str
+    words: str
+
+    def traces(self) -> tuple[str, ...]:
+        """Return what a page would show if it showed anything of this."""
+        return (self.email, self.order_id, self.words, "1,499")
+
+
+def furnish(stage: Stage, email: str = ADA, order_id: str = "W2001") -> Case:
+    """Let a customer's refund wait for a manager, with a file, a draft, and a login link under way."""
+    customer = {"email": email, "name": "Somebody"}
+    stage.stock(big_order(order_id, customer=customer))
+    words = f"The words of {order_id}"
+    assert stage.post_inbound(_mail(email, words)).status_code == 200
+    (mail,) = stage.rows(
+        "SELECT mail_id, conversation_id, run_id FROM inbound_mails WHERE from_address = :email",
+        email=email,
+    )
+    now, secret = stage.live.now(), sessions.new_secret()
+    with stage.live.database.transaction() as connection:
+        refund = _refund(f"refund_{order_id}", order_id, mail, now)
+        refunds.record(connection, refund, f"key_{order_id}", {}, {1: "D1"})
+        approval = approvals.request(connection, refund.refund_id, now, now + timedelta(days=7))
+        stage.live.doorbell.ring_refund(connection, refund.refund_id, None)
+        connection.execute(schema.drafts.insert().values(_draft(f"draft_{order_id}", mail, now)))
+        sessions.record_link(connection, secret, TESS, "/ops", now, now + timedelta(minutes=15))
+    values = {
+        "token": token_of(stage, approval.approval_id),
+        "secret": secret,
+        "mail_id": mail.mail_id,
+        "number": "0",
+        "conversation_id": mail.conversation_id,
+        "refund_id": refund.refund_id,
+        "draft_id": f"draft_{order_id}",
+        "run_id": mail.run_id,
+        "email": email,
+        "order_id": order_id,
+        "code": "NO-SUCH-CODE",
+        "filename": "mailagent.css",
+    }
+    return Case(email, order_id, values, approval.approval_id, words)
+
+
+def token_of(stage: Stage, approval_id: str, manager: str = MONA) -> str:
+    return stage.live.links.sign_approval(approval_id, manager).rpartition("/")[2]
+
+
+def _mail(email: str, words: str) -> bytes:
+    message = EmailMessage()
+    message["From"], message["To"], message["Subject"] = email, SUPPORT, "My desk"
+    message["Message-ID"] = f"<first.{email}>"
+    message.set_content(words)
+    message.add_attachment(
+        b"\xff\xd8\xff\xe0", maintype="image", subtype="jpeg", filename="desk.jpg"
+    )
+    domain = email.partition("@")[2]
+    return raw_request(message.as_bytes(), dkim=f"{{@{domain} : pass}}", envelope_from=email)
+
+
+def _refund(refund_id: str, order_id: str, mail: Any, now: Any) -> Refund:
+    return Refund(
+        refund_id=refund_id,
+        order_id=order_id,
+        conversation_id=mail.conversation_id,
+        mail_id=mail.mail_id,
+        amount=AMOUNT,
+        lines=(RefundLine(1, 1, AMOUNT),),
+        item_ids=("D1",),
+        reason=RefundReason.DAMAGED,
+        status=RefundStatus.AWAITING_APPROVAL,
+        requested_at=now,
+    )
+
+
+def _draft(draft_id: str, mail: Any, now: Any) -> dict[str, Any]:
+    return {
+        "draft_id": draft_id,
+        "conversation_id": mail.conversation_id,
+        "mail_ids": [mail.mail_id],
+        "topics": [],
+        "text": "We will see to it.",
+        "state": "waiting",
+        "created_at": now,
+    }
+
+
+def two_cases(stage: Stage) -> tuple[Case, Case]:
+    """Return Ada's and Grace's matters."""
+    return furnish(stage), furnish(stage, GRACE, "W3001")
+
+
+Books = dict[str, list[str]]
+
+
+def books(stage: Stage) -> Books:
+    """Return every row of every table, those of DBOS too."""
+    engine = stage.live.database.engine
+    schemas = [None, "dbos"] if engine.dialect.name == "postgresql" else [None]
+    names = [(name, each) for each in schemas for name in sa.inspect(engine).get_table_names(each)]
+    with stage.live.database.snapshot() as connection:
+        return {
+            name: sorted(repr(tuple(row)) for row in connection.execute(_all_of(name, each)))
+            for name, each in names
+        }
+
+
+def _all_of(name: str, schema_name: str | None) -> sa.Select[Any]:
+    return sa.select(sa.text("*")).select_from(sa.table(name, schema=schema_name))
+
+
+def changed(before: Books, after: Books) -> list[str]:
+    """Return the names of the tables that are not as they were."""
+    return sorted(
+        name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+    )
+
+
+def visit(
+    client: FlaskClient, path: str, method: str = "GET", **more: Any
+) -> tuple[TestResponse, str]:
+    """Return an answer and its text; of a stream that never ends, only the head is read."""
+    answer = client.open(path, method=method, buffered=False, **more)
+    endless = answer.mimetype == "text/event-stream"
+    text = "" if endless else answer.get_data().decode("utf-8", "replace")
+    answer.close()
+    return answer, text
+
+
+def csrf_token(client: FlaskClient) -> str:
+    """Return a token that is good for every form in this browser."""
+    found = re.search(r'name="csrf_token" value="([^"]+)"', client.get("/ops/login").text)
+    assert found is not None
+    return found[1]

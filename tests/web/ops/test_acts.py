@@ -1,0 +1,195 @@
+"""Taking a conversation over, answering in it and giving it back: each once, whatever is pressed twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from mailagent.domain.draft import LONGEST_ANSWER
+from mailagent.store import conversations
+from mailagent.store.ids import new_id
+from mailagent.workflows.steps.batch import take_batch
+from mailagent.workflows.steps.people import forward_team_replies, pass_on_to_people
+from mailagent.workflows.steps.reply import write_reply
+from mailagent.workflows.steps.sweep import ring_for_mail
+from tests.cast import ADA, MONA, OLGA, TESS
+from tests.stage import Stage, post_form
+from tests.web.ops.test_drafts import SPENT, age, door, mail_statuses
+
+
+def write(stage: Stage, text: str = "Hello, is anybody there?") -> str:
+    stage.write(text)
+    return str(thread(stage).conversation_id)
+
+
+def thread(stage: Stage) -> Any:
+    return stage.rows("SELECT * FROM conversations")[0]
+
+
+def press(client: FlaskClient, conversation_id: str, act: str, **fields: str) -> Any:
+    path = f"/ops/conversations/{conversation_id}/{act}"
+    return post_form(client, path, page="/ops", **fields)
+
+
+def answers(stage: Stage) -> list[Any]:
+    return stage.rows("SELECT * FROM outbound_mails WHERE purpose = 'team_reply'")
+
+
+def actions(stage: Stage) -> list[tuple[str, str]]:
+    rows = stage.rows("SELECT * FROM audit WHERE actor LIKE '%@shop.example' ORDER BY audit_id")
+    return [(row.actor, row.action) for row in rows]
+
+
+def test_taking_over_stops_the_agent_in_the_middle_of_its_work(shop: Stage) -> None:
+    conversation_id = write(shop)
+    batch = take_batch(conversation_id)
+    assert batch is not None
+    response = press(shop.log_in(TESS), conversation_id, "take-over")
+    assert (response.status_code, response.location) == (
+        303, f"/ops/conversations/{conversation_id}",
+    )  # fmt: skip
+    assert write_reply(batch, "Hello, how can I help?", SPENT)["outbound_ids"] == []
+    assert shop.rows("SELECT * FROM outbound_mails") == []
+    conversation = thread(shop)
+    assert (conversation.status, conversation.handed_over_reason, conversation.owner_email) == (
+        "handed_over", "a person took over", TESS,
+    )  # fmt: skip
+    assert actions(shop) == [(TESS, "conversation taken over")]
+
+
+def test_of_two_who_take_over_the_first_has_it_and_the_other_may_ask_for_it(shop: Stage) -> None:
+    conversation_id = write(shop)
+    press(shop.log_in(TESS), conversation_id, "take-over", owner="")
+    press(shop.log_in(TESS), conversation_id, "take-over", owner="")
+    press(shop.log_in(OLGA), conversation_id, "take-over", owner="")
+    assert thread(shop).owner_email == TESS
+    press(shop.log_in(OLGA), conversation_id, "take-over", owner=TESS)
+    assert thread(shop).owner_email == OLGA
+    assert actions(shop) == [(TESS, "conversation taken over"), (OLGA, "conversation taken over")]
+
+
+def test_a_persons_answer_goes_out_once_signed_in_the_thread(shop: Stage) -> None:
+    conversation_id = write(shop)
+    client, once = shop.log_in(TESS), new_id("once")
+    press(client, conversation_id, "take-over")
+    for _ in range(2):
+        press(client, conversation_id, "answer", text="Dear Ada,\r\nI am here.", once=once)
+    (mail,) = answers(shop)
+    assert actions(shop) == [(TESS, "conversation taken over"), (TESS, "customer answered")]
+    assert "I am here." in mail.text
+    assert "tess" in mail.text
+    assert (mail.to_address, mail.subject, mail.auto_submitted) == (ADA, "Re: My order", "no")
+    assert mail.in_reply_to is not None
+    (asked,) = shop.rows("SELECT * FROM inbound_mails")
+    assert (asked.status, asked.answered_by) == ("answered", mail.outbound_id)
+    press(client, conversation_id, "answer", text="And one more thing.", once=new_id("once"))
+    assert len(answers(shop)) == 2
+
+
+def test_whoever_answers_for_the_agent_takes_over(shop: Stage) -> None:
+    conversation_id = write(shop)
+    press(shop.log_in(TESS), conversation_id, "answer", text="I am here.", once=new_id("once"))
+    assert thread(shop).owner_email == TESS
+    assert mail_statuses(shop) == ["answered"]
+    assert take_batch(conversation_id) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "once", "says"),
+    [
+        ("  ", "once_0123456789abcdefghjkmnpqrs", "There is nothing in it"),
+        ("x" * (LONGEST_ANSWER + 1), "once_0123456789abcdefghjkmnpqrs", "10,000 are the most"),
+        ("I am here.", "", "The form was incomplete"),
+    ],
+    ids=["empty", "too long", "no id"],
+)
+def test_an_answer_that_cannot_be_sent_comes_back_with_its_words(
+    shop: Stage, text: str, once: str, says: str
+) -> None:
+    response = press(shop.log_in(TESS), write(shop), "answer", text=text, once=once)
+    assert response.status_code == 422
+    assert says in response.text
+    assert text.strip() in response.text
+    assert (answers(shop), thread(shop).status) == ([], "open")
+
+
+def test_giving_back_lets_the_agent_answer_what_nobody_answered(shop: Stage) -> None:
+    conversation_id = write(shop)
+    client = shop.log_in(TESS)
+    press(client, conversation_id, "take-over")
+    assert mail_statuses(shop) == ["no_answer"]
+    age(shop, "inbound_mails", "received_at", hours=9)
+    for _ in range(2):
+        press(client, conversation_id, "give-back")
+    conversation = thread(shop)
+    assert (conversation.status, conversation.owner_email) == ("open", None)
+    assert mail_statuses(shop) == ["unanswered"]
+    (mail,) = shop.rows("SELECT * FROM inbound_mails")
+    assert mail.rings == 1
+    assert shop.live.doorbell.find_run(mail.run_id) is not None
+    ring_for_mail()  # it has waited for nine hours, but not for the agent
+    batch = take_batch(conversation_id)
+    assert batch is not None
+    assert batch["task"] == "answer"
+    assert actions(shop)[-1] == (TESS, "conversation given back")
+    assert len(actions(shop)) == 2
+
+
+def test_giving_back_leaves_what_a_person_answered(shop: Stage) -> None:
+    conversation_id = write(shop)
+    client = shop.log_in(TESS)
+    press(client, conversation_id, "answer", text="I am here.", once=new_id("once"))
+    press(client, conversation_id, "give-back")
+    assert mail_statuses(shop) == ["answered"]
+    assert take_batch(conversation_id) is None
+
+
+def test_giving_back_leaves_what_was_answered_by_mail(shop: Stage) -> None:
+    conversation_id = write(shop)
+    client = shop.log_in(TESS)
+    press(client, conversation_id, "take-over")
+    team = f"team+{thread(shop).team_token}@shop.example"
+    shop.write("I am here.", from_address=TESS, to=team, subject="Re: My order")
+    batch = take_batch(conversation_id)
+    assert batch is not None
+    assert len(forward_team_replies(batch)) == 1
+    press(client, conversation_id, "give-back")
+    assert mail_statuses(shop) == ["no_answer"]
+    assert take_batch(conversation_id) is None
+
+
+@pytest.mark.parametrize(("owner", "readers"), [(OLGA, [OLGA]), ("left@shop.example", [TESS])])
+def test_the_owner_alone_hears_of_later_mail_while_they_work_here(
+    shop: Stage, owner: str, readers: list[str]
+) -> None:
+    conversation_id = write(shop)
+    press(shop.log_in(OLGA), conversation_id, "take-over")
+    with shop.live.database.transaction() as connection:
+        now = shop.live.now()
+        conversations.hand_over(connection, conversation_id, "a test", now, owner_email=owner)
+    shop.write("Hello?", to=door(shop))
+    batch = take_batch(conversation_id)
+    assert batch is not None
+    pass_on_to_people(batch)
+    told = shop.rows("SELECT * FROM outbound_mails WHERE purpose = 'hand_over'")
+    assert [row.to_address for row in told] == readers
+
+
+def test_an_operator_who_took_over_may_answer_by_mail(shop: Stage) -> None:
+    conversation_id = write(shop)
+    press(shop.log_in(OLGA), conversation_id, "take-over")
+    team = f"team+{thread(shop).team_token}@shop.example"
+    shop.write("I am here.", from_address=OLGA, to=team)
+    (mail,) = shop.rows("SELECT * FROM inbound_mails WHERE kind = 'team'")
+    assert mail.status == "unanswered"
+
+
+@pytest.mark.parametrize("act", ["take-over", "answer", "give-back"])
+def test_managers_and_strangers_do_nothing_here(shop: Stage, act: str) -> None:
+    conversation_id = write(shop)
+    fields = {"text": "Hi", "once": new_id("once")}
+    assert press(shop.log_in(MONA), conversation_id, act, **fields).status_code == 403
+    assert press(shop.log_in(OLGA), "conversation_nobody", act, **fields).status_code == 404
+    assert (thread(shop).status, answers(shop)) == ("open", [])

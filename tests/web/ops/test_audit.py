@@ -1,0 +1,133 @@
+"""The audit trail: seen by operators, found by filters, and taken along whole, without formulas."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from datetime import timedelta
+
+import pytest
+
+from mailagent.store import audit, audit_log
+from mailagent.store.audit_log import Wanted
+from mailagent.web.ops.audit import plain_cell
+from tests.cast import MONA, NOW, OLGA, TESS
+from tests.stage import Stage, post_form
+
+PATH = "/ops/audit"
+EXPORT = "/ops/audit/export"
+
+
+@pytest.fixture
+def trail(shop: Stage) -> Stage:
+    """A shop in which the team, the agent and a formula have acted."""
+    with shop.live.database.transaction() as connection:
+        audit.record(connection, NOW, TESS, "put away", "refund_1")
+        audit.record(connection, NOW, "agent", "mail answered", "mail_1", {"amount": 5})
+        audit.record(connection, NOW + timedelta(days=1), '=HYPERLINK("x")', "put away", "@cmd")
+    return shop
+
+
+def subjects(page: str) -> list[str]:
+    return re.findall(r'/ops/audit\?subject=([^"]+)"', page)
+
+
+FILTERED: tuple[tuple[str, list[str]], ...] = (
+    ("", ["%40cmd", "mail_1", "refund_1"]),
+    ("order=oldest", ["refund_1", "mail_1", "%40cmd"]),
+    (f"actor={TESS}", ["refund_1"]),
+    ("action=put+away", ["%40cmd", "refund_1"]),
+    ("subject=mail_1", ["mail_1"]),
+    ("from=2026-11-21", ["%40cmd"]),
+    ("to=2026-11-20", ["mail_1", "refund_1"]),
+    ("from=2026-11-20&to=2026-11-21&actor=agent", ["mail_1"]),
+    ("from=nonsense&actor=nobody", []),
+)
+
+
+def test_the_trail_is_filtered(trail: Stage) -> None:
+    client = trail.log_in(OLGA)
+    shown = [(query, subjects(client.get(f"{PATH}?{query}").text)) for query, _ in FILTERED]
+    assert shown == list(FILTERED)
+
+
+def test_only_operators_see_it_and_take_it(trail: Stage) -> None:
+    for email in (MONA, TESS):
+        client = trail.log_in(email)
+        assert client.get(PATH).status_code == 403
+        assert post_form(client, EXPORT, "/ops", format="csv").status_code == 403
+
+
+def test_csv_has_every_act_and_no_formula(trail: Stage) -> None:
+    sent = post_form(trail.log_in(OLGA), EXPORT, PATH, format="csv")
+    assert sent.headers["Content-Disposition"].startswith('attachment; filename="audit-')
+    rows = list(csv.DictReader(io.StringIO(sent.text)))
+    assert [row["actor"] for row in rows] == [TESS, "agent", '\'=HYPERLINK("x")', OLGA]
+    assert [row["subject"] for row in rows][:3] == ["refund_1", "mail_1", "'@cmd"]
+    assert json.loads(rows[1]["details"]) == {"amount": 5}
+
+
+def test_json_lines_have_what_the_filters_leave(trail: Stage) -> None:
+    sent = post_form(trail.log_in(OLGA), EXPORT, PATH, format="jsonl", actor=TESS)
+    (line,) = sent.text.splitlines()
+    act = json.loads(line)
+    assert (act["actor"], act["action"], act["subject"]) == (TESS, "put away", "refund_1")
+
+
+def test_taking_it_along_is_on_record_and_looking_is_not(trail: Stage) -> None:
+    client = trail.log_in(OLGA)
+    before = len(trail.rows("SELECT 1 FROM audit"))
+    client.get(PATH)
+    client.get(EXPORT)
+    assert len(trail.rows("SELECT 1 FROM audit")) == before
+    post_form(client, EXPORT, PATH, format="csv", action="put away")
+    (last, *_) = trail.rows("SELECT actor, action, details FROM audit ORDER BY audit_id DESC")
+    assert (last.actor, last.action) == (OLGA, "audit exported")
+    assert "action" in str(last.details)
+    assert "put away" not in str(last.details)  # what was typed may be a customer's address
+
+
+def test_a_format_that_is_none_is_refused_and_not_recorded(trail: Stage) -> None:
+    client = trail.log_in(OLGA)
+    assert post_form(client, EXPORT, PATH, format="xml").status_code == 400
+    assert trail.rows("SELECT 1 FROM audit WHERE action = 'audit exported'") == []
+
+
+def test_it_is_taken_in_batches_without_loss_or_repetition(trail: Stage) -> None:
+    database = trail.live.database
+    for size in (1, 2, 3, 4):
+        acts = audit_log.stream(database, Wanted(until=NOW + timedelta(days=2)), batch=size)
+        first = next(acts)
+        with database.transaction() as connection:
+            audit.record(connection, NOW + timedelta(days=3), TESS, "put away", "later")
+        assert [each.subject for each in (first, *acts)] == ["refund_1", "mail_1", "@cmd"]
+
+
+def test_what_is_done_meanwhile_is_not_taken(trail: Stage) -> None:
+    database = trail.live.database
+    acts = audit_log.stream(database, Wanted(), batch=1)
+    first = next(acts)
+    with database.transaction() as connection:
+        audit.record(connection, NOW, TESS, "put away", "later")
+    assert [each.subject for each in (first, *acts)] == ["refund_1", "mail_1", "@cmd"]
+
+
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r", "\n"])
+def test_a_cell_is_no_formula(sign: str) -> None:
+    assert plain_cell(f"{sign}1+1") == f"'{sign}1+1"
+    assert plain_cell(f"1{sign}1") == f"1{sign}1"
+
+
+def test_the_trail_is_paged_by_links(shop: Stage) -> None:
+    with shop.live.database.transaction() as connection:
+        for number in range(110):
+            audit.record(connection, NOW, "agent", "mail answered", f"mail_{number:03}")
+    client, path, seen = shop.log_in(OLGA), PATH, []
+    while path:
+        page = client.get(path).text
+        seen += subjects(page)
+        following = re.search(r'rel="next" href="([^"]+)"', page)
+        path = following[1].replace("&amp;", "&") if following else ""
+    assert seen == [f"mail_{number:03}" for number in reversed(range(110))]

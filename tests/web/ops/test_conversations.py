@@ -1,0 +1,208 @@
+"""A conversation as one timeline: all that happened is in it, strangers' words stay words, and no page
+lets its reader act as somebody else."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from mailagent import services
+from mailagent.domain.cost import parse_prices
+from mailagent.store import audit, schema
+from mailagent.web.ops.concealed import conceal
+from tests.cast import ADA, GRACE, MONA, OLGA, TESS, big_order, order
+from tests.journeys.test_refunds import decide, link_in
+from tests.journeys.test_replays import wait_for_quiet
+from tests.stage import Stage
+from tests.web.test_attachments import JPEG, mail_with
+
+SCRIPT = "<script>alert('x')</script>"
+
+
+def thread_of(shop: Stage) -> str:
+    (row,) = shop.rows("SELECT conversation_id FROM conversations")
+    return str(row.conversation_id)
+
+
+def plain(page: str) -> str:
+    """Return the words of a page, on one line."""
+    return " ".join(re.sub(r"<[^>]+>", " ", page).split())
+
+
+def test_all_that_happened_is_in_one_timeline(busy_shop: Stage) -> None:
+    services.bind(replace(busy_shop.live, token_prices=parse_prices("1000,100,2000")))
+    busy_shop.stock(big_order())
+    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    (request,) = busy_shop.wait_for_mails(MONA)
+    decide(busy_shop, link_in(request.text), "approve", note="Sorry about the desk.")
+    busy_shop.wait_for_refund("paid")
+    busy_shop.wait_for_mails(ADA, 2)
+    wait_for_quiet(busy_shop)
+    page = busy_shop.log_in(TESS).get(f"/ops/conversations/{thread_of(busy_shop)}").text
+    words = plain(page)
+    for shown in (
+        "Mail from Ada Example", "sender proven", "Agent used look_at_order",
+        "Agent used propose_refund : needs manager", "Refund of $1,499.00 asked for on order W2001",
+        "Decision: approved by mona@shop.example", "Sorry about the desk.", "Refund paid by ledger",
+        "Receipt of a refund", "Answer to a customer", "tokens read",
+    ):  # fmt: skip
+        assert shown in words, shown
+    calls = busy_shop.rows("SELECT input_tokens, output_tokens, outcome FROM model_calls")
+    assert {call.outcome for call in calls} == {"done"}
+    assert len(calls) >= 3
+    cost = sum(1000 * call.input_tokens + 2000 * call.output_tokens for call in calls) / 10**6
+    assert f": ${cost:,.2f}" in words
+    # The manager's link is nobody else's, wherever it stands.
+    assert "/approvals/" not in page
+    assert link_in(request.text).rpartition("/")[2] not in page
+    assert "holds a link that is only for its reader" in words
+    assert 'href="/ops/runs/' not in page
+    assert (
+        'href="/ops/runs/'
+        in busy_shop.log_in(OLGA).get(f"/ops/conversations/{thread_of(busy_shop)}").text
+    )
+
+
+def test_a_recorded_call_of_the_model_is_not_counted_again(busy_shop: Stage) -> None:
+    busy_shop.stock(order())
+    busy_shop.write("Where is my order W1001?")
+    busy_shop.wait_for_mails(ADA)
+    wait_for_quiet(busy_shop)
+    before = len(busy_shop.rows("SELECT 1 FROM model_calls"))
+    (run,) = (run for run in busy_shop.live.doorbell.list_runs() if run.workflow == "conversation")
+    known = busy_shop.live.doorbell.find_run(run.run_id, with_steps=True)
+    assert known is not None
+    busy_shop.live.doorbell.replay_run(run.run_id, known.steps[-1].number)
+    wait_for_quiet(busy_shop)
+    assert before >= 1
+    assert len(busy_shop.rows("SELECT 1 FROM model_calls")) == before
+
+
+def test_what_a_customer_writes_stays_words(shop: Stage) -> None:
+    shop.stock(order())
+    hostile = f'{SCRIPT} <a href="https://evil.example">click</a> https://evil.example'
+    shop.write(
+        f"{hostile}\n> {hostile}",
+        from_name=f"Ada {SCRIPT}",
+        subject=f"Kettle {SCRIPT} \u202egpj.exe",
+    )
+    page = shop.log_in(TESS).get(f"/ops/conversations/{thread_of(shop)}").text
+    assert "&lt;script&gt;" in page
+    assert "<script" not in page
+    assert "\u202e" not in page
+    assert 'href="https' not in page
+
+
+def test_a_quoted_link_or_reply_address_is_nobodys_to_use(shop: Stage) -> None:
+    shop.write(
+        "See http://localhost:8000/approvals/ey.secret.token and http://localhost/ops/login/abc_def,"
+        " or write to team+abcdefghij234567abcd@shop.example"
+    )
+    words = plain(shop.log_in(TESS).get(f"/ops/conversations/{thread_of(shop)}").text)
+    assert "See [link] and [link] or write to [reply address]" in words
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("go to /approvals/a.b.c now", "go to [link] now"),
+        ("<https://shop.example/approvals/a.b.c>", "<[link]>"),
+        ("K7MX 4PQR-9TWZ is yours", "[code] is yours"),
+        ("case+abcdefghij234567@shop.example", "[reply address]"),
+        ("ada+kettles@example.com", "ada+kettles@example.com"),
+        ("our approvals are slow", "our approvals are slow"),
+    ],
+)
+def test_words_lose_what_acts_for_others_and_nothing_else(text: str, shown: str) -> None:
+    assert conceal(text, ["K7MX-4PQR-9TWZ"]) == shown
+
+
+def test_a_long_conversation_is_read_in_pages_without_a_gap(shop: Stage) -> None:
+    shop.write("Where is my order?")
+    thread, now = thread_of(shop), shop.live.now()
+    with shop.live.database.transaction() as connection:
+        for number in range(230):
+            # Three of each moment: a page may end between them.
+            at = now + timedelta(seconds=number // 3)
+            audit.record(connection, at, OLGA, f"act number {number:03}", thread)
+    client, path, seen, pages = shop.log_in(TESS), f"/ops/conversations/{thread}", [], 0
+    while path:
+        page = client.get(path).text
+        seen += re.findall(r"Act number (\d{3})", page)
+        found = re.search(r'rel="next" href="([^"]+)"', page)
+        path = found[1].replace("&amp;", "&") if found else ""
+        pages += 1
+    assert seen == [f"{number:03}" for number in reversed(range(230))]
+    assert pages == 3
+
+
+def test_a_mark_that_is_none_leads_to_the_newest(shop: Stage) -> None:
+    shop.write("Where is my order?")
+    client, path = shop.log_in(TESS), f"/ops/conversations/{thread_of(shop)}"
+    for mark in ("x", "2026-11-20~k", "2026-11-20T10:00:00+00:00", "~", "\0~a", "9" * 500 + "~"):
+        assert "Where is my order?" in client.get(path, query_string={"before": mark}).text, mark
+
+
+def test_a_file_is_saved_and_never_shown(shop: Stage) -> None:
+    body = mail_with(("photo.jpg", "image/jpeg", JPEG), ("Küche.html", "text/html", b"<h1>x</h1>"))
+    assert shop.post_inbound(body).status_code == 200
+    client = shop.log_in(TESS)
+    page = client.get(f"/ops/conversations/{thread_of(shop)}").text
+    links = re.findall(r'href="(/ops/conversations/[^"]+/attachments/[^"]+)"', page)
+    photo, html = (client.get(link) for link in links)
+    assert (photo.data, html.data) == (JPEG, b"<h1>x</h1>")
+    assert html.headers["Content-Type"] == "application/octet-stream"
+    assert html.headers["Content-Disposition"].startswith("attachment;")
+    assert html.headers["X-Content-Type-Options"] == "nosniff"
+    assert html.headers["Content-Security-Policy"] == "sandbox; default-src 'none'"
+    assert html.headers["Cache-Control"] == "no-store"
+    assert shop.client.get(links[0]).status_code == 303
+
+
+def test_a_file_of_another_conversation_is_not_there(shop: Stage) -> None:
+    shop.post_inbound(mail_with(("photo.jpg", "image/jpeg", JPEG)))
+    theirs = thread_of(shop)
+    (mail,) = shop.rows("SELECT mail_id FROM inbound_mails")
+    shop.write("Where is my order?", from_address=GRACE)
+    (mine,) = shop.rows(
+        "SELECT conversation_id FROM conversations WHERE customer_email = :email", email=GRACE
+    )
+    client = shop.log_in(TESS)
+
+    def status(thread: str, mail_id: str, number: str) -> int:
+        path = f"/ops/conversations/{thread}/attachments/{mail_id}/{number}"
+        return client.get(path).status_code
+
+    assert status(theirs, mail.mail_id, "0") == 200
+    for foreign in (
+        (mine.conversation_id, mail.mail_id, "0"),
+        (theirs, mail.mail_id, "1"),
+        (theirs, mail.mail_id, "-1"),
+        (theirs, "mail_x", "0"),
+        (theirs, "mail%00", "0"),
+    ):
+        assert status(*foreign) == 404, foreign
+
+
+def test_what_is_not_there_is_not_found(shop: Stage) -> None:
+    client = shop.log_in(TESS)
+    for name in ("conversation_x", "%00", "x' OR '1'='1", "refund_1", "nobody@example.com"):
+        for place in ("conversations", "refunds", "customers"):
+            assert client.get(f"/ops/{place}/{name}").status_code == 404, (place, name)
+
+
+def test_a_history_that_is_gone_is_said_to_be(shop: Stage) -> None:
+    shop.write("Where is my order?")
+    with shop.live.database.transaction() as connection:
+        connection.execute(schema.inbound_mails.update().values(run_id="conversation-gone"))
+    page = shop.log_in(TESS).get(f"/ops/conversations/{thread_of(shop)}")
+    assert "does not keep their history any more" in page.text
+
+
+def test_mail_that_is_not_proven_says_so(shop: Stage) -> None:
+    shop.write("My kettle?", aligned=False)
+    page = shop.log_in(TESS).get(f"/ops/conversations/{thread_of(shop)}")
+    assert "sender not proven" in page.text

@@ -1,0 +1,77 @@
+"""A customer's page: all of theirs and nothing of others', and whether mail reaches them."""
+
+from __future__ import annotations
+
+import re
+
+from mailagent.store import outbox
+from tests.adapters.parse_requests import raw_request
+from tests.cast import ADA, GRACE, MONA, OLGA, TESS, order
+from tests.stage import Stage, post_form
+from tests.web.ops.test_conversations import SCRIPT, plain
+
+PAGE = f"/ops/customers/{ADA}"
+
+
+def test_all_of_a_customer_is_on_one_page_and_nothing_of_others(shop: Stage) -> None:
+    shop.stock(
+        order(customer={"email": ADA, "name": f"Ada {SCRIPT}"}),
+        order("W3001", customer={"email": GRACE, "name": "Grace"}),
+    )
+    shop.write("Where is it?", subject=f"Kettle {SCRIPT}")
+    shop.write("Where is mine?", subject="Of Grace", from_address=GRACE)
+    for address in (PAGE, "/ops/customers/Ada@EXAMPLE.com"):
+        page = shop.log_in(TESS).get(address).text
+        assert "<script" not in page
+        words = plain(page)
+        for shown in ("Kettle &lt;script&gt;", "W1001", "$49.99", "Customer since"):
+            assert shown in words
+        assert "W3001" not in words
+        assert "Grace" not in words
+        assert "/erase" not in page
+    assert "/ops/customers/ada%40example.com/erase" in shop.log_in(OLGA).get(PAGE).text
+
+
+def test_long_lists_are_read_in_pages(shop: Stage) -> None:
+    shop.stock(*(order(f"W{number}") for number in range(1000, 1045)))
+    shop.write("Where is it?")
+    client, path, seen = shop.log_in(TESS), PAGE, []
+    while path:
+        page = client.get(path).text
+        seen += re.findall(r">(?:<bdi>)?(W1\d{3})<", page)
+        assert "My order" in page
+        found = re.search(r'rel="next" href="([^"#]+)#orders"', page)
+        path = found[1].replace("&amp;", "&") if found else ""
+    assert sorted(seen) == [f"W{number}" for number in range(1000, 1045)]
+    assert client.get(f"{PAGE}?orders=-1&refunds=x&mails=99999").status_code == 200
+
+
+def test_mail_may_go_again_where_it_may_not(shop: Stage) -> None:
+    shop.write("Where is it?")
+    with shop.live.database.transaction() as connection:
+        outbox.suppress(connection, ADA, f"bounce: 550 <{ADA}> {SCRIPT}", shop.live.now())
+    client = shop.log_in(TESS)
+    page = client.get(PAGE).text
+    assert "Nothing is sent to this address" in page
+    assert "<script" not in page
+    assert "Mail may go there again" not in shop.log_in(MONA).get(PAGE).text
+    assert post_form(shop.log_in(MONA), f"{PAGE}/mail-again", PAGE).status_code == 403
+    done = post_form(client, f"{PAGE}/mail-again", PAGE)
+    assert (done.status_code, done.location) == (303, PAGE)
+    assert "Nothing is sent" not in client.get(PAGE).text
+    post_form(client, f"{PAGE}/mail-again", PAGE)
+    (act,) = shop.rows(
+        "SELECT actor, subject, details FROM audit WHERE action LIKE 'mail allowed%'"
+    )
+    assert act.actor == TESS
+    assert ADA not in f"{act.subject} {act.details}"
+
+
+def test_mail_in_no_conversation_is_listed(shop: Stage) -> None:
+    away = raw_request(
+        f"From: {ADA}\nSubject: Away {SCRIPT}\nAuto-Submitted: auto-replied\n\nI am away.\n"
+    )
+    assert shop.post_inbound(away).status_code == 200
+    page = shop.log_in(TESS).get(PAGE).text
+    assert "Away &lt;script&gt;" in page
+    assert "auto reply" in page

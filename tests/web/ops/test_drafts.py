@@ -1,0 +1,323 @@
+"""Drafts: an answer that waits is sent once, by whoever presses first, and never after it was overtaken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailagent.domain.draft import LONGEST_ANSWER
+from mailagent.store import conversations, schema, traffic
+from mailagent.workflows.steps.batch import Batch, take_batch
+from mailagent.workflows.steps.people import hand_over
+from mailagent.workflows.steps.proposal import propose_refund
+from mailagent.workflows.steps.reply import Written, write_reply
+from mailagent.workflows.steps.sweep import ring_for_mail
+from mailagent.workflows.steps.waiting_drafts import remind
+from tests.cast import ADA, MALLORY, OLGA, TESS, order
+from tests.stage import Stage, open_shop, post_form
+
+SPENT = {"model_turns": 1, "tokens": 10, "tool_calls": 0, "unusable_replies": 0,
+         "provider_retries": 0}  # fmt: skip
+ANSWER = "Hello Ada, please send us the number of the order."
+
+
+@pytest.fixture
+def drafting(tmp_path: Path, database_url: str) -> Iterator[Stage]:
+    """A shop in which every answer of the agent waits for a click."""
+    with open_shop(tmp_path, database_url, {"DRAFT_REPLIES": "all"}) as stage:
+        yield stage
+
+
+def take(stage: Stage) -> Batch:
+    batch = take_batch(stage.rows("SELECT conversation_id FROM conversations")[0].conversation_id)
+    assert batch is not None
+    return batch
+
+
+def reply(batch: Batch, text: str = ANSWER) -> Written:
+    return write_reply(batch, text, SPENT)
+
+
+def draft(stage: Stage, text: str = "Where is my parcel?", answer: str = ANSWER) -> Any:
+    """Have Ada write and the agent answer; return the row of the draft."""
+    stage.write(text)
+    reply(take(stage), answer)
+    return latest(stage)
+
+
+def latest(stage: Stage) -> Any:
+    return stage.rows("SELECT * FROM drafts ORDER BY draft_id DESC")[0]
+
+
+def press(stage: Stage, draft_id: str, action: str, person: str = TESS, **fields: str) -> Any:
+    path = f"/ops/drafts/{draft_id}"
+    return post_form(stage.log_in(person), path, page="/ops/drafts", action=action, **fields)
+
+
+def written(stage: Stage) -> list[Any]:
+    return stage.rows("SELECT * FROM outbound_mails WHERE purpose = 'reply'")
+
+
+def mail_statuses(stage: Stage) -> list[str]:
+    rows = stage.rows("SELECT status FROM inbound_mails WHERE kind = 'customer' ORDER BY mail_id")
+    return [row.status for row in rows]
+
+
+def test_a_draft_is_no_mail_until_somebody_sends_it(drafting: Stage) -> None:
+    waiting = draft(drafting)
+    assert (waiting.state, written(drafting), mail_statuses(drafting)) == (
+        "waiting", [], ["unanswered"],
+    )  # fmt: skip
+    response = press(drafting, waiting.draft_id, "send")
+    assert (response.status_code, response.location) == (303, f"/ops/drafts/{waiting.draft_id}")
+    (mail,) = written(drafting)
+    assert ANSWER in mail.text
+    assert (mail.to_address, mail.auto_submitted) == (ADA, "no")
+    assert mail_statuses(drafting) == ["answered"]
+    sent = latest(drafting)
+    assert (sent.state, sent.decided_by, sent.outbound_id) == ("sent", TESS, mail.outbound_id)
+    (row,) = drafting.rows("SELECT * FROM audit WHERE action = 'draft sent'")
+    assert (row.actor, row.subject) == (TESS, waiting.draft_id)
+
+
+def test_the_steps_done_again_write_no_second_draft_and_no_mail(drafting: Stage) -> None:
+    drafting.write("Where is my parcel?")
+    batch = take(drafting)
+    assert reply(batch)["done"] == "wrote a draft"
+    for state in ("waiting", "sent"):
+        assert reply(batch)["outbound_ids"] == [row.outbound_id for row in written(drafting)]
+        assert hand_over(batch, "CUSTOMER_ASKED", "") == [
+            row.outbound_id for row in written(drafting)
+        ]
+        assert take_batch(batch["conversation_id"]) is None
+        assert [row.state for row in drafting.rows("SELECT state FROM drafts")] == [state]
+        press(drafting, latest(drafting).draft_id, "send")
+    assert len(written(drafting)) == 1
+
+
+def test_what_a_person_sent_does_not_bring_the_fuse_nearer(drafting: Stage) -> None:
+    waiting = draft(drafting)
+    press(drafting, waiting.draft_id, "send")
+    since = drafting.live.now() - timedelta(hours=1)
+    with drafting.live.database.snapshot() as connection:
+        assert traffic.list_answer_times(connection, since, True, address=ADA) == []
+
+
+def test_what_somebody_changed_is_what_the_customer_reads(drafting: Stage) -> None:
+    waiting = draft(drafting)
+    press(drafting, waiting.draft_id, "edit", text="Dear Ada,\r\nwe look for it today.")
+    (mail,) = written(drafting)
+    assert "we look for it today." in mail.text
+    assert ANSWER not in mail.text
+    assert mail.auto_submitted == "no"
+    assert (latest(drafting).state, latest(drafting).text) == ("edited", ANSWER)
+
+
+def test_my_version_without_a_change_counts_as_sent_as_it_is(drafting: Stage) -> None:
+    press(drafting, draft(drafting).draft_id, "edit", text=f"{ANSWER}\r\n")
+    assert latest(drafting).state == "sent"
+
+
+@pytest.mark.parametrize(
+    ("action", "fields", "says"),
+    [
+        ("edit", {"text": "  \n "}, "There is nothing in it"),
+        ("edit", {"text": "x" * (LONGEST_ANSWER + 1)}, "10,000 are the most"),
+        ("send", {"text": "Something else"}, "You changed the words"),
+        ("discard", {"reason": " "}, "Please say why"),
+        ("discard", {"reason": "x" * 501}, "at most 500"),
+        ("burn", {}, "Please press one of the buttons"),
+    ],
+    ids=["empty", "too long", "changed but sent as it is", "no reason", "long reason", "unknown"],
+)
+def test_what_cannot_be_taken_is_said_and_nothing_is_lost(
+    drafting: Stage, action: str, fields: dict[str, str], says: str
+) -> None:
+    response = press(drafting, draft(drafting).draft_id, action, **fields)
+    assert response.status_code == 422
+    assert says in response.text
+    assert fields.get("text", ANSWER).strip() in response.text
+    assert (latest(drafting).state, written(drafting)) == ("waiting", [])
+
+
+def test_exactly_the_longest_text_is_taken(drafting: Stage) -> None:
+    press(drafting, draft(drafting).draft_id, "edit", text="x" * LONGEST_ANSWER)
+    assert latest(drafting).state == "edited"
+
+
+def test_discarding_says_on_the_mail_who_wanted_no_answer_and_why(drafting: Stage) -> None:
+    press(drafting, draft(drafting).draft_id, "discard", reason="Only a  thank-you")
+    (mail,) = drafting.rows("SELECT * FROM inbound_mails")
+    assert mail.status == "no_answer"
+    assert mail.no_answer_reason == f"{TESS} decided that it needs no answer: Only a thank-you"
+    assert (latest(drafting).state, written(drafting)) == ("discarded", [])
+
+
+def test_the_second_person_hears_who_was_faster_and_keeps_their_words(drafting: Stage) -> None:
+    waiting = draft(drafting)
+    press(drafting, waiting.draft_id, "send", OLGA)
+    late = press(drafting, waiting.draft_id, "edit", TESS, text="Mine was better.")
+    assert late.status_code == 409
+    assert "Somebody was faster" in late.text
+    assert OLGA in late.text
+    assert "Mine was better." in late.text
+    assert len(written(drafting)) == 1
+    again = press(drafting, waiting.draft_id, "send", OLGA)
+    assert again.status_code == 303
+    assert len(written(drafting)) == 1
+
+
+def test_a_new_mail_takes_the_draft_back_and_both_are_answered_together(drafting: Stage) -> None:
+    first = draft(drafting)
+    drafting.write("It came!", to=door(drafting))
+    page = drafting.log_in(TESS).get(f"/ops/drafts/{first.draft_id}")
+    assert "The customer has written again" in page.text
+    batch = take(drafting)
+    assert len(batch["mail_ids"]) == 2
+    late = press(drafting, first.draft_id, "send")
+    assert late.status_code == 409
+    assert "The customer wrote again" in late.text
+    assert "The agent is at a new one" in late.text
+    reply(batch, "How nice.")
+    assert latest(drafting).draft_id in press(drafting, first.draft_id, "send").text
+    press(drafting, latest(drafting).draft_id, "send")
+    (mail,) = written(drafting)
+    assert "How nice." in mail.text
+    assert mail_statuses(drafting) == ["answered", "answered"]
+
+
+def door(stage: Stage) -> str:
+    token = stage.rows("SELECT reply_token FROM conversations")[0].reply_token
+    return f"case+{token}@shop.example"
+
+
+def test_a_forged_mail_takes_no_draft_back(drafting: Stage) -> None:
+    first = draft(drafting)
+    drafting.write("Forget it.", to=door(drafting), aligned=False)
+    batch = take(drafting)
+    assert len(batch["mail_ids"]) == 1
+    reply(batch, "Please answer this mail.")
+    rows = drafting.rows("SELECT * FROM drafts WHERE state = 'waiting' ORDER BY draft_id")
+    assert rows[0].draft_id == first.draft_id
+    assert len(rows) == 2
+
+
+def test_handing_the_conversation_over_takes_the_draft_back(drafting: Stage) -> None:
+    waiting = draft(drafting)
+    live = drafting.live
+    with live.database.transaction() as connection:
+        conversations.hand_over(connection, waiting.conversation_id, "a test", live.now())
+    assert latest(drafting).state == "superseded"
+    assert "People took the conversation" in press(drafting, waiting.draft_id, "send").text
+    assert take(drafting)["task"] == "pass_on"
+
+
+def test_taking_over_from_the_draft_throws_it_away(drafting: Stage) -> None:
+    waiting = draft(drafting)
+    response = press(drafting, waiting.draft_id, "take_over")
+    assert response.location == f"/ops/conversations/{waiting.conversation_id}"
+    assert latest(drafting).state == "discarded"
+    (conversation,) = drafting.rows("SELECT * FROM conversations")
+    assert (conversation.status, conversation.owner_email) == ("handed_over", TESS)
+    assert take_batch(waiting.conversation_id) is None
+    base = f"/ops/conversations/{waiting.conversation_id}"
+    post_form(drafting.log_in(TESS), f"{base}/give-back", page="/ops")
+    reply(take(drafting), "Hello again, Ada.")
+    assert latest(drafting).state == "waiting"
+
+
+@pytest.mark.parametrize("person", [MALLORY, "mona@shop.example"])
+def test_whoever_may_not_answer_neither_sees_nor_sends_drafts(drafting: Stage, person: str) -> None:
+    waiting = draft(drafting)
+    client = drafting.log_in(person)
+    expected = 303 if person == MALLORY else 403
+    for path in ("/ops/drafts", f"/ops/drafts/{waiting.draft_id}"):
+        assert client.get(path).status_code == expected
+    posted = post_form(client, f"/ops/drafts/{waiting.draft_id}", page="/ops/login", action="send")
+    assert posted.status_code == expected
+    assert written(drafting) == []
+
+
+def test_the_sweep_lets_a_draft_wait_and_reminds_of_all_that_are_due_once(drafting: Stage) -> None:
+    waiting = draft(drafting)
+    age(drafting, "inbound_mails", "received_at", hours=9)
+    ring_for_mail()
+    assert latest(drafting).state == "waiting"
+    assert mail_statuses(drafting) == ["unanswered"]
+    assert notices(drafting) == []
+    age(drafting, "drafts", "created_at", hours=5)
+    assert (remind(), remind()) == (1, 0)
+    (notice,) = notices(drafting)
+    assert notice.to_address == TESS
+    assert f"/ops/drafts/{waiting.draft_id}" in notice.text
+
+
+def notices(stage: Stage) -> list[Any]:
+    return stage.rows("SELECT * FROM outbound_mails WHERE purpose = 'notice'")
+
+
+def age(stage: Stage, table: str, column: str, hours: int) -> None:
+    """Let the rows of a table be so many hours older."""
+    rows = schema.metadata.tables[table]
+    with stage.live.database.transaction() as connection:
+        moment = stage.live.now() - timedelta(hours=hours)
+        connection.execute(rows.update().values({column: moment}))
+
+
+def test_mail_of_a_draft_that_was_taken_back_has_its_time_anew(drafting: Stage) -> None:
+    draft(drafting)
+    age(drafting, "inbound_mails", "received_at", hours=9)
+    drafting.write("And?", to=door(drafting))
+    take(drafting)
+    ring_for_mail()
+    assert drafting.rows("SELECT status FROM conversations")[0].status == "open"
+    age(drafting, "drafts", "decided_at", hours=9)
+    ring_for_mail()
+    assert drafting.rows("SELECT status FROM conversations")[0].status == "handed_over"
+
+
+def test_the_list_shows_whom_and_about_what_and_how_often_people_changed_it(
+    drafting: Stage,
+) -> None:
+    drafting.stock(order())
+    draft(drafting, answer="Your order W1001 was delivered.")
+    page = drafting.log_in(TESS).get("/ops/drafts").text
+    assert ADA in page
+    assert "an order" in page
+    assert "1 answer waits" in page
+    press(drafting, latest(drafting).draft_id, "edit", text="It came.")
+    page = drafting.log_in(TESS).get("/ops/drafts").text
+    assert "No answer waits" in page
+    assert "100 %" in page
+    assert "Nothing yet: it takes 20 answers" in page
+
+
+def test_what_is_not_true_any_more_is_said_beside_the_draft(drafting: Stage) -> None:
+    drafting.stock(order())
+    waiting = draft(drafting, answer="You paid 49.99 USD for order W1001.")
+    path = f"/ops/drafts/{waiting.draft_id}"
+    assert "do not bear" not in drafting.log_in(TESS).get(path).text
+    with drafting.live.database.transaction() as connection:
+        connection.execute(schema.drafts.update().values(text="You paid 51.99 USD."))
+    assert "do not bear all of this out" in drafting.log_in(TESS).get(path).text
+
+
+def test_only_answers_that_speak_of_money_wait_if_the_shop_wants_that(
+    tmp_path: Path, database_url: str
+) -> None:
+    with open_shop(tmp_path, database_url, {"DRAFT_REPLIES": "refunds"}) as stage:
+        stage.stock(order())
+        stage.write("Where is my parcel?")
+        reply(take(stage))
+        assert len(written(stage)) == 1
+        stage.write("Please refund order W1001.", to=door(stage))
+        batch = take(stage)
+        items = [{"item_id": "K1", "quantity": 1}]
+        propose_refund(batch, {"order_id": "W1001", "items": items, "reason": "damaged"})
+        reply(batch, "The refund of 49.99 USD is approved.")
+        assert len(written(stage)) == 1
+        assert "refund" in latest(stage).topics

@@ -1,0 +1,269 @@
+"""Runs in the console: found, looked at, replayed in place or as a fork, stopped. One click does it once."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from mailagent.doorbell import REFUND, Run
+from tests.cast import ADA, GRACE, MALLORY, MONA, OLGA, TESS, order
+from tests.journeys.test_replays import wait_for_quiet
+from tests.stage import Stage, post_form, running
+from tests.workflows.trouble import failing, set_run, table_of_runs, wait_for_run
+
+KETTLE = "My kettle from order W1001 arrived broken. I want my money back."
+
+
+@pytest.fixture
+def olga(shop: Stage) -> FlaskClient:
+    """The operator, logged in."""
+    return shop.log_in(OLGA)
+
+
+def fail_to_pay(shop: Stage) -> str:
+    """Let the run of a refund fail where it pays; return the run."""
+    shop.stock(order())
+    with failing("pay_refund"), running(shop):
+        shop.write(KETTLE)
+        run_id = wait_for_run(shop, REFUND, "ERROR")
+        shop.wait_for_mails(ADA)
+        wait_for_quiet(shop)
+    return run_id
+
+
+def load(shop: Stage, run_id: str) -> Run:
+    run = shop.live.doorbell.find_run(run_id, with_steps=True)
+    assert run is not None
+    return run
+
+
+def path(run_id: str) -> str:
+    return f"/ops/runs/{run_id}"
+
+
+def press(client: FlaskClient, run_id: str, how: str, opened: str | None = None) -> TestResponse:
+    """Press a button of the replay page, as it was when it was `opened` (now, by default)."""
+    page = opened or client.get(f"{path(run_id)}/replay").text
+    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page))
+    fields["how"] = how
+    return client.post(f"{path(run_id)}/replay", data=fields)
+
+
+def listed(client: FlaskClient, query: str) -> set[str]:
+    page = client.get(f"/ops/runs?{query}")
+    assert page.status_code == 200
+    return set(re.findall(r'<a href="/ops/runs/([\w.%-]+)">', page.text))
+
+
+# --- a run that failed, from the list to its end -----------------------------------------------------
+
+
+def test_a_failed_run_is_found_looked_at_and_run_again_once(shop: Stage, olga: FlaskClient) -> None:
+    run_id = fail_to_pay(shop)
+    assert listed(olga, "status=failed") == {run_id}
+    page = olga.get(path(run_id)).text
+    refund = shop.refunds()[0]
+    assert f"/ops/refunds/{refund.refund_id}" in page
+    assert "is approved by policy and not paid: it will be paid, once" in page
+    assert "a word of hers" not in page  # the error quoted it
+    opened = olga.get(f"{path(run_id)}/replay").text
+    assert "asks the payment gateway under the refund&#39;s own key" in opened
+    assert load(shop, run_id).status == "ERROR"  # to look starts nothing
+    with running(shop):
+        answer = press(olga, run_id, "rewind", opened)
+        assert (answer.status_code, answer.location) == (303, f"{path(run_id)}?done=rewound")
+        shop.wait_for_refund("paid")
+        shop.wait_for_mails(ADA, 2)
+        wait_for_quiet(shop)
+    again = press(olga, run_id, "rewind", opened)  # the second click comes late
+    assert again.status_code == 409
+    assert "not done a second time" in again.text
+    assert len(shop.rows("SELECT 1 FROM ledger_entries")) == 1
+    assert len(shop.mails_to(ADA)) == 2
+    acts = shop.rows("SELECT actor, action FROM audit WHERE subject = :run_id", run_id=run_id)
+    assert (OLGA, "run rewound") in [tuple(act) for act in acts]
+    assert "it is not paid again" in olga.get(f"{path(run_id)}/replay?from_step=1").text
+
+
+def test_a_fork_is_made_once_and_pays_once(shop: Stage, olga: FlaskClient) -> None:
+    run_id = fail_to_pay(shop)
+    opened = olga.get(f"{path(run_id)}/replay").text
+    assert press(olga, run_id, "fork", opened).location == f"{path(run_id)}?done=forked"
+    assert press(olga, run_id, "fork", opened).status_code == 409
+    fork = load(shop, f"{run_id}-fork-1")
+    assert (fork.status, fork.forked_from) == ("ENQUEUED", run_id)
+    assert fork.attributes == load(shop, run_id).attributes
+    assert path(fork.run_id) in olga.get(path(run_id)).text
+    assert path(run_id) in olga.get(path(fork.run_id)).text
+    with running(shop):
+        shop.wait_for_refund("paid")
+        shop.wait_for_mails(ADA, 2)
+        wait_for_quiet(shop)
+    assert load(shop, run_id).status == "ERROR"  # it stays as it was
+    assert load(shop, fork.run_id).status == "SUCCESS"
+    assert len(shop.rows("SELECT 1 FROM ledger_entries")) == 1
+    assert len(shop.mails_to(ADA)) == 2
+
+
+def test_a_fork_of_a_conversation_waits_for_its_turn(shop: Stage, olga: FlaskClient) -> None:
+    with failing("take_batch"), running(shop):
+        shop.write("Hello?")
+        run_id = wait_for_run(shop, "conversation", "ERROR")
+    press(olga, run_id, "fork")
+    assert load(shop, f"{run_id}-fork-1").partition_key == load(shop, run_id).subject
+    with running(shop):
+        assert len(shop.wait_for_mails(ADA)) == 1
+
+
+# --- without workflows: what is on record -------------------------------------------------------------
+
+
+def rung(shop: Stage, text: str = "Hello?", **changes: str) -> str:
+    """Write a mail that nobody works on; return the run that was queued for it."""
+    before = {run.run_id for run in shop.live.doorbell.list_runs()}
+    shop.write(text, **changes)
+    (run_id,) = {run.run_id for run in shop.live.doorbell.list_runs()} - before
+    return run_id
+
+
+def test_a_run_at_work_is_not_replayed_but_stopped(shop: Stage, olga: FlaskClient) -> None:
+    run_id = rung(shop)
+    opened = olga.get(f"{path(run_id)}/replay").text
+    assert "It is at work already" in opened
+    for how in ("rewind", "fork"):
+        answer = post_form(
+            olga, f"{path(run_id)}/replay", page=path(run_id), how=how, from_step="1"
+        )
+        assert answer.status_code == 409
+        assert "at work already" in answer.text
+    assert load(shop, run_id).status == "ENQUEUED"
+    answer = post_form(olga, f"{path(run_id)}/cancel", page=path(run_id))
+    assert answer.location == f"{path(run_id)}?done=stopped"
+    assert load(shop, run_id).status == "CANCELLED"
+    page = olga.get(answer.location).text
+    assert "ends before its next step" in page
+    again = olga.post(f"{path(run_id)}/cancel", data={"csrf_token": _token(page)})
+    assert again.status_code == 409
+    assert "has ended already" in again.text
+
+
+def _token(page: str) -> str:
+    found = re.search(r'name="csrf_token" value="([^"]+)"', page)
+    assert found is not None
+    return found[1]
+
+
+def test_a_step_that_a_run_does_not_have_starts_nothing(shop: Stage, olga: FlaskClient) -> None:
+    run_id = rung(shop)
+    shop.live.doorbell.cancel_run(run_id)
+    replay = f"{path(run_id)}/replay"
+    for step in ("0", "-1", "2", "9" * 20, "x", ""):
+        assert olga.get(replay, query_string={"from_step": step}).status_code == 200
+        answer = post_form(olga, replay, how="rewind", from_step=step)
+        assert answer.status_code == 409
+    assert load(shop, run_id).status == "CANCELLED"
+
+
+def test_runs_are_found_by_what_they_are_about(shop: Stage, olga: FlaskClient) -> None:
+    ada, grace = rung(shop), rung(shop, from_address=GRACE)
+    conversation = load(shop, ada).subject
+    hashed = load(shop, ada).attributes["customer_hash"]
+    for about in (conversation, ADA, ADA.upper(), hashed, f" {ADA} "):
+        assert listed(olga, f"about={about}") == {ada}, about
+    assert listed(olga, f"about={GRACE}") == {grace}
+    assert listed(olga, "about=W9999") == set()
+    assert ADA not in str(load(shop, ada).attributes)
+
+
+def test_a_refund_s_run_is_found_by_its_order_and_its_mail_s_run_too(shop: Stage) -> None:
+    run_id = fail_to_pay(shop)
+    refund = shop.refunds()[0]
+    assert load(shop, run_id).attributes.keys() == {
+        "subject", "conversation", "order", "refund", "customer_hash",
+    }  # fmt: skip
+    doorbell = shop.live.doorbell
+    for about in ("W1001", refund.refund_id):
+        assert [run.run_id for run in doorbell.list_runs(subject=about)] == [run_id]
+    (mail,) = shop.rows("SELECT outbound_id FROM outbound_mails WHERE purpose = 'reply'")
+    with shop.live.database.transaction() as connection:
+        delivery = doorbell.ring_delivery(connection, mail.outbound_id)
+    assert load(shop, delivery).attributes["conversation"] == refund.conversation_id
+    assert {run.workflow for run in doorbell.list_runs(subject=refund.conversation_id)} == {
+        "conversation", "refund", "delivery",
+    }  # fmt: skip
+
+
+def test_runs_are_filtered_by_state_workflow_and_day(shop: Stage, olga: FlaskClient) -> None:
+    failed, waits = rung(shop), rung(shop, from_address=GRACE)
+    set_run(shop, failed, "ERROR")
+    today = shop.live.now()
+    tomorrow = f"{today + timedelta(days=1):%Y-%m-%d}"
+    assert listed(olga, "status=ERROR") == listed(olga, "status=failed") == {failed}
+    assert listed(olga, "status=ENQUEUED&workflow=conversation") == {waits}
+    assert listed(olga, "workflow=refund") == set()
+    assert listed(olga, f"from={today:%Y-%m-%d}&to={tomorrow}") == {failed, waits}
+    assert listed(olga, f"from={tomorrow}") == set()
+    assert listed(olga, "status=nonsense&workflow=x&from=x&after=x.y") == {failed, waits}
+
+
+def test_a_long_list_has_pages(shop: Stage, olga: FlaskClient) -> None:
+    run_id = rung(shop)
+    with shop.live.database.transaction() as connection:
+        for number in range(60):
+            copy = f"INSERT INTO {table_of_runs(shop)} (workflow_uuid, status, name, created_at,"
+            copy += " updated_at, priority, inputs) SELECT :copy, 'SUCCESS', name, created_at,"
+            copy += f" updated_at, 0, inputs FROM {table_of_runs(shop)} WHERE workflow_uuid = :run"
+            connection.execute(sa.text(copy), {"copy": f"conversation-{number:02}", "run": run_id})
+    first = olga.get("/ops/runs?workflow=conversation").text
+    found = re.search(r'rel="next" href="/ops/runs\?([^"]+)"', first)
+    assert found is not None
+    on_first = listed(olga, "workflow=conversation")
+    on_second = listed(olga, found[1].replace("&amp;", "&"))
+    assert (len(on_first), len(on_second), len(on_first | on_second)) == (50, 11, 61)
+
+
+def test_a_run_that_is_not_there_is_told(olga: FlaskClient) -> None:
+    for run_id in ("refund-x", "%00", "%ED%A0%80", "a" * 400, "..", "%3Cscript%3E"):
+        for page in ("", "/replay"):
+            assert olga.get(f"/ops/runs/{run_id}{page}").status_code == 404
+
+
+def test_what_steps_returned_is_shown_as_inert_text(shop: Stage, olga: FlaskClient) -> None:
+    hostile = "<script>alert(1)</script> https://shop.example/approvals/secret"
+    with running(shop):
+        shop.write(hostile, from_address=MALLORY, subject=hostile)
+        shop.wait_for_mails(MALLORY)
+        wait_for_quiet(shop)
+    (run_id,) = (run.run_id for run in shop.live.doorbell.list_runs(subject=MALLORY))
+    page = olga.get(path(run_id))
+    assert "take_batch" in page.text
+    assert "<script>" not in page.text
+    assert "approvals/secret" not in page.text
+
+
+def test_runs_are_for_operators(shop: Stage) -> None:
+    run_id, stranger = rung(shop), shop.client
+    for client in (shop.log_in(MONA), shop.log_in(TESS)):
+        for page in ("/ops/runs", path(run_id), f"{path(run_id)}/replay"):
+            assert client.get(page).status_code == 403
+            assert stranger.get(page).status_code == 303
+        token = _token(client.get("/ops").text)
+        for act in ("replay", "cancel"):
+            answer = client.post(f"{path(run_id)}/{act}", data={"csrf_token": token})
+            assert answer.status_code == 403
+    assert load(shop, run_id).status == "ENQUEUED"
+
+
+def test_a_run_whose_history_is_odd_is_shown(shop: Stage, olga: FlaskClient) -> None:
+    run_id = rung(shop)
+    with shop.live.database.transaction() as connection:
+        connection.execute(
+            sa.text(f"UPDATE {table_of_runs(shop)} SET attributes = NULL, status = 'STRANGE'")
+        )
+    assert olga.get(path(run_id)).status_code == 200
+    assert "STRANGE" in olga.get("/ops/runs").text

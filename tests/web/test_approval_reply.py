@@ -1,0 +1,283 @@
+"""Deciding by reply: the right manager's proven mail with a plain word decides, anything else is a note."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from mailagent import letters, services
+from mailagent.domain.refund import RefundStatus
+from mailagent.store import refunds
+from tests.cast import ADA, MALLORY, MAX, MONA, TESS
+from tests.stage import Stage
+from tests.web.test_approvals import Question, question
+from tests.web.test_approvals_four_eyes import ONE_DATABASE, dear
+
+__all__ = ["dear", "question"]
+
+
+def ask(asked: Question, manager: str = MONA) -> Any:
+    """Ask a manager; return the row of the mail."""
+    with asked.shop.live.database.transaction() as connection:
+        refund = refunds.load(connection, asked.refund_id)
+        written = letters.write_approval_request(connection, refund, manager)
+    (mail,) = asked.shop.rows("SELECT * FROM outbound_mails WHERE outbound_id = :id", id=written)
+    return mail
+
+
+def reply(asked: Question, text: str, sender: str = MONA, **changes: Any) -> Any:
+    """Answer the request to Mona, or to whom `to` belongs; return the row of the answer."""
+    request = ask(asked)
+    values = {"to": request.reply_to, "subject": f"Re: {request.subject}", "from_address": sender}
+    letter = asked.shop.write(text, **values | changes)
+    query = "SELECT * FROM inbound_mails WHERE message_id = :id"
+    return asked.shop.rows(query, id=letter.message_id)[0]
+
+
+def told(shop: Stage, address: str = MONA) -> list[str]:
+    rows = shop.rows(
+        "SELECT text FROM outbound_mails WHERE to_address = :to AND purpose = 'notice'"
+        " ORDER BY outbound_id",
+        to=address,
+    )
+    return [row.text for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("word", "status"),
+    [("Approve", RefundStatus.APPROVED), ("Reject.", RefundStatus.REJECTED)],
+)
+def test_a_word_of_the_managers_decides(
+    question: Question,
+    word: str,
+    status: RefundStatus,
+) -> None:
+    request = ask(question)
+    quoted = "\n".join(f"> {line}" for line in request.text.splitlines())
+    mail = reply(question, f"{word}\n\nWe owe her that.\n\nOn Monday we wrote:\n{quoted}")
+    refund = question.refund()
+    assert (refund.status, refund.decided_by, refund.note) == (status, MONA, "We owe her that.")
+    (made,) = question.shop.rows("SELECT note_shared, mail_id FROM decisions")
+    assert (bool(made.note_shared), made.mail_id) == (False, mail.mail_id)
+    assert (mail.kind, mail.status, mail.conversation_id) == ("manager", "no_answer", None)
+    assert "Recorded" in mail.no_answer_reason
+    (audited,) = question.shop.rows("SELECT * FROM audit WHERE action LIKE 'refund %'")
+    assert audited.actor == MONA
+    assert mail.mail_id in str(audited.details)
+    (answer,) = told(question.shop)
+    assert "Recorded: refund of 1499.00 USD, order W2001" in answer
+    assert "the customer does not get it" in answer
+
+
+@pytest.mark.parametrize(
+    "text", ["Approve?", "Yes, go on.", "approve, but only half", "Is this new?"]
+)
+def test_anything_else_is_a_note_that_the_others_read(question: Question, text: str) -> None:
+    mail = reply(question, text)
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+    assert question.shop.rows("SELECT * FROM decisions") == []
+    assert "Noted, not decided" in mail.no_answer_reason
+    (answer,) = told(question.shop)
+    assert 'with the word "approve" or "reject"' in answer
+    page = question.shop.client.get(question.link(MAX)).text
+    assert text in page.replace("&#39;", "'")
+    assert text in ask(question, MAX).text
+
+
+def by_mallory(asked: Question) -> Any:
+    return reply(asked, "approve", MALLORY)
+
+
+def forged(asked: Question) -> Any:
+    return reply(asked, "approve", aligned=False)
+
+
+def by_max(asked: Question) -> Any:
+    return reply(asked, "approve", MAX)
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("attempt", [by_mallory, forged, by_max])
+def test_a_reply_that_is_not_provably_the_managers_decides_nothing(
+    question: Question,
+    attempt: Callable[[Question], Any],
+) -> None:
+    for _ in range(3):
+        mail = attempt(question)
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+    assert "not provably" in mail.no_answer_reason
+    (answer,) = told(question.shop)  # once, however often
+    assert "use the link" in answer
+    assert told(question.shop, MALLORY) == []
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("door", ["case", "confirm", "team", "approval", "support"])
+def test_the_word_at_any_other_address_decides_nothing(question: Question, door: str) -> None:
+    (row,) = question.shop.rows("SELECT * FROM conversations")
+    tokens = {"case": row.reply_token, "confirm": row.confirm_token, "team": row.team_token}
+    token = tokens.get(door, "abcdefghij234567abcd")
+    to = "support@shop.example" if door == "support" else f"{door}+{token}@shop.example"
+    request = ask(question)
+    reply(question, "approve", to=to, in_reply_to=request.message_id)
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+    assert question.shop.rows("SELECT * FROM decisions") == []
+
+
+@ONE_DATABASE
+def test_a_second_reply_is_told_what_the_first_one_did(question: Question) -> None:
+    reply(question, "approve")
+    mail = reply(question, "reject")
+    assert question.refund().status is RefundStatus.APPROVED
+    assert "Nothing changed" in mail.no_answer_reason
+    assert f"{MONA} approved it on" in told(question.shop)[-1]
+
+
+@ONE_DATABASE
+def test_a_reply_after_somebody_elses_decision_is_told_whose_it_was(question: Question) -> None:
+    ask(question)
+    question.decide("reject", manager=MAX)
+    reply(question, "approve")
+    assert question.refund().status is RefundStatus.REJECTED
+    assert f"{MAX} rejected it on" in told(question.shop)[-1]
+
+
+@ONE_DATABASE
+def test_a_reply_that_comes_too_late_decides_nothing(question: Question) -> None:
+    ask(question)
+    late = question.shop.live.now() + timedelta(days=7, seconds=1)
+    services.bind(replace(question.shop.live, now=lambda: late))
+    reply(question, "approve", sent_at=late.isoformat())
+    assert question.shop.rows("SELECT * FROM decisions") == []
+    assert "The date passed at" in told(question.shop)[-1]
+
+
+@ONE_DATABASE
+def test_a_reply_cannot_approve_what_the_page_would_not(question: Question) -> None:
+    with question.shop.live.database.transaction() as connection:
+        connection.execute(sa.text("UPDATE orders SET status = 'cancelled'"))
+    mail = reply(question, "approve")
+    assert "Not recorded" in mail.no_answer_reason
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+    assert "This order was cancelled" in told(question.shop)[-1]
+    reply(question, "reject")
+    assert question.refund().status is RefundStatus.REJECTED
+
+
+@ONE_DATABASE
+def test_who_is_no_manager_any_more_decides_nothing_by_reply(question: Question) -> None:
+    request = ask(question)
+    shop = replace(question.shop.live.shop, manager_emails=(MAX,))
+    services.bind(replace(question.shop.live, shop=shop))
+    question.shop.write("approve", from_address=MONA, to=request.reply_to)
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+    assert told(question.shop) == []
+
+
+@ONE_DATABASE
+def test_with_four_eyes_two_people_reply_and_nobody_twice(dear: Question) -> None:
+    max_first = ask(dear, MAX)  # asked to approve, as the next in line
+    reply(dear, "approve")
+    assert "A second manager has to approve it, too" in told(dear.shop)[-1]
+    reply(dear, "approve")
+    assert dear.refund().status is RefundStatus.AWAITING_APPROVAL
+    dear.shop.write("approve", from_address=MAX, to=max_first.reply_to)
+    assert "Yours would be the second decision" in told(dear.shop, MAX)[-1]
+    assert dear.refund().status is RefundStatus.AWAITING_APPROVAL
+    second = ask(dear, MAX)
+    assert second.reply_to != max_first.reply_to
+    dear.shop.write("approve", from_address=MAX, to=second.reply_to)
+    assert (dear.refund().status, dear.refund().decided_by) == (RefundStatus.APPROVED, MAX)
+
+
+@ONE_DATABASE
+def test_a_manager_in_a_loop_is_not_answered_for_ever(question: Question) -> None:
+    for number in range(22):
+        reply(question, f"I am a machine, {number}.")
+    assert len(told(question.shop)) == 20
+    assert len(question.shop.rows("SELECT * FROM approval_notes")) == 22
+
+
+# --- away ---------------------------------------------------------------------------------------
+
+
+def away(asked: Question, **changes: Any) -> Any:
+    words = {"subject": "Automatic reply: Refund", "to": ask(asked).reply_to} | changes
+    return reply(asked, "I am away until Monday.", **words)
+
+
+def asks(shop: Stage) -> dict[str, str | None]:
+    rows = shop.rows("SELECT manager_email, skipped_why FROM approval_asks ORDER BY asked_at")
+    return {row.manager_email: row.skipped_why for row in rows}
+
+
+@pytest.mark.parametrize("by_reference", [False, True])
+def test_an_automatic_answer_has_the_next_manager_asked_at_once(
+    question: Question,
+    by_reference: bool,
+) -> None:
+    if by_reference:
+        mail = away(question, to="support@shop.example", in_reply_to=ask(question).message_id)
+    else:
+        mail = away(question)
+    assert (mail.kind, mail.conversation_id) == ("auto_reply", None)
+    assert "passed over" in mail.no_answer_reason
+    assert asks(question.shop) == {MONA: "an automatic answer came from them", MAX: None}
+    (request,) = question.shop.rows(
+        "SELECT text FROM outbound_mails WHERE to_address = :to", to=MAX
+    )
+    assert f"{MONA} on" in request.text
+    assert "not waited for: an automatic answer" in request.text
+    assert told(question.shop) == []  # nobody answers a machine
+    away(question)
+    assert (
+        len(question.shop.rows("SELECT 1 FROM outbound_mails WHERE to_address = :to", to=MAX)) == 1
+    )
+    assert question.decide().status_code == 200  # her link works as before
+    assert question.refund().decided_by == MONA
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize(
+    ("sender", "changes"),
+    [(TESS, {}), (ADA, {}), (MONA, {"to": "support@shop.example"})],
+    ids=["a colleague", "a customer", "about something else"],
+)
+def test_an_automatic_answer_of_somebody_else_skips_nobody(
+    question: Question,
+    sender: str,
+    changes: dict[str, Any],
+) -> None:
+    away(question, sender=sender, **changes)
+    assert asks(question.shop) == {MONA: None}
+
+
+def absent(shop: Stage) -> list[str]:
+    return [row.manager_email for row in shop.rows("SELECT manager_email FROM manager_absences")]
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("back_by", ["page", "reply"])
+def test_an_absence_ends_when_the_manager_is_heard_of(question: Question, back_by: str) -> None:
+    away(question)
+    assert absent(question.shop) == [MONA]
+    if back_by == "page":
+        question.decide()
+    else:
+        reply(question, "I will look at it tonight.")
+    assert absent(question.shop) == []
+
+
+@ONE_DATABASE
+def test_a_stored_mail_holds_no_link_by_which_others_decide(question: Question) -> None:
+    request = ask(question)
+    mail = reply(question, f"What is this?\n\n{request.text}")
+    token = question.link().rpartition("/")[2]
+    for text in (mail.body, mail.new_text, question.shop.client.get(question.link(MAX)).text):
+        assert token not in text
+    assert "/approvals/…" in mail.body

@@ -1,0 +1,307 @@
+"""Who may knock where: every route stands in exactly one class, and every door is tried by those who may
+not open it. The doors are taken from the app itself, so a new one is tried as soon as it is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+from itsdangerous import URLSafeSerializer
+
+from mailagent.adapters.links import Links
+from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
+from mailagent.demo.webhook_key import WebhookKey
+from mailagent.domain.access import PERMISSIONS, Permission, Role
+from mailagent.web.guard import Guard, guard_of
+from tests.cast import MALLORY, MONA, OLGA, TESS, order_record
+from tests.stage import Stage, letter
+from tests.web.doors import (
+    ORDERS_TOKEN,
+    Case,
+    Door,
+    books,
+    changed,
+    csrf_token,
+    doors,
+    open_fullest,
+    token_of,
+    two_cases,
+    visit,
+)
+
+PEOPLE = {OLGA: Role.OPERATOR, MONA: Role.MANAGER, TESS: Role.TEAM}
+READING = ("GET", "HEAD")
+# A refusal: not logged in, no such thing, not allowed, a form without its token.
+REFUSED = (303, 400, 401, 403, 404, 410, 422)
+FORM_EXPIRED = "Please open the page again"
+# What some form of ours might hear. It is never heard here; it only must not be missing.
+FIELDS = {"decision": "approve", "action": "send", "text": "Sent by a stranger", "from_step": "1"}
+
+
+@pytest.fixture
+def fortress(tmp_path: Path, database_url: str) -> Iterator[Stage]:
+    """A shop with every route there can be, and two customers' matters in it."""
+    with open_fullest(tmp_path, database_url) as stage:
+        yield stage
+
+
+@pytest.fixture
+def cases(fortress: Stage) -> tuple[Case, Case]:
+    return two_cases(fortress)
+
+
+def of(stage: Stage, *guards: Guard) -> list[Door]:
+    return [door for door in doors(stage) if door.guard in guards]
+
+
+def logged_in(stage: Stage, email: str) -> tuple[FlaskClient, str]:
+    client = stage.log_in(email)
+    return client, csrf_token(client)
+
+
+def test_every_route_stands_in_exactly_one_class(fortress: Stage) -> None:
+    for endpoint, view in fortress.app.view_functions.items():
+        if endpoint.rpartition(".")[2] == "static":
+            continue
+        assert isinstance(guard_of(view), Guard), endpoint
+        assert (getattr(view, "permission", None) is not None) == (guard_of(view) is Guard.LOGIN)
+        inner = getattr(view, "__wrapped__", None)
+        assert guard_of(inner) is None, f"two guards stand at {endpoint}"
+    assert {door.guard for door in doors(fortress)} == set(Guard)
+
+
+def test_whatever_begins_with_ops_needs_a_login_but_for_the_login_itself(fortress: Stage) -> None:
+    for door in doors(fortress):
+        inside = door.rule.rule.startswith("/ops")
+        login = door.rule.rule.startswith(("/ops/login", "/ops/logout"))
+        assert (door.guard is Guard.LOGIN) == (inside and not login), door.name
+
+
+def test_a_role_may_only_what_is_written_down() -> None:
+    look, answer = Permission.LOOK, Permission.ANSWER
+    assert PERMISSIONS[Role.OPERATOR] == set(Permission)
+    assert PERMISSIONS[Role.MANAGER] == {look}
+    assert PERMISSIONS[Role.TEAM] == {look, answer}
+
+
+def signatures(stage: Stage, folder: Path, data: bytes) -> dict[str, dict[str, str]]:
+    """Return headers that prove nothing."""
+    return {
+        "nobody's": {},
+        "made up": {
+            "X-Twilio-Email-Event-Webhook-Signature": "MEUCIQDabc=",
+            "X-Twilio-Email-Event-Webhook-Timestamp": "1790000000",
+            "Stripe-Signature": "t=1790000000,v1=00",
+        },
+        "a stranger's": dict(WebhookKey(folder / "stranger.pem").sign(data)),
+        "ours, for another body": dict(stage.inbound_key.sign(b"another")),
+    }
+
+
+def test_a_webhook_takes_nothing_that_is_not_signed(fortress: Stage, tmp_path: Path) -> None:
+    event = {"id": "evt_1", "type": "refund.created", "data": {}, "object": "event"}
+    posts = {
+        CONTENT_TYPE: build_body(letter("My kettle is broken")),
+        "application/json": json.dumps([event]).encode(),
+    }
+    before = books(fortress)
+    for door, (kind, data) in product(of(fortress, Guard.WEBHOOK), posts.items()):
+        for whose, headers in signatures(fortress, tmp_path, data).items():
+            answer, _ = visit(
+                fortress.client,
+                door.path({}),
+                door.method,
+                data=data,
+                content_type=kind,
+                headers=headers,
+            )
+            assert answer.status_code in (400, 403, 503), (door.name, whose, answer.status)
+    assert changed(before, books(fortress)) == []
+
+
+def forgeries(stage: Stage, case: Case) -> dict[str, str]:
+    """Return tokens that open nothing."""
+    key = stage.app.config["SECRET_KEY"]
+    named = [case.approval_id, MONA]
+    other_salt = URLSafeSerializer(key, salt="mailagent.login").dumps(named)
+    assert isinstance(other_salt, str)
+    good = case.values["token"]
+    return {
+        "nothing in it": ".",
+        "chance": "Zm9vYmFy.c2lnbmF0dXJl",
+        "no UTF-8": "\udcff",
+        "a NUL": "\0",
+        "very long": "a" * 3000,
+        "one letter changed": good[:-2] + ("A" if good[-2] != "A" else "B") + good[-1],
+        "signed for something else": other_salt,
+        "signed with a key of theirs": Links(["another key"], "").sign_approval(
+            case.approval_id, MONA
+        )[11:],
+        "of an approval that is not": token_of(stage, "approval_none"),
+        "for somebody who never decided": token_of(stage, case.approval_id, MALLORY),
+    }
+
+
+def test_a_link_that_we_did_not_sign_shows_nothing_and_does_nothing(
+    fortress: Stage, cases: tuple[Case, Case]
+) -> None:
+    case = cases[0]
+    client = fortress.client
+    form = {"csrf_token": csrf_token(client), **FIELDS}
+    before = books(fortress)
+    found = of(fortress, Guard.LINK)
+    assert len(found) >= 6
+    for door in found:
+        for kind, token in forgeries(fortress, case).items():
+            path = door.path({**case.values, "token": token, "secret": token})
+            answer, text = visit(client, path, door.method, data=form)
+            assert answer.status_code in REFUSED, (door.name, kind, answer.status)
+            assert "Location" not in answer.headers, (door.name, kind)
+            assert not [trace for trace in case.traces() if trace in text], (door.name, kind)
+    assert changed(before, books(fortress)) == []
+
+
+def test_a_link_of_one_kind_opens_no_door_of_another(
+    fortress: Stage, cases: tuple[Case, Case]
+) -> None:
+    case = cases[0]
+    swapped = {**case.values, "token": case.values["secret"], "secret": case.values["token"]}
+    client = fortress.client
+    form = {"csrf_token": csrf_token(client), **FIELDS}
+    before = books(fortress)
+    for door in of(fortress, Guard.LINK):
+        answer, text = visit(client, door.path(swapped), door.method, data=form)
+        assert answer.status_code in REFUSED, door.name
+        assert not [trace for trace in case.traces() if trace in text], door.name
+    assert changed(before, books(fortress)) == []
+
+
+def test_a_good_link_shows_nothing_of_anybody_elses_matter(
+    fortress: Stage, cases: tuple[Case, Case]
+) -> None:
+    mine, theirs = cases
+    mixed = {**theirs.values, "token": mine.values["token"], "secret": mine.values["secret"]}
+    tried = [door for door in of(fortress, Guard.LINK) if len(door.rule.arguments) > 1]
+    assert tried
+    before = books(fortress)
+    for door in tried:
+        answer, text = visit(fortress.client, door.path(mixed), door.method)
+        assert answer.status_code in REFUSED, door.name
+        assert not [trace for trace in theirs.traces() if trace in text], door.name
+    assert changed(before, books(fortress)) == []
+
+
+def test_a_stranger_is_asked_to_log_in_and_changes_nothing(
+    fortress: Stage, cases: tuple[Case, Case]
+) -> None:
+    case = cases[0]
+    stranger = fortress.client
+    form = {"csrf_token": csrf_token(stranger), **FIELDS}
+    before = books(fortress)
+    for door in of(fortress, Guard.LOGIN):
+        answer, text = visit(stranger, door.path(case.values), door.method, data=form)
+        assert answer.status_code == 303, (door.name, answer.status)
+        assert answer.headers["Location"].startswith("/ops/login"), door.name
+        # An address that they knew is told them again: they come back to it.
+        told = [trace for trace in case.traces() if trace not in door.path(case.values)]
+        assert not [trace for trace in told if trace in text], door.name
+    assert changed(before, books(fortress)) == []
+
+
+def test_a_role_without_the_permission_is_refused_and_changes_nothing(
+    fortress: Stage, cases: tuple[Case, Case]
+) -> None:
+    case = cases[0]
+    people = {email: logged_in(fortress, email) for email in PEOPLE}
+    before = books(fortress)
+    refused = 0
+    for door, (email, role) in product(of(fortress, Guard.LOGIN), PEOPLE.items()):
+        if door.permission in PERMISSIONS[role]:
+            continue
+        client, token = people[email]
+        form = {"csrf_token": token, **FIELDS}
+        answer, text = visit(client, door.path(case.values), door.method, data=form)
+        assert answer.status_code == 403, (door.name, role, answer.status)
+        assert not [trace for trace in case.traces() if trace in text], (door.name, role)
+        refused += 1
+    assert changed(before, books(fortress)) == []
+    # Every permission that somebody lacks is asked for at some door.
+    asked = {door.permission for door in of(fortress, Guard.LOGIN)}
+    assert refused or asked == {Permission.LOOK}
+
+
+WRONG_TOKENS: dict[str, dict[str, str]] = {
+    "none": {},
+    "another": {"Authorization": "Bearer another"},
+    "empty": {"Authorization": "Bearer "},
+    "the right one under another name": {"Authorization": f"Basic {ORDERS_TOKEN}"},
+    "the right one cut short": {"Authorization": f"Bearer {ORDERS_TOKEN[:-1]}"},
+    "in a cookie": {"Cookie": f"token={ORDERS_TOKEN}"},
+}
+
+
+def test_a_bearer_route_wants_its_token(fortress: Stage, cases: tuple[Case, Case]) -> None:
+    case = cases[0]
+    operator = fortress.log_in(OLGA)
+    before = books(fortress)
+    for door, (kind, headers) in product(of(fortress, Guard.BEARER), WRONG_TOKENS.items()):
+        path = door.path(case.values) + f"?token={ORDERS_TOKEN}&access_token={ORDERS_TOKEN}"
+        order = order_record(case.order_id)
+        answer, _ = visit(operator, path, door.method, json=order, headers=headers)
+        assert answer.status_code == 401, (door.name, kind, answer.status)
+    assert changed(before, books(fortress)) == []
+
+
+def read_everything(stage: Stage, client: FlaskClient, case: Case) -> dict[str, int]:
+    """Open every door that is for reading; return what was answered."""
+    reading = [door for door in doors(stage) if door.method in READING]
+    return {
+        door.name: visit(client, door.path(case.values), door.method)[0].status_code
+        for door in reading
+    }
+
+
+def test_reading_changes_nothing_anywhere(fortress: Stage, cases: tuple[Case, Case]) -> None:
+    clients = [fortress.log_in(email) for email in PEOPLE]
+    before = books(fortress)
+    answers = [read_everything(fortress, client, cases[0]) for client in clients]
+    assert changed(before, books(fortress)) == []
+    # It says something only where the pages were really shown, to one of them at least.
+    best = {name: min(each[name] for each in answers) for name in answers[0]}
+    pages = {name: status for name, status in best.items() if "filename" not in name}
+    assert {name: status for name, status in pages.items() if status >= 400} == {}
+
+
+def test_no_form_is_taken_without_the_token_of_its_own_browser(
+    fortress: Stage, cases: tuple[Case, Case]
+) -> None:
+    client, token = logged_in(fortress, OLGA)
+    wrong = {
+        "none": {},
+        "changed": {"csrf_token": token[:-1] + ("A" if token[-1] != "A" else "B")},
+        "another browser's": {"csrf_token": csrf_token(fortress.client)},
+    }
+    guards = of(fortress, Guard.LINK, Guard.LOGIN, Guard.OPEN)
+    forms = [door for door in guards if door.method not in READING]
+    assert len(forms) >= 4
+    before = books(fortress)
+    for door, (kind, given) in product(forms, wrong.items()):
+        form = {**FIELDS, "email": OLGA, **given}
+        answer, _ = visit(client, door.path(cases[0].values), door.method, data=form)
+        assert answer.status_code == 400, (door.name, kind, answer.status)
+    assert changed(before, books(fortress)) == []
+
+
+def test_only_signed_and_bearer_routes_do_without_the_token(fortress: Stage) -> None:
+    for door in of(fortress, Guard.WEBHOOK, Guard.BEARER):
+        if door.method not in READING:
+            _, text = visit(
+                fortress.client, door.path({"order_id": "W1", "code": "X"}), door.method
+            )
+            assert FORM_EXPIRED not in text, door.name
+    _, told = visit(fortress.client, "/ops/login", "POST")
+    assert FORM_EXPIRED in told

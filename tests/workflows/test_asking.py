@@ -1,0 +1,130 @@
+"""Asking managers by dates: a step that is done twice asks once, and what was asked before is known."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.escalation import Skip
+from mailagent.domain.mail import OutboundStatus
+from mailagent.store import outbox
+from mailagent.workflows.steps import refund_decision
+from mailagent.workflows.steps.lost_mail import act_on_lost
+from tests.cast import MAX, MONA, TESS, order
+from tests.stage import Stage
+from tests.workflows.test_refund import propose
+
+ask: Callable[[str], list[str]] = inspect.unwrap(refund_decision.request_approval)
+look: Callable[[str], Any] = inspect.unwrap(refund_decision.look_at_decision)
+
+DAY = 24 * 3600
+ZOE = "zoe@shop.example"
+
+
+@pytest.fixture
+def refund_id(shop: Stage) -> str:
+    """A refund that waits for a manager; no run is at it."""
+    shop.stock(order(status="shipped", delivered_at=None))
+    propose(shop)
+    return shop.refunds()[0].refund_id
+
+
+def at(shop: Stage, seconds: float) -> None:
+    then = shop.live.now() + timedelta(seconds=seconds)
+    services.bind(replace(shop.live, now=lambda: then))
+
+
+def mails(shop: Stage, address: str) -> list[Any]:
+    return shop.rows(
+        "SELECT * FROM outbound_mails WHERE to_address = :to ORDER BY outbound_id", to=address
+    )
+
+
+def lose(shop: Stage, outbound_id: str) -> None:
+    """Have a mail of ours not reach its reader."""
+    with shop.live.database.transaction() as connection:
+        mail = outbox.load(connection, outbound_id)
+        outbox.settle(connection, outbound_id, OutboundStatus.UNDELIVERED, shop.live.now())
+        act_on_lost(connection, mail, OutboundStatus.UNDELIVERED, "mailbox full")
+
+
+def test_a_step_that_is_done_again_asks_and_reminds_once(shop: Stage, refund_id: str) -> None:
+    assert ask(refund_id) == ask(refund_id) == [mails(shop, MONA)[0].outbound_id]
+    at(shop, DAY)
+    for _ in range(2):  # the first one died before it was recorded
+        state = look(refund_id)
+        assert state["outbound_ids"] == [mail.outbound_id for mail in mails(shop, MONA)]
+    assert len(mails(shop, MONA)) == 2
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wait_seconds"), [(0, 3600), (DAY - 600, 600), (7 * DAY - 600, 600)]
+)
+def test_it_sleeps_until_something_is_due_but_never_over_an_hour(
+    shop: Stage, refund_id: str, seconds: float, wait_seconds: float
+) -> None:
+    ask(refund_id)
+    at(shop, seconds)
+    assert look(refund_id)["wait_seconds"] == pytest.approx(wait_seconds, abs=30)
+
+
+def test_whoever_was_asked_before_there_were_rows_is_remembered(
+    shop: Stage, refund_id: str
+) -> None:
+    ask(refund_id)
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.text("DELETE FROM approval_asks"))
+    at(shop, 2 * DAY)
+    look(refund_id)
+    assert len(mails(shop, MONA)) == 2  # reminded, not asked anew
+    assert len(mails(shop, MAX)) == 1
+    rows = shop.rows("SELECT manager_email FROM approval_asks ORDER BY asked_at")
+    assert [row.manager_email for row in rows] == [MONA, MAX]
+
+
+def test_a_mail_that_is_lost_has_the_next_asked_and_is_remembered_for_a_day(
+    shop: Stage, refund_id: str
+) -> None:
+    ask(refund_id)
+    lose(shop, mails(shop, MONA)[0].outbound_id)
+    (row,) = shop.rows("SELECT * FROM approval_asks WHERE manager_email = :mona", mona=MONA)
+    assert row.skipped_why == Skip.UNDELIVERED
+    assert len(mails(shop, MAX)) == 1
+    (absence,) = shop.rows("SELECT manager_email FROM manager_absences")
+    assert absence.manager_email == MONA
+    lose(shop, mails(shop, MAX)[0].outbound_id)
+    assert len(mails(shop, TESS)) == 1  # nobody is left: the team is told
+    at(shop, DAY + 60)
+    look(refund_id)
+    assert len(mails(shop, MONA)) == 2  # reminded: else nobody would be
+
+
+def test_a_lost_reminder_tells_nobody_while_somebody_else_has_the_question(
+    shop: Stage, refund_id: str
+) -> None:
+    ask(refund_id)
+    at(shop, 2 * DAY)
+    look(refund_id)
+    lose(shop, mails(shop, MONA)[1].outbound_id)
+    assert len(mails(shop, MAX)) == 1
+    assert mails(shop, TESS) == []
+
+
+def test_those_before_are_told_who_is_asked_too(shop: Stage, refund_id: str) -> None:
+    shop_with = replace(shop.live.shop, manager_emails=(MONA, MAX, ZOE))
+    waits = replace(shop.live.waits, approval_reminder_seconds=30 * DAY)
+    services.bind(replace(shop.live, shop=shop_with, waits=waits))
+    ask(refund_id)
+    shop.live = services.current()
+    at(shop, 2 * DAY)
+    look(refund_id)
+    (notice,) = [mail for mail in mails(shop, MONA) if mail.purpose == "notice"]
+    assert notice.subject.startswith(f"{MAX} is asked, too")
+    assert "/approvals/" not in notice.text
