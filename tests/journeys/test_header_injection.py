@@ -77,8 +77,8 @@ def test_nothing_that_anybody_writes_becomes_a_header_or_a_recipient(busy_shop: 
     posted = busy_shop.post_inbound(raw_request(LETTER))
     assert posted.status_code == 200
     busy_shop.wait_for_mails(MONA)
-    grace = {"envelope_from": GRACE, "dkim": "{@example.org : pass}"}
-    assert busy_shop.post_inbound(raw_request(OTHER, **grace)).status_code == 200
+    other = raw_request(OTHER, envelope_from=GRACE, dkim="{@example.org : pass}")
+    assert busy_shop.post_inbound(other).status_code == 200
     busy_shop.wait_for_mails(TESS)
     be_answered(busy_shop, TESS, f"Hello Grace{BREAK}")
     link = approval_path(busy_shop)

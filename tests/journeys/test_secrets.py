@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cast import ADA, GRACE, MONA, OLGA, TESS, big_order, order
+from mailagent.demo.mailboxes import SentMail
+from tests.cast import ADA, GRACE, MAX, MONA, OLGA, TESS, big_order, order
 from tests.journeys.test_hostile_customer import approval_path, starts
 from tests.stage import Stage, open_shop, post_form, running, wait_until
 from tests.web.doors import visit
@@ -46,16 +47,21 @@ def live_through_everything(stage: Stage) -> str:
     """Let mail be answered, money be asked for and refused, and somebody log in; return their session."""
     stage.stock(order(), big_order())
     stage.write(f"The standing desk of order W2001 is damaged, please refund it. {WRITTEN}")
-    stage.wait_for_mails(MONA)
+    (asked,) = stage.wait_for_mails(MONA)
+    # Whole, with the link in it, as mail programs quote; and without a mark, as others do.
+    quote_back(stage, asked, "I have to look at it first.", MONA, "> ")
+    quote_back(stage, asked, "Can somebody else look at this?", MAX, "")
     stage.write(
         f"I am done with machines, let me talk to a human being! {WRITTEN}",
         from_address=GRACE,
         from_name="Grace",
     )
-    stage.wait_for_mails(TESS)
+    (handed, *_) = stage.wait_for_mails(TESS)
+    quote_back(stage, handed, "We will call you.", TESS, "> ")
     post_form(stage.client, approval_path(stage), decision="reject", note=NOTED)
     stage.wait_for_refund("rejected")
-    stage.wait_for_mails(ADA, 2)
+    told = stage.wait_for_mails(ADA, 2)
+    quote_back(stage, told[-1], "I see. Thank you.", ADA, "")
     client = stage.client
     post_form(client, "/ops/login", email=OLGA)
     (mail,) = stage.wait_for_mails(OLGA)
@@ -67,6 +73,19 @@ def live_through_everything(stage: Stage) -> str:
     visit(client, f"/approvals/{WRITTEN}")
     wait_until(stage.at_rest, 30, "an end of it")
     return session
+
+
+def quote_back(stage: Stage, mail: SentMail, words: str, sender: str, mark: str) -> None:
+    """Answer a mail of ours with all of it below."""
+    quoted = "\n".join(f"{mark}{line}" for line in mail.text.splitlines())
+    stage.write(
+        f"{words}\n\n{quoted}\n{mark}Reply to: {mail.reply_to}",
+        from_address=sender,
+        from_name=sender.partition("@")[0],
+        subject=f"Re: {mail.subject}",
+        to=mail.reply_to or mail.from_address,
+        in_reply_to=mail.message_id,
+    )
 
 
 def login_link(text: str) -> str:
@@ -103,7 +122,9 @@ def test_no_secret_and_no_words_of_anybodys_in_logs_pages_or_checks(
     assert [each for each in (*secret, WRITTEN, NOTED) if each in logged] == []
     pages = crawl(guarded.log_in(OLGA), starts(guarded))
     texts = "\n".join(page.html for page in pages.values())
-    assert WRITTEN in texts
+    # They are shown: what was written, by whomever it was.
+    for words in (WRITTEN, NOTED, "I have to look at it first.", "We will call you.", "I see."):
+        assert words in texts, words
     assert [each for each in secret if each in texts] == []
     told = guarded.app.test_cli_runner().invoke(args=["check"]).output
     assert told

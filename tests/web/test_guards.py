@@ -34,6 +34,20 @@ from tests.web.doors import (
 )
 
 PEOPLE = {OLGA: Role.OPERATOR, MONA: Role.MANAGER, TESS: Role.TEAM}
+FORM_FIELDS = (
+    "owner",
+    "once",
+    "reason",
+    "address",
+    "subject",
+    "act",
+    "back",
+    "note",
+    "amount",
+    "mode",
+    "email",
+    "next",
+)
 READING = ("GET", "HEAD")
 # A refusal: not logged in, no such thing, not allowed, a form without its token.
 REFUSED = (303, 400, 401, 403, 404, 410, 422)
@@ -294,6 +308,53 @@ def test_no_form_is_taken_without_the_token_of_its_own_browser(
         answer, _ = visit(client, door.path(cases[0].values), door.method, data=form)
         assert answer.status_code == 400, (door.name, kind, answer.status)
     assert changed(before, books(fortress)) == []
+
+
+# What breaks databases, paths, numbers, dates and patterns.
+ODD = ("\0", "\udcff", "'\"%_\\[(" + "a" * 3000, "9" * 30, "2026-13-99")
+QUERY = (
+    "q",
+    "page",
+    "after",
+    "before",
+    "since",
+    "from",
+    "to",
+    "status",
+    "waiting",
+    "about",
+    "who",
+    "step",
+    "kind",
+)
+
+
+def test_no_odd_address_or_field_breaks_a_page(fortress: Stage, cases: tuple[Case, Case]) -> None:
+    broken = []
+    for odd in ODD:
+        client, token = logged_in(fortress, OLGA)
+        form = {**dict.fromkeys((*FIELDS, *QUERY, *FORM_FIELDS), _typed(odd)), "csrf_token": token}
+        for door, hit in product(doors(fortress), (True, False)):
+            # Logging out would end the try, and the demo's buttons kill the app.
+            if door.method == "HEAD" or door.rule.rule.startswith(("/demo", "/ops/logout")):
+                continue
+            values = dict.fromkeys(cases[0].values, odd) if hit else cases[0].values
+            answer, _ = visit(
+                client,
+                door.path(values),
+                door.method,
+                query_string=dict.fromkeys(QUERY, _typed(odd)),
+                data=form if door.method != "GET" else None,
+                headers={"Authorization": f"Bearer {ORDERS_TOKEN}"},
+            )
+            # 503 is how a webhook asks for a mail to be delivered again.
+            allowed = answer.status_code < 500 or door.guard is Guard.WEBHOOK
+            broken += [] if allowed else [(door.name, odd[:20], hit)]
+    assert broken == []
+
+
+def _typed(odd: str) -> str:
+    return odd.encode("utf-8", "replace").decode()
 
 
 def test_only_signed_and_bearer_routes_do_without_the_token(fortress: Stage) -> None:

@@ -127,6 +127,13 @@ def test_what_is_no_address_is_told_so(shop: Stage, address: str) -> None:
     assert shop.rows("SELECT 1 FROM outbound_mails") == []
 
 
+def test_a_form_of_the_console_that_expired_leads_back_to_the_console(shop: Stage) -> None:
+    answer = shop.log_in(OLGA).post("/ops/logout")
+    assert answer.status_code == 400
+    assert 'href="/ops"' in answer.text
+    assert "Go back to the mail" not in answer.text
+
+
 def test_a_login_begins_a_session_that_nobody_knew_before(shop: Stage) -> None:
     client = shop.client
     with client.session_transaction() as cookies:
