@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from PIL import Image
 
 from mailagent.domain.order import Order
 from mailagent.domain.order_record import parse_order
@@ -22,6 +25,14 @@ ADA = "ada@example.com"
 GRACE = "grace@example.org"
 JUERGEN = "juergen@example.net"
 MALLORY = "mallory@evil.example"
+
+
+def a_photo(width: int = 640, height: int = 480) -> bytes:
+    """Return a photo as a phone would send it, with a comment in it."""
+    written = io.BytesIO()
+    noise = Image.effect_noise((width, height), 90).convert("RGB")
+    noise.save(written, "JPEG", comment=b"taken at home")
+    return written.getvalue()
 
 
 def order_record(order_id: str = "W1001", **changes: Any) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 """Files that came with a refund's conversation, handed to the manager whose link it is: only ever to be
-saved, never shown, because a stranger made them."""
+saved, never shown, because a stranger made them. Of a photo a picture of our own is shown."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from mailagent.adapters.attachment_bytes import (
     find_attachment,
     may_be_downloaded,
 )
+from mailagent.adapters.photo_preview import make_preview
 from mailagent.domain.mail import MailKind
 from mailagent.store import mailbox
 from mailagent.web.approvals import find_asked, no_longer_decides, page, still_decides
@@ -27,6 +28,20 @@ _DIGITS_MAX = 4
 @signed_link
 def download(token: str, mail_id: str, number: str) -> Response:
     """Hand out one file that the manager's page lists; whatever it does not list is not there."""
+    found = _find(token, mail_id, number)
+    return saved(found) if isinstance(found, AttachmentBytes) else found
+
+
+@blueprint.get("/approvals/<token>/photos/<mail_id>/<number>")
+@signed_link
+def preview(token: str, mail_id: str, number: str) -> Response:
+    """Show what a photo shows, in a picture made by us; 404 for what is none."""
+    found = _find(token, mail_id, number)
+    return shown(found) if isinstance(found, AttachmentBytes) else found
+
+
+def _find(token: str, mail_id: str, number: str) -> AttachmentBytes | Response:
+    """Return a file that the manager's page lists, or the page that says why there is none."""
     live = services.current()
     link = live.links.verify_approval(token)
     position = parse_number(number)
@@ -44,7 +59,7 @@ def download(token: str, mail_id: str, number: str) -> Response:
     if raw is None:
         return page("approvals/no_longer_kept.html", 410, days=live.waits.raw_mail_days)
     file = find_attachment(raw.content_type, raw.body, position)
-    return saved(file) if file else page("approvals/not_valid.html", 404)
+    return file or page("approvals/not_valid.html", 404)
 
 
 def parse_number(text: str) -> int | None:
@@ -74,5 +89,22 @@ def saved(file: AttachmentBytes) -> Response:
             "X-Content-Type-Options": "nosniff",
             "Content-Security-Policy": "sandbox; default-src 'none'",
             "Cache-Control": "no-store",
+        },
+    )
+
+
+def shown(file: AttachmentBytes) -> Response:
+    """Return a picture of ours of a photo: small, and without anything else that the file carried."""
+    picture = make_preview(file.data)
+    if picture is None:
+        return Response("there is no preview of this file\n", 404, mimetype="text/plain")
+    return Response(
+        picture,
+        headers={
+            "Content-Type": "image/jpeg",
+            "X-Content-Type-Options": "nosniff",
+            "Content-Security-Policy": "sandbox; default-src 'none'",
+            # For the page that is open; whoever looks later asks again, by a link that may have ended.
+            "Cache-Control": "private, max-age=300",
         },
     )

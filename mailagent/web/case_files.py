@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from mailagent.adapters.attachment_bytes import may_be_downloaded
 from mailagent.domain.mail import Attachment, Identity
+from mailagent.domain.photo import is_photo
 from mailagent.store import mailbox
 from mailagent.store.database import Row
 
@@ -20,7 +21,7 @@ MAILS_WITH_FILES_MAX = 50
 @dataclass(frozen=True, slots=True)
 class ShownFile:
     """A file of the conversation. `number` counts from 0 within its mail; `problem` says why it cannot
-    be downloaded, and is empty if it can."""
+    be downloaded, and is empty if it can. `photo` says whether a picture of it may be shown."""
 
     mail_id: str
     number: int
@@ -30,6 +31,7 @@ class ShownFile:
     received_at: datetime
     sender_proven: bool
     problem: str
+    photo: bool = False
 
 
 def list_files(connection: sa.Connection, conversation_id: str) -> tuple[ShownFile, ...]:
@@ -44,6 +46,7 @@ def list_files(connection: sa.Connection, conversation_id: str) -> tuple[ShownFi
 
 def _file(mail: Row, number: int, file: Attachment) -> ShownFile:
     problem = "" if may_be_downloaded(file) else "not kept for download: too large"
+    problem = problem if mail.kept else "no longer kept"
     return ShownFile(
         mail_id=mail.mail_id,
         number=number,
@@ -52,7 +55,8 @@ def _file(mail: Row, number: int, file: Attachment) -> ShownFile:
         size=_size(file.size_bytes),
         received_at=mail.received_at,
         sender_proven=Identity(mail.identity).proven,
-        problem=problem if mail.kept else "no longer kept",
+        problem=problem,
+        photo=not problem and is_photo(file),
     )
 
 

@@ -26,7 +26,7 @@ from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStat
 from mailagent.store import approvals, refunds, schema, sessions
 from mailagent.web.guard import Guard, guard_of
 from tests.adapters.parse_requests import raw_request
-from tests.cast import ADA, GRACE, MONA, SUPPORT, TESS, big_order
+from tests.cast import ADA, GRACE, MONA, SUPPORT, TESS, a_photo, big_order
 from tests.stage import Stage, open_shop
 
 ORDERS_TOKEN = "a-token-of-the-shop-for-tests-only"
@@ -148,9 +148,7 @@ def _mail(email: str, words: str) -> bytes:
     message["From"], message["To"], message["Subject"] = email, SUPPORT, "My desk"
     message["Message-ID"] = f"<first.{email}>"
     message.set_content(words)
-    message.add_attachment(
-        b"\xff\xd8\xff\xe0", maintype="image", subtype="jpeg", filename="desk.jpg"
-    )
+    message.add_attachment(a_photo(), maintype="image", subtype="jpeg", filename="desk.jpg")
     domain = email.partition("@")[2]
     return raw_request(message.as_bytes(), dkim=f"{{@{domain} : pass}}", envelope_from=email)
 

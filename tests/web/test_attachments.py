@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from email.message import EmailMessage
 
 import pytest
+from PIL import Image
 from werkzeug.test import TestResponse
 
 from mailagent import services
@@ -18,7 +20,7 @@ from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStat
 from mailagent.store import approvals, refunds
 from mailagent.workflows.steps.sweep import purge_raw_mail
 from tests.adapters.parse_requests import common_fields, form, raw_request
-from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, big_order
+from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, a_photo, big_order
 from tests.stage import Stage
 
 JPEG = b"\xff\xd8\xff\xe0<script>alert(1)</script>" * 30
@@ -120,6 +122,29 @@ def test_a_file_is_only_ever_saved(desk: Desk) -> None:
         }.items()
     )
     assert len(response.headers.getlist("Content-Security-Policy")) == 1
+
+
+def test_a_photo_is_shown_as_a_picture_of_ours(shop: Stage) -> None:
+    photo = a_photo()
+    desk = ask(shop, mail_with(("crack.jpg", "image/jpeg", photo), ("a.png", "image/png", JPEG)))
+    (source,) = set(re.findall(r'src="(/approvals/[^"]+)"', desk.page()))
+    shown = shop.client.get(source)
+    assert (shown.status_code, shown.content_type) == (200, "image/jpeg")
+    assert shown.headers["Content-Security-Policy"] == "sandbox; default-src 'none'"
+    assert Image.open(io.BytesIO(shown.data)).size == (640, 480)
+    assert b"taken at home" in photo
+    assert b"taken at home" not in shown.data
+    assert desk.get(0).data == photo
+
+
+def test_only_the_managers_own_link_shows_photos(shop: Stage) -> None:
+    desk = ask(shop, mail_with(("crack.jpg", "image/jpeg", a_photo())))
+    path = f"{desk.link()}/photos/{desk.mail_id}/0"
+    assert shop.client.get(path).status_code == 200
+    assert shop.client.get(path.replace(desk.mail_id, "mail_other")).status_code == 404
+    assert shop.client.get(path.replace("/approvals/", "/approvals/x")).status_code == 404
+    stranger = f"{desk.link('left@shop.example')}/photos/{desk.mail_id}/0"
+    assert shop.client.get(stranger).status_code == 403
 
 
 def test_files_of_parsed_mode_are_handed_out(shop: Stage) -> None:

@@ -1,0 +1,88 @@
+"""Previews of photos: small, plain, and never more than a stranger's bytes deserve."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+
+import pytest
+from PIL import Image
+
+from mailagent.adapters.photo_preview import PREVIEW_PIXELS, make_preview
+
+
+def photo(kind: str, size: tuple[int, int] = (1600, 1200), mode: str = "RGB") -> bytes:
+    written = io.BytesIO()
+    Image.new(mode, size, "red").save(written, kind)
+    return written.getvalue()
+
+
+def opened(preview: bytes | None) -> Image.Image:
+    assert preview is not None
+    return Image.open(io.BytesIO(preview))
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF"])
+def test_a_photo_becomes_a_small_jpeg(kind: str) -> None:
+    preview = opened(make_preview(photo(kind)))
+    assert preview.format == "JPEG"
+    assert preview.size == (PREVIEW_PIXELS, PREVIEW_PIXELS * 3 // 4)
+    red, green, blue = preview.convert("RGB").getpixel((10, 10))  # type: ignore[misc]  # RGB has three
+    assert red > 200
+    assert max(green, blue) < 40
+
+
+def test_a_small_one_is_not_made_larger() -> None:
+    assert opened(make_preview(photo("PNG", (40, 30)))).size == (40, 30)
+
+
+def test_where_and_with_what_it_was_taken_is_not_in_it() -> None:
+    exif = Image.Exif()
+    exif[0x010F] = "A maker's name"
+    exif[0x0112] = 6  # turned by a quarter
+    exif.get_ifd(0x8825)[1] = "N"
+    written = io.BytesIO()
+    Image.new("RGB", (300, 200)).save(written, "JPEG", exif=exif, comment=b"<script>")
+    assert b"A maker's name" in written.getvalue()
+    preview = make_preview(written.getvalue())
+    assert opened(preview).size == (200, 300)  # upright
+    assert preview is not None
+    assert b"A maker's name" not in preview
+    assert b"<script>" not in preview
+    assert not opened(preview).getexif()
+
+
+def test_what_is_transparent_is_white() -> None:
+    written = io.BytesIO()
+    Image.new("RGBA", (20, 20), (0, 0, 0, 0)).save(written, "PNG")
+    assert opened(make_preview(written.getvalue())).getpixel((5, 5)) == (255, 255, 255)
+
+
+def huge_png() -> bytes:
+    """Return a PNG that says it has 40,000 x 40,000 pixels, in a few hundred bytes."""
+    header = struct.pack(">IIBBBBB", 40_000, 40_000, 8, 2, 0, 0, 0)
+    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(b"\0" * 10_000)), (b"IEND", b"")]
+    body = b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff\xd8\xff\xe0<script>alert(1)</script>" * 30,
+        b"<svg xmlns='http://www.w3.org/2000/svg'><script/></svg>",
+        b"%!PS-Adobe-3.0 EPSF-3.0\n(run) run",
+        photo("BMP"),
+        photo("TIFF"),
+        photo("JPEG")[:700],
+        huge_png(),
+    ],
+    ids=["nothing", "script", "svg", "postscript", "bmp", "tiff", "cut_off", "bomb"],
+)
+def test_anything_else_has_no_preview(data: bytes) -> None:
+    assert make_preview(data) is None
