@@ -16,6 +16,7 @@ import mailagent
 from mailagent.adapters import formats
 from mailagent.adapters.mail_samples import LINK, LOGIN_LINK, NOON, TO_CUSTOMERS, facts_of
 from mailagent.adapters.templates import RenderedMail, Templates
+from mailagent.domain.escalation import Ask, Question
 from mailagent.domain.mail import confirm_code, holds_confirm_code
 from mailagent.domain.money import Money
 
@@ -249,6 +250,7 @@ def file_of(name: str, problem: str) -> SimpleNamespace:
         received_at=NOON,
         sender_proven=False,
         problem=problem,
+        photo=not problem,
     )
 
 
@@ -287,6 +289,21 @@ def page(
         "cancelled": False,
         "news": (words,),
         "most_decimal": "",
+        "files_words": "1 photo and 1 other file",
+        "asks": (
+            Ask(
+                "approval_17",
+                Question.APPROVE,
+                words,
+                "token",
+                NOON,
+                skipped_at=NOON,
+                skipped_why=words,
+            ),
+        ),
+        "notes": (SimpleNamespace(manager_email=words, text=words, written_at=NOON),),
+        "following": words,
+        "escalates_at": NOON,
     }
     decision = SimpleNamespace(
         decided_by="max@shop.example",
@@ -295,6 +312,7 @@ def page(
         amount="$999.00",
         note=words,
         refund_status="The refund was paid.",
+        note_shared=False,
     )
     context: dict[str, Any] = {
         "case": SimpleNamespace(**case),
@@ -306,7 +324,7 @@ def page(
         changes = {
             "problem": words,
             "problem_field": "amount",
-            "typed": {"amount": words, "note": words},
+            "typed": {"amount": words, "note": words, "note_private": "yes"},
         } | changes
     return environment.get_template(f"approvals/{name}.html").render(context | changes)
 
@@ -315,9 +333,12 @@ def page(
 def test_hostile_words_stay_words_on_a_page(name: str) -> None:
     html = page(name, HOSTILE)
     elements = Elements(html)
-    assert not elements.tags & {"script", "img", "iframe", "style"}
-    assert not elements.attributes & {"src", "onerror", "style"}
-    inside = ("#", "/attachments.download/t.o.k/m_17/0")
+    assert not elements.tags & {"script", "iframe", "style"}
+    assert not elements.attributes & {"onerror", "style"}
+    preview = "/attachments.preview/t.o.k/m_17/0"
+    sources = [attributes.get("src") for tag, attributes in elements.found if tag == "img"]
+    assert set(sources) <= {preview}
+    inside = ("#", "/attachments.download/t.o.k/m_17/0", preview)
     assert all(link is not None and link.startswith(inside) for link in elements.links)
 
 
@@ -359,11 +380,13 @@ def test_every_field_has_a_label() -> None:
         for tag, attributes in elements
         if tag in ("input", "textarea") and attributes.get("type") != "hidden"
     }
-    assert fields == labelled == {"amount", "note"}
+    assert fields == labelled == {"amount", "note", "note_private"}
 
 
 def test_a_problem_is_said_at_the_top_and_at_its_field_and_keeps_what_was_typed() -> None:
-    html = page("problem", problem="Too much.", typed={"amount": "2000", "note": "\nMy <note>"})
+    typed = {"amount": "2000", "note": "\nMy <note>", "note_private": "yes"}
+    html = page("problem", problem="Too much.", typed=typed)
+    assert 'value="yes" checked' in html
     assert "<title>Not recorded: " in html
     assert html.count("Too much.") == 2
     assert 'value="2000"' in html
