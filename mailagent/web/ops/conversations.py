@@ -8,13 +8,13 @@ from urllib.parse import urlencode
 from flask import Blueprint, Response, request
 
 from mailagent import services
-from mailagent.adapters.attachment_bytes import find_attachment
+from mailagent.adapters.attachment_bytes import AttachmentBytes, find_attachment
 from mailagent.domain.access import Permission
 from mailagent.store import conversations, goodwill, mailbox, model_calls, outbox, timeline
 from mailagent.store.ids import new_id
 from mailagent.store.timeline import Mark, Page
 from mailagent.store.timeline_entries import EntryKind
-from mailagent.web.attachments import is_listed, parse_number, saved
+from mailagent.web.attachments import is_listed, parse_number, saved, shown
 from mailagent.web.guard import needs
 from mailagent.web.ops import timeline_view, tool_calls
 from mailagent.web.ops.pages import not_found, page
@@ -95,10 +95,22 @@ def _parse_mark(text: str) -> Mark | None:
 @needs(Permission.LOOK)
 def download(conversation_id: str, mail_id: str, number: str) -> Response:
     """Hand out one file of a customer's mail, to be saved and never shown: a stranger made it."""
+    file = _find_file(conversation_id, mail_id, number)
+    return saved(file) if file else not_found("file")
+
+
+@blueprint.get("/ops/conversations/<conversation_id>/photos/<mail_id>/<number>")
+@needs(Permission.LOOK)
+def preview(conversation_id: str, mail_id: str, number: str) -> Response:
+    """Show what a photo among a customer's files shows, in a picture made by us."""
+    file = _find_file(conversation_id, mail_id, number)
+    return shown(file) if file else not_found("file")
+
+
+def _find_file(conversation_id: str, mail_id: str, number: str) -> AttachmentBytes | None:
     position = parse_number(number)
     with services.current().database.snapshot() as connection:
         if position is None or not is_listed(connection, conversation_id, mail_id, position):
-            return not_found("file")
+            return None
         raw = mailbox.find_raw(connection, mail_id)
-    file = find_attachment(raw.content_type, raw.body, position) if raw else None
-    return saved(file) if file else not_found("file")
+    return find_attachment(raw.content_type, raw.body, position) if raw else None

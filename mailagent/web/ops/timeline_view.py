@@ -12,6 +12,7 @@ from mailagent import services
 from mailagent.adapters.attachment_bytes import may_be_downloaded
 from mailagent.domain.cost import cost_usd, format_usd
 from mailagent.domain.mail import Attachment, Identity, MailKind, left_out
+from mailagent.domain.photo import is_photo
 from mailagent.domain.refund import RefundReason
 from mailagent.domain.wording import REFUND_REASONS
 from mailagent.store.database import Row
@@ -132,6 +133,7 @@ def _file(facts: Mapping[str, Any], number: int, stored: Mapping[str, Any]) -> d
         problem = "only files of customers' mail can be saved here"
     return {
         "number": number,
+        "photo": bool(facts["kept"]) and not problem and is_photo(file),
         "name": file.name,
         "content_type": file.content_type,
         "size_bytes": file.size_bytes,
