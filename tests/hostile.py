@@ -73,9 +73,8 @@ def be_answered(stage: Stage, email: str, text: str) -> None:
     )
     path = f"/ops/conversations/{handed.conversation_id}"
     person = stage.log_in(email)
-    once = re.search(r'name="once" value="([^"]+)"', person.get(path).text)
-    assert once is not None
-    sent = post_form(person, f"{path}/answer", path, once=once[1], text=text)
+    form = dict(re.findall(r'name="(once|seen)" value="([^"]+)"', person.get(path).text))
+    sent = post_form(person, f"{path}/answer", path, text=text, **form)
     assert sent.status_code == 303, sent.text
 
 

@@ -150,7 +150,8 @@ class ChatModel:
         status, code = error.status_code, _code(error)
         why = f"the model's server answered {status}{f' {code}' if code else ''}"
         if code in _OPERATOR_CODES:
-            return operator(f"{why}; check the account and OPENAI_MODEL={self._model}")
+            what = "OPENAI_API_KEY" if status == 401 or code == "invalid_api_key" else "the account"
+            return operator(f"{why}; check {what} and OPENAI_MODEL={self._model}")
         if status in _TRY_AGAIN or status >= 500:
             return retry(why, retry_after_seconds(error.response.headers))
         if status in _ABOUT_THIS_MAIL:

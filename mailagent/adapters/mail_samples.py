@@ -113,6 +113,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
         "following": None,
         "escalates_at": None,
         "notes": [],
+        "reply_decides": False,
     },
     "hand_over": {"customer_name": "", "sender_verified": True, "summary": None, "refunds": []},
 }
@@ -188,6 +189,7 @@ def _approval_request(say: Say) -> dict[str, Any]:
         ],
         "following": "zoe@shop.example",
         "escalates_at": NOON + timedelta(days=2),
+        "reply_decides": True,
         "notes": [
             {
                 "manager_email": "max@shop.example",

@@ -25,6 +25,7 @@ def check() -> None:
     if not problems:
         problems = [*_outages(), *_mail_problems(settings.shop)]
         notes = [*_suppressed_customers(settings.shop), *_renamed_policy(settings.policy)]
+    notes += _late_dates(settings)
     problems = [*_missing_keys(settings), *problems]
     for problem in problems:
         click.echo(f"problem: {problem}")
@@ -55,6 +56,24 @@ def _missing_keys(settings: Settings) -> list[str]:
             text = "STRIPE_WEBHOOK_SECRET is not set: what happens at Stripe without us is not followed"
             wanted[text] = ",".join(settings.stripe_webhook_secrets)
     return [text for text, value in wanted.items() if not value]
+
+
+def _late_dates(settings: Settings) -> list[str]:
+    """Name what would be due only when a refund that waits is closed already."""
+    waits = settings.waits
+    late = {"APPROVAL_REMINDER_SECONDS": waits.approval_reminder}
+    if len(settings.shop.manager_emails) > 1:
+        late["APPROVAL_ESCALATION_SECONDS"] = waits.approval_escalation
+    what = {
+        "APPROVAL_REMINDER_SECONDS": "no manager is ever reminded",
+        "APPROVAL_ESCALATION_SECONDS": "no other manager is asked when the first does not decide",
+    }
+    return [
+        f"{name} is not below APPROVAL_EXPIRY_SECONDS, so a refund is closed before and {what[name]}:"
+        f" lower {name}, or raise APPROVAL_EXPIRY_SECONDS"
+        for name, wait in late.items()
+        if wait >= waits.approval_expiry
+    ]
 
 
 def _database_problems() -> list[str]:

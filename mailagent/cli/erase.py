@@ -6,11 +6,10 @@ import click
 import sqlalchemy as sa
 from flask.cli import with_appcontext
 
+from mailagent.cli.actor import actor
 from mailagent.cli.printing import explain
 from mailagent.store.erasure import ErasureRefusedError
 from mailagent.web import erasing
-
-ACTOR = "command line"
 
 
 @click.command("erase")
@@ -46,7 +45,7 @@ def _erase(address: str, dry_run: bool, yes: bool) -> None:
         return
     if not yes and click.prompt("Type the address to erase it") != address:
         raise click.ClickException("that is another address: nothing was changed")
-    alias = erasing.erase(address, ACTOR)
+    alias = erasing.erase(address, actor())
     click.echo(f"Erased. What stays of their orders and refunds is under {alias}.")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from mailagent import services
+from mailagent.cli.actor import record_act
 from mailagent.cli.printing import LIMIT, Commands, instant, one_line, print_json, print_table
 from mailagent.domain.replay_plan import ReplayPlan, plan_replay, tell_reach
 from mailagent.doorbell import (
@@ -77,6 +78,7 @@ def replay_run(run_id: str, from_step: int | None) -> None:
         run = services.current().doorbell.replay_run(run_id, from_step)
     except ReplayRefused as refusal:
         raise click.ClickException(str(refusal)) from None
+    record_act("run rewound", run_id, {"from_step": _start(run, from_step)})
     click.echo(_what_a_replay_does(run, from_step))
     click.echo(f"Run {run_id} is queued again; a worker takes it up within a second or two.")
 
@@ -90,6 +92,7 @@ def fork_run(run_id: str, from_step: int | None) -> None:
         run, fork_id = services.current().doorbell.fork_run(run_id, from_step)
     except ReplayRefused as refusal:
         raise click.ClickException(str(refusal)) from None
+    record_act("run forked", run_id, {"from_step": _start(run, from_step), "fork": fork_id})
     click.echo(_what_a_replay_does(run, from_step))
     click.echo(
         f"Run {fork_id} is queued, a fork of {run_id}; `flask runs show {fork_id}` shows it."
@@ -104,6 +107,7 @@ def cancel_run(run_id: str) -> None:
         run = services.current().doorbell.cancel_run(run_id)
     except ReplayRefused as refusal:
         raise click.ClickException(str(refusal)) from None
+    record_act("run stopped", run_id, {"status": run.status})
     click.echo(
         f"Run {run_id} ({run.workflow} of {run.subject}) ends before its next step. "
         f"`flask runs replay {run_id}` takes it up again."
@@ -113,8 +117,11 @@ def cancel_run(run_id: str) -> None:
 def _what_a_replay_does(run: Run, from_step: int | None) -> str:
     with services.current().database.snapshot() as connection:
         rows = rows_now.look(connection, run.subject)
-    start = from_step if from_step is not None else first_step_to_repeat(run)
-    return "\n".join(_tell(plan_replay(run.workflow, run.steps, start, rows)))
+    return "\n".join(_tell(plan_replay(run.workflow, run.steps, _start(run, from_step), rows)))
+
+
+def _start(run: Run, from_step: int | None) -> int:
+    return from_step if from_step is not None else first_step_to_repeat(run)
 
 
 def _tell(plan: ReplayPlan) -> list[str]:

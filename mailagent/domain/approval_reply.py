@@ -5,7 +5,6 @@ Pure. Who wrote it, and whether it still counts, is for others to say.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from mailagent.domain.typed_text import without_controls
@@ -31,19 +30,15 @@ _REJECT = frozenset(
 # What people put around a word and mean nothing by. A question mark means something.
 _AROUND = " \t\u00a0.!,;:*_\"“”„'«»"
 
-# Whoever has such an address can decide, or log in, as somebody else. Slashes also as `%2F`, as where a
-# mail filter has wrapped the link.
-_KEY_LINK = re.compile(
-    r"(?:/|%2f)(approvals|ops(?:/|%2f)login)(?:/|%2f)[A-Za-z0-9_.~-]{8,}", re.IGNORECASE
-)
-
 
 @dataclass(frozen=True, slots=True)
 class ManagersReply:
-    """`approves` is None where nothing is decided; `note` is what else was written."""
+    """`approves` is None where nothing is decided; `note` is what else was written. `blocked`: whatever
+    word stands in it, no reply to this request decides."""
 
     approves: bool | None
     note: str | None
+    blocked: bool = False
 
 
 def read_reply(new_text: str, our_text: str) -> ManagersReply:
@@ -55,13 +50,15 @@ def read_reply(new_text: str, our_text: str) -> ManagersReply:
     """
     text = without_controls(new_text).strip()
     first, _, below = text.partition("\n")
-    approves = _read_line(first)
-    if approves is not None and any(
-        _read_line(line.lstrip("> ")) is not None for line in our_text.splitlines()
-    ):
-        approves = None
+    blocked = holds_word(our_text)
+    approves = None if blocked else _read_line(first)
     note = (text if approves is None else below).strip()
-    return ManagersReply(approves, note[:NOTE_MAX_LENGTH].strip() or None)
+    return ManagersReply(approves, note[:NOTE_MAX_LENGTH].strip() or None, blocked)
+
+
+def holds_word(our_text: str) -> bool:
+    """Whether a line of a request, perhaps of a customer's in it, could be taken for a decision."""
+    return any(_read_line(line.lstrip("> ")) is not None for line in our_text.splitlines())
 
 
 def _read_line(line: str) -> bool | None:
@@ -69,9 +66,3 @@ def _read_line(line: str) -> bool | None:
     if words in _APPROVE:
         return True
     return False if words in _REJECT else None
-
-
-def without_keys(text: str) -> str:
-    """Return a text without addresses by which its reader could decide or log in as somebody else:
-    people quote the mails that hold them, and others read what they wrote."""
-    return _KEY_LINK.sub(r"/\1/…", text)

@@ -15,13 +15,13 @@ from mailagent.domain.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many drafts of the same topics ended in the same state, lately and ever."""
+    """How many drafts of the same topics ended in the same state, lately."""
 
     topics: tuple[str, ...]
     state: DraftState
     in_7_days: int
     in_30_days: int
-    ever: int
+    in_90_days: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from mailagent.domain.shop import Waits
+from mailagent.domain.shop import Waits, person_of
 
 MOST_REMINDERS = 3
 
@@ -57,13 +57,21 @@ class Ask:
 @dataclass(frozen=True, slots=True)
 class Due:
     """What is to be done now: a manager to `ask`, managers to `remind`; and when to look again.
-    `following` is asked at `escalates_at` if nobody decides before; None when nobody is left."""
+    `following` is asked at `escalates_at` if nobody decides before; None when nobody is left, or the
+    question is closed by then."""
 
     ask: str | None
     remind: tuple[str, ...]
     next_at: datetime
     following: str | None = None
     escalates_at: datetime | None = None
+
+
+def list_candidates(managers: Sequence[str], besides: Collection[str]) -> tuple[str, ...]:
+    """Return the managers who may answer a question, in order of escalation: those who are other people
+    than `besides`, the addresses of whoever has approved already and of whose order it is."""
+    people = {person_of(each) for each in besides}
+    return tuple(dict.fromkeys(each for each in managers if person_of(each) not in people))
 
 
 def decide_due(
@@ -92,6 +100,8 @@ def decide_due(
     if ask:
         dates += [now + waits.approval_reminder, now + waits.approval_escalation]
     escalates_at = _escalates_at(asks, waits) if following and asks else None
+    if escalates_at and escalates_at >= expires_at:
+        escalates_at = None  # nobody is asked about what is closed by then
     if escalates_at and not ask:
         dates.append(escalates_at)
     names = tuple(each.manager_email for each in remind)

@@ -14,6 +14,10 @@ CODE_ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
 CODE_GROUPS, CODE_GROUP_LENGTH = 3, 4
 
 _BETWEEN = re.compile(r"[\s\-\u2010-\u2015]+")
+_GROUP = f"[{CODE_ALPHABET}{CODE_ALPHABET.lower()}]{{{CODE_GROUP_LENGTH}}}"
+_SHAPE = re.compile(
+    rf"(?<!\w){_GROUP}(?:[\s\-\u2010-\u2015]{{0,2}}{_GROUP}){{{CODE_GROUPS - 1}}}(?!\w)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +57,15 @@ def hide_codes(text: str, codes: tuple[str, ...]) -> str:
         pattern = r"[\s\-\u2010-\u2015]*".join(letters)
         text = re.sub(pattern, "[code]", text, flags=re.IGNORECASE)
     return text
+
+
+def hide_code_shapes(text: str) -> str:
+    """Return `text` with whatever may be a code put out of sight, where nobody knows which codes there
+    are; also another shop's, or a number of a parcel."""
+    return _SHAPE.sub(lambda found: found[0] if _is_words(found[0]) else "[code]", text)
+
+
+def _is_words(found: str) -> bool:
+    """Whether it is words of a sentence, or one long one: nearly all codes have a digit in them."""
+    hyphens = len(re.findall(r"[\-\u2010-\u2015]", found))
+    return hyphens < CODE_GROUPS - 1 and not any(sign.isdigit() for sign in found)

@@ -54,6 +54,14 @@ WORDS = {
 }
 
 
+# What an outage means to those who cannot put it right.
+_MEANS = {
+    Matter.OPENAI: "Mail is not being answered at the moment.",
+    Matter.SENDGRID: "Mail of ours does not go out at the moment.",
+    Matter.STRIPE: "Refunds are not being paid at the moment.",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class OpenMatter:
     """A matter that has not been put right yet, since when, and what was met first."""
@@ -66,6 +74,11 @@ class OpenMatter:
     def is_outage(self) -> bool:
         """Whether a provider is to be seen to; what piles up is in lists of its own."""
         return self.matter in (Matter.OPENAI, Matter.SENDGRID, Matter.STRIPE)
+
+    @property
+    def means(self) -> str:
+        """What is held up, for those who cannot put it right; empty for what holds nothing up."""
+        return _MEANS.get(self.matter, "")
 
     @property
     def title(self) -> str:

@@ -36,9 +36,13 @@ class RefundNow:
 
 @dataclass(frozen=True, slots=True)
 class RowsNow:
-    """What a run looks after, as it is now: a conversation with its unanswered mail, a refund, a mail."""
+    """What a run looks after, as it is now: a conversation with its unanswered mail, a refund, a mail.
+
+    `unanswered` leaves out mail that a draft answers; `draft_ids` are the drafts that wait.
+    """
 
     unanswered: int | None = None
+    draft_ids: tuple[str, ...] = ()
     handed_over: bool = False
     refund: RefundNow | None = None
     mails: tuple[MailNow, ...] = ()
@@ -46,12 +50,20 @@ class RowsNow:
 
 def tell_rows(rows: RowsNow) -> tuple[str, ...]:
     """Return what a replay comes to as the rows are, one sentence for each fact."""
-    told = []
-    if rows.unanswered is not None:
+    told: list[str] = []
+    told += [_tell_draft(draft_id) for draft_id in rows.draft_ids]
+    if rows.unanswered or (rows.unanswered == 0 and not rows.draft_ids):
         told.append(_tell_unanswered(rows.unanswered, rows.handed_over))
     if rows.refund is not None:
         told.append(_tell_refund(rows.refund))
     return (*told, *_tell_mails(rows.mails))
+
+
+def _tell_draft(draft_id: str) -> str:
+    return (
+        "An answer waits as a draft: nothing new is written until somebody sends or discards it: "
+        f"/ops/drafts/{draft_id}"
+    )
 
 
 def _tell_unanswered(count: int, handed_over: bool) -> str:

@@ -16,6 +16,7 @@ from mailagent.doorbell.names import CONVERSATION, DELIVERY, FAILED, QUEUE_OF, R
 from mailagent.doorbell.run import RecordedStep, Run, error_text, read_instant, read_run
 
 _OURS = (CONVERSATION, REFUND, DELIVERY)
+_DAY_MILLISECONDS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +150,21 @@ class Runs(Connected):
 
     def failed_runs(self) -> sa.Select[Any]:
         """Return the question which runs have failed: run_id, workflow, status, and when, in milliseconds
-        since 1970. A sweep is none of them: the next one does the same anew."""
+        since 1970. Of the sweeps of a day the last one that failed stands for all."""
         runs = self._runs.c
-        # Constants, not parameters: DBOS's index of failed runs is found by them.
-        status = runs.status.in_([sa.literal_column(f"'{each}'") for each in sorted(FAILED)])
+        sweeps = self._runs.alias("sweeps").c
+        last = sa.func.max(sweeps.workflow_uuid)  # their ids end in the minute they were due
+        days = sa.func.coalesce(sweeps.completed_at, sweeps.updated_at) // _DAY_MILLISECONDS
+        of_each_day = sa.select(last).where(_has_failed(sweeps.status), sweeps.name == SWEEP)
         return sa.select(
             runs.workflow_uuid.label("run_id"),
             runs.name.label("workflow"),
             runs.status,
             sa.func.coalesce(runs.completed_at, runs.updated_at).label("failed_ms"),
-        ).where(status, runs.name.in_(_OURS))
+        ).where(
+            _has_failed(runs.status),
+            sa.or_(runs.name.in_(_OURS), runs.workflow_uuid.in_(of_each_day.group_by(days))),
+        )
 
     def missing_queues(self) -> list[str]:
         """Return the queues that no worker has registered yet."""
@@ -176,6 +182,11 @@ class Runs(Connected):
             )
             for step in self._client.list_workflow_steps(run_id)
         )
+
+
+def _has_failed(status: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+    # Constants, not parameters: DBOS's index of failed runs is found by them.
+    return status.in_([sa.literal_column(f"'{each}'") for each in sorted(FAILED)])
 
 
 def _milliseconds(moment: datetime) -> int:

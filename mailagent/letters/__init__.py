@@ -5,6 +5,7 @@ A floor of its own, because pages and workflows both write mail and must not kno
 
 from mailagent.letters.asking import is_waited_for
 from mailagent.letters.checking import find_untrue
+from mailagent.letters.closing import write_expired
 from mailagent.letters.notices import Notice, copy_notice, write_notice
 from mailagent.letters.to_customers import (
     write_handed_over,
@@ -20,7 +21,6 @@ from mailagent.letters.to_managers import (
     ask_next_manager,
     list_unsent_requests,
     write_approval_request,
-    write_expired,
 )
 from mailagent.letters.to_staff import write_login_link
 from mailagent.letters.to_team import write_to_team

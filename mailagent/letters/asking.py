@@ -3,18 +3,17 @@ of the audit trail in one transaction; the caller holds the refund's lock."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.escalation import Ask, Due, Question, Skip, decide_due
+from mailagent.domain.escalation import Ask, Due, Question, Skip, decide_due, list_candidates
 from mailagent.domain.mail import OutboundStatus
 from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
-from mailagent.store import approvals, asks, audit, outbox, refunds
+from mailagent.store import approvals, asks, audit, conversations, orders, outbox, refunds
 from mailagent.store.approvals import Approval
 
 REQUESTS = {Question.APPROVE: "approval_request", Question.COUNTERSIGN: "countersign_request"}
@@ -39,7 +38,9 @@ def look(connection: sa.Connection, refund: Refund) -> Asking:
         raise LookupError(f"refund {refund.refund_id} waits for a manager but has no approval")
     first = approvals.find_decision(connection, approval.approval_id)
     question = Question.COUNTERSIGN if first else Question.APPROVE
-    candidates = _besides(first.decided_by if first else None, live.shop.manager_emails)
+    owners = _list_owners(connection, refund)
+    besides = (*owners, first.decided_by) if first else owners
+    candidates = list_candidates(live.shop.manager_emails, besides)
     # Whoever decides no more is not waited for.
     asked = tuple(
         each
@@ -51,10 +52,17 @@ def look(connection: sa.Connection, refund: Refund) -> Asking:
     return Asking(approval, question, candidates, asked, due)
 
 
-def _besides(decided_by: str | None, managers: Sequence[str]) -> tuple[str, ...]:
-    """Return the managers who are somebody else than the one who has decided."""
-    person = person_of(decided_by) if decided_by else None
-    return tuple(dict.fromkeys(each for each in managers if person_of(each) != person))
+def is_own(connection: sa.Connection, refund: Refund, manager: str) -> bool:
+    """Whether a manager would decide on their own money: the order is theirs, or they asked for it."""
+    owners = _list_owners(connection, refund)
+    return person_of(manager) in {person_of(each) for each in owners}
+
+
+def _list_owners(connection: sa.Connection, refund: Refund) -> tuple[str, ...]:
+    """Return the addresses of the order and of the conversation of a refund."""
+    conversation = conversations.find(connection, refund.conversation_id)
+    order = orders.load(connection, refund.order_id)
+    return (order.customer_email, *([conversation.customer_email] if conversation else []))
 
 
 def remember_old(connection: sa.Connection, refund: Refund) -> None:

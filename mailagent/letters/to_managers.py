@@ -3,11 +3,13 @@ it went on."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.domain.approval_reply import holds_word
 from mailagent.domain.escalation import MOST_REMINDERS, Ask, Skip
 from mailagent.domain.mail import (
     Door,
@@ -23,6 +25,7 @@ from mailagent.letters import asking
 from mailagent.letters.asking import Asking
 from mailagent.letters.notices import Notice, write_notice
 from mailagent.letters.recording import Letter, record_letter
+from mailagent.letters.unread import tell_if_unread
 from mailagent.store import approvals, asks, audit, cases, outbox, refunds
 
 
@@ -35,6 +38,9 @@ def ask_managers(connection: sa.Connection, refund: Refund) -> Asking:
     live = services.current()
     asking.remember_old(connection, refund)
     before = asking.look(connection, refund)
+    if not before.candidates and _is_own_of_somebody(connection, refund):
+        _tell_that_nobody_decides(connection, refund, before)
+        return before
     if not before.candidates:
         raise LookupError(
             f"refund {refund.refund_id} needs a second manager beside the one who approved it, and"
@@ -52,7 +58,32 @@ def ask_managers(connection: sa.Connection, refund: Refund) -> Asking:
             audit.record(
                 connection, live.now(), audit.CLOCK, "manager reminded", refund.refund_id, details
             )
+    _ring(connection, tell_if_unread(connection, refund))
     return before
+
+
+def _is_own_of_somebody(connection: sa.Connection, refund: Refund) -> bool:
+    managers = services.current().shop.manager_emails
+    return any(asking.is_own(connection, refund, each) for each in managers)
+
+
+def _tell_that_nobody_decides(connection: sa.Connection, refund: Refund, stands: Asking) -> None:
+    """Tell the team and the operators, once, that the only manager left would decide on their own money.
+    The refund waits: whoever is made a manager is asked when it is looked at next."""
+    shop = services.current().shop
+    notice = Notice(
+        f"nobody_decides:{stands.approval.approval_id}:{stands.question.value}",
+        f"Nobody can decide: refund of {refund.amount}, order {refund.order_id}",
+        [
+            "It is the order or the request of a manager, and nobody decides on a refund of their own.",
+            "No other manager is left: add one to MANAGER_EMAILS, and restart. They are asked then.",
+            f"Nothing is paid before. It is closed without a refund at"
+            f" {stands.approval.expires_at:%d %B %Y, %H:%M} UTC.",
+        ],
+    )
+    readers = tuple(dict.fromkeys((*shop.team_emails, *shop.ops_emails)))
+    told = [each for each in readers if not outbox.is_recorded(connection, f"{notice.key}:{each}")]
+    _ring(connection, write_notice(connection, notice, told, refund.conversation_id))
 
 
 def list_unsent_requests(connection: sa.Connection, refund_id: str) -> list[str]:
@@ -71,16 +102,25 @@ def write_approval_request(
     ask = asking.record_ask(connection, refund, asking.look(connection, refund), manager, now)
     stands = asking.look(connection, refund)
     key = asking.request_key(stands.approval, stands.question, manager)
+    facts = _case_facts(connection, refund, stands) | _asking_facts(stands, ask, reminder)
     letter = Letter(
         Purpose.APPROVAL_REQUEST,
         "approval_request",
-        _case_facts(connection, refund, stands) | _asking_facts(stands, ask, reminder),
+        facts | {"reply_decides": _may_reply(facts)},
         to_address=manager,
         dedup_key=f"reminder:{reminder}:{key}" if reminder else key,
         refund_id=refund.refund_id,
         reply_to=reply_address(ask),
     )
     return record_letter(connection, letter)
+
+
+def _may_reply(facts: dict[str, Any]) -> bool:
+    """Whether the request holds no line that could be taken for a decision, so that a reply decides."""
+    live = services.current()
+    locale = live.shop.locale_for("en")
+    text = live.templates.render("approval_request", facts | {"reply_decides": True}, locale).text
+    return not holds_word(text)
 
 
 def reply_address(ask: Ask) -> str:
@@ -151,12 +191,16 @@ def ask_next_manager(
     if manager not in live.shop.manager_emails:
         return None
     now = live.now()
-    asks.record_absence(connection, manager, why.value, now, now + live.waits.manager_absence)
+    # The refund first: whoever decides on it holds it when they say that they are back.
     refund = refunds.lock(connection, refund_id)
+    asks.record_absence(connection, manager, why.value, now, now + live.waits.manager_absence)
     if refund.status is not RefundStatus.AWAITING_APPROVAL:
         return None
     following = asking.pass_over(connection, refund, manager, why)
-    return write_approval_request(connection, refund, following) if following else None
+    request = write_approval_request(connection, refund, following) if following else None
+    if request or why is Skip.AWAY:  # of a lost mail that leaves nobody, people are told anyway
+        _ring(connection, tell_if_unread(connection, refund))
+    return request
 
 
 # --- how it went on -------------------------------------------------------------------------------
@@ -184,27 +228,6 @@ def _tell_of_escalation(
     _ring(connection, write_notice(connection, notice, told))
 
 
-def write_expired(connection: sa.Connection, refund: Refund) -> None:
-    """Tell the managers who were asked that nobody decided in time."""
-    first = approvals.find_first_of_refund(connection, refund.refund_id)
-    asked = [
-        each.manager_email for each in asks.list_asks(connection, refund.refund_id) if each.stands
-    ]
-    named = dict.fromkeys([*([first.decided_by] if first else []), *asked])
-    managers = services.current().shop.manager_emails
-    missing = "a second manager approved" if first else "anybody decided"
-    notice = Notice(
-        f"expired:{refund.refund_id}",
-        f"Closed without a decision: refund of {refund.amount}, order {refund.order_id}",
-        [
-            f"The date passed before {missing}, so the request is closed without a refund.",
-            "The customer is told by mail, and may ask again.",
-        ],
-    )
-    told = [each for each in named if each in managers]
-    _ring(connection, write_notice(connection, notice, told, refund.conversation_id))
-
-
 def answer_manager(
     connection: sa.Connection, ask: Ask, notice: Notice, mail: InboundMail | None
 ) -> None:
@@ -222,6 +245,6 @@ def answer_manager(
     _ring(connection, [record_letter(connection, letter)])
 
 
-def _ring(connection: sa.Connection, outbound_ids: list[str]) -> None:
+def _ring(connection: sa.Connection, outbound_ids: Sequence[str]) -> None:
     for outbound_id in outbound_ids:
         services.current().doorbell.ring_delivery(connection, outbound_id)

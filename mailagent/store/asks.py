@@ -57,11 +57,15 @@ def find_by_token(connection: sa.Connection, reply_token: str) -> Ask | None:
     return found[0] if found else None
 
 
-def find_by_message_ids(connection: sa.Connection, message_ids: Sequence[str]) -> Ask | None:
-    """Return the latest ask that one of these mails of ours put to a manager, or None."""
+def find_by_message_ids(
+    connection: sa.Connection, message_ids: Sequence[str], manager: str | None = None
+) -> Ask | None:
+    """Return the latest ask that one of these mails of ours put to a manager, to this one if given; or
+    None."""
     if not message_ids:
         return None
     mails = schema.outbound_mails
+    theirs = [_asks.c.manager_email == manager] if manager else []
     query = (
         sa.select(_asks)
         .join(_approvals, _approvals.c.approval_id == _asks.c.approval_id)
@@ -72,7 +76,7 @@ def find_by_message_ids(connection: sa.Connection, message_ids: Sequence[str]) -
                 mails.c.to_address == _asks.c.manager_email,
             ),
         )
-        .where(mails.c.message_id.in_(message_ids))
+        .where(mails.c.message_id.in_(message_ids), *theirs)
         .order_by(_asks.c.asked_at.desc())
         .limit(1)
     )

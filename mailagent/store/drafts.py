@@ -179,10 +179,10 @@ def take_due(connection: sa.Connection, before: datetime, now: datetime) -> tupl
 
 
 def count_by_topics(
-    connection: sa.Connection, since_7: datetime, since_30: datetime
+    connection: sa.Connection, since_7: datetime, since_30: datetime, since_90: datetime
 ) -> tuple[Count, ...]:
-    """Return for each set of topics and each state how many drafts came to it: since two times, and
-    ever."""
+    """Return for each set of topics and each state how many drafts came to it since three times, the
+    earliest last. Of those written before that one nothing is read: in years they become many."""
     topics = sa.cast(_drafts.c.topics, sa.Text).label("topics")
     rows = connection.execute(
         sa.select(
@@ -192,7 +192,7 @@ def count_by_topics(
             _count_since(since_30),
             sa.func.count(),
         )
-        .where(~_WAITING)
+        .where(~_WAITING, _drafts.c.created_at >= since_90)
         .group_by(topics, _drafts.c.state)
         .order_by(topics, _drafts.c.state)
     )

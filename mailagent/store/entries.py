@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -35,6 +35,7 @@ class Entry:
     owner: str | None = None
     expires_at: datetime | None = None
     put_away_by: str | None = None
+    run_id: str | None = None  # the run that a mail without an answer was rung for
 
     @property
     def cursor(self) -> Cursor:
@@ -120,6 +121,11 @@ def inbound_entry(row: Row) -> Entry:
         state=row.no_answer_reason or "",
         conversation_id=row.conversation_id,
     )
+
+
+def unanswered_entry(row: Row) -> Entry:
+    """Return the entry of a mail that waits for the agent."""
+    return replace(inbound_entry(row), run_id=row.run_id)
 
 
 def undelivered_entry(row: Row) -> Entry:

@@ -7,7 +7,6 @@ is for the doorbell.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -15,8 +14,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.store import audit, erasure_scope, gateway_events, outbox, schema
-from mailagent.store.erasure_scope import Obstacle, Scope, batches
+from mailagent.domain.mention import Mention
+from mailagent.store import audit, erasure_scope, erasure_traces, gateway_events, outbox, schema
+from mailagent.store.erasure_scope import Obstacle, Scope
+from mailagent.store.erasure_traces import batches
 from mailagent.store.ids import new_token
 
 ERASED = "customer erased"
@@ -76,6 +77,7 @@ def erase(
     _erase_mail_out(connection, scope, alias)
     _erase_decisions(connection, scope, alias)
     _erase_gateway_words(connection, scope, alias)
+    erasure_traces.replace_address(connection, email, alias, scope.naming)
     _erase_threads(connection, scope, alias)
     _erase_orders(connection, scope, alias)
     _erase_address(connection, email)
@@ -152,10 +154,13 @@ def _erase_decisions(connection: sa.Connection, scope: Scope, alias: str) -> Non
         _update(connection, table.c.approval_id, scope.approval_ids, {"note": None})
     notes, refunds, parts = schema.approval_notes, schema.refunds, schema.refund_payments
     _update(connection, notes.c.approval_id, scope.approval_ids, {"text": ""})
-    failure = sa.func.replace(refunds.c.failure, scope.email, alias)
-    _update(connection, refunds.c.refund_id, scope.refund_ids, {"note": None, "failure": failure})
-    problem = sa.func.replace(parts.c.problem, scope.email, alias)
-    _update(connection, parts.c.refund_id, scope.refund_ids, {"problem": problem})
+    _update(connection, refunds.c.refund_id, scope.refund_ids, {"note": None})
+    mention = Mention(scope.email)
+    for key, column in (
+        (refunds.c.refund_id, refunds.c.failure),
+        (parts.c.refund_id, parts.c.problem),
+    ):
+        erasure_traces.replace_in(connection, key, scope.refund_ids, [column], mention, alias)
 
 
 def _take_words_out_of_audit(connection: sa.Connection, subjects: Sequence[str]) -> None:
@@ -175,17 +180,17 @@ def _take_words_out_of_audit(connection: sa.Connection, subjects: Sequence[str])
 def _erase_gateway_words(connection: sa.Connection, scope: Scope, alias: str) -> None:
     """Replace the address where a gateway named it; its events hold no names by rule."""
     payments, events = schema.order_payments, schema.gateway_events
+    mention = Mention(scope.email)
     for some in batches(scope.order_ids):
         ids = connection.scalars(
             sa.select(payments.c.payment_id).where(payments.c.order_id.in_(some))
         ).all()
         for event in gateway_events.list_about(connection, ids):
-            body = json.dumps(event.body)
-            if scope.email in body or scope.email in event.outcome:
-                values = {
-                    "body": json.loads(body.replace(scope.email, alias)),
-                    "outcome": event.outcome.replace(scope.email, alias),
-                }
+            values = {
+                "body": mention.replaced_within(event.body, alias),
+                "outcome": mention.replaced(event.outcome, alias),
+            }
+            if (values["body"], values["outcome"]) != (event.body, event.outcome):
                 connection.execute(
                     events.update().where(events.c.event_id == event.event_id).values(**values)
                 )
@@ -196,7 +201,8 @@ def _erase_threads(connection: sa.Connection, scope: Scope, alias: str) -> None:
     _update(connection, drafts.c.draft_id, scope.draft_ids, {"text": ""})
     for conversation_id in scope.conversation_ids:
         values: dict[str, Any] = {
-            "customer_email": alias,
+            # One of the shop's people who answered there a mail about them stays who they are.
+            "customer_email": _renamed(threads.c.customer_email, scope.email, alias),
             "subject": "",
             "language": None,
             # What was mailed leads nowhere any more: late answers open a new conversation.

@@ -8,16 +8,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail import Door, MailKind, MailStatus, OutboundStatus
+from mailagent.domain.mail import MailStatus, OutboundStatus
 from mailagent.domain.refund import RefundStatus
-from mailagent.store import schema
+from mailagent.store import erasure_traces, schema
+from mailagent.store.erasure_traces import batches
 
 _orders, _conversations, _refunds = schema.orders, schema.conversations, schema.refunds
 _inbound, _outbound, _drafts = schema.inbound_mails, schema.outbound_mails, schema.drafts
 _approvals = schema.approvals
-
-# Databases take so many values in one statement, and not many more.
-BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +31,14 @@ class Scope:
     outbound_ids: tuple[str, ...]
     draft_ids: tuple[str, ...]
     suppressed: bool
+    # Mail about somebody else, with their address in it.
+    naming: erasure_traces.Naming = erasure_traces.Naming()
 
     @property
     def is_empty(self) -> bool:
         rows = (self.order_ids, self.conversation_ids, self.mail_ids, self.outbound_ids)
-        return not any(rows) and not self.suppressed
+        named = self.naming.mail_ids or self.naming.outbound_ids
+        return not any(rows) and not named and not self.suppressed
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -47,43 +48,61 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Something of theirs that is under way. `path`: where in the console to end it, if anywhere."""
+    """Something of theirs that is under way. `path`: where in the console to end it, if anywhere; `row_id`
+    is the id that `what` names."""
 
     what: str
     advice: str
     path: str = ""
+    row_id: str = ""
 
-
-def batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Return ids in batches that every database takes in one statement."""
-    for start in range(0, len(ids), BATCH):
-        yield ids[start : start + BATCH]
+    @property
+    def short(self) -> str:
+        """What it is, without the id: for a page that links to it."""
+        return self.what.replace(f" {self.row_id}", "") if self.row_id else self.what
 
 
 def find(connection: sa.Connection, email: str) -> Scope:
     """Return what is on record about an address, as it is stored: in small letters, exactly."""
     orders = sa.select(_orders.c.order_id).where(_orders.c.customer_email == email)
-    threads = sa.select(_conversations.c.conversation_id).where(
-        _conversations.c.customer_email == email
-    )
+    theirs = _conversations.c.customer_email == email
+    threads = sa.select(_conversations.c.conversation_id).where(theirs)
     refunds = sa.select(_refunds.c.refund_id).where(
         sa.or_(_refunds.c.order_id.in_(orders), _refunds.c.conversation_id.in_(threads))
     )
     approvals = sa.select(_approvals.c.approval_id).where(_approvals.c.refund_id.in_(refunds))
-    drafts = sa.select(_drafts.c.draft_id).where(_drafts.c.conversation_id.in_(threads))
-    mail_ids = _ids(connection, _mails_in(email, threads, approvals))
+    naming = erasure_traces.find_naming(connection, email)
+    mails = {
+        *_ids(connection, _mails_in(email, threads, approvals)),
+        *erasure_traces.list_replies_to_asks(connection, approvals),
+        *naming.notice_mail_ids,
+    }
+    ours = {*_ids(connection, _mails_out(email, threads, refunds)), *naming.notice_outbound_ids}
+    answers = erasure_traces.find_answers(connection, email, sorted(ours))
+    conversation_ids = (*_ids(connection, threads), *answers.conversation_ids)
+    mails |= {*answers.mail_ids, *_of_threads(connection, _inbound.c.mail_id, answers)}
+    ours |= {*_of_threads(connection, _outbound.c.outbound_id, answers)}
+    drafts = sa.select(_drafts.c.draft_id).where(_drafts.c.conversation_id.in_(conversation_ids))
     suppressed = schema.suppressed_addresses.c.address == email
     return Scope(
         email=email,
         order_ids=_ids(connection, orders),
-        conversation_ids=_ids(connection, threads),
+        conversation_ids=tuple(sorted({*conversation_ids})),
         refund_ids=_ids(connection, refunds),
         approval_ids=_ids(connection, approvals),
-        mail_ids=tuple(sorted({*mail_ids, *_replies_to_asks(connection, approvals)})),
-        outbound_ids=_ids(connection, _mails_out(email, threads, refunds)),
+        mail_ids=tuple(sorted(mails)),
+        outbound_ids=tuple(sorted(ours)),
         draft_ids=_ids(connection, drafts),
         suppressed=bool(connection.scalar(sa.select(sa.exists().where(suppressed)))),
+        naming=naming.without(mails, ours),
     )
+
+
+def _of_threads(
+    connection: sa.Connection, key: sa.Column[str], answers: erasure_traces.Answers
+) -> tuple[str, ...]:
+    there: sa.ColumnElement[bool] = key.table.c.conversation_id.in_(answers.conversation_ids)
+    return tuple(connection.scalars(sa.select(key).where(there)))
 
 
 def _ids(connection: sa.Connection, query: sa.Select[tuple[str]]) -> tuple[str, ...]:
@@ -93,68 +112,35 @@ def _ids(connection: sa.Connection, query: sa.Select[tuple[str]]) -> tuple[str, 
 def _mails_in(
     email: str, threads: sa.Select[tuple[str]], approvals: sa.Select[tuple[str]]
 ) -> sa.Select[tuple[str]]:
-    """Return the query of mail they wrote, of all mail in their threads, of what managers wrote about
-    their refunds, and of machines' mail that quotes their address, such as a returned letter."""
+    """Return the query of mail they wrote, of all mail in their threads, and of what managers wrote about
+    their refunds."""
     by_reply = [
         sa.select(table.c.mail_id).where(
             table.c.approval_id.in_(approvals), table.c.mail_id.is_not(None)
         )
         for table in (schema.decisions, schema.countersignatures, schema.approval_notes)
     ]
-    quotes = sa.or_(
-        _holds(_inbound.c.body, email),
-        _holds(_inbound.c.subject, email),
-        _holds(_inbound.c.new_text, email),
-    )
     return sa.select(_inbound.c.mail_id).where(
         sa.or_(
             _inbound.c.conversation_id.in_(threads),
             _inbound.c.from_address == email,
             _inbound.c.mail_id.in_(sa.union_all(*by_reply)),
-            sa.and_(_inbound.c.kind != MailKind.CUSTOMER.value, quotes),
             sa.and_(_inbound.c.conversation_id.is_(None), _inbound.c.envelope_from == email),
         )
     )
 
 
-def _replies_to_asks(connection: sa.Connection, approvals: sa.Select[tuple[str]]) -> list[str]:
-    """Return what came to the reply addresses of requests to managers, whoever or whatever wrote it:
-    it may quote the request."""
-    asks = schema.approval_asks
-    tokens = set(
-        connection.scalars(sa.select(asks.c.reply_token).where(asks.c.approval_id.in_(approvals)))
-    )
-    if not tokens:
-        return []
-    recipients = sa.cast(_inbound.c.envelope_to, sa.Text)
-    query = sa.select(_inbound.c.mail_id, _inbound.c.envelope_to).where(
-        _inbound.c.conversation_id.is_(None),
-        sa.func.lower(recipients).contains(f"{Door.APPROVAL.value}+"),
-    )
-    return [
-        row.mail_id
-        for row in connection.execute(query)
-        if any(token in address.lower() for token in tokens for address in row.envelope_to)
-    ]
-
-
 def _mails_out(
     email: str, threads: sa.Select[tuple[str]], refunds: sa.Select[tuple[str]]
 ) -> sa.Select[tuple[str]]:
-    """Return the query of our mails to them, of those about them, and of notices that name them."""
-    names = sa.or_(_holds(_outbound.c.text, email), _holds(_outbound.c.subject, email))
+    """Return the query of our mails to them, and of those about them."""
     return sa.select(_outbound.c.outbound_id).where(
         sa.or_(
             _outbound.c.conversation_id.in_(threads),
             _outbound.c.refund_id.in_(refunds),
             _outbound.c.to_address == email,
-            sa.and_(_outbound.c.conversation_id.is_(None), names),
         )
     )
-
-
-def _holds(column: sa.ColumnElement[str], email: str) -> sa.ColumnElement[bool]:
-    return sa.func.lower(column).contains(email, autoescape=True)
 
 
 # --- what has to end first ------------------------------------------------------------------------
@@ -179,10 +165,12 @@ def _refunds_under_way(connection: sa.Connection, scope: Scope) -> Iterator[Obst
             advice = (
                 "Its money is on the way: wait until it is paid. If it does not end, see its run."
             )
-            yield Obstacle(f"Refund {row.refund_id} is being paid", advice, path)
+            yield Obstacle(f"Refund {row.refund_id} is being paid", advice, path, row.refund_id)
         else:
             advice = "A manager decides on it, or the customer withdraws it."
-            yield Obstacle(f"Refund {row.refund_id} waits for a manager", advice, path)
+            yield Obstacle(
+                f"Refund {row.refund_id} waits for a manager", advice, path, row.refund_id
+            )
 
 
 def _mails_waiting(connection: sa.Connection, scope: Scope) -> Iterator[Obstacle]:
@@ -191,14 +179,16 @@ def _mails_waiting(connection: sa.Connection, scope: Scope) -> Iterator[Obstacle
     for row in _of(connection, columns, _inbound.c.mail_id, scope.mail_ids, states):
         path = f"/ops/conversations/{row.conversation_id}" if row.conversation_id else ""
         advice = "Wait for the answer, or take the conversation over and answer it."
-        yield Obstacle(f"Mail {row.mail_id} is {row.status.replace('_', ' ')}", advice, path)
+        what = f"Mail {row.mail_id} is {row.status.replace('_', ' ')}"
+        yield Obstacle(what, advice, path, row.mail_id)
 
 
 def _drafts_waiting(connection: sa.Connection, scope: Scope) -> Iterator[Obstacle]:
     columns = (_drafts.c.draft_id,)
     for row in _of(connection, columns, _drafts.c.draft_id, scope.draft_ids, ("waiting",)):
         path = f"/ops/drafts/{row.draft_id}"
-        yield Obstacle(f"Draft {row.draft_id} waits for a click", "Send or discard it.", path)
+        what = f"Draft {row.draft_id} waits for a click"
+        yield Obstacle(what, "Send or discard it.", path, row.draft_id)
 
 
 def _mails_under_way(connection: sa.Connection, scope: Scope) -> Iterator[Obstacle]:
@@ -207,7 +197,7 @@ def _mails_under_way(connection: sa.Connection, scope: Scope) -> Iterator[Obstac
     for row in _of(connection, columns, _outbound.c.outbound_id, scope.outbound_ids, states):
         path = f"/ops/conversations/{row.conversation_id}" if row.conversation_id else ""
         advice = "Wait until it has gone out, or is known not to."
-        yield Obstacle(f"Our mail {row.outbound_id} is being sent", advice, path)
+        yield Obstacle(f"Our mail {row.outbound_id} is being sent", advice, path, row.outbound_id)
 
 
 def _of(

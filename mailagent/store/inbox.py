@@ -188,15 +188,22 @@ def _people_source(asked: Asked) -> Source[Entry]:
     )
 
 
-def _inbound_source(status: str) -> Callable[[Asked], Source[Entry]]:
-    def source(_asked: Asked) -> Source[Entry]:
-        query: sa.Select[Any] = sa.select(
-            _inbound.c.mail_id, _inbound.c.received_at, _inbound.c.from_address, _inbound.c.subject,
-            _inbound.c.no_answer_reason, _inbound.c.conversation_id,
-        ).where(is_constant(_inbound.c.status, status))  # fmt: skip
-        return Source(query, _inbound.c.received_at, _inbound.c.mail_id, entries.inbound_entry)
+def _inbound_query(status: str) -> sa.Select[Any]:
+    return sa.select(
+        _inbound.c.mail_id, _inbound.c.received_at, _inbound.c.from_address, _inbound.c.subject,
+        _inbound.c.no_answer_reason, _inbound.c.conversation_id, _inbound.c.run_id,
+    ).where(is_constant(_inbound.c.status, status))  # fmt: skip
 
-    return source
+
+def _parked_source(_asked: Asked) -> Source[Entry]:
+    query = _inbound_query("parked")
+    return Source(query, _inbound.c.received_at, _inbound.c.mail_id, entries.inbound_entry)
+
+
+def _unanswered_source(_asked: Asked) -> Source[Entry]:
+    # Where a draft waits, a person has to do something: those are among the drafts.
+    query = _inbound_query("unanswered").where(_inbound.c.draft_id.is_(None))
+    return Source(query, _inbound.c.received_at, _inbound.c.mail_id, entries.unanswered_entry)
 
 
 def _undelivered_source(asked: Asked) -> Source[Entry]:
@@ -218,6 +225,6 @@ _SOURCES: Mapping[Waiting, Callable[[Asked], Source[Entry]]] = {
     Waiting.DRAFTS: _drafts_source,
     Waiting.PEOPLE: _people_source,
     Waiting.UNDELIVERED: _undelivered_source,
-    Waiting.PARKED: _inbound_source("parked"),
-    Waiting.UNANSWERED: _inbound_source("unanswered"),
+    Waiting.PARKED: _parked_source,
+    Waiting.UNANSWERED: _unanswered_source,
 }

@@ -174,17 +174,16 @@ def count(connection: sa.Connection, sources: Sequence[Source[Any]], most: int =
     return Count(number, oldest, most)
 
 
-def count_newer(
-    connection: sa.Connection, sources: Sequence[Source[Any]], since: datetime, most: int = 100
-) -> int:
-    """Return how many rows of a list are newer than a time; no further than a bit beyond `most`."""
-    number = 0
+def list_newest(
+    connection: sa.Connection, sources: Sequence[Source[Any]], most: int = 100
+) -> tuple[datetime, ...]:
+    """Return the times of the newest rows of a list, oldest first; no more than a bit beyond `most`."""
+    moments: list[datetime] = []
     for source in sources:
-        bound = _moment(source, Cursor(since, ""))
-        rows = source.query.with_only_columns(source.at.label("at")).where(source.at > bound)
-        limited = rows.limit(most + 1).subquery()
-        number += connection.scalar(sa.select(sa.func.count()).select_from(limited)) or 0
-    return number
+        newest = source.query.with_only_columns(source.at.label("at")).order_by(source.at.desc())
+        found = connection.execute(newest.limit(most + 1))
+        moments += filter(None, (moment_of(row.at) for row in found))
+    return tuple(sorted(moments)[-most - 1 :])
 
 
 def moment_of(value: datetime | int | None) -> datetime | None:

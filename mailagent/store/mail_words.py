@@ -2,7 +2,7 @@
 
 PostgreSQL has an index of words, without times. A word that few mails have is looked up there, and what it
 finds is put in order; a word that many have is met soon by whoever reads the newest mails. SQLite has no
-such index: there only the newest mails are read.
+such index: there only the newest mails are read, and a part of a word is found, too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import REGCONFIG
 
+from mailagent.domain.search_words import Term, parse_search
 from mailagent.store import schema
 from mailagent.store.keyset import Source
 
@@ -79,6 +80,15 @@ def _is_among_newest(words: str) -> sa.ColumnElement[bool]:
     newest = (
         sa.select(_mails.c.mail_id).order_by(_mails.c.received_at.desc()).limit(SQLITE_READS)
     )  # fmt: skip
-    whole = _mails.c.subject.concat(" ").concat(_mails.c.new_text)
-    holds = [whole.icontains(word, autoescape=True) for word in words.replace('"', " ").split()]
-    return sa.and_(_mails.c.mail_id.in_(newest), *holds)
+    text = sa.func.replace(_mails.c.new_text, "\n", " ", type_=sa.Text)  # phrases go over lines
+    whole = _mails.c.subject.concat(" ").concat(text)
+    holds = [
+        sa.and_(*(_holds(whole, term) for term in alternative))
+        for alternative in parse_search(words)
+    ]
+    return sa.and_(_mails.c.mail_id.in_(newest), sa.or_(sa.false(), *holds))
+
+
+def _holds(whole: sa.ColumnElement[str], term: Term) -> sa.ColumnElement[bool]:
+    found = whole.icontains(term.text, autoescape=True)
+    return found if term.wanted else ~found

@@ -307,6 +307,7 @@ def list_with_files(connection: sa.Connection, conversation_id: str, limit: int)
     rows = connection.execute(
         sa.select(
             _mails.c.mail_id,
+            _mails.c.from_address,
             _mails.c.received_at,
             _mails.c.identity,
             _mails.c.attachments,

@@ -15,6 +15,7 @@ from mailagent.store.database import Row
 _mails = schema.inbound_mails
 
 FUSE = HandOverReason.FUSE.value
+SUMMED_UP = "parked in a flood until its time was up; people were told how many there were"
 
 _PARKED = _mails.c.status == MailStatus.PARKED.value
 _PARKED_BY_FUSE = sa.and_(_PARKED, _mails.c.no_answer_reason == FUSE)

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from mailagent.domain.conversation import ConversationStatus
 from mailagent.domain.mail import OutboundStatus, Purpose
 from mailagent.domain.rows_now import MailNow, RefundNow, RowsNow
-from mailagent.store import approvals, conversations, refunds, schema
+from mailagent.store import approvals, conversations, drafts, refunds, schema
 from mailagent.store.database import Row
 
 _mails, _inbound = schema.outbound_mails, schema.inbound_mails
@@ -35,13 +35,17 @@ def _of_conversation(connection: sa.Connection, conversation_id: str) -> RowsNow
     conversation = conversations.find(connection, conversation_id)
     if conversation is None:
         return None
+    drafted = tuple(draft.draft_id for draft in drafts.list_waiting_of(connection, conversation_id))
     waiting = sa.select(sa.func.count()).where(
-        _inbound.c.conversation_id == conversation_id, _inbound.c.status == "unanswered"
+        _inbound.c.conversation_id == conversation_id,
+        _inbound.c.status == "unanswered",
+        sa.or_(_inbound.c.draft_id.is_(None), _inbound.c.draft_id.not_in(drafted)),
     )
     # Mail about a refund is its own run's.
     ours = sa.and_(_mails.c.conversation_id == conversation_id, _mails.c.refund_id.is_(None))
     return RowsNow(
         unanswered=connection.scalar(waiting) or 0,
+        draft_ids=drafted,
         handed_over=conversation.status is ConversationStatus.HANDED_OVER,
         mails=_list_mails(connection, ours),
     )

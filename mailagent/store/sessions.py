@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -92,6 +93,14 @@ def find_link(connection: sa.Connection, secret: str) -> LoginLink | None:
     if row is None:
         return None
     return LoginLink(row.email, row.next_path, row.expires_at, row.used_at)
+
+
+def find_live(connection: sa.Connection, now: datetime) -> Callable[[str], bool] | None:
+    """Return what tells whether a word is the secret of a link that still logs somebody in; None when
+    there is no such link."""
+    works = sa.and_(_links.c.used_at.is_(None), _links.c.expires_at > now)
+    live = frozenset(connection.scalars(sa.select(_links.c.token_hash).where(works)))
+    return (lambda word: _hash(word) in live) if live else None
 
 
 def use_link(connection: sa.Connection, secret: str, now: datetime) -> bool:

@@ -77,6 +77,27 @@ def find_head(connection: sa.Connection, conversation_id: str) -> Row | None:
     ).one_or_none()
 
 
+def newest_mail_in(
+    connection: sa.Connection, conversation_id: str, kinds: Sequence[str]
+) -> str | None:
+    """Return the newest mail of these kinds that came into a conversation: ids are in order of time."""
+    query = sa.select(sa.func.max(_inbound.c.mail_id)).where(
+        _inbound.c.conversation_id == conversation_id, _inbound.c.kind.in_(kinds)
+    )
+    found: str | None = connection.scalar(query)
+    return found
+
+
+def newest_mail_to(connection: sa.Connection, conversation_id: str, address: str) -> str | None:
+    """Return the newest mail of ours to an address in a conversation."""
+    mails = schema.outbound_mails.c
+    query = sa.select(sa.func.max(mails.outbound_id)).where(
+        mails.conversation_id == conversation_id, mails.to_address == address
+    )
+    found: str | None = connection.scalar(query)
+    return found
+
+
 def list_events(connection: sa.Connection, outbound_ids: Sequence[str]) -> dict[str, list[Row]]:
     """Return what SendGrid said of each of these mails, oldest first."""
     events = schema.delivery_events

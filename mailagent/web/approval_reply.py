@@ -17,9 +17,10 @@ from mailagent.domain.machine import READ_RECEIPT
 from mailagent.domain.mail import Door, Identity, MailKind, ParsedMail, Purpose, find_token
 from mailagent.domain.refund import Refund
 from mailagent.domain.shop import person_of
+from mailagent.letters.asking import is_own
 from mailagent.store import approvals, asks, mailbox, orders, outbox, refunds
 from mailagent.store.approvals import Approval
-from mailagent.web import decision
+from mailagent.web import decision, placing
 from mailagent.web.decision_form import Form, FormProblem
 from mailagent.web.decision_words import describe
 
@@ -27,6 +28,10 @@ ANSWERS_PER_HOUR = 20  # to one manager, all notices counted
 
 _HOW = 'To decide, answer with the word "approve" or "reject" alone in the first line, or use the link.'
 _LINK = "Please use the link in the mail that asked you."
+_BLOCKED = (
+    "The request itself holds a line that reads like a decision, so a reply cannot decide it."
+    f" {_LINK}"
+)
 
 
 def receive(connection: sa.Connection, mail: ParsedMail, mail_id: str, now: datetime) -> None:
@@ -40,7 +45,7 @@ def receive(connection: sa.Connection, mail: ParsedMail, mail_id: str, now: date
         ask = ask or asks.find_by_message_ids(connection, referred)
         reason = _pass_over(connection, mail, ask) if ask else None
     elif mail.kind is MailKind.MANAGER:
-        reason = _hear(connection, mail, mail_id, ask, now) if ask else "nobody was asked from here"
+        reason = _hear(connection, mail, mail_id, ask, now) if ask else _show_way(connection, mail)
     if reason:
         mailbox.set_reason(connection, mail_id, reason)
 
@@ -77,12 +82,15 @@ def _hear(
     aligned = mail.identity in (Identity.DKIM, Identity.SPF)
     if mail.from_address != ask.manager_email or not aligned:
         return _refuse(connection, mail, ask, refund)
-    asks.end_absence(connection, ask.manager_email)
-    # The order first: a decision changes what its order has left.
+    # The order first: a decision changes what its order has left. Who is away comes after both, as in
+    # a decision by the page.
     orders.lock(connection, refund.order_id)
     refund = refunds.lock(connection, refund.refund_id)
+    asks.end_absence(connection, ask.manager_email)
     requests = outbox.list_requests(connection, refund.refund_id, ask.manager_email)
     reply = read_reply(mail.new_text, "\n".join(requests))
+    if is_own(connection, refund, ask.manager_email):
+        reply = ManagersReply(None, None)  # not even a note: it is about their own money
     if reply.note and reply.approves is None:
         asks.record_note(connection, mail_id, ask, reply.note, now)
     title, lines = _decide(connection, mail_id, ask, (approval, refund), reply)
@@ -115,6 +123,34 @@ def _refuse(connection: sa.Connection, mail: ParsedMail, ask: Ask, refund: Refun
     return reason
 
 
+def _show_way(connection: sa.Connection, mail: ParsedMail) -> str:
+    """Tell a manager, once for a request, whose answer to it came to another address than its own: no
+    secret of the request came with it, so it decides nothing."""
+    ask = placing.find_request(connection, mail)
+    if ask is None:
+        return "nobody was asked from here"
+    approval, refund = _load(connection, ask)
+    waits = decision.is_open(refund, approval)
+    notice = letters.Notice(
+        f"elsewhere:{ask.approval_id}:{ask.question.value}",
+        f"Nothing recorded: refund of {refund.asked}, order {refund.order_id}",
+        [
+            "Your answer to our request came to another address than the one for answers.",
+            *(
+                [
+                    "To decide, use the link in the mail that asked you.",
+                    "Or answer that mail, or this one, to the address that its Reply-To names.",
+                ]
+                if waits
+                else describe(connection, approval, refund)
+            ),
+            "You get this mail once for each request.",
+        ],
+    )
+    letters.answer_manager(connection, ask, notice, None)
+    return "a manager's reply, to another address than the request's; nothing was recorded"
+
+
 def _decide(
     connection: sa.Connection,
     mail_id: str,
@@ -125,12 +161,15 @@ def _decide(
     """Record what a reply decides, if it does; return what to tell the manager: a title, and lines."""
     approval, refund = matter
     first = approvals.find_decision(connection, approval.approval_id)
+    if is_own(connection, refund, ask.manager_email):
+        return "Not recorded", [decision.OWN]
     mine = decision.is_by(ask.manager_email, first)
     if reply.approves is None:
         kept = ["Your words are kept as a note for us; the customer does not get them."]
         waits = decision.is_open(refund, approval) and not mine
         title = "Noted, not decided" if reply.note else "Not decided"
-        so_far = [_HOW] if waits else describe(connection, approval, refund)
+        how = _BLOCKED if reply.blocked else _HOW
+        so_far = [how] if waits else describe(connection, approval, refund)
         return title, [*(kept if reply.note else []), *so_far]
     if mine or not decision.is_open(refund, approval):
         return "Nothing changed", describe(connection, approval, refund)

@@ -11,6 +11,7 @@ from flask import Blueprint, Response, make_response, render_template
 from mailagent import services
 from mailagent.adapters.links import ApprovalLink
 from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.letters.asking import is_own
 from mailagent.store import approvals, orders, refunds
 from mailagent.store.approvals import Approval
 from mailagent.web import case, decision
@@ -29,9 +30,7 @@ def show(token: str) -> Response:
         found = find_asked(connection, link)
         if link is None or found is None:
             return page("approvals/not_valid.html", 404)
-        if not still_decides(link):
-            return no_longer_decides(link)
-        return _show(connection, link, *found)
+        return find_refusal(connection, link, found[1]) or _show(connection, link, *found)
 
 
 @blueprint.post("/approvals/<token>")
@@ -43,9 +42,9 @@ def decide(token: str) -> Response:
         found = find_asked(connection, link)
         if link is None or found is None:
             return page("approvals/not_valid.html", 404)
-        if not still_decides(link):
-            return no_longer_decides(link)
         approval, refund = found
+        if refusal := find_refusal(connection, link, refund):
+            return refusal
         # The order first: a decision changes what its order has left, and who withdraws holds it.
         orders.lock(connection, refund.order_id)
         refund = refunds.lock(connection, refund.refund_id)
@@ -72,14 +71,14 @@ def find_asked(
     return approval, refunds.load(connection, approval.refund_id)
 
 
-def still_decides(link: ApprovalLink) -> bool:
-    """Say whether the address that a link was sent to may still decide, and so see cases."""
-    return link.manager_email in services.current().shop.manager_emails
-
-
-def no_longer_decides(link: ApprovalLink) -> Response:
-    """Return the page for somebody who was a manager when the link was sent. It shows no case."""
-    return page("approvals/no_longer_decides.html", 403, manager_email=link.manager_email)
+def find_refusal(connection: sa.Connection, link: ApprovalLink, refund: Refund) -> Response | None:
+    """Return the page for somebody who may not decide, and so sees no case: they were a manager when the
+    link was sent, or the order is their own. None for whoever may."""
+    if link.manager_email not in services.current().shop.manager_emails:
+        return page("approvals/no_longer_decides.html", 403, manager_email=link.manager_email)
+    if is_own(connection, refund, link.manager_email):
+        return page("approvals/own_order.html", 403, order_id=refund.order_id)
+    return None
 
 
 def _show(

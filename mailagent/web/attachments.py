@@ -8,15 +8,12 @@ from flask import Blueprint, Response
 
 from mailagent import services
 from mailagent.adapters.attachment import content_disposition
-from mailagent.adapters.attachment_bytes import (
-    AttachmentBytes,
-    find_attachment,
-    may_be_downloaded,
-)
+from mailagent.adapters.attachment_bytes import AttachmentBytes, find_attachment
 from mailagent.adapters.photo_preview import make_preview
 from mailagent.domain.mail import MailKind
 from mailagent.store import mailbox
-from mailagent.web.approvals import find_asked, no_longer_decides, page, still_decides
+from mailagent.web import file_rules
+from mailagent.web.approvals import find_asked, find_refusal, page
 from mailagent.web.guard import signed_link
 
 blueprint = Blueprint("attachments", __name__)
@@ -29,7 +26,11 @@ _DIGITS_MAX = 4
 def download(token: str, mail_id: str, number: str) -> Response:
     """Hand out one file that the manager's page lists; whatever it does not list is not there."""
     found = _find(token, mail_id, number)
-    return saved(found) if isinstance(found, AttachmentBytes) else found
+    if not isinstance(found, AttachmentBytes):
+        return found
+    if may_be_key(found):
+        return page("approvals/file_kept_back.html", 403, name=found.name)
+    return saved(found)
 
 
 @blueprint.get("/approvals/<token>/photos/<mail_id>/<number>")
@@ -47,8 +48,9 @@ def _find(token: str, mail_id: str, number: str) -> AttachmentBytes | Response:
     position = parse_number(number)
     with live.database.snapshot() as connection:
         found = find_asked(connection, link)
-        if link is not None and found is not None and not still_decides(link):
-            return no_longer_decides(link)
+        refusal = find_refusal(connection, link, found[1]) if link and found else None
+        if refusal is not None:
+            return refusal
         if (
             found is None
             or position is None
@@ -76,7 +78,13 @@ def is_listed(connection: sa.Connection, conversation_id: str, mail_id: str, pos
         return False
     if mail.kind is not MailKind.CUSTOMER or position >= len(mail.attachments):
         return False
-    return may_be_downloaded(mail.attachments[position])
+    return not file_rules.find_problem(mail.attachments[position], mail.from_address)
+
+
+def may_be_key(file: AttachmentBytes) -> bool:
+    """Say whether a link stands in a file by which its reader could decide, or log in, as somebody else."""
+    with services.current().database.snapshot() as connection:
+        return file_rules.holds_key(connection, file.data)
 
 
 def saved(file: AttachmentBytes) -> Response:

@@ -8,11 +8,11 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from mailagent.adapters.attachment_bytes import may_be_downloaded
 from mailagent.domain.mail import Attachment, Identity
 from mailagent.domain.photo import is_photo
 from mailagent.store import mailbox
 from mailagent.store.database import Row
+from mailagent.web.file_rules import find_problem
 
 # What a manager looks through; more is in the raw mails and in `flask conversations show`.
 MAILS_WITH_FILES_MAX = 50
@@ -45,8 +45,7 @@ def list_files(connection: sa.Connection, conversation_id: str) -> tuple[ShownFi
 
 
 def _file(mail: Row, number: int, file: Attachment) -> ShownFile:
-    problem = "" if may_be_downloaded(file) else "not kept for download: too large"
-    problem = problem if mail.kept else "no longer kept"
+    problem = find_problem(file, mail.from_address) if mail.kept else "no longer kept"
     return ShownFile(
         mail_id=mail.mail_id,
         number=number,

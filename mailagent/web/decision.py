@@ -12,6 +12,7 @@ from mailagent.domain.order import OrderStatus
 from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.doorbell import REFUND, run_id_of
+from mailagent.letters.asking import is_own
 from mailagent.store import approvals, asks, audit, orders, refunds
 from mailagent.store.approvals import Approval, RecordedDecision
 from mailagent.web import what_is_left
@@ -22,6 +23,9 @@ def is_open(refund: Refund, approval: Approval) -> bool:
     """Whether a decision may still be made. The date counts, not whether the run has seen it."""
     waits = refund.status is RefundStatus.AWAITING_APPROVAL
     return waits and services.current().now() < approval.expires_at
+
+
+OWN = "This is your own order; somebody else decides on it."
 
 
 def is_by(manager: str, first: RecordedDecision | None) -> bool:
@@ -46,8 +50,11 @@ def take(
 ) -> None:
     """Check what a manager decided against what is so by now, and record it.
 
-    Raises FormProblem for more than is left, and for a second approval to a first that does not count.
+    Raises FormProblem for a refund of the manager's own, for more than is left, and for a second approval
+    to a first that does not count.
     """
+    if is_own(connection, refund, manager):
+        raise FormProblem("decision", OWN)
     what_is_left.check(connection, refund, form)
     check_first(approvals.find_decision(connection, approval.approval_id), form)
     record(connection, manager, approval, refund, form)

@@ -60,7 +60,7 @@ def _runs_at_work(runs: Mapping[str, str], known: list[Obstacle]) -> tuple[Obsta
         return ()  # they are at work on just that
     advice = "Wait until it has ended, or stop it."
     return tuple(
-        Obstacle(f"Run {run_id} is at work", advice, f"/ops/runs/{run_id}")
+        Obstacle(f"Run {run_id} is at work", advice, f"/ops/runs/{run_id}", run_id)
         for run_id, status in sorted(runs.items())
         if status in ACTIVE
     )

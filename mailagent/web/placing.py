@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.access import Permission, permissions_of
 from mailagent.domain.conversation import Conversation
+from mailagent.domain.escalation import Ask
 from mailagent.domain.mail import (
     Door,
     Identity,
@@ -22,7 +23,7 @@ from mailagent.domain.mail import (
     find_token,
     holds_confirm_code,
 )
-from mailagent.store import conversations, traffic
+from mailagent.store import asks, conversations, traffic
 
 HOUR = timedelta(hours=1)
 
@@ -61,6 +62,9 @@ def find_place(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Pl
     conversation = conversations.find_by_token(connection, token) if token else None
     if token is not None and token.door is Door.TEAM and mail.kind is MailKind.CUSTOMER:
         return _place_of_team(mail, conversation)
+    own = conversation is not None and conversation.customer_email == mail.from_address
+    if not own and find_request(connection, mail):
+        return _place_of_manager(mail)
     if conversation is None:
         referred = (*mail.references, *mail.in_reply_to)
         conversation = conversations.find_by_message_ids(connection, referred, mail.from_address)
@@ -80,6 +84,30 @@ def find_place(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Pl
     )
     parked = _why_parked(connection, mail, mail.identity.proven or place.proves_mailbox, now)
     return replace(place, no_answer_reason=parked, parked=True) if parked else place
+
+
+def find_place_locked(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Place:
+    """Return where a mail belongs, and keep others from its conversation until the commit. If its customer
+    was erased since it was found, the thread is nobody's any more, and the mail is placed anew."""
+    place = find_place(connection, mail, now)
+    found = place.conversation
+    if found is None:
+        return place
+    now_there = conversations.lock(connection, found.conversation_id)
+    if now_there.reply_token == found.reply_token:
+        return place
+    return find_place(connection, mail, now)
+
+
+def find_request(connection: sa.Connection, mail: ParsedMail) -> Ask | None:
+    """Return what a manager was asked by the request that their aligned mail refers to, wherever it was
+    sent: no customer's mail, though managers may be customers, too. None if it refers to none."""
+    if mail.from_address not in services.current().shop.manager_emails:
+        return None
+    if mail.identity not in (Identity.DKIM, Identity.SPF):
+        return None
+    referred = (*mail.references, *mail.in_reply_to)
+    return asks.find_by_message_ids(connection, referred, mail.from_address)
 
 
 def _goes_on(conversation: Conversation, mail: ParsedMail, now: datetime) -> bool:

@@ -17,11 +17,11 @@ from mailagent import services
 from mailagent.adapters.reply_text import new_text
 from mailagent.adapters.sendgrid_events import parse_events
 from mailagent.adapters.sendgrid_inbound import ShopFacts, parse_request
-from mailagent.domain.approval_reply import without_keys
 from mailagent.domain.conversation import Conversation
+from mailagent.domain.keys import without_keys
 from mailagent.domain.mail import MailKind, ParsedMail, find_token
 from mailagent.domain.run_about import RunAbout
-from mailagent.store import conversations, mailbox, outbox
+from mailagent.store import conversations, mailbox, outbox, sessions
 from mailagent.web import approval_reply, placing
 from mailagent.web.body import NotWhole, read_body
 from mailagent.web.deliveries import record_bounce, record_event
@@ -76,11 +76,11 @@ def _record(
     connection: sa.Connection, mail: ParsedMail, content_type: str, body: bytes, now: datetime
 ) -> str | None:
     # A code that stands in the quoted question is no answer to it.
-    mail = _without_keys(_without_our_words(connection, mail))
+    mail = _without_keys(connection, _without_our_words(connection, mail), now)
     if mailbox.is_message_id_known(connection, mail.message_id):
         # The customer's own mail, sent again with something changed that the signature leaves out.
         mail = mail.without_signatures("known_message_id")
-    place = placing.find_place(connection, mail, now)
+    place = placing.find_place_locked(connection, mail, now)
     if place.opens_new:
         opened = conversations.open_new(connection, mail.from_address, mail.subject, now)
         place = place.in_conversation(opened)
@@ -121,9 +121,15 @@ def _without_our_words(connection: sa.Connection, mail: ParsedMail) -> ParsedMai
     return replace(mail, new_text=new_text(mail.body, ours, mail.subject)) if ours else mail
 
 
-def _without_keys(mail: ParsedMail) -> ParsedMail:
-    """Take out links by which whoever reads the stored mail could decide, or log in, as its author."""
-    return replace(mail, body=without_keys(mail.body), new_text=without_keys(mail.new_text))
+def _without_keys(connection: sa.Connection, mail: ParsedMail, now: datetime) -> ParsedMail:
+    """Take out words by which whoever reads the stored mail could decide, or log in, as its author."""
+    logs_in = sessions.find_live(connection, now)
+    return replace(
+        mail,
+        subject=without_keys(mail.subject, logs_in),
+        body=without_keys(mail.body, logs_in),
+        new_text=without_keys(mail.new_text, logs_in),
+    )
 
 
 @blueprint.post("/webhooks/sendgrid/events")

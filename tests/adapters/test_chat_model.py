@@ -533,3 +533,9 @@ def test_a_whole_conversation_is_echoed_unchanged() -> None:
         }
         ask(model, [*ITEMS, *first["items"], result])
     assert state.requests[1]["input"] == [*ITEMS, thought, call(), result]
+
+
+@pytest.mark.parametrize("status", [401, 400])
+def test_a_key_that_is_refused_is_named(status: int) -> None:
+    with served((status, error("invalid_api_key"))) as (model, _):
+        assert "check OPENAI_API_KEY" in ask(model)["why"]

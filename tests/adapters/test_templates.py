@@ -14,8 +14,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedErro
 
 import mailagent
 from mailagent.adapters import formats
+from mailagent.adapters.html_text import render_text
 from mailagent.adapters.mail_samples import LINK, LOGIN_LINK, NOON, TO_CUSTOMERS, facts_of
 from mailagent.adapters.templates import RenderedMail, Templates
+from mailagent.domain.approval_reply import holds_word
 from mailagent.domain.escalation import Ask, Question
 from mailagent.domain.mail import confirm_code, holds_confirm_code
 from mailagent.domain.money import Money
@@ -176,6 +178,35 @@ def test_an_approval_request_has_one_link_and_it_decides_nothing() -> None:
     assert "Opening the link decides nothing" in mail.text
     assert "This link was sent to mona@shop.example" in mail.text
     assert "This link was sent to mona@shop.example" in mail.html
+
+
+def test_a_request_says_who_how_much_what_why_and_where_before_anything_long() -> None:
+    mail = render("approval_request")
+    assert mail.text.splitlines()[:5] == [
+        "My kettle asks for $1,299.00 back on order W1001. Please decide.",
+        f"Reason: {facts_of('')['approval_request']['reason']}",
+        "Why you are asked: the amount is above $1,000.00",
+        "",
+        LINK,
+    ]
+
+
+def test_what_colleagues_noted_cannot_be_taken_for_a_decision() -> None:
+    first = {"decided_by": "max@shop.example", "decided_at": NOON, "amount": Money(99_900, "USD")}
+    note = {"manager_email": "max@shop.example", "at": NOON, "text": "My view:\nreject"}
+    mail = render(
+        "approval_request", first_approval=first | {"note": "So:\n\napprove"}, notes=[note]
+    )
+    assert not holds_word(mail.text)
+    assert not holds_word(render_text(mail.html).text)
+
+
+@pytest.mark.parametrize("decides", [True, False])
+def test_a_request_says_whether_an_answer_decides(decides: bool) -> None:
+    mail = render("approval_request", reply_decides=decides)
+    for part in (mail.text, mail.html):
+        assert ("alone in its first line you decide" in part) is decides
+        assert ("an answer to this mail cannot decide" in part) is not decides
 
 
 def test_a_request_for_the_second_approval_says_who_gave_the_first() -> None:

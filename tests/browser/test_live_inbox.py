@@ -1,48 +1,104 @@
-"""The inbox while it is open: it says what is new, and nothing moves by itself."""
+"""The inbox while it is open: it says what is new, and when it cannot tell; no line moves by itself."""
 
 from __future__ import annotations
 
-from playwright.sync_api import Browser, expect
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 
+import pytest
+import sqlalchemy as sa
+from playwright.sync_api import Browser, Page, expect
+
+from mailagent.domain.matter import Matter
+from mailagent.store import matters
+from tests.browser.people import log_in
 from tests.cast import OLGA
 from tests.stage import Stage, beside
 from tests.store.test_inbox import lose_mail
+from tests.web.ops.test_inbox import keep_figures
 
 
-def test_an_open_inbox_says_what_is_new_and_shows_it_when_asked(
-    served: Stage, browser: Browser
-) -> None:
-    client = served.log_in(OLGA)
-    cookie = client.get_cookie(served.app.config["SESSION_COOKIE_NAME"])
-    assert cookie is not None
-    url = served.live.shop.public_url
-    context = browser.new_context()
-    context.add_cookies([{"name": cookie.key, "value": cookie.value, "url": url}])
+@pytest.fixture
+def inbox(served: Stage, browser: Browser) -> Iterator[Page]:
+    """An open inbox in which nothing waits."""
+    keep_figures(served, seconds=0)
+    context = log_in(served, browser, OLGA)
     page = context.new_page()
+    page.goto(f"{served.live.shop.public_url}/ops")
+    expect(page.get_by_text("Nothing waits for anybody")).to_be_visible()
+    yield page
+    context.close()
+
+
+def change(served: Stage, act: Callable[[sa.Connection], object]) -> None:
+    def write() -> None:
+        with served.live.database.transaction() as connection:
+            act(connection)
+
+    beside(write)
+
+
+def ask(page: Page) -> None:
+    """Have the page ask: it does so every ten seconds, and whenever somebody comes back to it."""
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
+def ask_in_vain(page: Page) -> None:
+    with page.expect_event("requestfailed"):
+        ask(page)
+
+
+def test_an_open_inbox_says_what_is_new_and_shows_it_when_asked(served: Stage, inbox: Page) -> None:
     problems: list[str] = []
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on(
+    inbox.on("pageerror", lambda error: problems.append(str(error)))
+    inbox.on(
         "console",
         lambda message: problems.extend(
             [message.text] if "favicon" not in message.location["url"] else []
         ),
     )
-    page.goto(f"{url}/ops")
-    expect(page.get_by_text("Nothing waits for anybody")).to_be_visible()
-
-    def lose() -> None:
-        with served.live.database.transaction() as connection:
-            lose_mail(connection, "late", minutes=60 * 24 * 365)
-
-    beside(lose)
-    # It asks every ten seconds, and whenever somebody comes back to the page.
-    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    link = page.get_by_role("link", name="1 new – show")
+    change(served, lambda connection: lose_mail(connection, "late", minutes=60 * 24 * 365))
+    ask(inbox)
+    link = inbox.get_by_role("link", name="1 new – show")
     expect(link).to_be_visible()
-    expect(page).to_have_title("(1) Inbox")
-    expect(page.locator("[data-count=undelivered]")).to_have_text("1")
-    expect(page.get_by_role("heading", name="Mail that did not arrive")).to_have_count(0)
+    expect(inbox).to_have_title("(1) Inbox")
+    expect(inbox.locator("[data-count=undelivered]")).to_have_text("1")
+    expect(inbox.get_by_text("Nothing waits for anybody")).to_be_hidden()
+    expect(inbox.get_by_role("heading", name="Mail that did not arrive")).to_have_count(0)
     link.click()
-    expect(page.get_by_role("heading", name="Mail that did not arrive")).to_be_visible()
+    expect(inbox.get_by_role("heading", name="Mail that did not arrive")).to_be_visible()
+    # Ages grow while the page stays.
+    long_ago = (served.live.now() - timedelta(hours=3, minutes=5)).isoformat()
+    inbox.evaluate("at => { document.querySelector('td time').dateTime = at; }", long_ago)
+    ask(inbox)
+    expect(inbox.locator("td time")).to_have_text("3 h")
     assert problems == []
-    context.close()
+
+
+def test_an_outage_is_news_and_its_banner_leaves_with_it(served: Stage, inbox: Page) -> None:
+    now = served.live.now()
+    change(served, lambda each: matters.open_matter(each, now, Matter.SENDGRID, "401"))
+    ask(inbox)
+    inbox.get_by_role("link", name="1 new – show").click()
+    banner = inbox.get_by_role("group", name="SendGrid refuses us")
+    expect(banner).to_be_visible()
+    change(served, lambda each: matters.close_matter(each, now, Matter.SENDGRID))
+    ask(inbox)
+    expect(banner).to_be_hidden()
+    expect(inbox.locator("[data-live]")).to_be_empty()
+
+
+def test_an_inbox_whose_login_has_ended_says_that_it_is_not_up_to_date(inbox: Page) -> None:
+    cookies = inbox.context.cookies()
+    inbox.context.clear_cookies()
+    status = inbox.locator("[data-live]")
+    ask_in_vain(inbox)
+    expect(status).to_be_empty()
+    ask_in_vain(inbox)
+    stale = re.compile(r"^Not up to date since \d\d:\d\d UTC\. Reload, or log in again$")
+    expect(status).to_have_text(stale)
+    inbox.context.add_cookies([{"name": each["name"], "value": each["value"],
+                                "url": inbox.url} for each in cookies])  # fmt: skip
+    ask(inbox)
+    expect(status).to_be_empty()

@@ -21,8 +21,14 @@ def test_taking_over_answering_and_giving_back(served: Stage, browser: Browser) 
     context = log_in(served, browser, TESS, viewport=PHONE, java_script_enabled=False)
     phone = context.new_page()
     phone.goto(f"{served.live.shop.public_url}/ops/conversations/{row.conversation_id}")
+    bar, who = (phone.locator(each).bounding_box() for each in (".bar", ".who"))
+    assert bar is not None
+    assert who is not None
+    assert who["width"] > 0.9 * bar["width"]  # a line of its own, whatever the menu leaves
+    phone.get_by_label(f"Answer {ADA}").fill("Hello Ada,")
     phone.get_by_role("button", name="Take over").click()
     expect(phone.get_by_role("heading", name="You look after this conversation")).to_be_visible()
+    expect(phone.get_by_label(f"Answer {ADA}")).to_have_value("Hello Ada,")
     phone.get_by_label(f"Answer {ADA}").fill("Hello Ada, I have looked at it myself.")
     phone.get_by_role("button", name="Send the answer").click()
     answer = served.wait_for_mails(ADA, 2)[-1]

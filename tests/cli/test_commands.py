@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
@@ -16,6 +17,7 @@ import pytest
 import sqlalchemy as sa
 from click.testing import Result
 
+from mailagent.cli.actor import actor
 from mailagent.cli.printing import explain
 from mailagent.domain.mail import OutboundMail, OutboundStatus, Purpose
 from mailagent.store import outbox
@@ -353,6 +355,20 @@ def test_a_waiting_run_is_cancelled_and_then_replayed(shop: Stage) -> None:
         replayed = flask(shop, "runs", "replay", run_id)
         assert "is queued again" in replayed.output
     assert len(shop.mails_to(MONA)) == 1
+    acts = shop.rows(f"SELECT actor, action FROM audit WHERE subject = '{run_id}'")
+    assert [act.action for act in acts] == ["run stopped", "run forked", "run rewound"]
+    assert {act.actor for act in acts} == {actor()}
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("tess", "command line (tess)"), (" \n", "command line"), ("a\nb", "command line")],
+)
+def test_the_audit_trail_names_the_login_at_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, name: str, told: str
+) -> None:
+    monkeypatch.setenv("LOGNAME", name)
+    assert actor() == told
 
 
 # --- the process --------------------------------------------------------------------------------
@@ -447,6 +463,37 @@ def test_check_tells_apart_people_and_customers_to_whom_nothing_is_sent(shop: St
     assert done.exit_code == 1
     assert f"problem: nothing is sent to {MAX} (MANAGER_EMAILS): bounce: 5.1.1" in done.output
     assert ": 2 of them" in done.output
+
+
+@pytest.mark.parametrize(
+    ("reminder", "escalation", "managers", "named"),
+    [
+        (3599, 3599, (MONA, MAX), []),
+        (3600, 3599, (MONA, MAX), ["APPROVAL_REMINDER_SECONDS"]),
+        (3599, 3600, (MONA, MAX), ["APPROVAL_ESCALATION_SECONDS"]),
+        (3599, 3600, (MONA,), []),
+    ],
+    ids=["in time", "reminder", "escalation", "nobody else to ask"],
+)
+def test_check_names_what_would_be_due_after_a_refund_is_closed(
+    shop: Stage, reminder: int, escalation: int, managers: tuple[str, ...], named: list[str]
+) -> None:
+    settings = shop.app.config["MAILAGENT"]
+    waits = replace(
+        settings.waits,
+        approval_expiry_seconds=3600,
+        approval_reminder_seconds=reminder,
+        approval_escalation_seconds=escalation,
+    )
+    changed = replace(settings.shop, manager_emails=managers)
+    shop.app.config["MAILAGENT"] = replace(settings, waits=waits, shop=changed)
+    with running(shop):
+        pass
+    done = flask(shop, "check")
+    assert done.exit_code == 0
+    notes = [line for line in done.output.splitlines() if line.startswith("note: ")]
+    assert [note.split()[1] for note in notes] == named
+    assert all("raise APPROVAL_EXPIRY_SECONDS" in note for note in notes)
 
 
 def test_check_prints_every_problem_and_then_none(shop: Stage) -> None:

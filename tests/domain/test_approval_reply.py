@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.approval_reply import NOTE_MAX_LENGTH, read_reply, without_keys
+from mailagent.domain.approval_reply import NOTE_MAX_LENGTH, read_reply
 
 ASKED = "Ada asks for $1,499.00 back. Please decide.\n> My desk wobbles.\n"
 
@@ -59,19 +59,5 @@ def test_what_stands_below_the_word_is_a_note_and_without_the_word_all_of_it() -
 @pytest.mark.parametrize("line", ["approve", "> Approve!", "> > rejected"])
 def test_no_word_decides_where_the_request_itself_holds_such_a_line(line: str) -> None:
     reply = read_reply("approve", f"{ASKED}{line}\n")
-    assert (reply.approves, reply.note) == (None, "approve")
-
-
-@pytest.mark.parametrize(
-    ("written", "kept"),
-    [
-        ("see http://shop.example/approvals/abcDEF123._-x now", "see http://shop.example/approvals/… now"),
-        ("https://x.example/ops/login/abcdefgh12345", "https://x.example/ops/login/…"),
-        ("?url=http%3A%2F%2Fx%2Fapprovals%2Fabcdefghij&d=1", "?url=http%3A%2F%2Fx/approvals/…&d=1"),
-        ("our approvals/decisions are slow", "our approvals/decisions are slow"),
-        ("/ops/login", "/ops/login"),
-    ],
-    ids=["approval", "login", "wrapped", "words", "page"],
-)  # fmt: skip
-def test_links_by_which_one_acts_as_somebody_else_are_cut(written: str, kept: str) -> None:
-    assert without_keys(written) == kept
+    assert (reply.approves, reply.note, reply.blocked) == (None, "approve", True)
+    assert not read_reply("approve", ASKED).blocked

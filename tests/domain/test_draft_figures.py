@@ -40,8 +40,8 @@ def test_the_setting_and_the_topics_decide_what_waits(
     assert waits_for_click(setting, topics) is waits
 
 
-def count(topic: Topic, state: DraftState, month: int, ever: int | None = None) -> Count:
-    return Count((topic,), state, 0, month, month if ever is None else ever)
+def count(topic: Topic, state: DraftState, month: int, quarter: int | None = None) -> Count:
+    return Count((topic,), state, 0, month, month if quarter is None else quarter)
 
 
 def counts(topic: Topic, sent: int, edited: int = 0, discarded: int = 0) -> list[Count]:
@@ -58,15 +58,15 @@ def test_what_was_overtaken_counts_neither_for_nor_against_the_agent() -> None:
     )
     assert (found.sent, found.edited, found.discarded, found.superseded) == (2, 1, 1, 96)
     assert found.changed_percent == 50
-    assert tally([], "ever").changed_percent is None
+    assert tally([], "in_90_days").changed_percent is None
 
 
 def test_windows_and_topics_are_counted_apart() -> None:
-    old = count(Topic.REFUND, DraftState.EDITED, 0, ever=3)
+    old = count(Topic.REFUND, DraftState.EDITED, 0, quarter=3)
     found = [*counts(Topic.OTHER, 5), old]
     assert tally(found, "in_30_days").edited == 0
-    assert tally(found, "ever").edited == 3
-    assert tally(found, "ever", Topic.OTHER).decided == 5
+    assert tally(found, "in_90_days").edited == 3
+    assert tally(found, "in_90_days", Topic.OTHER).decided == 5
 
 
 ENOUGH = ANSWERS_ENOUGH  # 5 % of them is one

@@ -119,3 +119,16 @@ def test_the_dates_come_from_the_settings() -> None:
     assert found.remind == (MONA,)
     assert found.escalates_at == NOW + timedelta(seconds=90)
     assert found.next_at == found.escalates_at
+
+
+@pytest.mark.parametrize(
+    ("escalation", "promised"),
+    [(7 * DAY - SECOND, NOW + 7 * DAY - SECOND), (7 * DAY, None), (9 * DAY, None)],
+)
+def test_nobody_is_promised_to_be_asked_about_what_is_closed_by_then(
+    escalation: timedelta, promised: datetime | None
+) -> None:
+    waits = Waits(approval_escalation_seconds=int(escalation.total_seconds()))
+    found = due(reminded(MONA, 3, DAY), after=DAY, waits=waits)
+    assert found.next_at == (promised or EXPIRES_AT)
+    assert found.escalates_at == promised

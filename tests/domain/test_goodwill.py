@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from mailagent.domain.goodwill import GoodwillCode, hide_codes, normalise_code
+from mailagent.domain.goodwill import GoodwillCode, hide_code_shapes, hide_codes, normalise_code
 from mailagent.domain.redemption import Redeemed, decide_redemption
 from tests.cast import NOW
 
@@ -64,3 +64,19 @@ def test_a_code_is_good_for_one_order_until_its_date(
 def test_a_code_is_hidden_however_it_is_quoted(typed: str) -> None:
     assert hide_codes(f"My code {typed}!", (CODE.code,)) == "My code [code]!"
     assert hide_codes(f"My code {typed}!", ()) == f"My code {typed}!"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("K7MX-4PQR-9TWZ", "[code]"),
+        ("code k7mx 4pqr 9twz!", "code [code]!"),
+        ("K7MX4PQR9TWZ", "[code]"),
+        ("KAMX\u2013PPQR\u2013TTWZ", "[code]"),
+        ("they gave tape 5", "they gave tape 5"),
+        ("transference", "transference"),
+        ("order W2001, 20 November", "order W2001, 20 November"),
+    ],
+)
+def test_a_line_of_a_list_loses_whatever_may_be_a_code(text: str, shown: str) -> None:
+    assert hide_code_shapes(text) == shown

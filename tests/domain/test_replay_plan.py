@@ -159,6 +159,17 @@ def test_what_waits_for_an_answer_is_told(count: int, handed_over: bool, told: s
     assert told in sentence
 
 
+@pytest.mark.parametrize(("unanswered", "sentences"), [(0, 1), (1, 2)])
+def test_a_draft_that_waits_is_told_apart_from_mail_that_is_to_be_answered(
+    unanswered: int, sentences: int
+) -> None:
+    told = tell_rows(RowsNow(unanswered=unanswered, draft_ids=("draft_1",)))
+    assert len(told) == sentences
+    assert "nothing new is written until somebody sends or discards it" in told[0]
+    assert told[0].endswith(": /ops/drafts/draft_1")
+    assert ("the agent answers" in told[-1]) is bool(unanswered)
+
+
 def test_rows_are_told_with_the_plan() -> None:
     rows = RowsNow(
         refund=RefundNow("refund_1", RefundStatus.PAID, MONEY, paid_at=NOW + timedelta(days=1)),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mailagent.store.ids import new_id
-from tests.cast import ADA, MONA, TESS, order
+from tests.cast import ADA, MONA, OLGA, TESS, order
 from tests.journeys.test_replays import facts, wait_for_quiet
 from tests.stage import Stage, open_shop, post_form, running, wait_until
 
@@ -47,6 +47,18 @@ def press(stage: Stage, draft_id: str, action: str, **fields: str) -> None:
     post_form(client, f"/ops/drafts/{draft_id}", page="/ops/drafts", action=action, **fields)
 
 
+def check_that_a_replay_is_told(stage: Stage, draft_id: str) -> None:
+    """Whoever is about to replay a run reads that the draft waits, not that the agent answers."""
+    run = next(run for run in stage.live.doorbell.list_runs() if run.workflow == "conversation")
+    told, path = "An answer waits as a draft: nothing new is written", f"/ops/drafts/{draft_id}"
+    for place in ("", "/replay"):
+        page = stage.log_in(OLGA).get(f"/ops/runs/{run.run_id}{place}").text
+        assert (told in page, "the agent answers" in page) == (True, False)
+        assert f'href="{path}"' in page
+    shown = stage.app.test_cli_runner().invoke(args=["runs", "show", run.run_id]).output
+    assert (told in shown, path in shown, "the agent answers" in shown) == (True, True, False)
+
+
 def test_an_answer_waits_is_overtaken_and_goes_out_once_whatever_is_replayed(
     drafting: Stage,
 ) -> None:
@@ -58,6 +70,7 @@ def test_an_answer_waits_is_overtaken_and_goes_out_once_whatever_is_replayed(
     press(drafting, first, "send")
     wait_for_quiet(drafting)
     assert states(drafting) == ["superseded", "waiting"]
+    check_that_a_replay_is_told(drafting, second)
     replay_all(drafting)
     assert states(drafting) == ["superseded", "waiting"]
     assert drafting.mails_to(ADA) == []
@@ -118,7 +131,10 @@ def test_taken_over_answered_and_given_back_by_the_console(busy_shop: Stage) -> 
     once = new_id("once")
     for _ in range(2):
         post_form(client, f"{base}/take-over", page="/ops")
-        post_form(client, f"{base}/answer", page="/ops", text="I call you today.", once=once)
+        seen = re.search(r'name="seen" value="([^"]*)"', client.get(base).text)
+        assert seen is not None
+        words = {"text": "I call you today.", "once": once, "seen": seen[1]}
+        post_form(client, f"{base}/answer", page="/ops", **words)
     told = busy_shop.wait_for_mails(ADA, 2)[1]
     assert "I call you today." in told.text
     assert "tess" in told.text

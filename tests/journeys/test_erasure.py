@@ -4,14 +4,17 @@ adds up, and nobody else is touched."""
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from email.message import EmailMessage
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from mailagent.domain.mention import Mention
 from mailagent.domain.run_about import hash_customer
-from mailagent.store import audit, outbox, schema
+from mailagent.doorbell import ACTIVE
+from mailagent.store import audit, erasure, outbox, schema
 from mailagent.store.ids import new_id
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MONA, OLGA, SUPPORT, TESS, big_order, order
@@ -99,6 +102,15 @@ OF_OTHERS = (
     f"SELECT * FROM orders WHERE customer_email = '{GRACE}'",
 )
 
+DA = "da@example.com"
+OF_ADA = (
+    "SELECT mail_id, subject, new_text, body, in_reply_to, (SELECT count(*) FROM raw_mails"
+    f" WHERE raw_mails.mail_id = inbound_mails.mail_id) FROM inbound_mails WHERE from_address = '{TESS}'",
+    "SELECT outbound_id, to_address, subject, text, html FROM outbound_mails"
+    f" WHERE to_address NOT IN ('{DA}', '{OLGA}') AND to_address NOT LIKE 'erased-%' ORDER BY 1",
+    f"SELECT * FROM conversations WHERE customer_email = '{ADA}' ORDER BY 1",
+)
+
 
 def look(shop: Stage, statements: tuple[str, ...]) -> list[list[Any]]:
     return [shop.rows(statement) for statement in statements]
@@ -130,6 +142,16 @@ def shop_with_history(busy_shop: Stage) -> Stage:
         subject="Out of office: Canarysubject",
     )
     decide(busy_shop, link_in(request.text), "approve", note="Canarynote")
+    for subject in (
+        "Out of office: Canarysubject",
+        "Re: Canarysubject",
+    ):  # a machine's, and her own
+        busy_shop.write(
+            "approve > Canarybody",
+            from_address=MONA,
+            subject=subject,
+            in_reply_to=request.message_id,
+        )
     wait_until(lambda: [each.status for each in busy_shop.refunds()] == ["paid"] * 3, 30, "money")
     wait_for_quiet(busy_shop)
     _add_what_others_write(busy_shop)
@@ -224,6 +246,65 @@ def _check_that_she_is_a_new_customer(shop: Stage) -> None:
     )
     assert thread is not None
     wait_for_quiet(shop)
+
+
+def test_whoever_has_a_longer_address_keeps_everything(busy_shop: Stage) -> None:
+    shop = busy_shop
+    shop.stock(big_order(), order("W7001", customer={"email": DA, "name": "Da"}))
+    shop.write(f"The desk of order W2001 is damaged, please refund it.\n\nApprove\n\nAsk {DA}.")
+    (request,) = shop.wait_for_mails(MONA)
+    shop.write("I want to talk to a human being, now!", subject="Other")
+    (case,) = shop.wait_for_mails(TESS)
+    shop.write(f"{ADA} is on file.", from_address=TESS, to=str(case.reply_to), subject="Re: Other")
+    shop.write("Hello", from_address=DA)
+    shop.wait_for_mails(DA)
+    wait_until(shop.at_rest, 30, "rest")
+    wait_until(lambda: not _runs_about(shop, DA), 30, "the runs of Da to end")
+    before = [[list(row) for row in rows] for rows in look(shop, OF_ADA)]
+
+    erased = shop.app.test_cli_runner().invoke(args=["erase", DA, "--yes"])
+    assert erased.exit_code == 0, erased.output
+    (act,) = shop.rows("SELECT actor, subject FROM audit WHERE action = 'customer erased'")
+    assert act.actor.startswith("command line (")
+    assert Mention(DA).is_in(str(before))
+    after = [[list(row) for row in rows] for rows in look(shop, OF_ADA)]
+    assert after == Mention(DA).replaced_within(before, act.subject)
+    # The request still says what it said: a line of the customer's in it must not decide.
+    shop.write("Approve\n\nWhat is this?", from_address=MONA, to=str(request.reply_to))
+    assert [refund.status for refund in shop.refunds()] == ["awaiting_approval"]
+
+
+def _runs_about(shop: Stage, email: str) -> list[str]:
+    (thread,) = shop.rows(
+        "SELECT conversation_id FROM conversations WHERE customer_email = :email", email=email
+    )
+    histories = shop.live.doorbell.list_histories([thread.conversation_id])
+    return [run_id for run_id, status in histories.items() if status in ACTIVE]
+
+
+def test_mail_in_the_moment_of_erasure_opens_a_conversation_of_its_own(shop: Stage) -> None:
+    first = shop.write("Hello")
+    database = shop.live.database
+    with database.transaction() as connection:
+        connection.execute(
+            schema.inbound_mails.update().values(status="no_answer", no_answer_reason="thanks")
+        )
+    with ThreadPoolExecutor(1) as pool:
+        with database.transaction() as connection:
+            alias, _ = erasure.erase(connection, ADA, OLGA, 0, shop.live.now())
+            late = pool.submit(shop.write, "And my parcel?", in_reply_to=first.message_id)
+            if database.engine.dialect.name == "postgresql":  # SQLite lets nobody begin to write
+                wait_until(
+                    lambda: bool(shop.rows("SELECT 1 FROM pg_locks WHERE NOT granted")),
+                    30,
+                    "a lock",
+                )
+        late.result(30)
+    theirs = shop.rows(
+        "SELECT c.customer_email, m.new_text FROM inbound_mails m JOIN conversations c"
+        " ON c.conversation_id = m.conversation_id ORDER BY m.received_at"
+    )
+    assert [tuple(row) for row in theirs] == [(alias, ""), (ADA, "And my parcel?")]
 
 
 def test_nobody_is_erased_while_something_of_theirs_is_under_way(shop: Stage) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from mailagent import letters, services
+from mailagent import custody, letters, services
 from mailagent.demo.mailboxes import Letter
 from mailagent.domain.conversation import Limits
 from mailagent.domain.mail import confirm_code
-from mailagent.store import conversations, mailbox
+from mailagent.store import audit, conversations, mailbox
 from mailagent.workflows.steps import flood, fuse, people, sweep
 from mailagent.workflows.steps.batch import Batch, take_batch
 from tests.cast import ADA, GRACE, TESS
@@ -214,7 +214,8 @@ def test_a_replay_of_a_blown_fuse_takes_nothing_back_from_the_agent(
 ) -> None:
     row = row_of(shop, blown)
     with shop.live.database.transaction() as connection:
-        conversations.give_back(connection, row.conversation_id)
+        custody.give_back(connection, row.conversation_id)
+        audit.record(connection, shop.live.now(), TESS, audit.GIVEN_BACK, row.conversation_id)
     batch: Batch = {
         "conversation_id": row.conversation_id,
         "mail_ids": [row.mail_id],
@@ -223,6 +224,7 @@ def test_a_replay_of_a_blown_fuse_takes_nothing_back_from_the_agent(
     }
     assert fuse.stop_loop(batch) == []
     assert conversation_of(shop, blown).status == "open"
+    assert row_of(shop, blown).status == "unanswered"
 
 
 def to_team(shop: Stage) -> list[Any]:
@@ -277,6 +279,33 @@ def test_the_team_can_set_the_fuse_back(shop: Stage, blown: Letter) -> None:
     assert batch is not None
     people.forward_team_replies(batch)
     assert task_of(shop, shop.write("Hello?", to=case_address(shop, blown))) == "answer"
+
+
+def test_what_the_fuse_stopped_is_the_agents_again_once_given_back(
+    shop: Stage, blown: Letter
+) -> None:
+    later = shop.write("Later", to=case_address(shop, blown))
+    stop(shop, later)  # people have yet to be told of it
+    conversation_id = row_of(shop, blown).conversation_id
+    with shop.live.database.transaction() as connection:
+        custody.give_back(connection, conversation_id)
+        audit.record(connection, shop.live.now(), TESS, audit.GIVEN_BACK, conversation_id)
+    assert {row_of(shop, each).status for each in (blown, later)} == {"unanswered"}
+    batch = take_batch(conversation_id)
+    assert batch is not None
+    assert (batch["task"], len(batch["mail_ids"])) == ("answer", 2)
+
+
+def test_what_the_fuse_stopped_before_it_cooled_down_is_not_brought_up_again(
+    shop: Stage, blown: Letter
+) -> None:
+    pass_time(shop, hours=25)
+    answered(shop, shop.write("Is anybody there?", to=case_address(shop, blown)))
+    conversation_id = row_of(shop, blown).conversation_id
+    with shop.live.database.transaction() as connection:
+        conversations.hand_over(connection, conversation_id, "a test", shop.live.now())
+        custody.give_back(connection, conversation_id)
+    assert row_of(shop, blown).status == "no_answer"
 
 
 def test_what_the_team_has_taken_up_stays_with_it(shop: Stage, blown: Letter) -> None:

@@ -49,13 +49,17 @@ def test_nobody_else_can_answer_for_the_team(busy_shop: Stage) -> None:
     assert len(busy_shop.mails_to(ADA)) == 1
 
 
-def test_one_word_gives_the_conversation_back(busy_shop: Stage) -> None:
+def test_one_word_gives_the_conversation_back_with_what_nobody_answered(busy_shop: Stage) -> None:
     door = handed_over(busy_shop)
-    busy_shop.write("Back to the agent.\n", from_address=TESS, to=door)
-    wait_until(lambda: status(busy_shop) == "open", 20, "the agent to have it back")
+    (told,) = busy_shop.wait_for_mails(ADA)
+    busy_shop.write("Which orders do I have?", to=told.reply_to)
+    assert "Which orders do I have?" in busy_shop.wait_for_mails(TESS, 2)[1].text
     assert len(busy_shop.mails_to(ADA)) == 1
-    busy_shop.write("Which orders do I have?", to=busy_shop.mails_to(ADA)[0].reply_to)
+    busy_shop.write("Back to the agent.\n", from_address=TESS, to=door)
     assert len(busy_shop.wait_for_mails(ADA, 2)) == 2
+    assert status(busy_shop) == "open"
+    busy_shop.write("And what did I pay?", to=told.reply_to)
+    assert len(busy_shop.wait_for_mails(ADA, 3)) == 3
 
 
 def test_a_greeting_below_the_word_does_not_reach_the_customer(busy_shop: Stage) -> None:

@@ -19,7 +19,7 @@ from mailagent.store.keyset import (
     Part,
     Window,
     count,
-    count_newer,
+    list_newest,
     parse_cursor,
     parse_moment,
 )
@@ -129,7 +129,9 @@ def test_a_count_stops_a_bit_beyond_its_bound(database: Database, ten: list[str]
         assert count(connection, sources, most=10).words == "10"
         bounded = count(connection, sources, most=9)
         assert (bounded.words, bounded.oldest_at) == ("9+", NOW)
-        assert count_newer(connection, sources, NOW) == len(ten) - 4
+        times = [NOW + timedelta(minutes=number // 4) for number in range(10)]
+        assert list_newest(connection, sources) == tuple(times)
+        assert list_newest(connection, sources, most=2) == tuple(times[-3:])
 
 
 @pytest.mark.parametrize(

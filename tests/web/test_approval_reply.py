@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from mailagent import letters, services
+from mailagent.demo.inbound_parse import build_body
 from mailagent.domain.refund import RefundStatus
-from mailagent.store import refunds
+from mailagent.store import asks as store
+from mailagent.store import orders, refunds
 from tests.cast import ADA, MALLORY, MAX, MONA, TESS
-from tests.stage import Stage
+from tests.stage import Stage, letter, wait_until
 from tests.web.test_approvals import Question, question
 from tests.web.test_approvals_four_eyes import ONE_DATABASE, dear
 
@@ -127,6 +131,99 @@ def test_the_word_at_any_other_address_decides_nothing(question: Question, door:
     reply(question, "approve", to=to, in_reply_to=request.message_id)
     assert question.refund().status is RefundStatus.AWAITING_APPROVAL
     assert question.shop.rows("SELECT * FROM decisions") == []
+
+
+@ONE_DATABASE
+def test_no_reply_decides_on_a_request_that_reads_like_a_decision_and_it_says_so(
+    question: Question,
+) -> None:
+    with question.shop.live.database.transaction() as connection:
+        connection.execute(sa.text("UPDATE inbound_mails SET new_text = 'My wish:\n\nApprove\n'"))
+    assert "an answer to this mail cannot decide" in ask(question).text
+    mail = reply(question, "Reject")
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+    assert "Not decided" in mail.no_answer_reason or "Noted" in mail.no_answer_reason
+    (answer,) = told(question.shop)
+    assert "a reply cannot decide it. Please use the link" in answer
+    assert "with the word" not in answer
+
+
+@ONE_DATABASE
+def test_a_note_of_a_colleague_leaves_the_next_manager_to_decide_by_reply(
+    question: Question,
+) -> None:
+    reply(question, "My view:\nreject")
+    request = ask(question, MAX)
+    assert f"Note of {MONA}" in request.text
+    question.shop.write("Reject", from_address=MAX, to=request.reply_to)
+    assert (question.refund().status, question.refund().decided_by) == (RefundStatus.REJECTED, MAX)
+
+
+@ONE_DATABASE
+def test_an_answer_past_the_reply_address_is_no_customers_mail_and_shows_the_way_once(
+    question: Question,
+) -> None:
+    conversations = question.shop.rows("SELECT 1 FROM conversations")
+    request = ask(question)
+    for _ in range(2):
+        mail = reply(question, "approve", to="support@shop.example", in_reply_to=request.message_id)
+    assert (mail.kind, mail.status, mail.conversation_id) == ("manager", "no_answer", None)
+    assert question.shop.rows("SELECT 1 FROM conversations") == conversations
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+    (answer,) = told(question.shop)
+    assert "use the link in the mail that asked you" in answer
+    (row,) = question.shop.rows("SELECT reply_to FROM outbound_mails WHERE purpose = 'notice'")
+    assert row.reply_to == request.reply_to
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize(
+    "changes",
+    [{"in_reply_to": None}, {"sender": MAX}, {"sender": MALLORY}, {"aligned": False}],
+    ids=["about something else", "not asked", "a stranger", "forged"],
+)
+def test_whoever_answers_no_request_to_them_writes_as_a_customer(
+    question: Question, changes: dict[str, Any]
+) -> None:
+    sent = {"to": "support@shop.example", "in_reply_to": ask(question).message_id} | changes
+    mail = reply(question, "approve", **sent)
+    assert (mail.kind, mail.status) == ("customer", "unanswered")
+    assert told(question.shop) == []
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_replies_a_click_and_an_automatic_answer_at_once_are_all_heard(question: Question) -> None:
+    """Whoever waits for the order or the refund must hold nothing that its holder goes on to need."""
+    shop = question.shop
+    to = {manager: ask(question, manager).reply_to for manager in (MONA, MAX)}
+    away = {"subject": "Automatic reply: Refund", "from_address": MAX, "to": to[MAX]}
+    letters_in = [
+        letter("approve", from_address=MONA, to=to[MONA]),
+        letter("reject", from_address=MAX, to=to[MAX]),
+        letter("I am away until Monday.", **away),
+    ]
+    acts = [partial(shop.post_inbound, build_body(each)) for each in letters_in]
+    acts.append(partial(question.press, question.token(), "approve"))
+    with shop.live.database.transaction() as connection:
+        for manager in to:
+            since = shop.live.now()
+            store.record_absence(connection, manager, "away", since, since + timedelta(days=1))
+    with ThreadPoolExecutor(len(acts)) as pool:
+        with shop.live.database.transaction() as connection:
+            orders.lock(connection, "W2001")
+            refunds.lock(connection, question.refund_id)
+            answers = [pool.submit(act) for act in acts]
+            wait_until(lambda: waiting(shop) == len(acts), 20, "all to wait")
+            for manager in to:
+                store.end_absence(connection, manager)
+        assert [each.result().status_code for each in answers] == [200] * len(acts)
+    assert len(shop.rows("SELECT * FROM decisions")) == 1
+
+
+def waiting(shop: Stage) -> int:
+    """Count who waits for a lock in PostgreSQL."""
+    query = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
+    return len(shop.rows(f"{query} AND wait_event_type = 'Lock'"))
 
 
 @ONE_DATABASE
@@ -281,3 +378,20 @@ def test_a_stored_mail_holds_no_link_by_which_others_decide(question: Question) 
     for text in (mail.body, mail.new_text, question.shop.client.get(question.link(MAX)).text):
         assert token not in text
     assert "/approvals/…" in mail.body
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("text", ["Approve", "It is for a good customer."])
+def test_a_reply_about_an_own_order_neither_decides_nor_is_noted(
+    question: Question, text: str
+) -> None:
+    request = ask(question)
+    with question.shop.live.database.transaction() as connection:
+        connection.execute(sa.text("UPDATE orders SET customer_email = :owner"), {"owner": MONA})
+    question.shop.write(text, to=request.reply_to, from_address=MONA)
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+    assert question.shop.rows("SELECT 1 FROM decisions") == []
+    assert question.shop.rows("SELECT 1 FROM approval_notes") == []
+    (answer,) = told(question.shop)
+    assert "This is your own order; somebody else decides on it." in answer
+    assert "use the link" not in answer

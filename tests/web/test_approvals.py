@@ -19,6 +19,8 @@ from mailagent.adapters.links import Links
 from mailagent.domain.money import Money
 from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus
 from mailagent.store import approvals, refunds
+from mailagent.web import decision
+from mailagent.web.decision_form import Form, FormProblem
 from tests.cast import ADA, MAX, MONA, big_order
 from tests.stage import Stage
 
@@ -388,3 +390,46 @@ def test_pages_are_hardened(question: Question) -> None:
     assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Referrer-Policy"] == "same-origin"
+
+
+OWNED = ("orders", "conversations")
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("table", OWNED)
+@pytest.mark.parametrize("second", [False, True], ids=["first", "second"])
+def test_nobody_decides_on_an_order_of_their_own(
+    question: Question, table: str, second: bool
+) -> None:
+    opened = question.token()
+    with question.shop.live.database.transaction() as connection:
+        connection.execute(sa.text("UPDATE refunds SET four_eyes = :both"), {"both": second})
+    if second:
+        question.decide(manager=MAX)
+    with question.shop.live.database.transaction() as connection:
+        owner = {"owner": "Mona+home@shop.example"}
+        connection.execute(sa.text(f"UPDATE {table} SET customer_email = :owner"), owner)
+    before = question.shop.rows("SELECT decided_by FROM decisions")
+    for page in (question.shop.client.get(question.link()), question.press(opened, "approve")):
+        assert page.status_code == 403
+        assert "This is your own order; somebody else decides" in page.text
+        assert "wobbles" not in page.text
+    led = question.shop.log_in(MONA).get(
+        f"/ops/refunds/{question.refund_id}/decide", follow_redirects=True
+    )
+    assert "This is your own order" in led.text
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+    assert question.shop.rows("SELECT decided_by FROM decisions") == before
+    assert question.shop.rows("SELECT 1 FROM countersignatures") == []
+
+
+def test_a_decision_on_an_own_order_is_refused_whatever_way_it_comes(question: Question) -> None:
+    form = Form(approves=True, amount=None, note=None)
+    with question.shop.live.database.transaction() as connection:
+        connection.execute(sa.text("UPDATE orders SET customer_email = :owner"), {"owner": MAX})
+        approval = approvals.find_of_refund(connection, question.refund_id)
+        refund = refunds.load(connection, question.refund_id)
+        assert approval is not None
+        with pytest.raises(FormProblem, match="your own order"):
+            decision.take(connection, MAX, approval, refund, form)
+        decision.take(connection, MONA, approval, refund, form)

@@ -17,10 +17,10 @@ from mailagent.adapters.attachment import DOWNLOAD_MAX_BYTES
 from mailagent.adapters.links import Links
 from mailagent.domain.money import Money
 from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus
-from mailagent.store import approvals, refunds
+from mailagent.store import approvals, refunds, sessions
 from mailagent.workflows.steps.sweep import purge_raw_mail
 from tests.adapters.parse_requests import common_fields, form, raw_request
-from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, a_photo, big_order
+from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, TESS, a_photo, big_order
 from tests.stage import Stage
 
 JPEG = b"\xff\xd8\xff\xe0<script>alert(1)</script>" * 30
@@ -252,3 +252,64 @@ def test_hostile_names_are_harmless_on_the_page(shop: Stage) -> None:
     page = ask(shop, mail_with((name, "image/jpeg", JPEG))).page()
     assert "gpj._b onclick=x_photo.exe" in page
     assert "<b onclick" not in page
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("name", "content_type"),
+    [("Re.eml", "application/octet-stream"), ("a.MSG", "text/plain"), ("winmail.dat", "x/y")],
+)
+def test_an_attached_mail_is_named_and_not_handed_out(
+    shop: Stage, name: str, content_type: str
+) -> None:
+    desk = ask(shop, mail_with((name, content_type, b"From: Mona")))
+    assert name in desk.page()
+    assert "(not handed out: a mail may hold a link that decides)" in desk.page()
+    assert desk.get().status_code == 404
+    page = shop.log_in(TESS).get(f"/ops/conversations/{desk.conversation_id}").text
+    assert "a mail may hold a link that decides" in page
+    assert "/attachments/" not in page
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_forwarded_mail_is_not_handed_out(shop: Stage) -> None:
+    forwarded = EmailMessage()
+    forwarded["Subject"] = "Please decide"
+    forwarded.set_content("https://shop.example/approvals/…")
+    message = EmailMessage()
+    message["From"], message["To"], message["Subject"] = ADA, SUPPORT, "My desk"
+    message.set_content("See the attached mail.")
+    message.add_attachment(forwarded)
+    desk = ask(shop, raw_request(message.as_bytes()))
+    assert "a mail may hold a link that decides" in desk.page()
+    assert desk.get().status_code == 404
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("sender", [MONA, "Mona+private@shop.example"])
+def test_no_file_of_the_shops_own_people_is_handed_out(shop: Stage, sender: str) -> None:
+    desk = ask(shop, mail_with(("crack.jpg", "image/jpeg", a_photo()), sender=sender))
+    client = shop.log_in(TESS)
+    thread = f"/ops/conversations/{desk.conversation_id}"
+    assert (
+        "mail of the shop&#39;s own people may hold a link that decides" in client.get(thread).text
+    )
+    for kind in ("attachments", "photos"):
+        assert client.get(f"{thread}/{kind}/{desk.mail_id}/0").status_code == 404
+        assert shop.client.get(f"{desk.link(MAX)}/{kind}/{desk.mail_id}/0").status_code == 404
+
+
+def test_a_file_that_holds_a_working_link_is_kept_back(shop: Stage) -> None:
+    saved = f"<a href='{shop.live.links.sign_approval('approval_1', MONA)}'>decide</a>".encode()
+    secret = sessions.new_secret()
+    now = shop.live.now()
+    with shop.live.database.transaction() as connection:
+        sessions.record_link(connection, secret, MONA, "/ops", now, now + timedelta(minutes=9))
+    files = [("a.html", saved), ("b.txt", f"({secret})".encode()), ("c.txt", b"My desk wobbles.")]
+    desk = ask(shop, mail_with(*((name, "application/pdf", data) for name, data in files)))
+    client, thread = shop.log_in(TESS), f"/ops/conversations/{desk.conversation_id}"
+    for number, status in enumerate((403, 403, 200)):
+        theirs = client.get(f"{thread}/attachments/{desk.mail_id}/{number}")
+        for response in (desk.get(number), theirs):
+            assert response.status_code == status
+            assert ("may hold a link that decides" in response.text) is (status == 403)

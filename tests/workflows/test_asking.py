@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from mailagent import services
+from mailagent import letters, services
 from mailagent.domain.escalation import Skip
 from mailagent.domain.mail import OutboundStatus
-from mailagent.store import outbox
+from mailagent.store import asks, outbox
 from mailagent.workflows.steps import refund_decision
 from mailagent.workflows.steps.lost_mail import act_on_lost
-from tests.cast import MAX, MONA, TESS, order
+from tests.cast import MAX, MONA, OLGA, TESS, order
 from tests.stage import Stage
 from tests.workflows.test_refund import propose
 
@@ -128,3 +128,102 @@ def test_those_before_are_told_who_is_asked_too(shop: Stage, refund_id: str) -> 
     (notice,) = [mail for mail in mails(shop, MONA) if mail.purpose == "notice"]
     assert notice.subject.startswith(f"{MAX} is asked, too")
     assert "/approvals/" not in notice.text
+
+
+# --- nobody is there -------------------------------------------------------------------------------
+
+
+def goes_away(shop: Stage, refund_id: str, manager: str) -> None:
+    with shop.live.database.transaction() as connection:
+        letters.ask_next_manager(connection, refund_id, manager, Skip.AWAY)
+
+
+def unread(shop: Stage, address: str) -> list[Any]:
+    return [each for each in mails(shop, address) if each.subject.startswith("Nobody reads")]
+
+
+def test_people_are_told_once_when_nobody_is_left_who_reads_a_request(
+    shop: Stage, refund_id: str
+) -> None:
+    ask(refund_id)
+    goes_away(shop, refund_id, MONA)
+    assert unread(shop, TESS) == []  # Max has it
+    goes_away(shop, refund_id, MAX)
+    at(shop, 3600)
+    look(refund_id)
+    (told,) = unread(shop, TESS)
+    assert f"{MONA}: {Skip.AWAY}." in told.text
+    assert "it is closed without a refund" in told.text
+    assert unread(shop, MONA) == unread(shop, OLGA) == []
+
+
+def test_people_are_told_of_a_request_that_begins_while_everybody_is_away(
+    shop: Stage, refund_id: str
+) -> None:
+    with shop.live.database.transaction() as connection:
+        for manager in (MONA, MAX):
+            until = shop.live.now() + timedelta(days=1)
+            asks.record_absence(connection, manager, "away", shop.live.now(), until)
+    ask(refund_id)
+    ask(refund_id)
+    assert len(mails(shop, MONA)) == 1
+    assert len(unread(shop, TESS)) == 1
+
+
+@pytest.mark.parametrize(
+    ("team", "told"), [((TESS,), TESS), ((), OLGA), ((MONA,), OLGA)], ids=["team", "ops", "herself"]
+)
+def test_all_who_were_asked_hear_of_the_end_and_others_where_none_of_them_was_there(
+    shop: Stage, refund_id: str, team: tuple[str, ...], told: str
+) -> None:
+    services.bind(replace(shop.live, shop=replace(shop.live.shop, team_emails=team)))
+    shop.live = services.current()
+    ask(refund_id)
+    goes_away(shop, refund_id, MONA)
+    goes_away(shop, refund_id, MAX)
+    at(shop, 7 * DAY)
+    assert look(refund_id)["status"] == "expired"
+    for address in (MONA, MAX, told):
+        assert mails(shop, address)[-1].subject.startswith("Closed without a decision")
+
+
+def test_the_team_does_not_hear_of_the_end_where_a_manager_was_there(
+    shop: Stage, refund_id: str
+) -> None:
+    ask(refund_id)
+    goes_away(shop, refund_id, MONA)
+    at(shop, 7 * DAY)
+    look(refund_id)
+    assert [mails(shop, each)[-1].purpose for each in (MONA, MAX)] == ["notice", "notice"]
+    assert mails(shop, TESS) == []
+
+
+def own(shop: Stage, owner: str) -> None:
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.text("UPDATE orders SET customer_email = :owner"), {"owner": owner})
+
+
+def test_a_manager_is_not_asked_about_an_order_of_their_own(shop: Stage, refund_id: str) -> None:
+    own(shop, MONA)
+    assert ask(refund_id) == [mails(shop, MAX)[0].outbound_id]
+    assert mails(shop, MONA) == []
+
+
+def test_where_only_the_owner_is_left_people_are_told_once_and_nothing_is_paid(
+    shop: Stage, refund_id: str
+) -> None:
+    own(shop, MONA)
+    alone = replace(shop.live, shop=replace(shop.live.shop, manager_emails=(MONA,)))
+    services.bind(alone)
+    assert ask(refund_id) == []
+    assert look(refund_id)["status"] == "awaiting_approval"
+    assert mails(shop, MONA) == mails(shop, MAX) == []
+    for reader in (TESS, OLGA):
+        (notice,) = mails(shop, reader)
+        assert "Nobody can decide" in notice.subject
+        assert "MANAGER_EMAILS" in notice.text
+    services.bind(shop.live)
+    assert look(refund_id)["outbound_ids"] == [mails(shop, MAX)[0].outbound_id]
+    services.bind(alone)
+    at(shop, 8 * DAY)
+    assert look(refund_id)["status"] == "expired"

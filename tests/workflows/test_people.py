@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mailagent import custody
 from mailagent.store import conversations
 from mailagent.workflows.steps.batch import Batch, take_batch
 from mailagent.workflows.steps.people import (
@@ -35,7 +36,7 @@ def give_to_people(shop: Stage) -> None:
 
 def give_to_agent(shop: Stage) -> None:
     with shop.live.database.transaction() as connection:
-        conversations.give_back(connection, thread(shop).conversation_id)
+        custody.give_back(connection, thread(shop).conversation_id)
 
 
 def asked_by_customer(shop: Stage) -> Batch:

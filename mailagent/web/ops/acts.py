@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from dataclasses import replace
 from typing import cast
 
 import sqlalchemy as sa
@@ -12,55 +12,80 @@ from mailagent import services
 from mailagent.domain.access import Permission
 from mailagent.domain.conversation import Conversation
 from mailagent.store import conversations
-from mailagent.store.ids import new_id
 from mailagent.web.guard import current_person, needs
 from mailagent.web.ops import taking_over
-from mailagent.web.ops.pages import not_found, page
+from mailagent.web.ops.answer_page import Unsent, answer_page, is_once
+from mailagent.web.ops.pages import not_found
+from mailagent.web.ops.seen import look, parse_seen
 
 blueprint = Blueprint("ops_acts", __name__)
 
-_ONCE = re.compile(r"[a-z]{2,8}_[0-9a-z]{26}")
+_READ_FIRST = (
+    "Something has happened in this conversation since you opened the page. Read it first: perhaps"
+    " your answer is to be another now."
+)
 
 
 @blueprint.post("/ops/conversations/<conversation_id>/take-over")
 @needs(Permission.ANSWER)
 def take_over(conversation_id: str) -> Response:
-    """Make the conversation this person's own, unless it changed hands since they saw the page."""
-    person = current_person().email
+    """Make the conversation this person's own, unless it changed hands since they saw the page. What
+    they had typed by then is shown again, and not sent."""
+    person, typed = current_person().email, request.form.get("text", "")
     with services.current().database.transaction() as connection:
         conversation = _lock(connection, conversation_id)
         if conversation is None:
             return not_found("conversation")
-        seen = request.form.get("owner", "")
-        if conversation.owner_email != person and (conversation.owner_email or "") == seen:
+        saw = request.form.get("owner", "")
+        if conversation.owner_email != person and (conversation.owner_email or "") == saw:
             taking_over.take_over(connection, conversation, person)
+            conversation = conversations.load(connection, conversation_id)
+        if typed.strip():
+            return _keep_typed(connection, conversation, typed)
     return _back_to(conversation_id)
+
+
+def _keep_typed(connection: sa.Connection, conversation: Conversation, typed: str) -> Response:
+    form, owner = request.form, conversation.owner_email
+    seen, once = parse_seen(form.get("seen", "")), form.get("once", "")
+    if owner == current_person().email:
+        why, problem = Unsent.TAKEN_OVER, ""
+        # The draft that they saw is gone because they took over.
+        seen = replace(seen, draft_id="")
+    else:
+        why, problem = (
+            Unsent.OVERTAKEN,
+            "It changed hands after you opened the page: it is not yours.",
+        )
+    return answer_page(connection, conversation, why, typed, once, problem, seen)
 
 
 @blueprint.post("/ops/conversations/<conversation_id>/answer")
 @needs(Permission.ANSWER)
 def answer(conversation_id: str) -> Response:
-    """Send the customer what this person wrote, once however often the button is pressed."""
-    person, once = current_person().email, request.form.get("once", "")
-    typed = request.form.get("text", "")
+    """Send the customer what this person wrote, once however often the button is pressed; unless
+    something has happened in the conversation that they did not see."""
+    person, typed = current_person().email, request.form.get("text", "")
+    once, seen = request.form.get("once", ""), parse_seen(request.form.get("seen", ""))
     with services.current().database.transaction() as connection:
         conversation = _lock(connection, conversation_id)
         if conversation is None:
             return not_found("conversation")
+        if taking_over.was_sent(connection, conversation_id, once):
+            return _back_to(conversation_id)
         try:
             text = taking_over.parse_answer(typed)
-            if not _ONCE.fullmatch(once):
+            if not is_once(once):
                 raise taking_over.AnswerProblem("The form was incomplete. Please send it again.")
         except taking_over.AnswerProblem as problem:
-            return page(
-                "ops/answer.html",
-                422,
-                conversation=conversation,
-                typed=typed,
-                problem=str(problem),
-                once=new_id("once"),
+            return answer_page(
+                connection, conversation, Unsent.WRONG, typed, once, str(problem), seen
             )
-        taking_over.answer(connection, conversation, person, text, once)
+        if seen.differs_from(look(connection, conversation), person):
+            return answer_page(
+                connection, conversation, Unsent.OVERTAKEN, typed, once, _READ_FIRST, seen
+            )
+        taking_over.answer(connection, conversation, person, text, once, seen.mail_id)
     return _back_to(conversation_id)
 
 

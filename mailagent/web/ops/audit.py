@@ -15,6 +15,7 @@ from mailagent.domain.access import Permission
 from mailagent.store import audit, audit_log
 from mailagent.store.audit_log import Act, Wanted
 from mailagent.web.guard import current_person, needs
+from mailagent.web.ops.act_words import action_words, detail_words
 from mailagent.web.ops.pages import page
 from mailagent.web.ops.paging import day_after, pages_beside, parse_day, read_window, typed
 
@@ -42,6 +43,8 @@ def show() -> Response:
         acts=part.rows,
         facts=facts,
         begun=window.cursor is not None,
+        action_words=action_words,
+        detail_words=detail_words,
         **pages_beside(part, "/ops/audit", facts),
     )
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mailagent.domain.goodwill import hide_codes
+from mailagent.domain.goodwill import hide_code_shapes, hide_codes
+from mailagent.domain.keys import without_keys
 from mailagent.domain.mail import Purpose
 
 # Mails that are links in themselves: only their one reader may see them.
@@ -21,8 +22,15 @@ _REPLY_ADDRESS = re.compile(r"[a-z]{2,20}\+[a-z2-7]{16,32}@[\w.-]+", re.IGNORECA
 
 def conceal(text: str, codes: Sequence[str] = ()) -> str:
     """Return a text without links that act for somebody, reply addresses and discount codes."""
-    shown = _REPLY_ADDRESS.sub("[reply address]", _LINK.sub("[link]", text))
-    return hide_codes(shown, tuple(codes))
+    # The words that open something first: a link may end where a line does, its word does not.
+    shown = _LINK.sub("[link]", without_keys(text))
+    return hide_codes(_REPLY_ADDRESS.sub("[reply address]", shown), tuple(codes))
+
+
+def conceal_line(text: str) -> str:
+    """Return a line of a list, such as a subject, as `conceal` does, and without whatever may be a
+    discount code: nobody looks up here whose codes they are."""
+    return hide_code_shapes(conceal(text))
 
 
 def mask_code(code: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 from flask import Blueprint, Response, request
@@ -14,10 +14,12 @@ from mailagent.store import conversations, goodwill, mailbox, model_calls, outbo
 from mailagent.store.ids import new_id
 from mailagent.store.timeline import Mark, Page
 from mailagent.store.timeline_entries import EntryKind
-from mailagent.web.attachments import is_listed, parse_number, saved, shown
+from mailagent.web.attachments import is_listed, may_be_key, parse_number, saved, shown
 from mailagent.web.guard import needs
 from mailagent.web.ops import timeline_view, tool_calls
+from mailagent.web.ops.concealed import conceal
 from mailagent.web.ops.pages import not_found, page
+from mailagent.web.ops.seen import look
 
 blueprint = Blueprint("ops_conversations", __name__)
 
@@ -39,6 +41,7 @@ def show(conversation_id: str) -> Response:
         found = timeline.read_page(connection, conversation_id, before)
         events = timeline.list_events(connection, _ids(found, EntryKind.MAIL_OUT, "outbound_id"))
         use = model_calls.sum_of(connection, conversation_id)
+        seen = look(connection, conversation)
         codes = goodwill.list_codes_for(connection, conversation_id, head.customer_email)
     calls = _tool_calls(found, before)
     entries = sorted(
@@ -47,6 +50,7 @@ def show(conversation_id: str) -> Response:
     return page(
         "ops/conversation.html",
         head=head,
+        subject=conceal(head.subject, codes),
         conversation=conversation,
         entries=timeline_view.of_entries(entries, events, codes),
         use=timeline_view.of_use(use._asdict()),
@@ -55,6 +59,7 @@ def show(conversation_id: str) -> Response:
         older=_address(conversation_id, found.older) if found.older else None,
         erased=head.customer_email.endswith(f"@{outbox.ERASED_DOMAIN}"),
         once=new_id("act"),
+        seen=seen,
         now=services.current().now(),
     )
 
@@ -86,9 +91,10 @@ def _parse_mark(text: str) -> Mark | None:
         return None
     try:
         at = datetime.fromisoformat(moment)
-    except ValueError:
+        # Near the first and the last year, a time has none in UTC.
+        return Mark(at.astimezone(UTC), key) if at.tzinfo else None
+    except (ValueError, OverflowError):
         return None
-    return Mark(at, key) if at.tzinfo else None
 
 
 @blueprint.get("/ops/conversations/<conversation_id>/attachments/<mail_id>/<number>")
@@ -96,7 +102,9 @@ def _parse_mark(text: str) -> Mark | None:
 def download(conversation_id: str, mail_id: str, number: str) -> Response:
     """Hand out one file of a customer's mail, to be saved and never shown: a stranger made it."""
     file = _find_file(conversation_id, mail_id, number)
-    return saved(file) if file else not_found("file")
+    if file is None:
+        return not_found("file")
+    return page("ops/file_kept_back.html", 403, name=file.name) if may_be_key(file) else saved(file)
 
 
 @blueprint.get("/ops/conversations/<conversation_id>/photos/<mail_id>/<number>")

@@ -16,6 +16,7 @@ from mailagent.store.customers import Part
 from mailagent.store.erasure import ErasureRefusedError
 from mailagent.web import erasing
 from mailagent.web.guard import current_person, needs
+from mailagent.web.ops.act_words import state_words
 from mailagent.web.ops.concealed import mask_code
 from mailagent.web.ops.pages import not_found, page
 from mailagent.web.ops.refund_facts import money
@@ -61,6 +62,7 @@ def show(email: str) -> Response:
         pagers={name: _pages(address, name, part) for name, part in parts.items()},
         money=money,
         mask_code=mask_code,
+        state_words=state_words,
         since=since,
         suppression=suppression,
     )

@@ -30,7 +30,8 @@ class DraftProblem(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """`action` is send, edit, discard or take_over; `text` is what to send, `reason` why nothing is."""
+    """`action` is send, edit, discard or take_over; `text` is what to send, or
+    what is to be kept for later; `reason` is why nothing is sent."""
 
     action: str
     text: str = ""
@@ -48,7 +49,7 @@ def parse_act(draft: Draft) -> Act:
         case "discard":
             return Act("discard", reason=_parse_reason())
         case "take_over":
-            return Act("take_over")
+            return Act("take_over", _parse_changed(draft))
     raise DraftProblem("action", "Please press one of the buttons: the form did not say which.")
 
 
@@ -71,6 +72,12 @@ def _parse_edit(draft: Draft) -> Act:
         return Act("edit", taking_over.parse_answer(typed))
     except taking_over.AnswerProblem as problem:
         raise DraftProblem("text", str(problem)) from None
+
+
+def _parse_changed(draft: Draft) -> str:
+    """Return what somebody wrote into the field, or nothing if it still says what the agent wrote."""
+    typed = request.form.get("text", "")
+    return "" if _bare(typed) == _bare(draft.text) else typed
 
 
 def _bare(text: str) -> str:

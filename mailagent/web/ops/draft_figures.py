@@ -14,7 +14,7 @@ from mailagent.domain.draft_figures import Tally, advise, tally
 from mailagent.store import drafted_refunds, drafts
 
 REFUNDS_COUNTED = 1000
-WINDOWS = (("in_7_days", "7 days"), ("in_30_days", "30 days"), ("ever", "since the start"))
+WINDOWS = (("in_7_days", "7 days"), ("in_30_days", "30 days"), ("in_90_days", "90 days"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class Figures:
 
 
 def gather(connection: sa.Connection) -> Figures:
-    """Return the figures of all drafts, and of the refunds that waited because of draft mode."""
+    """Return the figures of the last drafts, and of the refunds that waited because of draft mode."""
     live = services.current()
-    week, month = (live.now() - timedelta(days=days) for days in (7, 30))
-    counts = drafts.count_by_topics(connection, week, month)
+    week, month, quarter = (live.now() - timedelta(days=each) for each in (7, 30, 90))
+    counts = drafts.count_by_topics(connection, week, month, quarter)
     refunds = drafted_refunds.list_since(connection, month, REFUNDS_COUNTED)
     topics = [(topic.value, tally(counts, "in_30_days", topic)) for topic in Topic]
     return Figures(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -11,10 +13,13 @@ from mailagent import letters, services
 from mailagent.domain.access import Permission
 from mailagent.domain.conversation import Conversation
 from mailagent.domain.draft import LONGEST_ANSWER, Draft
+from mailagent.domain.mail import InboundMail
 from mailagent.domain.wording import DRAFT_TOPICS
-from mailagent.store import conversations, drafts, mailbox
+from mailagent.store import conversations, drafts, goodwill, mailbox
 from mailagent.web.guard import current_person, needs
 from mailagent.web.ops import draft_figures
+from mailagent.web.ops.answer_page import Unsent, answer_page
+from mailagent.web.ops.concealed import conceal
 from mailagent.web.ops.draft_acts import DraftProblem, act, parse_act
 from mailagent.web.ops.pages import not_found, page
 
@@ -74,12 +79,21 @@ def decide(draft_id: str) -> Response:
             return (
                 _page(connection, draft, problem) if draft.waits else _too_late(connection, draft)
             )
-        if not draft.waits:
+        if draft.waits:
+            act(connection, conversation, draft, wanted, current_person().email)
+        elif wanted.action != "take_over" or conversation.owner_email != current_person().email:
             return _too_late(connection, draft)
-        act(connection, conversation, draft, wanted, current_person().email)
-    if wanted.action == "take_over":
-        return cast(Response, redirect(f"/ops/conversations/{draft.conversation_id}", 303))
+        if wanted.action == "take_over":
+            return _taken_over(connection, draft, wanted.text)
     return cast(Response, redirect(f"/ops/drafts/{draft_id}", 303))
+
+
+def _taken_over(connection: sa.Connection, draft: Draft, typed: str) -> Response:
+    """Lead to the conversation, which is this person's now, with what they had begun to write."""
+    if not typed.strip():
+        return cast(Response, redirect(f"/ops/conversations/{draft.conversation_id}", 303))
+    conversation = conversations.load(connection, draft.conversation_id)
+    return answer_page(connection, conversation, Unsent.TAKEN_OVER, typed)
 
 
 def _find(connection: sa.Connection, draft_id: str) -> Draft | None:
@@ -105,12 +119,14 @@ def _page(
     verified = bool(mails) and all(mail.identity.proven for mail in mails)
     others = drafts.list_waiting_of(connection, draft.conversation_id)
     typed = request.form.get("text") if problem or late else None
+    codes = goodwill.list_codes_for(connection, draft.conversation_id, conversation.customer_email)
     return page(
         "ops/draft.html",
         409 if late else 422 if problem else 200,
         draft=draft,
         conversation=conversation,
-        mails=mails,
+        subject=conceal(conversation.subject, codes),
+        mails=[_shown(mail, codes) for mail in mails],
         verified=verified,
         untrue=_untrue(connection, conversation, draft, verified),
         wrote_again=_wrote_again(connection, draft),
@@ -123,6 +139,12 @@ def _page(
         typed=typed if typed is not None else draft.text,
         reason=request.form.get("reason", "") if problem else "",
     )
+
+
+def _shown(mail: InboundMail, codes: Sequence[str]) -> InboundMail:
+    """Return a mail with what of it may be shown."""
+    subject, new_text = (conceal(each, codes) for each in (mail.subject, mail.new_text))
+    return replace(mail, subject=subject, new_text=new_text)
 
 
 def _untrue(

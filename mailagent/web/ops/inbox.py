@@ -37,7 +37,10 @@ MEANINGS = {
     Waiting.FAILED: "Refunds that the payment gateway refused, and runs that gave up.",
     Waiting.UNDELIVERED: "Mail of ours that its reader did not get, or perhaps did not.",
     Waiting.PARKED: "More mail than is worked on at once. It is let in later by itself.",
-    Waiting.UNANSWERED: "The agent works on these. One that is hours old needs a look.",
+    Waiting.UNANSWERED: (
+        "The agent works on these, unless their run failed or was stopped: then an operator replays it, "
+        "or the team gets the mail when its time is up."
+    ),
 }
 
 # What comes first for whom; for whoever has several roles, in this order.
@@ -58,6 +61,12 @@ class Section:
     path: str
     count: Count
     lines: tuple[Line, ...]
+    above: int = 0  # how many of the list are not among the lines, because they stand above
+
+    @property
+    def one(self) -> str:
+        """The title behind the number one, where it is another."""
+        return "Draft to send" if self.name == Waiting.DRAFTS.value else ""
 
 
 def order_for(person: Person) -> list[Waiting]:
@@ -86,7 +95,7 @@ def _show_all(connection: sa.Connection, lists: Lists) -> Response:
         if yours.count.number:
             path = f"{yours.path}&{address('', {'manager': person.email})[1:]}"
             yours = replace(yours, name="yours", title="Waiting for you", path=path)
-            sections.insert(0, yours)
+            sections = [yours, *(_without(connection, lists, each, yours) for each in sections)]
     outages = [each for each in matters.list_open(connection) if each.is_outage]
     return page(
         "ops/inbox.html", sections=sections, outages=outages, now=now, since=microseconds(now)
@@ -105,6 +114,17 @@ def _section(connection: sa.Connection, lists: Lists, asked: Asked) -> Section:
         count=count,
         lines=tuple(lines_of(connection, entries)),
     )
+
+
+def _without(connection: sa.Connection, lists: Lists, section: Section, yours: Section) -> Section:
+    """Return a list without what stands above it already: what waits for whoever reads."""
+    if section.name != Waiting.APPROVALS.value:
+        return section
+    shown = {line.row_id for line in yours.lines}
+    window = Window(newest_first=False, size=SHOWN_AT_ONCE + len(shown))
+    rows = lists.read(Asked(Waiting.APPROVALS), window).rows
+    others = [entry for entry in rows if entry.row_id not in shown][:SHOWN_AT_ONCE]
+    return replace(section, lines=tuple(lines_of(connection, others)), above=len(shown))
 
 
 def _show_list(connection: sa.Connection, lists: Lists, waiting: Waiting) -> Response:

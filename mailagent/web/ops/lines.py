@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from urllib.parse import quote
 
@@ -16,8 +16,11 @@ from mailagent.domain.access import Permission
 from mailagent.domain.wording import REFUND_REASONS, REFUND_STATES
 from mailagent.doorbell import Run
 from mailagent.store import entries as entry_rows
+from mailagent.store import run_subjects
 from mailagent.store.entries import Entry
+from mailagent.store.run_subjects import Facts
 from mailagent.web.guard import current_person
+from mailagent.web.ops.concealed import conceal_line
 
 _ENGLISH = Locale.parse("en")
 
@@ -36,6 +39,7 @@ _WORKFLOWS: Mapping[str, str] = {
     "conversation": "Answering a mail",
     "refund": "Bringing a refund to its end",
     "delivery": "Sending a mail",
+    "sweep": "The sweep once a minute: the last that failed that day",
 }
 
 _STATES: Mapping[str, tuple[str, str]] = {
@@ -59,6 +63,13 @@ _STATES: Mapping[str, tuple[str, str]] = {
     "MAX_RECOVERY_ATTEMPTS_EXCEEDED": ("given up after many crashes", "bad"),
 }
 
+# Of the run of a mail that has no answer: with these nobody works on it. Other states are the agent's.
+_RUN_OF_MAIL: Mapping[str, tuple[str, str]] = {
+    "ERROR": ("its run failed", "bad"),
+    "MAX_RECOVERY_ATTEMPTS_EXCEEDED": ("its run was given up", "bad"),
+    "CANCELLED": ("its run was stopped", "waiting"),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -73,6 +84,7 @@ class Line:
     at: datetime
     path: str | None
     note: str
+    state_path: str | None  # where the state leads, such as to the run that failed
     expires_at: datetime | None
     may_put_away: bool
     put_away_by: str | None
@@ -84,13 +96,48 @@ def lines_of(connection: sa.Connection, entries: Iterable[Entry]) -> list[Line]:
     entries = tuple(entries)
     refund_ids = [each.row_id for each in entries if each.state == "awaiting_approval"]
     asked = entry_rows.list_asked(connection, refund_ids)
-    run_ids = [each.row_id for each in entries if each.kind == "run"]
+    run_ids = list(filter(None, map(_run_id, entries)))
     runs = services.current().doorbell.find_runs(run_ids) if run_ids else {}
-    return [_line(each, asked, runs.get(each.row_id)) for each in entries]
+    subjects = {runs[each.row_id].subject for each in entries if each.row_id in runs}
+    facts = run_subjects.list_facts(connection, subjects)
+    lines = []
+    for entry in entries:
+        run = runs.get(_run_id(entry) or "")
+        told = facts.get(run.subject) if run is not None and entry.kind == "run" else None
+        lines.append(_line(_told(entry, told), asked, run))
+    return lines
+
+
+def _run_id(entry: Entry) -> str | None:
+    return entry.row_id if entry.kind == "run" else entry.run_id
+
+
+def _told(entry: Entry, facts: Facts | None) -> Entry:
+    """Return the entry of a run with what is known of the row that it looked after."""
+    what = _WORKFLOWS.get(entry.what, entry.what) if entry.kind == "run" else entry.what
+    if facts is None:
+        return replace(entry, what=what)
+    about = {"refund": f"order {facts.what}", "delivery": PURPOSES.get(facts.what, facts.what)}
+    return replace(
+        entry,
+        who=facts.who,
+        what=f"{what}: {about.get(entry.what, facts.what) or '(no subject)'}",
+        amount=facts.amount,
+        conversation_id=facts.conversation_id,
+        refund_id=facts.refund_id,
+    )
+
+
+def _state(entry: Entry, run: Run | None) -> tuple[str, str]:
+    """Return the words for a state, and how they are coloured."""
+    if entry.run_id is not None and not entry.state:
+        return _RUN_OF_MAIL.get(run.status if run is not None else "", ("with the agent", ""))
+    return _STATES.get(entry.state, (entry.state, "waiting" if entry.state else ""))
 
 
 def _line(entry: Entry, asked: Mapping[str, Sequence[str]], run: Run | None) -> Line:
-    words, kind = _STATES.get(entry.state, (entry.state, "waiting" if entry.state else ""))
+    words, kind = _state(entry, run)
+    stuck = entry.run_id is not None and run is not None and run.status in _RUN_OF_MAIL
     loses = entry.kind in ("run", "outbound") or (entry.kind, entry.state) == ("refund", "failed")
     return Line(
         who=entry.who,
@@ -99,8 +146,9 @@ def _line(entry: Entry, asked: Mapping[str, Sequence[str]], run: Run | None) -> 
         state=words if entry.kind != "refund" else REFUND_STATES_BY_NAME.get(entry.state, words),
         kind=kind,
         at=entry.at,
-        path=_path(entry, run),
+        path=_path(entry),
         note=_note(entry, asked, run),
+        state_path=_path_of_run(entry.run_id) if stuck else None,
         expires_at=entry.expires_at,
         may_put_away=loses,
         put_away_by=entry.put_away_by,
@@ -117,9 +165,7 @@ def _what(entry: Entry) -> str:
         return f"Order {entry.order_id}: {_REASONS.get(entry.what, entry.what)}"
     if entry.kind == "outbound":
         return PURPOSES.get(entry.what, entry.what).capitalize()
-    if entry.kind == "run":
-        return _WORKFLOWS.get(entry.what, entry.what)
-    return entry.what or "(no subject)"
+    return conceal_line(entry.what) or "(no subject)"
 
 
 def _note(entry: Entry, asked: Mapping[str, Sequence[str]], run: Run | None) -> str:
@@ -130,22 +176,26 @@ def _note(entry: Entry, asked: Mapping[str, Sequence[str]], run: Run | None) -> 
         return "; ".join(filter(None, (first, told)))
     if entry.kind == "conversation" and entry.owner:
         return f"taken by {entry.owner}"
-    if run is not None and run.error:
+    # Errors speak of keys and servers: they are for those who can put them right.
+    may_read = Permission.RUNS in current_person().permissions
+    if entry.kind == "run" and run is not None and run.error and may_read:
         return " ".join(run.error.split())
     return ""
 
 
-def _path(entry: Entry, run: Run | None) -> str | None:
+def _path(entry: Entry) -> str | None:
     person = current_person()
-    if entry.kind == "run" and Permission.RUNS in person.permissions:
-        return f"/ops/runs/{quote(entry.row_id, safe='')}"
+    if entry.kind == "run" and (path := _path_of_run(entry.row_id)):
+        return path
     if entry.kind == "draft" and Permission.ANSWER in person.permissions:
         return f"/ops/drafts/{entry.row_id}"
-    subject = run.subject if run is not None else ""
-    for kind, row_id in (
-        ("refund", entry.refund_id if entry.kind != "run" else subject),
-        ("conversation", entry.conversation_id or subject),
-    ):
-        if row_id and row_id.startswith(f"{kind}_"):
+    for kind, row_id in (("refund", entry.refund_id), ("conversation", entry.conversation_id)):
+        if row_id:
             return f"/ops/{kind}s/{row_id}"
     return None
+
+
+def _path_of_run(run_id: str | None) -> str | None:
+    """Return the page of a run, for whoever may see it."""
+    may = Permission.RUNS in current_person().permissions
+    return f"/ops/runs/{quote(run_id, safe='')}" if run_id and may else None

@@ -2,35 +2,63 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, jsonify, request
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+
+from flask import Blueprint, Response, current_app, jsonify, request
 
 from mailagent import services
 from mailagent.domain.access import Permission
-from mailagent.store.inbox import Asked, Lists, Waiting
-from mailagent.store.keyset import count_newer, parse_moment
+from mailagent.store import inbox_figures
+from mailagent.store.inbox_figures import Figures
+from mailagent.store.keyset import parse_moment
 from mailagent.web.guard import needs
 
 blueprint = Blueprint("ops_live", __name__)
+
+KEPT = "ops_live"  # where an app keeps its figures
+KEPT_SECONDS = 5
+
+
+class KeptFigures:
+    """The figures of the last few seconds, so that fifty open inboxes cost what one does."""
+
+    def __init__(self) -> None:
+        self.seconds = float(KEPT_SECONDS)
+        self._lock = Lock()
+        self._figures: Figures | None = None
+
+    def figures(self, since: datetime) -> Figures:
+        """Return figures that are at most `seconds` old, and not older than `since`, if that has passed: a
+        page never gets to see less than it shows. One thread counts; the others wait for it."""
+        with self._lock:
+            now, kept = services.current().now(), self._figures
+            if kept is None or not self._is_fresh(kept, now) or kept.at < since <= now:
+                kept = self._figures = _count(now)
+            return kept
+
+    def _is_fresh(self, kept: Figures, now: datetime) -> bool:
+        return timedelta(0) <= now - kept.at < timedelta(seconds=self.seconds)
+
+
+def _count(now: datetime) -> Figures:
+    live = services.current()
+    with live.database.snapshot() as connection:
+        return inbox_figures.read(connection, live.doorbell.failed_runs(), now)
 
 
 @blueprint.get("/ops/live")
 @needs(Permission.LOOK)
 def tell() -> Response:
-    """Tell how long each list is, and how many lines came `since` a time in microseconds since 1970.
+    """Tell how long each list is, how many lines came `since` a time in microseconds since 1970, and which
+    providers are out.
 
     Whoever has the same answer already gets 304 (RFC 9110 section 13.1.2).
     """
-    live = services.current()
-    since = parse_moment(request.args.get("since")) or live.now()
-    with live.database.snapshot() as connection:
-        lists = Lists(connection, live.doorbell.failed_runs())
-        counts = {each.value: lists.count(Asked(each)).words for each in Waiting}
-        newer = {
-            each.value: count_newer(connection, lists.sources(Asked(each)), since)
-            for each in Waiting
-            if each is not Waiting.UNANSWERED  # the agent's, not a person's
-        }
-    response = jsonify(counts=counts, newer=newer)
+    kept: KeptFigures = current_app.extensions.setdefault(KEPT, KeptFigures())
+    since = parse_moment(request.args.get("since")) or datetime.max.replace(tzinfo=UTC)
+    figures = kept.figures(since)
+    response = jsonify(counts=figures.counts, newer=figures.newer(since), outages=figures.outages)
     response.add_etag(weak=True)
     response.make_conditional(request)
     return response

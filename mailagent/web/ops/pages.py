@@ -8,6 +8,7 @@ from typing import Any
 from flask import Response, make_response, render_template
 
 from mailagent.web.guard import find_person
+from mailagent.web.ops.concealed import conceal_line
 
 # A path of the console and nothing else: no other host, no scheme, no trick with slashes.
 _OPS_PATH = re.compile(r"/ops(?:/[A-Za-z0-9._~%+@:-]+)*/?(?:\?[A-Za-z0-9._~%+@:=&-]*)?")
@@ -15,8 +16,10 @@ _LONGEST_PATH = 500
 
 
 def page(template: str, status: int = 200, **facts: Any) -> Response:
-    """Return a page of the console that no cache keeps. `person` is whoever is logged in."""
-    response = make_response(render_template(template, person=find_person(), **facts), status)
+    """Return a page of the console that no cache keeps. `person` is whoever is logged in;
+    `subject_line` makes a subject fit to be shown."""
+    shared = {"person": find_person(), "subject_line": conceal_line}
+    response = make_response(render_template(template, **shared, **facts), status)
     response.headers["Cache-Control"] = "no-store"
     return response
 

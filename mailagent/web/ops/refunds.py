@@ -19,6 +19,7 @@ from mailagent.web import case
 from mailagent.web.guard import current_person, needs
 from mailagent.web.ops import refund_facts, timeline_view
 from mailagent.web.ops.concealed import conceal
+from mailagent.web.ops.decide import may_decide
 from mailagent.web.ops.pages import not_found, page
 
 blueprint = Blueprint("ops_refunds", __name__)
@@ -38,6 +39,7 @@ def show(refund_id: str) -> Response:
         if refund is None:
             return not_found("refund")
         facts = _facts(connection, refund, person.email)
+        decides = may_decide(connection, refund)
     return page(
         "ops/refund.html",
         200,
@@ -45,6 +47,7 @@ def show(refund_id: str) -> Response:
         amount=refund_facts.money(refund.amount.minor, refund.amount.currency),
         state=REFUND_STATES[refund.status],
         waits=refund.status is RefundStatus.AWAITING_APPROVAL,
+        decides=decides,
         runs=_runs(refund_id) if person.may(Permission.RUNS) else (),
         **facts,
     )

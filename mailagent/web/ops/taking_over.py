@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from mailagent import letters, services
+from mailagent import custody, letters, services
 from mailagent.domain.card_number import mask_card_numbers
 from mailagent.domain.conversation import Conversation, ConversationStatus, HandOverReason
 from mailagent.domain.draft import LONGEST_ANSWER, DraftState
-from mailagent.domain.mail import Purpose
 from mailagent.domain.typed_text import without_controls
-from mailagent.store import audit, conversations, drafts, left_to_people, mailbox, outbox
+from mailagent.store import audit, conversations, drafts, left_to_people, outbox
 
 
 class AnswerProblem(ValueError):
@@ -33,35 +32,55 @@ def parse_answer(typed: str) -> str:
     return text
 
 
-def take_over(connection: sa.Connection, conversation: Conversation, email: str) -> None:
+def take_over(
+    connection: sa.Connection,
+    conversation: Conversation,
+    email: str,
+    up_to: str | None = None,
+) -> None:
     """Make a conversation somebody's own: the agent stops, drafts are thrown away, and what waits is
-    theirs to answer."""
+    theirs to answer. Mail later than `up_to` still waits, and is passed on to them."""
     now, conversation_id = services.current().now(), conversation.conversation_id
     for draft in drafts.list_waiting_of(connection, conversation_id):
         drafts.settle(connection, draft.draft_id, DraftState.DISCARDED, email, now)
         why = {"why": HandOverReason.TAKEN_OVER.value}
         audit.record(connection, now, email, "draft discarded", draft.draft_id, why)
-    left_to_people.leave(connection, conversation_id)
+    left_to_people.leave(connection, conversation_id, up_to)
     why_over = HandOverReason.TAKEN_OVER.value
     conversations.hand_over(connection, conversation_id, why_over, now, owner_email=email)
     audit.record(connection, now, email, "conversation taken over", conversation_id)
 
 
+def was_sent(connection: sa.Connection, conversation_id: str, once: str) -> bool:
+    """Say whether the answer of this form was sent before."""
+    return once.isprintable() and outbox.is_recorded(connection, _key(conversation_id, once))
+
+
+def _key(conversation_id: str, once: str) -> str:
+    return f"person:{conversation_id}:{once}"
+
+
 def answer(
-    connection: sa.Connection, conversation: Conversation, email: str, text: str, once: str
+    connection: sa.Connection,
+    conversation: Conversation,
+    email: str,
+    text: str,
+    once: str,
+    up_to: str | None = None,
 ) -> bool:
     """Write to the customer what somebody of the shop answers, and ring for it; return False if this
-    form was sent before. `once` is the form's own id. Who answers for the agent takes over."""
+    form was sent before. `once` is the form's own id, `up_to` the newest mail that they saw: it answers
+    no later one. Who answers for the agent takes over."""
     live, conversation_id = services.current(), conversation.conversation_id
-    key = f"person:{conversation_id}:{once}"
+    key = _key(conversation_id, once)
     if outbox.is_recorded(connection, key):
         return False
     if conversation.status is ConversationStatus.OPEN:
-        take_over(connection, conversation, email)
-    left_to_people.leave(connection, conversation_id)
+        take_over(connection, conversation, email, up_to)
+    left_to_people.leave(connection, conversation_id, up_to)
     member = email.partition("@")[0]
     outbound_id = letters.write_person_reply(connection, conversation, member, text, key)
-    left_to_people.answer(connection, conversation_id, outbound_id)
+    left_to_people.answer(connection, conversation_id, outbound_id, up_to)
     live.doorbell.ring_delivery(connection, outbound_id)
     details = {"outbound_id": outbound_id}
     audit.record(connection, live.now(), email, "customer answered", conversation_id, details)
@@ -71,18 +90,8 @@ def answer(
 def give_back(connection: sa.Connection, conversation: Conversation, email: str) -> bool:
     """Give a conversation to the agent, and ring for what was left unanswered in it; return False if the
     agent has it already."""
-    if conversation.status is ConversationStatus.OPEN:
+    if not custody.give_back(connection, conversation.conversation_id):
         return False
-    live, conversation_id = services.current(), conversation.conversation_id
-    answered_at = outbox.latest_at(connection, conversation_id, Purpose.TEAM_REPLY)
-    waiting = left_to_people.give_back(connection, conversation_id, answered_at)
-    conversations.give_back(connection, conversation_id)
-    audit.record(connection, live.now(), email, audit.GIVEN_BACK, conversation_id)
-    for mail in waiting[-1:]:
-        run_id = live.doorbell.ring_conversation(
-            connection, conversation_id, mail.mail_id, mail.rings + 1
-        )
-        mailbox.count_ring(connection, mail.mail_id, run_id)
-    for mail in waiting[:-1]:
-        mailbox.set_run(connection, mail.mail_id, run_id)
+    now = services.current().now()
+    audit.record(connection, now, email, audit.GIVEN_BACK, conversation.conversation_id)
     return True

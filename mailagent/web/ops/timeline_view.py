@@ -9,14 +9,15 @@ from datetime import datetime
 from typing import Any
 
 from mailagent import services
-from mailagent.adapters.attachment_bytes import may_be_downloaded
 from mailagent.domain.cost import cost_usd, format_usd
 from mailagent.domain.mail import Attachment, Identity, MailKind, left_out
 from mailagent.domain.photo import is_photo
-from mailagent.domain.refund import RefundReason
-from mailagent.domain.wording import REFUND_REASONS
+from mailagent.domain.refund import RefundReason, RefundStatus
+from mailagent.domain.wording import REFUND_REASONS, REFUND_STATES
 from mailagent.store.database import Row
 from mailagent.store.timeline_entries import Entry, EntryKind
+from mailagent.web.file_rules import find_problem
+from mailagent.web.ops.act_words import DRAFT_STATES, action_words, plain_details
 from mailagent.web.ops.concealed import SECRET_PURPOSES, conceal, mask_code
 from mailagent.web.ops.lines import PURPOSES
 from mailagent.web.ops.refund_facts import money
@@ -92,6 +93,7 @@ def _refund(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "amount": money(facts["amount_minor"], facts["currency"]),
         "why": REFUND_REASONS[RefundReason(facts["reason"])],
+        "state_words": REFUND_STATES[RefundStatus(facts["status"])],
     }
 
 
@@ -107,7 +109,11 @@ _MORE: Mapping[EntryKind, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     EntryKind.DECISION: _decision,
     EntryKind.COUNTERSIGNATURE: _decision,
     EntryKind.GOODWILL: lambda facts: {"code": mask_code(facts["code"])},
-    EntryKind.AUDIT: lambda facts: {"details": plain_details(facts["details"])},
+    EntryKind.DRAFT: lambda facts: {"state_words": DRAFT_STATES[facts["state"]]},
+    EntryKind.AUDIT: lambda facts: {
+        "words": action_words(facts["action"]),
+        "details": plain_details(facts["details"]),
+    },
 }
 
 
@@ -128,7 +134,7 @@ def mail_in(facts: Mapping[str, Any], codes: Sequence[str]) -> dict[str, Any]:
 
 def _file(facts: Mapping[str, Any], number: int, stored: Mapping[str, Any]) -> dict[str, Any]:
     file = Attachment(**stored)
-    problem = "" if may_be_downloaded(file) else "not kept for download: too large"
+    problem = find_problem(file, facts["from_address"])
     if facts["kind"] != MailKind.CUSTOMER.value:
         problem = "only files of customers' mail can be saved here"
     return {
@@ -154,12 +160,3 @@ def mail_out(
         "purpose_words": PURPOSES.get(facts["purpose"], facts["purpose"].replace("_", " ")),
         "events": events,
     }
-
-
-def plain_details(details: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what the audit trail adds to an act, a line each; notes stand with the decision."""
-    return [
-        (name.replace("_", " "), str(value))
-        for name, value in details.items()
-        if name != "note" and isinstance(value, str | int | float) and value != ""
-    ]

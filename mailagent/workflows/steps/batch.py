@@ -92,12 +92,12 @@ def _task(connection: sa.Connection, conversation: Conversation, mail: InboundMa
         return "forward"
     if conversation.status is ConversationStatus.HANDED_OVER and not conversation.stopped_by_fuse:
         return "pass_on"
-    if _has_blown_the_fuse(connection, conversation, mail.identity.proven):
+    if is_answered_too_often(connection, conversation, mail.identity.proven):
         return "stop"
     return "pass_on" if _people_answer(connection, conversation) else "answer"
 
 
-def _has_blown_the_fuse(
+def is_answered_too_often(
     connection: sa.Connection, conversation: Conversation, proven: bool
 ) -> bool:
     """Whether so many automatic answers went out lately that a machine may be answering them.

@@ -21,7 +21,6 @@ PARKED_SECONDS = 3600
 # More cases than these in an hour are no help to the team: one notice with counts is.
 CASES_PER_HOUR = 20
 SENDERS_NAMED = 20
-SUMMED_UP = "parked in a flood until its time was up; people were told how many there were"
 
 
 def let_in() -> int:
@@ -86,7 +85,7 @@ def _sum_up() -> None:
         if outbox.is_recorded(connection, f"{key}:{live.shop.team_emails[0]}"):
             return
         before = now - timedelta(seconds=live.waits.unanswered_seconds)
-        senders = parked.close_overdue(connection, before, SUMMED_UP)
+        senders = parked.close_overdue(connection, before, parked.SUMMED_UP)
         if not senders:
             return
         notice = letters.Notice(

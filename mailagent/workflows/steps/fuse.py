@@ -11,7 +11,7 @@ from mailagent import letters, services
 from mailagent.domain.conversation import HOUR, Conversation, HandOverReason
 from mailagent.domain.mail import Purpose
 from mailagent.store import audit, conversations, outbox, parked
-from mailagent.workflows.steps.batch import Batch
+from mailagent.workflows.steps.batch import Batch, is_answered_too_often
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.rows import see_to_each
 
@@ -22,12 +22,14 @@ CONVERSATIONS_AT_ONCE = 500
 def stop_loop(batch: Batch) -> list[str]:
     """Give mail to people because too much was answered lately.
 
-    A replay that comes when nothing waits any more changes nothing: people may have given the
-    conversation back.
+    A replay that comes when nothing waits any more, or when the fuse is no longer blown, changes
+    nothing: people may have given the conversation back, and the mail with it.
     """
     live = services.current()
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, batch["conversation_id"])
+        if not is_answered_too_often(connection, conversation, batch["verified"]):
+            return []
         if not parked.park_by_fuse(connection, batch["mail_ids"]):
             return []
         if not conversation.stopped_by_fuse:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from mailagent import letters, services
+from mailagent import custody, letters, services
 from mailagent.domain.access import Permission, permissions_of
-from mailagent.domain.conversation import Conversation, HandOverReason
+from mailagent.domain.conversation import Conversation, ConversationStatus, HandOverReason
 from mailagent.domain.mail import InboundMail, MailStatus, Purpose
 from mailagent.domain.team import TeamWords, decide_team_words
 from mailagent.store import audit, conversations, left_to_people, mailbox, outbox
@@ -95,7 +95,7 @@ def _act_on_team_words(
         return "customer answered", [outbound_id]
     mailbox.leave_unanswered(connection, [mail.mail_id], meant.value)
     if meant is TeamWords.FOR_AGENT:
-        conversations.give_back(connection, conversation_id)
+        custody.give_back(connection, conversation_id)
         return audit.GIVEN_BACK, []
     told = letters.write_notice(
         connection,
@@ -134,12 +134,16 @@ def _notice_of_held(
 
 @step
 def pass_on_to_people(batch: Batch) -> list[str]:
-    """Mail the team what came in for a conversation that people look after."""
+    """Mail the team what came in for a conversation that people look after.
+
+    If they have given it back since, the mail waits for the agent, who was rung for.
+    """
     live = services.current()
     matter = f"passed_on:{batch['mail_ids'][-1]}"
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, batch["conversation_id"])
-        if not _waiting(mailbox.list_by_id(connection, batch["mail_ids"])):
+        waiting = _waiting(mailbox.list_by_id(connection, batch["mail_ids"]))
+        if not waiting or conversation.status is ConversationStatus.OPEN:
             return outbox.list_of_matter(connection, conversation.conversation_id, matter)
         mailbox.leave_unanswered(connection, batch["mail_ids"], left_to_people.PEOPLE_ANSWER)
         return letters.write_to_team(

@@ -96,9 +96,10 @@ def _give_to_people(connection: sa.Connection, row: Row) -> None:
         "conversation handed over",
         conversation.conversation_id,
     )
-    for outbound_id in letters.write_to_team(
-        connection, conversation, reason, None, f"unanswered:{row.mail_id}"
-    ):
+    # People who gave it back are told once more if the agent still cannot answer it.
+    again = f":{row.given_back_at:%Y-%m-%dT%H:%M:%S.%f}" if row.given_back_at else ""
+    key = f"unanswered:{row.mail_id}{again}"
+    for outbound_id in letters.write_to_team(connection, conversation, reason, None, key):
         live.doorbell.ring_delivery(connection, outbound_id)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from mailagent.workflows.steps.sweep import ring_for_mail
 from tests.cast import ADA, MONA, OLGA, TESS
 from tests.stage import Stage, post_form
 from tests.web.ops.test_drafts import SPENT, age, door, mail_statuses
+from tests.web.test_approvals_four_eyes import ONE_DATABASE
 
 
 def write(stage: Stage, text: str = "Hello, is anybody there?") -> str:
@@ -29,8 +31,17 @@ def thread(stage: Stage) -> Any:
 
 
 def press(client: FlaskClient, conversation_id: str, act: str, **fields: str) -> Any:
-    path = f"/ops/conversations/{conversation_id}/{act}"
-    return post_form(client, path, page="/ops", **fields)
+    """Press a button of a conversation's page; `seen` is what stands there now, unless it is given."""
+    path = f"/ops/conversations/{conversation_id}"
+    if act == "answer" and "seen" not in fields:
+        fields["seen"] = field(client.get(path).text, "seen")
+    return post_form(client, f"{path}/{act}", page="/ops", **fields)
+
+
+def field(page: str, name: str) -> str:
+    """Return a hidden field of a form, or nothing where no such form is."""
+    found = re.search(rf'name="{name}" value="([^"]*)"', page)
+    return found[1] if found else ""
 
 
 def answers(stage: Stage) -> list[Any]:
@@ -113,6 +124,65 @@ def test_an_answer_that_cannot_be_sent_comes_back_with_its_words(
     assert says in response.text
     assert text.strip() in response.text
     assert (answers(shop), thread(shop).status) == ([], "open")
+
+
+def test_who_was_overtaken_reads_it_first_and_may_send_all_the_same(shop: Stage) -> None:
+    conversation_id = write(shop)
+    tess, olga = shop.log_in(TESS), shop.log_in(OLGA)
+    page = tess.get(f"/ops/conversations/{conversation_id}").text
+    form = {"text": "It comes on Monday.", "once": new_id("once"), "seen": field(page, "seen")}
+    press(olga, conversation_id, "answer", text="It is lost, I fear.", once=new_id("once"))
+    shop.write("Is anybody there?", to=door(shop))
+    for _ in range(2):
+        told = press(tess, conversation_id, "answer", **form)
+        assert told.status_code == 409
+        for shown in (
+            form["text"], "It is lost, I fear.", "Is anybody there?", f"{OLGA} looks after it now",
+            "Send it all the same",
+        ):  # fmt: skip
+            assert shown in told.text, shown
+        assert "Hello, is anybody there?" not in told.text
+    assert len(answers(shop)) == 1
+    again = {**form, "seen": field(told.text, "seen"), "once": field(told.text, "once")}
+    for _ in range(2):
+        assert press(tess, conversation_id, "answer", **again).status_code == 303
+    assert [form["text"] in mail.text for mail in answers(shop)] == [False, True]
+
+
+def test_what_the_agent_did_meanwhile_overtakes_too_and_a_forged_sight_is_none(shop: Stage) -> None:
+    conversation_id = write(shop)
+    client = shop.log_in(TESS)
+    seen = field(client.get(f"/ops/conversations/{conversation_id}").text, "seen")
+    batch = take_batch(conversation_id)
+    assert batch is not None
+    write_reply(batch, "Hello, how can I help?", SPENT)
+    for saw in (seen, "", "x", "|||", "\0|a|b|c", "|" * 700):
+        fields = {"text": "I am here.", "once": new_id("once"), "seen": saw}
+        told = press(client, conversation_id, "answer", **fields)
+        assert (told.status_code, "how can I help?" in told.text) == (409, True), saw
+    assert (answers(shop), thread(shop).status) == ([], "open")
+
+
+@ONE_DATABASE
+def test_taking_over_keeps_what_was_typed(shop: Stage) -> None:
+    conversation_id = write(shop)
+    tess, olga, once = shop.log_in(TESS), shop.log_in(OLGA), new_id("once")
+    page = tess.get(f"/ops/conversations/{conversation_id}").text
+    assert f'formaction="/ops/conversations/{conversation_id}/take-over"' in page
+    form = {"text": "Dear Ada <3", "once": once, "seen": field(page, "seen"), "owner": ""}
+    for _ in range(2):
+        kept = press(tess, conversation_id, "take-over", **form)
+        assert (kept.status_code, thread(shop).owner_email) == (200, TESS)
+        assert "Dear Ada &lt;3</textarea>" in kept.text
+        assert "What happened meanwhile" not in kept.text
+    late = press(olga, conversation_id, "take-over", **form)
+    assert (late.status_code, thread(shop).owner_email) == (409, TESS)
+    assert "Dear Ada &lt;3</textarea>" in late.text
+    assert f"{TESS} looks after it now" in late.text
+    assert answers(shop) == []
+    sent = {name: field(kept.text, name) for name in ("once", "seen")}
+    assert sent["once"] == once
+    assert press(tess, conversation_id, "answer", text="Dear Ada", **sent).status_code == 303
 
 
 def test_giving_back_lets_the_agent_answer_what_nobody_answered(shop: Stage) -> None:

@@ -142,7 +142,8 @@ def test_a_long_conversation_is_read_in_pages_without_a_gap(shop: Stage) -> None
 def test_a_mark_that_is_none_leads_to_the_newest(shop: Stage) -> None:
     shop.write("Where is my order?")
     client, path = shop.log_in(TESS), f"/ops/conversations/{thread_of(shop)}"
-    for mark in ("x", "2026-11-20~k", "2026-11-20T10:00:00+00:00", "~", "\0~a", "9" * 500 + "~"):
+    for mark in ("x", "2026-11-20~k", "2026-11-20T10:00:00+00:00", "~", "\0~a", "9" * 500 + "~",
+                 "0001-01-01T00:00:00+23:59~mail:x", "9999-12-31T23:59:59-23:59~mail:x"):  # fmt: skip
         assert "Where is my order?" in client.get(path, query_string={"before": mark}).text, mark
 
 
@@ -206,3 +207,31 @@ def test_mail_that_is_not_proven_says_so(shop: Stage) -> None:
     shop.write("My kettle?", aligned=False)
     page = shop.log_in(TESS).get(f"/ops/conversations/{thread_of(shop)}")
     assert "sender not proven" in page.text
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_no_subject_shows_a_discount_or_a_link(shop: Stage) -> None:
+    link = shop.live.links.sign_approval("approval_1", MONA).rpartition("/")[2]
+    shop.write("My kettle?", subject=f"Use K7MX-4PQR-9TWZ {link}")
+    stored = shop.rows("SELECT subject FROM inbound_mails UNION SELECT subject FROM conversations")
+    assert {row.subject for row in stored} == {"Use K7MX-4PQR-9TWZ …"}
+    shop.stock(order())
+    thread = thread_of(shop)
+    mail_id = shop.rows("SELECT mail_id FROM inbound_mails")[0].mail_id
+    with shop.live.database.transaction() as connection:
+        given = {
+            "order_id": "W1001",
+            "conversation_id": thread,
+            "mail_id": mail_id,
+            "percent": 5,
+        }
+        dates = {"issued_at": shop.live.now(), "expires_at": shop.live.now()}
+        connection.execute(
+            schema.goodwill_codes.insert().values(code="K7MX-4PQR-9TWZ", **given, **dates)
+        )
+    client = shop.log_in(TESS)
+    pages = ("/ops", "/ops/search?kind=mails&q=kettle", f"/ops/customers/{ADA}")
+    for path in (*pages, "/ops/search?kind=conversations", f"/ops/conversations/{thread}"):
+        page = client.get(path).text
+        assert "Use [code]" in page, path
+        assert "4PQR-9TWZ" not in page, path

@@ -9,6 +9,7 @@ from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, order
 from tests.stage import Stage, post_form
 from tests.web.ops.test_conversations import SCRIPT, plain
+from tests.web.test_approvals_four_eyes import ONE_DATABASE
 
 PAGE = f"/ops/customers/{ADA}"
 
@@ -75,3 +76,15 @@ def test_mail_in_no_conversation_is_listed(shop: Stage) -> None:
     page = shop.log_in(TESS).get(PAGE).text
     assert "Away &lt;script&gt;" in page
     assert "auto reply" in page
+
+
+@ONE_DATABASE
+def test_what_stands_in_the_way_of_an_erasure_is_a_link_in_short_words(shop: Stage) -> None:
+    shop.write("Where is it?")
+    (mail,) = shop.rows("SELECT mail_id, conversation_id FROM inbound_mails")
+    page = shop.log_in(OLGA).get(f"{PAGE}/erase").text
+    assert (
+        f'<a href="/ops/conversations/{mail.conversation_id}"><bdi>Mail is unanswered</bdi></a>'
+        in page
+    )
+    assert mail.mail_id not in page

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from mailagent.domain.refund import RefundStatus
-from tests.cast import MAX, MONA, OLGA, TESS
+from mailagent.store import schema
+from tests.cast import ADA, MAX, MONA, OLGA, TESS
 from tests.stage import post_form
 from tests.web.test_approvals import Question, everything, question
-from tests.web.test_approvals_four_eyes import ONE_DATABASE
+from tests.web.test_approvals_four_eyes import ONE_DATABASE, dear
 
-__all__ = ["question"]
+__all__ = ["dear", "question"]
 
 PATH = "/ops/refunds/refund_1/decide"
 
@@ -26,6 +27,29 @@ def test_a_manager_decides_without_the_mail_as_themselves(question: Question) ->
     post_form(client, answer.location, decision="approve")
     assert (question.refund().status, question.refund().decided_by) == (RefundStatus.APPROVED, MAX)
     assert client.get(PATH).location == "/ops/refunds/refund_1"
+
+
+@ONE_DATABASE
+def test_the_refunds_page_begins_with_the_button_for_whoever_may_decide(dear: Question) -> None:
+    button, path = f'<a class="button" href="{PATH}">Decide</a>', "/ops/refunds/refund_1"
+
+    def page(email: str) -> str:
+        return dear.shop.log_in(email).get(path).text
+
+    assert page(MONA).index(button) < page(MONA).index("For <a")
+    assert "Why a manager is asked" in page(MONA)
+    assert button not in page(TESS)
+    for email, shown in ((MONA, False), (ADA, True)):  # whose order it is
+        with dear.shop.live.database.transaction() as connection:
+            connection.execute(schema.orders.update().values(customer_email=email))
+        assert (button in page(MONA)) is shown
+    dear.decide("approve", MONA)
+    assert button not in page(MONA)
+    assert "Another manager decides" in page(MONA)
+    assert button in page(MAX)
+    dear.decide("approve", MAX)
+    assert button not in page(MAX)
+    assert "Why it was decided so" in page(MAX)
 
 
 @ONE_DATABASE

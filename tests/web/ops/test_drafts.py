@@ -19,6 +19,7 @@ from mailagent.workflows.steps.sweep import ring_for_mail
 from mailagent.workflows.steps.waiting_drafts import remind
 from tests.cast import ADA, MALLORY, OLGA, TESS, order
 from tests.stage import Stage, open_shop, post_form
+from tests.web.test_approvals_four_eyes import ONE_DATABASE
 
 SPENT = {"model_turns": 1, "tokens": 10, "tool_calls": 0, "unusable_replies": 0,
          "provider_retries": 0}  # fmt: skip
@@ -230,6 +231,21 @@ def test_taking_over_from_the_draft_throws_it_away(drafting: Stage) -> None:
     assert latest(drafting).state == "waiting"
 
 
+@ONE_DATABASE
+def test_taking_over_from_the_draft_keeps_what_was_typed(drafting: Stage) -> None:
+    waiting = draft(drafting)
+    page = drafting.log_in(TESS).get(f"/ops/drafts/{waiting.draft_id}").text
+    assert 'form="answer" name="action" value="take_over"' in page
+    for _ in range(2):
+        response = press(drafting, waiting.draft_id, "take_over", text="Dear Ada, it is <here>")
+        assert response.status_code == 200
+        assert "Dear Ada, it is &lt;here&gt;</textarea>" in response.text
+    assert (latest(drafting).state, written(drafting)) == ("discarded", [])
+    press(drafting, waiting.draft_id, "take_over", text=f"{ANSWER}\r\n")
+    late = press(drafting, waiting.draft_id, "take_over", OLGA, text="Something of Olga's")
+    assert (late.status_code, "Something of Olga" in late.text) == (409, True)
+
+
 @pytest.mark.parametrize("person", [MALLORY, "mona@shop.example"])
 def test_whoever_may_not_answer_neither_sees_nor_sends_drafts(drafting: Stage, person: str) -> None:
     waiting = draft(drafting)
@@ -294,6 +310,9 @@ def test_the_list_shows_whom_and_about_what_and_how_often_people_changed_it(
     assert "No answer waits" in page
     assert "100 %" in page
     assert "Nothing yet: it takes 20 answers" in page
+    for hours, told in ((24 * 90 - 1, True), (24 * 90, False)):
+        age(drafting, "drafts", "created_at", hours)
+        assert ("100 %" in drafting.log_in(TESS).get("/ops/drafts").text) is told
 
 
 def test_what_is_not_true_any_more_is_said_beside_the_draft(drafting: Stage) -> None:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from html import unescape
 
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from mailagent.domain.escalation import Question as Asking
+from mailagent.domain.matter import Matter
+from mailagent.domain.money import Money
+from mailagent.domain.refund import RefundLine
+from mailagent.store import approvals, asks, drafts, matters, refunds
 from mailagent.store.ids import new_id
 from mailagent.store.keyset import microseconds
-from tests.cast import MONA, OLGA, TESS
+from mailagent.web.ops.live import KEPT, KeptFigures
+from tests.cast import MAX, MONA, OLGA, TESS, order
 from tests.stage import Stage, post_form
 from tests.store.test_inbox import lose_mail
+from tests.web.test_approvals import Question, question
+from tests.web.test_approvals_four_eyes import ONE_DATABASE
+
+__all__ = ["question"]
 
 
 def titles(client: FlaskClient) -> list[str]:
@@ -65,6 +76,64 @@ def test_what_waits_for_a_role_comes_first(shop: Stage) -> None:
     assert titles(shop.log_in(MONA))[:1] == ["Waiting for"]
     assert titles(shop.log_in(TESS))[:2] == ["Drafts to", "With the"]
     assert titles(shop.log_in(OLGA))[:3] == ["Failed", "Mail that", "Parked mail"]
+
+
+@ONE_DATABASE
+def test_an_outage_is_explained_to_those_who_can_end_it(shop: Stage) -> None:
+    with shop.live.database.transaction() as connection:
+        why = "401 invalid_api_key sk-…abcd"
+        matters.open_matter(connection, shop.live.now(), Matter.OPENAI, why)
+    assert "OPENAI_API_KEY" in shop.log_in(OLGA).get("/ops").text
+    for email in (MONA, TESS):
+        page = shop.log_in(email).get("/ops").text
+        assert "Mail is not being answered at the moment. The operators have been told." in page
+        assert "API_KEY" not in page
+        assert "invalid_api_key" not in page
+
+
+@ONE_DATABASE
+def test_why_a_run_failed_is_for_operators(shop: Stage) -> None:
+    change_run(shop, fail_run(shop), "error = 'check OPENAI_API_KEY'")
+    shown = [
+        "OPENAI_API_KEY" in shop.log_in(email).get("/ops?waiting=failed").text
+        for email in (OLGA, TESS, MONA)
+    ]
+    assert shown == [True, False, False]
+
+
+@ONE_DATABASE
+def test_what_waits_for_whoever_reads_is_not_listed_again_below(question: Question) -> None:
+    shop, refund = question.shop, question.refund()
+    now = shop.live.now()
+    less = RefundLine(1, 1, Money(4999, "USD"))
+    other = replace(
+        refund, refund_id="refund_2", order_id="W1001", amount=less.amount, lines=(less,)
+    )
+    shop.stock(order())
+    with shop.live.database.transaction() as connection:
+        asks.record(connection, question.approval_id, Asking.APPROVE, MONA, now)
+    page = shop.log_in(MONA).get("/ops").text
+    assert page.count('"/ops/refunds/refund_1"') == 1
+    assert "of them above" not in page
+    with shop.live.database.transaction() as connection:
+        refunds.record(connection, other, "other", {}, {1: "K1"})
+        approvals.request(connection, "refund_2", now, now + timedelta(days=7))
+    page = shop.log_in(MONA).get("/ops").text
+    assert [page.count(f'"/ops/refunds/refund_{number}"') for number in (1, 2)] == [1, 1]
+    assert "2, 1 of them above" in page
+    assert "of them above" not in shop.log_in(MAX).get("/ops").text
+
+
+@ONE_DATABASE
+def test_one_draft_is_one(shop: Stage) -> None:
+    shop.write("Where is my parcel?")
+    (mail,) = shop.rows("SELECT mail_id, conversation_id FROM inbound_mails")
+    client = shop.log_in(TESS)
+    for title in ("Draft to send", "Drafts to send"):
+        with shop.live.database.transaction() as connection:
+            now = shop.live.now()
+            drafts.record(connection, mail.conversation_id, [mail.mail_id], [], "Hi", now)
+        assert f">{title}</span>" in client.get("/ops").text
 
 
 def test_an_empty_inbox_says_so(shop: Stage) -> None:
@@ -171,6 +240,12 @@ def test_a_long_list_is_paged_by_links(shop: Stage) -> None:
     assert set(seen) == wanted
 
 
+def keep_figures(stage: Stage, seconds: float) -> None:
+    """Have the figures of the live page kept for so long."""
+    stage.app.extensions[KEPT] = kept = KeptFigures()
+    kept.seconds = seconds
+
+
 def told(answer: TestResponse, name: str) -> tuple[str, int]:
     facts = answer.get_json()
     return facts["counts"][name], facts["newer"][name]
@@ -178,6 +253,7 @@ def told(answer: TestResponse, name: str) -> tuple[str, int]:
 
 def test_what_is_new_is_counted_since_the_page_was_made(shop: Stage) -> None:
     lose(shop, "before")
+    keep_figures(shop, seconds=0)
     client = shop.log_in(MONA)
     since = re.search(r'data-since="(\d+)"', client.get("/ops").text)
     assert since is not None
@@ -189,6 +265,31 @@ def test_what_is_new_is_counted_since_the_page_was_made(shop: Stage) -> None:
     fail_run(shop, minutes_ago=-1)
     news = client.get(path, headers={"If-None-Match": first.headers["ETag"]})
     assert told(news, "failed") == ("1", 1)
+
+
+def test_open_inboxes_share_what_was_counted_a_moment_ago(shop: Stage) -> None:
+    keep_figures(shop, seconds=3600)
+    mona, tess = shop.log_in(MONA), shop.log_in(TESS)
+    earlier = microseconds(shop.live.now() - timedelta(minutes=30))
+    assert told(mona.get(f"/ops/live?since={earlier}"), "failed") == ("0", 0)
+    fail_run(shop, minutes_ago=10)
+    assert told(tess.get(f"/ops/live?since={earlier}"), "failed") == ("0", 0)
+    # A page made since then shows that one already, and must not be told less.
+    later = microseconds(shop.live.now())
+    assert told(tess.get(f"/ops/live?since={later}"), "failed") == ("1", 0)
+    assert told(mona.get(f"/ops/live?since={earlier}"), "failed") == ("1", 1)
+
+
+def test_an_outage_is_told_while_it_lasts(shop: Stage) -> None:
+    keep_figures(shop, seconds=0)
+    client = shop.log_in(MONA)
+    with shop.live.database.transaction() as connection:
+        matters.open_matter(connection, shop.live.now(), Matter.OPENAI, "401")
+        matters.open_matter(connection, shop.live.now(), Matter.PARKED, "1")
+    assert client.get("/ops/live").get_json()["outages"] == ["provider:openai"]
+    with shop.live.database.transaction() as connection:
+        matters.close_matter(connection, shop.live.now(), Matter.OPENAI)
+    assert client.get("/ops/live").get_json()["outages"] == []
 
 
 def test_a_stranger_learns_no_counts(shop: Stage) -> None:

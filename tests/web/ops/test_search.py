@@ -40,7 +40,7 @@ def searched(
             url = stack.enter_context(postgres_copy(server, template))
         stage = stack.enter_context(open_shop(folder, url))
         stage.stock(order())
-        stage.write("The red kettle is broken, 100% of it.", subject="Order W1001")
+        stage.write("The red kettle\nis broken, 100% of it.", subject="Order W1001")
         stage.write("Where is my blue_kettle?", from_address=GRACE, subject="Parcel")
         stage.write("Hello?", from_address="adam@example.com", subject="Nothing much")
         yield stage
@@ -77,6 +77,14 @@ def found(client: FlaskClient, query: str) -> set[str]:
         ("q=parcel", {GRACE}),
         ("q=r_d&kind=mails", set()),
         ("q=k%25e&kind=mails", set()),
+        ("q=kettle+-broken", {GRACE}),
+        ("q=red+kettle+-broken", set()),
+        ("q=-kettle&kind=mails", {"adam@example.com"}),
+        ("q=%22kettle+is%22", {ADA}),
+        ("q=%22kettle+red%22", set()),
+        ("q=parcel+or+hello", {GRACE, "adam@example.com"}),
+        ("q=parcel+green+or+hello", {"adam@example.com"}),
+        ("q=-", set()),
         ("q=hello&state=unanswered&kind=mails", {"adam@example.com"}),
         ("q=hello&state=parked&kind=mails", set()),
         ("q=hello&kind=mails&from=2020-01-01", {"adam@example.com"}),

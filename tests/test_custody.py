@@ -1,0 +1,130 @@
+"""Giving a conversation back: the agent answers what became people's, for whatever reason, and nobody
+answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mailagent import services
+from mailagent.store import conversations, schema
+from mailagent.workflows.steps import flood, people, sweep
+from mailagent.workflows.steps.batch import take_batch
+from tests.cast import TESS
+from tests.stage import Stage, post_form
+
+
+def thread(shop: Stage) -> Any:
+    return shop.rows("SELECT * FROM conversations")[0]
+
+
+def customer_mails(shop: Stage) -> list[Any]:
+    return shop.rows("SELECT * FROM inbound_mails WHERE kind = 'customer' ORDER BY mail_id")
+
+
+def waited(shop: Stage) -> None:
+    """Let five hours pass for the mail there is."""
+    mails = schema.inbound_mails
+    with shop.live.database.transaction() as connection:
+        moment = shop.live.now() - timedelta(hours=5)
+        connection.execute(mails.update().values(received_at=moment))
+
+
+def overdue(shop: Stage) -> None:
+    waited(shop)
+    assert sweep.ring_for_mail() == 1
+
+
+def overdue_while_parked(shop: Stage) -> None:
+    with shop.live.database.transaction() as connection:
+        connection.exec_driver_sql(
+            "UPDATE inbound_mails SET status = 'parked', no_answer_reason = 'a budget'"
+        )
+    waited(shop)
+    flood.give_overdue_to_people()
+
+
+def passed_on(shop: Stage) -> None:
+    with shop.live.database.transaction() as connection:
+        conversations.hand_over(connection, thread(shop).conversation_id, "a test", shop.live.now())
+    batch = take_batch(thread(shop).conversation_id)
+    assert batch is not None
+    assert people.pass_on_to_people(batch)
+
+
+def write_for_team(shop: Stage, text: str) -> None:
+    """Let Tess answer the case by mail, and have her words dealt with."""
+    door = f"team+{thread(shop).team_token}@shop.example"
+    shop.write(text, from_address=TESS, to=door, subject="Re: My order")
+    batch = take_batch(thread(shop).conversation_id)
+    assert batch is not None
+    assert batch["task"] == "forward"
+    people.forward_team_replies(batch)
+
+
+def by_mail(shop: Stage) -> None:
+    write_for_team(shop, "Back to the agent")
+
+
+def by_button(shop: Stage) -> None:
+    path = f"/ops/conversations/{thread(shop).conversation_id}/give-back"
+    assert post_form(shop.log_in(TESS), path, page="/ops").status_code == 303
+
+
+WAYS = pytest.mark.parametrize(
+    ("became_theirs", "given_back"),
+    [
+        pytest.param(overdue, by_button, id="overdue by button"),
+        pytest.param(overdue, by_mail, id="overdue by mail"),
+        pytest.param(overdue_while_parked, by_button, id="parked by button"),
+        pytest.param(passed_on, by_mail, id="passed on by mail"),
+    ],
+)
+
+
+@WAYS
+def test_the_agent_answers_what_became_peoples(
+    shop: Stage, became_theirs: Callable[[Stage], None], given_back: Callable[[Stage], None]
+) -> None:
+    shop.write("Where is my parcel?")
+    became_theirs(shop)
+    (left,) = customer_mails(shop)
+    assert (left.status, thread(shop).status) == ("no_answer", "handed_over")
+    given_back(shop)
+    (mail,) = customer_mails(shop)
+    assert (mail.status, mail.no_answer_reason, thread(shop).status) == (
+        "unanswered", None, "open",
+    )  # fmt: skip
+    assert mail.run_id != left.run_id
+    run = shop.live.doorbell.find_run(mail.run_id)
+    assert run is not None
+    assert run.is_active
+    assert sweep.ring_for_mail() == 0  # it has waited for hours, but not for the agent
+    batch = take_batch(thread(shop).conversation_id)
+    assert batch is not None
+    assert (batch["task"], batch["mail_ids"]) == ("answer", [mail.mail_id])
+
+
+def test_what_the_team_answered_by_mail_stays_answered(shop: Stage) -> None:
+    shop.write("Where is my parcel?")
+    overdue(shop)
+    write_for_team(shop, "Dear Ada, it comes today.")
+    by_mail(shop)
+    assert [mail.status for mail in customer_mails(shop)] == ["no_answer"]
+
+
+def test_people_are_told_again_if_the_agent_still_cannot_answer(shop: Stage) -> None:
+    told = "SELECT * FROM outbound_mails WHERE purpose = 'hand_over'"
+    shop.write("Where is my parcel?")
+    overdue(shop)
+    by_button(shop)
+    assert len(shop.rows(told)) == 1
+    later = shop.live.now() + timedelta(hours=5)
+    services.bind(replace(shop.live, now=lambda: later))
+    assert sweep.ring_for_mail() == 1
+    assert thread(shop).status == "handed_over"
+    assert len(shop.rows(told)) == 2

@@ -1,0 +1,85 @@
+"""Lines of the inbox: each says whose it is and what it is about, and none stands for nothing to do."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from html import unescape
+
+from flask.testing import FlaskClient
+
+from mailagent.store.keyset import microseconds
+from tests.cast import OLGA, TESS, order
+from tests.stage import Stage, post_form
+from tests.web.ops.test_inbox import change_run, fail_run, lose, told
+from tests.workflows.test_policy_facts import propose, write
+
+
+def rows_of(client: FlaskClient, path: str) -> list[str]:
+    """Return the lines of a list, each as plain text."""
+    table = client.get(path).text.partition("<tbody>")[2].partition("</tbody>")[0]
+    return [
+        " ".join(unescape(re.sub(r"<[^>]+>", " ", row)).split())
+        for row in table.split("<tr>")[1:]
+    ]  # fmt: skip
+
+
+def test_of_the_sweeps_that_failed_on_a_day_one_line_stands_for_all(shop: Stage) -> None:
+    days = {"01": "2026-11-20T10:01", "02": "2026-11-20T10:02", "03": "2026-11-21T10:00"}
+    for name, due in days.items():
+        run_id = fail_run(shop)
+        failed_ms = microseconds(datetime.fromisoformat(f"{due}:30+00:00")) // 1000
+        changes = (
+            f"name = 'sweep', completed_at = {failed_ms}, workflow_uuid = 'sched-{due}-{name}'"
+        )
+        change_run(shop, run_id, changes)
+    client, path = shop.log_in(OLGA), "/ops?waiting=failed"
+    listed = re.findall(r'name="subject" value="([^"]+)"', client.get(path).text)
+    assert listed == ["sched-2026-11-20T10:02-02", "sched-2026-11-21T10:00-03"]
+    assert told(client.get("/ops/live"), "failed")[0] == "2"
+    post_form(client, "/ops/put-away", path, subject=listed[0])
+    assert re.findall(r'name="subject" value="([^"]+)"', client.get(path).text) == listed[1:]
+
+
+def test_failed_runs_say_whose_and_what_they_were_about(shop: Stage) -> None:
+    shop.stock(order())
+    propose(write(shop), "W1001")
+    conversation_id, refund_id = shop.rows("SELECT conversation_id, refund_id FROM refunds")[0]
+    lost = lose(shop, "receipt")
+    for name, subject in (
+        ("conversation", conversation_id), ("refund", refund_id), ("delivery", lost),
+        ("refund", "refund_gone"),
+    ):  # fmt: skip
+        attributes = json.dumps({"subject": subject})
+        change_run(shop, fail_run(shop), f"name = '{name}', attributes = '{attributes}'")
+    rows = rows_of(shop.log_in(OLGA), "/ops?waiting=failed")
+    assert sorted(row.partition(" failed")[0] for row in rows) == [
+        "Answering a mail: My kettle ada@example.com –",
+        "Bringing a refund to its end – –",
+        "Bringing a refund to its end: order W1001 ada@example.com $49.99",
+        "Sending a mail: notice to people of the shop ada@example.com –",
+    ]
+    seen_by_team = shop.log_in(TESS).get("/ops?waiting=failed").text
+    assert f'href="/ops/refunds/{refund_id}"' in seen_by_team
+    assert f'href="/ops/conversations/{conversation_id}"' in seen_by_team
+
+
+def test_mail_without_an_answer_says_when_its_run_failed_and_leaves_drafts_out(shop: Stage) -> None:
+    for text in ("first", "second", "third"):
+        shop.write(text, subject=text)
+    with shop.live.database.transaction() as connection:
+        connection.exec_driver_sql(
+            "UPDATE inbound_mails SET draft_id = 'draft_x' WHERE subject = 'third'"
+        )
+    (failed, *_) = shop.rows("SELECT run_id FROM inbound_mails WHERE subject = 'first'")
+    change_run(shop, failed.run_id, "status = 'ERROR'")
+    path = "/ops?waiting=unanswered"
+    client = shop.log_in(OLGA)
+    assert [row.rpartition(" just now")[0] for row in rows_of(client, path)] == [
+        "first ada@example.com its run failed",
+        "second ada@example.com with the agent",
+    ]
+    assert f'<a href="/ops/runs/{failed.run_id}">' in client.get(path).text
+    assert "its run failed" in shop.log_in(TESS).get(path).text
+    assert "/ops/runs/" not in shop.log_in(TESS).get(path).text
