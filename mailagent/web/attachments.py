@@ -112,7 +112,6 @@ def shown(file: AttachmentBytes) -> Response:
             "Content-Type": "image/jpeg",
             "X-Content-Type-Options": "nosniff",
             "Content-Security-Policy": "sandbox; default-src 'none'",
-            # For the page that is open; whoever looks later asks again, by a link that may have ended.
-            "Cache-Control": "private, max-age=300",
+            "Cache-Control": "no-store",
         },
     )

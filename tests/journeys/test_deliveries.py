@@ -100,8 +100,9 @@ def test_a_request_to_a_suppressed_manager_goes_to_the_next(busy_shop: Stage) ->
 def test_when_every_manager_is_suppressed_the_team_is_told(busy_shop: Stage) -> None:
     suppress(busy_shop, MONA, MAX)
     ask_a_manager(busy_shop)
-    (told,) = busy_shop.wait_for_mails(TESS)
-    assert f"A mail to {MAX} was not sent" in told.subject
+    # That nobody reads the request may follow, when the refund's run looks next.
+    told = busy_shop.wait_for_mails(TESS)
+    assert any(f"A mail to {MAX} was not sent" in mail.subject for mail in told)
 
 
 @pytest.mark.parametrize("event", ["bounce", "spamreport"])

@@ -10,7 +10,7 @@ import pytest
 from mailagent.adapters.links import Links
 from tests.cast import MONA, OLGA, TESS
 from tests.hostile import HOSTILE, ORDER, be_answered, bounce, code, write_everywhere
-from tests.stage import Stage, post_form
+from tests.stage import Stage, post_form, wait_until
 from tests.web.doors import doors
 from tests.web.page_source import PageSource, crawl
 
@@ -58,6 +58,9 @@ def test_code_in_any_field_stays_words_on_every_page(attacked: Stage) -> None:
     decided = post_form(manager, link, decision="reject", note=code("NOTE"))
     pages["decided"] = PageSource(decided.text)
     attacked.wait_for_refund("rejected")
+    told = "SELECT 1 FROM outbound_mails WHERE purpose = 'refund_outcome' AND status = 'sent'"
+    # Until then an answer would be asked whether it still holds.
+    wait_until(lambda: bool(attacked.rows(told)), 30, "the mail that tells the outcome")
     be_answered(attacked, TESS, code("ANSWER"))
     bounce(attacked)
     consoles = crawl(operator, starts(attacked))

@@ -211,7 +211,7 @@ def test_a_refusal_by_sendgrid_is_in_the_inbox_and_in_the_check(shop: Stage) -> 
     with running(shop):
         pass  # a worker has registered the queues, without which the check says nothing else
     note(shop, Matter.SENDGRID)
-    assert "SendGrid refuses us: no mail goes out" in shop.log_in(TESS).get("/ops").text
+    assert "SendGrid refuses us: no mail goes out" in shop.log_in(OPS).get("/ops").text
     checked = shop.app.test_cli_runner().invoke(args=["check"])
     assert checked.exit_code == 1
     assert "SendGrid refuses us" in checked.output
