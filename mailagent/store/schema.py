@@ -12,6 +12,7 @@ from enum import StrEnum
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
+from mailagent.domain.breaker import Provider
 from mailagent.domain.conversation import ConversationStatus
 from mailagent.domain.mail import MailStatus, OutboundStatus
 from mailagent.domain.order import OrderStatus
@@ -159,6 +160,8 @@ inbound_mails = sa.Table(
     # The run that was last rung for this mail, and how often the sweep had to ring again.
     sa.Column("run_id", sa.Text),
     sa.Column("rings", sa.Integer, nullable=False, server_default="0"),
+    # How many of its runs ended without asking because the model's provider was away.
+    sa.Column("put_off", sa.Integer, nullable=False, server_default="0"),
     # The draft that answers it once somebody has sent it.
     sa.Column("draft_id", sa.Text),
     _one_of("status", MailStatus),
@@ -662,6 +665,21 @@ workers = sa.Table(
     metadata,
     sa.Column("worker_id", sa.Text, primary_key=True),
     sa.Column("seen_at", UtcDateTime, nullable=False),
+)
+
+# One row per provider that has failed lately, for all workers together: while it is open nobody asks
+# that provider, but for one at a time who tries it once `until_at` has come.
+breakers = sa.Table(
+    "breakers",
+    metadata,
+    sa.Column("provider", sa.Text, primary_key=True),
+    sa.Column("failures", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("opened_at", UtcDateTime),
+    sa.Column("until_at", UtcDateTime),
+    sa.Column("needs_operator", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("why", sa.Text, nullable=False, server_default=""),
+    _one_of("provider", Provider),
+    sa.CheckConstraint("(opened_at IS NULL) = (until_at IS NULL)", name="open"),
 )
 
 audit = sa.Table(
