@@ -22,10 +22,12 @@ from mailagent.domain.mail import OutboundMail
 from mailagent.domain.payment import PaymentGateway
 from mailagent.doorbell import Doorbell
 from mailagent.settings import Settings, load_settings
-from mailagent.store import run_subjects
+from mailagent.store import breakers, run_subjects
+from mailagent.store.clock import open_clock
 from mailagent.store.database import open_database
 from mailagent.store.ledger import LedgerGateway
 from mailagent.web import approvals, attachments, goodwill, health, orders, sendgrid, stripe
+from mailagent.web.cookies import Cookies
 from mailagent.web.guard import check_guards
 from mailagent.web.headers import harden
 from mailagent.web.ops.blueprints import BLUEPRINTS
@@ -52,7 +54,7 @@ def make_services(settings: Settings) -> services.Services:
     database = open_database(settings.database_url)
     bound = services.Services(
         database=database,
-        doorbell=Doorbell(database.engine, run_subjects.describe),
+        doorbell=Doorbell(database.engine, run_subjects.describe, breakers.give_another_chance),
         shop=settings.shop,
         policy=settings.policy,
         waits=settings.waits,
@@ -76,6 +78,8 @@ def make_services(settings: Settings) -> services.Services:
         stripe_livemode=settings.stripe_livemode,
         token_prices=settings.token_prices,
         draft_replies=settings.draft_replies,
+        retention=settings.retention,
+        now=open_clock(database),
     )
     services.bind(bound)
     return bound
@@ -135,6 +139,7 @@ def create_app(environ: Mapping[str, str] | None = None) -> Flask:
         MAX_CONTENT_LENGTH=1024 * 1024,  # pages and forms; the webhooks set their own
         MAILAGENT=settings,
     )
+    app.session_interface = Cookies()
     app.url_map.strict_slashes = app.url_map.merge_slashes = False  # a redirect would lose mail
     _hang_up(app, settings)
     return app
@@ -165,7 +170,8 @@ def _hang_up(app: Flask, settings: Settings) -> None:
     if settings.crash_at:
         from mailagent.demo.crash_point import plan
 
-        plan(settings.crash_at, Path(settings.crash_marker) if settings.crash_marker else None)
+        marker = Path(settings.crash_marker) if settings.crash_marker else None
+        plan(app, settings.crash_at, marker)
     cli.register(app)
     app.cli.add_command(demo_command)
     app.register_error_handler(CSRFError, _form_expired)

@@ -20,6 +20,7 @@ from mailagent.domain.draft import DraftReplies
 from mailagent.domain.mail import OutboundMail
 from mailagent.domain.payment import PaymentGateway
 from mailagent.domain.policy import Policy
+from mailagent.domain.retention import Retention
 from mailagent.domain.shop import Shop, Waits
 from mailagent.doorbell import Doorbell
 from mailagent.store.database import Database
@@ -67,6 +68,7 @@ class Services:
     # What the model's tokens cost; without it only tokens are shown.
     token_prices: TokenPrices | None = None
     draft_replies: DraftReplies = DraftReplies.NONE
+    retention: Retention = Retention()
     budget: Budget = field(default_factory=Budget)
     limits: Limits = field(default_factory=Limits)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)

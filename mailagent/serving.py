@@ -6,7 +6,11 @@ fork, because neither threads nor database connections survive one.
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
+from queue import SimpleQueue
+from types import FrameType
 from typing import Any, NoReturn
 
 # The address is gunicorn's own: 127.0.0.1:8000, 0.0.0.0:$PORT where PORT is set, or --bind.
@@ -25,16 +29,18 @@ DRAIN_SECONDS = 20
 def on_starting(_server: Any) -> None:
     """Refuse to start, in words, where no worker could: gunicorn would start one after the other.
 
-    A process that serves HTTP only starts without a database, and answers 503 until it is there.
+    A process that serves HTTP only starts without a database, and answers 503 until it is there. One that
+    runs workflows waits for its server here.
     """
     import os
 
     import sqlalchemy as sa
 
     from mailagent.cli.printing import explain
+    from mailagent.cli.waiting import wait_for_database
     from mailagent.settings import SettingsProblem, load_settings
     from mailagent.store.database import open_database
-    from mailagent.store.migration import SchemaProblem, check_schema
+    from mailagent.store.migration import SchemaProblem
 
     try:
         settings = load_settings(os.environ)
@@ -44,7 +50,7 @@ def on_starting(_server: Any) -> None:
         return
     database = open_database(settings.database_url)
     try:
-        check_schema(database)
+        wait_for_database(database, lambda words: print(words, file=sys.stderr))  # noqa: T201 - likewise
     except SchemaProblem as problem:
         _refuse(str(problem))
     except sa.exc.DBAPIError as problem:
@@ -66,12 +72,46 @@ def post_worker_init(worker: Any) -> None:
     settings = worker.app.callable.config["MAILAGENT"]
     if settings.runs_workflows:
         launch(engine_of(settings))
+        _drains.append(Drain())
 
 
-def worker_exit(_server: Any, worker: Any) -> None:
-    """Let runs at work finish before the process ends."""
-    from mailagent.workflows.launch import stop
+class Drain:
+    """Lets steps at work finish from SIGTERM on, beside the requests in flight and not after them: both
+    have to be done before gunicorn loses its patience."""
 
-    app = worker.app.callable
-    if app is not None and app.config["MAILAGENT"].runs_workflows:
+    def __init__(self) -> None:
+        # Reentrant, as a handler must be that another signal may interrupt.
+        self._signals: SimpleQueue[int] = SimpleQueue()
+        self._answering = signal.getsignal(signal.SIGTERM)
+        self._thread = threading.Thread(target=self._drain, name="drain", daemon=True)
+        self._thread.start()
+        signal.signal(signal.SIGTERM, self._hear)
+        signal.siginterrupt(signal.SIGTERM, False)  # as gunicorn has it: requests go on reading
+
+    def finish(self) -> None:
+        """Wait for the end of it; to be called once when the process has nothing else to do."""
+        self._signals.put(signal.SIGTERM)
+        self._thread.join()
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        self._signals.put(number)
+        if callable(self._answering):
+            self._answering(number, frame)
+
+    def _drain(self) -> None:
+        from mailagent.workflows.launch import stop
+
+        self._signals.get()
         stop(DRAIN_SECONDS)
+
+
+_drains: list[Drain] = []
+
+
+def worker_exit(_server: Any, _worker: Any) -> None:
+    """Let steps at work finish before the process ends."""
+    from mailagent.cli.worker import leave
+
+    for drain in _drains:
+        drain.finish()
+        leave()

@@ -23,6 +23,7 @@ from mailagent.adapters.webhook_signature import parse_public_key
 from mailagent.domain.cost import TokenPrices, parse_prices
 from mailagent.domain.draft import DraftRefunds, DraftReplies
 from mailagent.domain.policy import Policy
+from mailagent.domain.retention import Retention
 from mailagent.domain.shop import Shop, Waits, person_of
 
 T = TypeVar("T")
@@ -198,6 +199,16 @@ SETTINGS = (
         "how long the raw bytes of mail, attachments included, are kept; its text stays",
     ),
     Setting(
+        "RUN_DAYS",
+        "`30`",
+        "how long the histories of runs that have ended are kept: [docs/retention.md](docs/retention.md)",
+    ),
+    Setting(
+        "MAIL_DAYS",
+        "–",
+        "after so many quiet days the words of a conversation are deleted; without it they stay",
+    ),
+    Setting(
         "CONVERSATION_CONCURRENCY", "`32`", "conversations that one worker answers at the same time"
     ),
     Setting(
@@ -250,6 +261,7 @@ class Settings:
     mail_templates: Path | None = None
     token_prices: TokenPrices | None = None
     draft_replies: DraftReplies = DraftReplies.NONE
+    retention: Retention = Retention()
     made_key_file: Path | None = None  # when this process was the first to need one
 
     @property
@@ -361,6 +373,10 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         mail_templates=_mail_templates(read, shop.default_language),
         token_prices=read.parsed("OPENAI_PRICES", parse_prices),
         draft_replies=DraftReplies(read.among("DRAFT_REPLIES", tuple(DraftReplies))),
+        retention=Retention(
+            run_days=read.days("RUN_DAYS", Retention().run_days),
+            mail_days=read.parsed("MAIL_DAYS", values.parse_days),
+        ),
     )
     problems = read.problems + _problems_of_role(settings) + _problems_of_gateway(settings)
     problems += _problems_of_console(settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import click
 import sqlalchemy as sa
 from alembic import context
 from dbos import DBOS
@@ -11,41 +12,71 @@ from dbos import DBOS
 from mailagent.adapters.setting_values import parse_database_url
 from mailagent.cli.printing import explain
 from mailagent.settings import DEFAULT_DATABASE_URL
-from mailagent.store.database import open_database
+from mailagent.store.database import Database, open_database
+from mailagent.store.migrating import (
+    GaveUp,
+    Patience,
+    one_at_a_time,
+    short_locks,
+    with_patience,
+)
 from mailagent.store.schema import metadata
-
-# A migration that cannot get its lock must give up rather than queue every reader behind it.
-LOCK_TIMEOUT = "5s"
 
 
 def run() -> None:
-    url = context.get_x_argument(as_dictionary=True).get("url") or os.environ.get(
-        "DATABASE_URL", DEFAULT_DATABASE_URL
-    )
+    """Migrate the app's tables, then DBOS's; one process at a time, each lock for a few seconds only."""
+    arguments = context.get_x_argument(as_dictionary=True)
+    url = arguments.get("url") or os.environ.get("DATABASE_URL", DEFAULT_DATABASE_URL)
     try:
         database = open_database(parse_database_url(url))
     except ValueError as problem:
         raise SystemExit(f"DATABASE_URL: {problem}") from None
+    patience = _patience(arguments)
     try:
-        with database.engine.connect() as connection:
-            if connection.dialect.name == "postgresql":
-                connection.execute(sa.text(f"SET lock_timeout = '{LOCK_TIMEOUT}'"))
-                connection.commit()
-            context.configure(
-                connection=connection,
-                target_metadata=metadata,
-                compare_type=True,
-                render_as_batch=connection.dialect.name == "sqlite",
-                include_name=_ours,
+        with one_at_a_time(database.engine, patience, _say):
+            with_patience(
+                database.engine, lambda: _migrate_ours(database, patience), patience, _say
             )
-            with context.begin_transaction():
-                context.run_migrations()
+            if not arguments.get("app_only"):
+                with short_locks(patience):
+                    with_patience(database.engine, lambda: DBOS.migrate(url), patience, _say)
+    except GaveUp as problem:
+        raise SystemExit(str(problem)) from None
     except sa.exc.OperationalError as problem:
         raise SystemExit(explain(problem)) from None
     finally:
         database.close()
-    if not context.get_x_argument(as_dictionary=True).get("app_only"):
-        DBOS.migrate(url)
+
+
+def _patience(arguments: dict[str, str]) -> Patience:
+    """Read `-x lock_milliseconds=…` and `-x seconds=…`."""
+    usual = Patience()
+    return Patience(
+        int(arguments.get("lock_milliseconds", usual.lock_milliseconds)),
+        float(arguments.get("seconds", usual.seconds)),
+    )
+
+
+def _say(words: str) -> None:
+    click.echo(words, err=True)
+
+
+def _migrate_ours(database: Database, patience: Patience) -> None:
+    with database.engine.connect() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(sa.text(f"SET lock_timeout = {patience.lock_milliseconds}"))
+            connection.commit()
+        context.configure(
+            connection=connection,
+            target_metadata=metadata,
+            compare_type=True,
+            render_as_batch=connection.dialect.name == "sqlite",
+            include_name=_ours,
+            # The locks of one are let go before the next begins.
+            transaction_per_migration=True,
+        )
+        with context.begin_transaction():
+            context.run_migrations()
 
 
 def _ours(name: str | None, kind: str, _parents: object) -> bool:

@@ -1,7 +1,7 @@
 """`python -m tests.crash_table FILE …` puts what `tests.crash_sweep --json` wrote into docs/reliability.md.
 
-A row for each step, a column for each story, and in each cell at how many points the app was killed on
-every database, all of them held; anything else is said in words.
+A row for each step and each POST: in which stories it was met, and at how many points in all the app was
+killed there on each database, all of them held; anything else is said in words.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "reliability.md"
 BEGIN = "<!-- crash sweep: the table of its last full run goes here -->\n"
 END = "<!-- end of crash sweep -->"
+STORIES_NAMED = 3
+
+Rows = list[dict[str, str]]
 
 
 def main(files: list[str]) -> None:
@@ -24,30 +28,33 @@ def main(files: list[str]) -> None:
     DOCUMENT.write_text(before + BEGIN + table(results) + END + after, "utf-8")
 
 
-def table(results: list[dict[str, str]]) -> str:
+def table(results: Rows) -> str:
     """Return the table, and a line that counts, as Markdown."""
-    cells: dict[tuple[str, str], Counter[tuple[str, str]]] = {}
-    for row in results:
-        flow, _, rest = row["point"].partition(": ")
-        step, _, _ = rest.partition(", ")
-        cells.setdefault((step, flow), Counter())[row["database"], row["outcome"]] += 1
-    flows = list(dict.fromkeys(flow for _, flow in cells))
-    lines = [f"| step | {' | '.join(flows)} |", "|---" * (len(flows) + 1) + "|"]
-    for step in sorted({step for step, _ in cells}):
-        told = (_told(cells.get((step, flow), Counter())) for flow in flows)
-        lines.append(f"| `{step}` | {' | '.join(told)} |")
+    kinds = sorted({row["database"] for row in results})
+    lines = [f"| killed in | stories | {' | '.join(kinds)} |", "|---" * (len(kinds) + 2) + "|"]
+    for name in sorted({row["name"] for row in results}, key=lambda name: (" " in name, name)):
+        rows = [row for row in results if row["name"] == name]
+        told = (_told([row for row in rows if row["database"] == kind]) for kind in kinds)
+        shown = f"`{name}`" if name else "a story, played whole"
+        lines.append(f"| {shown} | {_name_stories(rows)} | {' | '.join(told)} |")
     counts = Counter((row["database"], row["outcome"]) for row in results)
     summary = ", ".join(f"{kind} {count} {word}" for (kind, word), count in sorted(counts.items()))
     return "\n".join([*lines, "", f"Points at which it was killed, in all: {summary}.", ""])
 
 
-def _told(outcomes: Counter[tuple[str, str]]) -> str:
+def _name_stories(rows: Rows) -> str:
+    names = sorted({row["story"] for row in rows})
+    more = len(names) - STORIES_NAMED
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:STORIES_NAMED])} and {more} more"
+
+
+def _told(rows: Iterable[dict[str, str]]) -> str:
+    outcomes = Counter(row["outcome"] for row in rows)
     if not outcomes:
         return "–"
-    counts = {count for (_, outcome), count in outcomes.items() if outcome == "held"}
-    if len(counts) == 1 and all(outcome == "held" for _, outcome in outcomes):
-        return str(counts.pop())
-    return "; ".join(f"{kind} {count} {word}" for (kind, word), count in sorted(outcomes.items()))
+    if outcomes.keys() == {"held"}:
+        return str(outcomes["held"])
+    return ", ".join(f"{count} {word}" for word, count in sorted(outcomes.items()))
 
 
 if __name__ == "__main__":

@@ -21,11 +21,14 @@ ROOT = Path(__file__).resolve().parent.parent
 _numbers = itertools.count(1)
 
 
-def migrate(url: str) -> None:
-    """Bring a database to the newest migration, as `alembic upgrade head` does."""
+def migrate(url: str, revision: str = "head", *arguments: str) -> None:
+    """Bring a database to a migration, the newest unless another is named, as `alembic upgrade` does.
+
+    `arguments` are what follows `-x` there.
+    """
     config = Config(toml_file=str(ROOT / "pyproject.toml"))
-    config.cmd_opts = type("Options", (), {"x": [f"url={url}"]})()
-    command.upgrade(config, "head")
+    config.cmd_opts = type("Options", (), {"x": [f"url={url}", *arguments]})()
+    command.upgrade(config, revision)
 
 
 @contextmanager
@@ -65,6 +68,19 @@ def postgres_copy(server: str, template: str) -> Iterator[str]:
     name = f"mailagent_test_{os.getpid()}_{next(_numbers)}"
     _execute(server, f"CREATE DATABASE {name} TEMPLATE {template}")
     try:
+        yield _of(server, name)
+    finally:
+        _execute(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def postgres_at(server: str, revision: str) -> Iterator[str]:
+    """Give the URL of a fresh database at an older migration, without DBOS's tables; "base" is none."""
+    name = f"mailagent_old_{os.getpid()}_{next(_numbers)}"
+    _execute(server, f"CREATE DATABASE {name}")
+    try:
+        if revision != "base":
+            migrate(_of(server, name), revision, "app_only=yes")
         yield _of(server, name)
     finally:
         _execute(server, f"DROP DATABASE {name} WITH (FORCE)")

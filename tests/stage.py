@@ -108,6 +108,7 @@ class Stage:
     faults: Faults
     inbound_key: WebhookKey
     events_key: WebhookKey
+    environ: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def client(self) -> FlaskClient:
@@ -265,7 +266,7 @@ def open_shop(
         app = create_app(environ)
         live = services.current()
         try:
-            yield Stage(app, live, mailboxes, faults, inbound_key, events_key)
+            yield Stage(app, live, mailboxes, faults, inbound_key, events_key, environ)
         finally:
             live.doorbell.close()
             live.database.close()

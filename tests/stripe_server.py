@@ -61,6 +61,10 @@ class StripeServer:
             if each["status"] == "pending":
                 each.update(status=status, **changes)
 
+    def forget_keys(self) -> None:
+        """Forget every idempotency key, as Stripe does after a day."""
+        self._stored.clear()
+
     def refund_in_dashboard(self, payment_id: str, amount: int) -> dict[str, Any]:
         """Refund as a person in Stripe's dashboard would; return the refund."""
         return self._make(payment_id, amount, {})

@@ -10,7 +10,7 @@ import pytest
 
 from mailagent.demo.app_process import ROOT
 from mailagent.demo.show import find_port
-from tests.bench.child import base_environment
+from tests.bench.child import Child, base_environment, wait_until_ready
 
 NOBODY_THERE = "postgresql+psycopg://mailagent:secret-17@127.0.0.1:1/mailagent"
 
@@ -48,12 +48,35 @@ def test_a_database_that_is_not_migrated_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in said
 
 
-def test_a_database_that_is_not_there_is_named() -> None:
-    code, said = serve(DATABASE_URL=NOBODY_THERE)
+@pytest.mark.parametrize("role", ["all", "worker"])
+def test_what_runs_workflows_waits_for_a_server_that_is_away(tmp_path: Path, role: str) -> None:
+    bind = f"127.0.0.1:{find_port(0)}"
+    arguments = {
+        "all": ["gunicorn", "-c", "python:mailagent.serving", "wsgi:app", "--bind", bind],
+        "worker": ["flask", "--app", "wsgi", "worker"],
+    }
+    environment = {
+        **base_environment(),
+        "SECRET_KEY": "a key for tests only",
+        "MAILAGENT_ROLE": role,
+        "DATABASE_URL": NOBODY_THERE,
+    }
+    child = Child(arguments[role], environment, tmp_path / "log")
+    try:
+        wait_until_ready(child, lambda: "Waiting for it." in child.said(), 60)
+        child.check()
+    finally:
+        child.stop()
+    assert "the database cannot be used" in child.said()
+    assert "Traceback" not in child.said()
+    assert "secret-17" not in child.said()
+
+
+def test_a_file_that_cannot_be_there_is_not_waited_for() -> None:
+    code, said = serve(DATABASE_URL="sqlite:////no/such/folder/x.db")
     assert code != 0
     assert "the database cannot be used" in said
     assert "Traceback" not in said
-    assert "secret-17" not in said
 
 
 @pytest.mark.parametrize(

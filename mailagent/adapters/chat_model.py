@@ -18,9 +18,9 @@ from mailagent.adapters.model_answer import (
     person,
     read_answer,
     retry,
-    retry_after_seconds,
     storable,
 )
+from mailagent.adapters.retry_after import retry_after_seconds
 from mailagent.domain.conversation import HandOverReason
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ class ChatModel:
         """Return the model's answer to `items`, or what to do instead of it, as plain JSON data.
 
         `{"kind": "done", "items", "text", "calls", "usage"}`: `items` go in front of the next ask,
-        unchanged. `{"kind": "retry", "after_seconds", "why"}`, `{"kind": "operator", "why"}` or
+        unchanged. `{"kind": "retry", "after_seconds", "why"}` (with `answered` if the server is well
+        and its answer of no use), `{"kind": "operator", "why"}` or
         `{"kind": "person", "reason", "why"}`: `reason` is the name of a HandOverReason. No `why`
         holds anything of the mail or of the key. All have `model`, its name, and most `usage`, the
         tokens. `customer_hash`: at most 64 characters.

@@ -6,26 +6,27 @@ Calling the API belongs in `chat_model`.
 from __future__ import annotations
 
 import json
-import math
-import time
-from collections.abc import Iterable, Mapping
-from email.utils import mktime_tz, parsedate_tz
+from collections.abc import Iterable
 from typing import Any
 
 from mailagent.domain.conversation import HandOverReason
 
 Json = dict[str, Any]
 
-LONGEST_WAIT_SECONDS = 3600.0
-
 _ECHOED = frozenset({"reasoning", "message", "function_call"})
 _PASSING_FAULTS = frozenset({"server_error", "rate_limit_exceeded", "server_is_overloaded"})
 
 
-def retry(why: str, after_seconds: float | None = None, usage: Json | None = None) -> Json:
-    """Return the outcome "ask again", after the server's own wish if it named one."""
+def retry(
+    why: str,
+    after_seconds: float | None = None,
+    usage: Json | None = None,
+    answered: bool = False,
+) -> Json:
+    """Return the outcome "ask again", after the server's own wish if it named one. `answered`: the
+    server is well, only what it said is of no use."""
     outcome = {"kind": "retry", "after_seconds": after_seconds, "why": why}
-    return outcome | ({"usage": usage} if usage else {})
+    return outcome | ({"usage": usage} if usage else {}) | ({"answered": True} if answered else {})
 
 
 def operator(why: str) -> Json:
@@ -37,29 +38,6 @@ def person(why: str, reason: HandOverReason, usage: Json | None = None) -> Json:
     """Return the outcome "this mail is for a person"."""
     outcome = {"kind": "person", "reason": reason.name, "why": why}
     return outcome | ({"usage": usage} if usage else {})
-
-
-def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
-    """Return how long the server asks to wait, or None if it does not say or makes no sense.
-
-    `retry-after-ms` is OpenAI's; Retry-After is seconds or a date (RFC 9110 section 10.2.3).
-    """
-    for name, divisor in (("retry-after-ms", 1000), ("retry-after", 1)):
-        try:
-            return _wait(float(headers.get(name, "")) / divisor)
-        except ValueError:
-            continue
-    date = parsedate_tz(headers.get("retry-after", ""))
-    try:
-        return _wait(mktime_tz(date) - time.time()) if date else None
-    except (ValueError, OverflowError):
-        return None
-
-
-def _wait(seconds: float) -> float | None:
-    if math.isnan(seconds) or seconds < 0:
-        return None
-    return min(seconds, LONGEST_WAIT_SECONDS)
 
 
 def read_answer(body: bytes, items_before: int) -> Json:
@@ -113,7 +91,7 @@ def _read_output(output: list[Json], items_before: int, usage: Json) -> Json:
     ]
     text = "\n\n".join(_texts(parts))
     if not calls and not text:
-        return retry("the model's answer was empty", usage=usage)
+        return retry("the model's answer was empty", usage=usage, answered=True)
     return {"kind": "done", "items": items, "text": text or None, "calls": calls, "usage": usage}
 
 

@@ -11,10 +11,10 @@ from urllib.error import URLError
 
 from python_http_client.exceptions import HTTPError
 
+from mailagent.adapters.retry_after import retry_after_seconds, within_reason
 from mailagent.domain.delivery import NotSent, OutcomeUnknown, Refused, SendOutcome
 
 _WITHOUT_A_HINT_SECONDS = 60.0
-_LONGEST_WAIT_SECONDS = 3600.0
 
 
 def judge_answer(answer: HTTPError) -> SendOutcome:
@@ -49,12 +49,12 @@ def judge_loss(problem: Exception) -> SendOutcome:
 
 
 def _seconds_to_reset(headers: Mapping[str, str]) -> float:
-    """Return the wait that `X-RateLimit-Reset` (Unix seconds) asks for, within reason."""
+    """Return the wait that `X-RateLimit-Reset` (Unix seconds) or Retry-After asks for, within reason."""
     try:
-        wait = float(headers["X-RateLimit-Reset"]) - time.time()
+        wait = within_reason(max(float(headers["X-RateLimit-Reset"]) - time.time(), 1.0))
     except (KeyError, TypeError, ValueError):
-        return _WITHOUT_A_HINT_SECONDS
-    return min(max(wait, 1.0), _LONGEST_WAIT_SECONDS)
+        wait = retry_after_seconds({name.lower(): text for name, text in headers.items()})
+    return _WITHOUT_A_HINT_SECONDS if wait is None else max(wait, 1.0)
 
 
 def _vendor_words(body: bytes) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import requests
 import stripe
 
+from mailagent.adapters.retry_after import retry_after_seconds
 from mailagent.adapters.stripe_amounts import from_stripe, to_stripe
 from mailagent.adapters.stripe_refunds import FAILED, KEY_FIELD, PENDING, read_refund
 from mailagent.domain.payment import (
@@ -102,7 +103,8 @@ class StripeGateway:
             known = self.look_up(request)
             if not isinstance(known, NotDone):
                 return known
-        return OutcomeUnknown(f"Stripe answered {KEYS_MAX} keys with an error that it has stored")
+        words = f"Stripe answered {KEYS_MAX} keys with an error that it has stored"
+        return OutcomeUnknown(words, answered=True)
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
         """Return what became of an earlier call; NotDone when Stripe has no refund of it."""
@@ -171,7 +173,7 @@ class StripeGateway:
             return Pending(made.id, self._look_again_seconds)
         if made.status != "succeeded":
             return OutcomeUnknown(
-                f"Stripe's refund {made.id} is {made.status!r}, which is new to us"
+                f"Stripe's refund {made.id} is {made.status!r}, which is new to us", answered=True
             )
         return Refunded(made.id)
 
@@ -185,7 +187,7 @@ class StripeGateway:
                 log.error("Stripe refuses our key: %s; check STRIPE_API_KEY", words)
                 return NotDone(words, OPERATOR_SECONDS, operator=True)
             case stripe.IdempotencyError():
-                return OutcomeUnknown(words)
+                return OutcomeUnknown(words, answered=True)
             case stripe.InvalidRequestError() if _code(problem) == _ELSEWHERE:
                 known = self.look_up(request)
                 return (
@@ -254,7 +256,4 @@ def _words(problem: stripe.StripeError) -> str:
 
 def _retry_after(problem: stripe.StripeError) -> float:
     headers = {name.lower(): value for name, value in (problem.headers or {}).items()}
-    try:
-        return min(max(float(headers.get("retry-after", "0")), 0.0), LOOK_AGAIN_SECONDS)
-    except ValueError:
-        return 0.0
+    return retry_after_seconds(headers) or 0.0

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mailagent.agent.tool_outputs import one_at_a_time_output
+from mailagent.domain.breaker import Failure
 from mailagent.domain.conversation import Budget, HandOverReason
 from mailagent.domain.retry import backoff_seconds
 
@@ -79,6 +80,18 @@ def next_move(outcome: Mapping[str, Any]) -> Move:
             reason = HandOverReason.__members__.get(str(outcome.get("reason")))
             return AskPerson(reason or HandOverReason.MODEL_REFUSED, why)
     raise ValueError(f"a model outcome of kind {outcome['kind']!r} is not known")
+
+
+def failure_of(outcome: Mapping[str, Any]) -> Failure | None:
+    """Return how the model's provider has failed, by the plain data that `ChatModel.ask` returned; None if
+    it is well, whatever it made of this mail."""
+    why = str(outcome.get("why", ""))
+    match outcome["kind"]:
+        case "operator":
+            return Failure(why, needs_operator=True)
+        case "retry" if not outcome.get("answered"):
+            return Failure(why, wish_seconds=outcome.get("after_seconds") or 0.0)
+    return None
 
 
 def _after_answer(outcome: Mapping[str, Any]) -> Move:

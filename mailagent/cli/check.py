@@ -9,10 +9,12 @@ from flask.cli import with_appcontext
 
 from mailagent import doorbell, services
 from mailagent.cli.printing import explain
+from mailagent.domain.breaker import tell_breaker
 from mailagent.domain.policy import Policy
 from mailagent.domain.shop import Shop
 from mailagent.settings import Settings
-from mailagent.store import matters, outbox, policies
+from mailagent.store import breakers, matters, outbox, policies
+from mailagent.store.clock import SKEW_WORTH_A_WORD, find_skew, tell_skew
 from mailagent.store.migration import SchemaProblem, check_schema
 
 
@@ -23,8 +25,10 @@ def check() -> None:
     settings: Settings = current_app.config["MAILAGENT"]
     problems, notes = _database_problems(), list[str]()
     if not problems:
-        problems = [*_outages(), *_mail_problems(settings.shop)]
+        problems = [*_version_problems(), *_wrong_clock(), *_outages()]
+        problems += _mail_problems(settings.shop)
         notes = [*_suppressed_customers(settings.shop), *_renamed_policy(settings.policy)]
+        notes += [*_runs_of_other_versions(), *_away()]
     notes += _late_dates(settings)
     problems = [*_missing_keys(settings), *problems]
     for problem in problems:
@@ -87,6 +91,11 @@ def _database_problems() -> list[str]:
         return [explain(problem)]
 
 
+def _wrong_clock() -> list[str]:
+    skew = find_skew(services.current().database)
+    return [tell_skew(skew)] if abs(skew) > SKEW_WORTH_A_WORD else []
+
+
 def _outages() -> list[str]:
     """Name the providers that refuse us: of SendGrid no mail could tell."""
     with services.current().database.snapshot() as connection:
@@ -95,6 +104,14 @@ def _outages() -> list[str]:
             for each in matters.list_open(connection)
             if each.is_outage
         ]
+
+
+def _away() -> list[str]:
+    """Name the providers that are not asked for now: it goes on by itself."""
+    live = services.current()
+    with live.database.snapshot() as connection:
+        found = breakers.list_open(connection)
+    return [tell_breaker(provider, each, live.now()) for provider, each in found.items()]
 
 
 def _mail_problems(shop: Shop) -> list[str]:
@@ -143,6 +160,30 @@ def _renamed_policy(policy: Policy) -> list[str]:
     return [
         f"the policy {policy.version} has decided before with another text, so this one is recorded as "
         f"{version}: give it a version of its own"
+    ]
+
+
+def _version_problems() -> list[str]:
+    """Name it when the workers of this release get no new runs: it was rolled back."""
+    latest = services.current().doorbell.latest_version()
+    if latest in (None, doorbell.APPLICATION_VERSION):
+        return []
+    return [
+        f"new runs go to workers of version {latest} only, and this release is version"
+        f" {doorbell.APPLICATION_VERSION}: upgrade, or make it the latest again (docs/upgrades.md)"
+    ]
+
+
+def _runs_of_other_versions() -> list[str]:
+    """Name the runs that this release's workers leave alone: those of their own release have to end them."""
+    live = services.current()
+    with live.database.snapshot() as connection:
+        counts = live.doorbell.count_of_other_versions(connection)
+    return [
+        f"{count} {'run waits' if count == 1 else 'runs wait'} for workers of version {version}, and this"
+        f" release is version {doorbell.APPLICATION_VERSION}: keep a worker of that release until there are"
+        " none (docs/upgrades.md)"
+        for version, count in sorted(counts.items())
     ]
 
 

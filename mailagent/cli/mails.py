@@ -8,11 +8,28 @@ from mailagent import services
 from mailagent.cli.printing import LIMIT, Commands, instant, print_json, print_table
 from mailagent.domain.mail import MailKind, MailStatus
 from mailagent.store import mailbox
+from mailagent.workflows.steps import restored
 
 SUBJECT_WIDTH = 60
 COLUMNS = ("received_at", "mail_id", "from", "kind", "status", "reason", "subject")
 
 mails = Commands("mails", help="Mails that came in.")
+
+
+@mails.command("doubt")
+@click.option("--dry-run", is_flag=True, help="Say how many, and change nothing.")
+def doubt(dry_run: bool) -> None:
+    """After a restored backup, before any worker runs: what waits may have been sent or answered in the time
+    that is lost. Nothing of it goes out a second time by itself: people are told of mail of ours, and mail of
+    customers is given to the team (docs/backup.md)."""
+    unsent, waiting = restored.find_doubtful()
+    if not dry_run:
+        restored.doubt_ours(unsent)
+        restored.give_doubtful_to_people(waiting)
+    click.echo(f"{len(unsent):6}  mails of ours that may have gone out")
+    click.echo(f"{len(waiting):6}  mails of customers that may have been answered")
+    if dry_run:
+        click.echo("Nothing was changed.")
 
 
 @mails.command("list")

@@ -18,6 +18,7 @@ from mailagent.doorbell import (
     Run,
     RunFilter,
     first_step_to_repeat,
+    no_such_run,
 )
 from mailagent.store import rows_now
 
@@ -50,7 +51,7 @@ def show_run(run_id: str, as_json: bool) -> None:
     """Show a run with its recorded steps, and what a replay would do."""
     run = services.current().doorbell.find_run(run_id, with_steps=True)
     if run is None:
-        raise click.ClickException(f"there is no run {run_id}; see `flask runs list`")
+        raise click.ClickException(no_such_run(run_id))
     if as_json:
         print_json(_record(run))
         return

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
-import threading
-from types import FrameType
+import sys
+from queue import SimpleQueue
+from typing import NoReturn
 
 import click
 import sqlalchemy as sa
@@ -13,8 +16,9 @@ from flask.cli import with_appcontext
 
 from mailagent import services
 from mailagent.cli.printing import explain
+from mailagent.cli.waiting import wait_for_database
 from mailagent.settings import Settings
-from mailagent.store.migration import SchemaProblem, check_schema
+from mailagent.store.migration import SchemaProblem
 from mailagent.workflows.launch import Engine, launch, stop
 
 DRAIN_SECONDS = 20
@@ -38,30 +42,40 @@ def engine_of(settings: Settings) -> Engine:
     type=click.IntRange(0, 24 * 3600),
     default=DRAIN_SECONDS,
     show_default=True,
-    help="How long to let runs finish.",
+    help="How long to let steps at work finish.",
 )
 def worker(drain_seconds: int) -> None:
-    """Run workflows in this process. SIGTERM or Ctrl-C stops it; unfinished runs go on elsewhere."""
+    """Run workflows in this process. SIGTERM or Ctrl-C stops it; unfinished runs go on elsewhere.
+
+    A second one stops it at once.
+    """
     settings: Settings = current_app.config["MAILAGENT"]
     if not settings.runs_workflows:
         raise click.ClickException(
             "MAILAGENT_ROLE is web: set it to worker (or all) to run workflows"
         )
     try:
-        check_schema(services.current().database)
+        wait_for_database(services.current().database, lambda words: click.echo(words, err=True))
     except SchemaProblem as problem:
         raise click.ClickException(str(problem)) from None
     except sa.exc.DBAPIError as problem:
         raise click.ClickException(explain(problem)) from None
-    stopping = threading.Event()
-
-    def stop_soon(_signal: int, _frame: FrameType | None) -> None:
-        stopping.set()
-
-    signal.signal(signal.SIGTERM, stop_soon)
-    signal.signal(signal.SIGINT, stop_soon)
+    # Not an Event: setting one is not safe in a handler that another signal may interrupt.
+    signals: SimpleQueue[int] = SimpleQueue()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, _frame: signals.put(received))
     launch(engine_of(settings))
     click.echo("The worker runs. Stop it with SIGTERM or Ctrl-C.")
-    stopping.wait()
-    click.echo("Stopping; runs at work may finish.")
-    stop(drain_seconds)
+    signals.get()
+    click.echo("Stopping; steps at work may finish. Again: stop at once.")
+    stop(drain_seconds, hurry=lambda: not signals.empty())
+    leave()
+
+
+def leave() -> NoReturn:
+    """End this process now: Python itself would wait for each thread that hangs or sleeps in a run, and
+    those runs go on elsewhere."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

@@ -29,8 +29,8 @@ class MatterWords:
 WORDS = {
     Matter.OPENAI: MatterWords(
         "The model's provider refuses us: no mail is answered",
-        "Check OPENAI_API_KEY, OPENAI_MODEL and the account, put them right, restart, then replay the "
-        "runs that failed.",
+        "Check OPENAI_API_KEY, OPENAI_MODEL and the account, put them right and restart. Mail that waits is "
+        "then answered by itself; a run that has failed is to be replayed.",
     ),
     Matter.SENDGRID: MatterWords(
         "SendGrid refuses us: no mail goes out",

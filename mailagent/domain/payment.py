@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
@@ -59,11 +59,27 @@ class NotDone:
 @dataclass(frozen=True, slots=True)
 class OutcomeUnknown:
     """The answer was lost: look it up by key before asking again. `for_people`: looking does not help,
-    somebody has to. `operator`: the gateway refuses our key."""
+    somebody has to. `operator`: the gateway refuses our key. `answered`: the gateway is well, only what it
+    said of this refund is of no use."""
 
     why: str
     for_people: bool = False
     operator: bool = False
+    answered: bool = False
+
+
+# A gateway knows a key again for a day at least (https://docs.stripe.com/api/idempotent_requests); half of
+# that leaves room for calls that take long.
+KEY_IS_KNOWN_FOR = timedelta(hours=12)
+
+
+def may_have_been_asked(intended: bool, requested_at: datetime, now: datetime) -> bool:
+    """Return whether to look up what became of a refund before the gateway is asked to pay it.
+
+    Without an intent it was never asked by this database. But a backup may have been restored since: what
+    was asked for in the time that is lost the gateway knows by the key, as long as that lives.
+    """
+    return intended or now - requested_at >= KEY_IS_KNOWN_FOR
 
 
 PaymentOutcome = Refunded | Pending | Refused | NotDone | OutcomeUnknown

@@ -13,6 +13,8 @@ SILENCES_BEFORE_GIVING_UP = (
     3  # of `outcome_seconds` each, in which a later mail may show events come
 )
 PAYMENT_NEEDS_OPERATOR_AFTER = 40  # attempts: about a day and a half of back-off
+# Of a gateway that is away: as long as those attempts.
+PAYMENT_IS_STUCK_AFTER = timedelta(hours=36)
 # Looks at a refund that the gateway has and has not settled: two weeks of one an hour. Banks take days.
 PENDING_NEEDS_OPERATOR_AFTER = 336
 

@@ -44,6 +44,7 @@ EFFECTS: Mapping[str, StepEffect] = {
     "withdraw_refund": _does("takes back a refund that still waits; once is for ever"),
     "offer_goodwill": _does("gives a discount code, unless the order has had one"),
     "write_reply": _does("writes the answer to the customer, unless one was written"),
+    "put_off": _does("notes that the mail waits until the model's provider is back"),
     "hand_over": _does("gives the conversation to the team, unless nothing waits any more"),
     "forward_team_replies": _does("writes the team's words to the customer, unless that was done"),
     "pass_on_to_people": _does("writes the mail to the team, unless that was done"),
@@ -70,6 +71,10 @@ EFFECTS: Mapping[str, StepEffect] = {
     "ring_for_outbox": _does("rings for mail of ours that waits"),
     "release_parked_mail": _does("lets parked mail in, as far as it is due"),
     "purge_raw_mail": _does("deletes raw mail that is old enough"),
+    # housekeeping
+    "purge_histories": _does("deletes histories of runs that are old enough"),
+    "purge_words": _does("takes out what was said long enough ago"),
+    "purge_short_lived": _does("deletes old logins and the like"),
     # what DBOS itself records
     "DBOS.recv": _does("waits for a bell, or until its time is up"),
     "DBOS.sleep": _does("waits"),

@@ -16,18 +16,25 @@ from mailagent.doorbell.names import (
     DELIVERIES,
     DELIVERY,
     FAILED,
+    HOUSEKEEPING,
     LOOK,
     QUEUE_OF,
     REFUND,
     REFUNDS,
+    SCHEDULED,
     STATUSES,
     SWEEP,
     run_id_of,
 )
+from mailagent.doorbell.old_histories import OldHistories, OldRun
+from mailagent.doorbell.orphans import Orphans
 from mailagent.doorbell.replay import Refusal, ReplayRefused, Replays
 from mailagent.doorbell.ring import Rings
-from mailagent.doorbell.run import RecordedStep, Run, first_step_to_repeat, matter_of
+from mailagent.doorbell.run import RecordedStep, Run, first_step_to_repeat, matter_of, no_such_run
 from mailagent.doorbell.runs import RunFilter, Runs, parse_position, position_of
+from mailagent.doorbell.sweeps import Sweeps
+from mailagent.doorbell.unheard import Unheard
+from mailagent.doorbell.versions import Versions
 
 __all__ = [
     "ACTIVE",
@@ -38,13 +45,16 @@ __all__ = [
     "DELIVERIES",
     "DELIVERY",
     "FAILED",
+    "HOUSEKEEPING",
     "LOOK",
     "QUEUE_OF",
     "REFUND",
     "REFUNDS",
+    "SCHEDULED",
     "STATUSES",
     "SWEEP",
     "Doorbell",
+    "OldRun",
     "RecordedStep",
     "Refusal",
     "ReplayRefused",
@@ -52,12 +62,13 @@ __all__ = [
     "RunFilter",
     "first_step_to_repeat",
     "matter_of",
+    "no_such_run",
     "parse_position",
     "position_of",
     "run_id_of",
 ]
 
 
-class Doorbell(Rings, Replays, Runs, Histories):
+class Doorbell(Rings, Sweeps, Unheard, Replays, Runs, Orphans, Versions, Histories, OldHistories):
     """Rings workflows, looks at their runs and replays them, from any process and by name: no workflow
     code is imported for it."""

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 CONVERSATION, REFUND, DELIVERY, SWEEP = "conversation", "refund", "delivery", "sweep"
+HOUSEKEEPING = "housekeeping"
+
+# What a clock begins, not a row.
+SCHEDULED = (SWEEP, HOUSEKEEPING)
 
 CONVERSATIONS = "conversations"  # partitioned: one run per conversation at a time
 REFUNDS = "refunds"

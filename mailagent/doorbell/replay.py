@@ -1,4 +1,4 @@
-"""Replaying, stopping and taking over runs. What a replay does to mail and money is settled by rows."""
+"""Replaying and stopping runs. What a replay does to mail and money is settled by rows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from dbos import error as dbos_error
 from mailagent.doorbell.names import (
     APPLICATION_VERSION,
     CONVERSATION,
-    CONVERSATIONS,
     LOOK,
     QUEUE_OF,
     fork_id_of,
 )
-from mailagent.doorbell.run import Run, first_step_to_repeat
+from mailagent.doorbell.run import Run, first_step_to_repeat, no_such_run
 from mailagent.doorbell.runs import Runs
 
 
@@ -41,7 +40,7 @@ class ReplayRefused(Exception):
 
 
 class Replays(Runs):
-    """Runs a run again, in place or as a fork; stops one; hands one to another worker."""
+    """Runs a run again, in place or as a fork; stops one."""
 
     def replay_run(self, run_id: str, from_step: int | None = None) -> Run:
         """Run a finished run again in place, keeping what it recorded before `from_step`.
@@ -52,6 +51,7 @@ class Replays(Runs):
         Raises ReplayRefused for an unknown run, an active one, or a step it does not have.
         """
         run, start = self._load_ended(run_id, from_step)
+        self._make_ready()
         try:
             self._client.rewind_workflow(run_id, start_step=start, **_place_of(run))
         except dbos_error.DBOSException as refusal:
@@ -79,6 +79,7 @@ class Replays(Runs):
                 f"run {run_id} was forked since it was looked at: look again first",
             )
         fork_id = fork_id_of(run_id, following)
+        self._make_ready()
         try:
             with SetWorkflowID(fork_id):
                 self._client.fork_workflow(run_id, start, **_place_of(run))
@@ -91,11 +92,15 @@ class Replays(Runs):
         self._client.send(fork_id, LOOK, topic=LOOK)
         return run, fork_id
 
+    def _make_ready(self) -> None:
+        with self._engine.begin() as connection:
+            self._before_replay(connection)
+
     def _load_ended(self, run_id: str, from_step: int | None) -> tuple[Run, int]:
         """Return a run that can be replayed, and the step to begin with."""
         run = self.find_run(run_id, with_steps=True)
         if run is None:
-            raise ReplayRefused(Refusal.UNKNOWN, f"there is no run {run_id}; see `flask runs list`")
+            raise ReplayRefused(Refusal.UNKNOWN, no_such_run(run_id))
         if run.workflow not in QUEUE_OF:
             raise ReplayRefused(
                 Refusal.NOT_OURS, f"{run_id} is a {run.workflow}: the next one does the same anew"
@@ -119,27 +124,13 @@ class Replays(Runs):
         """Stop a run that has not ended; its rows stay as they are. Raises ReplayRefused."""
         run = self.find_run(run_id)
         if run is None:
-            raise ReplayRefused(Refusal.UNKNOWN, f"there is no run {run_id}; see `flask runs list`")
+            raise ReplayRefused(Refusal.UNKNOWN, no_such_run(run_id))
         if not run.is_active:
             raise ReplayRefused(
                 Refusal.ENDED, f"run {run_id} has ended already: it is {run.status}"
             )
         self._client.cancel_workflow(run_id)
         return run
-
-    def take_over(self, run_id: str) -> None:
-        """Queue a run again whose worker has vanished. If that one lives after all, it can record
-        nothing more: a run belongs to whoever took it last."""
-        run = self.find_run(run_id)
-        if run is None:
-            return
-        queue_name = QUEUE_OF[run.workflow]
-        if queue_name == CONVERSATIONS and run.partition_key is None:
-            # A fork made in the console has no key, and a partitioned queue never hands it out.
-            # DBOS's own queue does; what a run may answer is settled by rows, not by its queue.
-            self._client.resume_workflow(run_id)
-        else:
-            self._client.resume_workflow(run_id, queue_name=queue_name)
 
 
 def _place_of(run: Run) -> dict[str, Any]:

@@ -57,6 +57,10 @@ class Rings(Connected):
         self._client.send_in_transaction(connection, at_work, LOOK, topic=LOOK, send_to_forks=True)
         return at_work
 
+    def ring_overdue(self, connection: sa.Connection, run_id: str, why: str) -> None:
+        """Make a run at work look, though by its worker's clock it has time: once for each `why`."""
+        self._client.send_in_transaction(connection, run_id, LOOK, topic=LOOK, idempotency_key=why)
+
     def ring_delivery(
         self,
         connection: sa.Connection,

@@ -9,7 +9,10 @@ from typing import Any
 
 from dbos import WorkflowStatus
 
-from mailagent.doorbell.names import ACTIVE, FAILED, SWEEP
+from mailagent.doorbell.names import ACTIVE, FAILED, SCHEDULED
+
+# DBOSMaxStepRetriesExceeded, as DBOS keeps it.
+_TRIED_TOO_OFTEN = "has exceeded its maximum of"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,12 @@ class Run:
         return self.status in ACTIVE
 
     @property
+    def outlasted(self) -> bool:
+        """Whether it failed only because the database was away for longer than a step tries: nothing else
+        is tried more than once (`workflows.steps.recording`)."""
+        return self.has_failed and _TRIED_TOO_OFTEN in (self.error or "")
+
+    @property
     def has_failed(self) -> bool:
         return self.status in FAILED
 
@@ -63,11 +72,19 @@ def first_step_to_repeat(run: Run) -> int:
     return 1
 
 
+def no_such_run(run_id: str) -> str:
+    """Return what the command line says of a run that DBOS does not know."""
+    return (
+        f"there is no run {run_id}, or it ended so long ago that its history is not kept any more "
+        "(RUN_DAYS); see `flask runs list`"
+    )
+
+
 def matter_of(run: Run) -> str:
     """Return what a run was queued for: the same for all repeats, and for forks that we made. One made
     elsewhere is a matter of its own; all sweeps of a day are one."""
-    if run.workflow == SWEEP:
-        return f"{SWEEP}-{run.created_at:%Y-%m-%d}"
+    if run.workflow in SCHEDULED:
+        return f"{run.workflow}-{run.created_at:%Y-%m-%d}"
     if not run.run_id.startswith(f"{run.workflow}-"):
         return run.run_id
     return "-".join(run.run_id.split("-")[:2])

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from mailagent.domain.run_about import attributes_to_search
 from mailagent.domain.typed_text import is_one_line
 from mailagent.doorbell.client import Connected
-from mailagent.doorbell.names import CONVERSATION, DELIVERY, FAILED, QUEUE_OF, REFUND, SWEEP
+from mailagent.doorbell.names import CONVERSATION, DELIVERY, FAILED, QUEUE_OF, REFUND, SCHEDULED
 from mailagent.doorbell.run import RecordedStep, Run, error_text, read_instant, read_run
 
 _OURS = (CONVERSATION, REFUND, DELIVERY)
@@ -128,22 +128,12 @@ class Runs(Connected):
         )
         return [read_run(each) for each in found]
 
-    def list_orphans(self, connection: sa.Connection, alive: Collection[str]) -> list[str]:
-        """Return the runs that were begun and not ended by workers that are not among those alive."""
-        runs = self._runs.c
-        query = sa.select(runs.workflow_uuid).where(
-            runs.status == "PENDING",
-            runs.name.in_(_OURS),
-            sa.func.coalesce(runs.executor_id, "").not_in(list(alive)),
-        )
-        return list(connection.scalars(query.order_by(runs.created_at)))
-
     def list_failed(self, connection: sa.Connection, since: datetime) -> list[str]:
         """Return the runs that failed since a time, the sweep's own too, oldest first."""
         runs = self._runs.c
         query = sa.select(runs.workflow_uuid).where(
             runs.status.in_(sorted(FAILED)),
-            runs.name.in_((*_OURS, SWEEP)),
+            runs.name.in_((*_OURS, *SCHEDULED)),
             runs.completed_at >= _milliseconds(since),
         )
         return list(connection.scalars(query.order_by(runs.completed_at)))
@@ -155,7 +145,7 @@ class Runs(Connected):
         sweeps = self._runs.alias("sweeps").c
         last = sa.func.max(sweeps.workflow_uuid)  # their ids end in the minute they were due
         days = sa.func.coalesce(sweeps.completed_at, sweeps.updated_at) // _DAY_MILLISECONDS
-        of_each_day = sa.select(last).where(_has_failed(sweeps.status), sweeps.name == SWEEP)
+        of_each_day = sa.select(last).where(_has_failed(sweeps.status), sweeps.name.in_(SCHEDULED))
         return sa.select(
             runs.workflow_uuid.label("run_id"),
             runs.name.label("workflow"),
@@ -163,7 +153,10 @@ class Runs(Connected):
             sa.func.coalesce(runs.completed_at, runs.updated_at).label("failed_ms"),
         ).where(
             _has_failed(runs.status),
-            sa.or_(runs.name.in_(_OURS), runs.workflow_uuid.in_(of_each_day.group_by(days))),
+            sa.or_(
+                runs.name.in_(_OURS),
+                runs.workflow_uuid.in_(of_each_day.group_by(sweeps.name, days)),
+            ),
         )
 
     def missing_queues(self) -> list[str]:

@@ -10,10 +10,16 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from mailagent.store.server_words import leave_out_details
+
 Row = sa.Row[*tuple[Any, ...]]
 
 # DBOS opens the same file with engines of its own, so a writer may have to wait for one of them.
 SQLITE_BUSY_MILLISECONDS = 30_000
+
+# A process that is stopped within a transaction keeps its locks from all others for no longer: shorter than
+# the lease of a worker, so that who takes its runs over does not wait for it.
+IDLE_IN_TRANSACTION_SECONDS = 20
 
 
 class UtcDateTime(sa.types.TypeDecorator[datetime]):
@@ -79,7 +85,17 @@ def open_database(url: str, pool_size: int = 10) -> Database:
             pool_pre_ping=True,
             connect_args={"application_name": "mailagent", "connect_timeout": 10},
         )
+        if "idle_in_transaction_session_timeout" not in url:
+            sa.event.listen(engine, "connect", _limit_idle_transactions)
+        leave_out_details(engine)
     return Database(engine)
+
+
+def _limit_idle_transactions(connection: Any, _record: object) -> None:
+    with connection.cursor() as cursor:
+        milliseconds = IDLE_IN_TRANSACTION_SECONDS * 1000
+        cursor.execute(f"SET idle_in_transaction_session_timeout = {milliseconds}")
+    connection.commit()  # else the pool would roll it back
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from mailagent.domain.money import Money, parse_money
 from mailagent.domain.order import Order
 from mailagent.domain.payment import GatewayRefund, GivenBack, RefundState
+from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.store import audit, gateway_events, order_rows, outside, refunds
 from mailagent.store.database import Row
 
@@ -35,6 +36,17 @@ def find_intent(connection: sa.Connection, told: GatewayRefund) -> Row | None:
         return row if told.state is RefundState.FAILED else None
     reference = row.reference or refunds.pending_reference(row)
     return row if reference in (None, told.reference) else None
+
+
+def find_undecided(connection: sa.Connection, told: GatewayRefund) -> Refund | None:
+    """Return our refund that this one pays although no row says that it was asked for: a backup was
+    restored since. What the refund takes out of its order counts already, so this must not beside it."""
+    refund_id = (told.idempotency_key or "").partition(".")[0]
+    refund = refunds.find(connection, refund_id) if refund_id else None
+    if refund is None or told.order_id != refund.order_id or told.state is RefundState.FAILED:
+        return None
+    waits = refund.status in (RefundStatus.AWAITING_APPROVAL, RefundStatus.APPROVED)
+    return refund if waits and not refunds.list_payments(connection, refund_id) else None
 
 
 def follow(connection: sa.Connection, told: GatewayRefund, now: datetime) -> str:

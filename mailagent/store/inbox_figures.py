@@ -13,7 +13,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.store import matters
+from mailagent.domain.breaker import away_name
+from mailagent.store import breakers, matters
 from mailagent.store.inbox import Asked, Lists, Waiting
 from mailagent.store.keyset import list_newest
 
@@ -44,7 +45,8 @@ def read(connection: sa.Connection, failed_runs: sa.Select[Any], now: datetime) 
         at=now,
         counts={each.value: lists.count(Asked(each)).words for each in Waiting},
         newest={each.value: list_newest(connection, lists.sources(Asked(each))) for each in people},
-        outages=tuple(
-            each.matter.value for each in matters.list_open(connection) if each.is_outage
+        outages=(
+            *(each.matter.value for each in matters.list_open(connection) if each.is_outage),
+            *(away_name(each) for each in breakers.list_open(connection)),
         ),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -250,24 +251,32 @@ def list_waiting(
     the conversation to the agent again. Before that the agent could not answer.
     """
     return connection.execute(
-        sa.select(
-            _mails.c.mail_id,
-            _mails.c.conversation_id,
-            _mails.c.received_at,
-            drafts.superseded_at(_mails).label("taken_back_at"),
-            _given_back_at().label("given_back_at"),
-            _mails.c.run_id,
-            _mails.c.rings,
-        )
-        .where(
-            _mails.c.status == MailStatus.UNANSWERED.value,
-            _mails.c.draft_id.is_(None),
-            _mails.c.received_at < before,
-            _mails.c.mail_id > after,
-        )
+        _waiting()
+        .where(_mails.c.received_at < before, _mails.c.mail_id > after)
         .order_by(_mails.c.mail_id)
         .limit(limit)
     ).all()
+
+
+def list_put_off(connection: sa.Connection, limit: int) -> Sequence[Row]:
+    """Return mails of which a run ended because the model's provider was away, as `list_waiting` does:
+    those that were put off least often first, of these the oldest."""
+    query = _waiting().where(_mails.c.put_off > 0)
+    order = (_mails.c.put_off, _mails.c.received_at, _mails.c.mail_id)
+    return connection.execute(query.order_by(*order).limit(limit)).all()
+
+
+def _waiting() -> sa.Select[Any]:
+    return sa.select(
+        _mails.c.mail_id,
+        _mails.c.conversation_id,
+        _mails.c.received_at,
+        drafts.superseded_at(_mails).label("taken_back_at"),
+        _given_back_at().label("given_back_at"),
+        _mails.c.run_id,
+        _mails.c.rings,
+        _mails.c.put_off,
+    ).where(_mails.c.status == MailStatus.UNANSWERED.value, _mails.c.draft_id.is_(None))
 
 
 def _given_back_at() -> sa.ScalarSelect[datetime]:
@@ -288,6 +297,30 @@ def count_ring(connection: sa.Connection, mail_id: str, run_id: str) -> None:
         .where(_mails.c.mail_id == mail_id)
         .values(rings=_mails.c.rings + 1, run_id=run_id)
     )
+
+
+def put_off(
+    connection: sa.Connection, conversation_id: str, mail_ids: Sequence[str], run_id: str | None
+) -> int:
+    """Record that a run ended because the model's provider was away: for the mail that it was rung for,
+    and for those it was at that have not been put off yet. Returns how many.
+
+    Not more often than there were runs: a step may be repeated.
+    """
+    counted = connection.execute(
+        _mails.update()
+        .where(
+            _mails.c.conversation_id == conversation_id,
+            _mails.c.status == MailStatus.UNANSWERED.value,
+            sa.or_(
+                _mails.c.run_id == run_id,
+                sa.and_(_mails.c.mail_id.in_(mail_ids), _mails.c.put_off == 0),
+            ),
+            _mails.c.put_off <= _mails.c.rings,
+        )
+        .values(put_off=_mails.c.put_off + 1)
+    )
+    return counted.rowcount
 
 
 # --- raw mail and its files ---------------------------------------------------------------------
@@ -322,6 +355,12 @@ def list_with_files(connection: sa.Connection, conversation_id: str, limit: int)
         .limit(limit)
     ).all()
     return [row for row in reversed(rows) if row.attachments]
+
+
+def count_raw(connection: sa.Connection, before: datetime) -> int:
+    """Return of how many mails that came before a time the raw bytes are kept."""
+    query = sa.select(sa.func.count()).select_from(_raw).where(_raw.c.received_at < before)
+    return connection.scalar(query) or 0
 
 
 def purge_raw(connection: sa.Connection, before: datetime, limit: int) -> int:

@@ -48,3 +48,25 @@ def is_outage(error: BaseException) -> bool:
         return isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError)
     passes = state.startswith(_PASSING_CLASSES) and state != _QUERY_CANCELED
     return passes or state in _PASSING_STATES
+
+
+# A server that takes no writes: a standby that is yet to be promoted, or one that was demoted.
+_READ_ONLY = "25006"
+
+
+def mark_outages() -> None:
+    """Make every engine of this process take these errors for a lost connection: it opens new ones, and DBOS
+    tries to write its records until it can. It knows fewer errors as outages than there are, and a run whose
+    end it cannot record is nobody's: pending, with a worker that lives."""
+    if not sa.event.contains(sa.Engine, "handle_error", _mark):
+        sa.event.listen(sa.Engine, "handle_error", _mark)
+
+
+def _mark(context: sa.engine.ExceptionContext) -> None:
+    error = context.sqlalchemy_exception
+    if not isinstance(error, sa.exc.DBAPIError):
+        return
+    state = getattr(error.orig, "sqlstate", None)
+    no_server = state is None and not isinstance(error.orig, sqlite3.Error) and is_outage(error)
+    if no_server or state == _READ_ONLY:
+        context.is_disconnect = True

@@ -119,6 +119,15 @@ def record_outcome(
     )
 
 
+def put_off(connection: sa.Connection, outbound_id: str, next_attempt_at: datetime) -> None:
+    """Record when a queued mail is to be looked at again whose vendor is not asked for now."""
+    connection.execute(
+        _mails.update()
+        .where(_mails.c.outbound_id == outbound_id, _mails.c.status == OutboundStatus.QUEUED.value)
+        .values(next_attempt_at=next_attempt_at)
+    )
+
+
 def settle(
     connection: sa.Connection, outbound_id: str, status: OutboundStatus, now: datetime
 ) -> None:

@@ -351,6 +351,17 @@ def list_under_way(
     ).all()
 
 
+def has_moved_on(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Whether a refund is decided, or one of two managers has approved it."""
+    waits = _refunds.c.status == RefundStatus.AWAITING_APPROVAL.value
+    approvals, decisions = schema.approvals, schema.decisions
+    decided = sa.exists().where(
+        approvals.c.refund_id == _refunds.c.refund_id,
+        decisions.c.approval_id == approvals.c.approval_id,
+    )
+    return sa.exists().where(_refunds.c.refund_id == refund_id, sa.or_(~waits, decided))
+
+
 def list_untold(
     connection: sa.Connection, since: datetime, limit: int, after: str = ""
 ) -> Sequence[Row]:

@@ -119,6 +119,8 @@ conversations = sa.Table(
     sa.Column("model_tokens", sa.BigInteger, nullable=False, server_default="0"),
     # Who of the team answers by themselves; none while it is everybody's.
     sa.Column("owner_email", sa.Text),
+    # When the words of all its mail were taken out because they were old.
+    sa.Column("words_purged_at", UtcDateTime),
     _one_of("status", ConversationStatus),
     sa.Index("ix_conversations_customer_email", "customer_email"),
     sa.Index("ix_conversations_last_mail_at", "last_mail_at"),
@@ -665,6 +667,7 @@ workers = sa.Table(
     metadata,
     sa.Column("worker_id", sa.Text, primary_key=True),
     sa.Column("seen_at", UtcDateTime, nullable=False),
+    sa.Column("steady_since", UtcDateTime),  # it has signed in without a gap since then
 )
 
 # One row per provider that has failed lately, for all workers together: while it is open nobody asks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -13,6 +14,7 @@ from mailagent.domain.delivery import DeliveryEvent, DeliveryKind
 from mailagent.domain.mail import ParsedMail
 from mailagent.domain.sender import normalise_address
 from mailagent.store import audit, outbox
+from mailagent.store.outage import is_outage
 
 logger = logging.getLogger(__name__)
 
@@ -20,6 +22,33 @@ UNDELIVERED = "undelivered"
 RETURNED = "returned"
 DISREGARDED = "bounce disregarded"
 REASON_MAX_LENGTH = 500
+
+
+def record_events(events: Iterable[DeliveryEvent]) -> None:
+    """Record a batch, the events of each mail in a transaction of their own: one for the whole batch would
+    hold rows of many mails, and could meet another, or a person's click, in a deadlock.
+
+    What is stored stays stored. Raises the error of a mail whose events could not be, after the others
+    were tried; at once where the database is in trouble. SendGrid then sends the whole batch again.
+    """
+    live = services.current()
+    of_mails: dict[str, list[DeliveryEvent]] = {}
+    for event in events:
+        of_mails.setdefault(event.outbound_id, []).append(event)
+    problem: Exception | None = None
+    for outbound_id, of_mail in of_mails.items():
+        try:
+            with live.database.transaction() as connection:
+                # In one order in all deliveries of them, or each of two would wait for the other.
+                for event in sorted(of_mail, key=lambda each: each.key):
+                    record_event(connection, event, live.now())
+        except Exception as error:
+            if is_outage(error):
+                raise
+            logger.exception("the delivery events of mail %s cannot be stored", outbound_id)
+            problem = error
+    if problem is not None:
+        raise problem
 
 
 def record_event(connection: sa.Connection, event: DeliveryEvent, now: datetime) -> None:

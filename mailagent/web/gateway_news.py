@@ -34,6 +34,9 @@ def follow_refund(
     live = services.current()
     row = gateway_words.find_intent(connection, told)
     if row is None:
+        lost = gateway_words.find_undecided(connection, told)
+        if lost is not None:
+            return _recall(connection, lost, told, again)
         return gateway_words.follow(connection, told, live.now())
     order_id = refunds.load(connection, row.refund_id).order_id
     orders.lock(connection, order_id)
@@ -52,6 +55,18 @@ def follow_refund(
         _ring(connection, refund, again)
         return f"refund {refund.refund_id} looks at once"
     return KNOWN
+
+
+def _recall(connection: sa.Connection, refund: Refund, told: GatewayRefund, again: str) -> str:
+    """See to a refund that was paid in a time which is lost here. Its own run records it: it looks up its
+    key, or asks under it once more, which moves nothing."""
+    if refund.status is RefundStatus.APPROVED:
+        _ring(connection, refund, again)
+        return f"refund {refund.refund_id} looks at once: it was paid as {told.reference} already"
+    return (
+        f"refund {refund.refund_id} waits for a manager here and was paid as {told.reference} already, so its "
+        "decision is lost: have it approved again, with the same amount; it is not paid again"
+    )
 
 
 def _take_back(connection: sa.Connection, refund: Refund, told: GatewayRefund, again: str) -> str:

@@ -24,7 +24,7 @@ from mailagent.domain.run_about import RunAbout
 from mailagent.store import conversations, mailbox, outbox, sessions
 from mailagent.web import approval_reply, placing
 from mailagent.web.body import NotWhole, read_body
-from mailagent.web.deliveries import record_bounce, record_event
+from mailagent.web.deliveries import record_bounce, record_events
 from mailagent.web.guard import signed_webhook
 from mailagent.web.signature import SignatureDoor
 
@@ -142,10 +142,7 @@ def receive_events() -> Response:
         refusal = _events_door.refusal(request, body, live.events_keys)
         if refusal is not None:
             return _plain(*refusal)
-        events = parse_events(body)
-        with live.database.transaction() as connection:
-            for event in events:
-                record_event(connection, event, live.now())
+        record_events(parse_events(body))
     except NotWhole as problem:
         logger.error("delivery events did not arrive whole: %s", problem)
         return _plain("the request did not arrive whole; send it again\n", 503)

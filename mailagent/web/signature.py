@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from flask import Request
 
+from mailagent import services
 from mailagent.adapters.webhook_signature import verify
 
 logger = logging.getLogger(__name__)
@@ -19,20 +20,27 @@ SIGNATURE_HEADER = "X-Twilio-Email-Event-Webhook-Signature"
 TIMESTAMP_HEADER = "X-Twilio-Email-Event-Webhook-Timestamp"
 
 
+# What SendGrid signs in our future was signed by another clock; what is old may only have waited.
+AHEAD_SECONDS, BEHIND_SECONDS = 5, 300
+
+
 class SignatureDoor:
     """One webhook's door. Without keys it is open, which production settings do not allow."""
 
     def __init__(self, webhook: str) -> None:
         self._webhook = webhook
         self._verified_with: tuple[str, ...] = ()
+        self._clocks_differ = False
 
     def refusal(self, request: Request, body: bytes, keys: Sequence[str]) -> tuple[str, int] | None:
         """Return the answer for a request whose signature is not good, or None to let it in."""
         if not keys:
             return None
         signature = request.headers.get(SIGNATURE_HEADER, "")
-        if verify(keys, request.headers.get(TIMESTAMP_HEADER, ""), signature, body):
+        timestamp = request.headers.get(TIMESTAMP_HEADER, "")
+        if verify(keys, timestamp, signature, body):
             self._verified_with = tuple(keys)
+            self._compare_clocks(timestamp)
             return None
         reason = "the signature is wrong" if signature else "there is no signature"
         seen = self._verified_with == tuple(keys)
@@ -50,3 +58,20 @@ class SignatureDoor:
             "in the settings; the mail can be delivered again\n",
             503,
         )
+
+    def _compare_clocks(self, timestamp: str) -> None:
+        """Log once that SendGrid's clock and ours differ, by the time at which it signed. The age of a
+        signature refuses nothing: the same mail twice is one row."""
+        if not timestamp.isdecimal():
+            return
+        ahead = int(timestamp) - services.current().now().timestamp()
+        differ = not -BEHIND_SECONDS <= ahead <= AHEAD_SECONDS
+        if differ and not self._clocks_differ:
+            logger.warning(
+                "%s webhook: by SendGrid's clock it is %d s %s than by ours: is the time service (NTP)"
+                " of the database's machine at work?",
+                self._webhook,
+                abs(ahead),
+                "later" if ahead > 0 else "earlier",
+            )
+        self._clocks_differ = differ

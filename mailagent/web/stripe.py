@@ -36,7 +36,7 @@ def receive_event() -> Response:
     try:
         body = read_body(request, LARGEST_EVENT_BYTES)
         header = request.headers.get("Stripe-Signature", "")
-        if not verify(live.stripe_webhook_secrets, header, body):
+        if not verify(live.stripe_webhook_secrets, header, body, live.now()):
             logger.error(
                 "stripe webhook: the signature is wrong or old; answered 400. If this is Stripe, "
                 "compare the endpoint's signing secret with STRIPE_WEBHOOK_SECRET."

@@ -7,6 +7,7 @@ from typing import Any
 from dbos import DBOS
 
 from mailagent import doorbell
+from mailagent.workflows.steps.absence import put_off
 from mailagent.workflows.steps.batch import Batch, take_batch
 from mailagent.workflows.steps.delivery import send_mail
 from mailagent.workflows.steps.fuse import stop_loop
@@ -56,6 +57,9 @@ def _answer(batch: Batch) -> tuple[list[str], str]:
                 if written["kind"] == "written":
                     return written["outbound_ids"], written.get("done", "answered")
                 items, spent = items + written["items"], written["spent"]
+            case "later":
+                put_off(batch)
+                return [], "put off"
             case "wait":
                 DBOS.sleep(move["after_seconds"])
             case "person":

@@ -1,20 +1,26 @@
-"""This worker says every few seconds that it lives, so that others know whose runs to take over."""
+"""This worker says every few seconds that it lives, and takes over the runs of those that do not."""
 
 from __future__ import annotations
 
 import logging
+import random
 import threading
+import time
 
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.doorbell.sweeps import LATE_AFTER
 from mailagent.store import workers
 
 logger = logging.getLogger(__name__)
 
-BEAT_SECONDS = 10.0
-# Three beats missed, and some more for a database that answers slowly.
-VANISHED_AFTER_SECONDS = 45.0
+# Between these, by chance: workers that were started together would all look at the same moment.
+BEAT_SECONDS = (4.0, 6.0)
+# Whoever ends waits no longer for a beat under way or for somebody's lock: then it has to be missed.
+LEAVE_SECONDS = 3.0
+# From the time on when those of the schedule should have been seen.
+SWEEPS_LOOKED_FOR_SECONDS = 60.0
 
 
 class Heartbeat:
@@ -24,34 +30,89 @@ class Heartbeat:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._worker_id = ""
+        self._looks_for_sweeps_at = 0.0
 
     def start(self, worker_id: str) -> None:
+        """Sign in. To be called before the first run is taken: whoever has one unsigned is an orphan."""
         self._worker_id = worker_id
         self._stopping = threading.Event()
+        self._looks_for_sweeps_at = time.monotonic() + LATE_AFTER.total_seconds()
         self._beat()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Sign out. Runs that were not finished may be taken over at once."""
+        """Sign out, and queue again what is unfinished: others go on with it at once."""
         if self._thread is None:
             return
         self._stopping.set()
-        self._thread.join()
+        self._thread.join(LEAVE_SECONDS)
         self._thread = None
+        live = services.current()
         try:
-            with services.current().database.transaction() as connection:
+            with live.database.transaction() as connection:
+                if connection.dialect.name == "postgresql":
+                    connection.execute(sa.text(f"SET LOCAL lock_timeout = '{LEAVE_SECONDS:g}s'"))
                 workers.sign_out(connection, self._worker_id)
+                live.doorbell.give_back(connection, self._worker_id)
         except sa.exc.SQLAlchemyError:
             logger.warning("worker %s could not sign out; it will be missed", self._worker_id)
 
     def _run(self) -> None:
-        while not self._stopping.wait(BEAT_SECONDS):
-            self._beat()
+        while not self._stopping.wait(random.uniform(*BEAT_SECONDS)):  # noqa: S311 - no secret
+            if self._beat():
+                self._look_for_orphans()
+                self._look_for_sweeps()
 
-    def _beat(self) -> None:
+    def _beat(self) -> bool:
+        """Say that this worker lives; return whether it could."""
         try:
             with services.current().database.transaction() as connection:
                 workers.sign_in(connection, self._worker_id)
         except sa.exc.SQLAlchemyError:
             logger.exception("worker %s could not say that it lives", self._worker_id)
+            return False
+        return True
+
+    def _look_for_orphans(self) -> None:
+        try:
+            take_over()
+        except sa.exc.SQLAlchemyError:
+            logger.exception("worker %s could not take runs over; it tries again", self._worker_id)
+
+    def _look_for_sweeps(self) -> None:
+        if time.monotonic() < self._looks_for_sweeps_at:
+            return
+        self._looks_for_sweeps_at = time.monotonic() + SWEEPS_LOOKED_FOR_SECONDS
+        try:
+            see_to_sweeps()
+        except sa.exc.SQLAlchemyError:
+            logger.exception("worker %s could not look for sweeps", self._worker_id)
+
+
+def see_to_sweeps() -> bool:
+    """Begin a sweep if the schedule has begun none for minutes; return whether it was so."""
+    live = services.current()
+    with live.database.snapshot() as connection:
+        late = live.doorbell.is_sweep_late(connection, live.now())
+    if late:
+        logger.warning("the schedule began no sweep for minutes; one is begun for it")
+        with live.database.transaction() as connection:
+            live.doorbell.ring_sweep(connection, live.now())
+    return late
+
+
+def take_over() -> int:
+    """Queue the runs again whose worker has vanished, in one transaction. Returns how many.
+
+    Any number of workers may do so at once. Should one that is missed live after all, it can record
+    nothing more for them: a run belongs to whoever took it last.
+    """
+    live = services.current()
+    with live.database.transaction() as connection:
+        taken = live.doorbell.take_over_orphans(
+            connection, workers.alive(connection), workers.can_be_missed(connection)
+        )
+    if taken:
+        logger.warning("took over %s runs of workers that have vanished", taken)
+    return taken

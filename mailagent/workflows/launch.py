@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import socket
 import tempfile
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -14,14 +17,20 @@ import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
 
 from mailagent import doorbell
-from mailagent.workflows import conversation, delivery, refund, sweep
+from mailagent.store.database import IDLE_IN_TRANSACTION_SECONDS
+from mailagent.store.outage import mark_outages
+from mailagent.workflows import conversation, delivery, housekeeping, refund, sweep
 from mailagent.workflows.heartbeat import Heartbeat
+from mailagent.workflows.steps.at_work import at_work
+
+logger = logging.getLogger(__name__)
 
 # Registering is importing: DBOS finds the workflows because these modules were loaded.
-WORKFLOWS = (conversation, delivery, refund, sweep)
+WORKFLOWS = (conversation, delivery, housekeeping, refund, sweep)
 
 SQLITE_POLL_SECONDS = 0.2
 QUEUE_POLL_SECONDS = 0.2
+CLOSE_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +49,23 @@ _held_locks: list[IO[str]] = []
 
 _heartbeat = Heartbeat()
 
+_launched: list[DBOS] = []
+
 
 def launch(engine: Engine) -> None:
     """Start running workflows. The schema must be migrated already: no DDL is run here."""
     sqlite = sa.make_url(engine.database_url).drivername == "sqlite"
+    worker_id = engine.worker_id or claim_worker_id(engine.database_url)
     config = DBOSConfig(
         name=doorbell.APPLICATION_NAME,
         system_database_url=engine.database_url,
         application_version=doorbell.APPLICATION_VERSION,
-        executor_id=engine.worker_id or claim_worker_id(engine.database_url),
+        executor_id=worker_id,
         serializer=DBOSPortableJSONSerializer(),
         run_migrations=False,
         # When the database fails, DBOS logs the statement; its parameters are what steps returned.
         db_engine_kwargs={"hide_parameters": True},
+        sys_db_idle_transaction_timeout_sec=IDLE_IN_TRANSACTION_SECONDS,
         notification_listener_polling_interval_sec=SQLITE_POLL_SECONDS if sqlite else 1.0,
         log_level="WARNING",
         enable_patching=True,
@@ -62,9 +75,11 @@ def launch(engine: Engine) -> None:
         config["conductor_metadata_only_mode"] = True
         if engine.conductor_url:
             config["conductor_url"] = engine.conductor_url
-    DBOS(config=config)
+    mark_outages()
+    at_work.open()
+    _heartbeat.start(worker_id)  # before it has runs: those of a worker that nobody knows are taken
+    _launched.append(DBOS(config=config))
     DBOS.launch()
-    _heartbeat.start(DBOS.executor_id)
     _register_queues(engine.conversation_concurrency)
     DBOS.apply_schedules(
         [
@@ -73,7 +88,13 @@ def launch(engine: Engine) -> None:
                 "workflow_fn": sweep.sweep,
                 "schedule": sweep.EVERY_MINUTE,
                 "context": None,
-            }
+            },
+            {
+                "schedule_name": doorbell.HOUSEKEEPING,
+                "workflow_fn": housekeeping.housekeeping,
+                "schedule": housekeeping.EVERY_HOUR,
+                "context": None,
+            },
         ]
     )
 
@@ -91,10 +112,26 @@ def _register_queues(conversation_concurrency: int) -> None:
         DBOS.register_queue(name, polling_interval_sec=QUEUE_POLL_SECONDS)
 
 
-def stop(drain_seconds: int = 0) -> None:
-    """Stop running workflows; those still at work after `drain_seconds` go on elsewhere or later."""
-    DBOS.destroy(workflow_completion_timeout_sec=drain_seconds)
-    _heartbeat.stop()
+def stop(drain_seconds: float = 0, hurry: Callable[[], bool] = lambda: False) -> bool:
+    """Stop running workflows: steps at work end, within `drain_seconds` and until somebody is in a
+    `hurry`; then the worker signs out, and every run that has not ended is queued for the others.
+
+    Runs that only wait hold up nothing. Returns whether all steps have ended; the thread of one that
+    has not may hang on.
+    """
+    at_work.leave()
+    while _launched:
+        for event in _launched.pop().background_thread_stop_events:
+            event.set()  # queues and schedule: no run is taken any more
+    done = at_work.wait_until_done(drain_seconds, hurry)
+    if not done:
+        logger.warning("a step did not end within the time for it; its run goes on elsewhere")
+    closing = threading.Thread(target=DBOS.destroy, name="closing", daemon=True)
+    closing.start()
+    # It waits for each of its threads; a process that ends has no time for one that hangs.
+    closing.join(CLOSE_SECONDS if drain_seconds else None)
+    _heartbeat.stop()  # after the last look at a queue: it could take what was just given back
+    return done
 
 
 def claim_worker_id(database_url: str) -> str:

@@ -16,21 +16,22 @@ depends_on = None
 
 
 def upgrade() -> None:
-    postgresql = op.get_bind().dialect.name == "postgresql"
-    moment = "TIMESTAMP WITH TIME ZONE" if postgresql else "DATETIME"
-    json = "JSONB" if postgresql else "JSON"
-    number = "BIGSERIAL" if postgresql else "INTEGER"
-    for statement in (*COLUMNS, *TABLES):
-        op.execute(
-            statement.replace("MOMENT", moment).replace("JSONTYPE", json).replace("NUMBER", number)
-        )
-    for statement in WORDS_MAY_GO_POSTGRESQL if postgresql else WORDS_MAY_GO_SQLITE:
-        op.execute(statement)
-    if not postgresql:
-        for index in INDEXES:
-            op.execute(index)
-        return
+    if op.get_bind().dialect.name == "postgresql":
+        _upgrade_postgresql()
+    else:
+        for statement in (*COLUMNS, *TABLES, *WORDS_MAY_GO_SQLITE, *INDEXES):
+            op.execute(_typed(statement, "DATETIME", "JSON", "INTEGER"))
+
+
+def _upgrade_postgresql() -> None:
+    # Each by itself: who locks two tables that mail goes through can meet mail that locks them the other
+    # way round. So each must bear to be run again.
     with op.get_context().autocommit_block():
+        for statement in (*COLUMNS, *TABLES):
+            typed = _typed(statement, "TIMESTAMP WITH TIME ZONE", "JSONB", "BIGSERIAL")
+            op.execute(_repeatable(typed))
+        for statements in WORDS_MAY_GO_POSTGRESQL:
+            op.execute(statements)
         for index in (*INDEXES, *WORDS):
             name = index.split()[2]
             # One that was left half-built by a migration that died is of no use and in the way.
@@ -38,8 +39,22 @@ def upgrade() -> None:
             op.execute(index.replace("CREATE INDEX", "CREATE INDEX CONCURRENTLY", 1))
 
 
+def _typed(statement: str, moment: str, json: str, number: str) -> str:
+    named = {"MOMENT": moment, "JSONTYPE": json, "NUMBER": number}
+    for name, kind in named.items():
+        statement = statement.replace(name, kind)
+    return statement
+
+
 def downgrade() -> None:
     raise RuntimeError("who decided and what was written stays on record")
+
+
+def _repeatable(statement: str) -> str:
+    """Let a statement pass that was done before a migration died."""
+    for words in ("ADD COLUMN", "CREATE TABLE", "CREATE INDEX"):
+        statement = statement.replace(f"{words} ", f"{words} IF NOT EXISTS ", 1)
+    return statement
 
 
 COLUMNS = (
@@ -201,22 +216,22 @@ _DECIDED = (
 _AUDITED = ("audit_id", "at", "actor", "action", "subject")
 _DECISIONS = ("decisions", "countersignatures")
 
+# Sent in one go they are one transaction: at no moment is a table without its triggers.
 WORDS_MAY_GO_POSTGRESQL = (
     *(
-        statement
+        f"DROP TRIGGER IF EXISTS {table}_stand ON {table};"
+        f" CREATE TRIGGER {table}_stand BEFORE DELETE OR UPDATE OF {', '.join(_DECIDED)}"
+        f" ON {table} FOR EACH ROW EXECUTE FUNCTION mailagent_append_only();"
+        f" DROP TRIGGER IF EXISTS {table}_words ON {table};"
+        f" CREATE TRIGGER {table}_words BEFORE UPDATE ON {table} FOR EACH ROW"
+        " WHEN (NEW.note IS NOT NULL) EXECUTE FUNCTION mailagent_append_only()"
         for table in _DECISIONS
-        for statement in (
-            f"DROP TRIGGER {table}_stand ON {table}",
-            f"CREATE TRIGGER {table}_stand BEFORE DELETE OR UPDATE OF {', '.join(_DECIDED)}"
-            f" ON {table} FOR EACH ROW EXECUTE FUNCTION mailagent_append_only()",
-            f"CREATE TRIGGER {table}_words BEFORE UPDATE ON {table} FOR EACH ROW"
-            " WHEN (NEW.note IS NOT NULL) EXECUTE FUNCTION mailagent_append_only()",
-        )
     ),
-    "DROP TRIGGER audit_append_only ON audit",
-    f"CREATE TRIGGER audit_append_only BEFORE DELETE OR UPDATE OF {', '.join(_AUDITED)}"
-    " ON audit FOR EACH ROW EXECUTE FUNCTION mailagent_append_only()",
-    "CREATE TRIGGER audit_words BEFORE UPDATE ON audit FOR EACH ROW"
+    "DROP TRIGGER IF EXISTS audit_append_only ON audit;"
+    f" CREATE TRIGGER audit_append_only BEFORE DELETE OR UPDATE OF {', '.join(_AUDITED)}"
+    " ON audit FOR EACH ROW EXECUTE FUNCTION mailagent_append_only();"
+    " DROP TRIGGER IF EXISTS audit_words ON audit;"
+    " CREATE TRIGGER audit_words BEFORE UPDATE ON audit FOR EACH ROW"
     " WHEN (NEW.details IS DISTINCT FROM OLD.details - 'note' - 'why' - 'reason')"
     " EXECUTE FUNCTION mailagent_append_only()",
 )

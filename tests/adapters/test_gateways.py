@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -177,6 +178,45 @@ def test_stripe_s_own_wait_is_kept(stripe: StripeServer, at_stripe: StripeGatewa
     outcome = at_stripe.refund(ASKED)
     assert isinstance(outcome, NotDone)
     assert outcome.retry_after_seconds == 7
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("86400", 3600), ("nan", 0), ("-1", 0), ("soon", 0)])
+def test_a_wait_of_stripe_s_is_bounded_and_makes_sense(
+    stripe: StripeServer, at_stripe: StripeGateway, text: str, seconds: float
+) -> None:
+    def limited(_create: stripe_server.Create) -> Answer:
+        answer = stripe_server.error(429, "rate_limit", "Too many", "invalid_request_error")
+        return Answer(answer.status, answer.value, {"Retry-After": text})
+
+    stripe.faults.append(limited)
+    outcome = at_stripe.refund(ASKED)
+    assert isinstance(outcome, NotDone)
+    assert outcome.retry_after_seconds == seconds
+
+
+def html(_create: stripe_server.Create) -> Answer:
+    return Answer(200, "<html>a proxy's page</html>")
+
+
+def test_an_unknown_outcome_says_whether_stripe_is_well(
+    stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    stripe.faults += [html, stripe_server.lost_before]
+    stripe.statuses.append("never heard of")
+    for answered in (False, False, True):
+        outcome = at_stripe.refund(ASKED)
+        assert isinstance(outcome, OutcomeUnknown)
+        assert outcome.answered is answered
+
+
+def test_a_stripe_that_hangs_is_left_after_the_time_out(stripe: StripeServer) -> None:
+    def hang(_create: stripe_server.Create) -> Answer:
+        time.sleep(1)
+        return Answer(200, {})
+
+    stripe.faults.append(hang)
+    impatient = StripeGateway("sk_test_17", stripe.url, timeout_seconds=0.2)
+    assert isinstance(impatient.refund(ASKED), OutcomeUnknown)
 
 
 def stored_500(stripe: StripeServer) -> Any:

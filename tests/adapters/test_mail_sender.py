@@ -195,6 +195,25 @@ def test_a_rate_limit_means_not_sent_and_when_to_try_again(
     assert outcome.retry_after_seconds == pytest.approx(wait, abs=2)
 
 
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ({"Retry-After": "7"}, 7),
+        ({"retry-after": "86400"}, 3600),
+        ({"X-RateLimit-Reset": "nan", "Retry-After": "7"}, 60),
+        ({"Retry-After": "soon"}, 60),
+    ],
+    ids=["seconds", "a day", "not a number", "garbage"],
+)
+def test_any_word_about_when_to_come_back_is_a_wait(
+    sendgrid: LocalSendGrid, headers: dict[str, str], wait: float
+) -> None:
+    sendgrid.answer = answer(429, headers=headers)
+    outcome = sendgrid.sender().send(MAIL)
+    assert isinstance(outcome, NotSent)
+    assert outcome.retry_after_seconds == wait
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_not_followed_and_never_counts_as_sent(
     sendgrid: LocalSendGrid, status: int

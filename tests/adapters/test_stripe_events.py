@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -58,11 +58,22 @@ BODY = event("refund.updated", REFUND, "evt_1")
 def test_an_event_is_believed_only_if_it_is_signed_now_with_one_of_the_secrets(
     header: str, verified: bool
 ) -> None:
-    assert verify((NEW, OLD), header, BODY) is verified
+    assert verify((NEW, OLD), header, BODY, datetime.now(UTC)) is verified
+
+
+@pytest.mark.parametrize(
+    ("age_seconds", "verified"),
+    [(TOLERANCE_SECONDS, True), (TOLERANCE_SECONDS + 1, False), (-3600, True)],
+)
+def test_how_old_a_signature_is_goes_by_the_one_clock(age_seconds: int, verified: bool) -> None:
+    signed_at = datetime(2020, 2, 29, 12, tzinfo=UTC)  # not the machine's
+    header = sign(BODY, NEW, int(signed_at.timestamp()))
+    now = signed_at + timedelta(seconds=age_seconds)
+    assert verify((NEW,), header, BODY, now) is verified
 
 
 def test_bytes_that_are_no_text_are_not_signed_by_anybody() -> None:
-    assert not verify((NEW,), sign(b"\xff", NEW), b"\xff")
+    assert not verify((NEW,), sign(b"\xff", NEW), b"\xff", datetime.now(UTC))
 
 
 @pytest.mark.parametrize(

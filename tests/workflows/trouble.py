@@ -6,9 +6,11 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from datetime import timedelta
 
 import sqlalchemy as sa
 
+from mailagent.store import schema
 from mailagent.workflows.steps import recording
 from tests.stage import Stage, wait_until
 
@@ -86,6 +88,17 @@ def set_run(shop: Stage, run_id: str, status: str, worker_id: str = "test") -> N
                 "now": int(shop.live.now().timestamp() * 1000),
             },
         )
+
+
+def let_be_missed(shop: Stage) -> None:
+    """Let this shop's worker have signed in without a gap for a minute: others can be missed then."""
+    with shop.live.database.transaction() as connection:
+        for row in connection.execute(sa.select(schema.workers)).all():
+            connection.execute(
+                schema.workers.update()
+                .where(schema.workers.c.worker_id == row.worker_id)
+                .values(steady_since=row.seen_at - timedelta(minutes=1))
+            )
 
 
 def cut_connections(shop: Stage, where: str = "TRUE") -> int:

@@ -9,7 +9,8 @@ from flask import Blueprint, Response, request
 
 from mailagent import services
 from mailagent.domain.access import Permission, Role
-from mailagent.store import matters
+from mailagent.domain.breaker import away_name, tell_breaker
+from mailagent.store import breakers, matters
 from mailagent.store.inbox import Asked, Lists, Waiting
 from mailagent.store.keyset import Count, Window, microseconds
 from mailagent.web.guard import Person, current_person, needs
@@ -97,8 +98,17 @@ def _show_all(connection: sa.Connection, lists: Lists) -> Response:
             yours = replace(yours, name="yours", title="Waiting for you", path=path)
             sections = [yours, *(_without(connection, lists, each, yours) for each in sections)]
     outages = [each for each in matters.list_open(connection) if each.is_outage]
+    away = {
+        away_name(provider): tell_breaker(provider, breaker, now)
+        for provider, breaker in breakers.list_open(connection).items()
+    }
     return page(
-        "ops/inbox.html", sections=sections, outages=outages, now=now, since=microseconds(now)
+        "ops/inbox.html",
+        sections=sections,
+        outages=outages,
+        away=away,
+        now=now,
+        since=microseconds(now),
     )
 
 

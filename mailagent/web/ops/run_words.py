@@ -16,6 +16,7 @@ WORKFLOWS: Mapping[str, str] = {
     "refund": "sees a refund through",
     "delivery": "sees a mail out",
     "sweep": "the sweep, once a minute",
+    "housekeeping": "deletes what is old enough, once an hour",
 }
 
 # What a state means, and how it is coloured.
@@ -30,7 +31,7 @@ STATES: Mapping[str, tuple[str, str]] = {
 }
 
 REFUSALS: Mapping[Refusal, str] = {
-    Refusal.UNKNOWN: "There is no such run any more.",
+    Refusal.UNKNOWN: "There is no such run, or its history is not kept any more.",
     Refusal.AT_WORK: "This run is at work already and goes on by itself. To replay it, stop it first.",
     Refusal.ENDED: "This run has ended already.",
     Refusal.MOVED_ON: "This run was replayed since you opened the page; it was not done a second time.",

@@ -15,8 +15,8 @@ from mailagent.domain.typed_text import is_one_line
 from mailagent.doorbell import (
     FAILED,
     QUEUE_OF,
+    SCHEDULED,
     STATUSES,
-    SWEEP,
     RecordedStep,
     Run,
     RunFilter,
@@ -72,7 +72,7 @@ def _wanted(facts: dict[str, str], after: str | None) -> RunFilter:
     statuses = _GROUPS.get(status) or ((status,) if status in STATUSES else ())
     workflows = (workflow,) if workflow in WORKFLOWS else (*QUEUE_OF,)
     if status == "failed" and not workflow:
-        workflows = (*QUEUE_OF, SWEEP)
+        workflows = (*QUEUE_OF, *SCHEDULED)
     return RunFilter(
         statuses=statuses,
         workflows=workflows,

@@ -8,6 +8,7 @@ from typing import TypedDict
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.domain.breaker import Failure, Provider, Standing, look_again_seconds, standing
 from mailagent.domain.delivery import (
     Accepted,
     NotSent,
@@ -26,8 +27,9 @@ from mailagent.domain.retry import (
     backoff_seconds,
     decide_delivery,
 )
-from mailagent.store import audit, outbox
+from mailagent.store import audit, breakers, outbox
 from mailagent.store.database import Row
+from mailagent.workflows.steps.leave import give_back, leave_of, note_outcome
 from mailagent.workflows.steps.lost_mail import act_on_lost
 from mailagent.workflows.steps.matters import note_matter
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark, step
@@ -40,19 +42,48 @@ def _send_mail(outbound_id: str) -> str:
     """Send a mail that is queued. What does not go out at once is left to a `delivery` run."""
     live = services.current()
     with live.database.transaction() as connection:
+        leave = leave_of(connection, Provider.SENDGRID)
+        if leave is None:
+            _put_off(connection, outbound_id)
+            return _leave_to_delivery(connection, outbound_id)
         mail = outbox.claim_for_sending(connection, outbound_id, live.now())
         if mail is None:
+            give_back(connection, leave)
             return _leave_to_delivery(connection, outbound_id)
         why = outbox.why_suppressed(connection, mail.to_address)
         if why is not None:
+            give_back(connection, leave)
             _fail(connection, mail, f"nothing is sent to {mail.to_address} any more ({why})")
             return OutboundStatus.FAILED.value
     mark("send_mail", "claimed")
     outcome = live.sender.send(mail)
     mark("send_mail", "handed over")
     with live.database.transaction() as connection:
+        # First: whoever takes a turn locks the breaker's row before the mail's, too.
+        note_outcome(connection, leave, failure_of(outcome))
         _record(connection, mail, outcome)
         return _leave_to_delivery(connection, outbound_id)
+
+
+def failure_of(outcome: SendOutcome) -> Failure | None:
+    """Return how SendGrid has failed, or None if it is well, whatever it made of this mail."""
+    match outcome:
+        case Refused(why, operator=True):
+            return Failure(why, needs_operator=True)
+        case NotSent(why, seconds):
+            return Failure(why, wish_seconds=seconds)
+        case OutcomeUnknown(why):
+            return Failure(why)
+    return None
+
+
+def _put_off(connection: sa.Connection, outbound_id: str) -> float:
+    """Have a queued mail wait without asking SendGrid, which is away; return for how long, in seconds."""
+    now = services.current().now()
+    age = now - outbox.row_of(connection, outbound_id).created_at
+    seconds = look_again_seconds(outbound_id, age.total_seconds())
+    outbox.put_off(connection, outbound_id, now + timedelta(seconds=seconds))
+    return seconds
 
 
 def _leave_to_delivery(connection: sa.Connection, outbound_id: str) -> str:
@@ -141,6 +172,9 @@ def _look_at_delivery(outbound_id: str) -> Outlook:
             state, live.now(), live.waits.mail_outcome_seconds, _events_so_far(connection, row)
         )
         match decision:
+            case SendNow() if _is_away(connection):
+                wait_seconds = _put_off(connection, outbound_id)
+                return Outlook(kind="wait", status=row.status, wait_seconds=wait_seconds)
             case SendNow():
                 return Outlook(kind="send", status=row.status, wait_seconds=0)
             case WaitFor(seconds):
@@ -148,6 +182,11 @@ def _look_at_delivery(outbound_id: str) -> Outlook:
             case Settle(status):
                 return _settle(connection, outbound_id, status)
         return Outlook(kind="settled", status=row.status, wait_seconds=0)
+
+
+def _is_away(connection: sa.Connection) -> bool:
+    found = breakers.find(connection, Provider.SENDGRID)
+    return standing(found, services.current().now()) is Standing.OPEN
 
 
 def _events_so_far(connection: sa.Connection, row: Row) -> Events:

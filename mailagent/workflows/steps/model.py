@@ -12,12 +12,14 @@ from dbos import DBOS
 
 from mailagent import services
 from mailagent.agent import loop, prompt, tool_schemas, tools
+from mailagent.domain.breaker import Breaker, Provider
 from mailagent.domain.conversation import Conversation
 from mailagent.domain.goodwill import hide_codes
 from mailagent.domain.matter import Matter
 from mailagent.domain.run_about import hash_customer
-from mailagent.store import conversations, goodwill, mailbox, model_calls, outbox
+from mailagent.store import breakers, conversations, goodwill, mailbox, model_calls, outbox
 from mailagent.workflows.steps.batch import Batch
+from mailagent.workflows.steps.leave import Leave, Noted, note_outcome, take_leave
 from mailagent.workflows.steps.matters import note_matter
 from mailagent.workflows.steps.recording import step
 
@@ -32,8 +34,9 @@ class OperatorNeededError(Exception):
 def ask_model(batch: Batch, items: list[dict[str, Any]], spent: dict[str, int]) -> dict[str, Any]:
     """Ask the model what to do next, and say so as plain data.
 
-    `kind` is `call` (use a tool), `again`, `reply`, `wait` or `person`; `items` is what the model is to
-    be told next time on top of what it was told, `spent` what the answer has cost.
+    `kind` is `call` (use a tool), `again`, `reply`, `wait`, `later` (its provider is away: the run ends) or
+    `person`; `items` is what the model is to be told next time on top of what it was told, `spent` what
+    the answer has cost.
 
     Raises OperatorNeededError when no mail can be answered: recorded as this step's error, so that a
     replay begins with asking again.
@@ -43,7 +46,10 @@ def ask_model(batch: Batch, items: list[dict[str, Any]], spent: dict[str, int]) 
     over = used.why_over(live.budget)
     if over is not None:
         return _move("person", used, reason=over.name, summary="")
-    case, address = _case(batch)
+    case, address, breaker = _case(batch)
+    leave = take_leave(Provider.OPENAI, breaker)
+    if leave is None:
+        return _move("later", used, why=breaker.why if breaker else "")
     most_percent = live.policy.goodwill.most_percent if live.policy.goodwill else None
     outcome = live.model.ask(
         prompt.instructions(live.shop.name, live.shop.support_address, most_percent),
@@ -52,33 +58,39 @@ def ask_model(batch: Batch, items: list[dict[str, Any]], spent: dict[str, int]) 
         prompt.version(most_percent),
         hash_customer(address),
     )
-    _record_call(batch, outcome)
+    noted = _record_call(batch, outcome, leave)
     used = used.plus(outcome)
-    move = _plain_move(loop.next_move(outcome), used)
+    move = _plain_move(loop.next_move(outcome), used, noted)
     return move | {"items": [*outcome.get("items", []), *move["items"]]}
 
 
-def _record_call(batch: Batch, outcome: Mapping[str, Any]) -> None:
-    """Record what asking took, whatever came of it; a recorded step is not done again, and adds nothing."""
+def _record_call(batch: Batch, outcome: Mapping[str, Any], leave: Leave) -> Noted:
+    """Record what asking took, whatever came of it, and whether the provider is well; a recorded step is
+    not done again, and adds nothing."""
     live = services.current()
     with live.database.transaction() as connection:
         model_calls.record(
             connection, batch["conversation_id"], DBOS.workflow_id, outcome, live.now()
         )
+        return note_outcome(connection, leave, loop.failure_of(outcome))
 
 
 def _move(kind: str, used: loop.Spent, **more: Any) -> dict[str, Any]:
     return {"kind": kind, "items": [], "spent": asdict(used), **more}
 
 
-def _plain_move(move: loop.Move, used: loop.Spent) -> dict[str, Any]:
+def _plain_move(move: loop.Move, used: loop.Spent, noted: Noted) -> dict[str, Any]:
     match move:
         case loop.CallTool():
             return _plain_call(move, used)
         case loop.Reply(text):
             return _move("reply", used, text=text)
+        case loop.AskAgain(why=why) if noted.is_open:
+            return _move("later", used, why=why)
         case loop.AskAgain():
             return _move("wait", used, after_seconds=loop.pause_seconds(move, used), why=move.why)
+        case loop.AskOperator(why) if noted.was_refused:
+            return _move("later", used, why=why)  # operators know, and one failed run is enough
         case loop.AskOperator(why):
             with services.current().database.transaction() as connection:
                 note_matter(connection, Matter.OPENAI, why)
@@ -110,17 +122,18 @@ def tool_items(move: Mapping[str, Any], output: Mapping[str, Any]) -> list[dict[
     return loop.tool_result_items(call, output)
 
 
-def _case(batch: Batch) -> tuple[dict[str, Any], str]:
-    """Return the first item the model reads, and the customer's address."""
+def _case(batch: Batch) -> tuple[dict[str, Any], str, Breaker | None]:
+    """Return the first item the model reads, the customer's address, and how the model's provider is."""
     with services.current().database.snapshot() as connection:
         conversation = conversations.load(connection, batch["conversation_id"])
         mails = mailbox.list_by_id(connection, batch["mail_ids"])
         history = history_of(connection, conversation, batch["mail_ids"], batch["verified"])
         codes = goodwill.list_of_customer(connection, conversation.customer_email)
+        breaker = breakers.find(connection, Provider.OPENAI)
     case = prompt.case_item(batch["verified"], history, mails)
     # The codes of discounts are mailed and never told to the model, nor when they are quoted to us.
     case["content"] = hide_codes(case["content"], tuple(each.code for each in codes))
-    return case, conversation.customer_email
+    return case, conversation.customer_email, breaker
 
 
 def history_of(
@@ -144,4 +157,5 @@ def history_of(
         if mail.mail_id not in but and (mail.identity.proven or not proven_only)
     ]
     past += [prompt.PastMail(prompt.Author.SHOP, row.created_at, row.text) for row in ours]
-    return sorted(past, key=lambda mail: mail.at)
+    # Of what was said long ago only the time may be left.
+    return sorted((mail for mail in past if mail.text), key=lambda mail: mail.at)

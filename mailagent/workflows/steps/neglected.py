@@ -41,21 +41,28 @@ def _quiet_for(run: Run | None) -> timedelta:
 
 @step
 def ring_for_refunds() -> int:
-    """Ring for refunds that have to be decided, paid or told of and that no run looks after."""
+    """Ring for refunds that have to be decided, paid or told of and that no run looks after, or only one
+    that waits for a bell that it has missed."""
     live = services.current()
     before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
     since = live.now() - live.waits.approval_expiry - UNTOLD_SINCE
+    with live.database.transaction() as connection:
+        unheard = live.doorbell.ring_unheard(connection, refunds.has_moved_on, before)
     under_way = see_to_waiting(
         lambda connection, limit, after: refunds.list_under_way(connection, before, limit, after),
         _refund_id,
         _runs_of_refund,
         _see_to_refund,
     )
-    return under_way + see_to_waiting(
-        lambda connection, limit, after: refunds.list_untold(connection, since, limit, after),
-        _refund_id,
-        _runs_of_refund,
-        _see_to_untold,
+    return (
+        unheard
+        + under_way
+        + see_to_waiting(
+            lambda connection, limit, after: refunds.list_untold(connection, since, limit, after),
+            _refund_id,
+            _runs_of_refund,
+            _see_to_untold,
+        )
     )
 
 
@@ -70,7 +77,20 @@ def _runs_of_refund(row: Row) -> list[str]:
 def _see_to_refund(row: Row, runs: Mapping[str, Run]) -> int:
     run = runs.get(_runs_of_refund(row)[0])
     overdue = None if row.expires_at is None else services.current().now() >= row.expires_at
+    if overdue and run is not None and run.is_active:
+        return _wake(row, run)
     return _take_care(row, decide_care(_last_run(run), _quiet_for(run), row.rings, overdue), run)
+
+
+def _wake(row: Row, run: Run) -> int:
+    """Wake a run that should have expired its refund: by the clock of its worker it may be too early."""
+    live = services.current()
+    late = timedelta(seconds=live.waits.sweep_after_seconds)
+    if live.now() < row.expires_at + late:
+        return 0
+    with live.database.transaction() as connection:
+        live.doorbell.ring_overdue(connection, run.run_id, f"overdue-{row.expires_at.isoformat()}")
+    return 1
 
 
 def _see_to_untold(row: Row, runs: Mapping[str, Run]) -> int:

@@ -17,6 +17,7 @@ from typing import ParamSpec, TypeVar
 from dbos import DBOS, StepOptions
 
 from mailagent.store.outage import is_outage
+from mailagent.workflows.steps.at_work import at_work
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,6 +35,14 @@ AROUND = ("before", "after", "recorded")
 CRASH_POINTS: dict[str, tuple[str, ...]] = {}
 
 _watchers: list[Watcher] = []
+_most_tries = [MOST_TRIES]
+
+
+def try_no_more_than(tries: int) -> Callable[[], None]:
+    """Give up after so many tries from now on, until what this returns is called. Only tests have so little
+    patience; nothing else uses it."""
+    _most_tries.append(tries)
+    return lambda: _most_tries.remove(tries)
 
 
 def watch(watcher: Watcher) -> Callable[[], None]:
@@ -82,7 +91,7 @@ def _options(name: str) -> StepOptions:
         retries_allowed=True,
         interval_seconds=FIRST_PAUSE_SECONDS,
         backoff_rate=2.0,
-        max_attempts=MOST_TRIES,
+        max_attempts=_most_tries[-1],
         should_retry=is_outage,
     )
 
@@ -93,14 +102,14 @@ def step(effect: Callable[P, R]) -> Callable[P, R]:
     Called outside a run, as tests do, it is just done.
     """
     name, watched = _name(effect), _watched(effect)
-    options = _options(name)
 
     @wraps(effect)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         if DBOS.workflow_id is None:
             return watched(*args, **kwargs)
-        result = DBOS.run_step(options, watched, *args, **kwargs)
-        _pass(name, "recorded")
+        with at_work.one_step():
+            result = DBOS.run_step(_options(name), watched, *args, **kwargs)
+            _pass(name, "recorded")
         return result
 
     return run
@@ -109,12 +118,12 @@ def step(effect: Callable[P, R]) -> Callable[P, R]:
 def async_step(effect: Callable[P, R]) -> Callable[P, Awaitable[R]]:
     """Make an effect a recorded step for `async` bodies; the effect itself runs off the loop."""
     name, watched = _name(effect), _watched(effect)
-    options = _options(name)
 
     @wraps(effect)
     async def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        result = await DBOS.run_step_async(options, watched, *args, **kwargs)
-        _pass(name, "recorded")
+        with at_work.one_step():
+            result = await DBOS.run_step_async(_options(name), watched, *args, **kwargs)
+            _pass(name, "recorded")
         return result
 
     return run

@@ -12,7 +12,7 @@ from mailagent.store import approvals, audit, orders, refunds
 from mailagent.workflows.steps.recording import async_step
 from mailagent.workflows.steps.refund_state import State, state_of
 
-# A bell wakes the run at once. A fork made from the console has lost its bells and looks this often.
+# A bell wakes the run at once; one that it has missed is rung again by the sweep. It looks this often anyway.
 LONGEST_SLEEP_SECONDS = 3600.0
 
 

@@ -22,6 +22,7 @@ from mailagent.domain.payment import (
     Refunded,
     RefundRequest,
     Refused,
+    may_have_been_asked,
 )
 from mailagent.domain.refund import Refund, RefundStatus, split_over_payments
 from mailagent.domain.retry import (
@@ -31,6 +32,8 @@ from mailagent.domain.retry import (
 )
 from mailagent.store import audit, cases, gateway_words, orders, payments, refunds
 from mailagent.store.database import Row
+from mailagent.workflows.steps.gateway_leave import leave_to_ask, note_answer, wait_for_gateway
+from mailagent.workflows.steps.leave import Leave
 from mailagent.workflows.steps.matters import note_matter
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund_state import State, state_of
@@ -43,9 +46,10 @@ _CHARGED_BACK = "the customer's bank took the payment back (chargeback) before t
 
 @async_step
 def pay_refund(refund_id: str) -> State:
-    """Have the gateway pay an approved refund, as far as that is possible now.
+    """Have the gateway pay an approved refund, as far as that is possible now; while it is away it is not
+    asked.
 
-    Raises RuntimeError when it was tried too often: an operator has to look.
+    Raises RuntimeError when it was tried too often, or is away for too long: an operator has to look.
     """
     intents = _intend(refund_id)
     if intents is None:
@@ -53,9 +57,12 @@ def pay_refund(refund_id: str) -> State:
             return state_of(refunds.load(connection, refund_id).status)
     mark("pay_refund", "intended")
     for intent in intents:
-        request, outcome = intent.request, _ask_gateway(intent)
+        request, leave = intent.request, leave_to_ask(intent.request)
+        if leave is None:
+            return wait_for_gateway(refund_id)
+        outcome = _ask_gateway(intent)
         mark("pay_refund", "asked")
-        _record_outcome(request, outcome)
+        _record_outcome(request, outcome, leave)
         if not isinstance(outcome, Refunded | Refused):
             return _wait_or_give_up(refund_id, outcome)
     return _conclude(refund_id)
@@ -88,8 +95,9 @@ def _intend(refund_id: str) -> list[_Intent] | None:
         if not known and stopped:
             _fail(connection, refund, stopped)
             return None
+        asked_before = may_have_been_asked(bool(known), refund.requested_at, live.now())
         return [
-            _Intent(_request(refund, row), asked_before=bool(known), stopped=stopped)
+            _Intent(_request(refund, row), asked_before=asked_before, stopped=stopped)
             for row in refunds.list_payments(connection, refund_id)
             if row.state == "asked"
         ]
@@ -137,9 +145,10 @@ def _ask_gateway(intent: _Intent) -> PaymentOutcome:
     return Refused(intent.stopped) if intent.stopped else gateway.refund(intent.request)
 
 
-def _record_outcome(request: RefundRequest, outcome: PaymentOutcome) -> None:
+def _record_outcome(request: RefundRequest, outcome: PaymentOutcome, leave: Leave) -> None:
     live = services.current()
     with live.database.transaction() as connection:
+        note_answer(connection, leave, request, outcome)
         orders.lock(connection, request.order_id)
         refunds.lock(connection, request.refund_id)
         match outcome:

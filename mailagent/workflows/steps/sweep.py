@@ -1,7 +1,8 @@
 """Effects of the sweep: take over runs, let parked mail in, ring for mail that waits, purge raw mail.
 
 A conversation's run that failed or was cancelled is left alone: it is an operator's, until the mail's
-time is up. Refunds and mail of ours are in `neglected`.
+time is up; but not one that failed because the database was away for too long. Refunds and mail of ours
+are in `neglected`.
 """
 
 from __future__ import annotations
@@ -17,25 +18,22 @@ from mailagent.domain.retry import MOST_RINGS
 from mailagent.doorbell import Run
 from mailagent.store import audit, conversations, mailbox, workers
 from mailagent.store.database import Row
-from mailagent.workflows.heartbeat import VANISHED_AFTER_SECONDS
-from mailagent.workflows.steps import flood, fuse, waiting_drafts
+from mailagent.workflows.heartbeat import take_over
+from mailagent.workflows.steps import absence, flood, fuse, waiting_drafts
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.rows import see_to_each, see_to_waiting
 
 
 @step
 def take_over_runs() -> int:
-    """Queue the runs again whose worker has not been seen for a while: it was killed, or cut off."""
-    live = services.current()
-    with live.database.snapshot() as connection:
-        alive = workers.list_alive(connection, VANISHED_AFTER_SECONDS)
-        orphans = live.doorbell.list_orphans(connection, alive)
-    return see_to_each(orphans, str, _take_over)
+    """Queue the runs again whose worker has not been seen for a while: it was killed, or cut off.
 
-
-def _take_over(run_id: str) -> int:
-    services.current().doorbell.take_over(run_id)
-    return 1
+    Every worker does so at each of its beats; this is for the case that none of them comes to it.
+    """
+    taken = take_over()
+    with services.current().database.transaction() as connection:
+        workers.forget(connection)
+    return taken
 
 
 @step
@@ -50,16 +48,27 @@ def release_parked_mail() -> int:
 @step
 def ring_for_mail() -> int:
     """Ring for unanswered mail without a run; what waits too long goes to people, who are also reminded
-    of drafts that wait for them."""
+    of drafts that wait for them. Mail that was put off is brought back bit by bit."""
     waiting_drafts.remind()
     live = services.current()
     before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
-    return see_to_waiting(
+    seen_to = see_to_waiting(
         lambda connection, limit, after: mailbox.list_waiting(connection, before, limit, after),
         lambda row: str(row.mail_id),
-        lambda row: [row.run_id] if row.run_id else [],
+        _runs_to_look_at,
         _see_to_mail,
     )
+    return seen_to + _bring_back()
+
+
+def _runs_to_look_at(row: Row) -> list[str]:
+    """Return the run of a mail; none of one that was put off, which is brought back apart."""
+    return [row.run_id] if row.run_id and (not row.put_off or _is_rung_out(row)) else []
+
+
+def _is_rung_out(row: Row) -> bool:
+    # An absent provider is no reason to give mail up before its time.
+    return bool(row.rings - row.put_off >= MOST_RINGS)
 
 
 def _see_to_mail(row: Row, runs: Mapping[str, Run]) -> int:
@@ -68,22 +77,38 @@ def _see_to_mail(row: Row, runs: Mapping[str, Run]) -> int:
     moments = (row.received_at, row.taken_back_at, row.given_back_at)
     since = max(moment for moment in moments if moment is not None)
     overdue = live.now() - since >= timedelta(seconds=live.waits.unanswered_seconds)
-    if run is not None and run.is_active and not overdue:
-        return 0
+    at_work = run is not None and run.is_active
+    if overdue or (_is_rung_out(row) and not at_work):
+        with live.database.transaction() as connection:
+            give_to_people(connection, row)
+        return 1
+    return 0 if row.put_off or not _is_over(run) else _ring(row)
+
+
+def _is_over(run: Run | None) -> bool:
+    return run is None or run.status == "SUCCESS" or run.outlasted
+
+
+def _ring(row: Row) -> int:
+    live = services.current()
     with live.database.transaction() as connection:
-        if overdue or row.rings >= MOST_RINGS:
-            _give_to_people(connection, row)
-        elif run is None or run.status == "SUCCESS":
-            run_id = live.doorbell.ring_conversation(
-                connection, row.conversation_id, row.mail_id, row.rings + 1
-            )
-            mailbox.count_ring(connection, row.mail_id, run_id)
-        else:
-            return 0
+        run_id = live.doorbell.ring_conversation(
+            connection, row.conversation_id, row.mail_id, row.rings + 1
+        )
+        mailbox.count_ring(connection, row.mail_id, run_id)
     return 1
 
 
-def _give_to_people(connection: sa.Connection, row: Row) -> None:
+def _bring_back() -> int:
+    """Ring for mail that was put off because the model's provider was away, as far as it is due."""
+    waiting, most = absence.list_to_bring_back()
+    runs = services.current().doorbell.find_runs([row.run_id for row in waiting if row.run_id])
+    over = [row for row in waiting if _is_over(runs.get(row.run_id))]
+    return see_to_each(over[:most], lambda row: str(row.mail_id), _ring)
+
+
+def give_to_people(connection: sa.Connection, row: Row) -> None:
+    """Leave a mail that `mailbox.list_waiting` named to the team, with a case that says so."""
     live = services.current()
     conversation = conversations.lock(connection, row.conversation_id)
     reason = HandOverReason.LEFT_UNANSWERED.value

@@ -10,11 +10,12 @@ from html import unescape
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from mailagent.domain.breaker import Failure, Provider
 from mailagent.domain.escalation import Question as Asking
 from mailagent.domain.matter import Matter
 from mailagent.domain.money import Money
 from mailagent.domain.refund import RefundLine
-from mailagent.store import approvals, asks, drafts, matters, refunds
+from mailagent.store import approvals, asks, breakers, drafts, matters, refunds
 from mailagent.store.ids import new_id
 from mailagent.store.keyset import microseconds
 from mailagent.web.ops.live import KEPT, KeptFigures
@@ -290,6 +291,22 @@ def test_an_outage_is_told_while_it_lasts(shop: Stage) -> None:
     with shop.live.database.transaction() as connection:
         matters.close_matter(connection, shop.live.now(), Matter.OPENAI)
     assert client.get("/ops/live").get_json()["outages"] == []
+
+
+def test_a_provider_that_is_away_is_told_calmly_until_it_is_back(shop: Stage) -> None:
+    keep_figures(shop, seconds=0)
+    client = shop.log_in(MONA)
+    failure = Failure("answered 503", wish_seconds=600)
+    with shop.live.database.transaction() as connection:
+        now = shop.live.now()
+        breakers.record_failure(connection, Provider.OPENAI, failure, now, probing=False)
+    page = client.get("/ops").text
+    assert "OpenAI does not answer as it should since" in page
+    assert 'data-outages="away:openai"' in page
+    assert client.get("/ops/live").get_json()["outages"] == ["away:openai"]
+    with shop.live.database.transaction() as connection:
+        breakers.record_success(connection, Provider.OPENAI, probing=True)
+    assert "OpenAI" not in client.get("/ops").text
 
 
 def test_a_stranger_learns_no_counts(shop: Stage) -> None:

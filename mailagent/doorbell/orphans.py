@@ -1,0 +1,66 @@
+"""Runs whose worker is gone: queued again, all at once, for whoever takes them first."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from mailagent.doorbell.client import Connected
+from mailagent.doorbell.names import QUEUE_OF, SCHEDULED
+
+# DBOS's own queue, where a run waits that was in no other.
+_NO_QUEUE_OF_ITS_OWN = "_dbos_internal_queue"
+
+
+class Orphans(Connected):
+    """Hands runs from one worker to the others.
+
+    As DBOS's own recovery does (`SystemDatabase.reenqueue_for_recovery`): the run keeps its queue and
+    its count of attempts, and loses its owner, so that whoever had it can record nothing more. Unlike
+    that one, this is a single statement in the caller's transaction: it is done for all runs or for none,
+    and a run that another worker has taken meanwhile is nobody's orphan any more.
+    """
+
+    def take_over_orphans(
+        self, connection: sa.Connection, alive: sa.Select[str], may: sa.ColumnElement[bool]
+    ) -> int:
+        """Queue again, if `may` holds, what was begun by workers that are not among those alive.
+
+        Returns how many runs that were, those of the schedule not counted.
+        """
+        executor = sa.func.coalesce(self._runs.c.executor_id, "")
+        # Two workers that look at once share the runs between them instead of waiting for each other.
+        return self._queue_again(connection, sa.and_(executor.not_in(alive), may), skip_locked=True)
+
+    def give_back(self, connection: sa.Connection, worker_id: str) -> int:
+        """Queue again what a worker has begun and will not end. Returns how many runs that were."""
+        whose = self._runs.c.executor_id == worker_id
+        return self._queue_again(connection, whose, skip_locked=False)
+
+    def _queue_again(
+        self, connection: sa.Connection, whose: sa.ColumnElement[bool], skip_locked: bool
+    ) -> int:
+        runs = self._runs.c
+        ours = runs.name.in_((*QUEUE_OF, *SCHEDULED))
+        found = (
+            sa.select(runs.workflow_uuid)
+            .where(runs.status == "PENDING", ours, whose)
+            .with_for_update(skip_locked=skip_locked)
+        )
+        queued = connection.scalars(
+            sa.update(self._runs)
+            .where(runs.workflow_uuid.in_(found), runs.status == "PENDING")
+            .values(
+                status="ENQUEUED",
+                owner_xid=None,
+                started_at_epoch_ms=None,
+                updated_at=self._now_milliseconds(),
+                queue_name=sa.func.coalesce(runs.queue_name, _NO_QUEUE_OF_ITS_OWN),
+            )
+            .returning(runs.name)
+        )
+        return sum(name in QUEUE_OF for name in queued)
+
+    def _now_milliseconds(self) -> sa.ColumnElement[int]:
+        if self._is_sqlite:
+            return sa.cast(sa.func.strftime("%s", "now") * 1000, sa.BigInteger)
+        return sa.cast(sa.func.extract("epoch", sa.func.now()) * 1000, sa.BigInteger)

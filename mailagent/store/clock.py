@@ -1,0 +1,172 @@
+"""One clock for all processes: the database's. Dates are compared by it, whatever the machines' own say.
+
+It is asked now and then; in between, the time since is measured by a clock that nobody can set. On SQLite
+there is one machine, and its clock is the one. Waits within DBOS go by the machine's all the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import sqlalchemy as sa
+
+from mailagent.store.database import Database
+
+logger = logging.getLogger(__name__)
+
+# A clock drifts by some milliseconds in this time; one that is set is noticed after it.
+ASK_AGAIN_AFTER_SECONDS = 30.0
+# An answer that took longer says too little about when it was given.
+SLOW_SECONDS = 2.0
+# A machine without time synchronisation is off by more than this within weeks.
+SKEW_WORTH_A_WORD = timedelta(seconds=5)
+# A step back of less than this is a correction, and nobody has to see it; a longer one is followed.
+CORRECTION = timedelta(seconds=5)
+
+# Only Linux counts the time that a machine sleeps.
+_UNSETTABLE: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reckoning:
+    """What the database's clock showed when the clock that nobody sets showed `elapsed` seconds."""
+
+    at: datetime
+    elapsed: float
+
+
+class DatabaseClock:
+    """Tells the database's time without a question each time. Call it for the time, in UTC.
+
+    `ask` asks the database; `machine` is this machine's clock, which may be wrong; `elapsed` are seconds
+    that only ever grow, also while the machine sleeps.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[], datetime],
+        machine: Callable[[], datetime],
+        elapsed: Callable[[], float],
+    ) -> None:
+        self._ask, self._machine, self._elapsed = ask, machine, elapsed
+        self._asking = threading.Lock()
+        self._failures = 0
+        self._asked_at = 0.0
+        self._reckoning: _Reckoning | None = None
+        self._told_skew = timedelta(0)
+
+    def __call__(self) -> datetime:
+        """Return the time. Raises the database's error while the database has never been reached: a wrong
+        machine's time must not get into rows."""
+        known = self._reckoning or self._ask_first()
+        elapsed_now = self._elapsed()
+        if elapsed_now - self._asked_at > ASK_AGAIN_AFTER_SECONDS and self._asking.acquire(False):
+            self._asked_at = elapsed_now
+            # Beside the caller, who may hold locks and must not wait for a database that is away.
+            threading.Thread(target=self._ask_again, name="clock", daemon=True).start()
+        return known.at + timedelta(seconds=elapsed_now - known.elapsed)
+
+    def _ask_first(self) -> _Reckoning:
+        failures = self._failures
+        with self._asking:
+            if self._reckoning is not None:
+                return self._reckoning
+            if self._failures != failures:  # it failed while we waited; it would again
+                raise sa.exc.TimeoutError("the database could not be asked for the time")
+            try:
+                self._reckoning = known = self._reckon()
+                self._asked_at = known.elapsed
+            except Exception:
+                self._failures += 1
+                raise
+            return known
+
+    def _ask_again(self) -> None:
+        try:
+            self._reckoning = self._reckon()
+        except sa.exc.SQLAlchemyError as problem:
+            logger.warning("the database was not asked for the time: %s", type(problem).__name__)
+        finally:
+            self._asking.release()
+
+    def _reckon(self) -> _Reckoning:
+        """Ask, a second time if the answer was slow, and take it for the middle of the wait."""
+        for _ in range(2):
+            before = self._elapsed()
+            answer = self._ask()
+            after = self._elapsed()
+            if after - before < SLOW_SECONDS:
+                break
+        self._tell_skew(self._machine() - answer)
+        return _Reckoning(answer, (before + after) / 2)
+
+    def _tell_skew(self, skew: timedelta) -> None:
+        """Log that this machine's clock is wrong, or has become more so, or is right again."""
+        if abs(skew - self._told_skew) <= SKEW_WORTH_A_WORD:
+            return
+        if abs(skew) > SKEW_WORTH_A_WORD:
+            logger.warning(tell_skew(skew))
+        else:
+            logger.warning("this machine's clock agrees with the database's again")
+        self._told_skew = skew
+
+
+class SteadyClock:
+    """A clock that shows no small step back, as corrections make: two events in their order stay in it."""
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._latest: datetime | None = None
+
+    def __call__(self) -> datetime:
+        now = self._clock()
+        with self._lock:
+            latest = self._latest
+            if latest is None or not latest - CORRECTION < now < latest:
+                self._latest = latest = now
+            return latest
+
+
+def open_clock(database: Database) -> Callable[[], datetime]:
+    """Return the one clock of all processes on a database; it is not asked yet."""
+    if database.engine.dialect.name == "sqlite":
+        return SteadyClock(machine_time)
+    return SteadyClock(DatabaseClock(lambda: ask_database(database), machine_time, elapsed))
+
+
+def ask_database(database: Database) -> datetime:
+    """Return the time by the database's clock."""
+    with database.snapshot() as connection:
+        now: datetime = connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
+    return now
+
+
+def find_skew(database: Database) -> timedelta:
+    """Return by how much this machine's clock is ahead of the database's."""
+    if database.engine.dialect.name == "sqlite":
+        return timedelta(0)
+    return machine_time() - ask_database(database)
+
+
+def tell_skew(skew: timedelta) -> str:
+    """Return, for whoever can set it right, how wrong this machine's clock is."""
+    which = "ahead of" if skew > timedelta(0) else "behind"
+    return (
+        f"this machine's clock is {abs(skew).total_seconds():.0f} s {which} the database's: run a time"
+        " service (NTP) on both. Dates hold, by the database's; waits may be too long by as much"
+    )
+
+
+def machine_time() -> datetime:
+    return datetime.now(UTC)
+
+
+def elapsed() -> float:
+    """Return seconds by a clock that nobody sets and that goes on while the machine sleeps."""
+    return time.clock_gettime(_UNSETTABLE)

@@ -1,0 +1,77 @@
+"""Leave to ask a provider, and what came of asking: the breakers as steps meet them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.breaker import Breaker, Failure, Provider, Standing, standing
+from mailagent.domain.failure import tell_error
+from mailagent.store import breakers
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Leave to ask a provider once. `probing`: everybody else waits for what comes of it; `failed_lately`:
+    there is something on record that an answer ends."""
+
+    provider: Provider
+    probing: bool = False
+    failed_lately: bool = False
+
+
+def leave_of(connection: sa.Connection, provider: Provider) -> Leave | None:
+    """Return leave to ask a provider, or None while nobody is to. In a transaction, which takes the turn of
+    a probe."""
+    found = breakers.find(connection, provider)
+    if standing(found, services.current().now()) is not Standing.PROBE:
+        return take_leave(provider, found)
+    return _take_turn(connection, provider)
+
+
+def take_leave(provider: Provider, found: Breaker | None) -> Leave | None:
+    """Return leave to ask a provider of which `found` was just read, or None while nobody is to."""
+    live = services.current()
+    match standing(found, live.now()):
+        case Standing.CLOSED:
+            return Leave(provider, failed_lately=found is not None)
+        case Standing.OPEN:
+            return None
+    with live.database.transaction() as connection:
+        return _take_turn(connection, provider)
+
+
+def _take_turn(connection: sa.Connection, provider: Provider) -> Leave | None:
+    if not breakers.claim_probe(connection, provider, services.current().now()):
+        return None
+    return Leave(provider, probing=True, failed_lately=True)
+
+
+def give_back(connection: sa.Connection, leave: Leave) -> None:
+    """Give leave back that was not used."""
+    if leave.probing:
+        breakers.free_probe(connection, leave.provider, services.current().now())
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What a call came to for those who ask next. `is_open`: nobody asks for now; `was_refused`: it was
+    known already that the provider refuses us."""
+
+    is_open: bool = False
+    was_refused: bool = False
+
+
+def note_outcome(connection: sa.Connection, leave: Leave, failure: Failure | None) -> Noted:
+    """Record whether a provider has answered (None) or failed."""
+    if failure is None:
+        if leave.failed_lately:
+            breakers.record_success(connection, leave.provider, leave.probing)
+        return Noted()
+    told = Failure(tell_error(failure.why), failure.wish_seconds, failure.needs_operator)
+    before, after = breakers.record_failure(
+        connection, leave.provider, told, services.current().now(), leave.probing
+    )
+    return Noted(after.until_at is not None, before.needs_operator)

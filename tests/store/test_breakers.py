@@ -1,0 +1,96 @@
+"""Breakers as rows, on both databases: counted together, and one probe at a time."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+
+import pytest
+
+from mailagent.domain.breaker import PROBE_SECONDS, Breaker, Failure, Provider
+from mailagent.store import breakers
+from mailagent.store.database import Database
+from tests.cast import NOW
+
+DOWN = Failure("answered 503")
+
+
+def fail(database: Database, at: datetime = NOW, probing: bool = False) -> Breaker:
+    with database.transaction() as connection:
+        return breakers.record_failure(connection, Provider.OPENAI, DOWN, at, probing)[1]
+
+
+def claim(database: Database, at: datetime) -> bool:
+    with database.transaction() as connection:
+        return breakers.claim_probe(connection, Provider.OPENAI, at)
+
+
+def found(database: Database) -> Breaker | None:
+    with database.snapshot() as connection:
+        return breakers.find(connection, Provider.OPENAI)
+
+
+def test_failures_of_all_workers_at_once_are_counted_together(database: Database) -> None:
+    with ThreadPoolExecutor(8) as workers:
+        list(workers.map(lambda _: fail(database), range(5)))
+    after = found(database)
+    assert after is not None
+    assert (after.failures, after.until_at) == (5, NOW + timedelta(seconds=10))
+    with database.snapshot() as connection:
+        assert list(breakers.list_open(connection)) == [Provider.OPENAI]
+        assert breakers.find(connection, Provider.STRIPE) is None
+
+
+def test_of_all_who_would_try_one_does(database: Database) -> None:
+    for _ in range(5):
+        fail(database)
+    assert not claim(database, NOW + timedelta(seconds=9.9))
+    due = NOW + timedelta(seconds=10)
+    with ThreadPoolExecutor(8) as workers:
+        claimed = list(workers.map(lambda _: claim(database, due), range(8)))
+    assert claimed.count(True) == 1
+    # Its process has died: the turn comes free by itself.
+    assert not claim(database, due + timedelta(seconds=PROBE_SECONDS - 1))
+    assert claim(database, due + timedelta(seconds=PROBE_SECONDS))
+
+
+@pytest.mark.parametrize("probing", [False, True])
+def test_only_a_probe_closes_what_is_open(database: Database, probing: bool) -> None:
+    for _ in range(5):
+        fail(database)
+    with database.transaction() as connection:
+        breakers.record_success(connection, Provider.OPENAI, probing)
+    assert (found(database) is None) is probing
+
+
+def test_an_answer_ends_a_row_of_failures(database: Database) -> None:
+    for _ in range(4):
+        fail(database)
+    with database.transaction() as connection:
+        breakers.record_success(connection, Provider.OPENAI, probing=False)
+    assert fail(database) == Breaker(failures=1, why="answered 503")
+
+
+def test_a_turn_that_was_not_used_is_free_again(database: Database) -> None:
+    for _ in range(5):
+        fail(database)
+    due = NOW + timedelta(seconds=10)
+    assert claim(database, due)
+    with database.transaction() as connection:
+        breakers.free_probe(connection, Provider.OPENAI, due)
+    assert claim(database, due)
+
+
+def test_a_time_that_a_wrong_clock_set_holds_nobody_up(database: Database) -> None:
+    for _ in range(5):
+        fail(database, NOW + timedelta(days=1))
+    assert claim(database, NOW)
+
+
+def test_another_chance_opens_the_way_for_all(database: Database) -> None:
+    for _ in range(5):
+        fail(database)
+    with database.transaction() as connection:
+        breakers.give_another_chance(connection)
+        assert breakers.list_open(connection) == {}
+    assert fail(database).until_at is not None

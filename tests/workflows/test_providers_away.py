@@ -1,0 +1,185 @@
+"""SendGrid and Stripe while they are away: not asked, nothing counted, and all of it done once after that."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailagent import services
+from mailagent.domain.breaker import Provider
+from mailagent.store import breakers, refunds
+from mailagent.workflows.steps import delivery, refund_payment, sweep
+from tests import stripe_server
+from tests.cast import order
+from tests.journeys.test_outages import lost_before, no_key
+from tests.stage import Stage, open_shop
+from tests.stampede.story import Clock
+from tests.stripe_server import StripeServer
+from tests.workflows.test_refund import propose
+from tests.workflows.test_sweep import forget_runs
+
+pay: Callable[[str], Any] = inspect.unwrap(refund_payment.pay_refund)
+look: Callable[[str], Any] = inspect.unwrap(delivery.look_at_delivery)
+
+CASES = 8
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def is_open(provider: Provider) -> bool:
+    with services.current().database.snapshot() as connection:
+        return provider in breakers.list_open(connection)
+
+
+# --- SendGrid -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cases(shop: Stage, clock: Clock) -> list[str]:
+    """Mails of ours that wait to be sent: to the team, about conversations that nobody answered."""
+    services.bind(replace(shop.live, now=clock.now))
+    for number in range(CASES):
+        shop.write("Hello, is anybody there?", from_address=f"customer{number}@example.com")
+    forget_runs(shop)
+    clock.put_forward(5 * 3600)
+    sweep.ring_for_mail()
+    rows = shop.rows("SELECT outbound_id FROM outbound_mails ORDER BY outbound_id")
+    assert len(rows) == CASES
+    return [row.outbound_id for row in rows]
+
+
+def states(shop: Stage) -> set[str]:
+    rows = shop.rows("SELECT status FROM outbound_mails WHERE purpose = 'hand_over'")
+    return {row.status for row in rows}
+
+
+def test_a_refusal_of_the_account_is_met_once(shop: Stage, clock: Clock, cases: list[str]) -> None:
+    shop.faults.sendgrid += [no_key] * 3
+    assert {delivery.send_mail(outbound_id) for outbound_id in cases} == {"queued"}
+    assert len(shop.faults.asked) == 1
+    waits = [look(outbound_id)["wait_seconds"] for outbound_id in cases[1:]]
+    assert all(50 < wait <= 120 for wait in waits)
+    assert len(set(waits)) == len(waits)
+    clock.put_forward(121)
+    (probe, *others) = [each for each in cases if look(each)["kind"] == "send"][1:]
+    delivery.send_mail(probe)  # refused still
+    assert len(shop.faults.asked) == 2
+    assert {look(each)["kind"] for each in others} == {"wait"}
+    assert len(shop.faults.asked) == 2
+    shop.faults.sendgrid.clear()
+    clock.put_forward(900)
+    for outbound_id in cases:
+        delivery.send_mail(outbound_id)
+    assert states(shop) == {"sent"}
+    assert len(shop.faults.asked) == CASES + 2
+    assert not is_open(Provider.SENDGRID)
+
+
+def test_after_five_lost_answers_no_further_mail_is_risked(shop: Stage, cases: list[str]) -> None:
+    shop.faults.sendgrid += [lost_before] * CASES
+    for outbound_id in cases:
+        delivery.send_mail(outbound_id)
+    assert len(shop.faults.asked) == 5
+    assert is_open(Provider.SENDGRID)
+    rows = shop.rows("SELECT status FROM outbound_mails WHERE status = 'queued'")
+    assert len(rows) == CASES - 5
+
+
+def test_a_turn_that_finds_nothing_to_send_is_given_back(
+    shop: Stage, clock: Clock, cases: list[str]
+) -> None:
+    delivery.send_mail(cases[0])
+    shop.faults.sendgrid.append(no_key)
+    delivery.send_mail(cases[1])
+    clock.put_forward(11)
+    delivery.send_mail(cases[0])  # was sent: its turn goes to the next
+    assert delivery.send_mail(cases[2]) == "sent"
+    assert not is_open(Provider.SENDGRID)
+
+
+# --- Stripe ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stripe() -> Iterator[StripeServer]:
+    server = StripeServer({"pi_1": 4999, "pi_2": 4999})
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def refund_ids(
+    tmp_path: Path, database_url: str, stripe: StripeServer, clock: Clock
+) -> Iterator[list[str]]:
+    """Two approved refunds at Stripe; no run is at them."""
+    settings = {
+        "PAYMENT_GATEWAY": "stripe",
+        "STRIPE_API_KEY": "sk_test_17",
+        "STRIPE_API_BASE": stripe.url,
+    }
+    with open_shop(tmp_path, database_url, settings) as shop:
+        services.bind(replace(shop.live, now=clock.now))
+        for number in (1, 2):
+            card = {"payment_id": f"pi_{number}", "method": "card", "amount": "49.99"}
+            shop.stock(order(f"W100{number}", payments=[card]))
+            propose(shop, subject=f"Order W100{number}", order_id=f"W100{number}")
+        yield [refund.refund_id for refund in shop.refunds()]
+
+
+def attempts(refund_id: str) -> list[int]:
+    with services.current().database.snapshot() as connection:
+        return [row.attempts for row in refunds.list_payments(connection, refund_id)]
+
+
+def test_while_stripe_is_away_nothing_is_asked_and_nothing_counted(
+    refund_ids: list[str], stripe: StripeServer, clock: Clock
+) -> None:
+    first, second = refund_ids
+    stripe.faults.append(stripe_server.no_key)
+    assert pay(first)["status"] == "approved"
+    for refund_id in refund_ids:
+        state = pay(refund_id)
+        assert state["status"] == "approved"
+        assert 60 <= state["wait_seconds"] <= 120
+    assert len(stripe.keys_used) == 1
+    assert (attempts(first), attempts(second)) == ([1], [0])
+    clock.put_forward(121)
+    assert [pay(refund_id)["status"] for refund_id in refund_ids] == ["paid", "paid"]
+    assert len(stripe.refunds) == 2
+    assert not is_open(Provider.STRIPE)
+
+
+def test_look_ups_count_as_asks(refund_ids: list[str], stripe: StripeServer, clock: Clock) -> None:
+    first, _ = refund_ids
+    stripe.faults.append(stripe_server.lost_after)
+    stripe.read_faults += [lambda: stripe_server.error(503, None, "down", "api_error")] * 4
+    for _ in range(7):
+        assert pay(first)["status"] == "approved"
+    assert stripe.read_faults == []
+    assert attempts(first) == [5]
+    clock.put_forward(121)
+    assert pay(first)["status"] == "paid"
+    assert len(stripe.refunds) == 1
+
+
+def test_a_stripe_that_stays_away_is_an_operator_s_business(
+    refund_ids: list[str], stripe: StripeServer, clock: Clock
+) -> None:
+    first, second = refund_ids
+    stripe.faults.append(stripe_server.no_key)
+    pay(first)
+    clock.put_forward(36 * 3600)
+    stripe.faults.append(stripe_server.no_key)
+    pay(first)  # the probe
+    with pytest.raises(RuntimeError, match="Stripe is away since"):
+        pay(second)
+    clock.put_forward(61)
+    assert [pay(refund_id)["status"] for refund_id in refund_ids] == ["paid", "paid"]

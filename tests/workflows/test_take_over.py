@@ -1,0 +1,126 @@
+"""Runs of a worker that is gone go on elsewhere, all at once, and only those."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from mailagent.store import schema, workers
+from mailagent.workflows import heartbeat
+from mailagent.workflows.steps import sweep as steps
+from tests.cast import MONA, big_order
+from tests.journeys.test_refunds import decide, link_in
+from tests.stage import Stage, open_shop, running, wait_until
+from tests.workflows.trouble import let_be_missed, set_run, table_of_runs
+
+WISH = "The standing desk of order W2001 is damaged, please refund it."
+
+
+def wait_for_a_refund_that_waits(shop: Stage) -> str:
+    """Let a refund wait for its manager, with all else ended; return the id of its run."""
+    shop.stock(big_order())
+    shop.write(WISH)
+    shop.wait_for_mails(MONA)
+    wait_until(lambda: len(shop.live.doorbell.list_pending()) == 1, 20, "the answer to be sent")
+    return shop.live.doorbell.list_pending()[0].run_id
+
+
+def vanish(shop: Stage, run_id: str, worker_id: str) -> None:
+    """Leave a run as a worker that was killed does."""
+    set_run(shop, run_id, "PENDING", worker_id)
+
+
+def columns_of(shop: Stage, run_id: str) -> dict[str, object]:
+    (row,) = shop.rows(f"SELECT * FROM {table_of_runs(shop)} WHERE workflow_uuid = :it", it=run_id)
+    changed_by_the_test = {"updated_at": None, "completed_at": None}
+    return dict(row._mapping) | changed_by_the_test
+
+
+@pytest.mark.parametrize("worker_id", ["first", ""])
+def test_what_a_worker_left_that_was_killed_goes_on_elsewhere(
+    tmp_path: Path, database_url: str, worker_id: str
+) -> None:
+    with open_shop(tmp_path, database_url, {"WORKER_ID": "first"}) as shop:
+        with running(shop):
+            run_id = wait_for_a_refund_that_waits(shop)
+        vanish(shop, run_id, worker_id)
+        (request,) = shop.mails_to(MONA)
+    with open_shop(tmp_path, database_url, {"WORKER_ID": "second"}) as shop, running(shop):
+        assert steps.take_over_runs() == 0  # the others may just have been kept from the database
+        let_be_missed(shop)
+        steps.take_over_runs()
+        decide(shop, link_in(request.text), "approve")
+        shop.wait_for_refund("paid")
+        assert len(shop.rows("SELECT * FROM ledger_entries")) == 1
+        assert shop.mails_to(MONA) == [request]
+
+
+def test_who_signs_out_leaves_nothing_to_be_waited_for(shop: Stage) -> None:
+    with running(shop):
+        run_id = wait_for_a_refund_that_waits(shop)
+    run = shop.live.doorbell.find_run(run_id)
+    assert run is not None
+    assert run.status == "ENQUEUED"
+    assert shop.rows("SELECT * FROM workers") == []
+
+
+def test_runs_of_a_living_worker_are_left_alone(shop: Stage) -> None:
+    with running(shop):
+        run_id = wait_for_a_refund_that_waits(shop)
+        let_be_missed(shop)
+        before = columns_of(shop, run_id)
+        assert steps.take_over_runs() == 0
+        assert columns_of(shop, run_id) == before
+
+
+def test_a_run_is_left_as_dbos_itself_leaves_one_that_it_recovers(shop: Stage) -> None:
+    with running(shop):
+        run_id = wait_for_a_refund_that_waits(shop)
+    vanish(shop, run_id, "gone")
+    dbos = shop.live.doorbell._client._sys_db
+    assert dbos.reenqueue_for_recovery(run_id, ["gone"], "_dbos_internal_queue")
+    theirs = columns_of(shop, run_id)
+    vanish(shop, run_id, "gone")
+    with shop.live.database.transaction() as connection:
+        assert shop.live.doorbell.give_back(connection, "gone") == 1
+    assert columns_of(shop, run_id) == theirs
+
+
+def test_a_thousand_refunds_that_wait_are_taken_over_in_one_go(shop: Stage) -> None:
+    with running(shop):
+        run_id = wait_for_a_refund_that_waits(shop)
+    with shop.live.database.transaction() as connection:
+        (row,) = connection.execute(
+            sa.text(f"SELECT * FROM {table_of_runs(shop)} WHERE workflow_uuid = :it"),
+            {"it": run_id},
+        ).mappings()
+        changed = {
+            "workflow_uuid": "'copy-' || :number", "status": "'PENDING'", "executor_id": "'gone'",
+        }  # fmt: skip
+        copied = ", ".join(changed.get(name, name) for name in row)
+        connection.execute(
+            sa.text(
+                f"INSERT INTO {table_of_runs(shop)} ({', '.join(row.keys())}) SELECT {copied}"
+                f" FROM {table_of_runs(shop)} WHERE workflow_uuid = :it"
+            ),
+            [{"number": str(number), "it": run_id} for number in range(1000)],
+        )
+        workers.sign_in(connection, "here")
+    let_be_missed(shop)
+    began = time.monotonic()
+    assert heartbeat.take_over() == 1000
+    assert time.monotonic() - began < 10
+    assert heartbeat.take_over() == 0
+
+
+def test_a_worker_that_cannot_say_that_it_lives_takes_nothing(shop: Stage) -> None:
+    with running(shop):
+        run_id = wait_for_a_refund_that_waits(shop)
+        let_be_missed(shop)
+        with shop.live.database.transaction() as connection:
+            connection.execute(schema.workers.delete())
+        vanish(shop, run_id, "gone")
+        assert heartbeat.take_over() == 0

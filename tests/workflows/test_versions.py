@@ -1,0 +1,82 @@
+"""The application version is written by hand, and a run is for workers of its own version only."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from dbos import DBOS
+
+from mailagent.doorbell import APPLICATION_VERSION, REFUND, names
+from tests.cast import ADA
+from tests.histories.history import History, read_all
+from tests.histories.tables import WORKER, Tables
+from tests.journeys.test_outages import QUESTION
+from tests.stage import Stage, beside, open_shop, running
+
+OTHER = "of another release"
+
+
+@pytest.fixture
+def small_shop(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Stage]:
+    path = tmp_path / "test.db"
+    shutil.copy(migrated_sqlite, path)
+    with open_shop(tmp_path, f"sqlite:///{path}") as stage:
+        yield stage
+
+
+def a_refund() -> History:
+    found = (each for each in read_all() if each.workflow == REFUND)
+    return replace(next(found), application_version=OTHER)
+
+
+def check(shop: Stage) -> str:
+    return str(beside(lambda: shop.app.test_cli_runner().invoke(args=["check"]).output))
+
+
+def test_the_version_is_a_number_that_somebody_wrote() -> None:
+    (given,) = (
+        each.value
+        for each in ast.parse(inspect.getsource(names)).body
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "APPLICATION_VERSION"
+    )
+    assert isinstance(given, ast.Constant), "computed, it would leave every waiting run behind"
+    assert str(given.value).isdigit()
+
+
+def test_workers_run_under_that_version_and_leave_runs_of_others_alone(small_shop: Stage) -> None:
+    tables, old = Tables(small_shop.live.database), a_refund()
+    tables.put(old)
+    with running(small_shop):
+        assert DBOS.application_version == APPLICATION_VERSION
+        with small_shop.live.database.transaction() as connection:
+            small_shop.live.doorbell.give_back(connection, WORKER)  # as if it had vanished
+        small_shop.write(QUESTION)
+        small_shop.wait_for_mails(ADA)  # which a worker has taken from its queue since
+        assert tables.outcome(old.run_id)[0] == "ENQUEUED"
+        said = check(small_shop)
+        assert f"note: 1 run waits for workers of version {OTHER}" in said
+        assert "Everything is in place" in said
+
+
+def test_a_release_that_was_rolled_back_says_that_it_gets_no_new_runs(small_shop: Stage) -> None:
+    with running(small_shop):
+        pass
+    assert "new runs" not in check(small_shop)
+    with small_shop.live.database.transaction() as connection:
+        later = "SELECT max(version_timestamp) + 1 FROM application_versions"
+        connection.execute(
+            sa.text(
+                "INSERT INTO application_versions"
+                " (version_id, version_name, version_timestamp, created_at, application_name)"
+                f" VALUES ('v', :name, ({later}), 0, 'mailagent')"
+            ),
+            {"name": OTHER},
+        )
+    assert f"problem: new runs go to workers of version {OTHER} only" in check(small_shop)

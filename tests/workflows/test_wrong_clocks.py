@@ -1,0 +1,174 @@
+"""Web and worker processes whose clocks are hours and days apart, in other time zones: dates are the
+database's."""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from http.cookiejar import CookieJar
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.demo.app_process import ROOT
+from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
+from mailagent.demo.show import find_port
+from mailagent.workflows.steps.neglected import ring_for_refunds
+from tests.bench.child import Child, base_environment, wait_until_ready
+from tests.cast import ADA, MAX, MONA, SUPPORT, TESS, big_order
+from tests.stage import Stage, letter, wait_until
+from tests.workflows.trouble import is_sqlite
+
+HOUR, DAY = 3600, 86_400
+
+
+@dataclass
+class Machine:
+    """A process of the app on a machine whose clock a test sets."""
+
+    child: Child
+    clock: Path
+    url: str = ""
+
+    def set_clock(self, off_seconds: int) -> None:
+        # In one piece: the process reads it at any moment.
+        fresh = self.clock.with_suffix(".new")
+        fresh.write_text(str(off_seconds))
+        fresh.rename(self.clock)
+
+
+@contextmanager
+def machine(shop: Stage, folder: Path, role: str, off_seconds: int, zone: str) -> Iterator[Machine]:
+    """Run the app in one role, with the providers and the database of a stage."""
+    settings, port = shop.app.config["MAILAGENT"], find_port(0)
+    clock = folder / f"{role}.clock"
+    clock.write_text(str(off_seconds))
+    arguments = {
+        "web": [
+            "gunicorn",
+            "-c",
+            "python:mailagent.serving",
+            "wsgi:app",
+            "-b",
+            f"127.0.0.1:{port}",
+        ],
+        "worker": ["flask", "--app", "wsgi", "worker", "--drain-seconds", "1"],
+    }
+    environment = {
+        **base_environment(),
+        "PYTHONPATH": str(ROOT / "tests" / "wrong_clock"),
+        "WRONG_CLOCK": str(clock),
+        "TZ": zone,
+        "MAILAGENT_ROLE": role,
+        "DATABASE_URL": settings.database_url,
+        "SECRET_KEY": ",".join(settings.secret_keys),
+        "WORKER_ID": role,
+        "SUPPORT_ADDRESS": SUPPORT,
+        "MANAGER_EMAILS": f"{MONA},{MAX}",
+        "TEAM_EMAILS": TESS,
+        "OPENAI_BASE_URL": settings.openai_base_url,
+        "OPENAI_API_KEY": "test",
+        "SENDGRID_BASE_URL": settings.sendgrid_base_url,
+        "SENDGRID_API_KEY": "test",
+        "SENDGRID_INBOUND_PUBLIC_KEY": shop.inbound_key.public_text(),
+        "SENDGRID_EVENTS_PUBLIC_KEY": shop.events_key.public_text(),
+    }
+    child = Child(arguments[role], environment, folder / f"{role}.log")
+    started = {"web": "Listening at", "worker": "The worker runs"}[role]
+    try:
+        wait_until_ready(child, lambda: started in child.said(), 60)
+        yield Machine(child, clock, f"http://127.0.0.1:{port}")
+    finally:
+        child.stop()
+
+
+def post(web: Machine, shop: Stage, text: str) -> None:
+    body = build_body(letter(text))
+    headers = {"Content-Type": CONTENT_TYPE, **shop.inbound_key.sign(body)}
+    request = urllib.request.Request(f"{web.url}/webhooks/sendgrid/inbound", body, headers)
+    wait_until(lambda: urllib.request.urlopen(request, timeout=20).status == 200, 20, "thanks")
+
+
+class Browser:
+    """A manager's browser, on the page that a mail leads to."""
+
+    def __init__(self, web: Machine, mail: str) -> None:
+        link = re.search(r"/approvals/\S+", mail)
+        assert link is not None
+        self._url = web.url + link[0]
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(CookieJar())
+        )
+
+    def look(self) -> str:
+        return str(self._opener.open(self._url, timeout=20).read().decode())
+
+    def approve(self) -> None:
+        token = re.search(r'name="csrf_token" value="([^"]+)"', self.look())
+        assert token is not None
+        form = urllib.parse.urlencode({"decision": "approve", "csrf_token": token[1]})
+        self._opener.open(self._url, form.encode(), timeout=20).read()
+
+
+TIMES = """
+SELECT received_at FROM inbound_mails UNION ALL SELECT created_at FROM outbound_mails
+UNION ALL SELECT sent_at FROM outbound_mails UNION ALL SELECT requested_at FROM refunds
+UNION ALL SELECT decided_at FROM refunds UNION ALL SELECT paid_at FROM refunds
+UNION ALL SELECT asked_at FROM approval_asks UNION ALL SELECT at FROM audit
+"""
+
+
+def let_pass(shop: Stage, refund_id: str) -> None:
+    """Let the date of a refund that waits pass, and sweep as another worker would."""
+    with shop.live.database.transaction() as connection:
+        connection.execute(
+            sa.text("UPDATE approvals SET expires_at = :now WHERE refund_id = :it"),
+            {"now": shop.live.now(), "it": refund_id},
+        )
+    hurried = replace(shop.live.waits, sweep_after_seconds=0)
+    services.bind(replace(shop.live, waits=hurried))
+
+
+def test_dates_hold_on_machines_whose_clocks_are_days_apart_and_jump(
+    shop: Stage, tmp_path: Path
+) -> None:
+    if is_sqlite(shop):
+        pytest.skip("all processes on one SQLite file have the clock of one machine")
+    began_at = shop.live.now()
+    shop.stock(big_order(), replace(big_order(), order_id="W2002"))
+    with (
+        machine(shop, tmp_path, "web", 3 * HOUR, "Pacific/Kiritimati") as web,
+        machine(shop, tmp_path, "worker", -DAY, "America/St_Johns") as worker,
+    ):
+        post(web, shop, "The standing desk of order W2001 is damaged, please refund it.")
+        (first,) = shop.wait_for_mails(MONA)
+        post(web, shop, "The standing desk of order W2002 is damaged, please refund it.")
+        later = shop.wait_for_mails(MONA, 2)[-1]
+        refund_ids = {refund.order_id: refund.refund_id for refund in shop.refunds()}
+        for off in (-2 * DAY, DAY, -DAY):
+            worker.set_clock(off)
+        web.set_clock(-40 * DAY)
+        Browser(web, first.text).approve()  # its date is to come, by the one clock
+        assert shop.wait_for_refund("paid").order_id == "W2001"
+        let_pass(shop, refund_ids["W2002"])
+        assert 'name="csrf_token"' not in Browser(web, later.text).look()
+        ring_for_refunds()  # by the worker's own clock its run has another day
+        assert shop.wait_for_refund("expired").order_id == "W2002"
+        wait_until(shop.at_rest, 30, "all to be told")
+        assert "3600 s" not in web.child.said()
+        assert "ahead of the database's" in web.child.said()
+        assert "behind the database's" in worker.child.said()
+    times = [row[0] for row in shop.rows(TIMES) if row[0] is not None]
+    assert began_at - timedelta(seconds=2) <= min(times)
+    assert max(times) <= shop.live.now() + timedelta(seconds=2)
+    asked = "SELECT 1 FROM outbound_mails WHERE purpose = 'approval_request'"
+    assert len(shop.rows(asked)) == 2  # nobody was reminded, or asked again
+    assert len(shop.mails_to(ADA)) == 4
+    assert len(shop.rows("SELECT * FROM ledger_entries")) == 1
