@@ -1,0 +1,100 @@
+"""Today's code replays what the workflows of every release recorded."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from dbos import DBOS
+
+from mailagent.doorbell import APPLICATION_VERSION, CONVERSATION, DELIVERY, REFUND, SWEEP
+from mailagent.workflows.steps.delivery import send_mail_async
+from mailagent.workflows.steps.refund_decision import claim_refund
+from mailagent.workflows.steps.refund_outcome import tell_customer
+from mailagent.workflows.steps.refund_payment import pay_refund
+from tests.histories.history import History, read_all
+from tests.histories.replay import replay
+from tests.stage import Stage, open_shop
+
+# A run goes to workers of its own version only: what another version recorded needs no replay.
+HISTORIES = [each for each in read_all() if each.application_version == APPLICATION_VERSION]
+RELEASES = sorted({each.release for each in HISTORIES})
+
+
+@pytest.fixture
+def small_shop(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Stage]:
+    """A shop on SQLite; what is replayed does not depend on the kind of database."""
+    path = tmp_path / "test.db"
+    shutil.copy(migrated_sqlite, path)
+    with open_shop(tmp_path, f"sqlite:///{path}") as stage:
+        yield stage
+
+
+def test_todays_code_replays_every_recorded_run(small_shop: Stage) -> None:
+    assert replay(small_shop, HISTORIES) == []
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_every_workflow_is_recorded_at_every_release(release: str) -> None:
+    recorded = {each.workflow for each in HISTORIES if each.release == release}
+    assert recorded >= {CONVERSATION, REFUND, DELIVERY, SWEEP}
+
+
+def the(story: str, workflow: str) -> History:
+    """Return the oldest history of a story."""
+    return next(each for each in HISTORIES if (each.story, each.workflow) == (story, workflow))
+
+
+# --- bodies that were changed without a thought for old runs --------------------------------------
+
+
+@DBOS.workflow(name="refund that tells before it pays")
+async def swapped(refund_id: str) -> str:
+    await claim_refund(refund_id)
+    for outbound_id in await tell_customer(refund_id):
+        await send_mail_async(outbound_id)
+    return (await pay_refund(refund_id))["status"]
+
+
+@DBOS.workflow(name="refund that tells nobody")
+async def forgetful(refund_id: str) -> str:
+    await claim_refund(refund_id)
+    return (await pay_refund(refund_id))["status"]
+
+
+@DBOS.workflow(name="refund that looks twice")
+async def doubtful(refund_id: str) -> str:
+    await claim_refund(refund_id)
+    state = await pay_refund(refund_id)
+    for outbound_id in await tell_customer(refund_id):
+        await send_mail_async(outbound_id)
+    await claim_refund(refund_id)
+    return state["status"]
+
+
+@DBOS.workflow(name="refund with another word for it")
+async def reworded(refund_id: str) -> str:
+    await claim_refund(refund_id)
+    await pay_refund(refund_id)
+    for outbound_id in await tell_customer(refund_id):
+        await send_mail_async(outbound_id)
+    return "settled"
+
+
+CHANGED = {
+    "refund that tells before it pays": "step 2: recorded is pay_refund, today's code wants tell_customer",
+    "refund that tells nobody": "step 3: recorded is tell_customer, today's code wants no more",
+    "refund that looks twice": "step 5: nothing is recorded, today's code wants claim_refund",
+    "refund with another word for it": "it ended as SUCCESS, 'settled', None, not as SUCCESS, 'paid'",
+}
+
+
+def test_a_changed_body_is_told_by_workflow_and_step(small_shop: Stage) -> None:
+    recorded = the("small refund", REFUND)
+    changed = [replace(recorded, workflow=name, run_id=name) for name in CHANGED]
+    assert replay(small_shop, changed) == [
+        f"{history}: {CHANGED[history.workflow]}" for history in changed
+    ]

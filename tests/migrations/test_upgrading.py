@@ -1,0 +1,196 @@
+"""`alembic upgrade head` on PostgreSQL beside others who work: it waits its turn, gives up in time, dies and
+is run again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+import sqlalchemy as sa
+
+from mailagent.store import migration
+from mailagent.store.database import open_database
+from mailagent.store.migration import check_schema
+from tests.databases import ROOT, migrate, postgres_at
+from tests.migrations.rules import find_blocking
+from tests.stage import wait_until
+
+# The newest migration that was released before these rules stood.
+BEFORE = "0005"
+SHORT = ("app_only=yes", "lock_milliseconds=200")
+
+
+@pytest.fixture
+def old_url(postgres_url: str) -> Iterator[str]:
+    """An empty database as it was before the rules."""
+    with postgres_at(postgres_url, BEFORE) as url:
+        yield url
+
+
+@contextmanager
+def watched(watch: Callable[[str, bool], None]) -> Iterator[None]:
+    """Show every statement of a migration before it goes to the database, and whether it is committed by
+    itself."""
+
+    def look(connection: sa.Connection, _cursor: object, statement: str, *_more: object) -> None:
+        if statement.split(maxsplit=1)[0] in (
+            "CREATE",
+            "ALTER",
+            "DROP",
+            "UPDATE",
+            "INSERT",
+            "DELETE",
+        ):
+            alone = connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT"
+            watch(statement, alone)
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", look)
+    try:
+        yield
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", look)
+
+
+def is_current(url: str) -> bool:
+    database = open_database(url)
+    try:
+        check_schema(database)
+    except migration.SchemaProblem:
+        return False
+    finally:
+        database.close()
+    return True
+
+
+@contextmanager
+def open_transaction(url: str) -> Iterator[sa.Connection]:
+    """Hold a transaction open that sees a moment of the past, as a backup or a forgotten psql does."""
+    named = {"application_name": "forgotten"}
+    engine = sa.create_engine(url, connect_args=named, isolation_level="REPEATABLE READ")
+    with engine.connect() as connection:
+        connection.execute(sa.text("SELECT 1"))
+        yield connection
+    engine.dispose()
+
+
+def upgrade_in_a_child(url: str, *arguments: str) -> subprocess.Popen[str]:
+    given = [word for each in (f"url={url}", *arguments) for word in ("-x", each)]
+    command = [sys.executable, "-m", "alembic", *given, "upgrade", "head"]
+    return subprocess.Popen(
+        command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
+def test_no_migration_stops_those_who_write(old_url: str) -> None:
+    seen: list[str] = []
+    together: list[str] = []
+
+    def note(statement: str, alone: bool) -> None:
+        if "alembic_version" not in statement:
+            seen.append(statement)
+            together.extend([] if alone else [statement])
+
+    with watched(note):
+        migrate(old_url, "head", "app_only=yes")
+    assert any("CREATE INDEX CONCURRENTLY" in each for each in seen)
+    assert find_blocking(seen) == []
+    # Two tables locked in one transaction, and mail that locks them the other way round: a deadlock.
+    assert together == []
+
+
+class Died(BaseException):
+    """The process is gone: nothing that catches exceptions sees to it."""
+
+
+def test_an_upgrade_that_dies_between_its_statements_is_run_again(old_url: str) -> None:
+    for deadly in range(1, 200, 6):
+        left = [deadly]
+
+        def die(_statement: str, _alone: bool, left: list[int] = left) -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                raise Died
+
+        try:
+            with watched(die):
+                migrate(old_url, "head", *SHORT)
+        except (Died, sa.exc.PendingRollbackError):  # its connection went with it
+            assert not is_current(old_url)
+        else:
+            break  # it has fewer statements than that
+    assert deadly > 40
+    assert is_current(old_url)
+
+
+def test_an_upgrade_that_is_killed_while_it_builds_an_index_is_run_again(old_url: str) -> None:
+    with open_transaction(old_url):  # the index waits for it
+        child = upgrade_in_a_child(old_url, "app_only=yes", "lock_milliseconds=60000")
+        engine = sa.create_engine(old_url)
+        waiting = "SELECT 1 FROM pg_index WHERE NOT indisvalid"
+
+        def half_built() -> bool:
+            with engine.connect() as connection:
+                return bool(connection.execute(sa.text(waiting)).all())
+
+        wait_until(half_built, 60, "an index that is being built")
+        child.send_signal(signal.SIGKILL)
+        child.communicate()
+    migrate(old_url, "head", *SHORT, "seconds=30")
+    assert is_current(old_url)
+    assert not half_built()
+    engine.dispose()
+
+
+def test_an_upgrade_gives_up_in_time_names_who_is_in_the_way_and_is_run_again(old_url: str) -> None:
+    with open_transaction(old_url) as holder:
+        holder.execute(sa.text("LOCK TABLE inbound_mails IN ROW EXCLUSIVE MODE"))
+        began = time.monotonic()
+        with pytest.raises(SystemExit) as given_up:
+            migrate(old_url, "head", *SHORT, "seconds=2")
+        assert time.monotonic() - began < 10
+        assert "did not get its locks within 2 s" in str(given_up.value)
+        assert "(forgotten, idle in transaction) for" in str(given_up.value)
+        assert not is_current(old_url)
+    migrate(old_url, "head", *SHORT)
+    assert is_current(old_url)
+
+
+def test_an_upgrade_waits_for_a_transaction_that_ends(old_url: str) -> None:
+    held, told = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with open_transaction(old_url) as holder:
+            holder.execute(sa.text("LOCK TABLE inbound_mails IN ROW EXCLUSIVE MODE"))
+            held.set()
+            told.wait(30)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait(30)
+    tries = []
+
+    def count(statement: str, _alone: bool) -> None:
+        if "ALTER TABLE inbound_mails" in statement:
+            tries.append(statement)
+            if len(tries) == 2:  # it has waited in vain once
+                told.set()
+                holder.join()
+
+    with watched(count):
+        migrate(old_url, "head", *SHORT)
+    assert len(tries) >= 2
+    assert is_current(old_url)
+
+
+def test_two_upgrades_at_once_both_end_well(postgres_url: str) -> None:
+    with postgres_at(postgres_url, "base") as url:
+        children = [upgrade_in_a_child(url), upgrade_in_a_child(url)]
+        said = [child.communicate(timeout=120)[0] for child in children]
+        assert [child.returncode for child in children] == [0, 0], said
+        assert is_current(url)
