@@ -1,0 +1,115 @@
+"""What the people of a story do: customers write, managers decide, the team sends drafts. Each customer
+has an order and a thread of their own, so that many stories go on beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mailagent.demo.mailboxes import SentMail
+from tests.cast import MONA, TESS, big_order, order
+from tests.journeys.test_refunds import decide, link_in
+from tests.stage import Stage, post_form, wait_until
+
+PATIENCE_SECONDS = 40.0
+
+
+@dataclass(frozen=True, slots=True)
+class Customer:
+    """Somebody with one order."""
+
+    number: int
+
+    @property
+    def email(self) -> str:
+        return f"customer{self.number}@example.com"
+
+    @property
+    def order_id(self) -> str:
+        return f"W{self.number + 10_000}"
+
+
+Act = Callable[[Stage, Customer], None]
+
+
+def stock(stage: Stage, customer: Customer, dear: bool) -> None:
+    """Put the customer's order on the books."""
+    make = big_order if dear else order
+    stage.stock(make(customer.order_id, customer={"email": customer.email, "name": "A Customer"}))
+
+
+def writes(text: str) -> Act:
+    """The customer writes; `{order}` stands for the number of their order."""
+
+    def act(stage: Stage, customer: Customer) -> None:
+        stage.write(text.format(order=customer.order_id), from_address=customer.email)
+
+    return act
+
+
+def gets_mails(count: int) -> Act:
+    def act(stage: Stage, customer: Customer) -> None:
+        stage.wait_for_mails(customer.email, count, PATIENCE_SECONDS)
+
+    return act
+
+
+def refund_is(status: str) -> Act:
+    def act(stage: Stage, customer: Customer) -> None:
+        _wait(
+            lambda: statuses_of(stage, customer) == [status],
+            f"the refund of {customer.email} to be {status}",
+        )
+
+    return act
+
+
+def statuses_of(stage: Stage, customer: Customer) -> list[str]:
+    rows = stage.rows("SELECT status FROM refunds WHERE order_id = :o", o=customer.order_id)
+    return [row.status for row in rows]
+
+
+def request_of(stage: Stage, customer: Customer) -> SentMail:
+    """Return the mail that asks Mona about the customer's order; the first, if there are more."""
+
+    def asked() -> list[SentMail]:
+        return [mail for mail in stage.mails_to(MONA) if customer.order_id in mail.text]
+
+    _wait(lambda: bool(asked()), f"Mona to be asked about {customer.order_id}")
+    return asked()[0]
+
+
+def is_asked(stage: Stage, customer: Customer) -> None:
+    request_of(stage, customer)
+
+
+def manager_says(decision: str) -> Act:
+    """Mona decides by the first link that she got, however often the run was replayed since."""
+
+    def act(stage: Stage, customer: Customer) -> None:
+        decide(stage, link_in(request_of(stage, customer).text), decision)
+
+    return act
+
+
+def drafts_of(stage: Stage, customer: Customer) -> list[str]:
+    rows = stage.rows(
+        "SELECT draft_id FROM drafts JOIN conversations USING (conversation_id)"
+        " WHERE customer_email = :e AND drafts.state = 'waiting'",
+        e=customer.email,
+    )
+    return [row.draft_id for row in rows]
+
+
+def has_draft(stage: Stage, customer: Customer) -> None:
+    _wait(lambda: len(drafts_of(stage, customer)) == 1, f"a draft to {customer.email}")
+
+
+def team_sends_draft(stage: Stage, customer: Customer) -> None:
+    (draft_id,) = drafts_of(stage, customer)
+    client = stage.log_in(TESS)
+    post_form(client, f"/ops/drafts/{draft_id}", page="/ops/drafts", action="send")
+
+
+def _wait(condition: Callable[[], bool], what: str) -> None:
+    wait_until(condition, PATIENCE_SECONDS, what)

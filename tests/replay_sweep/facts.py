@@ -1,0 +1,106 @@
+"""What must not change by a replay, customer by customer; and what must hold however a story went."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+from tests.replay_sweep.acts import Customer, request_of
+from tests.replay_sweep.stories import Kind, Story
+from tests.stage import Stage
+
+# Each by the conversation that it belongs to. A reply's text is the model's, and may not change either.
+_ROWS = (
+    "SELECT conversation_id, refund_id, status, amount_minor, decided_by, gateway_reference FROM refunds",
+    "SELECT conversation_id, mail_id, status, answered_by FROM inbound_mails",
+    "SELECT conversation_id, outbound_id, to_address, purpose, status, text FROM outbound_mails",
+    "SELECT conversation_id, draft_id, state FROM drafts",
+    "SELECT r.conversation_id, e.* FROM ledger_entries e JOIN refunds r USING (refund_id)",
+    "SELECT r.conversation_id, d.* FROM decisions d JOIN approvals a USING (approval_id)"
+    " JOIN refunds r USING (refund_id)",
+    "SELECT conversation_id, status FROM conversations",
+)
+
+Facts = dict[str, list[tuple[Any, ...]]]
+
+
+class PromiseBroken(AssertionError):
+    """A promise did not hold after a replay; the text says which."""
+
+
+def read_facts(stage: Stage) -> Facts:
+    """Return the facts of each customer, by address: rows, and how often each mail was sent."""
+    owners = _owners(stage)
+    sent = _times_sent(stage)
+    facts: Facts = defaultdict(list)
+    for number, query in enumerate(_ROWS):
+        for row in sorted(stage.rows(query), key=repr):
+            owner = owners.get(row.conversation_id)
+            if owner is not None:
+                facts[owner].append((number, *row, sent.get(row[1], 0)))
+    return facts
+
+
+def _owners(stage: Stage) -> dict[str, str]:
+    rows = stage.rows("SELECT conversation_id, customer_email FROM conversations")
+    return {row.conversation_id: row.customer_email for row in rows}
+
+
+def _times_sent(stage: Stage) -> Counter[str]:
+    addresses = stage.rows("SELECT DISTINCT to_address FROM outbound_mails")
+    return Counter(
+        mail.custom_args["outbound_id"]
+        for row in addresses
+        for mail in stage.mails_to(row.to_address)
+    )
+
+
+def check_end(stage: Stage, story: Story, customer: Customer) -> None:
+    """Raise PromiseBroken unless the customer's story ended as it should: paid once, written once, the
+    old link shows what was decided."""
+    _check_money(stage, story, customer)
+    ids = Counter(mail.custom_args["outbound_id"] for mail in stage.mails_to(customer.email))
+    if set(ids.values()) - {1}:
+        raise PromiseBroken(f"a mail was sent more than once: {ids}")
+    if len(ids) != story.end.mails:
+        raise PromiseBroken(f"the customer has {len(ids)} mails, not {story.end.mails}")
+    waiting = stage.rows(
+        "SELECT 1 FROM inbound_mails WHERE from_address = :e AND status = 'unanswered'",
+        e=customer.email,
+    )
+    if waiting:
+        raise PromiseBroken("a mail is unanswered")
+    if story.has_link:
+        _check_link(stage, customer)
+
+
+def _check_money(stage: Stage, story: Story, customer: Customer) -> None:
+    where = "WHERE order_id = :o"
+    refunds = stage.rows(f"SELECT status, amount_minor FROM refunds {where}", o=customer.order_id)
+    entries = stage.rows(f"SELECT amount_minor FROM ledger_entries {where}", o=customer.order_id)
+    held = stage.rows(f"SELECT held_minor FROM orders {where}", o=customer.order_id)
+    expected = [story.end.refund] if story.end.refund else []
+    if [refund.status for refund in refunds] != expected:
+        raise PromiseBroken(f"the refunds are {refunds}, not {expected}")
+    paid = [refund.amount_minor for refund in refunds if refund.status == "paid"]
+    if [entry.amount_minor for entry in entries] != paid:
+        raise PromiseBroken(f"the ledger has {entries} for what was paid: {paid}")
+    if [row.held_minor for row in held] != [sum(paid)]:
+        raise PromiseBroken(f"the order holds {held}, and {paid} was paid")
+
+
+def _check_link(stage: Stage, customer: Customer) -> None:
+    from tests.journeys.test_refunds import link_in
+
+    path = link_in(request_of(stage, customer).text).replace(stage.live.shop.public_url, "")
+    page = stage.client.get(path)
+    if page.status_code != 200 or 'name="decision"' in page.text:
+        raise PromiseBroken(f"the old link answers {page.status_code}, or asks again")
+
+
+def find_change(story: Story, before: Facts, after: Facts, customer: Customer) -> str | None:
+    """Return what a replay changed that it must not, or None. Of a failed run it brings the end on."""
+    if story.kind is Kind.FAILED or before[customer.email] == after[customer.email]:
+        return None
+    old, new = set(before[customer.email]), set(after[customer.email])
+    return f"changed from {sorted(old - new, key=repr)} to {sorted(new - old, key=repr)}"
