@@ -1,0 +1,39 @@
+"""The list of deliberate bugs follows the code. Whether each is caught: `python -m tests.mutations`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.mutations.bugs import ROOT, Bug, BugMisplacedError, Edit, load_bugs, plant
+
+BUGS = load_bugs()
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])
+def test_each_bug_has_its_place_and_its_tests(bug: Bug, tmp_path: Path) -> None:
+    for edit in bug.edits:
+        place = tmp_path / edit.file
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text((ROOT / edit.file).read_text("utf-8"), "utf-8")
+    plant(bug, tmp_path)
+    for test in bug.tests:
+        file, _, name = test.partition("::")
+        assert f"def {name}" in (ROOT / file).read_text("utf-8"), test
+
+
+def test_every_promise_has_bugs_and_no_two_have_one_name() -> None:
+    assert {bug.promise for bug in BUGS} == set(range(1, 7))
+    assert max(Counter(bug.name for bug in BUGS).values()) == 1
+
+
+@pytest.mark.parametrize("text", ["nothing of it", "twice twice"])
+def test_a_bug_without_a_place_is_not_planted(text: str, tmp_path: Path) -> None:
+    place = tmp_path / "program.py"
+    place.write_text(text)
+    edit = Edit("program.py", "twice", "once")
+    with pytest.raises(BugMisplacedError, match="not once"):
+        plant(Bug("a bug", 1, "", (edit,), ()), tmp_path)
+    assert place.read_text() == text
