@@ -1,0 +1,146 @@
+"""What is played: money moves and mail is answered in a minute that the database then forgets. After the steps
+of docs/backup.md nothing is paid twice, the sums hold, and nobody is answered twice by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.cast import ADA, GRACE, JUERGEN, MONA, TESS, order
+from tests.cli.test_commands import flask
+from tests.journeys.test_refunds import decide, link_in
+from tests.restore.databases import BackedUp
+from tests.stage import Stage, open_shop, running, wait_until
+from tests.stripe_server import StripeServer
+
+DESK, LAMP = "pi_desk", "pi_lamp"
+PATIENCE = 120.0  # seconds, for a busy machine
+
+
+def play(folder: Path, database: BackedUp) -> str:
+    """Play the whole story; return what came of it, in words. Raises AssertionError."""
+    stripe = StripeServer({DESK: 149900, LAMP: 4999})
+    try:
+        with _shop(folder, database, stripe) as shop:
+            _before(shop, database)
+            _what_is_lost(shop)
+            assert len(stripe.refunds) == 2
+        database.restore()
+        with _shop(folder, database, stripe) as shop:
+            _check_that_it_is_lost(shop)
+            _follow_the_steps(shop)
+            _go_on(shop)
+            return _check(shop, stripe)
+    finally:
+        stripe.stop()
+
+
+@contextmanager
+def _shop(folder: Path, database: BackedUp, stripe: StripeServer) -> Iterator[Stage]:
+    settings = {
+        "PAYMENT_GATEWAY": "stripe",
+        "STRIPE_API_KEY": "sk_test_17",
+        "STRIPE_API_BASE": stripe.url,
+    }
+    with open_shop(folder, database.url, settings) as shop:
+        yield shop
+
+
+def _before(shop: Stage, database: BackedUp) -> None:
+    """A manager is asked, a question waits; then comes the moment that will be restored."""
+    grace = {"email": GRACE, "name": "Grace"}
+    shop.stock(
+        order(
+            "W2001",
+            items=[{"item_id": "D1", "name": "Desk", "quantity": 1, "unit_price": "1499.00"}],
+            payments=[{"payment_id": DESK, "method": "card", "amount": "1499.00"}],
+        ),
+        order(
+            "W3001",
+            customer=grace,
+            payments=[{"payment_id": LAMP, "method": "card", "amount": "49.99"}],
+        ),
+    )
+    database.backup()
+    with running(shop):
+        shop.write("The standing desk of order W2001 is damaged, please refund it.")
+        shop.wait_for_mails(MONA, 1, PATIENCE)
+        wait_until(shop.at_rest, PATIENCE, "rest")
+    shop.write("Which orders of mine do you have?", from_address=JUERGEN, from_name="Jürgen")
+    database.note()
+
+
+def _what_is_lost(shop: Stage) -> None:
+    """The manager approves, the customers get their money, the question is answered."""
+    with running(shop):
+        decide(shop, link_in(shop.mails_to(MONA)[0].text), "approve")
+        _ask_for_the_kettle(shop)
+        wait_until(
+            lambda: [each.status for each in shop.refunds()] == ["paid"] * 2,
+            PATIENCE,
+            "both to be paid",
+        )
+        shop.wait_for_mails(JUERGEN, 1, PATIENCE)
+        shop.wait_for_mails(GRACE, 2, PATIENCE)
+        wait_until(shop.at_rest, PATIENCE, "rest")
+
+
+def _ask_for_the_kettle(shop: Stage) -> None:
+    shop.write(
+        "My kettle of order W3001 arrived broken. I want my money back.",
+        from_address=GRACE,
+        from_name="Grace",
+    )
+
+
+def _check_that_it_is_lost(shop: Stage) -> None:
+    assert [each.status for each in shop.refunds()] == ["awaiting_approval"]
+    assert [row.status for row in shop.rows("SELECT status FROM inbound_mails ORDER BY 1")] == [
+        "answered",
+        "unanswered",
+    ]
+
+
+def _follow_the_steps(shop: Stage) -> None:
+    """What docs/backup.md says, before any worker runs."""
+    assert flask(shop, "purge").exit_code == 0
+    told = flask(shop, "refunds", "reconcile", "--record").output
+    assert "so its decision is lost: have it approved again" in told
+    assert "49.99 USD was given back on order W3001 without us" in told
+    doubted = flask(shop, "mails", "doubt").output
+    assert "0  mails of ours that may have gone out" in doubted
+    assert "1  mails of customers that may have been answered" in doubted
+
+
+def _go_on(shop: Stage) -> None:
+    """The workers start; the manager presses the old link again, and Grace asks again."""
+    before = len(shop.mails_to(GRACE))
+    with running(shop):
+        decide(shop, link_in(shop.mails_to(MONA)[0].text), "approve")
+        shop.wait_for_refund("paid", PATIENCE)
+        _ask_for_the_kettle(shop)
+        shop.wait_for_mails(GRACE, before + 1, PATIENCE)
+        shop.wait_for_mails(TESS, 1, PATIENCE)
+        wait_until(shop.at_rest, PATIENCE, "rest")
+
+
+def _check(shop: Stage, stripe: StripeServer) -> str:
+    assert [(each["payment"], each["amount"]) for each in stripe.refunds] == [
+        (DESK, 149900),
+        (LAMP, 4999),
+    ], f"paid twice: {stripe.refunds}"
+    (desk,) = [each for each in shop.refunds() if each.status == "paid"]
+    assert desk.gateway_reference == stripe.refunds[0]["id"]
+    outside = shop.rows("SELECT reference, amount_minor FROM outside_refunds")
+    assert [(row.reference, row.amount_minor) for row in outside] == [
+        (stripe.refunds[1]["id"], 4999)
+    ]
+    books = flask(shop, "refunds", "reconcile")
+    assert books.exit_code == 0, books.output
+    answers = len(shop.mails_to(JUERGEN))
+    cases = len(shop.mails_to(TESS))
+    return (
+        f"2 refunds at the gateway before and after, books agree; question answered {answers} time(s), "
+        f"{cases} case(s) for the team; {len(shop.mails_to(ADA))} mails to Ada"
+    )
