@@ -13,24 +13,71 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import sqlalchemy as sa
 
 from mailagent.store.database import Database, open_database
 from tests.databases import make_sqlite_template, postgres_copy, postgres_server, postgres_template
 from tests.stage import Stage, open_shop, running
+from tests.turns import leave_out_others, seed_of_today
 
 # A slow machine is no reason to call a property false.
 hypothesis.settings.register_profile("mailagent", deadline=None)
 hypothesis.settings.load_profile("mailagent")
 
+# Whole stories and runs of workflows; what these folders test of the databases is the same each day.
+LONG = {"journeys", "workflows"}
+
 # The SDKs would ask a proxy for servers of this machine, too.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--whole", action="store_true", help="long tests on both databases, not by turns"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "by_turns: on one of the two databases, on the other one the next day"
+    )
+    seed_of_today()  # before the workers start, so that midnight does not divide them
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    if config.getoption("whole"):
+        return "databases: every test on both"
+    return f"databases: long tests on one, by turns; seed {seed_of_today()}; --whole for both"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if LONG & set(item.path.parts):
+            item.add_marker(pytest.mark.by_turns)
+    if config.getoption("whole"):
+        return
+    left = leave_out_others(items, seed_of_today())
+    config.hook.pytest_deselected(items=left)
+    gone = set(left)
+    items[:] = [item for item in items if item not in gone]
 
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """A PostgreSQL server to make databases on."""
     with postgres_server() as url:
+        if "TEST_DATABASE_URL" not in os.environ:
+            _trust_the_machine(url)
         yield url
+
+
+def _trust_the_machine(url: str) -> None:
+    """Let a server of our own not wait for the disk: what these tests kill are processes."""
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(sa.text("ALTER SYSTEM SET fsync = off"))
+        connection.execute(sa.text("SELECT pg_reload_conf()"))
+    engine.dispose()
 
 
 @pytest.fixture(scope="session")
