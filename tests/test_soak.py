@@ -3,122 +3,356 @@ demand: `python -m tests.soak`."""
 
 from __future__ import annotations
 
+import random
+import shutil
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.cast import ADA, MONA
-from tests.soak.checker import Damage, find_damage
-from tests.soak.evidence import Evidence, InboundMail, Moved, OurMail, RefundRow, RunRow
-
-MAIL = InboundMail("mail_1", "m1@example.com", "answered", None, "outbound_1")
-REPLY = OurMail("outbound_1", "sent", "reply", None, "", ADA)
-RECEIPT = OurMail("outbound_2", "sent", "receipt", "refund_1", "", ADA)
-REFUND = RefundRow("refund_1", "W1001", "paid", 4999, False, None)
-MOVED = Moved("refund_1", "pi_W1001", 4999)
-RUN = RunRow("conversation-1", "conversation", "SUCCESS")
-
-SOUND = Evidence(
-    accepted=frozenset({"m1@example.com"}),
-    inbound=[MAIL],
-    ours=[REPLY, RECEIPT],
-    arrived={"outbound_1": 1, "outbound_2": 1},
-    refunds=[REFUND],
-    moved=[MOVED],
-    paid={"pi_W1001": 4999},
-    managers=frozenset({MONA}),
-    runs=[RUN],
+from mailagent.domain.conversation import HandOverReason
+from tests.cast import ADA, GRACE, MAX, MONA, TESS
+from tests.soak import report
+from tests.soak.chaos import SHARES as PROCESS_FAULTS
+from tests.soak.chaos import plan
+from tests.soak.checker import find_damage
+from tests.soak.damage import Damage
+from tests.soak.enough import find_shortage
+from tests.soak.evidence import (
+    Arrived,
+    Evidence,
+    InboundMail,
+    Moved,
+    OurMail,
+    RefundRow,
+    RunRow,
 )
+from tests.soak.providers import KINDS
+from tests.soak.report import Soak
+from tests.soak.story import Click, End, Kind, Story, Written
+
+OVERDUE = HandOverReason.LEFT_UNANSWERED.value
+STRANGER = "mallory@evil.example"
+
+# Ada wants 49.99 back, Grace 1499.00, which Mona approves.
+WRITTEN = Written("m1@example.com", Kind.SMALL, ADA, ADA, "W1001", 4999)
+BIG_WRITTEN = Written("m2@example.org", Kind.BIG, GRACE, GRACE, "W1002", 149900)
+APPROVED = Click("W1002", MONA, "approve", recorded=True)
+STORY = Story([WRITTEN, BIG_WRITTEN], {"m1@example.com", "m2@example.org"}, clicks=[APPROVED])
+
+MAIL = InboundMail("mail_1", "m1@example.com", "answered", None, "outbound_1", "case_1")
+BIG_MAIL = InboundMail("mail_2", "m2@example.org", "answered", None, "outbound_3", "case_2")
+REPLY = OurMail("outbound_1", "sent", "reply", None, "", ADA, "case_1")
+RECEIPT = OurMail("outbound_2", "sent", "receipt", "refund_1", "Paid: $49.99", ADA, "case_1")
+BIG_REPLY = OurMail("outbound_3", "sent", "reply", None, "", GRACE, "case_2")
+BIG_RECEIPT = OurMail(
+    "outbound_4", "sent", "receipt", "refund_2", "Paid: $1,499.00", GRACE, "case_2"
+)
+REFUND = RefundRow("refund_1", "W1001", "paid", 4999, False, (), None, "policy")
+BIG_REFUND = RefundRow("refund_2", "W1002", "paid", 149900, True, (MONA,), "approve", MONA)
+MOVED = Moved("refund_1", "pi_W1001", 4999)
+BIG_MOVED = Moved("refund_2", "pi_W1002", 149900)
+RUN = RunRow("conversation-1", "conversation", "SUCCESS")
+CASE = OurMail("outbound_5", "sent", "hand_over", None, "", TESS, "case_1")
+
+
+def seen(ours: list[OurMail], **others: Any) -> Evidence:
+    """Return what was left behind, with these mails of ours, all of which arrived."""
+    parts: dict[str, Any] = {
+        "story": STORY,
+        "inbound": [MAIL, BIG_MAIL],
+        "ours": ours,
+        "arrived": [Arrived(mail.outbound_id, mail.to, mail.text) for mail in ours],
+        "refunds": [REFUND, BIG_REFUND],
+        "moved": [MOVED, BIG_MOVED],
+        "paid": {"pi_W1001": 4999, "pi_W1002": 149900},
+        "managers": frozenset({MONA, MAX}),
+        "team": frozenset({TESS}),
+        "runs": [RUN],
+    }
+    return Evidence(**{**parts, **others})
+
+
+ALL = [REPLY, RECEIPT, BIG_REPLY, BIG_RECEIPT]
+BIG_ONES, SMALL_ONES = [BIG_REPLY, BIG_RECEIPT], [REPLY, RECEIPT]
+SOUND = seen(ALL)
+
+
+def story(**others: Any) -> Evidence:
+    return replace(SOUND, story=replace(STORY, **others))
+
+
+def small(kind: Kind, ours: list[OurMail], **mail: Any) -> Evidence:
+    """Return what was left behind when Ada wrote something that no refund comes of."""
+    ada = replace(WRITTEN, kind=kind)
+    return seen(
+        [*BIG_ONES, *ours],
+        story=replace(STORY, written=[ada, BIG_WRITTEN]),
+        inbound=[replace(MAIL, **mail), BIG_MAIL],
+        refunds=[BIG_REFUND],
+        moved=[BIG_MOVED],
+    )
+
+
+def big(ours: list[OurMail], *, click: str | None = None, **refund: Any) -> Evidence:
+    """Return what was left behind when no money moved for Grace. `click`: what Mona clicked."""
+    clicks = [replace(APPROVED, decision=click)] if click else []
+    return seen(
+        [*SMALL_ONES, *ours],
+        story=replace(STORY, clicks=clicks),
+        refunds=[REFUND, replace(BIG_REFUND, **refund)],
+        moved=[MOVED],
+    )
+
+
+OUTCOME = replace(BIG_RECEIPT, purpose="refund_outcome", text="Nothing of $1,499.00 was refunded")
+NEVER_MIND = Written("m3@example.org", Kind.NEVER_MIND, GRACE, GRACE, "W1002")
+WITHDRAWN = replace(
+    big([BIG_REPLY], status="withdrawn", decision=None, decided_by="customer"),
+    story=replace(
+        STORY,
+        written=[WRITTEN, replace(BIG_WRITTEN, kind=Kind.WITHDRAWAL), NEVER_MIND],
+        accepted={*STORY.accepted, "m3@example.org"},
+        clicks=[],
+    ),
+    inbound=[MAIL, BIG_MAIL, replace(BIG_MAIL, mail_id="mail_3", message_id="m3@example.org")],
+)
+TEAM_WORDS = Written("m4@shop.example", Kind.TEAM_REPLY, TESS, ADA, "W1001")
+PASSED_ON = OurMail("outbound_6", "sent", "team_reply", None, "", ADA, "case_1")
+BY_TEAM = seen(
+    [*ALL, PASSED_ON],
+    story=replace(
+        STORY, written=[*STORY.written, TEAM_WORDS], accepted={*STORY.accepted, "m4@shop.example"}
+    ),
+    inbound=[
+        *(MAIL, BIG_MAIL),
+        InboundMail("mail_4", "m4@shop.example", "answered", None, "outbound_6", "case_1"),
+    ],
+)
+LATE = End("worker-1", 100.0, 130.0, killed=True)
 
 EXPLAINED = {
     "all as it should be": SOUND,
-    "a mail that people have": replace(
-        SOUND, inbound=[replace(MAIL, status="no_answer", reason="customer_asked")]
+    "a mail that people have": small(
+        Kind.QUESTION, [CASE], status="no_answer", reason=OVERDUE, answered_by=None
     ),
-    "a mail nobody knows of, and people were told": replace(
-        SOUND,
-        ours=[replace(REPLY, status="unknown"), RECEIPT],
-        told=frozenset({"outbound_1"}),
+    "a wish for money that people have": small(Kind.SMALL, [REPLY, CASE]),
+    "a hand-over": small(Kind.HAND_OVER, [REPLY, CASE]),
+    "a mail nobody knows of, and people were told": seen(
+        [replace(REPLY, status="unknown"), RECEIPT, *BIG_ONES], told=frozenset({"outbound_1"})
     ),
-    "a big refund that a manager approved": replace(
-        SOUND, refunds=[replace(REFUND, needs_manager=True, decided_by=MONA)]
-    ),
+    "a rejected refund": big([BIG_REPLY, OUTCOME], click="reject", status="rejected",
+                             decision="reject"),
+    "a withdrawn refund": WITHDRAWN,
+    "an answer of the team": BY_TEAM,
+    "an end in time": story(ends=[replace(LATE, killed=False)]),
+    "an end without the database": story(ends=[LATE], outages=[(129.0, 140.0)]),
     "a sweep that is just running": replace(SOUND, runs=[RunRow("s", "sweep", "PENDING")]),
-}
+}  # fmt: skip
 
+TWICE = replace(SOUND, arrived=[*SOUND.arrived, SOUND.arrived[0]])
+# What is damaged, and a word of the finding that has to say so.
 DAMAGED = {
-    "a mail thanked for and not stored": (Damage.LOST, replace(SOUND, inbound=[])),
+    "no mail at all": (Damage.LOST, "nobody wrote", Evidence(Story())),
+    "a mail answered 413": (
+        Damage.LOST, "answered 413", story(refused={"m1@example.com": 413}),
+    ),
+    "a mail never accepted": (Damage.LOST, "never accepted", story(accepted={"m2@example.org"})),
+    "a mail thanked for and not stored": (
+        Damage.LOST, "not stored", replace(SOUND, inbound=[BIG_MAIL]),
+    ),
     "a mail stored twice": (
-        Damage.DOUBLED, replace(SOUND, inbound=[MAIL, replace(MAIL, mail_id="mail_2")]),
+        Damage.DOUBLED, "stored 2 times",
+        replace(SOUND, inbound=[MAIL, replace(MAIL, mail_id="mail_9"), BIG_MAIL]),
+    ),
+    "a mail that nobody wrote": (
+        Damage.UNEXPLAINED, "nobody wrote it",
+        replace(SOUND, inbound=[MAIL, BIG_MAIL, replace(MAIL, message_id="m9@example.com")]),
     ),
     "a mail nobody answers": (
-        Damage.LOST, replace(SOUND, inbound=[replace(MAIL, status="unanswered", answered_by=None)]),
+        Damage.LOST, "is unanswered",
+        replace(SOUND, inbound=[replace(MAIL, status="unanswered", answered_by=None), BIG_MAIL]),
     ),
     "a mail that is parked for ever": (
-        Damage.LOST, replace(SOUND, inbound=[replace(MAIL, status="parked")]),
+        Damage.LOST, "is parked", replace(SOUND, inbound=[replace(MAIL, status="parked"), BIG_MAIL]),
     ),
     "an answer that does not exist": (
-        Damage.LOST, replace(SOUND, inbound=[replace(MAIL, answered_by="outbound_9")]),
+        Damage.LOST, "does not exist",
+        replace(SOUND, inbound=[replace(MAIL, answered_by="outbound_9"), BIG_MAIL]),
     ),
-    "no answer and no reason": (
-        Damage.UNEXPLAINED, replace(SOUND, inbound=[replace(MAIL, status="no_answer")]),
+    "an answer that is a receipt": (
+        Damage.UNEXPLAINED, "by a receipt",
+        replace(SOUND, inbound=[replace(MAIL, answered_by="outbound_2"), BIG_MAIL]),
     ),
-    "a mail sent twice": (
-        Damage.DOUBLED, replace(SOUND, arrived={"outbound_1": 2, "outbound_2": 1}),
+    "no answer for a reason that is not known": (
+        Damage.UNEXPLAINED, "has no answer: auto_reply",
+        small(Kind.QUESTION, [CASE], status="no_answer", reason="auto_reply", answered_by=None),
     ),
+    "no answer for a reason that does not fit": (
+        Damage.UNEXPLAINED, "team reply mail_4 has no answer",
+        replace(BY_TEAM, inbound=[MAIL, BIG_MAIL, replace(
+            BY_TEAM.inbound[-1], status="no_answer", reason=OVERDUE, answered_by=None)]),
+    ),
+    "a mail left to people whom nobody told": (
+        Damage.LOST, "whom nobody told",
+        small(Kind.QUESTION, [], status="no_answer", reason=OVERDUE, answered_by=None),
+    ),
+    "a hand-over that the team never saw": (
+        Damage.LOST, "not handed over", small(Kind.HAND_OVER, [REPLY]),
+    ),
+    "two replies to one mail": (
+        Damage.DOUBLED, "answers no mail", seen([*ALL, replace(REPLY, outbound_id="outbound_9")]),
+    ),
+    "a reply to a stranger": (
+        Damage.UNEXPLAINED, "went to mallory",
+        seen([replace(REPLY, to=STRANGER), RECEIPT, *BIG_ONES]),
+    ),
+    "a reply to another customer": (
+        Damage.UNEXPLAINED, "went to grace", seen([replace(REPLY, to=GRACE), RECEIPT, *BIG_ONES]),
+    ),
+    "a reply sent to somebody else than its row says": (
+        Damage.UNEXPLAINED, "was sent to mallory",
+        replace(SOUND, arrived=[replace(SOUND.arrived[0], to=STRANGER), *SOUND.arrived[1:]]),
+    ),
+    "a case sent to a customer": (
+        Damage.UNEXPLAINED, "is for ada", seen([*ALL, replace(CASE, to=ADA)]),
+    ),
+    "a mail sent twice": (Damage.DOUBLED, "was sent 2 times", TWICE),
     "a mail that says sent and never arrived": (
-        Damage.LOST, replace(SOUND, arrived={"outbound_2": 1}),
+        Damage.LOST, "never arrived", replace(SOUND, arrived=SOUND.arrived[1:]),
     ),
     "a mail that still waits": (
-        Damage.LOST, replace(SOUND, ours=[replace(REPLY, status="queued"), RECEIPT]),
+        Damage.LOST, "still queued", seen([replace(REPLY, status="queued"), RECEIPT, *BIG_ONES]),
     ),
     "a mail that failed, and nobody was told": (
-        Damage.UNEXPLAINED, replace(SOUND, ours=[replace(REPLY, status="failed"), RECEIPT]),
+        Damage.UNEXPLAINED, "is failed, untold",
+        seen([replace(REPLY, status="failed"), RECEIPT, *BIG_ONES]),
     ),
     "a mail that is not ours": (
-        Damage.UNEXPLAINED, replace(SOUND, arrived={**SOUND.arrived, "outbound_9": 1}),
+        Damage.UNEXPLAINED, "no mail of ours",
+        replace(SOUND, arrived=[*SOUND.arrived, Arrived("outbound_9", ADA, "")]),
     ),
     "a refund paid twice": (
-        Damage.DOUBLED, replace(SOUND, moved=[MOVED, MOVED], paid={"pi_W1001": 9998}),
+        Damage.DOUBLED, "was paid 2 times", replace(SOUND, moved=[MOVED, MOVED, BIG_MOVED]),
     ),
-    "more given back than was paid": (Damage.DOUBLED, replace(SOUND, paid={"pi_W1001": 4998})),
-    "a refund that says paid and moved nothing": (Damage.LOST, replace(SOUND, moved=[])),
+    "two refunds of one order": (
+        Damage.DOUBLED, "was refunded 2 times",
+        replace(SOUND, refunds=[REFUND, BIG_REFUND, replace(REFUND, refund_id="refund_9")]),
+    ),
+    "more given back than was paid": (
+        Damage.DOUBLED, "were given back", replace(SOUND, paid={**SOUND.paid, "pi_W1001": 4998}),
+    ),
+    "a refund that says paid and moved nothing": (
+        Damage.LOST, "moved []", replace(SOUND, moved=[BIG_MOVED]),
+    ),
     "another amount moved": (
-        Damage.LOST, replace(SOUND, moved=[replace(MOVED, amount_minor=4998)]),
+        Damage.LOST, "moved [4998]",
+        replace(SOUND, moved=[replace(MOVED, amount_minor=4998), BIG_MOVED]),
+    ),
+    "money of another order's payment": (
+        Damage.UNEXPLAINED, "paid for a refund of order W1001",
+        replace(SOUND, moved=[replace(MOVED, payment_id="pi_W1002"), BIG_MOVED]),
     ),
     "money moved for a refund that was rejected": (
-        Damage.UNEXPLAINED,
-        replace(SOUND, refunds=[replace(REFUND, status="rejected")], ours=[REPLY],
-                arrived={"outbound_1": 1}),
+        Damage.UNEXPLAINED, "is rejected, moved",
+        replace(SOUND, refunds=[REFUND, replace(BIG_REFUND, status="rejected")]),
     ),
     "money moved for no refund": (
-        Damage.UNEXPLAINED,
-        replace(SOUND, moved=[MOVED, replace(MOVED, refund_id="x")], paid={"pi_W1001": 9998}),
+        Damage.UNEXPLAINED, "no refund of ours",
+        replace(SOUND, moved=[*SOUND.moved, replace(MOVED, refund_id="x")]),
+    ),
+    "a wish for money that nothing came of": (
+        Damage.LOST, "has no refund", small(Kind.SMALL, [REPLY]),
+    ),
+    "a refund that nobody asked for": (
+        Damage.UNEXPLAINED, "nobody asked for",
+        story(written=[replace(WRITTEN, kind=Kind.QUESTION), BIG_WRITTEN]),
+    ),
+    "a refund of another amount than the order's": (
+        Damage.UNEXPLAINED, "is over 4999",
+        story(written=[replace(WRITTEN, price_minor=4000), BIG_WRITTEN]),
     ),
     "a refund that still waits": (
-        Damage.LOST,
-        replace(SOUND, refunds=[replace(REFUND, status="approved")], moved=[], ours=[REPLY],
-                arrived={"outbound_1": 1}),
+        Damage.LOST, "nobody decided",
+        big([BIG_REPLY], status="awaiting_approval", decision=None, decided_by=None),
     ),
-    "a big refund that nobody approved": (
-        Damage.UNEXPLAINED, replace(SOUND, refunds=[replace(REFUND, needs_manager=True)]),
+    "a big refund without an approval's row": (
+        Damage.UNEXPLAINED, "asked None", replace(SOUND, refunds=[
+            REFUND, replace(BIG_REFUND, has_approval=False, asked=(), decision=None)]),
+    ),
+    "a small refund that a manager was asked about": (
+        Damage.UNEXPLAINED, "asked ('mona", replace(SOUND, refunds=[
+            replace(REFUND, has_approval=True, asked=(MONA,)), BIG_REFUND]),
+    ),
+    "a big refund paid without a click": (Damage.UNEXPLAINED, "never clicked", story(clicks=[])),
+    "a big refund paid on a click to reject": (
+        Damage.UNEXPLAINED, "never clicked", story(clicks=[replace(APPROVED, decision="reject")]),
+    ),
+    "a big refund paid without a decision": (
+        Damage.LOST, "is not recorded",
+        replace(SOUND, refunds=[REFUND, replace(BIG_REFUND, decision=None)]),
     ),
     "a big refund that a stranger approved": (
-        Damage.UNEXPLAINED,
-        replace(SOUND, refunds=[replace(REFUND, needs_manager=True, decided_by=ADA)]),
+        Damage.UNEXPLAINED, "was decided by mallory",
+        replace(SOUND, refunds=[REFUND, replace(BIG_REFUND, decided_by=STRANGER)]),
     ),
-    "no receipt": (Damage.LOST, replace(SOUND, ours=[REPLY], arrived={"outbound_1": 1})),
+    "a big refund that a manager approved who was not asked": (
+        Damage.UNEXPLAINED, "was decided by max",
+        replace(SOUND, refunds=[REFUND, replace(BIG_REFUND, decided_by=MAX)]),
+    ),
+    "approved and expired unpaid": (
+        Damage.LOST, "ought to be paid", big([BIG_REPLY, OUTCOME], click="approve", status="expired"),
+    ),
+    "rejected and paid": (
+        Damage.UNEXPLAINED, "ought to be rejected",
+        replace(SOUND, refunds=[REFUND, replace(BIG_REFUND, decision="reject")]),
+    ),
+    "rejected and never told": (
+        Damage.LOST, "never told",
+        big([BIG_REPLY], click="reject", status="rejected", decision="reject"),
+    ),
+    "all refunds failed and nobody told": (
+        Damage.LOST, "never told",
+        big([BIG_REPLY], click="approve", status="failed"),
+    ),
+    "a small refund that failed": (
+        Damage.LOST, "ought to be paid",
+        replace(SOUND, refunds=[replace(REFUND, status="failed"), BIG_REFUND]),
+    ),
+    "withdrawn and paid": (
+        Damage.UNEXPLAINED, "ought to be withdrawn",
+        replace(WITHDRAWN, refunds=[REFUND, replace(BIG_REFUND, decision=None)]),
+    ),
+    "no receipt": (Damage.LOST, "never told", seen([REPLY, *BIG_ONES])),
     "two receipts": (
-        Damage.DOUBLED,
-        replace(SOUND, ours=[REPLY, RECEIPT, replace(RECEIPT, outbound_id="outbound_3")],
-                arrived={**SOUND.arrived, "outbound_3": 1}),
+        Damage.DOUBLED, "told 2 times", seen([*ALL, replace(RECEIPT, outbound_id="outbound_9")]),
+    ),
+    "a receipt with another amount": (
+        Damage.UNEXPLAINED, "the books 4999",
+        seen([REPLY, replace(RECEIPT, text="Paid: $1,499.00"), *BIG_ONES]),
+    ),
+    "a receipt that left with another amount than its row": (
+        Damage.UNEXPLAINED, "the books 4999", replace(SOUND, arrived=[
+            SOUND.arrived[0], replace(SOUND.arrived[1], text="Paid: $49.98"), *SOUND.arrived[2:]]),
+    ),
+    "a receipt to another customer": (
+        Damage.UNEXPLAINED, "told to grace", seen([REPLY, replace(RECEIPT, to=GRACE), *BIG_ONES]),
     ),
     "a receipt of what was not paid": (
-        Damage.UNEXPLAINED,
-        replace(SOUND, refunds=[replace(REFUND, status="withdrawn")], moved=[]),
+        Damage.UNEXPLAINED, "told by a receipt",
+        big([BIG_REPLY, BIG_RECEIPT], click="reject", status="rejected", decision="reject"),
     ),
-    "a run that never ends": (Damage.LOST, replace(SOUND, runs=[replace(RUN, status="PENDING")])),
-    "a run that failed": (Damage.UNEXPLAINED, replace(SOUND, runs=[replace(RUN, status="ERROR")])),
+    "a run that never ends": (
+        Damage.LOST, "still PENDING", replace(SOUND, runs=[replace(RUN, status="PENDING")]),
+    ),
+    "a run that failed": (
+        Damage.UNEXPLAINED, "is ERROR", replace(SOUND, runs=[replace(RUN, status="ERROR")]),
+    ),
+    "a worker that outlived its time to end": (
+        Damage.UNEXPLAINED, "had not ended", story(ends=[LATE], outages=[(0.0, 99.0)]),
+    ),
 }  # fmt: skip
 
 
@@ -129,5 +363,67 @@ def test_what_is_explained_is_no_damage(what: str) -> None:
 
 @pytest.mark.parametrize("what", DAMAGED)
 def test_each_kind_of_damage_is_found_and_called_by_its_name(what: str) -> None:
-    damage, seen = DAMAGED[what]
-    assert [finding.damage for finding in find_damage(seen)] == [damage], find_damage(seen)
+    damage, word, left_behind = DAMAGED[what]
+    found = find_damage(left_behind)
+    assert any(each.damage is damage and word in each.what for each in found), found
+
+
+MAILS = {kind.value: 25 for kind in Kind}
+REFUNDS = {"paid": 9, "rejected": 1, "withdrawn": 1}
+FAULTS = dict.fromkeys(PROCESS_FAULTS, 2) | {
+    f"{provider} {kind}": 1 for provider, kinds in KINDS.items() for kind in kinds
+}
+
+
+def short(
+    mails: dict[str, int] = MAILS,
+    refunds: dict[str, int] = REFUNDS,
+    minutes: float = 5.0,
+    **no: int,
+) -> list[str]:
+    faults = {**FAULTS, **{name.replace("_", " "): count for name, count in no.items()}}
+    return find_shortage(minutes, 0.9, mails, refunds, faults)
+
+
+@pytest.mark.parametrize(
+    ("missing", "of"),
+    [
+        ([], short()),
+        (["mails"], short({kind.value: 19 for kind in Kind})),
+        (["mails, hand-over"], short({**MAILS, "hand-over": 0})),
+        (["refunds that were rejected"], short(refunds={**REFUNDS, "rejected": 0})),
+        (["PostgreSQL crashed"], short(PostgreSQL_crashed=1)),
+        ([], short(PostgreSQL_crashed=1, minutes=4.9)),
+        (["PostgreSQL crashed"], short(PostgreSQL_crashed=0, minutes=4.9)),
+        (["Stripe lost after"], short(Stripe_lost_after=0)),
+    ],
+    ids=lambda value: "-".join(value)[:40] or "nothing" if isinstance(value, list) else "",
+)
+def test_a_soak_that_tried_too_little_says_of_what(missing: list[str], of: list[str]) -> None:
+    assert [each.split(": ")[1] for each in of] == missing
+
+
+def test_each_fault_of_processes_comes_twice_whatever_chance_says() -> None:
+    planned = plan(random.Random(1))
+    assert Counter(planned) == Counter(dict.fromkeys(PROCESS_FAULTS, 2))
+    assert set(planned[: len(PROCESS_FAULTS)]) == set(PROCESS_FAULTS)
+
+
+def test_the_figures_of_a_run_take_the_place_of_those_before(tmp_path: Path) -> None:
+    docs = tmp_path / "reliability.md"
+    shutil.copy(report.DOCS, docs)
+    before, after = docs.read_text("utf-8").split(report.BEGIN)[0], "\n## Behind it\n"
+    docs.write_text(docs.read_text("utf-8") + after, "utf-8")
+    run = Soak(
+        *(9.0, 1, {"question": 2}, 3, 4, 5, {"web killed": 6}, {"OpenAI 429": 7}, 8),
+        *(1.0, 2.0, 3.0, 4.0, "18.4"),
+    )
+    for minutes in (9.0, 10.0):
+        figures = report.figures(replace(run, minutes=minutes), SOUND, find_damage(SOUND), [])
+        report.put_into_docs(figures, docs)
+    written = docs.read_text("utf-8")
+    assert written.startswith(before)
+    assert written.endswith(after)
+    assert "| length | 10 minutes" in written
+    assert "9 minutes" not in written.partition(report.BEGIN)[2].partition(report.END)[0]
+    assert written.count("| lost | 0 |") == 1

@@ -1,5 +1,5 @@
 """`python -m tests.soak [--minutes N] [--seed N] [--json FILE]`: loads, breaks, waits, checks; exits with 1
-if a promise was broken."""
+if a promise was broken, or too little was tried."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from tests.cast import MAX, MONA, SUPPORT, TESS
 from tests.processes import Web, Worker
 from tests.soak.chaos import Chaos
 from tests.soak.checker import find_damage
+from tests.soak.enough import find_shortage
 from tests.soak.evidence import Evidence, read_evidence
 from tests.soak.people import People
 from tests.soak.providers import Providers
@@ -70,15 +72,16 @@ def soak(
     with own_server() as server, _stage(folder, server, seed, share) as stage:
         data = stage.play(minutes, mails_per_second)
     click.echo(render(data))
-    for finding in data["findings"]:
-        click.echo(finding)
+    wrong = [*data["findings"], *data["shortage"]]
+    for each in wrong:
+        click.echo(each)
     if json_file is not None:
         json_file.write_text(json.dumps(data, indent=2) + "\n", "utf-8")
-    if keep or data["findings"]:
+    if keep or wrong:
         click.echo(f"the logs are in {folder}", err=True)
     else:
         shutil.rmtree(folder, ignore_errors=True)
-    if data["findings"]:
+    if wrong:
         sys.exit(1)
 
 
@@ -121,7 +124,8 @@ class SoakStage:
             web.start_and_wait()
         for worker in self.workers:
             worker.start_and_wait()
-        chaos = Chaos(self.workers, self.webs, self._server, self._seed)
+        story = self.people.story
+        chaos = Chaos(self.workers, self.webs, self._server, self._seed, story)
         self.people.start(mails_per_second)
         chaos.start()
         self._tell_of_time(minutes * 60)
@@ -130,14 +134,21 @@ class SoakStage:
         chaos.stop()
         settled_after = self._rest()
         self.people.stop()
-        seen = self._evidence()
-        return figures(self._soak(minutes, chaos, settled_after), seen, find_damage(seen))
+        seen, soak = self._evidence(), self._soak(minutes, chaos, settled_after)
+        shortage = find_shortage(
+            minutes,
+            mails_per_second,
+            soak.mails,
+            Counter(refund.status for refund in seen.refunds),
+            {**soak.process_faults, **soak.provider_faults},
+        )
+        return figures(soak, seen, find_damage(seen), shortage)
 
     def _tell_of_time(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            left, tally = until - time.monotonic(), self.people.tally
-            click.echo(f"{left:.0f} s left, {len(tally.accepted)} mails accepted", err=True)
+            left, story = until - time.monotonic(), self.people.story
+            click.echo(f"{left:.0f} s left, {len(story.accepted)} mails accepted", err=True)
             time.sleep(min(15.0, max(0.0, left)))
 
     def _rest(self) -> float:
@@ -158,11 +169,12 @@ class SoakStage:
         stripe = self.providers.stripe
         return read_evidence(
             self.database,
-            self.people.tally.accepted,
+            self.people.story,
             self.providers.mailboxes.sent(),
             stripe.refunds,
             stripe.payments,
             frozenset({MONA, MAX}),
+            frozenset({TESS}),
         )
 
     def _soak(self, minutes: float, chaos: Chaos, settled_after: float) -> Soak:

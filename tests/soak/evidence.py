@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +9,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.demo.mailboxes import SentMail
+from mailagent.domain.mail import Purpose
 from mailagent.store.database import Database
+from tests.soak.story import Story
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class InboundMail:
     status: str
     reason: str | None
     answered_by: str | None
+    conversation_id: str | None
 
 
 @dataclass(frozen=True)
@@ -32,17 +34,29 @@ class OurMail:
     refund_id: str | None
     text: str
     to: str
+    conversation_id: str | None
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """What SendGrid took of us, and for whom."""
+
+    outbound_id: str
+    to: str
+    text: str
 
 
 @dataclass(frozen=True)
 class RefundRow:
-    """`needs_manager`: whether anybody was asked; `decided_by`: who decided that it be paid."""
+    """`asked`: the managers; `decision`: `approve`, `reject` or none, and `decided_by` whom."""
 
     refund_id: str
     order_id: str
     status: str
     amount_minor: int
-    needs_manager: bool
+    has_approval: bool
+    asked: tuple[str, ...]
+    decision: str | None
     decided_by: str | None
 
 
@@ -65,29 +79,41 @@ class RunRow:
 
 @dataclass(frozen=True)
 class Evidence:
-    """`accepted`: the Message-IDs that the webhook thanked for; `paid`: what was paid by payment;
-    `arrived`: how often each of our mails reached SendGrid's acceptance; `told`: our mails of which
-    people were told that they may not have arrived."""
+    """`paid`: what was paid by payment; `told`: our mails of which people were told that they may not
+    have arrived."""
 
-    accepted: frozenset[str]
+    story: Story
     inbound: Sequence[InboundMail] = ()
     ours: Sequence[OurMail] = ()
-    arrived: Mapping[str, int] = field(default_factory=dict)
+    arrived: Sequence[Arrived] = ()
     told: frozenset[str] = frozenset()
     refunds: Sequence[RefundRow] = ()
     moved: Sequence[Moved] = ()
     paid: Mapping[str, int] = field(default_factory=dict)
     managers: frozenset[str] = frozenset()
+    team: frozenset[str] = frozenset()
     runs: Sequence[RunRow] = ()
+
+    def team_has(self, conversation_id: str | None) -> bool:
+        """Whether a letter with this conversation's case reached the team."""
+        arrived = {each.outbound_id for each in self.arrived}
+        return conversation_id is not None and any(
+            mail.purpose == Purpose.HAND_OVER
+            and mail.conversation_id == conversation_id
+            and mail.to in self.team
+            and mail.outbound_id in arrived
+            for mail in self.ours
+        )
 
 
 def read_evidence(
     database: Database,
-    accepted: set[str],
+    story: Story,
     mailboxes: Sequence[SentMail],
     moved: Sequence[Mapping[str, Any]],
     paid: Mapping[str, int],
     managers: frozenset[str],
+    team: frozenset[str],
 ) -> Evidence:
     """Read everything, when all is at rest."""
     with database.snapshot() as connection:
@@ -98,10 +124,15 @@ def read_evidence(
         notices = rows("SELECT dedup_key FROM outbound_mails WHERE dedup_key LIKE '%undelivered:%'")
         ours = rows("SELECT * FROM outbound_mails")
         return Evidence(
-            accepted=frozenset(accepted),
+            story=story,
             inbound=[
                 InboundMail(
-                    row.mail_id, row.message_id, row.status, row.no_answer_reason, row.answered_by
+                    row.mail_id,
+                    row.message_id,
+                    row.status,
+                    row.no_answer_reason,
+                    row.answered_by,
+                    row.conversation_id,
                 )
                 for row in rows("SELECT * FROM inbound_mails")
             ],
@@ -113,30 +144,47 @@ def read_evidence(
                     row.refund_id,
                     row.text,
                     row.to_address,
+                    row.conversation_id,
                 )
                 for row in ours
             ],
-            arrived=Counter(mail.custom_args["outbound_id"] for mail in mailboxes),
+            arrived=[
+                Arrived(mail.custom_args["outbound_id"], mail.to, mail.text) for mail in mailboxes
+            ],
             told=frozenset(
                 row.outbound_id
                 for row in ours
                 if any(row.outbound_id in notice.dedup_key for notice in notices)
             ),
-            refunds=[RefundRow(*row) for row in rows(_REFUNDS)],
+            refunds=[_refund(row) for row in rows(_REFUNDS)],
             moved=[
                 Moved(str(each["metadata"].get("refund_id")), each["payment"], each["amount"])
                 for each in moved
             ],
             paid=paid,
             managers=managers,
+            team=team,
             runs=[RunRow(*row) for row in rows(_RUNS)],
         )
 
 
+def _refund(row: Any) -> RefundRow:
+    has_approval = row.approval_id is not None
+    return RefundRow(
+        row.refund_id,
+        row.order_id,
+        row.status,
+        row.amount_minor,
+        has_approval,
+        tuple(row.asked),
+        row.decision,
+        row.decided_by,
+    )
+
+
 _REFUNDS = (
-    "SELECT refund_id, order_id, status, amount_minor, EXISTS (SELECT 1 FROM approvals a"
-    " WHERE a.refund_id = refunds.refund_id), (SELECT max(d.decided_by) FROM decisions d"
-    " JOIN approvals USING (approval_id) WHERE approvals.refund_id = refunds.refund_id"
-    " AND d.decision = 'approve') FROM refunds"
+    "SELECT refund_id, order_id, status, r.amount_minor, approval_id, d.decision, d.decided_by, ARRAY("
+    "SELECT manager_email FROM approval_asks a WHERE a.approval_id = approvals.approval_id) AS asked"
+    " FROM refunds r LEFT JOIN approvals USING (refund_id) LEFT JOIN decisions d USING (approval_id)"
 )
 _RUNS = "SELECT workflow_uuid, name, status, coalesce(error, '') FROM dbos.workflow_status"

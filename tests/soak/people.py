@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import random
+import re
 import threading
 import time
 from collections import Counter
@@ -24,27 +25,20 @@ from mailagent.store.database import Database
 from tests.cast import MAX, MONA, TESS, order
 from tests.processes import Web
 from tests.soak.providers import Providers
+from tests.soak.story import NEVER_MIND, SHARES, WORDS, Click, Kind, Story, Written
 from tests.stage import letter
 
 GIVE_UP_SECONDS = 300.0
 PAUSE_SECONDS = 0.5
 
-WORDS = {
-    "question": "What is the status of my order {0}? I would like to know whether it has arrived.",
-    "small refund": "My kettle from order {0} arrived broken. I want my money back.",
-    "big refund": "The standing desk of order {0} is damaged, please refund it.",
-    "withdrawal": "The standing desk of order {0} is damaged, please refund it.",
-    "hand-over": "This is outrageous! I want to talk to a human being, now!",
-}
-NEVER_MIND = "Never mind, I do not want a refund for order {0} any more."
-SHARES = {"question": 4, "small refund": 4, "big refund": 2, "withdrawal": 1, "hand-over": 1}
+DESK, KETTLE = ("Standing desk", 1499_00), ("Kettle", 49_99)
+_CUSTOMER = re.compile(r"ada\.(\d+)@example\.com")
 
 
 @dataclass
 class Tally:
-    """What was written and how it was taken. `posted_at`, by Message-ID: when it was first tried."""
+    """How often what was done. `posted_at`, by Message-ID: when it was first tried."""
 
-    accepted: set[str] = field(default_factory=set)
     mails: Counter[str] = field(default_factory=Counter)
     redelivered: int = 0
     duplicates: int = 0
@@ -61,14 +55,15 @@ class People:
         self.inbound, self.events = (
             WebhookKey(folder / "inbound.pem"), WebhookKey(folder / "events.pem"),
         )  # fmt: skip
-        self.tally = Tally()
+        self.tally, self.story = Tally(), Story()
         self._webs, self._providers, self._database = webs, providers, database
         self._chance = random.Random(seed)
         self._writing, self._alive = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._seen: set[str] = set()
-        self._withdrawn: set[str] = set()
+        self._withdrawn: dict[str, bool] = {}  # whether the customer has said so, by order
+        self._first = list(SHARES)  # one of each before chance decides
         self._under_way = 0
         self._number = 10_000
 
@@ -111,58 +106,68 @@ class People:
 
     def _write_on(self, pause_seconds: float) -> None:
         while self._writing.is_set():
-            kind = self._chance.choices(list(SHARES), list(SHARES.values()))[0]
-            self._write(kind)
+            chosen = self._chance.choices(list(SHARES), list(SHARES.values()))[0]
+            self._write(self._first.pop() if self._first else chosen)
             time.sleep(pause_seconds * self._chance.uniform(0.5, 1.5))
 
-    def _write(self, kind: str) -> None:
+    def _write(self, kind: Kind) -> None:
         self._number += 1
         order_id, address = f"W{self._number}", f"ada.{self._number}@example.com"
-        if kind == "withdrawal":
-            self._withdrawn.add(order_id)
-        self._post(
-            kind, letter(WORDS[kind].format(order_id), from_address=address),
-            before=partial(self._stock, order_id, address, kind),
-        )  # fmt: skip
+        if kind is Kind.WITHDRAWAL:
+            self._withdrawn[order_id] = False
+        name, price = DESK if kind in (Kind.BIG, Kind.WITHDRAWAL) else KETTLE
+        mail = letter(WORDS[kind].format(order_id), from_address=address)
+        written = Written(mail.message_id, kind, address, address, order_id, price)
+        self._post(written, mail, before=partial(self._stock, written, name))
 
-    def _stock(self, order_id: str, address: str, kind: str) -> None:
-        desk = kind in ("big refund", "withdrawal")
-        price, name = ("1499.00", "Standing desk") if desk else ("49.99", "Kettle")
-        payment_id = f"pi_{order_id}"
-        self._providers.stripe.payments[payment_id] = int(price.replace(".", ""))
+    def _stock(self, written: Written, name: str) -> None:
+        payment_id = f"pi_{written.order_id}"
+        price = f"{written.price_minor / 100:.2f}"
+        self._providers.stripe.payments[payment_id] = written.price_minor
         bought = order(
-            order_id,
-            customer={"email": address, "name": "Ada Example"},
+            written.order_id,
+            customer={"email": written.sender, "name": "Ada Example"},
             items=[{"item_id": "K1", "name": name, "quantity": 1, "unit_price": price}],
             payments=[{"payment_id": payment_id, "method": "card", "amount": price}],
         )
         with self._database.transaction() as connection:
             orders.save(connection, bought, datetime.now(UTC) - timedelta(hours=1))
 
-    def _post(self, kind: str, written: Letter, before: Callable[[], None] = lambda: None) -> None:
-        self.tally.mails[kind] += 1
+    def _post(
+        self, written: Written, mail: Letter, before: Callable[[], None] = lambda: None
+    ) -> None:
+        self.story.written.append(written)
+        self.tally.mails[written.kind.value] += 1
         self.tally.posted_at[written.message_id] = time.time()
         with self._lock:
             self._under_way += 1
-        self._run(partial(self._deliver, written, before, self._chance.random() < 0.1))
+        self._run(partial(self._deliver, mail, before, self._chance.random() < 0.1))
 
-    def _deliver(self, written: Letter, before: Callable[[], None], twice: bool) -> None:
-        """Post as SendGrid does: again after 5xx and no answer; now and then once too often."""
+    def _deliver(self, mail: Letter, before: Callable[[], None], twice: bool) -> None:
+        """Post as SendGrid does: again after 5xx and no answer, never again after anything but 200; now and
+        then once too often."""
         try:
             _persist(before)
-            body = build_body(written)
+            body = build_body(mail)
             deadline = time.monotonic() + GIVE_UP_SECONDS
-            while self._try(body) != 200 and time.monotonic() < deadline:
+            status = self._try(body)
+            while (status == 0 or status >= 500) and time.monotonic() < deadline:
                 self.tally.redelivered += 1
                 time.sleep(PAUSE_SECONDS)
-            if time.monotonic() < deadline:
-                self.tally.accepted.add(written.message_id)
+                status = self._try(body)
+            self._take_down(mail.message_id, status)
             if twice:
                 self.tally.duplicates += 1
-                self._try(body)
+                self._take_down(mail.message_id, self._try(body))
         finally:
             with self._lock:
                 self._under_way -= 1
+
+    def _take_down(self, message_id: str, status: int) -> None:
+        if status == 200:
+            self.story.accepted.add(message_id)
+        elif 0 < status < 500:
+            self.story.refused[message_id] = status
 
     def _try(self, body: bytes) -> int:
         web = random.choice(self._webs)
@@ -187,26 +192,24 @@ class People:
             self._seen.add(mail.mail_id)
 
     def _decide(self, mail: SentMail) -> None:
-        """Click twice; where the customer is to think better of it, let them write instead."""
-        link = find_link(mail)
-        order_id = next(
-            (word.strip(".,") for word in mail.text.split() if word.startswith("W1")), ""
-        )
-        if link is None:
+        """Click until it is taken; where the customer is to think better of it, let them write instead."""
+        link, customer = find_link(mail), _CUSTOMER.search(mail.text)
+        if link is None or customer is None:
             return
+        order_id, address = f"W{customer[1]}", customer[0]
         if order_id in self._withdrawn:
-            self._withdrawn.discard(order_id)
-            address = f"ada.{order_id[1:]}@example.com"
-            self._post("withdrawal", letter(NEVER_MIND.format(order_id), from_address=address))
+            if not self._withdrawn[order_id]:
+                self._withdrawn[order_id] = True
+                again = letter(NEVER_MIND.format(order_id), from_address=address)
+                kind = Kind.NEVER_MIND
+                self._post(Written(again.message_id, kind, address, address, order_id), again)
             return
         decision = "approve" if self._chance.random() < 0.7 else "reject"
-        clicked = 0
-        for _ in range(8):
-            if clicked == 2 or not self._alive.is_set():
-                return
-            clicked += self._press(link, decision)
+        while self._alive.is_set() and not self._press(link, mail.to, order_id, decision):
+            time.sleep(1)
 
-    def _press(self, link: str, decision: str) -> int:
+    def _press(self, link: str, manager: str, order_id: str, decision: str) -> bool:
+        """Click twice; return whether it is decided."""
         path = link.partition("/approvals/")[2]
         web = random.choice(self._webs)
         url = f"http://127.0.0.1:{web.port}/approvals/{path}"
@@ -214,23 +217,29 @@ class People:
         try:
             page = browser.open(url)
         except (OSError, http.client.HTTPException):
-            time.sleep(1)
-            return 0
+            return False
         if page.csrf_token is None:
-            return 1 if page.status < 500 else 0  # decided already
-        self.tally.clicks += 1
-        sent = browser.send(url, decision=decision, csrf_token=page.csrf_token)
-        return 1 if sent is not None and sent.status < 500 else 0
+            return page.status < 500  # decided already
+        answers = [
+            browser.send(url, decision=decision, csrf_token=page.csrf_token) for _ in range(2)
+        ]
+        self.tally.clicks += len(answers)
+        taken = any(each and each.status == 200 and each.csrf_token is None for each in answers)
+        self.story.clicks.append(Click(order_id, manager, decision, taken))
+        return taken
 
     def _answer_as_team(self, mail: SentMail) -> None:
-        if mail.reply_to is None or self._chance.random() < 0.5:
+        customer = _CUSTOMER.search(mail.text)
+        if mail.reply_to is None or customer is None or self._chance.random() < 0.5:
             return
         words = "Dear Ada, I am Tess of the shop. We are looking into it and will call you."
         reply = letter(
             words, from_address=TESS, from_name="Tess", to=mail.reply_to,
             subject=f"Re: {mail.subject}", in_reply_to=mail.message_id,
         )  # fmt: skip
-        self._post("team reply", reply)
+        order_id = f"W{customer[1]}"
+        written = Written(reply.message_id, Kind.TEAM_REPLY, TESS, customer[0], order_id)
+        self._post(written, reply)
 
 
 def _persist(write: Callable[[], None]) -> None:

@@ -20,18 +20,36 @@ from tests.stripe_server import LineCut, StripeServer
 HANG_SECONDS = 8.0
 
 
+KINDS = {
+    "OpenAI": ("429", "500", "503", "hangs", "HTML", "line cut"),
+    "SendGrid": ("429", "500", "lost before", "lost after"),
+    "Stripe": ("500 and made", "429", "lost before", "lost after"),
+}
+# Until each kind has been there, of so many requests one goes wrong.
+FIRST_ROUND = 5
+
+
 class Dice:
-    """Which fault comes next, if any. `share`: of all requests that one goes wrong with."""
+    """Which fault comes next, if any. `share`: of all requests that one goes wrong with, once each kind of
+    its provider has been there."""
 
     def __init__(self, seed: int, share: float) -> None:
         self._chance, self._share = random.Random(seed), share
         self.on = True
+        self._asked: Counter[str] = Counter()
         self.thrown: Counter[str] = Counter()
 
-    def throw(self, provider: str, kinds: tuple[str, ...]) -> str | None:
-        if not self.on or self._chance.random() >= self._share:
+    def throw(self, provider: str) -> str | None:
+        if not self.on:
             return None
-        kind = self._chance.choice(kinds)
+        self._asked[provider] += 1
+        missing = [kind for kind in KINDS[provider] if not self.thrown[f"{provider} {kind}"]]
+        if missing:
+            if self._asked[provider] % FIRST_ROUND:
+                return None
+        elif self._chance.random() >= self._share:
+            return None
+        kind = self._chance.choice(missing or KINDS[provider])
         self.thrown[f"{provider} {kind}"] += 1
         return kind
 
@@ -42,7 +60,7 @@ class SoakOpenAI(OpenAIServer):
         super().__init__()
 
     def _create(self, request: Request) -> Answer:
-        match self._dice.throw("OpenAI", ("429", "500", "503", "hangs", "HTML", "line cut")):
+        match self._dice.throw("OpenAI"):
             case "429":
                 return Answer(429, {"error": {"message": "slow down"}}, {"Retry-After": "1"})
             case "500":
@@ -64,7 +82,7 @@ class SoakSendGrid(SendGridServer):
         super().__init__(mailboxes, SUPPORT)
 
     def _send(self, request: Request) -> Answer:
-        match self._dice.throw("SendGrid", ("429", "500", "lost before", "lost after")):
+        match self._dice.throw("SendGrid"):
             case "429":
                 return Answer(429, {"errors": [{"message": "too many requests"}]})
             case "500":
@@ -89,7 +107,7 @@ class SoakStripe(StripeServer):
             "lost before": stripe_server.lost_before,
             "lost after": stripe_server.lost_after,
         }
-        kind = self.dice.throw("Stripe", tuple(faults))
+        kind = self.dice.throw("Stripe")
         if kind is not None:
             self.faults.append(faults[kind])
         return super()._create(request)

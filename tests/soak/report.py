@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tests.soak.checker import Damage, Finding
+from tests.soak.damage import Damage, Finding
 from tests.soak.evidence import Evidence
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs" / "reliability.md"
@@ -39,13 +39,15 @@ class Soak:
     postgresql: str
 
 
-def figures(soak: Soak, seen: Evidence, findings: Sequence[Finding]) -> dict[str, Any]:
+def figures(
+    soak: Soak, seen: Evidence, findings: Sequence[Finding], shortage: Sequence[str]
+) -> dict[str, Any]:
     """Return everything as plain JSON data."""
     broken = Counter(finding.damage for finding in findings)
     states = Counter(mail.status for mail in seen.inbound)
     return {
         **asdict(soak),
-        "accepted": len(seen.accepted),
+        "accepted": len(seen.story.accepted),
         "answered": states["answered"],
         "left to people or withdrawn": states["no_answer"],
         "refunds": dict(Counter(refund.status for refund in seen.refunds)),
@@ -53,8 +55,11 @@ def figures(soak: Soak, seen: Evidence, findings: Sequence[Finding]) -> dict[str
         "runs": dict(Counter(run.status for run in seen.runs)),
         **{damage.value: broken[damage] for damage in Damage},
         "findings": [f"{finding.damage}: {finding.what}" for finding in findings],
+        "shortage": list(shortage),
         "machine": {
             "cores": os.cpu_count(),
+            # How many wanted to run at once, of late: far above the cores, being slow says nothing.
+            "load": round(os.getloadavg()[1]),
             "Python": platform.python_version(),
             "PostgreSQL": soak.postgresql,
             **{name: version(name) for name in ("dbos", "sqlalchemy", "psycopg", "gunicorn")},
@@ -94,12 +99,14 @@ def render(data: dict[str, Any]) -> str:
     )
 
 
-def put_into_docs(data: dict[str, Any]) -> None:
-    """Write the table into its place in docs/reliability.md."""
-    whole = DOCS.read_text("utf-8")
+def put_into_docs(data: dict[str, Any], docs: Path = DOCS) -> None:
+    """Write the table into its place in `docs`. Raises ValueError when it has none."""
+    whole = docs.read_text("utf-8")
     before, begin, rest = whole.partition(BEGIN)
     _, end, after = rest.partition(END)
-    DOCS.write_text(f"{before}{begin}\n{render(data)}\n{end}{after}", "utf-8")
+    if not end:
+        raise ValueError(f"{docs} has no place for the figures: put {BEGIN} and {END} there")
+    docs.write_text(f"{before}{begin}\n{render(data)}\n{end}{after}", "utf-8")
 
 
 def _list(counts: dict[str, Any]) -> str:
