@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutations.bugs import ROOT, Bug, BugMisplacedError, Edit, load_bugs, plant
+from tests.mutations.trial import Trials
 
 BUGS = load_bugs()
 
@@ -37,3 +38,45 @@ def test_a_bug_without_a_place_is_not_planted(text: str, tmp_path: Path) -> None
     with pytest.raises(BugMisplacedError, match="not once"):
         plant(Bug("a bug", 1, "", (edit,), ()), tmp_path)
     assert place.read_text() == text
+
+
+PROGRAM = """
+import pytest
+
+whole = True
+
+
+@pytest.fixture
+def needs_it():
+    assert whole, "cannot be set up"
+
+
+def test_that_notices():
+    assert whole
+
+
+def test_that_cannot_run(needs_it):
+    pass
+
+
+def test_that_never_passes():
+    assert False
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "outcome"),
+    [
+        ("test_that_notices", "caught"),
+        ("test_that_cannot_run", "not tried"),
+        ("test_that_never_passes", "not tried"),
+    ],
+)
+def test_only_a_test_that_passes_without_the_bug_and_fails_with_it_catches_it(
+    test: str, outcome: str, tmp_path: Path
+) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_program.py").write_text(PROGRAM)
+    edit = Edit("tests/test_program.py", "whole = True", "whole = False")
+    bug = Bug("a bug", 1, "", (edit,), (f"tests/test_program.py::{test}",))
+    assert Trials(tmp_path).try_bug(bug).outcome == outcome

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 from dbos import DBOS
@@ -86,6 +87,9 @@ def _difference(history: History, guard: _Guard, tables: Tables) -> str | None:
     if len(passed) < len(recorded):
         skipped = recorded[len(passed)]
         return f"step {skipped.number}: recorded is {skipped.name}, today's code wants {anew or 'no more'}"
+    unseen = _unseen(history, tables, anew)
+    if unseen:
+        return unseen
     if history.is_cut:
         return None if anew else f"it ended as {status} where it was still under way"
     if anew:
@@ -97,6 +101,27 @@ def _difference(history: History, guard: _Guard, tables: Tables) -> str | None:
     ):
         return f"it ended as {status}, {output!r}, {error!r}, not as {history.status}, {history.output!r}"
     return None
+
+
+def _unseen(history: History, tables: Tables, anew: str | None) -> str | None:
+    """Return which operation DBOS has now that is not of the history, or None. The guard sees our own steps
+    only, and a body may call DBOS by itself."""
+    recorded = [step.name for step in history.steps]
+    now = tables.step_names(history.run_id)
+    if history.is_cut:  # a wait is over, and its end has a number below that of its beginning
+        recorded, now = _without_waits(recorded), _without_waits(now)
+    if anew:
+        recorded.append(anew)
+    for number, (was, name) in enumerate(zip_longest(recorded, now), start=1):
+        if was != name:
+            return (
+                f"step {number}: recorded is {was or 'no more'}, DBOS has {name or 'no more'} now"
+            )
+    return None
+
+
+def _without_waits(names: list[str]) -> list[str]:
+    return [name for name in names if not name.startswith("DBOS.")]
 
 
 def _message(error: Any) -> str:

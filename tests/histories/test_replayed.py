@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from dbos import DBOS
+from dbos import DBOS, StepOptions
 
 from mailagent.doorbell import APPLICATION_VERSION, CONVERSATION, DELIVERY, REFUND, SWEEP
 from mailagent.workflows.steps.delivery import send_mail_async
@@ -84,10 +84,25 @@ async def reworded(refund_id: str) -> str:
     return "settled"
 
 
+async def _leave_a_note() -> None:
+    """A step that is none of ours: nobody stands around it."""
+
+
+@DBOS.workflow(name="refund that leaves a note")
+async def noting(refund_id: str) -> str:
+    await claim_refund(refund_id)
+    state = await pay_refund(refund_id)
+    for outbound_id in await tell_customer(refund_id):
+        await send_mail_async(outbound_id)
+    await DBOS.run_step_async(StepOptions(name="leave_a_note"), _leave_a_note)
+    return state["status"]
+
+
 CHANGED = {
     "refund that tells before it pays": "step 2: recorded is pay_refund, today's code wants tell_customer",
     "refund that tells nobody": "step 3: recorded is tell_customer, today's code wants no more",
     "refund that looks twice": "step 5: nothing is recorded, today's code wants claim_refund",
+    "refund that leaves a note": "step 5: recorded is no more, DBOS has leave_a_note now",
     "refund with another word for it": "it ended as SUCCESS, 'settled', None, not as SUCCESS, 'paid'",
 }
 

@@ -1,8 +1,8 @@
 """Put deliberate bugs into copies of the program, one at a time, and see which test catches each:
 `python -m tests.mutations`.
 
-Prints a line for each bug; exits with 1 if one survived or could not be tried. `--unharmed` runs the same
-tests on a copy without a bug: what fails there catches nothing.
+Prints a line for each bug; exits with 1 if one survived or could not be tried, or if there is none. A bug
+is tried once its tests have passed without it. `--unharmed` does nothing but that.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 from tests.mutations.bugs import Bug, load_bugs
-from tests.mutations.trial import Verdict, snapshot, try_bug
+from tests.mutations.trial import Trials, Verdict, snapshot
 
 
 def main() -> int:
@@ -29,11 +28,14 @@ def main() -> int:
     parser.add_argument("--unharmed", action="store_true", help="the tests, without any bug")
     options = parser.parse_args()
     bugs = [bug for bug in load_bugs() if options.only in bug.name]
+    if not bugs:
+        print(f"no bug has {options.only!r} in its name")
+        return 1
     if options.unharmed:
         return _try_unharmed(bugs)
     verdicts = []
     with snapshot() as tree, ThreadPoolExecutor(options.jobs) as jobs:
-        for verdict in jobs.map(partial(try_bug, tree=tree), bugs):
+        for verdict in jobs.map(Trials(tree).try_bug, bugs):
             verdicts.append(verdict)
             _tell(verdict)
     if options.json:
@@ -64,9 +66,10 @@ def _try_unharmed(bugs: Sequence[Bug]) -> int:
     """Run all tests that bugs name, without a bug; exit with 1 if one fails."""
     tests = tuple(dict.fromkeys(test for bug in bugs for test in bug.tests))
     with snapshot() as tree:
-        verdict = try_bug(Bug("no bug", 0, "", (), tests), tree)
-    _tell(verdict)
-    return 0 if verdict.outcome == "survived" else 1
+        outcome, failed, said = Trials(tree).try_unharmed(tests)
+    passed = outcome == "survived"
+    print("passed" if passed else failed or said)
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""One trial: a copy of the program with one bug in it, and the tests that must notice."""
+"""One trial: a copy of the program with one bug in it, and the tests that must notice. They must first
+pass without it: what fails anyway, or cannot be set up, catches nothing."""
 
 from __future__ import annotations
 
@@ -9,10 +10,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 from tests.mutations.bugs import ROOT, Bug, BugMisplacedError, plant
 
@@ -20,7 +23,8 @@ PATIENCE_SECONDS = 900
 _LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "*.db", "*.db-*", "node_modules"
 )
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
+# Not ERROR: a fixture that cannot be set up, or a test that is not found, notices no bug.
+_FAILED = re.compile(r"^FAILED (tests/.+?)(?: - .*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +47,45 @@ def snapshot() -> Iterator[Path]:
         yield tree
 
 
-def try_bug(bug: Bug, tree: Path) -> Verdict:
-    """Plant a bug in a copy of the program in `tree`, and run its tests until one fails."""
-    began = time.monotonic()
+class Trials:
+    """Trials of bugs in copies of the program in `tree`; may be used by several threads."""
+
+    def __init__(self, tree: Path) -> None:
+        self._tree = tree
+        self._unharmed: dict[tuple[str, ...], tuple[str, str, str]] = {}
+        self._one_at_a_time: dict[tuple[str, ...], Lock] = defaultdict(Lock)
+
+    def try_bug(self, bug: Bug) -> Verdict:
+        """Plant a bug in a copy, and run its tests until one fails, which they must not without the bug."""
+        began = time.monotonic()
+        outcome, failed, said = self.try_unharmed(bug.tests)
+        if outcome != "survived":
+            said = f"without the bug: {failed or said}"
+            return Verdict(bug, "not tried", "", time.monotonic() - began, said)
+        began = time.monotonic()
+        with _copy_of(self._tree) as copy:
+            try:
+                plant(bug, copy)
+            except BugMisplacedError as problem:
+                return Verdict(bug, "not tried", "", 0.0, str(problem))
+            outcome, caught_by, said = run_tests(bug.tests, copy)
+        return Verdict(bug, outcome, caught_by, time.monotonic() - began, said)
+
+    def try_unharmed(self, tests: tuple[str, ...]) -> tuple[str, str, str]:
+        """Run tests as `run_tests` does, without a bug; once, however often it is asked."""
+        with self._one_at_a_time[tests]:
+            if tests not in self._unharmed:
+                with _copy_of(self._tree) as copy:
+                    self._unharmed[tests] = run_tests(tests, copy)
+        return self._unharmed[tests]
+
+
+@contextmanager
+def _copy_of(tree: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="mailagent-bug-") as folder:
         copy = Path(folder) / "copy"
         shutil.copytree(tree, copy)
-        try:
-            plant(bug, copy)
-        except BugMisplacedError as problem:
-            return Verdict(bug, "not tried", "", 0.0, str(problem))
-        outcome, caught_by, said = run_tests(bug.tests, copy)
-    return Verdict(bug, outcome, caught_by, time.monotonic() - began, said)
+        yield copy
 
 
 def run_tests(tests: tuple[str, ...], root: Path) -> tuple[str, str, str]:

@@ -29,6 +29,11 @@ class Customer:
         return f"W{self.number + 10_000}"
 
 
+def customer_of(order_id: str) -> Customer:
+    """Return whose order that is."""
+    return Customer(int(order_id.removeprefix("W")) - 10_000)
+
+
 Act = Callable[[Stage, Customer], None]
 
 

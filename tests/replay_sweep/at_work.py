@@ -111,7 +111,7 @@ class HeldSweep(Sweep):
         self._holding.arm(workflow, here.held, here.at)
         with ThreadPoolExecutor(1) as people:
             going_on = people.submit(self._act, self._story.acts, customers)
-            self._replay_held(list(zip(customers, points, strict=True)))
+            replayed = self._replay_held(list(zip(customers, points, strict=True)))
             self._holding.release()
             going_on.result()
         self._settle(customers)
@@ -120,19 +120,22 @@ class HeldSweep(Sweep):
         outcomes = [
             Result(point, "BROKEN", self._broken[customer])
             if customer in self._broken
-            else Result(point, "held")
-            for customer, point in zip(customers, points, strict=True)
+            else Result(point, "held" if tried else "refused")
+            for customer, point, tried in zip(customers, points, replayed, strict=True)
         ]
         self._broken.clear()
         return outcomes
 
-    def _replay_held(self, here: Sequence[tuple[Customer, Point]]) -> None:
+    def _replay_held(self, here: Sequence[tuple[Customer, Point]]) -> list[bool]:
+        """Replay each of these while its original stands still; return whether each was let."""
         wait_until(lambda: len(self._holding.list_held()) == len(here), 60, "the runs to be held")
         held = set(self._holding.list_held())
-        for customer, point in here:
-            run = self._held_run(customer, held)
-            point.way.try_on(self._hands, run, point.step)
+        replayed = [
+            point.way.try_on(self._hands, self._held_run(customer, held), point.step)
+            for customer, point in here
+        ]
         self._wait_a_moment(lambda: not set(list_busy(self._stage)) - held)
+        return replayed
 
     def _held_run(self, customer: Customer, held: set[str]) -> Run:
         return next(run for run in runs_of(self._stage, customer).values() if run.run_id in held)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from tests.replay_sweep.acts import Customer, request_of
+from tests.replay_sweep.acts import Customer, customer_of, request_of
 from tests.replay_sweep.stories import Kind, Story
 from tests.stage import Stage
 
@@ -13,13 +13,21 @@ from tests.stage import Stage
 _ROWS = (
     "SELECT conversation_id, refund_id, status, amount_minor, decided_by, gateway_reference FROM refunds",
     "SELECT conversation_id, mail_id, status, answered_by FROM inbound_mails",
-    "SELECT conversation_id, outbound_id, to_address, purpose, status, text FROM outbound_mails",
     "SELECT conversation_id, draft_id, state FROM drafts",
     "SELECT r.conversation_id, e.* FROM ledger_entries e JOIN refunds r USING (refund_id)",
     "SELECT r.conversation_id, d.* FROM decisions d JOIN approvals a USING (approval_id)"
     " JOIN refunds r USING (refund_id)",
     "SELECT conversation_id, status FROM conversations",
 )
+
+# Mails to the shop's own people belong to no conversation, but to the order whose refund they are about.
+_MAILS = (
+    "SELECT m.*, c.customer_email, f.order_id FROM outbound_mails m"
+    " LEFT JOIN conversations c ON c.conversation_id = m.conversation_id"
+    " LEFT JOIN refunds f ON f.refund_id = m.refund_id"
+)
+# Whom mails belong to that are about no customer, or that no row tells of.
+NOBODY = ""
 
 Facts = dict[str, list[tuple[Any, ...]]]
 
@@ -29,15 +37,22 @@ class PromiseBroken(AssertionError):
 
 
 def read_facts(stage: Stage) -> Facts:
-    """Return the facts of each customer, by address: rows, and how often each mail was sent."""
+    """Return the facts of each customer, by address: rows, and how often each mail was sent, whomever to.
+    Mails that are about no customer are those of NOBODY."""
     owners = _owners(stage)
-    sent = _times_sent(stage)
     facts: Facts = defaultdict(list)
     for number, query in enumerate(_ROWS):
         for row in sorted(stage.rows(query), key=repr):
             owner = owners.get(row.conversation_id)
             if owner is not None:
-                facts[owner].append((number, *row, sent.get(row[1], 0)))
+                facts[owner].append((number, *row))
+    sent = _times_sent(stage)
+    for mail in _mails(stage):
+        times = sent.pop(mail.outbound_id, 0)
+        facts[_owner_of(mail)].append(
+            ("mail", mail.outbound_id, mail.to_address, mail.purpose, mail.status, mail.text, times)
+        )
+    facts[NOBODY] += [("sent, and written nowhere", *each) for each in sent.items()]
     return facts
 
 
@@ -47,23 +62,26 @@ def _owners(stage: Stage) -> dict[str, str]:
 
 
 def _times_sent(stage: Stage) -> Counter[str]:
-    addresses = stage.rows("SELECT DISTINCT to_address FROM outbound_mails")
-    return Counter(
-        mail.custom_args["outbound_id"]
-        for row in addresses
-        for mail in stage.mails_to(row.to_address)
-    )
+    """Return how often each mail has come to a mailbox, by its id; all mailboxes there are."""
+    return Counter(mail.custom_args["outbound_id"] for mail in stage.mailboxes.sent())
+
+
+def _mails(stage: Stage) -> list[Any]:
+    return sorted(stage.rows(_MAILS), key=lambda row: str(row.outbound_id))
+
+
+def _owner_of(mail: Any) -> str:
+    """Return the address of the customer whom a mail is about, or NOBODY."""
+    if mail.customer_email or not mail.order_id:
+        return mail.customer_email or NOBODY
+    return customer_of(mail.order_id).email
 
 
 def check_end(stage: Stage, story: Story, customer: Customer) -> None:
     """Raise PromiseBroken unless the customer's story ended as it should: paid once, written once, the
     old link shows what was decided."""
     _check_money(stage, story, customer)
-    ids = Counter(mail.custom_args["outbound_id"] for mail in stage.mails_to(customer.email))
-    if set(ids.values()) - {1}:
-        raise PromiseBroken(f"a mail was sent more than once: {ids}")
-    if len(ids) != story.end.mails:
-        raise PromiseBroken(f"the customer has {len(ids)} mails, not {story.end.mails}")
+    check_mails(stage, story, customer)
     waiting = stage.rows(
         "SELECT 1 FROM inbound_mails WHERE from_address = :e AND status = 'unanswered'",
         e=customer.email,
@@ -72,6 +90,24 @@ def check_end(stage: Stage, story: Story, customer: Customer) -> None:
         raise PromiseBroken("a mail is unanswered")
     if story.has_link:
         _check_link(stage, customer)
+
+
+def check_mails(stage: Stage, story: Story, customer: Customer) -> None:
+    """Check what the customer was sent, and what the shop's people were sent about it."""
+    got = len(stage.mails_to(customer.email))
+    if got != story.end.mails:
+        raise PromiseBroken(f"the customer has {got} mails, not {story.end.mails}")
+    theirs = [mail for mail in _mails(stage) if _owner_of(mail) == customer.email]
+    sent = _times_sent(stage)
+    for mail in theirs:
+        if sent[mail.outbound_id] != 1:
+            times = sent[mail.outbound_id]
+            raise PromiseBroken(f"{mail.purpose} to {mail.to_address} was sent {times} times")
+    told = Counter(
+        (mail.purpose, mail.to_address) for mail in theirs if mail.to_address != customer.email
+    )
+    if set(told.values()) - {1}:
+        raise PromiseBroken(f"somebody of the shop was told more than once: {told}")
 
 
 def _check_money(stage: Stage, story: Story, customer: Customer) -> None:
@@ -103,4 +139,14 @@ def find_change(story: Story, before: Facts, after: Facts, customer: Customer) -
     if story.kind is Kind.FAILED or before[customer.email] == after[customer.email]:
         return None
     old, new = set(before[customer.email]), set(after[customer.email])
+    return _told(old, new)
+
+
+def find_stray(before: Facts, after: Facts) -> str | None:
+    """Return which mails that are about no customer a replay brought, or None."""
+    old, new = set(before[NOBODY]), set(after[NOBODY])
+    return None if old == new else _told(old, new)
+
+
+def _told(old: set[tuple[Any, ...]], new: set[tuple[Any, ...]]) -> str:
     return f"changed from {sorted(old - new, key=repr)} to {sorted(new - old, key=repr)}"

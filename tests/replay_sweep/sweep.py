@@ -16,7 +16,7 @@ from pathlib import Path
 from mailagent import services
 from mailagent.doorbell import Run
 from tests.replay_sweep.acts import Act, Customer, stock
-from tests.replay_sweep.facts import check_end, find_change, read_facts
+from tests.replay_sweep.facts import check_end, find_change, find_stray, read_facts
 from tests.replay_sweep.points import Point, Result, points_of, runs_of
 from tests.replay_sweep.rest import settle
 from tests.replay_sweep.stories import Kind, Story
@@ -185,8 +185,9 @@ class Sweep:
                         done[number] |= point.way.try_on(self._hands, run, point.step)
             self._settle(customers)
             after = read_facts(self._stage)
+            stray = find_stray(before, after)
             for customer in customers:
-                change = find_change(self._story, before, after, customer)
+                change = stray or find_change(self._story, before, after, customer)
                 if change is not None:
                     self._broken.setdefault(customer, change)
         return [

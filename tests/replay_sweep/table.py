@@ -40,14 +40,13 @@ def table(rows: list[Row]) -> str:
 
 
 def _cell(rows: list[Row], story: str, way: str) -> str:
-    """Return how many points there are on each database together; in words, if one did not hold."""
+    """Return how many points held, and how many were refused, on the databases together; and what else
+    became of points, in words."""
     here = [row for row in rows if (row["story"], row["way"]) == (story, way)]
     if not here:
         return "–"
     outcomes = Counter(row["outcome"] for row in here)
-    if set(outcomes) <= {"held", "refused"}:
-        return str(len(here)) if "held" in outcomes else f"{len(here)} refused"
-    return "; ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+    return ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
 
 
 if __name__ == "__main__":
