@@ -5,8 +5,10 @@ Whoever gets no answer presses again, as people do.
 
 from __future__ import annotations
 
+import http
 import http.client
 import re
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
@@ -74,6 +76,36 @@ def send_drafts(shop: SweptShop, address: str) -> None:
         return bool(shop.mails_to(address)) and not waiting and shop.is_quiet()
 
     shop.wait(have_been_sent, "the drafts to be sent")
+
+
+def press(shop: SweptShop, person: str, page: str, path: str, **fields: str) -> None:
+    """Press a button on a page of the console with all that its form holds, the same form again until there
+    is an answer; that somebody, or the first click, was faster is an answer, too."""
+    browser, form = _logged_in(shop, person), dict[str, str]()
+
+    def is_open() -> bool:
+        form.update(_FIELDS.findall(_fetch(browser, f"{shop.url}{page}") or ""))
+        return "csrf_token" in form
+
+    shop.wait(is_open, f"{page} to open")
+    sent = urllib.parse.urlencode({**form, **fields}).encode()
+    shop.wait(lambda: _fetch(browser, f"{shop.url}{path}", sent) is not None, f"{path} to answer")
+
+
+_FIELDS = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)"')
+
+
+def _fetch(
+    browser: urllib.request.OpenerDirector, url: str, form: bytes | None = None
+) -> str | None:
+    """Return what a page answers, a refusal too, or None when there was no answer or a failure of ours."""
+    try:
+        page: str = browser.open(url, form, timeout=10).read().decode()
+    except urllib.error.HTTPError as refusal:
+        return refusal.read().decode() if refusal.code == http.HTTPStatus.CONFLICT else None
+    except (OSError, http.client.HTTPException):
+        return None
+    return page
 
 
 def _logged_in(shop: SweptShop, email: str) -> urllib.request.OpenerDirector:

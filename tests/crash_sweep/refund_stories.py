@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.cast import ADA, MAX, MONA
 from tests.crash_sweep import people
 from tests.crash_sweep.shop import SweptShop
@@ -23,6 +25,23 @@ def _asks_for_the_kettle(shop: SweptShop) -> None:
     shop.write(KETTLE)
     shop.wait_for_mails(ADA, 2)
     shop.wait_for_quiet()
+
+
+def _told_by_stripe(shop: SweptShop) -> None:
+    """Stripe is not done with the refund for a while, and tells when it is."""
+    assert shop.stripe is not None
+    shop.stripe.statuses.append("pending")
+    shop.write(KETTLE)
+    shop.wait_for_mails(ADA)
+    shop.wait(lambda: bool(_asked_of_stripe(shop)), "Stripe to be asked")
+    shop.stripe.settle("succeeded")
+    shop.wait(lambda: shop.post_stripe_event("refund.updated"), "the event to be taken")
+    shop.wait_for_mails(ADA, 2)
+    shop.wait_for_quiet()
+
+
+def _asked_of_stripe(shop: SweptShop) -> list[Any]:
+    return shop.rows("SELECT 1 FROM refund_payments WHERE state = 'asked' AND problem IS NOT NULL")
 
 
 def _approved(shop: SweptShop) -> None:
@@ -83,6 +102,10 @@ STORIES = (
     Story(
         "paid by Stripe", _asks_for_the_kettle, {ADA: 2}, PAID,
         refunds=("paid",), stripe=True,
+    ),
+    Story(
+        "told by Stripe", _told_by_stripe, {ADA: 2}, PAID,
+        WEBHOOKS | {"POST /webhooks/stripe"}, refunds=("paid",), stripe=True,
     ),
     Story(
         "approved refund", _approved, {ADA: 2, MONA: 1}, DECIDED, PRESSED,

@@ -23,6 +23,7 @@ from mailagent.demo.show import find_port
 from mailagent.demo.webhook_key import WebhookKey
 from mailagent.store import orders
 from mailagent.store.database import Database, open_database
+from tests import stripe_server
 from tests.cast import ADA, GRACE, MAX, MONA, OLGA, SUPPORT, TESS, big_order, order
 from tests.crash_sweep.nursery import GrownApp, Nursery
 from tests.stage import Faults, FaultySendGrid, letter, wait_until
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 # Long, for machines that do much else; whether the sweep had to help is seen in the rows.
 PATIENCE_SECONDS = 180.0
 SECRET_KEY = "a key for tests only"
+STRIPE_SECRET = "whsec_swept"
 PEOPLE = (ADA, GRACE, MONA, MAX, TESS, OLGA)
 QUESTION = "Where are my orders? I forgot the numbers."
 
@@ -125,6 +127,7 @@ class SweptShop:
         stripe = {
             "PAYMENT_GATEWAY": "stripe",
             "STRIPE_API_KEY": "sk_test_17",
+            "STRIPE_WEBHOOK_SECRET": STRIPE_SECRET,
             "STRIPE_API_BASE": self.stripe.url if self.stripe else "",
         }
         return {
@@ -189,11 +192,18 @@ class SweptShop:
         moment = int(datetime.now(UTC).timestamp())
         row = {"event": event, "email": mail.to, "timestamp": moment, **mail.custom_args}
         body = json.dumps([{**row, "sg_event_id": f"{event}-{mail.mail_id}"}]).encode()
-        request = urllib.request.Request(
-            f"{self.url}/webhooks/sendgrid/events",
-            body,
-            {"Content-Type": "application/json", **self.events_key.sign(body)},
-        )
+        return self._post("/webhooks/sendgrid/events", body, self.events_key.sign(body))
+
+    def post_stripe_event(self, kind: str) -> bool:
+        """Tell of the newest refund, as Stripe would; return whether it was thanked for."""
+        assert self.stripe is not None
+        body = stripe_server.event(kind, stripe_server.shown(self.stripe.refunds[-1]), "evt_swept")
+        headers = {"Stripe-Signature": stripe_server.sign(body, STRIPE_SECRET)}
+        return self._post("/webhooks/stripe", body, headers)
+
+    def _post(self, path: str, body: bytes, headers: Mapping[str, str]) -> bool:
+        headers = {"Content-Type": "application/json", **headers}
+        request = urllib.request.Request(f"{self.url}{path}", body, headers)
         try:
             with urllib.request.urlopen(request, timeout=10) as answer:
                 return bool(answer.status == 200)

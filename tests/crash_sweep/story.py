@@ -24,8 +24,10 @@ class Story:
 
     `prepare` is played first, by an app that nobody kills; `play` by the one that is killed, and again
     from wherever the crash left it. `reaches` are the steps that `play` comes to, `posts` the rules of
-    the POSTs. `mails` counts what people get in all; `refunds` are the states that refunds end in;
-    `deciders` who decided on them.
+    the POSTs; `passes_by` are the points of those steps that it does not come to, as `<step>:<point>`,
+    because their effect was had before. `mails` counts what people get in all; `refunds` are the states
+    that refunds end in; `deciders` who decided on them; `given_back` the mails that people left to the
+    agent after all, which are rung for once more.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Story:
     mails: Mapping[str, Count]
     reaches: frozenset[str]
     posts: frozenset[str] = WEBHOOKS
+    passes_by: frozenset[str] = frozenset()
     refunds: tuple[str, ...] = ()
     deciders: tuple[str, ...] = ()
     prepare: Callable[[SweptShop], None] | None = None
@@ -41,6 +44,7 @@ class Story:
     script: Script | None = None
     stripe: bool = False
     raw_mails_purged: int = 0
+    given_back: int = 0
 
     @property
     def rings_sweep(self) -> bool:
