@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from flask import Flask, render_template
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import HTTPException
@@ -49,12 +50,16 @@ class NotConfigured:
         return {"kind": "operator", "why": self._why}
 
 
+def _give_another_chance(connection: sa.Connection) -> None:
+    breakers.give_another_chance(connection, services.current().now())
+
+
 def make_services(settings: Settings) -> services.Services:
     """Return the live things that these settings describe. Nothing is connected yet."""
     database = open_database(settings.database_url)
     bound = services.Services(
         database=database,
-        doorbell=Doorbell(database.engine, run_subjects.describe, breakers.give_another_chance),
+        doorbell=Doorbell(database.engine, run_subjects.describe, _give_another_chance),
         shop=settings.shop,
         policy=settings.policy,
         waits=settings.waits,

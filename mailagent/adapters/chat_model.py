@@ -13,6 +13,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mailagent.adapters.deadline import SHARE, within
 from mailagent.adapters.model_answer import (
     operator,
     person,
@@ -56,7 +57,8 @@ class ChatModel:
     def __init__(
         self, api_key: str, base_url: str | None, model: str, timeout_seconds: float = 60
     ) -> None:
-        """`base_url` ends in /v1, or is None for OpenAI's own; `timeout_seconds` is for one answer.
+        """`base_url` ends in /v1, or is None for OpenAI's own; `timeout_seconds` is for each read of an
+        answer, and half as much again for all of it.
 
         Raises ValueError for a key or an address that cannot work.
         """
@@ -68,6 +70,7 @@ class ChatModel:
         self._base_url = base_url or None
         self._model = model
         self._timeout_seconds = timeout_seconds
+        self._whole_seconds = timeout_seconds * SHARE
         self._client: openai.OpenAI | None = None
         self._lock = threading.Lock()
         self._left_out: frozenset[str] = frozenset()
@@ -120,12 +123,17 @@ class ChatModel:
         try:
             # The raw body instead of the SDK's objects: local servers leave fields out or add some,
             # and items must be echoed exactly as they came.
-            response = self._connect().responses.with_raw_response.create(**core, **extras)
+            ask = self._connect().responses.with_raw_response.create
+            response = within(self._whole_seconds, lambda: ask(**core, **extras))
         except openai.APIStatusError as error:
             refused = _refused_extras(error, extras)
             return self._judge_status(error), refused
         except openai.APIConnectionError as error:
             return self._judge_connection(error), frozenset()
+        except TimeoutError:
+            return retry(
+                f"the model did not end its answer within {self._whole_seconds:g} s"
+            ), frozenset()
         except (openai.OpenAIError, ValueError) as error:
             # Raised before anything is sent: variables that only the SDK reads can be odd, too.
             why = f"the request cannot be made ({type(error).__name__})"

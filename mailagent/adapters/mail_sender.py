@@ -17,6 +17,7 @@ import python_http_client
 from python_http_client.exceptions import HTTPError
 from sendgrid import SendGridAPIClient
 
+from mailagent.adapters.deadline import SHARE, within
 from mailagent.adapters.sendgrid_answers import judge_answer, judge_loss
 from mailagent.domain.delivery import Accepted, OutcomeUnknown, Refused, SendOutcome
 from mailagent.domain.mail import OutboundMail
@@ -75,7 +76,8 @@ class MailSender:
         if problem is not None:
             return Refused(f"mail {mail.outbound_id} was not sent: {problem}", operator=False)
         try:
-            response = self._sendgrid.send(_request_body(mail, self._support_name))
+            body = _request_body(mail, self._support_name)
+            response = within(self._timeout_seconds * SHARE, lambda: self._sendgrid.send(body))
         except HTTPError as answer:
             return judge_answer(answer)
         except TimeoutError:

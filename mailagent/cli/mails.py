@@ -20,14 +20,15 @@ mails = Commands("mails", help="Mails that came in.")
 @click.option("--dry-run", is_flag=True, help="Say how many, and change nothing.")
 def doubt(dry_run: bool) -> None:
     """After a restored backup, before any worker runs: what waits may have been sent or answered in the time
-    that is lost. Nothing of it goes out a second time by itself: people are told of mail of ours, and mail of
-    customers is given to the team (docs/backup.md)."""
-    unsent, waiting = restored.find_doubtful()
+    that is lost. Nothing of it goes out a second time by itself: people are told of mail of ours; mail of
+    customers is given to the team, parked mail too, and drafts are taken back (docs/backup.md). It may be
+    broken off and run again."""
+    found = restored.find_doubtful()
     if not dry_run:
-        restored.doubt_ours(unsent)
-        restored.give_doubtful_to_people(waiting)
-    click.echo(f"{len(unsent):6}  mails of ours that may have gone out")
-    click.echo(f"{len(waiting):6}  mails of customers that may have been answered")
+        restored.give_to_people(found)
+    click.echo(f"{len(found.ours):6}  mails of ours that may have gone out")
+    click.echo(f"{found.mails:6}  mails of customers that may have been answered")
+    click.echo(f"{found.drafts:6}  drafts of answers that may have been sent")
     if dry_run:
         click.echo("Nothing was changed.")
 

@@ -17,7 +17,8 @@ LONGEST_PAUSE_SECONDS = 60.0  # between two probes, unless the provider itself n
 LONGEST_WISH_SECONDS = 900.0  # of a provider's own word (Retry-After), which may be a day
 # A provider that names a longer pause than this is not asked again before: no run waits it out.
 LONGEST_WAIT_AT_WORK_SECONDS = 120.0
-# After so long the probe's process has died: no adapter waits for an answer for longer than 65 seconds.
+# After so long the probe's process has died: the model's adapter gives an answer up after 90 seconds,
+# SendGrid's after 30. A Stripe that sends a byte now and then may hold a probe longer; then there are two.
 PROBE_SECONDS = 120.0
 
 FIRST_LOOK_SECONDS = 60.0

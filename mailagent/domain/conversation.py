@@ -27,6 +27,7 @@ class HandOverReason(StrEnum):
     PAYMENT_RETURNED = "a refund that had been paid came back"
     REFUND_STUCK = "a refund cannot be brought to its end"
     LEFT_UNANSWERED = "a mail stayed unanswered for too long"
+    RESTORED = "a backup was restored: it may have been answered in the time that is lost"
     TAKEN_OVER = "a person took over"
     FUSE = "the fuse: too many automatic answers in a short time, perhaps a loop"
 

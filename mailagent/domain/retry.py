@@ -31,7 +31,8 @@ def backoff_seconds(attempt: int, first_seconds: float = 5, longest_seconds: flo
 class MailState:
     """What is on record about a mail of ours. `accepted`: an event shows that the vendor has it;
     `undelivered`: an event shows that its recipient did not get it; `sent_again`: it was handed over
-    once more already because nobody knew."""
+    once more already because nobody knew. `away`: the vendor is not asked for now; `back_at`: when it was
+    last asked again after that."""
 
     status: OutboundStatus
     created_at: datetime
@@ -40,6 +41,8 @@ class MailState:
     accepted: bool
     undelivered: bool = False
     sent_again: bool = False
+    away: bool = False
+    back_at: datetime | None = None
 
 
 class Events(StrEnum):
@@ -81,6 +84,8 @@ def decide_delivery(
     any event names it, it went out. If none came for `outcome_seconds`, but one for a mail handed over
     later did, it did not, and is sent again under the same Message-ID: once. Silence alone proves
     nothing; if no later mail breaks it, the mail is given up. Where no event ever came, at once.
+    While the vendor is away no later mail can break it, so silence begins when it is back; but a mail
+    that is too old to be sent is not waited for any longer.
     """
     if mail.undelivered and mail.status is not OutboundStatus.UNDELIVERED:
         return Settle(OutboundStatus.UNDELIVERED)
@@ -100,7 +105,7 @@ def decide_delivery(
 def _decide_unknown(
     mail: MailState, now: datetime, silence: timedelta, events: Events
 ) -> WaitFor | Settle:
-    silent_for = now - (mail.sending_at or mail.created_at)
+    silent_for = _silent_for(mail, now)
     if silent_for < silence:
         return WaitFor((silence - silent_for).total_seconds())
     if mail.sent_again or events is Events.NEVER:
@@ -110,6 +115,15 @@ def _decide_unknown(
     if silent_for >= silence * SILENCES_BEFORE_GIVING_UP:
         return Settle(OutboundStatus.UNKNOWN)
     return WaitFor((silence - silent_for % silence).total_seconds())
+
+
+def _silent_for(mail: MailState, now: datetime) -> timedelta:
+    handed_over_at = mail.sending_at or mail.created_at
+    if now - handed_over_at >= MAIL_IS_STALE_AFTER:
+        return now - handed_over_at
+    if mail.away:
+        return timedelta(0)
+    return now - max(handed_over_at, mail.back_at or handed_over_at)
 
 
 class LastRun(StrEnum):

@@ -25,6 +25,7 @@ GIVEN_BACK = "conversation given back"
 SENT_AGAIN = "mail sent again"
 WITHDRAWN = "refund withdrawn"
 DECLINED = "refund declined"
+CLOSED = "breaker closed"
 
 
 def record(

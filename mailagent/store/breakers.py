@@ -16,7 +16,7 @@ from mailagent.domain.breaker import (
     after_failure,
     given_another_chance,
 )
-from mailagent.store import schema
+from mailagent.store import audit, schema
 from mailagent.store.database import Row, insert_once
 
 _breakers = schema.breakers
@@ -67,12 +67,25 @@ def free_probe(connection: sa.Connection, provider: Provider, now: datetime) -> 
     )
 
 
-def record_success(connection: sa.Connection, provider: Provider, probing: bool) -> None:
+def record_success(
+    connection: sa.Connection, provider: Provider, probing: bool, now: datetime
+) -> None:
     """Record that a provider has answered. Only a probe closes a breaker that is open: an answer to what
     was asked before it opened says nothing of now."""
     known = _breakers.c.provider == provider.value
     where = known if probing else sa.and_(known, _breakers.c.until_at.is_(None))
-    connection.execute(_breakers.delete().where(where))
+    ended = connection.execute(_breakers.delete().where(where))
+    if probing and ended.rowcount:
+        _record_closed(connection, provider, now)
+
+
+def _record_closed(connection: sa.Connection, provider: Provider, now: datetime) -> None:
+    audit.record(connection, now, audit.CLOCK, audit.CLOSED, provider.value)
+
+
+def last_closed_at(connection: sa.Connection, provider: Provider) -> datetime | None:
+    """Return when a provider's breaker was last closed, or None."""
+    return audit.latest_at(connection, provider.value, audit.CLOSED)
 
 
 def record_failure(
@@ -88,7 +101,7 @@ def record_failure(
     return before, after
 
 
-def give_another_chance(connection: sa.Connection) -> None:
+def give_another_chance(connection: sa.Connection, now: datetime) -> None:
     """Let everybody ask every provider again: an operator has put something right and replays. The first
     failure opens the breaker again."""
     rows = connection.execute(
@@ -100,3 +113,4 @@ def give_another_chance(connection: sa.Connection) -> None:
             .where(_breakers.c.provider == row.provider)
             .values(**asdict(given_another_chance(_breaker(row))))
         )
+        _record_closed(connection, Provider(row.provider), now)

@@ -1,8 +1,8 @@
 """Mail that the agent left to the people who look after its conversation, until they answer it or give
 it back.
 
-Left is what came while they had it, and what became theirs because it waited too long or because a
-fuse stopped it.
+Left is what came while they had it, and what became theirs because it waited too long, because a fuse
+stopped it, or because a restored backup does not know whether it was answered.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _mails = schema.inbound_mails
 PEOPLE_ANSWER = "people look after this conversation"
 
 _OVERDUE = HandOverReason.LEFT_UNANSWERED.value
+_RESTORED = HandOverReason.RESTORED.value
 # After these the agent may go on in the thread without anybody having given it back.
 _OVERTAKEN = (parked.FUSE, parked.SUMMED_UP)
 
@@ -30,7 +31,7 @@ _OF_CUSTOMER = _mails.c.kind == MailKind.CUSTOMER.value
 _LEFT = sa.or_(
     sa.and_(
         _mails.c.status == MailStatus.NO_ANSWER.value,
-        _mails.c.no_answer_reason.in_([PEOPLE_ANSWER, _OVERDUE, *_OVERTAKEN]),
+        _mails.c.no_answer_reason.in_([PEOPLE_ANSWER, _OVERDUE, _RESTORED, *_OVERTAKEN]),
     ),
     sa.and_(  # people have yet to be told
         _mails.c.status == MailStatus.PARKED.value, _mails.c.no_answer_reason == parked.FUSE

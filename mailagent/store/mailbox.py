@@ -258,6 +258,11 @@ def list_waiting(
     ).all()
 
 
+def find_waiting(connection: sa.Connection, mail_id: str) -> Row | None:
+    """Return a mail as `list_waiting` does, or None when it waits for the agent no more."""
+    return connection.execute(_waiting().where(_mails.c.mail_id == mail_id)).one_or_none()
+
+
 def list_put_off(connection: sa.Connection, limit: int) -> Sequence[Row]:
     """Return mails of which a run ended because the model's provider was away, as `list_waiting` does:
     those that were put off least often first, of these the oldest."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -84,6 +85,18 @@ def test_what_to_do_about_a_mail(
         (silent(seconds=180), NONE_LATER, Settle(UNKNOWN)),
         (silent(seconds=59), NEVER, WaitFor(1)),
         (silent(seconds=60), NEVER, Settle(UNKNOWN)),
+        # While the vendor is away nothing breaks the silence; it begins when that is over.
+        (replace(silent(hours=9), away=True), LATER, WaitFor(60)),
+        (replace(silent(hours=9), away=True), NONE_LATER, WaitFor(60)),
+        (replace(silent(hours=9), away=True), NEVER, WaitFor(60)),
+        (replace(silent(hours=9), back_at=NOW - MINUTE + SECOND), LATER, WaitFor(1)),
+        (replace(silent(hours=9), back_at=NOW - MINUTE), LATER, Settle(QUEUED)),
+        (replace(silent(hours=9), back_at=NOW - 3 * MINUTE + SECOND), NONE_LATER, WaitFor(1)),
+        (replace(silent(hours=9), back_at=NOW - 3 * MINUTE), NONE_LATER, Settle(UNKNOWN)),
+        (replace(silent(seconds=59), back_at=NOW - MINUTE), LATER, WaitFor(1)),
+        (replace(silent(hours=71), away=True), NONE_LATER, WaitFor(60)),
+        (replace(silent(hours=72), away=True), NONE_LATER, Settle(UNKNOWN)),
+        (replace(silent(hours=72), back_at=NOW), NONE_LATER, Settle(UNKNOWN)),
         (state(SENDING, sending_at=NOW - MINUTE, sent_again=True), LATER, Settle(UNKNOWN)),
         (state(SENDING, sending_at=NOW, sent_again=True), LATER, WaitFor(60)),
         (state(SENDING, sending_at=NOW, sent_again=True, accepted=True), LATER, Settle(SENT)),

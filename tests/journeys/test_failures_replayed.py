@@ -118,7 +118,7 @@ def write_one_by_one(shop: Stage, text: str) -> None:
         shop.write(text.format(f"W100{number - 1}"), from_address=email)
         wait_until(lambda: len(doorbell.list_runs(status="ERROR")) == number, 30, "the run to fail")  # noqa: B023 - called at once
         with shop.live.database.transaction() as connection:
-            breakers.give_another_chance(connection)
+            breakers.give_another_chance(connection, shop.live.now())
 
 
 def wait_for_failed(shop: Stage, workflow: str) -> list[str]:

@@ -27,6 +27,8 @@ def test_mail_that_may_have_gone_out_is_peoples_after_a_restore(shop: Stage) -> 
         connection.exec_driver_sql("UPDATE outbound_mails SET status = 'queued', sent_at = NULL")
     assert "1  mails of ours" in flask(shop, "mails", "doubt", "--dry-run").output
     assert "1  mails of ours" in flask(shop, "mails", "doubt").output
+    # What it wrote to the team waits to go out, too, and is not in doubt.
+    assert "0  mails of ours" in flask(shop, "mails", "doubt").output
     with running(shop):
         (told, *_) = shop.wait_for_mails(TESS, 1, 120)
         wait_until(shop.at_rest, 120, "rest")

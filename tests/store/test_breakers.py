@@ -59,15 +59,17 @@ def test_only_a_probe_closes_what_is_open(database: Database, probing: bool) -> 
     for _ in range(5):
         fail(database)
     with database.transaction() as connection:
-        breakers.record_success(connection, Provider.OPENAI, probing)
+        breakers.record_success(connection, Provider.OPENAI, probing, NOW)
+        closed_at = breakers.last_closed_at(connection, Provider.OPENAI)
     assert (found(database) is None) is probing
+    assert closed_at == (NOW if probing else None)
 
 
 def test_an_answer_ends_a_row_of_failures(database: Database) -> None:
     for _ in range(4):
         fail(database)
     with database.transaction() as connection:
-        breakers.record_success(connection, Provider.OPENAI, probing=False)
+        breakers.record_success(connection, Provider.OPENAI, probing=False, now=NOW)
     assert fail(database) == Breaker(failures=1, why="answered 503")
 
 
@@ -91,6 +93,7 @@ def test_another_chance_opens_the_way_for_all(database: Database) -> None:
     for _ in range(5):
         fail(database)
     with database.transaction() as connection:
-        breakers.give_another_chance(connection)
+        breakers.give_another_chance(connection, NOW)
         assert breakers.list_open(connection) == {}
+        assert breakers.last_closed_at(connection, Provider.OPENAI) == NOW
     assert fail(database).until_at is not None

@@ -8,6 +8,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from mailagent.demo.local_server import Answer
 from tests.cast import ADA, order
 from tests.stage import Stage, running, wait_until
 from tests.workflows.trouble import (
@@ -119,6 +120,34 @@ def test_a_locked_file_costs_one_more_try(shop: Stage, step: str) -> None:
     with watched(f"{step} before", once(lock)) as seen, running(shop):
         play(shop)
     assert seen[f"{step} before"] > seen[f"{step} after"]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_an_answer_that_could_not_be_recorded_is_not_asked_for_again(shop: Stage) -> None:
+    lose_patience(shop)
+    held = threading.Event()
+
+    def hold() -> None:
+        with locked_file(shop):
+            held.set()
+            time.sleep(0.4)
+
+    holder = threading.Thread(target=hold)
+
+    def answer_while_locked() -> Answer:
+        holder.start()
+        assert held.wait(30)
+        return Answer(400, {"error": {"message": "no", "code": "invalid_prompt"}})
+
+    shop.faults.openai.append(answer_while_locked)
+    shop.write("Hello")
+    with watched("", lambda: None) as seen, running(shop):
+        dealt_with = "SELECT 1 FROM inbound_mails WHERE status <> 'unanswered'"
+        wait_until(lambda: bool(shop.rows(dealt_with)), 30, "the mail to be dealt with")
+    assert seen["ask_model before"] > seen["ask_model after"]
+    # Asked again the model would have answered, and well.
+    (call,) = shop.rows("SELECT outcome FROM model_calls")
+    assert call.outcome == "person"
 
 
 def test_what_was_done_is_recorded_when_the_database_is_back(shop: Stage) -> None:

@@ -15,7 +15,7 @@ from mailagent.domain.breaker import Provider
 from mailagent.store import breakers, refunds
 from mailagent.workflows.steps import delivery, refund_payment, sweep
 from tests import stripe_server
-from tests.cast import order
+from tests.cast import TESS, order
 from tests.journeys.test_outages import lost_before, no_key
 from tests.stage import Stage, open_shop
 from tests.stampede.story import Clock
@@ -91,6 +91,26 @@ def test_after_five_lost_answers_no_further_mail_is_risked(shop: Stage, cases: l
     assert is_open(Provider.SENDGRID)
     rows = shop.rows("SELECT status FROM outbound_mails WHERE status = 'queued'")
     assert len(rows) == CASES - 5
+
+
+def test_a_mail_nobody_knows_of_is_not_given_up_while_no_later_one_can_tell(
+    shop: Stage, clock: Clock, cases: list[str]
+) -> None:
+    shop.faults.sendgrid += [lost_before] * 5
+    for outbound_id in cases:
+        delivery.send_mail(outbound_id)
+    (lost, *_), waiting = cases[:5], cases[5:]
+    clock.put_forward(5 * shop.live.waits.mail_outcome_seconds)
+    assert look(lost)["kind"] == "wait"
+    assert look(lost)["status"] == "sending"
+    for outbound_id in waiting:
+        assert delivery.send_mail(outbound_id) == "sent"
+    assert shop.report(shop.mails_to(TESS)[-1]).status_code == 200
+    wait_seconds = look(lost)["wait_seconds"]
+    assert wait_seconds > shop.live.waits.mail_outcome_seconds - 60
+    clock.put_forward(wait_seconds)
+    assert look(lost)["kind"] == "send"
+    assert delivery.send_mail(lost) == "sent"
 
 
 def test_a_turn_that_finds_nothing_to_send_is_given_back(
@@ -179,7 +199,8 @@ def test_a_stripe_that_stays_away_is_an_operator_s_business(
     clock.put_forward(36 * 3600)
     stripe.faults.append(stripe_server.no_key)
     pay(first)  # the probe
+    assert pay(second)["status"] == "approved"  # for the first time: others had nothing to ask
     with pytest.raises(RuntimeError, match="Stripe is away since"):
-        pay(second)
+        pay(first)
     clock.put_forward(61)
     assert [pay(refund_id)["status"] for refund_id in refund_ids] == ["paid", "paid"]

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from dbos import DBOS
 
 from mailagent import services
+from mailagent.store import audit, mailbox
 from mailagent.workflows.steps import neglected
 from mailagent.workflows.steps import sweep as steps
 from tests.cast import ADA, MONA, TESS, big_order, order
@@ -67,6 +68,24 @@ def test_a_mail_that_waits_too_long_goes_to_people(shop: Stage) -> None:
     with running(shop):
         (case,) = shop.wait_for_mails(TESS)
     assert "is anybody there" in case.text
+
+
+@pytest.mark.parametrize("act", ["answered", "given back"])
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_what_changed_since_the_sweep_read_it_is_left_alone(shop: Stage, act: str) -> None:
+    shop.write("Hello, is anybody there?")
+    forget_runs(shop)
+    later(shop, hours=5)
+    now = shop.live.now()
+    with shop.live.database.transaction() as connection:
+        (row,) = mailbox.list_waiting(connection, now, 1)
+        if act == "answered":
+            mailbox.leave_unanswered(connection, [row.mail_id], "somebody was faster")
+        else:
+            audit.record(connection, now, TESS, audit.GIVEN_BACK, row.conversation_id)
+    assert steps._see_to_mail(row, {}) == 0
+    assert shop.rows("SELECT 1 FROM outbound_mails") == []
+    assert shop.rows("SELECT status FROM conversations")[0].status == "open"
 
 
 @pytest.mark.parametrize("status", ["ERROR", "CANCELLED"])

@@ -165,6 +165,8 @@ def _look_at_delivery(outbound_id: str) -> Outlook:
             accepted=outbox.was_accepted(connection, outbound_id),
             undelivered=outbox.why_undelivered(connection, outbound_id) is not None,
             sent_again=audit.latest_at(connection, outbound_id, audit.SENT_AGAIN) is not None,
+            away=_is_open(connection),
+            back_at=breakers.last_closed_at(connection, Provider.SENDGRID),
         )
         # Also when the mail is settled: a signed event may follow a bounce that came by mail.
         _suppress(connection, outbound_id, row.to_address)
@@ -182,6 +184,12 @@ def _look_at_delivery(outbound_id: str) -> Outlook:
             case Settle(status):
                 return _settle(connection, outbound_id, status)
         return Outlook(kind="settled", status=row.status, wait_seconds=0)
+
+
+def _is_open(connection: sa.Connection) -> bool:
+    # Also between two probes, when one may ask.
+    found = breakers.find(connection, Provider.SENDGRID)
+    return found is not None and found.until_at is not None
 
 
 def _is_away(connection: sa.Connection) -> bool:

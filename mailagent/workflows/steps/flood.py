@@ -98,13 +98,19 @@ def _sum_up() -> None:
 
 
 def _lines(senders: Sequence[str], waited_seconds: int) -> list[str]:
-    counted = Counter(senders).most_common()
-    shown = [f"{count} from {address}" for address, count in counted[:SENDERS_NAMED]]
-    more = len(counted) - SENDERS_NAMED
     return [
         f"They came faster than they could be let in, and waited for {waited_seconds // 60} minutes.",
-        *shown,
-        *([f"and from {more} more senders"] if more > 0 else []),
+        *count_senders(senders),
         "They are kept, and the agent does not answer them any more. Whoever writes again is "
         "answered as always. To read them: flask conversations list.",
+    ]
+
+
+def count_senders(senders: Sequence[str]) -> list[str]:
+    """Return lines that say how many mails came from whom, most first."""
+    counted = Counter(senders).most_common()
+    more = len(counted) - SENDERS_NAMED
+    return [
+        *(f"{count} from {address}" for address, count in counted[:SENDERS_NAMED]),
+        *([f"and from {more} more senders"] if more > 0 else []),
     ]

@@ -66,12 +66,11 @@ class Noted:
 
 def note_outcome(connection: sa.Connection, leave: Leave, failure: Failure | None) -> Noted:
     """Record whether a provider has answered (None) or failed."""
+    now = services.current().now()
     if failure is None:
         if leave.failed_lately:
-            breakers.record_success(connection, leave.provider, leave.probing)
+            breakers.record_success(connection, leave.provider, leave.probing, now)
         return Noted()
     told = Failure(tell_error(failure.why), failure.wish_seconds, failure.needs_operator)
-    before, after = breakers.record_failure(
-        connection, leave.provider, told, services.current().now(), leave.probing
-    )
+    before, after = breakers.record_failure(connection, leave.provider, told, now, leave.probing)
     return Noted(after.until_at is not None, before.needs_operator)

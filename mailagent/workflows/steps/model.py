@@ -4,7 +4,7 @@ follows is up to the other steps."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,12 +22,22 @@ from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.leave import Leave, Noted, note_outcome, take_leave
 from mailagent.workflows.steps.matters import note_matter
 from mailagent.workflows.steps.recording import step
+from mailagent.workflows.steps.unrecorded import Unrecorded
 
 HISTORY_MAILS = 20
 
 
 class OperatorNeededError(Exception):
     """The run cannot go on until an operator has put something right; then it is replayed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    outcome: Mapping[str, Any]
+    leave: Leave
+
+
+_unrecorded = Unrecorded[_Asked]()
 
 
 @step
@@ -46,22 +56,31 @@ def ask_model(batch: Batch, items: list[dict[str, Any]], spent: dict[str, int]) 
     over = used.why_over(live.budget)
     if over is not None:
         return _move("person", used, reason=over.name, summary="")
-    case, address, breaker = _case(batch)
-    leave = take_leave(Provider.OPENAI, breaker)
-    if leave is None:
-        return _move("later", used, why=breaker.why if breaker else "")
+    asked = _unrecorded.find()
+    if asked is None:
+        case, address, breaker = _case(batch)
+        leave = take_leave(Provider.OPENAI, breaker)
+        if leave is None:
+            return _move("later", used, why=breaker.why if breaker else "")
+        asked = _Asked(_ask([case, *items], address), leave)
+        _unrecorded.keep(asked)
+    noted = _record_call(batch, asked.outcome, asked.leave)
+    _unrecorded.forget()
+    used = used.plus(asked.outcome)
+    move = _plain_move(loop.next_move(asked.outcome), used, noted)
+    return move | {"items": [*asked.outcome.get("items", []), *move["items"]]}
+
+
+def _ask(items: list[dict[str, Any]], address: str) -> Mapping[str, Any]:
+    live = services.current()
     most_percent = live.policy.goodwill.most_percent if live.policy.goodwill else None
-    outcome = live.model.ask(
+    return live.model.ask(
         prompt.instructions(live.shop.name, live.shop.support_address, most_percent),
-        [case, *items],
+        items,
         tool_schemas.offered_tools(most_percent is not None),
         prompt.version(most_percent),
         hash_customer(address),
     )
-    noted = _record_call(batch, outcome, leave)
-    used = used.plus(outcome)
-    move = _plain_move(loop.next_move(outcome), used, noted)
-    return move | {"items": [*outcome.get("items", []), *move["items"]]}
 
 
 def _record_call(batch: Batch, outcome: Mapping[str, Any], leave: Leave) -> Noted:

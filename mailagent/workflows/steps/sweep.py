@@ -8,7 +8,7 @@ are in `neglected`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
@@ -74,15 +74,17 @@ def _is_rung_out(row: Row) -> bool:
 def _see_to_mail(row: Row, runs: Mapping[str, Run]) -> int:
     live = services.current()
     run = runs.get(row.run_id)
-    moments = (row.received_at, row.taken_back_at, row.given_back_at)
-    since = max(moment for moment in moments if moment is not None)
-    overdue = live.now() - since >= timedelta(seconds=live.waits.unanswered_seconds)
+    overdue = live.now() - _waits_since(row) >= timedelta(seconds=live.waits.unanswered_seconds)
     at_work = run is not None and run.is_active
     if overdue or (_is_rung_out(row) and not at_work):
         with live.database.transaction() as connection:
-            give_to_people(connection, row)
-        return 1
+            return _give_to_people(connection, row)
     return 0 if row.put_off or not _is_over(run) else _ring(row)
+
+
+def _waits_since(row: Row) -> datetime:
+    moments: tuple[datetime | None, ...] = (row.received_at, row.taken_back_at, row.given_back_at)
+    return max(moment for moment in moments if moment is not None)
 
 
 def _is_over(run: Run | None) -> bool:
@@ -107,11 +109,15 @@ def _bring_back() -> int:
     return see_to_each(over[:most], lambda row: str(row.mail_id), _ring)
 
 
-def give_to_people(connection: sa.Connection, row: Row) -> None:
-    """Leave a mail that `mailbox.list_waiting` named to the team, with a case that says so."""
+def _give_to_people(connection: sa.Connection, row: Row) -> int:
+    """Leave a mail that `mailbox.list_waiting` named to the team, with a case that says so. Returns for
+    how many: none that was answered, drafted for or given back since it was read."""
     live = services.current()
     conversation = conversations.lock(connection, row.conversation_id)
     reason = HandOverReason.LEFT_UNANSWERED.value
+    still = mailbox.find_waiting(connection, row.mail_id)
+    if still is None or _waits_since(still) != _waits_since(row):
+        return 0
     mailbox.leave_unanswered(connection, [row.mail_id], reason)
     conversations.hand_over(connection, conversation.conversation_id, reason, live.now())
     audit.record(
@@ -126,6 +132,7 @@ def give_to_people(connection: sa.Connection, row: Row) -> None:
     key = f"unanswered:{row.mail_id}{again}"
     for outbound_id in letters.write_to_team(connection, conversation, reason, None, key):
         live.doorbell.ring_delivery(connection, outbound_id)
+    return 1
 
 
 # Faster than an unhindered 5,000 mails an hour come in (`Limits.mails_per_hour`).

@@ -305,7 +305,7 @@ def test_a_provider_that_is_away_is_told_calmly_until_it_is_back(shop: Stage) ->
     assert 'data-outages="away:openai"' in page
     assert client.get("/ops/live").get_json()["outages"] == ["away:openai"]
     with shop.live.database.transaction() as connection:
-        breakers.record_success(connection, Provider.OPENAI, probing=True)
+        breakers.record_success(connection, Provider.OPENAI, probing=True, now=now)
     assert "OpenAI" not in client.get("/ops").text
 
 
