@@ -25,7 +25,7 @@ hypothesis.settings.register_profile("mailagent", deadline=None)
 hypothesis.settings.load_profile("mailagent")
 
 # Whole stories and runs of workflows; what these folders test of the databases is the same each day.
-LONG = {"journeys", "workflows"}
+LONG = {"browser", "demo", "journeys", "money", "upgrades", "workflows"}
 
 # The SDKs would ask a proxy for servers of this machine, too.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"

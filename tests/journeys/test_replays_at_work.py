@@ -24,9 +24,7 @@ from tests.stage import Stage, beside, wait_until
 SAMPLED = (
     "fork by DBOS, refund 1 from step 1, held at pay_refund intended",
     "fork by DBOS, refund 1 from step 1, held at pay_refund asked",
-    "resume by DBOS, refund 1, held at pay_refund asked",
     "fork by DBOS, refund 1 from step 1, held at send_mail claimed",
-    "fork by DBOS, conversation 1 from step 1, held at write_reply before",
 )
 
 

@@ -111,10 +111,13 @@ def test_the_database_does_the_same_work_for_an_address_that_may_not(shop: Stage
     engine = shop.live.database.engine
     sa.event.listen(engine, "before_cursor_execute", lambda *each: asked.append(each[2]))
     work = []
+    shop.live.now()  # the database is asked for the time now and then, whoever comes
     for email in (OLGA, MALLORY):
         asked.clear()
         post_form(shop.client, "/ops/login", email=email)
-        work.append([each for each in asked if not each.endswith("sa_savepoint_1")])
+        work.append(
+            [each for each in asked if not each.endswith(("sa_savepoint_1", "timestamp_1"))]
+        )
     assert work[0] == work[1]
     assert any("outbound_mails" in each for each in work[1])
 
