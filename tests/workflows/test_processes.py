@@ -236,8 +236,8 @@ def test_workers_that_are_replaced_under_load_lose_and_double_nothing(shop: Stag
                 .values(steady_since=sa.func.now() - timedelta(minutes=1))
             )
         wait_until(lambda: is_settled(shop, len(customers)), 60, "all to be settled")
-        for customer in customers:
-            shop.wait_for_mails(customer, 2, seconds=60)
+        queued = "SELECT 1 FROM outbound_mails WHERE status = 'queued'"
+        wait_until(lambda: not shop.rows(queued), 60, "every mail to be sent")
     finally:
         writing.set()
         for each in workers:
@@ -245,5 +245,11 @@ def test_workers_that_are_replaced_under_load_lose_and_double_nothing(shop: Stag
     assert len(customers) > 2
     assert len(shop.rows("SELECT * FROM ledger_entries")) == len(customers)
     sent = [mail.custom_args["outbound_id"] for mail in shop.mailboxes.sent()]
-    assert len(sent) == len(set(sent)) == 2 * len(customers)
+    assert len(sent) == len(set(sent))
+    written = {row.outbound_id: row.status for row in shop.rows("SELECT * FROM outbound_mails")}
+    assert len(written) == 2 * len(customers)
+    # With what a killed worker was just handing over nobody knows: events settle it, or people do.
+    assert {each for each in written if each not in sent} <= {
+        each for each, status in written.items() if status == "sending"
+    }
     assert shop.live.doorbell.list_runs(status="ERROR") == []
