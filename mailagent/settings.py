@@ -373,20 +373,30 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         mail_templates=_mail_templates(read, shop.default_language),
         token_prices=read.parsed("OPENAI_PRICES", parse_prices),
         draft_replies=DraftReplies(read.among("DRAFT_REPLIES", tuple(DraftReplies))),
-        retention=Retention(
-            run_days=read.days("RUN_DAYS", Retention().run_days),
-            mail_days=read.parsed("MAIL_DAYS", values.parse_days),
-        ),
+        retention=_retention(read),
     )
-    problems = read.problems + _problems_of_role(settings) + _problems_of_gateway(settings)
-    problems += _problems_of_console(settings)
-    if settings.production:
-        problems += _problems_in_production(settings)
+    problems = read.problems + _problems_together(settings)
     if problems:
         raise SettingsProblem(problems)
     if not settings.secret_keys:
         return _with_secret_key(settings, key_file)
     return settings
+
+
+def _problems_together(settings: Settings) -> list[str]:
+    """Return what is wrong with settings beside each other, each of which is sound."""
+    problems = _problems_of_role(settings) + _problems_of_gateway(settings)
+    problems += _problems_of_console(settings)
+    if settings.production:
+        problems += _problems_in_production(settings)
+    return problems
+
+
+def _retention(read: _Reader) -> Retention:
+    return Retention(
+        run_days=read.days("RUN_DAYS", Retention().run_days),
+        mail_days=read.parsed("MAIL_DAYS", values.parse_days),
+    )
 
 
 def _waits(read: _Reader) -> Waits:
