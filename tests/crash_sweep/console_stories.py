@@ -22,7 +22,10 @@ def _answered_by_a_person(shop: SweptShop) -> None:
     told = shop.wait_for_mails(ADA)[0]
     shop.wait_for_mails(TESS)
     shop.wait_for_quiet()
-    (row,) = shop.rows("SELECT conversation_id FROM conversations")
+    # Somebody else's conversation may have begun: people write after a crash.
+    (row,) = shop.rows(
+        "SELECT DISTINCT conversation_id FROM inbound_mails WHERE from_address = :ada", ada=ADA
+    )
     page = f"/ops/conversations/{row.conversation_id}"
     people.press(shop, TESS, page, f"{page}/take-over")
     people.press(shop, TESS, page, f"{page}/answer", text="Dear Ada, I am sorry. Ask me anything.")
