@@ -14,6 +14,7 @@ from mailagent import services
 from mailagent.store import audit, mailbox
 from mailagent.workflows.steps import neglected
 from mailagent.workflows.steps import sweep as steps
+from mailagent.workflows.steps.rows import see_to_waiting
 from tests.cast import ADA, MONA, TESS, big_order, order
 from tests.stage import Stage, beside, running, wait_until
 from tests.workflows.trouble import let_be_missed, set_run, table_of_runs, wait_for_run
@@ -54,6 +55,34 @@ def test_a_mail_with_a_run_at_work_is_left_alone(shop: Stage) -> None:
     shop.write("Hello")
     later(shop, minutes=2)
     assert steps.ring_for_mail() == 0
+
+
+@pytest.mark.parametrize("ends_meanwhile", [False, True])
+def test_what_a_run_sees_to_while_the_sweep_looks_is_left_alone(
+    shop: Stage, ends_meanwhile: bool
+) -> None:
+    shop.write("Hello")
+    seen_to = []
+
+    def runs_of(row: str) -> list[str]:
+        if ends_meanwhile:
+            with shop.live.database.transaction() as connection:
+                connection.execute(sa.text("UPDATE inbound_mails SET status = 'no_answer',"
+                                           " no_answer_reason = 'handed_over'"))  # fmt: skip
+        return []
+
+    def see_to(row: str, _runs: object) -> int:
+        seen_to.append(row)
+        return 1
+
+    unanswered = sa.text("SELECT mail_id FROM inbound_mails WHERE status = 'unanswered'")
+    done = see_to_waiting(
+        lambda connection, _limit, _after: list(connection.scalars(unanswered)),
+        str,
+        runs_of,
+        see_to,
+    )
+    assert done == len(seen_to) == (0 if ends_meanwhile else 1)
 
 
 def test_a_mail_that_waits_too_long_goes_to_people(shop: Stage) -> None:

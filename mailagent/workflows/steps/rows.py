@@ -4,7 +4,7 @@ each row by itself, so that one which makes trouble stops no other."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -32,25 +32,23 @@ def see_to_waiting(
     `read` takes a connection, a limit, and the name of the last row that it gave; `runs_of` names the
     runs that may look after a row; `see_to` is given those that exist.
     """
-    done = 0
-    for page in _pages(read, name):
-        runs = services.current().doorbell.find_runs([run for row in page for run in runs_of(row)])
-        done += see_to_each(page, name, lambda row, runs=runs: see_to(row, runs))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
-    return done
-
-
-def _pages(
-    read: Callable[[sa.Connection, int, str], Sequence[R]], name: Callable[[R], str]
-) -> Iterator[Sequence[R]]:
-    last = ""
+    done, last = 0, ""
     while True:
-        with services.current().database.snapshot() as connection:
-            page = read(connection, ROWS_AT_ONCE, last)
+        page = _read(read, last)
         if page:
-            yield page
+            runs = services.current().doorbell.find_runs([r for row in page for r in runs_of(row)])
+            # A run that has ended since the rows were read has left its mark in them.
+            unchanged = set(_read(read, last))
+            waiting = [row for row in page if row in unchanged]
+            done += see_to_each(waiting, name, lambda row, runs=runs: see_to(row, runs))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
         if len(page) < ROWS_AT_ONCE:
-            return
+            return done
         last = name(page[-1])
+
+
+def _read(read: Callable[[sa.Connection, int, str], Sequence[R]], last: str) -> Sequence[R]:
+    with services.current().database.snapshot() as connection:
+        return read(connection, ROWS_AT_ONCE, last)
 
 
 def see_to_each(rows: Iterable[R], name: Callable[[R], str], see_to: Callable[[R], int]) -> int:
