@@ -20,7 +20,7 @@ CONVERSATIONS_AT_ONCE = 500
 
 @step
 def stop_loop(batch: Batch) -> list[str]:
-    """Give mail to people because too much was answered lately.
+    """Give mail to people because too much was answered lately. Returns the letters to send.
 
     A replay that comes when nothing waits any more, or when the fuse is no longer blown, changes
     nothing: people may have given the conversation back, and the mail with it.
@@ -29,9 +29,9 @@ def stop_loop(batch: Batch) -> list[str]:
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, batch["conversation_id"])
         if not is_answered_too_often(connection, conversation, batch["verified"]):
-            return []
+            return _written_before(connection, batch)
         if not parked.park_by_fuse(connection, batch["mail_ids"]):
-            return []
+            return _written_before(connection, batch)
         if not conversation.stopped_by_fuse:
             why = HandOverReason.FUSE.value
             conversations.hand_over(connection, conversation.conversation_id, why, live.now())
@@ -39,6 +39,16 @@ def stop_loop(batch: Batch) -> list[str]:
                 connection, live.now(), audit.CLOCK, "fuse blown", conversation.conversation_id
             )
         return _tell_people(connection, conversation)
+
+
+def _written_before(connection: sa.Connection, batch: Batch) -> list[str]:
+    """Return the letters that an earlier try of this step wrote and perhaps nobody has sent."""
+    conversation_id = batch["conversation_id"]
+    return [
+        outbound_id
+        for mail_id in batch["mail_ids"]
+        for outbound_id in outbox.list_of_matter(connection, conversation_id, f"fuse:{mail_id}")
+    ]
 
 
 def tell_people_of_stopped_mail() -> None:
