@@ -34,8 +34,8 @@ def find_untrue(
 
     `verified`: their sender is proven; to one who is not, nothing may be said about any order.
     """
-    facts = _facts(connection, conversation, mails, verified)
     thread = mailbox.list_latest(connection, conversation.conversation_id, MAILS_CHECKED)
+    facts = _facts(connection, conversation, (*thread, *mails), verified)
     words = "\n".join(f"{mail.subject}\n{mail.body}" for mail in (*thread, *mails))
     return reply_check.find_untrue(text, facts, words)
 
@@ -43,7 +43,7 @@ def find_untrue(
 def _facts(
     connection: sa.Connection,
     conversation: Conversation,
-    mails: Sequence[InboundMail],
+    theirs: Sequence[InboundMail],
     verified: bool,
 ) -> ReplyFacts:
     live = services.current()
@@ -58,13 +58,12 @@ def _facts(
         given = tuple(code for code in codes if code.is_good(live.now()))
     elsewhere = outside.given_back_by_order(connection, [order.order_id for order in bought])
     conversation_id, address = conversation.conversation_id, conversation.customer_email
-    theirs = mailbox.list_latest(connection, conversation_id, MAILS_CHECKED)
     ours = outbox.list_to_customer(connection, conversation_id, address, MAILS_CHECKED)
     return gather_facts(
         bought,
         refunded,
         live.policy,
-        [mail.received_at for mail in (*theirs, *mails)] + [row.created_at for row in ours],
+        [mail.received_at for mail in theirs] + [row.created_at for row in ours],
         live.shop.support_address,
         live.shop.public_url,
         Given(given, elsewhere),

@@ -27,6 +27,16 @@ WITHDRAWN = "refund withdrawn"
 DECLINED = "refund declined"
 CLOSED = "breaker closed"
 
+_LATEST = (
+    sa.select(schema.audit.c.at)
+    .where(
+        schema.audit.c.subject == sa.bindparam("subject"),
+        schema.audit.c.action == sa.bindparam("action"),
+    )
+    .order_by(schema.audit.c.audit_id.desc())
+    .limit(1)
+)
+
 
 def record(
     connection: sa.Connection,
@@ -37,11 +47,8 @@ def record(
     details: Mapping[str, Any] | None = None,
 ) -> None:
     """Record that `actor` did `action` (a past participle) to the row with the id `subject`."""
-    connection.execute(
-        schema.audit.insert().values(
-            at=now, actor=actor, action=action, subject=subject, details=dict(details or {})
-        )
-    )
+    values = {"at": now, "actor": actor, "action": action, "subject": subject}
+    connection.execute(schema.audit.insert(), {**values, "details": dict(details or {})})
 
 
 def told(connection: sa.Connection, subjects: Sequence[str]) -> set[str]:
@@ -71,10 +78,5 @@ def count_of(connection: sa.Connection, subject: str) -> int:
 
 def latest_at(connection: sa.Connection, subject: str, action: str) -> datetime | None:
     """Return when `action` was last done to a row, or None."""
-    latest: datetime | None = connection.scalar(
-        sa.select(schema.audit.c.at)
-        .where(schema.audit.c.subject == subject, schema.audit.c.action == action)
-        .order_by(schema.audit.c.audit_id.desc())
-        .limit(1)
-    )
+    latest: datetime | None = connection.scalar(_LATEST, {"subject": subject, "action": action})
     return latest

@@ -17,6 +17,17 @@ from mailagent.store.ids import new_id, new_token
 _conversations = schema.conversations
 _inbound, _outbound = schema.inbound_mails, schema.outbound_mails
 
+# Statements that each mail needs are built once: building one costs about what sending it does.
+_BY_ID = sa.select(_conversations).where(
+    _conversations.c.conversation_id == sa.bindparam("conversation_id")
+)
+_LOCKED = _BY_ID.with_for_update()
+_UPDATE = _conversations.update().where(_conversations.c.conversation_id == sa.bindparam("here"))
+_COUNT_MODEL_USE = _UPDATE.values(
+    model_turns=_conversations.c.model_turns + sa.bindparam("turns"),
+    model_tokens=_conversations.c.model_tokens + sa.bindparam("tokens"),
+)
+
 _DOORS = {
     Door.CASE: _conversations.c.reply_token,
     Door.CONFIRM: _conversations.c.confirm_token,
@@ -39,24 +50,23 @@ def open_new(
         opened_at=now,
         last_mail_at=now,
     )
-    connection.execute(
-        _conversations.insert().values(
-            conversation_id=conversation.conversation_id,
-            customer_email=customer_email,
-            subject=subject,
-            status=conversation.status.value,
-            reply_token=conversation.reply_token,
-            confirm_token=conversation.confirm_token,
-            team_token=conversation.team_token,
-            opened_at=now,
-            last_mail_at=now,
-        )
-    )
+    values = {
+        "conversation_id": conversation.conversation_id,
+        "customer_email": customer_email,
+        "subject": subject,
+        "status": conversation.status.value,
+        "reply_token": conversation.reply_token,
+        "confirm_token": conversation.confirm_token,
+        "team_token": conversation.team_token,
+        "opened_at": now,
+        "last_mail_at": now,
+    }
+    connection.execute(_conversations.insert(), values)
     return conversation
 
 
 def find(connection: sa.Connection, conversation_id: str) -> Conversation | None:
-    return _find(connection, _conversations.c.conversation_id == conversation_id)
+    return _one(connection, _BY_ID, conversation_id)
 
 
 def load(connection: sa.Connection, conversation_id: str) -> Conversation:
@@ -68,13 +78,11 @@ def load(connection: sa.Connection, conversation_id: str) -> Conversation:
 
 
 def lock(connection: sa.Connection, conversation_id: str) -> Conversation:
-    """Return the conversation and keep others from answering it until the commit."""
-    connection.execute(
-        sa.select(_conversations.c.conversation_id)
-        .where(_conversations.c.conversation_id == conversation_id)
-        .with_for_update()
-    )
-    return load(connection, conversation_id)
+    """Return the conversation and keep others from answering it until the commit. Raises LookupError."""
+    conversation = _one(connection, _LOCKED, conversation_id)
+    if conversation is None:
+        raise LookupError(f"conversation {conversation_id} does not exist")
+    return conversation
 
 
 def find_by_token(connection: sa.Connection, token: AddressedToken) -> Conversation | None:
@@ -107,6 +115,13 @@ def find_by_message_ids(
         if message_id in found:
             return find(connection, found[message_id])
     return None
+
+
+def _one(
+    connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], conversation_id: str
+) -> Conversation | None:
+    row = connection.execute(query, {"conversation_id": conversation_id}).one_or_none()
+    return _conversation(row) if row else None
 
 
 def _find(connection: sa.Connection, where: sa.ColumnElement[bool]) -> Conversation | None:
@@ -179,20 +194,12 @@ def count_model_use(
     connection: sa.Connection, conversation_id: str, turns: int, tokens: int
 ) -> None:
     """Add to what answering this conversation has cost."""
-    _update(
-        connection,
-        conversation_id,
-        model_turns=_conversations.c.model_turns + turns,
-        model_tokens=_conversations.c.model_tokens + tokens,
-    )
+    added = {"here": conversation_id, "turns": turns, "tokens": tokens}
+    connection.execute(_COUNT_MODEL_USE, added)
 
 
 def _update(connection: sa.Connection, conversation_id: str, **values: Any) -> None:
-    connection.execute(
-        _conversations.update()
-        .where(_conversations.c.conversation_id == conversation_id)
-        .values(**values)
-    )
+    connection.execute(_UPDATE, {"here": conversation_id, **values})
 
 
 def list_recent(connection: sa.Connection, limit: int) -> Sequence[Row]:

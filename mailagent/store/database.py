@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from mailagent.store.pool import try_rested
 from mailagent.store.server_words import leave_out_details
 
 Row = sa.Row[*tuple[Any, ...]]
@@ -70,8 +71,11 @@ class Database:
         self.engine.dispose()
 
 
-def open_database(url: str, pool_size: int = 10) -> Database:
-    """Return the database at `url` (`sqlite:///…` or `postgresql+psycopg://…`); nothing is connected yet."""
+def open_database(url: str, pool_size: int = 20, name: str = "mailagent") -> Database:
+    """Return the database at `url` (`sqlite:///…` or `postgresql+psycopg://…`); nothing is connected yet.
+
+    `pool_size`: connections that are kept open. `name`: what a PostgreSQL shows them as.
+    """
     if url.startswith("sqlite"):
         engine = sa.create_engine(url, pool_size=pool_size, max_overflow=20, hide_parameters=True)
         sa.event.listen(engine, "connect", _set_up_sqlite)
@@ -80,11 +84,11 @@ def open_database(url: str, pool_size: int = 10) -> Database:
         engine = sa.create_engine(
             url,
             pool_size=pool_size,
-            max_overflow=20,
+            max_overflow=10,  # those beyond the size are opened and closed each time
             hide_parameters=True,  # an error is logged and kept with its run; mail has no place there
-            pool_pre_ping=True,
-            connect_args={"application_name": "mailagent", "connect_timeout": 10},
+            connect_args={"application_name": name, "connect_timeout": 10},
         )
+        try_rested(engine)
         if "idle_in_transaction_session_timeout" not in url:
             sa.event.listen(engine, "connect", _limit_idle_transactions)
         leave_out_details(engine)
@@ -120,7 +124,19 @@ def insert_once(
     connection: sa.Connection, table: sa.Table, values: Mapping[str, Any], *key: str
 ) -> bool:
     """Insert a row unless one with the same unique `key` columns exists; return whether it was new."""
-    return insert_asking(connection, table, values, key, sa.literal(1)) is not None
+    name = connection.dialect.name
+    once = _ONCE.get((name, table.name, key))
+    if once is None:
+        once = _ONCE[name, table.name, key] = (
+            _insert(connection, table)
+            .on_conflict_do_nothing(index_elements=key)
+            .returning(sa.literal(1))
+        )
+    return connection.scalar(once, values) is not None
+
+
+# One statement for each table and key; building one costs about what sending it does.
+_ONCE: dict[tuple[str, str, tuple[str, ...]], Any] = {}
 
 
 def insert_asking(
@@ -132,6 +148,12 @@ def insert_asking(
 ) -> Any:
     """Insert a row as `insert_once` does, and return what the database answers to a question, which must
     not be NULL; None if there is such a row. One journey to the database instead of two."""
+    return connection.scalar(
+        _insert(connection, table).on_conflict_do_nothing(index_elements=key).returning(question),
+        values,
+    )
+
+
+def _insert(connection: sa.Connection, table: sa.Table) -> Any:
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = insert(table).values(**values).on_conflict_do_nothing(index_elements=key)
-    return connection.scalar(statement.returning(question))
+    return insert(table)

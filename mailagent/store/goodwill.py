@@ -21,6 +21,16 @@ from mailagent.store.database import Row
 
 _codes = schema.goodwill_codes
 
+_OLDEST_FIRST = sa.select(_codes).order_by(_codes.c.issued_at, _codes.c.code)
+_OF_CUSTOMER = _OLDEST_FIRST.where(
+    _codes.c.order_id.in_(
+        sa.select(schema.orders.c.order_id).where(
+            schema.orders.c.customer_email == sa.bindparam("email")
+        )
+    )
+)
+_OF_MAILS = _OLDEST_FIRST.where(_codes.c.mail_id.in_(sa.bindparam("mail_ids", expanding=True)))
+
 
 def new_code() -> str:
     """Return a fresh code such as `K7MX-4PQR-9TWZ`: 58 bits of chance, for people to type."""
@@ -59,13 +69,13 @@ def find_of_order(connection: sa.Connection, order_id: str) -> GoodwillCode | No
 
 def find_of_mails(connection: sa.Connection, mail_ids: Sequence[str]) -> GoodwillCode | None:
     """Return the discount that was given in answer to one of these mails."""
-    return _first(_list(connection, _codes.c.mail_id.in_(mail_ids)))
+    rows = connection.execute(_OF_MAILS, {"mail_ids": list(mail_ids)})
+    return _first(tuple(_code(row) for row in rows))
 
 
 def list_of_customer(connection: sa.Connection, email: str) -> tuple[GoodwillCode, ...]:
     """Return the discounts given for a customer's orders, oldest first."""
-    theirs = sa.select(schema.orders.c.order_id).where(schema.orders.c.customer_email == email)
-    return _list(connection, _codes.c.order_id.in_(theirs))
+    return tuple(_code(row) for row in connection.execute(_OF_CUSTOMER, {"email": email}))
 
 
 def list_codes_for(connection: sa.Connection, conversation_id: str, email: str) -> tuple[str, ...]:
@@ -97,8 +107,7 @@ def redeem(connection: sa.Connection, typed: str, order_id: str, now: datetime) 
 
 
 def _list(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[GoodwillCode, ...]:
-    query = sa.select(_codes).where(where).order_by(_codes.c.issued_at, _codes.c.code)
-    return tuple(_code(row) for row in connection.execute(query))
+    return tuple(_code(row) for row in connection.execute(_OLDEST_FIRST.where(where)))
 
 
 def _first(codes: tuple[GoodwillCode, ...]) -> GoodwillCode | None:

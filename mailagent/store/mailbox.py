@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +23,40 @@ from mailagent.store.ids import new_id
 
 _mails, _raw = schema.inbound_mails, schema.raw_mails
 
+# Statements that each mail needs are built once: building one costs about what sending it does.
+_OLDEST_FIRST = sa.select(_mails).order_by(_mails.c.received_at, _mails.c.mail_id)
+_BY_ID = _OLDEST_FIRST.where(_mails.c.mail_id.in_(sa.bindparam("mail_ids", expanding=True)))
+_OF_CONVERSATION = _OLDEST_FIRST.where(_mails.c.conversation_id == sa.bindparam("conversation_id"))
+_UNANSWERED = _OF_CONVERSATION.where(_mails.c.status == MailStatus.UNANSWERED.value)
+_LATEST = _OLDEST_FIRST.where(
+    _mails.c.mail_id.in_(
+        sa.select(_mails.c.mail_id)
+        .where(
+            _mails.c.conversation_id == sa.bindparam("conversation_id"),
+            _mails.c.kind == MailKind.CUSTOMER.value,
+        )
+        .order_by(_mails.c.received_at.desc())
+        .limit(sa.bindparam("most", type_=sa.Integer))
+    )
+)
+_SAME_MESSAGE_ID = sa.select(sa.func.count()).where(
+    _mails.c.message_id == sa.bindparam("message_id")
+)
+_LOOK_UP = sa.select(
+    sa.exists(sa.select(_mails.c.mail_id).where(_mails.c.dedup_key == sa.bindparam("dedup_key"))),
+    _SAME_MESSAGE_ID.scalar_subquery(),
+    _SAME_MESSAGE_ID.where(_mails.c.kind != MailKind.MALFORMED.value).scalar_subquery(),
+)
+_SET_RUN = _mails.update().where(_mails.c.mail_id == sa.bindparam("here"))
+_ANSWER = (
+    _mails.update()
+    .where(
+        _mails.c.mail_id.in_(sa.bindparam("mail_ids", expanding=True)),
+        _mails.c.status == MailStatus.UNANSWERED.value,
+    )
+    .values(status=MailStatus.ANSWERED.value, answered_by=sa.bindparam("outbound_id"))
+)
+
 
 @dataclass(frozen=True, slots=True)
 class RawMail:
@@ -32,12 +66,31 @@ class RawMail:
     body: bytes
 
 
-def is_stored(connection: sa.Connection, dedup_key: str) -> bool:
-    """Return whether this very mail came before."""
-    return (
-        connection.scalar(sa.select(_mails.c.mail_id).where(_mails.c.dedup_key == dedup_key))
-        is not None
-    )
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is on record of a mail that comes in. `stored`: this very mail; `same_message_id`: how many
+    mails with its Message-ID; `message_id`: one of them could be read, for else it may come again, whole."""
+
+    stored: bool
+    same_message_id: int
+    message_id: bool
+
+
+def look_up(connection: sa.Connection, dedup_key: str, message_id: str | None) -> Known:
+    """Return what is on record of a mail, before it is."""
+    row = connection.execute(_LOOK_UP, {"dedup_key": dedup_key, "message_id": message_id}).one()
+    return Known(bool(row[0]), row[1], row[2] > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Filing:
+    """What goes into a mail's row beside the mail. `parked`: it is not answered only for now; `run_id`: the
+    run that is rung for it in this transaction."""
+
+    mail_id: str = field(default_factory=lambda: new_id("mail"))
+    parked: bool = False
+    same_message_id: int = 0
+    run_id: str | None = None
 
 
 def record(
@@ -46,18 +99,18 @@ def record(
     conversation_id: str | None,
     no_answer_reason: str | None,
     now: datetime,
-    parked: bool = False,
+    filing: Filing | None = None,
 ) -> str | None:
     """Record an inbound mail and return its id, or None when another request was faster.
 
-    Without a `no_answer_reason` the mail waits to be answered; `parked`: the reason is only for now.
+    Without a `no_answer_reason` the mail waits to be answered.
     """
-    mail_id = new_id("mail")
+    filing = filing or Filing()
     status = MailStatus.NO_ANSWER if no_answer_reason else MailStatus.UNANSWERED
-    if parked:
+    if filing.parked:
         status = MailStatus.PARKED
     values = {
-        "mail_id": mail_id,
+        "mail_id": filing.mail_id,
         "dedup_key": mail.dedup_key,
         "conversation_id": conversation_id,
         "from_address": mail.from_address,
@@ -66,7 +119,7 @@ def record(
         "envelope_to": list(mail.envelope_to),
         "subject": mail.subject,
         "message_id": mail.message_id,
-        "same_message_id": _count_message_id(connection, mail.message_id),
+        "same_message_id": filing.same_message_id,
         "in_reply_to": list(mail.in_reply_to),
         "mail_references": list(mail.references),
         "sent_at": mail.sent_at,
@@ -79,37 +132,17 @@ def record(
         "kind": mail.kind.value,
         "status": status.value,
         "no_answer_reason": no_answer_reason,
+        "run_id": filing.run_id,
     }
-    return mail_id if insert_once(connection, _mails, values, "dedup_key") else None
+    return filing.mail_id if insert_once(connection, _mails, values, "dedup_key") else None
 
 
 def record_raw(
     connection: sa.Connection, mail_id: str, content_type: str, body: bytes, now: datetime
 ) -> None:
     """Record the request exactly as it came."""
-    connection.execute(
-        _raw.insert().values(mail_id=mail_id, content_type=content_type, body=body, received_at=now)
-    )
-
-
-def is_message_id_known(connection: sa.Connection, message_id: str | None) -> bool:
-    """Return whether a mail with this Message-ID came before; one that could not be read does not count,
-    for it may come again, whole."""
-    query = sa.select(_mails.c.mail_id).where(
-        _mails.c.message_id == message_id, _mails.c.kind != MailKind.MALFORMED.value
-    )
-    return message_id is not None and connection.scalar(query.limit(1)) is not None
-
-
-def _count_message_id(connection: sa.Connection, message_id: str | None) -> int:
-    if message_id is None:
-        return 0
-    return (
-        connection.scalar(
-            sa.select(sa.func.count()).select_from(_mails).where(_mails.c.message_id == message_id)
-        )
-        or 0
-    )
+    values = {"mail_id": mail_id, "content_type": content_type, "body": body, "received_at": now}
+    connection.execute(_raw.insert(), values)
 
 
 def find(connection: sa.Connection, mail_id: str) -> InboundMail | None:
@@ -119,44 +152,30 @@ def find(connection: sa.Connection, mail_id: str) -> InboundMail | None:
 
 def list_by_id(connection: sa.Connection, mail_ids: Sequence[str]) -> tuple[InboundMail, ...]:
     """Return mails by id, oldest first."""
-    return _list(connection, _mails.c.mail_id.in_(mail_ids))
+    return _list(connection, _BY_ID, mail_ids=list(mail_ids))
 
 
 def list_unanswered(connection: sa.Connection, conversation_id: str) -> tuple[InboundMail, ...]:
-    return _list(
-        connection,
-        sa.and_(
-            _mails.c.conversation_id == conversation_id,
-            _mails.c.status == MailStatus.UNANSWERED.value,
-        ),
-    )
+    return _list(connection, _UNANSWERED, conversation_id=conversation_id)
 
 
 def list_of_conversation(
     connection: sa.Connection, conversation_id: str
 ) -> tuple[InboundMail, ...]:
-    return _list(connection, _mails.c.conversation_id == conversation_id)
+    return _list(connection, _OF_CONVERSATION, conversation_id=conversation_id)
 
 
 def list_latest(
     connection: sa.Connection, conversation_id: str, limit: int
 ) -> tuple[InboundMail, ...]:
     """Return the newest customer mails of a thread, oldest of them first."""
-    newest = (
-        sa.select(_mails.c.mail_id)
-        .where(
-            _mails.c.conversation_id == conversation_id,
-            _mails.c.kind == MailKind.CUSTOMER.value,
-        )
-        .order_by(_mails.c.received_at.desc())
-        .limit(limit)
-    )
-    return _list(connection, _mails.c.mail_id.in_(newest))
+    return _list(connection, _LATEST, conversation_id=conversation_id, most=limit)
 
 
-def _list(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[InboundMail, ...]:
-    query = sa.select(_mails).where(where).order_by(_mails.c.received_at, _mails.c.mail_id)
-    return tuple(_mail(row) for row in connection.execute(query))
+def _list(
+    connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], **values: Any
+) -> tuple[InboundMail, ...]:
+    return tuple(_mail(row) for row in connection.execute(query, values))
 
 
 def _mail(row: Row) -> InboundMail:
@@ -183,16 +202,12 @@ def _mail(row: Row) -> InboundMail:
 
 def set_run(connection: sa.Connection, mail_id: str, run_id: str) -> None:
     """Record which run was rung for a mail."""
-    connection.execute(_mails.update().where(_mails.c.mail_id == mail_id).values(run_id=run_id))
+    connection.execute(_SET_RUN, {"here": mail_id, "run_id": run_id})
 
 
 def answer(connection: sa.Connection, mail_ids: Sequence[str], outbound_id: str) -> None:
     """Record that one outbound mail answers these."""
-    connection.execute(
-        _mails.update()
-        .where(_mails.c.mail_id.in_(mail_ids), _mails.c.status == MailStatus.UNANSWERED.value)
-        .values(status=MailStatus.ANSWERED.value, answered_by=outbound_id)
-    )
+    connection.execute(_ANSWER, {"mail_ids": list(mail_ids), "outbound_id": outbound_id})
 
 
 def leave_unanswered(connection: sa.Connection, mail_ids: Sequence[str], reason: str) -> None:

@@ -24,18 +24,17 @@ def record(
 ) -> None:
     """Record one call by its `outcome`, the plain data that the model's adapter returned."""
     usage = outcome.get("usage") or {}
-    connection.execute(
-        _calls.insert().values(
-            conversation_id=conversation_id,
-            run_id=run_id,
-            at=now,
-            model=outcome.get("model") or "",
-            outcome=outcome["kind"],
-            input_tokens=usage.get("input", 0),
-            cached_tokens=usage.get("cached", 0),
-            output_tokens=usage.get("output", 0),
-        )
-    )
+    values = {
+        "conversation_id": conversation_id,
+        "run_id": run_id,
+        "at": now,
+        "model": outcome.get("model") or "",
+        "outcome": outcome["kind"],
+        "input_tokens": usage.get("input", 0),
+        "cached_tokens": usage.get("cached", 0),
+        "output_tokens": usage.get("output", 0),
+    }
+    connection.execute(_calls.insert(), values)
 
 
 def sum_of(connection: sa.Connection, conversation_id: str) -> Row:

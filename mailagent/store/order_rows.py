@@ -19,8 +19,17 @@ _lines, _payments, _outside = (
     schema.outside_refunds,
 )
 
+_IDS: sa.BindParameter[list[str]] = sa.bindparam("order_ids", expanding=True)
+_LINES_OF = sa.select(_lines).where(_lines.c.order_id.in_(_IDS)).order_by(_lines.c.line_no)
+_PAYMENTS_OF = (
+    sa.select(_payments).where(_payments.c.order_id.in_(_IDS)).order_by(_payments.c.position)
+)
+
 # Names, among what was given back without us, what the order's own record says of its payments.
 ORDER_RECORD = "order_record"
+_REFUNDED_OF = sa.select(_outside).where(
+    _outside.c.order_id.in_(_IDS), _outside.c.gateway == ORDER_RECORD
+)
 
 
 def lock_row(connection: sa.Connection, order_id: str) -> None:
@@ -141,16 +150,12 @@ def _reference(order_id: str, payment_id: str) -> str:
 
 def with_parts(connection: sa.Connection, rows: Sequence[Row]) -> tuple[Order, ...]:
     """Return the orders of these rows, each with its lines and payments."""
-    ids = [row.order_id for row in rows]
-    lines = connection.execute(
-        sa.select(_lines).where(_lines.c.order_id.in_(ids)).order_by(_lines.c.line_no)
-    ).all()
-    payments = connection.execute(
-        sa.select(_payments).where(_payments.c.order_id.in_(ids)).order_by(_payments.c.position)
-    ).all()
-    refunded = connection.execute(
-        sa.select(_outside).where(_outside.c.order_id.in_(ids), _outside.c.gateway == ORDER_RECORD)
-    ).all()
+    if not rows:
+        return ()
+    ids = {"order_ids": [row.order_id for row in rows]}
+    lines = connection.execute(_LINES_OF, ids).all()
+    payments = connection.execute(_PAYMENTS_OF, ids).all()
+    refunded = connection.execute(_REFUNDED_OF, ids).all()
     told = {(each.order_id, each.payment_id): each.amount_minor for each in refunded}
     return tuple(_order(row, lines, payments, told) for row in rows)
 

@@ -23,6 +23,13 @@ from mailagent.store.database import insert_asking
 
 _orders = schema.orders
 
+_OF_CUSTOMER = (
+    sa.select(_orders)
+    .where(_orders.c.customer_email == sa.bindparam("email"))
+    .order_by(_orders.c.placed_at.desc(), _orders.c.order_id)
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+
 
 class Saved(StrEnum):
     CREATED = "created"
@@ -197,15 +204,10 @@ def list_of_customer(
     connection: sa.Connection, email: str, limit: int
 ) -> tuple[tuple[Order, ...], int]:
     """Return the customer's newest `limit` orders, and how many there are in all."""
-    mine = _orders.c.customer_email == email
-    rows = connection.execute(
-        sa.select(_orders)
-        .where(mine)
-        .order_by(_orders.c.placed_at.desc(), _orders.c.order_id)
-        .limit(limit)
-    ).all()
+    rows = connection.execute(_OF_CUSTOMER, {"email": email, "most": limit}).all()
     total = len(rows)
     if total == limit:
+        mine = _orders.c.customer_email == email
         total = connection.scalar(sa.select(sa.func.count()).where(mine)) or 0
     return order_rows.with_parts(connection, rows), total
 

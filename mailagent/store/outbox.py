@@ -17,6 +17,37 @@ from mailagent.store.database import Row, insert_once
 
 _mails, _events = schema.outbound_mails, schema.delivery_events
 
+# Statements that each mail needs are built once: building one costs about what sending it does.
+_BY_ID = sa.select(_mails).where(_mails.c.outbound_id == sa.bindparam("outbound_id"))
+_LOCKED = _BY_ID.with_for_update()
+_TO_CUSTOMER = (
+    sa.select(_mails)
+    .where(
+        _mails.c.conversation_id == sa.bindparam("conversation_id"),
+        _mails.c.to_address == sa.bindparam("address"),
+    )
+    .order_by(_mails.c.created_at.desc())
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+_CLAIM = (
+    _mails.update()
+    .where(
+        _mails.c.outbound_id == sa.bindparam("here"),
+        _mails.c.status == OutboundStatus.QUEUED.value,
+    )
+    .values(
+        status=OutboundStatus.SENDING.value,
+        sending_at=sa.bindparam("now"),
+        attempts=_mails.c.attempts + 1,
+        error=None,
+    )
+    .returning(_mails)
+)
+_FROM_SENDING = _mails.update().where(
+    _mails.c.outbound_id == sa.bindparam("here"),
+    _mails.c.status == OutboundStatus.SENDING.value,
+)
+
 LOST = frozenset(status.value for status in OutboundStatus if status.lost)
 # What stands for erased customers is in it: reserved for names that exist nowhere (RFC 2606 section 2).
 ERASED_DOMAIN = "erased.invalid"
@@ -78,8 +109,8 @@ def load(connection: sa.Connection, outbound_id: str) -> OutboundMail:
 
 def row_of(connection: sa.Connection, outbound_id: str, lock: bool = False) -> Row:
     """Return the whole row of a mail. Raises LookupError."""
-    query = sa.select(_mails).where(_mails.c.outbound_id == outbound_id)
-    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+    query = _LOCKED if lock else _BY_ID
+    row = connection.execute(query, {"outbound_id": outbound_id}).one_or_none()
     if row is None:
         raise LookupError(f"outbound mail {outbound_id} does not exist")
     return row
@@ -92,31 +123,15 @@ def claim_for_sending(
 
     Only one claimer gets it, whatever runs beside: the update is the lock.
     """
-    claimed = connection.execute(
-        _mails.update()
-        .where(_mails.c.outbound_id == outbound_id, _mails.c.status == OutboundStatus.QUEUED.value)
-        .values(
-            status=OutboundStatus.SENDING.value,
-            sending_at=now,
-            attempts=_mails.c.attempts + 1,
-            error=None,
-        )
-    ).rowcount
-    return load(connection, outbound_id) if claimed else None
+    row = connection.execute(_CLAIM, {"here": outbound_id, "now": now}).one_or_none()
+    return _mail(row) if row else None
 
 
 def record_outcome(
     connection: sa.Connection, outbound_id: str, status: OutboundStatus, **values: Any
 ) -> None:
     """Record what became of a mail that was "sending"."""
-    connection.execute(
-        _mails.update()
-        .where(
-            _mails.c.outbound_id == outbound_id,
-            _mails.c.status == OutboundStatus.SENDING.value,
-        )
-        .values(status=status.value, **values)
-    )
+    connection.execute(_FROM_SENDING, {"here": outbound_id, "status": status.value, **values})
 
 
 def put_off(connection: sa.Connection, outbound_id: str, next_attempt_at: datetime) -> None:
@@ -172,13 +187,8 @@ def list_to_customer(
     connection: sa.Connection, conversation_id: str, address: str, limit: int
 ) -> Sequence[Row]:
     """Return the newest mails of ours that the customer got in this thread, oldest of them first."""
-    rows = connection.execute(
-        sa.select(_mails)
-        .where(_mails.c.conversation_id == conversation_id, _mails.c.to_address == address)
-        .order_by(_mails.c.created_at.desc())
-        .limit(limit)
-    ).all()
-    return rows[::-1]
+    values = {"conversation_id": conversation_id, "address": address, "most": limit}
+    return connection.execute(_TO_CUSTOMER, values).all()[::-1]
 
 
 def list_texts_to(connection: sa.Connection, address: str, limit: int = 20) -> list[str]:

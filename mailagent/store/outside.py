@@ -15,6 +15,20 @@ from mailagent.store.order_rows import ORDER_RECORD
 
 _outside = schema.outside_refunds
 
+_BY_PAYMENT = (
+    sa.select(_outside.c.payment_id, sa.func.sum(_outside.c.amount_minor))
+    .where(_outside.c.order_id == sa.bindparam("order_id"), _outside.c.returned_at.is_(None))
+    .group_by(_outside.c.payment_id)
+)
+_BY_ORDER = (
+    sa.select(_outside.c.order_id, sa.func.sum(_outside.c.amount_minor))
+    .where(
+        _outside.c.order_id.in_(sa.bindparam("order_ids", expanding=True)),
+        _outside.c.returned_at.is_(None),
+    )
+    .group_by(_outside.c.order_id)
+)
+
 
 def record(
     connection: sa.Connection, told: GatewayRefund, order_id: str, payment_id: str, now: datetime
@@ -137,22 +151,14 @@ def given_back_minor(connection: sa.Connection, order_id: str) -> int:
 def given_back_by_payment(connection: sa.Connection, order_id: str) -> dict[str, int]:
     """Return what each payment of an order gave back without us, in minor units: as the gateway told
     us, and as the shop's record of the order says."""
-    query = (
-        sa.select(_outside.c.payment_id, sa.func.sum(_outside.c.amount_minor))
-        .where(_outside.c.order_id == order_id, _outside.c.returned_at.is_(None))
-        .group_by(_outside.c.payment_id)
-    )
-    return {payment_id: int(minor) for payment_id, minor in connection.execute(query).all()}
+    rows = connection.execute(_BY_PAYMENT, {"order_id": order_id}).all()
+    return {payment_id: int(minor) for payment_id, minor in rows}
 
 
 def given_back_by_order(connection: sa.Connection, order_ids: Sequence[str]) -> dict[str, int]:
     """Return what was given back of these orders without us, in minor units; only those with any."""
-    query = (
-        sa.select(_outside.c.order_id, sa.func.sum(_outside.c.amount_minor))
-        .where(_outside.c.order_id.in_(order_ids), _outside.c.returned_at.is_(None))
-        .group_by(_outside.c.order_id)
-    )
-    return {order_id: int(minor) for order_id, minor in connection.execute(query).all()}
+    rows = connection.execute(_BY_ORDER, {"order_ids": list(order_ids)}).all() if order_ids else []
+    return {order_id: int(minor) for order_id, minor in rows}
 
 
 def list_of_payment(connection: sa.Connection, payment_id: str) -> Sequence[Row]:

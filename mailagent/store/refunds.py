@@ -22,6 +22,21 @@ from mailagent.store.database import Row
 
 _refunds, _lines, _payments = schema.refunds, schema.refund_lines, schema.refund_payments
 
+# Statements that each mail needs are built once: building one costs about what sending it does.
+_OLDEST_FIRST = sa.select(_refunds).order_by(_refunds.c.refund_id)
+_OF_CUSTOMER = _OLDEST_FIRST.where(
+    _refunds.c.order_id.in_(
+        sa.select(schema.orders.c.order_id).where(
+            schema.orders.c.customer_email == sa.bindparam("email")
+        )
+    )
+)
+_LINES_OF = (
+    sa.select(_lines)
+    .where(_lines.c.refund_id.in_(sa.bindparam("refund_ids", expanding=True)))
+    .order_by(_lines.c.line_no)
+)
+
 
 def record(
     connection: sa.Connection,
@@ -106,8 +121,7 @@ def list_of_conversation(connection: sa.Connection, conversation_id: str) -> tup
 
 def list_of_customer(connection: sa.Connection, email: str) -> tuple[Refund, ...]:
     """Return all refunds of a customer's orders, oldest first."""
-    theirs = sa.select(schema.orders.c.order_id).where(schema.orders.c.customer_email == email)
-    return _list(connection, _refunds.c.order_id.in_(theirs))
+    return _with_lines(connection, connection.execute(_OF_CUSTOMER, {"email": email}).all())
 
 
 def list_all(connection: sa.Connection, order_id: str | None = None) -> tuple[Refund, ...]:
@@ -120,15 +134,13 @@ def _first(connection: sa.Connection, where: sa.ColumnElement[bool]) -> Refund |
 
 
 def _list(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[Refund, ...]:
-    query = sa.select(_refunds).where(where).order_by(_refunds.c.refund_id)
-    rows = connection.execute(query).all()
+    return _with_lines(connection, connection.execute(_OLDEST_FIRST.where(where)).all())
+
+
+def _with_lines(connection: sa.Connection, rows: Sequence[Row]) -> tuple[Refund, ...]:
     if not rows:
         return ()
-    lines = connection.execute(
-        sa.select(_lines)
-        .where(_lines.c.refund_id.in_([row.refund_id for row in rows]))
-        .order_by(_lines.c.line_no)
-    ).all()
+    lines = connection.execute(_LINES_OF, {"refund_ids": [row.refund_id for row in rows]}).all()
     parts = _done_of_failed(connection, rows, _payments.c.returned_at.is_(None))
     returned = _done_of_failed(connection, rows, _payments.c.returned_at.is_not(None))
     return tuple(

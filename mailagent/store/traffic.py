@@ -5,7 +5,9 @@ Mail that is proven to be its sender's and mail that is not are counted apart.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -25,75 +27,117 @@ def _is_proven(proven: bool) -> sa.ColumnElement[bool]:
     return _mails.c.identity == Identity.NONE.value
 
 
-def is_over_budget(
-    connection: sa.Connection,
-    since: datetime,
-    most: int,
-    proven: bool,
-    from_address: str | None = None,
-) -> bool:
-    """Return whether `most` mails have come since a time, of one sender or of all.
+def _come_since(proven: bool, most: str) -> sa.Select[Any]:
+    """Return a row if as many mails as the value `most` says, and one more, have come."""
+    beyond = sa.bindparam(most, type_=sa.Integer)
+    came = sa.select(_mails.c.mail_id).where(_mails.c.received_at >= sa.bindparam("since"))
+    return came.where(_is_proven(proven)).offset(beyond).limit(1)
+
+
+def _budgets(proven: bool) -> sa.Select[bool, bool]:
+    of_sender = _come_since(proven, "before_sender").where(
+        _mails.c.from_address == sa.bindparam("address")
+    )
+    return sa.select(sa.exists(of_sender), sa.exists(_come_since(proven, "before_all")))
+
+
+_BUDGETS = {proven: _budgets(proven) for proven in (False, True)}
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """How many mails may come of one sender, and in all, before the next are parked."""
+
+    of_sender: int
+    in_all: int
+
+
+def used_up(
+    connection: sa.Connection, since: datetime, most: Budgets, proven: bool, address: str
+) -> tuple[bool, bool]:
+    """Return whether so many mails as `most` says have come since a time: of one address, and of all.
 
     Mail that is proven to be its sender's and mail that is not are counted apart.
     """
-    query = sa.select(sa.literal(1)).where(_mails.c.received_at >= since, _is_proven(proven))
-    if from_address is not None:
-        query = query.where(_mails.c.from_address == from_address)
-    return connection.scalar(query.offset(most - 1).limit(1)) is not None
+    values = {
+        "since": since,
+        "address": address,
+        "before_sender": most.of_sender - 1,
+        "before_all": most.in_all - 1,
+    }
+    of_sender, in_all = connection.execute(_BUDGETS[proven], values).one()
+    return bool(of_sender), bool(in_all)
 
 
-def list_stopped_times(
-    connection: sa.Connection,
-    since: datetime,
-    proven: bool,
-    conversation_id: str | None = None,
-    address: str | None = None,
-) -> list[datetime]:
-    """Return when the newest mails since a time came that the fuse left without an answer, in a thread
-    or of a sender."""
-    query = sa.select(_mails.c.received_at).where(
+@dataclass(frozen=True, slots=True)
+class Automatic:
+    """When an automatic answer was written, or a mail came that the fuse left without one: `in_thread`
+    in the thread that is asked about, else to or from the address."""
+
+    at: datetime
+    in_thread: bool
+
+
+def _stopped(proven: bool) -> sa.Select[Any]:
+    return sa.select(_mails.c.received_at.label("at")).where(
         _mails.c.no_answer_reason == HandOverReason.FUSE.value,
-        _mails.c.received_at >= since,
+        _mails.c.received_at >= sa.bindparam("since"),
         _is_proven(proven),
     )
-    if conversation_id is not None:
-        query = query.where(_mails.c.conversation_id == conversation_id)
-    if address is not None:
-        query = query.where(_mails.c.from_address == address)
-    newest = query.order_by(_mails.c.received_at.desc()).limit(MOST_TIMES)
-    return list(connection.scalars(newest))
 
 
-def list_answer_times(
-    connection: sa.Connection,
-    since: datetime,
-    proven: bool,
-    conversation_id: str | None = None,
-    address: str | None = None,
-) -> list[datetime]:
-    """Return when the agent's newest answers since a time were written, in a thread or to an address.
-
-    `proven`: to mail that was proven to be its sender's, or to mail that was not.
-    """
-    by_proven = _mails.c.identity != Identity.NONE.value
+def _answered(proven: bool) -> sa.Select[Any]:
     answered = (
         sa.select(sa.literal(1))
         .where(
             _mails.c.conversation_id == _outbound.c.conversation_id,
             _mails.c.answered_by == _outbound.c.outbound_id,
-            by_proven if proven else ~by_proven,
+            _is_proven(proven),
         )
         .exists()
     )
-    query = sa.select(_outbound.c.created_at).where(
+    return sa.select(_outbound.c.created_at.label("at")).where(
         _outbound.c.purpose == Purpose.REPLY.value,
         _outbound.c.auto_submitted != "no",  # a person read it before it went out
-        _outbound.c.created_at >= since,
+        _outbound.c.created_at >= sa.bindparam("since"),
         answered,
     )
-    if conversation_id is not None:
-        query = query.where(_outbound.c.conversation_id == conversation_id)
-    if address is not None:
-        query = query.where(_outbound.c.to_address == address)
-    newest = query.order_by(_outbound.c.created_at.desc()).limit(MOST_TIMES)
-    return list(connection.scalars(newest))
+
+
+def _automatic(proven: bool) -> sa.CompoundSelect[Any]:
+    """Return the newest of each kind, in one question."""
+    thread: sa.BindParameter[str] = sa.bindparam("conversation_id")
+    address: sa.BindParameter[str] = sa.bindparam("address")
+    answered, stopped = _answered(proven), _stopped(proven)
+    parts = [
+        (answered.where(_outbound.c.conversation_id == thread), True),
+        (stopped.where(_mails.c.conversation_id == thread), True),
+        (answered.where(_outbound.c.to_address == address), False),
+        (stopped.where(_mails.c.from_address == address), False),
+    ]
+    newest = [
+        (part.order_by(sa.desc("at")).limit(MOST_TIMES).subquery(), in_thread)
+        for part, in_thread in parts
+    ]
+    return sa.union_all(
+        *(
+            sa.select(part.c.at, sa.literal(in_thread).label("in_thread"))
+            for part, in_thread in newest
+        )
+    )
+
+
+_AUTOMATIC = {proven: _automatic(proven) for proven in (False, True)}
+
+
+def list_automatic(
+    connection: sa.Connection, since: datetime, proven: bool, conversation_id: str, address: str
+) -> list[Automatic]:
+    """Return the agent's newest answers since a time, and the newest mails that the fuse left without one,
+    of a thread and of an address; what is of both is there twice, once as each.
+
+    `proven`: to mail that was proven to be its sender's, or to mail that was not.
+    """
+    values = {"since": since, "conversation_id": conversation_id, "address": address}
+    rows = connection.execute(_AUTOMATIC[proven], values)
+    return [Automatic(row.at, row.in_thread) for row in rows]

@@ -142,10 +142,11 @@ def _why_parked(
     connection: sa.Connection, mail: ParsedMail, proven: bool, now: datetime
 ) -> str | None:
     limits = services.current().limits
-    most = limits.mails_of_sender_per_hour
+    most = traffic.Budgets(limits.mails_of_sender_per_hour, limits.mails_per_hour)
     which = "" if proven else " that are not proven to be theirs"
-    if traffic.is_over_budget(connection, now - HOUR, most, proven, mail.from_address):
-        return f"more than {most} mails an hour from this sender{which}"
-    if traffic.is_over_budget(connection, now - HOUR, limits.mails_per_hour, proven):
-        return f"more than {limits.mails_per_hour} mails an hour in all{which}"
+    of_sender, in_all = traffic.used_up(connection, now - HOUR, most, proven, mail.from_address)
+    if of_sender:
+        return f"more than {most.of_sender} mails an hour from this sender{which}"
+    if in_all:
+        return f"more than {most.in_all} mails an hour in all{which}"
     return None

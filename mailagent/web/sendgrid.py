@@ -21,7 +21,9 @@ from mailagent.domain.conversation import Conversation
 from mailagent.domain.keys import without_keys
 from mailagent.domain.mail import MailKind, ParsedMail, find_token
 from mailagent.domain.run_about import RunAbout
+from mailagent.doorbell import CONVERSATION, run_id_of
 from mailagent.store import conversations, mailbox, outbox, sessions
+from mailagent.store.mailbox import Filing, Known, RawMail
 from mailagent.web import approval_reply, placing
 from mailagent.web.body import NotWhole, read_body
 from mailagent.web.deliveries import record_bounce, record_events
@@ -60,9 +62,10 @@ def _store(content_type: str, body: bytes) -> str:
     facts = ShopFacts(live.shop.support_address, live.shop.reply_domain)
     mail = parse_request(content_type, body, facts, live.now())
     with live.database.transaction() as connection:
-        if mailbox.is_stored(connection, mail.dedup_key):
+        known = mailbox.look_up(connection, mail.dedup_key, mail.message_id)
+        if known.stored:
             return "known already\n"
-        mail_id = _record(connection, mail, content_type, body, live.now())
+        mail_id = _record(connection, mail, known, RawMail(content_type, body), live.now())
     if mail_id is None:
         return "known already\n"
     if mail.kind is MailKind.MALFORMED:
@@ -73,30 +76,35 @@ def _store(content_type: str, body: bytes) -> str:
 
 
 def _record(
-    connection: sa.Connection, mail: ParsedMail, content_type: str, body: bytes, now: datetime
+    connection: sa.Connection, mail: ParsedMail, known: Known, raw: RawMail, now: datetime
 ) -> str | None:
     # A code that stands in the quoted question is no answer to it.
     mail = _without_keys(connection, _without_our_words(connection, mail), now)
-    if mailbox.is_message_id_known(connection, mail.message_id):
+    if known.message_id:
         # The customer's own mail, sent again with something changed that the signature leaves out.
         mail = mail.without_signatures("known_message_id")
     place = placing.find_place_locked(connection, mail, now)
-    if place.opens_new:
+    opens_new = place.opens_new
+    if opens_new:
         opened = conversations.open_new(connection, mail.from_address, mail.subject, now)
         place = place.in_conversation(opened)
     mail = place.mail
+    filing = Filing(parked=place.parked, same_message_id=known.same_message_id)
+    if _is_rung_for(place):
+        filing = replace(filing, run_id=run_id_of(CONVERSATION, filing.mail_id))
     mail_id = mailbox.record(
-        connection, mail, place.conversation_id, place.no_answer_reason, now, place.parked
+        connection, mail, place.conversation_id, place.no_answer_reason, now, filing
     )
     if mail_id is None:
         connection.rollback()  # another request stored the same mail, and its conversation
         return None
-    mailbox.record_raw(connection, mail_id, content_type, body, now)
+    mailbox.record_raw(connection, mail_id, raw.content_type, raw.body, now)
     if place.conversation is not None:
-        conversations.touch(connection, place.conversation.conversation_id, now)
+        if not opens_new:
+            conversations.touch(connection, place.conversation.conversation_id, now)
         if place.proves_mailbox:
             mailbox.prove_mailbox(connection, place.conversation.conversation_id, mail.from_address)
-        if place.no_answer_reason is None:
+        if _is_rung_for(place):
             _ring(connection, place.conversation, mail_id)
     if mail.bounce is not None:
         record_bounce(connection, mail, mail.bounce, now)
@@ -104,12 +112,15 @@ def _record(
     return mail_id
 
 
+def _is_rung_for(place: placing.Place) -> bool:
+    return place.conversation is not None and place.no_answer_reason is None
+
+
 def _ring(connection: sa.Connection, conversation: Conversation, mail_id: str) -> None:
     about = RunAbout(conversation.conversation_id, customer_email=conversation.customer_email)
-    run_id = services.current().doorbell.ring_conversation(
+    services.current().doorbell.ring_conversation(
         connection, conversation.conversation_id, mail_id, about=about
     )
-    mailbox.set_run(connection, mail_id, run_id)
 
 
 def _without_our_words(connection: sa.Connection, mail: ParsedMail) -> ParsedMail:

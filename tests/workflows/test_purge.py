@@ -75,7 +75,7 @@ def test_what_was_read_of_a_mail_stays_and_so_does_its_key(database: Database) -
         mail = mailbox.find(connection, mail_id)
         assert mail is not None
         assert mail.new_text == parsed_mail().new_text
-        assert mailbox.is_stored(connection, f"key-{NOW.timestamp()}-0")
+        assert mailbox.look_up(connection, f"key-{NOW.timestamp()}-0", None).stored
 
 
 def test_two_purges_at_once_do_not_wait_for_each_other(database: Database) -> None:

@@ -106,21 +106,23 @@ def is_answered_too_often(
     gives the conversation back to the agent begins the count anew.
     """
     live = services.current()
-    conversation_id, limits = conversation.conversation_id, live.limits
+    conversation_id, address = conversation.conversation_id, conversation.customer_email
     since = live.now() - FUSE_LOOKS_BACK
+    answers = traffic.list_automatic(connection, since, proven, conversation_id, address)
+    if not _blow_the_fuse(answers):
+        return False
     given_back_at = audit.latest_at(connection, conversation_id, audit.GIVEN_BACK)
-    since = max(since, given_back_at) if given_back_at else since
-    in_thread = [
-        *traffic.list_answer_times(connection, since, proven, conversation_id=conversation_id),
-        *traffic.list_stopped_times(connection, since, proven, conversation_id=conversation_id),
-    ]
-    address = conversation.customer_email
-    of_sender = [
-        *traffic.list_answer_times(connection, since, proven, address=address),
-        *traffic.list_stopped_times(connection, since, proven, address=address),
-    ]
+    if given_back_at is None:
+        return True
+    return _blow_the_fuse([answer for answer in answers if answer.at >= given_back_at])
+
+
+def _blow_the_fuse(answers: Sequence[traffic.Automatic]) -> bool:
+    limits = services.current().limits
+    in_thread = [answer.at for answer in answers if answer.in_thread]
+    to_sender = [answer.at for answer in answers if not answer.in_thread]
     return has_blown_the_fuse(in_thread, limits.answers_per_hour) or has_blown_the_fuse(
-        of_sender, limits.answers_to_sender_per_hour
+        to_sender, limits.answers_to_sender_per_hour
     )
 
 

@@ -105,7 +105,7 @@ def test_what_a_person_sent_does_not_bring_the_fuse_nearer(drafting: Stage) -> N
     press(drafting, waiting.draft_id, "send")
     since = drafting.live.now() - timedelta(hours=1)
     with drafting.live.database.snapshot() as connection:
-        assert traffic.list_answer_times(connection, since, True, address=ADA) == []
+        assert traffic.list_automatic(connection, since, True, "another", ADA) == []
 
 
 def test_what_somebody_changed_is_what_the_customer_reads(drafting: Stage) -> None:
