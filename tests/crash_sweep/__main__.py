@@ -6,7 +6,7 @@ import argparse
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
@@ -71,7 +71,7 @@ def _sweep(
 ) -> Iterator[Result]:
     with ThreadPoolExecutor(options.jobs) as jobs:
         wanted = []
-        for found in jobs.map(partial(_find, kind, copy, nursery), STORIES):
+        for found in jobs.map(partial(_find, kind, copy, nursery), _stories(options.only)):
             if isinstance(found, Result):
                 yield _told(found)
                 continue
@@ -86,6 +86,12 @@ def _sweep(
         trying = [jobs.submit(_try, kind, copy, nursery, point) for point in wanted]
         for tried in as_completed(trying):
             yield _told(tried.result())
+
+
+def _stories(only: str) -> Sequence[Story]:
+    """Return the stories that can have points of such a name: one that is named is played alone."""
+    named = [story for story in STORIES if only and only.split(":")[0] in story.name]
+    return named or STORIES
 
 
 def _is_wanted(point: Point, options: argparse.Namespace) -> bool:

@@ -66,7 +66,7 @@ STORIES = (
             "take_batch ask_model hand_over send_mail pass_on_to_people find_my_orders write_reply"
             " look_at_delivery"
         ),
-        WEBHOOKS | {TAKE_OVER, ANSWER, GIVE_BACK}, given_back=1,
+        WEBHOOKS | {TAKE_OVER, ANSWER, GIVE_BACK},
     ),
     Story(
         "replayed", _replayed, {ADA: 2},

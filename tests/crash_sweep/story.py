@@ -26,8 +26,7 @@ class Story:
     from wherever the crash left it. `reaches` are the steps that `play` comes to, `posts` the rules of
     the POSTs; `passes_by` are the points of those steps that it does not come to, as `<step>:<point>`,
     because their effect was had before. `mails` counts what people get in all; `refunds` are the states
-    that refunds end in; `deciders` who decided on them; `given_back` the mails that people left to the
-    agent after all, which are rung for once more.
+    that refunds end in; `deciders` who decided on them.
     """
 
     name: str
@@ -44,7 +43,6 @@ class Story:
     script: Script | None = None
     stripe: bool = False
     raw_mails_purged: int = 0
-    given_back: int = 0
 
     @property
     def rings_sweep(self) -> bool:
