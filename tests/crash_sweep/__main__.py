@@ -90,7 +90,7 @@ def _sweep(
 
 def _stories(only: str) -> Sequence[Story]:
     """Return the stories that can have points of such a name: one that is named is played alone."""
-    named = [story for story in STORIES if only and only.split(":")[0] in story.name]
+    named = [story for story in STORIES if only and only.split(":", maxsplit=1)[0] in story.name]
     return named or STORIES
 
 
