@@ -13,7 +13,6 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-import sqlalchemy as sa
 
 from mailagent.store.database import Database, open_database
 from tests.databases import make_sqlite_template, postgres_copy, postgres_server, postgres_template
@@ -65,19 +64,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """A PostgreSQL server to make databases on."""
-    with postgres_server() as url:
-        if "TEST_DATABASE_URL" not in os.environ:
-            _trust_the_machine(url)
+    with postgres_server(durable=False) as url:
         yield url
-
-
-def _trust_the_machine(url: str) -> None:
-    """Let a server of our own not wait for the disk: what these tests kill are processes."""
-    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(sa.text("ALTER SYSTEM SET fsync = off"))
-        connection.execute(sa.text("SELECT pg_reload_conf()"))
-    engine.dispose()
 
 
 @pytest.fixture(scope="session")

