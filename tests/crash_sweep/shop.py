@@ -149,7 +149,7 @@ class SweptShop:
             "SENDGRID_API_KEY": "test",
             "SENDGRID_INBOUND_PUBLIC_KEY": self._inbound.public_text(),
             "SENDGRID_EVENTS_PUBLIC_KEY": self.events_key.public_text(),
-            "MAIL_OUTCOME_SECONDS": "6",
+            "MAIL_OUTCOME_SECONDS": "12",  # longer than a busy machine takes to send the next mail
             **(stripe if self.stripe else {}),
             **self._story.settings,
         }
