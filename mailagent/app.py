@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,16 +21,27 @@ from mailagent.domain.delivery import Refused, SendOutcome
 from mailagent.domain.mail import OutboundMail
 from mailagent.domain.payment import PaymentGateway
 from mailagent.doorbell import Doorbell
-from mailagent.settings import Settings, load_settings
+from mailagent.settings import Settings, load_settings, log_format_of
 from mailagent.store import breakers, run_subjects
 from mailagent.store.clock import open_clock
 from mailagent.store.database import open_database
 from mailagent.store.ledger import LedgerGateway
-from mailagent.web import approvals, attachments, goodwill, health, orders, sendgrid, stripe
+from mailagent.telemetry import log_ids, log_lines
+from mailagent.web import (
+    approvals,
+    attachments,
+    goodwill,
+    health,
+    metrics,
+    orders,
+    sendgrid,
+    stripe,
+)
 from mailagent.web.cookies import Cookies
 from mailagent.web.guard import check_guards
 from mailagent.web.headers import harden
 from mailagent.web.ops.blueprints import BLUEPRINTS
+from mailagent.web.request_marks import watch
 from mailagent.web.wrong_address import answer_refusal
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -79,9 +89,15 @@ def make_services(settings: Settings) -> services.Services:
         inbound_keys=settings.inbound_keys,
         events_keys=settings.events_keys,
         orders_api_tokens=settings.orders_api_tokens,
+        metrics_tokens=settings.metrics_tokens,
         stripe_webhook_secrets=settings.stripe_webhook_secrets,
         stripe_livemode=settings.stripe_livemode,
+        first_model=_first_model(settings) if settings.runs_workflows else None,
+        first_model_name=settings.first_model or "",
         token_prices=settings.token_prices,
+        first_prices=settings.first_prices,
+        daily_budget=settings.daily_budget,
+        pace=settings.pace,
         draft_replies=settings.draft_replies,
         retention=settings.retention,
         now=open_clock(database),
@@ -107,6 +123,14 @@ def _model(settings: Settings) -> services.Model:
     return ChatModel(settings.openai_api_key, settings.openai_base_url, settings.openai_model)
 
 
+def _first_model(settings: Settings) -> services.Model | None:
+    if not settings.openai_api_key or not settings.first_model:
+        return None
+    from mailagent.adapters.chat_model import ChatModel
+
+    return ChatModel(settings.openai_api_key, settings.openai_base_url, settings.first_model)
+
+
 def _sender(settings: Settings) -> services.Sender:
     if not settings.sendgrid_api_key:
         return NotConfigured("SENDGRID_API_KEY")
@@ -130,6 +154,7 @@ def create_app(environ: Mapping[str, str] | None = None) -> Flask:
         static_folder=str(ROOT / "mailagent" / "web" / "static"),
         template_folder=str(ROOT / "templates"),
     )
+    log_ids.describe_process(role=settings.role)
     secure = settings.shop.public_url.startswith("https://")
     app.config.update(
         SECRET_KEY=settings.secret_keys[0],
@@ -153,6 +178,9 @@ def create_app(environ: Mapping[str, str] | None = None) -> Flask:
 def _hang_up(app: Flask, settings: Settings) -> None:
     csrf = CSRFProtect(app)
     app.register_blueprint(health.blueprint)
+    if settings.metrics_tokens:
+        app.register_blueprint(metrics.blueprint)
+        csrf.exempt(metrics.blueprint)  # a bearer token, no cookies
     if settings.runs_web:
         app.register_blueprint(sendgrid.blueprint)
         csrf.exempt(sendgrid.blueprint)  # signed by SendGrid, no cookies
@@ -182,6 +210,7 @@ def _hang_up(app: Flask, settings: Settings) -> None:
     app.register_error_handler(CSRFError, _form_expired)
     app.register_error_handler(HTTPException, answer_refusal)
     app.after_request(harden)
+    watch(app)
     check_guards(app)
 
 
@@ -191,8 +220,4 @@ def _form_expired(_error: CSRFError) -> tuple[str, int]:
 
 def configure_logging() -> None:
     """Log to standard error, one line a record, without what anybody wrote in a mail."""
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    for chatty in ("dbos", "httpx2"):  # one greets in every command, one tells of every request
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    log_lines.configure(log_format_of(os.environ))

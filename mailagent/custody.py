@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.conversation import ConversationStatus
+from mailagent.domain.mail import Identity
 from mailagent.store import conversations, left_to_people, mailbox
 
 
@@ -23,7 +24,11 @@ def give_back(connection: sa.Connection, conversation_id: str) -> bool:
     if waiting:
         *earlier, newest = waiting
         run_id = doorbell.ring_conversation(
-            connection, conversation_id, newest.mail_id, newest.rings + 1
+            connection,
+            conversation_id,
+            newest.mail_id,
+            newest.rings + 1,
+            proven=Identity(newest.identity).proven,
         )
         mailbox.count_ring(connection, newest.mail_id, run_id)
         for mail in earlier:

@@ -13,17 +13,20 @@ from typing import Any, Protocol
 
 from mailagent.adapters.links import Links
 from mailagent.adapters.templates import Templates
+from mailagent.domain.budget import DailyBudget
 from mailagent.domain.conversation import Budget, Limits
 from mailagent.domain.cost import TokenPrices
 from mailagent.domain.delivery import SendOutcome
 from mailagent.domain.draft import DraftReplies
 from mailagent.domain.mail import OutboundMail
+from mailagent.domain.pace import Pace
 from mailagent.domain.payment import PaymentGateway
 from mailagent.domain.policy import Policy
 from mailagent.domain.retention import Retention
 from mailagent.domain.shop import Shop, Waits
 from mailagent.doorbell import Doorbell
 from mailagent.store.database import Database
+from mailagent.store.spending import Spending
 
 
 class Model(Protocol):
@@ -62,16 +65,28 @@ class Services:
     inbound_keys: tuple[str, ...] = ()
     events_keys: tuple[str, ...] = ()
     orders_api_tokens: tuple[str, ...] = ()
+    metrics_tokens: tuple[str, ...] = ()
     stripe_webhook_secrets: tuple[str, ...] = ()
     # Whether our key at Stripe moves real money; None if this process has none, or one of no known form.
     stripe_livemode: bool | None = None
-    # What the model's tokens cost; without it only tokens are shown.
+    # A cheaper model that works on each mail first, by the name of its model.
+    first_model: Model | None = None
+    first_model_name: str = ""
+    # What the models' tokens cost; without it only tokens are shown.
     token_prices: TokenPrices | None = None
+    first_prices: TokenPrices | None = None
+    daily_budget: DailyBudget | None = None
+    pace: Pace = Pace()
+    spending: Spending = field(default_factory=Spending)
     draft_replies: DraftReplies = DraftReplies.NONE
     retention: Retention = Retention()
     budget: Budget = field(default_factory=Budget)
     limits: Limits = field(default_factory=Limits)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    def prices_of(self, model: str) -> TokenPrices | None:
+        """Return what a model's tokens cost; one that is asked no more as the main one does."""
+        return self.first_prices if self.first_model_name == model else self.token_prices
 
 
 _bound: Services | None = None

@@ -6,12 +6,16 @@ fork, because neither threads nor database connections survive one.
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import sys
 import threading
 from queue import SimpleQueue
 from types import FrameType
 from typing import Any, NoReturn
+
+from gunicorn.glogging import Logger
 
 # The address is gunicorn's own: 127.0.0.1:8000, 0.0.0.0:$PORT where PORT is set, or --bind.
 workers = 1
@@ -25,6 +29,41 @@ limit_request_line = 8190
 
 DRAIN_SECONDS = 20
 
+# What stands behind these acts for somebody, or logs somebody in.
+_SECRET = re.compile(r"(/(?:approvals|ops/login)/)[^\s/?\"]+")
+
+
+def without_tokens(text: str) -> str:
+    """Return an address, or a line that begins a request, without the token of a link in it."""
+    return _SECRET.sub(r"\1…", text)
+
+
+class ServerLog(Logger):  # type: ignore[misc]  # the package ships no types
+    """gunicorn's own lines and those about requests: in the format of all others, and without the tokens
+    of links."""
+
+    def setup(self, cfg: Any) -> None:
+        """Make the handlers, as the server does, with our lines if those are JSON."""
+        from mailagent.settings import log_format_of
+        from mailagent.telemetry import log_lines
+
+        super().setup(cfg)
+        if log_format_of(os.environ) != log_lines.JSON:
+            return
+        for log in (self.error_log, self.access_log):
+            for handler in log.handlers:
+                handler.setFormatter(log_lines.JsonLine())
+
+    def atoms(self, *facts: Any) -> dict[str, Any]:
+        """Return what a line about a request may say."""
+        return {
+            name: without_tokens(value) if isinstance(value, str) else value
+            for name, value in super().atoms(*facts).items()
+        }
+
+
+logger_class = ServerLog
+
 
 def on_starting(_server: Any) -> None:
     """Refuse to start, in words, where no worker could: gunicorn would start one after the other.
@@ -32,23 +71,26 @@ def on_starting(_server: Any) -> None:
     A process that serves HTTP only starts without a database, and answers 503 until it is there. One that
     runs workflows waits for its server here.
     """
-    import os
-
-    import sqlalchemy as sa
-
-    from mailagent.cli.printing import explain
-    from mailagent.cli.waiting import wait_for_database
     from mailagent.settings import SettingsProblem, load_settings
-    from mailagent.store.database import open_database
-    from mailagent.store.migration import SchemaProblem
 
     try:
         settings = load_settings(os.environ)
     except SettingsProblem as problem:
         _refuse(str(problem))
-    if not settings.runs_workflows:
-        return
-    database = open_database(settings.database_url)
+    if settings.runs_workflows:
+        _wait_for_database(settings.database_url)
+
+
+def _wait_for_database(url: str) -> None:
+    # Not above: gunicorn's first process never needs them again, and would hold their memory for ever.
+    import sqlalchemy as sa
+
+    from mailagent.cli.printing import explain
+    from mailagent.cli.waiting import wait_for_database
+    from mailagent.store.database import open_database
+    from mailagent.store.migration import SchemaProblem
+
+    database = open_database(url)
     try:
         wait_for_database(database, lambda words: print(words, file=sys.stderr))  # noqa: T201 - likewise
     except SchemaProblem as problem:
@@ -67,9 +109,12 @@ def _refuse(why: str) -> NoReturn:
 def post_worker_init(worker: Any) -> None:
     """Start the workflows in a fresh worker process, if its role has them."""
     from mailagent.cli.worker import engine_of
+    from mailagent.telemetry import spans
     from mailagent.workflows.launch import launch
 
     settings = worker.app.callable.config["MAILAGENT"]
+    if settings.otlp_endpoint:
+        spans.start(settings.otlp_endpoint, settings.role)
     if settings.runs_workflows:
         launch(engine_of(settings))
         _drains.append(Drain())
@@ -111,7 +156,9 @@ _drains: list[Drain] = []
 def worker_exit(_server: Any, _worker: Any) -> None:
     """Let steps at work finish before the process ends."""
     from mailagent.cli.worker import leave
+    from mailagent.telemetry import spans
 
     for drain in _drains:
         drain.finish()
         leave()
+    spans.stop()

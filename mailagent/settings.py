@@ -20,8 +20,10 @@ from mailagent.adapters import setting_values as values
 from mailagent.adapters import template_check
 from mailagent.adapters.policy_file import PolicyFileProblem, load_policy
 from mailagent.adapters.webhook_signature import parse_public_key
+from mailagent.domain.budget import ALARM_PERCENT, DailyBudget, parse_amount
 from mailagent.domain.cost import TokenPrices, parse_prices
 from mailagent.domain.draft import DraftRefunds, DraftReplies
+from mailagent.domain.pace import Pace
 from mailagent.domain.policy import Policy
 from mailagent.domain.retention import Retention
 from mailagent.domain.shop import Shop, Waits, person_of
@@ -32,6 +34,8 @@ DEFAULT_DATABASE_URL = "sqlite:///mailagent.db"
 DEFAULT_MODEL = "gpt-5.4-mini"
 SENDGRID_URL = "https://api.sendgrid.com"
 KEY_FILE = Path(".mailagent-key")
+ENVIRONMENTS = ("development", "production")
+LOG_FORMATS = ("text", "json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,11 @@ SETTINGS = (
         "WORKER_ID",
         "host name + process number",
         "identity of a worker process: unique, and the same after a restart",
+    ),
+    Setting(
+        "WORKER_BEAT_FILE",
+        "–",
+        "a file that a worker touches every few seconds, for `python -m mailagent.pulse`",
     ),
     Setting(
         "DATABASE_URL",
@@ -108,6 +117,31 @@ SETTINGS = (
         "what the model costs in USD for a million tokens, as `input,cached,output`; without it `/ops` "
         "shows tokens only",
     ),
+    Setting(
+        "OPENAI_FIRST_MODEL",
+        "–",
+        "a cheaper model that works on each mail first; `OPENAI_MODEL` takes over where money is at stake "
+        "or it fails: [docs/operate.md](docs/operate.md#what-the-model-costs)",
+    ),
+    Setting("OPENAI_FIRST_PRICES", "–", "what that one costs, as `OPENAI_PRICES`"),
+    Setting(
+        "OPENAI_DAILY_BUDGET",
+        "–",
+        "the most that the model may cost in a day (UTC), in USD; then mail waits for the next day. Needs "
+        "`OPENAI_PRICES`",
+    ),
+    Setting(
+        "OPENAI_BUDGET_ALARM_PERCENT",
+        f"`{ALARM_PERCENT}`",
+        "at so much of the day's budget operators are told",
+    ),
+    Setting(
+        "OPENAI_REQUESTS_PER_MINUTE",
+        "–",
+        "the most calls of the model a minute, of all workers together; `0` for no limit: "
+        "[docs/operate.md](docs/operate.md#limits-and-fairness)",
+    ),
+    Setting("OPENAI_TOKENS_PER_MINUTE", "–", "the most tokens a minute likewise"),
     Setting("SENDGRID_API_KEY", "–", "key with the Mail Send permission"),
     Setting(
         "SENDGRID_BASE_URL",
@@ -166,6 +200,11 @@ SETTINGS = (
         "bearer token of `PUT /api/orders/<order_id>`; a list likewise; without it there is no such route",
     ),
     Setting(
+        "METRICS_TOKEN",
+        "–",
+        "bearer token of `GET /metrics`; a list likewise; without it there is no such route",
+    ),
+    Setting(
         "APPROVAL_EXPIRY_SECONDS",
         "`604800`",
         "how long a refund waits for a manager before it is rejected",
@@ -209,7 +248,20 @@ SETTINGS = (
         "after so many quiet days the words of a conversation are deleted; without it they stay",
     ),
     Setting(
-        "CONVERSATION_CONCURRENCY", "`32`", "conversations that one worker answers at the same time"
+        "CONVERSATION_CONCURRENCY",
+        "`32`",
+        "conversations that one worker answers at the same time; each takes about half a megabyte while "
+        "the model thinks: [docs/operate.md](docs/operate.md#limits-and-fairness)",
+    ),
+    Setting(
+        "LOG_FORMAT",
+        "`json` in production, else `text`",
+        "lines of the log: `text`, or `json`, one object a line: [docs/operate.md](docs/operate.md#seeing-it)",
+    ),
+    Setting(
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "–",
+        "turns tracing on: a collector of OTLP over HTTP, such as `http://collector:4318`",
     ),
     Setting(
         "DBOS_CONDUCTOR_KEY", "–", "connects workers to the DBOS console (needs `dbos[enterprise]`)"
@@ -250,6 +302,7 @@ class Settings:
     stripe_api_base: str | None
     stripe_webhook_secrets: tuple[str, ...]
     orders_api_tokens: tuple[str, ...]
+    metrics_tokens: tuple[str, ...]
     policy: Policy
     waits: Waits
     conversation_concurrency: int
@@ -260,8 +313,15 @@ class Settings:
     crash_marker: str | None
     mail_templates: Path | None = None
     token_prices: TokenPrices | None = None
+    first_model: str | None = None
+    first_prices: TokenPrices | None = None
+    daily_budget: DailyBudget | None = None
+    pace: Pace = Pace()
     draft_replies: DraftReplies = DraftReplies.NONE
     retention: Retention = Retention()
+    worker_beat_file: Path | None = None
+    log_format: str = LOG_FORMATS[0]
+    otlp_endpoint: str | None = None
     made_key_file: Path | None = None  # when this process was the first to need one
 
     @property
@@ -339,7 +399,7 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
     Raises SettingsProblem with every problem at once.
     """
     read = _Reader(environ)
-    env = read.among("MAILAGENT_ENV", ("development", "production"))
+    env = read.among("MAILAGENT_ENV", ENVIRONMENTS)
     shop = _shop(read)
     settings = Settings(
         env=env,
@@ -360,7 +420,8 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         stripe_api_key=read.parsed("STRIPE_API_KEY", values.parse_key),
         stripe_api_base=read.parsed("STRIPE_API_BASE", values.parse_url),
         stripe_webhook_secrets=_stripe_webhook_secrets(read),
-        orders_api_tokens=_orders_api_tokens(read),
+        orders_api_tokens=_bearer_tokens(read, "ORDERS_API_TOKEN"),
+        metrics_tokens=_bearer_tokens(read, "METRICS_TOKEN"),
         policy=_policy(read, shop),
         waits=_waits(read),
         conversation_concurrency=read.parsed("CONVERSATION_CONCURRENCY", values.parse_concurrency)
@@ -372,8 +433,18 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         crash_marker=read.text("MAILAGENT_CRASH_ONCE"),
         mail_templates=_mail_templates(read, shop.default_language),
         token_prices=read.parsed("OPENAI_PRICES", parse_prices),
+        first_model=read.parsed("OPENAI_FIRST_MODEL", values.parse_line),
+        first_prices=read.parsed("OPENAI_FIRST_PRICES", parse_prices),
+        daily_budget=_daily_budget(read),
+        pace=Pace(
+            read.parsed("OPENAI_REQUESTS_PER_MINUTE", values.parse_limit) or None,
+            read.parsed("OPENAI_TOKENS_PER_MINUTE", values.parse_limit) or None,
+        ),
         draft_replies=DraftReplies(read.among("DRAFT_REPLIES", tuple(DraftReplies))),
         retention=_retention(read),
+        worker_beat_file=_beat_file(read),
+        log_format=_log_format(read, env),
+        otlp_endpoint=read.parsed("OTEL_EXPORTER_OTLP_ENDPOINT", values.parse_url),
     )
     problems = read.problems + _problems_together(settings)
     if problems:
@@ -386,9 +457,47 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
 def _problems_together(settings: Settings) -> list[str]:
     """Return what is wrong with settings beside each other, each of which is sound."""
     problems = _problems_of_role(settings) + _problems_of_gateway(settings)
-    problems += _problems_of_console(settings)
+    problems += _problems_of_console(settings) + _problems_of_tracing(settings)
+    problems += _problems_of_cost(settings)
     if settings.production:
         problems += _problems_in_production(settings)
+    return problems
+
+
+def log_format_of(environ: Mapping[str, str]) -> str:
+    """Return in which format to log, also where the settings are wrong and that has to be logged."""
+    read = _Reader(environ)
+    return _log_format(read, read.among("MAILAGENT_ENV", ENVIRONMENTS))
+
+
+def _log_format(read: _Reader, env: str) -> str:
+    usual = LOG_FORMATS if env == "development" else tuple(reversed(LOG_FORMATS))
+    return read.among("LOG_FORMAT", usual)
+
+
+def _beat_file(read: _Reader) -> Path | None:
+    path = Path(text).absolute() if (text := read.text("WORKER_BEAT_FILE")) else None
+    if path and not path.parent.is_dir():
+        read.problems.append(f"WORKER_BEAT_FILE: there is no folder {path.parent}; make it first")
+    return path
+
+
+def _daily_budget(read: _Reader) -> DailyBudget | None:
+    usd = read.parsed("OPENAI_DAILY_BUDGET", parse_amount)
+    percent = read.parsed("OPENAI_BUDGET_ALARM_PERCENT", lambda text: values.parse_whole(text, 100))
+    return None if usd is None else DailyBudget(usd, percent or ALARM_PERCENT)
+
+
+def _problems_of_cost(settings: Settings) -> list[str]:
+    if settings.daily_budget is None:
+        return []
+    problems = []
+    if settings.token_prices is None:
+        problems.append(
+            "OPENAI_DAILY_BUDGET: needs OPENAI_PRICES, or nobody knows what a call costs"
+        )
+    if settings.first_model and settings.first_prices is None:
+        problems.append("OPENAI_DAILY_BUDGET: needs OPENAI_FIRST_PRICES beside OPENAI_FIRST_MODEL")
     return problems
 
 
@@ -455,12 +564,12 @@ def _mail_templates(read: _Reader, language: str) -> Path | None:
     return usable
 
 
-def _orders_api_tokens(read: _Reader) -> tuple[str, ...]:
-    tokens = read.names("ORDERS_API_TOKEN")
+def _bearer_tokens(read: _Reader, name: str) -> tuple[str, ...]:
+    tokens = read.names(name)
     for token in tokens:
-        # Whoever has it can make orders that are then refunded: weak ones are refused everywhere.
-        read.check("ORDERS_API_TOKEN", token, values.check_secret)
-        read.check("ORDERS_API_TOKEN", token, values.parse_key)
+        # Whoever has that of orders can make some that are then refunded: weak ones are refused everywhere.
+        read.check(name, token, values.check_secret)
+        read.check(name, token, values.parse_key)
     return tokens
 
 
@@ -507,6 +616,22 @@ def _public_keys(read: _Reader, name: str) -> tuple[str, ...]:
     for key in keys:
         read.check(name, key, parse_public_key)
     return keys
+
+
+def _problems_of_tracing(settings: Settings) -> list[str]:
+    if not settings.otlp_endpoint or _is_installed("opentelemetry-exporter-otlp-proto-http"):
+        return []
+    return [
+        "OTEL_EXPORTER_OTLP_ENDPOINT is set, but the packages for it are missing: pip install "
+        f"'dbos[otel]=={version('dbos')}', or leave it out"
+    ]
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return bool(version(package))
+    except PackageNotFoundError:
+        return False
 
 
 def _problems_of_console(settings: Settings) -> list[str]:

@@ -46,6 +46,7 @@ def app(tmp_path: Path) -> Iterator[Flask]:
             "DATABASE_URL": f"sqlite:///{tmp_path}/unused.db",
             "MAILAGENT_DEMO": "http://127.0.0.1:9",
             "ORDERS_API_TOKEN": "a-token-of-the-shop-for-tests-only",
+            "METRICS_TOKEN": "a-token-of-those-that-watch-for-tests",
             "STRIPE_WEBHOOK_SECRET": "whsec_for_tests_only",
         }
     )
@@ -166,7 +167,8 @@ def test_every_picture_is_shown_or_kept_by_the_script() -> None:
 
 def test_the_console_has_the_version_of_dbos() -> None:
     (pinned,) = re.findall(r"^dbos==(\S+)$", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
-    assert set(re.findall(r"dbos\[enterprise\]==([\d.]+)", README)) == {pinned}
+    told = "".join(document.read_text("utf-8") for document in DOCUMENTS)
+    assert set(re.findall(r"dbos\[enterprise\]==([\d.]+)", told)) == {pinned}
 
 
 def test_decisions_are_numbered_and_short() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mailagent.demo.webhook_key import WebhookKey
-from mailagent.settings import SettingsProblem, load_settings
+from mailagent.settings import SettingsProblem, load_settings, log_format_of
 
 
 @pytest.fixture
@@ -100,6 +100,9 @@ def test_lists_are_read_newest_first(key_file: Path) -> None:
         ({"STRIPE_API_BASE": "api.stripe.com"}, "STRIPE_API_BASE: 'api.stripe.com' is not a whole"),
         ({"ORDERS_API_TOKEN": "secret"}, "ORDERS_API_TOKEN: has a key shorter than 32"),
         ({"ORDERS_API_TOKEN": "a" * 40}, "ORDERS_API_TOKEN: has a key of few different"),
+        ({"METRICS_TOKEN": "secret"}, "METRICS_TOKEN: has a key shorter than 32"),
+        ({"LOG_FORMAT": "xml"}, "LOG_FORMAT is 'xml'; use one of text, json"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT: 'coll"),
         ({"APPROVAL_EXPIRY_SECONDS": "-1"}, "APPROVAL_EXPIRY_SECONDS: '-1'"),
         ({"APPROVAL_EXPIRY_SECONDS": "a week"}, "not a whole number"),
         ({"APPROVAL_EXPIRY_SECONDS": "0"}, "not a whole number from 1"),
@@ -344,7 +347,12 @@ def test_each_process_needs_of_stripe_what_it_works_with(
 def test_the_version_of_stripe_is_the_same_everywhere() -> None:
     root = Path(__file__).parent.parent
     pinned = "stripe==16.1.0"
-    for name in ("pyproject.toml", "tests/requirements.txt", "README.md", "mailagent/settings.py"):
+    for name in (
+        "pyproject.toml",
+        "tests/requirements.txt",
+        "docs/deploy.md",
+        "mailagent/settings.py",
+    ):
         assert pinned in (root / name).read_text("utf-8"), name
 
 
@@ -399,3 +407,20 @@ def test_the_console_s_package_has_the_version_of_dbos_everywhere(key_file: Path
 def test_a_web_process_needs_no_console(tmp_path: Path, key_file: Path) -> None:
     environ = production(tmp_path, MAILAGENT_ROLE="web", DBOS_CONDUCTOR_KEY="k" * 40)
     assert load_settings(environ, key_file).conductor_key == "k" * 40
+
+
+@pytest.mark.parametrize(
+    ("environ", "log_format"),
+    [
+        ({}, "text"),
+        ({"MAILAGENT_ENV": "production"}, "json"),
+        ({"MAILAGENT_ENV": "production", "LOG_FORMAT": "text"}, "text"),
+        ({"LOG_FORMAT": "json"}, "json"),
+        ({"MAILAGENT_ENV": "prod", "LOG_FORMAT": "xml"}, "text"),
+    ],
+    ids=["usual", "production", "text in production", "json", "wrong settings"],
+)
+def test_the_log_has_a_format_also_where_the_settings_are_wrong(
+    environ: dict[str, str], log_format: str
+) -> None:
+    assert log_format_of(environ) == log_format

@@ -32,6 +32,9 @@ Json = dict[str, Any]
 # Room for a long reply and for the reasoning before it, which counts as output.
 MAX_OUTPUT_TOKENS = 8_000
 _CONNECT_SECONDS = 5.0
+# As many at once as there are conversations; the SDK would keep a hundred and open all others anew.
+_KEPT_CONNECTIONS = 1_000
+_KEPT_SECONDS = 30.0
 
 _TRY_AGAIN = frozenset({408, 409, 425, 429})
 _ABOUT_THIS_MAIL = frozenset({400, 413, 422})
@@ -146,15 +149,20 @@ class ChatModel:
         return read_answer(response.content, len(core["input"])), frozenset()
 
     def _connect(self) -> openai.OpenAI:
+        import httpx2
         import openai
 
         with self._lock:
             if self._client is None:
+                limits = httpx2.Limits(
+                    max_keepalive_connections=_KEPT_CONNECTIONS, keepalive_expiry=_KEPT_SECONDS
+                )
                 self._client = openai.OpenAI(
                     api_key=self._api_key,
                     base_url=self._base_url,
                     timeout=openai.Timeout(self._timeout_seconds, connect=_CONNECT_SECONDS),
                     max_retries=0,
+                    http_client=openai.DefaultHttpxClient(limits=limits),
                 )
                 # At DEBUG the SDK logs each request with the whole mail.
                 logging.getLogger("openai").setLevel(logging.INFO)

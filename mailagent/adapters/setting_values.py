@@ -20,6 +20,7 @@ KEY_MIN_DIFFERENT = 8
 
 HOW_TO_MAKE_ONE = 'make one with: python -c "import secrets; print(secrets.token_urlsafe(48))"'
 MOST_CONVERSATIONS = 10_000
+MOST_A_MINUTE = 1_000_000_000
 
 _DRIVERS = ("sqlite", "postgresql+psycopg")
 
@@ -145,6 +146,11 @@ def parse_days(text: str) -> int:
 
 def parse_concurrency(text: str) -> int:
     return parse_whole(text, MOST_CONVERSATIONS)
+
+
+def parse_limit(text: str) -> int:
+    """Return a whole number, 0 for no limit."""
+    return 0 if text == "0" else parse_whole(text, MOST_A_MINUTE)
 
 
 def parse_whole(text: str, most: int, words: str = "") -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from mailagent.agent.tool_outputs import one_at_a_time_output
@@ -148,6 +148,9 @@ def inert_json(value: object) -> str:
     return escaped.encode("utf-8", "replace").decode("utf-8")
 
 
+_RARE = frozenset({"first_model", "left_items", "turn_ms"})
+
+
 @dataclass(frozen=True, slots=True)
 class Spent:
     """What answering a batch of mail has cost so far."""
@@ -157,9 +160,21 @@ class Spent:
     tool_calls: int = 0
     unusable_replies: int = 0
     provider_retries: int = 0
+    # 1 while a cheaper model works on the mail; how many items the main one, which took over, is not told.
+    first_model: int = 0
+    left_items: int = 0
+    # The turn that was booked for the next call, in milliseconds since 1970.
+    turn_ms: int = 0
+
+    def plain(self) -> dict[str, int]:
+        """Return this to be recorded. What is not in use is left out: a worker of the release before this
+        one knows nothing of it."""
+        spent = asdict(self)
+        return {name: spent[name] for name in spent if spent[name] or name not in _RARE}
 
     def plus(self, outcome: Mapping[str, Any]) -> Spent:
-        """Return this plus one outcome of the model. An empty answer counts as a failed attempt."""
+        """Return this plus one outcome of the model, whose turn is over. An empty answer counts as a failed
+        attempt."""
         usage = outcome.get("usage") or {}
         failed = isinstance(next_move(outcome), AskAgain)
         answered = outcome["kind"] == "done" and not failed
@@ -169,6 +184,7 @@ class Spent:
             tokens=self.tokens + usage.get("input", 0) + usage.get("output", 0),
             tool_calls=self.tool_calls + len(outcome.get("calls") or ()),
             provider_retries=self.provider_retries + failed,
+            turn_ms=0,
         )
 
     def plus_unusable_reply(self) -> Spent:

@@ -14,13 +14,14 @@ from enum import StrEnum
 from typing import Any
 
 from mailagent.agent.loop import inert_json
+from mailagent.agent.tokens import estimate_tokens, first_tokens, last_tokens
 from mailagent.agent.tool_schemas import TOOLS
 from mailagent.domain.mail import Attachment, InboundMail, left_out
 
-# Characters, about four to a token: a case stays a small part of the token budget at every turn.
-MAIL_MAX_LENGTH = 8_000
-MAILS_MAX_LENGTH = 24_000
-HISTORY_MAX_LENGTH = 12_000
+# However long a thread is, a case stays a small part of the token budget at every turn.
+MAIL_MAX_TOKENS = 2_000
+MAILS_MAX_TOKENS = 6_000
+HISTORY_MAX_TOKENS = 3_000
 LEFT_OUT_MAX_LENGTH = 2_000
 SUBJECT_MAX_LENGTH = 300
 ATTACHMENTS_MAX = 20
@@ -161,24 +162,25 @@ def case_item(
 
 def _cut_history(history: Sequence[PastMail]) -> list[PastMail]:
     kept: list[PastMail] = []
-    left = HISTORY_MAX_LENGTH
+    left = HISTORY_MAX_TOKENS
     for past in reversed(history):
         text = _readable(past.text)
-        if len(text) > left:
-            kept.append(replace(past, text=f"{CUT}\n{text[len(text) - left :]}".rstrip()))
+        tokens = estimate_tokens(text)
+        if tokens > left:
+            kept.append(replace(past, text=f"{CUT}\n{last_tokens(text, left)}".rstrip()))
             break
         kept.append(replace(past, text=text))
-        left -= len(text)
+        left -= tokens
     return kept[::-1]
 
 
 def _cut_mails(mails: Sequence[InboundMail]) -> list[str]:
     texts: list[str] = []
-    left = MAILS_MAX_LENGTH
+    left = MAILS_MAX_TOKENS
     for mail in reversed(mails):
         whole = _readable(mail.new_text if mail.new_text.strip() else mail.body)
-        text = whole[: min(MAIL_MAX_LENGTH, left)]
-        left -= len(text)
+        text = first_tokens(whole, min(MAIL_MAX_TOKENS, left))
+        left -= estimate_tokens(text)
         texts.append(text if text == whole else f"{text}\n{CUT}".lstrip())
     return texts[::-1]
 

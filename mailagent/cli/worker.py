@@ -19,6 +19,7 @@ from mailagent.cli.printing import explain
 from mailagent.cli.waiting import wait_for_database
 from mailagent.settings import Settings
 from mailagent.store.migration import SchemaProblem
+from mailagent.telemetry import spans
 from mailagent.workflows.launch import Engine, launch, stop
 
 DRAIN_SECONDS = 20
@@ -32,6 +33,7 @@ def engine_of(settings: Settings) -> Engine:
         conversation_concurrency=settings.conversation_concurrency,
         conductor_key=settings.conductor_key,
         conductor_url=settings.conductor_url,
+        beat_file=settings.worker_beat_file,
     )
 
 
@@ -64,6 +66,8 @@ def worker(drain_seconds: int) -> None:
     signals: SimpleQueue[int] = SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _frame: signals.put(received))
+    if settings.otlp_endpoint:
+        spans.start(settings.otlp_endpoint, settings.role)
     launch(engine_of(settings))
     click.echo("The worker runs. Stop it with SIGTERM or Ctrl-C.")
     signals.get()
@@ -75,6 +79,7 @@ def worker(drain_seconds: int) -> None:
 def leave() -> NoReturn:
     """End this process now: Python itself would wait for each thread that hangs or sleeps in a run, and
     those runs go on elsewhere."""
+    spans.stop()
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

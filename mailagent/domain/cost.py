@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -42,6 +43,42 @@ def cost_usd(
     fresh = input_tokens - cached
     millionths = fresh * prices.input + cached * prices.cached + output_tokens * prices.output
     return millionths.scaleb(-6)
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What some calls of one model took; `cached` ones are among the `input` ones."""
+
+    calls: int = 0
+    input: int = 0
+    cached: int = 0
+    output: int = 0
+
+    def __add__(self, other: Tokens) -> Tokens:
+        return Tokens(
+            self.calls + other.calls,
+            self.input + other.input,
+            self.cached + other.cached,
+            self.output + other.output,
+        )
+
+
+def plus(one: Mapping[str, Tokens], other: Mapping[str, Tokens]) -> dict[str, Tokens]:
+    """Return two uses together, each by the model's name."""
+    return {name: one.get(name, Tokens()) + other.get(name, Tokens()) for name in {**one, **other}}
+
+
+def cost_of(
+    use: Mapping[str, Tokens], prices_of: Callable[[str], TokenPrices | None]
+) -> Decimal | None:
+    """Return what a use cost, each model by its own prices; None if one that was used has none."""
+    total = Decimal(0)
+    for model, tokens in use.items():
+        prices = prices_of(model)
+        if prices is None:
+            return None
+        total += cost_usd(prices, tokens.input, tokens.cached, tokens.output)
+    return total
 
 
 def format_usd(amount: Decimal) -> str:

@@ -16,6 +16,8 @@ class Matter(StrEnum):
     STRIPE = "provider:stripe"
     FUSE = "fuse"
     PARKED = "parked"
+    BUDGET_NEAR = "budget:near"
+    BUDGET_SPENT = "budget:spent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,16 @@ WORDS = {
         "Mail is parked: more comes in than is let in",
         "It is kept and let in by itself, bit by bit. Look at who writes so much.",
     ),
+    Matter.BUDGET_NEAR: MatterWords(
+        "Today's budget for the model is nearly spent",
+        "When it is spent, mail waits for the next day (UTC). Look at /ops/model, and raise "
+        "OPENAI_DAILY_BUDGET if the mail is worth it.",
+    ),
+    Matter.BUDGET_SPENT: MatterWords(
+        "Today's budget for the model is spent: no further mail is answered",
+        "It waits for the next day (UTC) and then goes on by itself; what waits too long goes to the team. To "
+        "go on at once raise OPENAI_DAILY_BUDGET and restart the workers.",
+    ),
 }
 
 
@@ -59,6 +71,7 @@ _MEANS = {
     Matter.OPENAI: "Mail is not being answered at the moment.",
     Matter.SENDGRID: "Mail of ours does not go out at the moment.",
     Matter.STRIPE: "Refunds are not being paid at the moment.",
+    Matter.BUDGET_SPENT: "Mail is not being answered at the moment: today's budget for the model is spent.",
 }
 
 
@@ -72,8 +85,8 @@ class OpenMatter:
 
     @property
     def is_outage(self) -> bool:
-        """Whether a provider is to be seen to; what piles up is in lists of its own."""
-        return self.matter in (Matter.OPENAI, Matter.SENDGRID, Matter.STRIPE)
+        """Whether everything of a sort is held up until somebody acts; what piles up is in lists of its own."""
+        return self.matter in _MEANS
 
     @property
     def means(self) -> str:

@@ -44,7 +44,7 @@ EFFECTS: Mapping[str, StepEffect] = {
     "withdraw_refund": _does("takes back a refund that still waits; once is for ever"),
     "offer_goodwill": _does("gives a discount code, unless the order has had one"),
     "write_reply": _does("writes the answer to the customer, unless one was written"),
-    "put_off": _does("notes that the mail waits until the model's provider is back"),
+    "put_off": _does("notes that the mail waits until the model may be asked again"),
     "hand_over": _does("gives the conversation to the team, unless nothing waits any more"),
     "forward_team_replies": _does("writes the team's words to the customer, unless that was done"),
     "pass_on_to_people": _does("writes the mail to the team, unless that was done"),

@@ -6,6 +6,7 @@ neither does), and whoever hears it looks at the row. Nothing here runs a workfl
 
 from __future__ import annotations
 
+from mailagent.doorbell.depths import Depths
 from mailagent.doorbell.histories import Histories
 from mailagent.doorbell.names import (
     ACTIVE,
@@ -69,6 +70,8 @@ __all__ = [
 ]
 
 
-class Doorbell(Rings, Sweeps, Unheard, Replays, Runs, Orphans, Versions, Histories, OldHistories):
+class Doorbell(
+    Rings, Sweeps, Unheard, Replays, Runs, Orphans, Versions, Histories, OldHistories, Depths
+):
     """Rings workflows, looks at their runs and replays them, from any process and by name: no workflow
     code is imported for it."""

@@ -8,7 +8,7 @@ HOUSEKEEPING = "housekeeping"
 # What a clock begins, not a row.
 SCHEDULED = (SWEEP, HOUSEKEEPING)
 
-CONVERSATIONS = "conversations"  # partitioned: one run per conversation at a time
+CONVERSATIONS = "conversations"  # partitioned: one run per customer at a time
 REFUNDS = "refunds"
 DELIVERIES = "deliveries"
 

@@ -135,9 +135,11 @@ class Replays(Runs):
 
 def _place_of(run: Run) -> dict[str, Any]:
     """Return where a run is queued for its next start: it must find a worker of our version, and wait
-    for its turn in its conversation."""
+    for its turn behind its customer's others."""
     return {
         "application_version": APPLICATION_VERSION,
         "queue_name": QUEUE_OF[run.workflow],
-        "queue_partition_key": run.subject if run.workflow == CONVERSATION else None,
+        "queue_partition_key": (
+            run.partition_key or run.subject if run.workflow == CONVERSATION else None
+        ),
     }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.run_about import RunAbout
+from mailagent.domain.run_about import RunAbout, hash_customer
 from mailagent.doorbell.client import Connected
 from mailagent.doorbell.names import (
     ACTIVE,
@@ -17,6 +18,19 @@ from mailagent.doorbell.names import (
     REFUND,
     run_id_of,
 )
+from mailagent.telemetry import log_ids, spans
+
+# Where DBOS keeps the W3C trace context that a run was given (`dbos._context.OTEL_CARRIER_ATTRIBUTE`).
+_CARRIER = "dbos.otelContext"
+
+
+def partition_of(conversation_id: str, about: RunAbout, proven: bool) -> str:
+    """Return behind whom a run of a conversation queues: behind those of the same customer, so that a
+    thousand mails of one hold up nobody else. A hash stands for the address."""
+    if about.customer_email is None:
+        return conversation_id
+    customer = hash_customer(about.customer_email)
+    return customer if proven else f"{customer}-unproven"
 
 
 class Rings(Connected):
@@ -29,13 +43,15 @@ class Rings(Connected):
         mail_id: str,
         again: int = 0,
         about: RunAbout | None = None,
+        proven: bool = True,
     ) -> str:
         """Queue a run for the thread that a mail came into, and return the run's id.
 
-        `again` counts the sweep's repeats, each of which needs an id of its own.
+        `again` counts the sweep's repeats, each of which needs an id of its own. `proven`: whether the
+        mail is known to be its sender's; who writes in a customer's name does not stand in their queue.
         """
         run_id = run_id_of(CONVERSATION, mail_id, again)
-        return self._enqueue(connection, CONVERSATION, run_id, conversation_id, about)
+        return self._enqueue(connection, CONVERSATION, run_id, conversation_id, about, proven)
 
     def ring_refund(
         self,
@@ -50,11 +66,15 @@ class Rings(Connected):
 
         `again` counts the sweep's repeats, or says why there is one more run, such as "decided".
         """
+        log_ids.note(refund_id)
         at_work = None if run_id is None else self._find_at_work(connection, run_id)
         if at_work is None:
             fresh = run_id_of(REFUND, refund_id, again)
             return self._enqueue(connection, REFUND, fresh, refund_id, about)
-        self._client.send_in_transaction(connection, at_work, LOOK, topic=LOOK, send_to_forks=True)
+        with spans.bell(REFUND, self._carried(connection, at_work)):
+            self._client.send_in_transaction(
+                connection, at_work, LOOK, topic=LOOK, send_to_forks=True
+            )
         return at_work
 
     def ring_overdue(self, connection: sa.Connection, run_id: str, why: str) -> None:
@@ -92,6 +112,16 @@ class Rings(Connected):
         found: str | None = connection.scalar(forks.order_by(runs.created_at.desc()).limit(1))
         return found
 
+    def _carried(self, connection: sa.Connection, run_id: str) -> dict[str, str]:
+        """Return of which trace a run is, as DBOS keeps it among the run's attributes."""
+        if not spans.is_on():
+            return {}
+        runs = self._runs.c
+        found = connection.scalar(sa.select(runs.attributes).where(runs.workflow_uuid == run_id))
+        attributes = json.loads(found) if isinstance(found, str) else found
+        carried: dict[str, str] = (attributes or {}).get(_CARRIER, {})
+        return carried
+
     def _enqueue(
         self,
         connection: sa.Connection,
@@ -99,6 +129,7 @@ class Rings(Connected):
         run_id: str,
         subject: str,
         about: RunAbout | None,
+        proven: bool = True,
     ) -> str:
         known = about if about is not None else self._describe(connection, subject)
         options: dict[str, Any] = {
@@ -108,6 +139,10 @@ class Rings(Connected):
             "attributes": known.attributes(subject),
         }
         if workflow == CONVERSATION:
-            options["queue_partition_key"] = subject
-        self._client.enqueue_in_transaction(connection, options, subject)  # type: ignore[arg-type]  # a TypedDict built in two steps
+            options["queue_partition_key"] = partition_of(subject, known, proven)
+        log_ids.note(subject, options["attributes"].get("conversation"))
+        with spans.bell(workflow) as context:
+            if context is not None:
+                options["otel_context"] = context
+            self._client.enqueue_in_transaction(connection, options, subject)  # type: ignore[arg-type]  # a TypedDict built in two steps
         return run_id

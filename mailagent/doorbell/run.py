@@ -94,7 +94,10 @@ def read_run(status: WorkflowStatus, steps: tuple[RecordedStep, ...] = ()) -> Ru
     """Return what DBOS says of a run."""
     # An input that cannot be read is left as text by DBOS; one such run must not hide the others.
     arguments = status.input["args"] if isinstance(status.input, dict) else ("",)
-    attributes = dict(status.attributes or {})
+    # What DBOS keeps there itself, such as a trace, is no text.
+    attributes = {
+        name: value for name, value in (status.attributes or {}).items() if isinstance(value, str)
+    }
     return Run(
         run_id=status.workflow_id,
         workflow=status.name,

@@ -90,7 +90,7 @@ def give_back(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
         .values(status=MailStatus.UNANSWERED.value, no_answer_reason=None, draft_id=None)
     )
     return connection.execute(
-        sa.select(_mails.c.mail_id, _mails.c.rings)
+        sa.select(_mails.c.mail_id, _mails.c.rings, _mails.c.identity)
         .where(
             _mails.c.conversation_id == conversation_id,
             _OF_CUSTOMER,

@@ -296,6 +296,7 @@ def _waiting() -> sa.Select[Any]:
         _mails.c.run_id,
         _mails.c.rings,
         _mails.c.put_off,
+        _mails.c.identity,
     ).where(_mails.c.status == MailStatus.UNANSWERED.value, _mails.c.draft_id.is_(None))
 
 

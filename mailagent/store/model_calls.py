@@ -9,8 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from mailagent.domain.cost import Tokens
 from mailagent.store import schema
-from mailagent.store.database import Row
 
 _calls = schema.model_calls
 
@@ -37,23 +37,34 @@ def record(
     connection.execute(_calls.insert(), values)
 
 
-def sum_of(connection: sa.Connection, conversation_id: str) -> Row:
-    """Return how often the model was asked for a conversation (`calls`), and the tokens of all calls.
+def sum_of(connection: sa.Connection, conversation_id: str) -> dict[str, Tokens]:
+    """Return what the calls for a conversation took, by the model's name."""
+    return _sum(connection, _calls.c.conversation_id == conversation_id)
 
-    `cached_tokens` counts no more of a call than it read.
-    """
+
+def sum_between(
+    connection: sa.Connection, since: datetime, until: datetime | None
+) -> dict[str, Tokens]:
+    """Return likewise what all calls took from a time on, and before another one."""
+    before = [] if until is None else [_calls.c.at < until]
+    return _sum(connection, _calls.c.at >= since, *before)
+
+
+def _sum(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> dict[str, Tokens]:
+    # No more of a call is cached than it read.
     cached = sa.case(
         (_calls.c.cached_tokens > _calls.c.input_tokens, _calls.c.input_tokens),
         else_=_calls.c.cached_tokens,
     )
-    return connection.execute(
-        sa.select(
-            sa.func.count().label("calls"),
-            _total(_calls.c.input_tokens).label("input_tokens"),
-            _total(cached).label("cached_tokens"),
-            _total(_calls.c.output_tokens).label("output_tokens"),
-        ).where(_calls.c.conversation_id == conversation_id)
-    ).one()
+    summed = sa.select(
+        _calls.c.model,
+        sa.func.count(),
+        _total(_calls.c.input_tokens),
+        _total(cached),
+        _total(_calls.c.output_tokens),
+    )
+    found = connection.execute(summed.where(*where).group_by(_calls.c.model))
+    return {model: Tokens(*numbers) for model, *numbers in found}
 
 
 def _total(tokens: sa.ColumnElement[int]) -> sa.ColumnElement[int]:

@@ -97,7 +97,7 @@ def list_waiting(connection: sa.Connection, before: datetime, limit: int) -> Seq
         .group_by(_mails.c.from_address)
     )
     return connection.execute(
-        sa.select(_mails.c.mail_id, _mails.c.conversation_id)
+        sa.select(_mails.c.mail_id, _mails.c.conversation_id, _mails.c.identity)
         .where(_mails.c.mail_id.in_(oldest))
         .order_by(_mails.c.mail_id)
         .limit(limit)

@@ -196,6 +196,13 @@ inbound_mails = sa.Table(
         sqlite_where=sa.text("status = 'no_answer'"),
         postgresql_where=sa.text("status = 'no_answer'"),
     ),
+    sa.Index(
+        "ix_inbound_mails_reasons",
+        "kind",
+        "no_answer_reason",
+        sqlite_where=sa.text("status = 'no_answer'"),
+        postgresql_where=sa.text("status = 'no_answer'"),
+    ),
 )
 
 # Apart from the mail, so that lists never drag 30 MB along and purging is one delete.
@@ -320,6 +327,7 @@ refunds = sa.Table(
     sa.Index("ix_refunds_order_id", "order_id"),
     sa.Index("ix_refunds_conversation_id", "conversation_id"),
     sa.Index("ix_refunds_requested_at", "requested_at"),
+    sa.Index("ix_refunds_status_currency_amount_minor", "status", "currency", "amount_minor"),
     sa.Index(
         "ix_refunds_under_way",
         "requested_at",
@@ -683,6 +691,36 @@ breakers = sa.Table(
     sa.Column("why", sa.Text, nullable=False, server_default=""),
     _one_of("provider", Provider),
     sa.CheckConstraint("(opened_at IS NULL) = (until_at IS NULL)", name="open"),
+)
+
+# Until when what a provider was asked takes its minute up, in microseconds since 1970, of all workers
+# together; `starts_at` is when the last call that was booked may start.
+paces = sa.Table(
+    "paces",
+    metadata,
+    sa.Column("provider", sa.Text, primary_key=True),
+    sa.Column("starts_at", sa.BigInteger, nullable=False),
+    sa.Column("requests_until", sa.BigInteger, nullable=False),
+    sa.Column("tokens_until", sa.BigInteger, nullable=False),
+)
+
+# How many rows of a source there were until its mark, or how much of them: what was counted once is not
+# counted again, and what is purged later has been counted.
+tallies = sa.Table(
+    "tallies",
+    metadata,
+    sa.Column("source", sa.Text, primary_key=True),
+    sa.Column("label", sa.Text, primary_key=True),
+    sa.Column("detail", sa.Text, primary_key=True),
+    sa.Column("quantity", sa.Text, primary_key=True),
+    sa.Column("total", sa.BigInteger, nullable=False),
+)
+
+tally_marks = sa.Table(
+    "tally_marks",
+    metadata,
+    sa.Column("source", sa.Text, primary_key=True),
+    sa.Column("counted_until", UtcDateTime, nullable=False),
 )
 
 audit = sa.Table(

@@ -1,4 +1,4 @@
-"""Whether a request carries the bearer token of the shop's own systems."""
+"""Whether a request carries the bearer token of the shop's own systems, or of those that watch."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from mailagent import services
 
 
 def is_authorised() -> bool:
-    """Say whether the request has one of the tokens of `ORDERS_API_TOKEN` (RFC 6750 section 2.1)."""
-    tokens = services.current().orders_api_tokens
+    """Say whether the request has one of the tokens of `ORDERS_API_TOKEN`."""
+    return carries_one_of(services.current().orders_api_tokens)
+
+
+def carries_one_of(tokens: tuple[str, ...]) -> bool:
+    """Say whether the request has one of these bearer tokens (RFC 6750 section 2.1)."""
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
     sent = given.strip().encode("utf-8", "replace")
     # Every token is compared, so that the time taken does not tell which one was near.

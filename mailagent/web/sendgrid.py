@@ -105,7 +105,7 @@ def _record(
         if place.proves_mailbox:
             mailbox.prove_mailbox(connection, place.conversation.conversation_id, mail.from_address)
         if _is_rung_for(place):
-            _ring(connection, place.conversation, mail_id)
+            _ring(connection, place, place.conversation, mail_id)
     if mail.bounce is not None:
         record_bounce(connection, mail, mail.bounce, now)
     approval_reply.receive(connection, mail, mail_id, now)
@@ -116,10 +116,15 @@ def _is_rung_for(place: placing.Place) -> bool:
     return place.conversation is not None and place.no_answer_reason is None
 
 
-def _ring(connection: sa.Connection, conversation: Conversation, mail_id: str) -> None:
-    about = RunAbout(conversation.conversation_id, customer_email=conversation.customer_email)
+def _ring(
+    connection: sa.Connection, place: placing.Place, conversation: Conversation, mail_id: str
+) -> None:
     services.current().doorbell.ring_conversation(
-        connection, conversation.conversation_id, mail_id, about=about
+        connection,
+        conversation.conversation_id,
+        mail_id,
+        about=RunAbout(conversation.conversation_id, customer_email=conversation.customer_email),
+        proven=place.mail.identity.proven or place.proves_mailbox,
     )
 
 

@@ -6,12 +6,13 @@ import logging
 import random
 import threading
 import time
+from pathlib import Path
 
 import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.doorbell.sweeps import LATE_AFTER
-from mailagent.store import workers
+from mailagent.store import tallies, workers
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +22,8 @@ BEAT_SECONDS = (4.0, 6.0)
 LEAVE_SECONDS = 3.0
 # From the time on when those of the schedule should have been seen.
 SWEEPS_LOOKED_FOR_SECONDS = 60.0
+# What the metrics count, up to some minutes ago.
+TALLIES_SECONDS = 60.0
 
 
 class Heartbeat:
@@ -30,14 +33,19 @@ class Heartbeat:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._worker_id = ""
-        self._looks_for_sweeps_at = 0.0
+        self._beat_file: Path | None = None
+        self._looks_for_sweeps_at = self._tallies_due_at = 0.0
 
-    def start(self, worker_id: str) -> None:
-        """Sign in. To be called before the first run is taken: whoever has one unsigned is an orphan."""
-        self._worker_id = worker_id
+    def start(self, worker_id: str, beat_file: Path | None = None) -> None:
+        """Sign in. To be called before the first run is taken: whoever has one unsigned is an orphan.
+
+        `beat_file` is touched at every beat, whatever became of it: a look at it tells that we live.
+        """
+        self._worker_id, self._beat_file = worker_id, beat_file
         self._stopping = threading.Event()
         self._looks_for_sweeps_at = time.monotonic() + LATE_AFTER.total_seconds()
         self._beat()
+        self._touch()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self._thread.start()
 
@@ -58,11 +66,33 @@ class Heartbeat:
         except sa.exc.SQLAlchemyError:
             logger.warning("worker %s could not sign out; it will be missed", self._worker_id)
 
+    def rename(self, worker_id: str) -> None:
+        """Go on under another name, at once: that under which the engine takes its runs."""
+        if worker_id == self._worker_id:
+            return
+        former, self._worker_id = self._worker_id, worker_id
+        self._beat()
+        try:
+            with services.current().database.transaction() as connection:
+                workers.sign_out(connection, former)
+        except sa.exc.SQLAlchemyError:
+            logger.warning("worker %s could not sign out; it will be missed", former)
+
     def _run(self) -> None:
         while not self._stopping.wait(random.uniform(*BEAT_SECONDS)):  # noqa: S311 - no secret
             if self._beat():
                 self._look_for_orphans()
                 self._look_for_sweeps()
+                self._move_tallies_on()
+            self._touch()
+
+    def _touch(self) -> None:
+        if self._beat_file is None:
+            return
+        try:
+            self._beat_file.touch()
+        except OSError as problem:
+            logger.warning("worker %s cannot touch its beat file: %s", self._worker_id, problem)
 
     def _beat(self) -> bool:
         """Say that this worker lives; return whether it could."""
@@ -79,6 +109,16 @@ class Heartbeat:
             take_over()
         except sa.exc.SQLAlchemyError:
             logger.exception("worker %s could not take runs over; it tries again", self._worker_id)
+
+    def _move_tallies_on(self) -> None:
+        if time.monotonic() < self._tallies_due_at:
+            return
+        try:
+            more = move_tallies_on()
+        except sa.exc.SQLAlchemyError:
+            logger.exception("worker %s could not count for the metrics", self._worker_id)
+            more = False
+        self._tallies_due_at = time.monotonic() + (0.0 if more else TALLIES_SECONDS)
 
     def _look_for_sweeps(self) -> None:
         if time.monotonic() < self._looks_for_sweeps_at:
@@ -100,6 +140,16 @@ def see_to_sweeps() -> bool:
         with live.database.transaction() as connection:
             live.doorbell.ring_sweep(connection, live.now())
     return late
+
+
+def move_tallies_on() -> bool:
+    """Count further what has come in and gone out; return whether there is more to count at once."""
+    live = services.current()
+    more = False
+    for source in tallies.SOURCES:
+        with live.database.transaction() as connection:
+            more |= tallies.move_on(connection, source, live.now())
+    return more
 
 
 def take_over() -> int:

@@ -17,8 +17,9 @@ import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
 
 from mailagent import doorbell
-from mailagent.store.database import IDLE_IN_TRANSACTION_SECONDS
+from mailagent.store.database import open_database
 from mailagent.store.outage import mark_outages
+from mailagent.telemetry import log_ids, spans
 from mailagent.workflows import conversation, delivery, housekeeping, refund, sweep
 from mailagent.workflows.heartbeat import Heartbeat
 from mailagent.workflows.steps.at_work import at_work
@@ -43,19 +44,31 @@ class Engine:
     conversation_concurrency: int
     conductor_key: str | None = None
     conductor_url: str | None = None
+    beat_file: Path | None = None
 
 
 _held_locks: list[IO[str]] = []
 
 _heartbeat = Heartbeat()
 
-_launched: list[DBOS] = []
+
+@dataclass(frozen=True, slots=True)
+class _Launched:
+    """`system`: the engine for DBOS's own tables where it is ours; DBOS opens SQLite's itself."""
+
+    dbos: DBOS
+    system: sa.Engine | None
+
+
+_launched: list[_Launched] = []
 
 
 def launch(engine: Engine) -> None:
     """Start running workflows. The schema must be migrated already: no DDL is run here."""
     sqlite = sa.make_url(engine.database_url).drivername == "sqlite"
+    system = None if sqlite else open_database(engine.database_url, name="dbos_transact").engine
     worker_id = engine.worker_id or claim_worker_id(engine.database_url)
+    log_ids.describe_process(worker_id=worker_id)
     config = DBOSConfig(
         name=doorbell.APPLICATION_NAME,
         system_database_url=engine.database_url,
@@ -63,12 +76,14 @@ def launch(engine: Engine) -> None:
         executor_id=worker_id,
         serializer=DBOSPortableJSONSerializer(),
         run_migrations=False,
+        system_database_engine=system,
         # When the database fails, DBOS logs the statement; its parameters are what steps returned.
         db_engine_kwargs={"hide_parameters": True},
-        sys_db_idle_transaction_timeout_sec=IDLE_IN_TRANSACTION_SECONDS,
         notification_listener_polling_interval_sec=SQLITE_POLL_SECONDS if sqlite else 1.0,
         log_level="WARNING",
         enable_patching=True,
+        enable_otlp=spans.is_on(),
+        otel_attribute_format="semconv",
     )
     if engine.conductor_key:
         config["conductor_key"] = engine.conductor_key
@@ -77,9 +92,14 @@ def launch(engine: Engine) -> None:
             config["conductor_url"] = engine.conductor_url
     mark_outages()
     at_work.open()
-    _heartbeat.start(worker_id)  # before it has runs: those of a worker that nobody knows are taken
-    _launched.append(DBOS(config=config))
+    # Before it has runs: those of a worker that nobody knows are taken.
+    _heartbeat.start(worker_id, engine.beat_file)
+    _launched.append(_Launched(DBOS(config=config), system))
     DBOS.launch()
+    # With the console DBOS names itself anew at each start. Runs that it has taken within these
+    # milliseconds may be taken over by others, and go on there.
+    _heartbeat.rename(DBOS.executor_id)
+    log_ids.describe_process(worker_id=DBOS.executor_id)
     _register_queues(engine.conversation_concurrency)
     DBOS.apply_schedules(
         [
@@ -100,7 +120,8 @@ def launch(engine: Engine) -> None:
 
 
 def _register_queues(conversation_concurrency: int) -> None:
-    # One run per conversation at a time, on all workers together; so many on this one.
+    # One run per customer at a time, on all workers together; so many on this one. DBOS takes partitions
+    # in random order where there are more than there is room for, so nobody stands behind a flood.
     DBOS.register_queue(
         doorbell.CONVERSATIONS,
         partition_concurrency=1,
@@ -120,18 +141,27 @@ def stop(drain_seconds: float = 0, hurry: Callable[[], bool] = lambda: False) ->
     has not may hang on.
     """
     at_work.leave()
-    while _launched:
-        for event in _launched.pop().background_thread_stop_events:
+    ending = list(_launched)
+    _launched.clear()
+    for each in ending:
+        for event in each.dbos.background_thread_stop_events:
             event.set()  # queues and schedule: no run is taken any more
     done = at_work.wait_until_done(drain_seconds, hurry)
     if not done:
         logger.warning("a step did not end within the time for it; its run goes on elsewhere")
-    closing = threading.Thread(target=DBOS.destroy, name="closing", daemon=True)
+    closing = threading.Thread(target=_close, args=(ending,), name="closing", daemon=True)
     closing.start()
     # It waits for each of its threads; a process that ends has no time for one that hangs.
     closing.join(CLOSE_SECONDS if drain_seconds else None)
     _heartbeat.stop()  # after the last look at a queue: it could take what was just given back
     return done
+
+
+def _close(ending: list[_Launched]) -> None:
+    DBOS.destroy()
+    for each in ending:
+        if each.system is not None:
+            each.system.dispose()
 
 
 def claim_worker_id(database_url: str) -> str:

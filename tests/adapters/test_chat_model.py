@@ -310,6 +310,7 @@ REFUSAL = message("", content=[{"type": "refusal", "refusal": LETTER}])
         (404, b"404 page not found", "operator"),
         (405, error(), "operator"),
         (429, error("insufficient_quota"), "operator"),
+        (429, error("project_spend_limit_exceeded"), "operator"),
         (429, error(None, type="insufficient_quota"), "operator"),
         (429, error("billing_not_active"), "operator"),
         (400, error("unsupported_parameter"), "operator"),

@@ -11,10 +11,10 @@ import pytest
 from mailagent.agent.prompt import (
     ATTACHMENTS_MAX,
     CUT,
-    HISTORY_MAX_LENGTH,
+    HISTORY_MAX_TOKENS,
     LEFT_OUT_MAX_LENGTH,
-    MAIL_MAX_LENGTH,
-    MAILS_MAX_LENGTH,
+    MAIL_MAX_TOKENS,
+    MAILS_MAX_TOKENS,
     PROMPT_VERSION,
     SUBJECT_MAX_LENGTH,
     Author,
@@ -23,10 +23,16 @@ from mailagent.agent.prompt import (
     instructions,
     version,
 )
+from mailagent.agent.tokens import BYTES_OF_TOKEN, estimate_tokens
 from mailagent.agent.tools import TOOLS
 from mailagent.domain.mail import Attachment, Identity, InboundMail, MailKind, MailStatus
 from mailagent.domain.refund import RefundStatus
 from tests.cast import ADA, NOW, SUPPORT
+
+# In letters of one byte, of which four are counted as a token.
+HISTORY_MAX_LENGTH = HISTORY_MAX_TOKENS * BYTES_OF_TOKEN
+MAIL_MAX_LENGTH = MAIL_MAX_TOKENS * BYTES_OF_TOKEN
+MAILS_MAX_LENGTH = MAILS_MAX_TOKENS * BYTES_OF_TOKEN
 
 
 def mail(text: str = "My kettle is broken.", **changes: Any) -> InboundMail:
@@ -117,10 +123,10 @@ def test_of_many_mails_the_newest_are_told_whole_and_none_is_left_out() -> None:
 
 @pytest.mark.parametrize(("extra", "cut"), [(0, False), (1, True)])
 def test_the_history_is_cut_from_its_oldest_end_and_says_so(extra: int, cut: bool) -> None:
-    oldest, newest = "a" * 100, "b" * (HISTORY_MAX_LENGTH - 100 + extra)
+    oldest, newest = "a" * 100, "b" * (HISTORY_MAX_LENGTH - 100 + extra * BYTES_OF_TOKEN)
     history = case(mail(), history=(past(oldest), past(newest)))["history"]
     assert history[-1]["text"] == newest
-    assert history[0]["text"] == (f"{CUT}\n{'a' * (100 - extra)}" if cut else oldest)
+    assert history[0]["text"] == (f"{CUT}\n{'a' * 96}" if cut else oldest)
 
 
 def test_a_history_that_does_not_fit_at_all_leaves_a_mark() -> None:
@@ -136,6 +142,20 @@ def test_subjects_and_attachments_are_bounded() -> None:
     assert len(told["subject"]) == SUBJECT_MAX_LENGTH
     assert len(told["attachments"]) == ATTACHMENTS_MAX
     assert len(told["attachments"][0]) < 250
+
+
+@pytest.mark.parametrize("letter", ["x", "ü", "字", "😀"])
+def test_a_turn_of_a_thread_of_fifty_long_mails_costs_no_more_than_of_five(letter: str) -> None:
+    def tokens(count: int) -> int:
+        history = tuple(past(letter * 5_000) for _ in range(count))
+        return estimate_tokens(case_item(True, history, [mail(letter * 5_000)])["content"])
+
+    assert tokens(50) == tokens(5) < HISTORY_MAX_TOKENS + MAIL_MAX_TOKENS + 200
+
+
+def test_of_a_cut_letter_nothing_is_left() -> None:
+    (told,) = case(mail("字" * 10_000))["mails"]
+    assert set(told["text"].removesuffix(f"\n{CUT}")) == {"字"}
 
 
 # --- the instructions -------------------------------------------------------------------------

@@ -4,6 +4,7 @@ were sent, a database that quotes the row it refuses, requests that cannot be re
 from __future__ import annotations
 
 import http.client
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email.message import EmailMessage
@@ -31,6 +32,7 @@ def app_beside(shop: Stage, log: Path) -> Iterator[int]:
     environment: dict[str, str] = {
         **base_environment(),
         "GUNICORN_CMD_ARGS": "--access-logfile -",
+        "LOG_FORMAT": "json",
         "DATABASE_URL": settings.database_url,
         "SECRET_KEY": settings.secret_keys[0],
         "WORKER_ID": "logged",
@@ -134,5 +136,9 @@ def test_nobodys_words_are_in_the_logs_of_real_processes(shop: Stage, tmp_path: 
         do(shop, undo)
         assert post(port, b"no form at all: canarygarbage") == 200
     logged = log.read_text("utf-8", "replace").lower()
-    assert "no_outbound_mails" in logged or "no\n" in logged, "the failure was not logged at all"
+    assert "no_outbound_mails" in logged or "no\\n" in logged, "the failure was not logged at all"
     assert [each for each in CANARIES if each in logged] == []
+    lines = [json.loads(line) for line in logged.splitlines() if line.startswith("{")]
+    failed = [line for line in lines if "exception" in line and "run_id" in line]
+    assert failed, "the run that failed is not named"
+    assert {line["worker_id"] for line in failed} == {"logged"}

@@ -30,7 +30,12 @@ from tests.cast import ADA, GRACE, MONA, SUPPORT, TESS, a_photo, big_order
 from tests.stage import Stage, open_shop
 
 ORDERS_TOKEN = "a-token-of-the-shop-for-tests-only"
-FULL = {"ORDERS_API_TOKEN": ORDERS_TOKEN, "STRIPE_WEBHOOK_SECRET": "whsec_for_tests_only"}
+METRICS_TOKEN = "a-token-of-those-that-watch-for-tests"
+FULL = {
+    "ORDERS_API_TOKEN": ORDERS_TOKEN,
+    "METRICS_TOKEN": METRICS_TOKEN,
+    "STRIPE_WEBHOOK_SECRET": "whsec_for_tests_only",
+}
 HTTPS = "https://agent.shop.example"
 AMOUNT = Money(1_499_00, "USD")
 

@@ -14,6 +14,7 @@ from mailagent.web.ops import (
     inbox,
     live,
     login,
+    model,
     put_away,
     refunds,
     replay,
@@ -34,6 +35,7 @@ BLUEPRINTS: tuple[Blueprint, ...] = (
     acts.blueprint,
     runs.blueprint,
     replay.blueprint,
+    model.blueprint,
     decide.blueprint,
     audit.blueprint,
 )

@@ -53,7 +53,7 @@ def show(conversation_id: str) -> Response:
         subject=conceal(head.subject, codes),
         conversation=conversation,
         entries=timeline_view.of_entries(entries, events, codes),
-        use=timeline_view.of_use(use._asdict()),
+        use=timeline_view.of_use(use),
         calls=calls,
         is_newest=before is None,
         older=_address(conversation_id, found.older) if found.older else None,

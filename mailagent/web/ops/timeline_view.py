@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from mailagent import services
-from mailagent.domain.cost import cost_usd, format_usd
+from mailagent.domain.cost import Tokens, cost_of, format_usd
 from mailagent.domain.mail import Attachment, Identity, MailKind, left_out
 from mailagent.domain.photo import is_photo
 from mailagent.domain.refund import RefundReason, RefundStatus
@@ -50,17 +50,26 @@ class ShownUse:
     cost: str
 
 
-def of_use(facts: Mapping[str, Any]) -> ShownUse:
-    """Return what one call of the model took, or `calls` together; `facts` has the tokens."""
-    prices = services.current().token_prices
-    read, cached, written = (facts[f"{kind}_tokens"] for kind in ("input", "cached", "output"))
+def of_use(use: Mapping[str, Tokens]) -> ShownUse:
+    """Return what calls of the model took; `use` is by the name of the model."""
+    total = sum(use.values(), Tokens())
+    cost = cost_of(use, services.current().prices_of)
     return ShownUse(
-        facts.get("calls", 1),
-        f"{read:,}",
-        f"{cached:,}",
-        f"{written:,}",
-        format_usd(cost_usd(prices, read, cached, written)) if prices else "",
+        total.calls,
+        f"{total.input:,}",
+        f"{total.cached:,}",
+        f"{total.output:,}",
+        "" if cost is None or not _has_prices() else format_usd(cost),
     )
+
+
+def _has_prices() -> bool:
+    return services.current().token_prices is not None
+
+
+def _of_call(facts: Mapping[str, Any]) -> ShownUse:
+    kinds = ("input", "cached", "output")
+    return of_use({facts["model"]: Tokens(1, *(facts[f"{kind}_tokens"] for kind in kinds))})
 
 
 def of_entries(
@@ -104,7 +113,7 @@ def _decision(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _MORE: Mapping[EntryKind, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-    EntryKind.MODEL_CALL: lambda facts: {"use": of_use(facts)},
+    EntryKind.MODEL_CALL: lambda facts: {"use": _of_call(facts)},
     EntryKind.REFUND: _refund,
     EntryKind.DECISION: _decision,
     EntryKind.COUNTERSIGNATURE: _decision,

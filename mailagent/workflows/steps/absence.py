@@ -1,4 +1,5 @@
-"""Mail that waits because the model's provider is away: no run holds it, and the sweep brings it back."""
+"""Mail that waits because the model is not asked: its provider is away, its limits are used up, or the day's
+budget is spent. No run holds it, and the sweep brings it back."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from mailagent.store import breakers, mailbox
 from mailagent.store.database import Row
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.recording import step
+from mailagent.workflows.steps.spending import why_stopped
 
 # So many of the mails that were put off are looked at by each sweep, and so many are queued at most.
 BROUGHT_BACK_AT_ONCE = 500
@@ -26,14 +28,16 @@ def put_off(batch: Batch) -> int:
 
 def list_to_bring_back() -> tuple[list[Row], int]:
     """Return mails that were put off, those longest left alone first, and how many of them may be rung
-    for: many when the provider is well, one to try it, or none."""
+    for: as many as its limits bear when the provider is well, one to try it, or none."""
     live = services.current()
     with live.database.snapshot() as connection:
+        if why_stopped() is not None:
+            return [], 0
         match standing(breakers.find(connection, Provider.OPENAI), live.now()):
             case Standing.OPEN:
                 return [], 0
             case Standing.PROBE:
                 most = 1
             case Standing.CLOSED:
-                most = BROUGHT_BACK_AT_ONCE
+                most = min(BROUGHT_BACK_AT_ONCE, live.pace.mails_a_minute or BROUGHT_BACK_AT_ONCE)
         return list(mailbox.list_put_off(connection, BROUGHT_BACK_AT_ONCE)), most

@@ -29,6 +29,7 @@ from mailagent.domain.retry import (
 )
 from mailagent.store import audit, breakers, outbox
 from mailagent.store.database import Row
+from mailagent.telemetry import spans
 from mailagent.workflows.steps.leave import give_back, leave_of, note_outcome
 from mailagent.workflows.steps.lost_mail import act_on_lost
 from mailagent.workflows.steps.matters import note_matter
@@ -56,7 +57,8 @@ def _send_mail(outbound_id: str) -> str:
             _fail(connection, mail, f"nothing is sent to {mail.to_address} any more ({why})")
             return OutboundStatus.FAILED.value
     mark("send_mail", "claimed")
-    outcome = live.sender.send(mail)
+    with spans.call(Provider.SENDGRID, "send"):
+        outcome = live.sender.send(mail)
     mark("send_mail", "handed over")
     with live.database.transaction() as connection:
         # First: whoever takes a turn locks the breaker's row before the mail's, too.

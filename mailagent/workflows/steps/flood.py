@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from mailagent import letters, services
 from mailagent.domain.conversation import HOUR, HandOverReason
-from mailagent.domain.mail import Purpose
+from mailagent.domain.mail import Identity, Purpose
 from mailagent.store import audit, conversations, outbox, parked
 from mailagent.store.database import Row
 from mailagent.workflows.steps.rows import see_to_each
@@ -36,7 +36,9 @@ def let_in() -> int:
 def _let_in(row: Row) -> int:
     live = services.current()
     with live.database.transaction() as connection:
-        run_id = live.doorbell.ring_conversation(connection, row.conversation_id, row.mail_id)
+        run_id = live.doorbell.ring_conversation(
+            connection, row.conversation_id, row.mail_id, proven=Identity(row.identity).proven
+        )
         parked.release(connection, row.mail_id, run_id)
     return 1
 

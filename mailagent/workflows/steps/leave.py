@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.breaker import Breaker, Failure, Provider, Standing, standing
 from mailagent.domain.failure import tell_error
-from mailagent.store import breakers
+from mailagent.store import breakers, tallies
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,4 +73,5 @@ def note_outcome(connection: sa.Connection, leave: Leave, failure: Failure | Non
         return Noted()
     told = Failure(tell_error(failure.why), failure.wish_seconds, failure.needs_operator)
     before, after = breakers.record_failure(connection, leave.provider, told, now, leave.probing)
+    tallies.count_failure(connection, leave.provider.value)
     return Noted(after.until_at is not None, before.needs_operator)

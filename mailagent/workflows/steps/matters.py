@@ -17,6 +17,7 @@ from mailagent.domain.failure import tell_error
 from mailagent.domain.matter import WORDS, Matter, OpenMatter
 from mailagent.store import matters, signs_of_life
 from mailagent.workflows.steps.notices import tell_operators
+from mailagent.workflows.steps.spending import why_alarmed, why_stopped
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +66,8 @@ def _parked_mail(connection: sa.Connection, _now: datetime) -> str | None:
 _SIGNS: Mapping[Matter, Callable[[sa.Connection, datetime], str | None]] = {
     Matter.FUSE: _blown_fuses,
     Matter.PARKED: _parked_mail,
+    Matter.BUDGET_NEAR: lambda _connection, _now: why_alarmed(),
+    Matter.BUDGET_SPENT: lambda _connection, _now: why_stopped(),
 }
 
 

@@ -4,24 +4,27 @@ follows is up to the other steps."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
 from dbos import DBOS
 
 from mailagent import services
-from mailagent.agent import loop, prompt, tool_schemas, tools
+from mailagent.agent import first_model, loop, prompt, tool_schemas, tools
 from mailagent.domain.breaker import Breaker, Provider
 from mailagent.domain.conversation import Conversation
 from mailagent.domain.goodwill import hide_codes
 from mailagent.domain.matter import Matter
 from mailagent.domain.run_about import hash_customer
 from mailagent.store import breakers, conversations, goodwill, mailbox, model_calls, outbox
+from mailagent.telemetry import spans
 from mailagent.workflows.steps.batch import Batch
-from mailagent.workflows.steps.leave import Leave, Noted, note_outcome, take_leave
+from mailagent.workflows.steps.leave import Leave, Noted, give_back, note_outcome, take_leave
 from mailagent.workflows.steps.matters import note_matter
 from mailagent.workflows.steps.recording import step
+from mailagent.workflows.steps.spending import why_stopped
+from mailagent.workflows.steps.turn import note_tokens, take_turn
 from mailagent.workflows.steps.unrecorded import Unrecorded
 
 HISTORY_MAILS = 20
@@ -44,43 +47,90 @@ _unrecorded = Unrecorded[_Asked]()
 def ask_model(batch: Batch, items: list[dict[str, Any]], spent: dict[str, int]) -> dict[str, Any]:
     """Ask the model what to do next, and say so as plain data.
 
-    `kind` is `call` (use a tool), `again`, `reply`, `wait`, `later` (its provider is away: the run ends) or
-    `person`; `items` is what the model is to be told next time on top of what it was told, `spent` what
-    the answer has cost.
+    `kind` is `call` (use a tool), `again`, `reply`, `wait`, `later` (it is not to be asked for now: the run
+    ends) or `person`; `items` is what the model is to be told next time on top of what it was told,
+    `spent` what the answer has cost.
 
     Raises OperatorNeededError when no mail can be answered: recorded as this step's error, so that a
     replay begins with asking again.
     """
     live = services.current()
-    used = loop.Spent(**spent)
+    used = first_model.begun(loop.Spent(**spent), bool(spent), bool(live.first_model), len(items))
     over = used.why_over(live.budget)
     if over is not None:
         return _move("person", used, reason=over.name, summary="")
     asked = _unrecorded.find()
     if asked is None:
-        case, address, breaker = _case(batch)
-        leave = take_leave(Provider.OPENAI, breaker)
-        if leave is None:
-            return _move("later", used, why=breaker.why if breaker else "")
-        asked = _Asked(_ask([case, *items], address), leave)
+        found = _ask_in_turn(batch, items, used, bool(items or spent))
+        if not isinstance(found, _Asked):
+            return found
+        asked = found
         _unrecorded.keep(asked)
     noted = _record_call(batch, asked.outcome, asked.leave)
     _unrecorded.forget()
-    used = used.plus(asked.outcome)
-    move = _plain_move(loop.next_move(asked.outcome), used, noted)
+    used, next_move = used.plus(asked.outcome), loop.next_move(asked.outcome)
+    if used.first_model and _is_left_to_main(next_move, asked.outcome):
+        return _move("again", first_model.escalated(used, len(items)), why="left to the main model")
+    move = _plain_move(next_move, used, noted)
     return move | {"items": [*asked.outcome.get("items", []), *move["items"]]}
 
 
-def _ask(items: list[dict[str, Any]], address: str) -> Mapping[str, Any]:
-    live = services.current()
-    most_percent = live.policy.goodwill.most_percent if live.policy.goodwill else None
-    return live.model.ask(
-        prompt.instructions(live.shop.name, live.shop.support_address, most_percent),
-        items,
-        tool_schemas.offered_tools(most_percent is not None),
-        prompt.version(most_percent),
-        hash_customer(address),
-    )
+def _ask_in_turn(
+    batch: Batch, items: list[dict[str, Any]], used: loop.Spent, has_begun: bool
+) -> _Asked | dict[str, Any]:
+    """Ask the model if it may be asked now; else return what to do instead."""
+    stopped = None if has_begun else why_stopped()
+    if stopped is not None:
+        return _move("later", used, why=stopped)
+    case, address, breaker = _case(batch)
+    leave = take_leave(Provider.OPENAI, breaker)
+    if leave is None:
+        return _move("later", used, why=breaker.why if breaker else "")
+    told = [case, *items[used.left_items :]]
+    turn = take_turn(_instructions(), told, used.turn_ms, has_begun)
+    if turn is None or turn.wait_seconds:
+        _give_back(leave)
+        if turn is None:
+            return _move("later", used, why="the limits of calls and tokens a minute are used up")
+        waits = replace(used, turn_ms=turn.at_ms)
+        return _move("wait", waits, after_seconds=turn.wait_seconds, why="its turn is yet to come")
+    outcome = _ask(told, address, used)
+    note_tokens(turn, outcome)
+    return _Asked(outcome, leave)
+
+
+def _give_back(leave: Leave) -> None:
+    if leave.probing:
+        with services.current().database.transaction() as connection:
+            give_back(connection, leave)
+
+
+def _most_percent() -> int | None:
+    goodwill = services.current().policy.goodwill
+    return goodwill.most_percent if goodwill else None
+
+
+def _instructions() -> str:
+    shop = services.current().shop
+    return prompt.instructions(shop.name, shop.support_address, _most_percent())
+
+
+def _ask(items: list[dict[str, Any]], address: str, used: loop.Spent) -> Mapping[str, Any]:
+    live, most_percent = services.current(), _most_percent()
+    model = live.first_model if used.first_model and live.first_model else live.model
+    with spans.call(Provider.OPENAI, "ask"):
+        return model.ask(
+            _instructions(),
+            items,
+            tool_schemas.offered_tools(most_percent is not None),
+            prompt.version(most_percent),
+            hash_customer(address),
+        )
+
+
+def _is_left_to_main(move: loop.Move, outcome: Mapping[str, Any]) -> bool:
+    has_answered = outcome["kind"] == "done" or bool(outcome.get("answered"))
+    return first_model.is_left_to_main(move, has_answered, _most_percent() is not None)
 
 
 def _record_call(batch: Batch, outcome: Mapping[str, Any], leave: Leave) -> Noted:
@@ -95,7 +145,7 @@ def _record_call(batch: Batch, outcome: Mapping[str, Any], leave: Leave) -> Note
 
 
 def _move(kind: str, used: loop.Spent, **more: Any) -> dict[str, Any]:
-    return {"kind": kind, "items": [], "spent": asdict(used), **more}
+    return {"kind": kind, "items": [], "spent": used.plain(), **more}
 
 
 def _plain_move(move: loop.Move, used: loop.Spent, noted: Noted) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import ParamSpec, TypeVar
 from dbos import DBOS, StepOptions
 
 from mailagent.store.outage import is_outage
+from mailagent.telemetry import log_ids, spans
 from mailagent.workflows.steps.at_work import at_work
 
 P = ParamSpec("P")
@@ -72,9 +73,11 @@ def _watched(effect: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(effect)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        _pass(name, "before")
-        result = effect(*args, **kwargs)
-        _pass(name, "after")
+        with log_ids.about(*args, run_id=DBOS.workflow_id):
+            spans.note_ids()
+            _pass(name, "before")
+            result = effect(*args, **kwargs)
+            _pass(name, "after")
         return result
 
     return run

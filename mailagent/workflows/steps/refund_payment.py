@@ -32,6 +32,7 @@ from mailagent.domain.retry import (
 )
 from mailagent.store import audit, cases, gateway_words, orders, payments, refunds
 from mailagent.store.database import Row
+from mailagent.telemetry import spans
 from mailagent.workflows.steps.gateway_leave import leave_to_ask, note_answer, wait_for_gateway
 from mailagent.workflows.steps.leave import Leave
 from mailagent.workflows.steps.matters import note_matter
@@ -139,10 +140,14 @@ def _request(refund: Refund, row: Row) -> RefundRequest:
 def _ask_gateway(intent: _Intent) -> PaymentOutcome:
     gateway = services.current().gateway
     if intent.asked_before:
-        known = gateway.look_up(intent.request)
+        with spans.call(gateway.name, "look up"):
+            known = gateway.look_up(intent.request)
         if not isinstance(known, NotDone):
             return known
-    return Refused(intent.stopped) if intent.stopped else gateway.refund(intent.request)
+    if intent.stopped:
+        return Refused(intent.stopped)
+    with spans.call(gateway.name, "refund"):
+        return gateway.refund(intent.request)
 
 
 def _record_outcome(request: RefundRequest, outcome: PaymentOutcome, leave: Leave) -> None:

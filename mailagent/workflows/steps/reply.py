@@ -4,7 +4,6 @@ somebody sends it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, NotRequired, TypedDict
 
 import sqlalchemy as sa
@@ -44,7 +43,7 @@ def write_reply(batch: Batch, text: str, spent: dict[str, int]) -> Written:
         if problems:
             used = loop.Spent(**spent).plus_unusable_reply()
             items = [loop.correction_item(problems)]
-            return Written(kind="untrue", outbound_ids=[], items=items, spent=asdict(used))
+            return Written(kind="untrue", outbound_ids=[], items=items, spent=used.plain())
         conversations.count_model_use(
             connection, conversation.conversation_id, spent["model_turns"], spent["tokens"]
         )

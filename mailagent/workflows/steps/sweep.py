@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from mailagent import letters, services
 from mailagent.domain.conversation import HandOverReason
+from mailagent.domain.mail import Identity
 from mailagent.domain.retry import MOST_RINGS
 from mailagent.doorbell import Run
 from mailagent.store import audit, conversations, mailbox, workers
@@ -95,7 +96,11 @@ def _ring(row: Row) -> int:
     live = services.current()
     with live.database.transaction() as connection:
         run_id = live.doorbell.ring_conversation(
-            connection, row.conversation_id, row.mail_id, row.rings + 1
+            connection,
+            row.conversation_id,
+            row.mail_id,
+            row.rings + 1,
+            proven=Identity(row.identity).proven,
         )
         mailbox.count_ring(connection, row.mail_id, run_id)
     return 1

@@ -115,7 +115,7 @@ def test_a_fork_of_a_conversation_waits_for_its_turn(shop: Stage, olga: FlaskCli
         shop.write("Hello?")
         run_id = wait_for_run(shop, "conversation", "ERROR")
     press(olga, run_id, "fork")
-    assert load(shop, f"{run_id}-fork-1").partition_key == load(shop, run_id).subject
+    assert load(shop, f"{run_id}-fork-1").partition_key == load(shop, run_id).partition_key
     with running(shop):
         assert len(shop.wait_for_mails(ADA)) == 1
 

@@ -1,0 +1,152 @@
+"""Spans: what was done for whom, when and for how long, for whoever collects them. Off unless started; then
+nothing of OpenTelemetry is loaded.
+
+DBOS makes those of runs and steps; ours are requests, bells and calls of providers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from mailagent.telemetry import log_ids
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.trace import Span, SpanKind
+
+NAME = "mailagent"
+STOP_SECONDS = 2.0
+
+_started: list[TracerProvider] = []
+
+
+def is_on() -> bool:
+    """Whether spans are made in this process."""
+    return bool(_started)
+
+
+def start(endpoint: str, role: str) -> None:
+    """Make spans from now on and send them to a collector, beside all work.
+
+    `endpoint`: its address for OTLP over HTTP, without the path; headers and the like are read from
+    `OTEL_EXPORTER_OTLP_…` by the exporter itself.
+    https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+    """
+    if _started:
+        return
+    from mailagent.telemetry.exporting import make_provider
+
+    _started.append(make_provider(endpoint, {"service.name": NAME, "mailagent.role": role}))
+
+
+def stop() -> None:
+    """Send what has ended and make no more spans. A collector that is away holds nobody up."""
+    while _started:
+        ending = threading.Thread(target=_started.pop().shutdown, name="spans", daemon=True)
+        ending.start()
+        ending.join(STOP_SECONDS)
+
+
+@contextmanager
+def request(method: str, route: str) -> Iterator[None]:
+    """Make the span of a request, of which a route of ours is told and never the address: it may hold the
+    token of a link."""
+    if not _started:
+        yield
+        return
+    from opentelemetry.trace import SpanKind
+
+    named = {"http.request.method": method, "http.route": route}
+    with _span(f"{method} {route}", SpanKind.SERVER, named):
+        yield
+
+
+def note_status(status: int) -> None:
+    """Say in the request's span what was answered."""
+    if _started:
+        from opentelemetry.trace import Status, StatusCode, get_current_span
+
+        span = get_current_span()
+        span.set_attribute("http.response.status_code", status)
+        if status >= 500:
+            span.set_status(Status(StatusCode.ERROR))
+
+
+@contextmanager
+def call(provider: str, what: str) -> Iterator[None]:
+    """Make the span of a call to a provider."""
+    if not _started:
+        yield
+        return
+    from opentelemetry.trace import SpanKind
+
+    with _span(f"{provider} {what}", SpanKind.CLIENT, {"peer.service": provider}):
+        yield
+
+
+@contextmanager
+def bell(workflow: str, heard_by: Mapping[str, str] | None = None) -> Iterator[Context | None]:
+    """Make the span of a bell; give what the run that hears it joins.
+
+    `heard_by` is what a run carries that is at work already: then the span stands in that run's trace, with
+    a link to what is done here.
+    """
+    if not _started:
+        yield None
+        return
+    from opentelemetry.context import get_current
+    from opentelemetry.trace import Link, SpanKind, get_current_span
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    parent, links = None, []
+    if heard_by:
+        parent = TraceContextTextMapPropagator().extract(dict(heard_by))
+        links = [Link(get_current_span().get_span_context())]
+    with _span(f"ring {workflow}", SpanKind.PRODUCER, {}, parent, links):
+        yield get_current()
+
+
+@contextmanager
+def _span(
+    name: str,
+    kind: SpanKind,
+    attributes: Mapping[str, Any],
+    parent: Context | None = None,
+    links: list[Any] | None = None,
+) -> Iterator[Span]:
+    tracer = _started[0].get_tracer(NAME)
+    with tracer.start_as_current_span(
+        name,
+        context=parent,
+        kind=kind,
+        attributes={**attributes, **_ids()},
+        links=links,
+        record_exception=False,  # its text may quote a mail
+    ) as span:
+        yield span
+
+
+def _ids() -> dict[str, str]:
+    return {f"mailagent.{name}": each for name, each in log_ids.known().items()}
+
+
+def note_ids() -> None:
+    """Say in the span that is open, such as a step's, which ids are known."""
+    if _started:
+        from opentelemetry.trace import get_current_span
+
+        get_current_span().set_attributes(_ids())
+
+
+def trace_id() -> str | None:
+    """Return the trace that is made here, as collectors write it, or None."""
+    if not _started:
+        return None
+    from opentelemetry.trace import format_trace_id, get_current_span
+
+    context = get_current_span().get_span_context()
+    return format_trace_id(context.trace_id) if context.is_valid else None

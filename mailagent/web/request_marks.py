@@ -1,0 +1,42 @@
+"""What log and spans say of a request: which row it is about, and its route. Never its address, which may
+hold the token of a link."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from flask import Flask, Response, g, request
+
+from mailagent.telemetry import log_ids, spans
+
+# The platform asks for these every few seconds.
+_UNTOLD = ("health", "metrics")
+
+
+def watch(app: Flask) -> None:
+    """Mark every request of an app."""
+    app.before_request(_begin)
+    app.after_request(_note_status)
+    app.teardown_request(_end)
+
+
+def _begin() -> None:
+    # Not taken back at the end: the server's own line about the request is written after that.
+    log_ids.begin(request.view_args or {})
+    rule = request.url_rule
+    if spans.is_on() and request.blueprint not in _UNTOLD:
+        g.marks = ExitStack()
+        g.marks.enter_context(spans.request(request.method, rule.rule if rule else "unknown"))
+        log_ids.begin(request.view_args or {}, trace_id=spans.trace_id())
+
+
+def _note_status(response: Response) -> Response:
+    if "marks" in g:
+        spans.note_status(response.status_code)
+    return response
+
+
+def _end(_problem: BaseException | None) -> None:
+    marks = g.pop("marks", None)
+    if marks is not None:
+        marks.close()

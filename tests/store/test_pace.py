@@ -1,0 +1,52 @@
+"""Turns as a row, on both databases: all workers together keep the limit, and nobody books for ever."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+
+from mailagent.domain.breaker import Provider
+from mailagent.domain.pace import Pace
+from mailagent.store import pace
+from mailagent.store.database import Database
+from tests.cast import NOW
+
+
+def book(
+    database: Database, limits: Pace, at: datetime = NOW, tokens: int = 1, within: float = 600
+) -> datetime | None:
+    with database.transaction() as connection:
+        return pace.book(connection, Provider.OPENAI, limits.step(tokens), at, within)
+
+
+def test_all_who_ask_at_once_get_turns_one_behind_the_other(database: Database) -> None:
+    limits = Pace(requests=60)
+    with ThreadPoolExecutor(8) as workers:
+        turns = list(workers.map(lambda _: book(database, limits), range(90)))
+    starts = sorted(turn for turn in turns if turn is not None)
+    assert len(starts) == 90
+    assert starts[0] == NOW
+    for start in starts:
+        within = [each for each in starts if start <= each < start + timedelta(seconds=60)]
+        assert len(within) <= 60
+
+
+def test_tokens_that_one_worker_has_booked_make_the_others_wait(database: Database) -> None:
+    limits = Pace(tokens=6_000)
+    assert book(database, limits, tokens=3_000) == NOW
+    turn = book(database, limits, tokens=3_000)
+    assert turn is not None
+    assert timedelta(seconds=30) < turn - NOW < timedelta(seconds=40)
+
+
+def test_what_would_wait_too_long_books_nothing(database: Database) -> None:
+    limits = Pace(requests=1)
+    assert book(database, limits) == NOW
+    assert [book(database, limits, within=59) for _ in range(3)] == [None] * 3
+    assert book(database, limits, within=61) == NOW + timedelta(seconds=60)
+
+
+def test_a_booking_by_a_clock_that_went_wrong_holds_nobody_up(database: Database) -> None:
+    limits = Pace(requests=10)
+    book(database, limits, NOW + timedelta(days=400))
+    assert book(database, limits) == NOW

@@ -1,0 +1,33 @@
+"""What a process that serves HTTP only does without: the model's client, the mail's, the workflow engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mailagent.demo.webhook_key import WebhookKey
+from tests.bench.child import base_environment
+from tests.bench.flows import QUESTION, prepare
+from tests.bench.roles import look_at_web
+from tests.databases import postgres_copy
+
+
+def test_a_web_process_receives_mail_without_model_client_and_engine(
+    tmp_path: Path, postgres_url: str, migrated_postgres: str
+) -> None:
+    key = WebhookKey(tmp_path / "inbound.pem")
+    with postgres_copy(postgres_url, migrated_postgres) as url:
+        [post] = prepare(QUESTION, 1, url, key)
+        environment = {
+            **base_environment(),
+            "MAILAGENT_ROLE": "web",
+            "DATABASE_URL": url,
+            "SECRET_KEY": "a key for tests only",
+            "SENDGRID_INBOUND_PUBLIC_KEY": key.public_text(),
+            # With all that a worker needs set, too: it is the role that decides.
+            "OPENAI_API_KEY": "test",
+            "SENDGRID_API_KEY": "test",
+        }
+        loaded = look_at_web(environment, post)
+    assert loaded["statuses"] == [200, 200, 404, 200]
+    assert {"openai", "httpx2", "sendgrid"}.isdisjoint(loaded["modules"])
+    assert not loaded["engine"]

@@ -1,0 +1,82 @@
+"""What the model costs, as operators see it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+from mailagent import services
+from mailagent.domain.budget import DailyBudget, day_begins_at
+from mailagent.domain.cost import parse_prices
+from mailagent.store import model_calls
+from mailagent.store.spending import Spending
+from tests.cast import OLGA, TESS
+from tests.stage import Stage
+from tests.stampede.story import Clock
+
+DONE = {"kind": "done", "model": "large", "usage": {"input": 2_000, "cached": 1_000, "output": 10}}
+
+
+def record(shop: Stage, days_ago: int, **changes: object) -> None:
+    if not shop.rows("SELECT 1 FROM conversations"):
+        shop.write("Hello?")
+    (row,) = shop.rows("SELECT conversation_id FROM conversations")
+    at = shop.live.now() - timedelta(days=days_ago)
+    with shop.live.database.transaction() as connection:
+        model_calls.record(connection, row.conversation_id, "run_1", DONE | changes, at)
+
+
+def test_each_day_is_shown_with_what_it_cost(shop: Stage) -> None:
+    live = replace(
+        shop.live,
+        token_prices=parse_prices("1000,100,2000"),
+        first_model_name="small",
+        first_prices=parse_prices("10,1,20"),
+        daily_budget=DailyBudget(Decimal(5), 60),
+    )
+    services.bind(live)
+    record(shop, 0)
+    record(shop, 1)
+    record(shop, 1, model="small")
+    shown = shop.log_in(OLGA).get("/ops/model").text
+    assert "The budget for a day is $5.00; operators are told at 60 %" in shown
+    today, yesterday, before, *_ = shown.partition("<tbody>")[2].split("</tr>")
+    assert "$1.12" in today
+    assert "large, small" in yesterday
+    assert "$1.13" in yesterday  # 1.12, and 0.0112 by the other model's prices
+    assert "4,000" in yesterday
+    assert "$0.00" in before
+
+
+def test_only_operators_see_it(shop: Stage) -> None:
+    assert shop.log_in(TESS).get("/ops/model").status_code == 403
+    page = shop.log_in(OLGA).get("/ops/model").text
+    assert "OPENAI_DAILY_BUDGET</code> is not set" in page
+    assert "Cost" not in page.partition("<table")[2]
+
+
+def test_what_is_added_counts_and_what_was_counted_is_not_counted_again(shop: Stage) -> None:
+    clock = Clock()
+    noon = day_begins_at(clock.now()) + timedelta(days=1, hours=12)
+    clock.put_forward((noon - clock.now()).total_seconds())
+    shop.live = replace(shop.live, now=clock.now)
+    services.bind(shop.live)
+    spending = Spending()
+
+    def calls() -> int:
+        use = spending.of_today(shop.live.database, clock.now())
+        return sum(each.calls for each in use.values())
+
+    seen = []
+    for seconds in (6, 30, 50, 70, 3600):
+        record(shop, 0)
+        clock.put_forward(seconds)
+        seen.append(calls())
+    assert seen == [1, 2, 3, 4, 5]
+    record(shop, 0)
+    assert calls() == 5  # a few seconds old at most
+    clock.put_forward(-7200)
+    assert calls() == 6  # a clock that was put back makes it count anew
+    clock.put_forward(24 * 3600)
+    assert calls() == 0

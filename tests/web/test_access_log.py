@@ -1,0 +1,26 @@
+"""Who reads the access log gets in nowhere: no line of it has the token of a link."""
+
+from __future__ import annotations
+
+from mailagent.serving import without_tokens
+from mailagent.web.guard import Guard
+from tests.stage import Stage
+from tests.web.doors import doors, furnish
+
+
+def test_no_line_about_a_request_has_the_token_of_a_link(fullest: Stage) -> None:
+    case = furnish(fullest)
+    secrets = [case.values["token"], case.values["secret"]]
+    found = [door for door in doors(fullest) if door.guard is Guard.LINK]
+    assert found
+    for door in found:
+        path = door.path(case.values)
+        for line in (
+            path,
+            f"{door.method} {path}?x=1 HTTP/1.1",
+            f"https://agent.shop.example{path}",
+        ):
+            if any(secret in line for secret in secrets):
+                told = without_tokens(line)
+                assert not [secret for secret in secrets if secret in told], door.name
+                assert line.endswith(told.rpartition("…")[2]), "more than the token is gone"

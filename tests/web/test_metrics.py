@@ -1,0 +1,178 @@
+"""`/metrics`: what it tells is in the rows, whichever process is asked, and only to whoever has the token."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from prometheus_client.parser import text_string_to_metric_families
+
+from mailagent.domain.breaker import Failure, Provider
+from mailagent.domain.metric import METRICS
+from mailagent.store import model_calls, schema, tallies
+from mailagent.web.metrics import KEPT, KeptSamples
+from mailagent.workflows.heartbeat import move_tallies_on
+from mailagent.workflows.steps.leave import Leave, note_outcome
+from tests.cast import ADA
+from tests.stage import Stage, open_shop
+from tests.web.doors import furnish
+
+pytestmark = pytest.mark.by_turns
+
+TOKEN = "the-token-of-those-that-watch-for-tests"
+ANSWER = {"kind": "done", "model": "small", "usage": {"input": 100, "cached": 80, "output": 10}}
+PRICES = "1,0.1,10"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, database_url: str) -> Iterator[Stage]:
+    settings = {"METRICS_TOKEN": TOKEN, "OPENAI_PRICES": PRICES}
+    with open_shop(tmp_path, database_url, settings) as stage:
+        yield stage
+
+
+def scrape(shop: Stage) -> dict[str, float]:
+    """Return every sample by its name and labels, counted just now."""
+    shop.app.extensions.clear()
+    answer = shop.client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+    assert answer.status_code == 200
+    return {
+        f"{sample.name}{{{','.join(sample.labels.values())}}}": sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def test_without_the_token_nothing_is_told(shop: Stage) -> None:
+    for headers in ({}, {"Authorization": "Bearer another"}):
+        answer = shop.client.get("/metrics", headers=headers)
+        assert (answer.status_code, "mailagent_" in answer.text) == (401, False)
+
+
+def test_mail_that_comes_in_waits_and_is_counted_by_its_kind(shop: Stage) -> None:
+    shop.write("Where is my kettle?")
+    shop.write("Where is my kettle?", from_address="noreply@example.com")
+    told = scrape(shop)
+    assert told["mailagent_mails_received_total{customer}"] >= 1
+    assert told["mailagent_waiting{unanswered}"] == len(
+        shop.rows("SELECT 1 FROM inbound_mails WHERE status = 'unanswered'")
+    )
+    received = sum(value for name, value in told.items() if "received" in name)
+    without = sum(value for name, value in told.items() if "without_answer" in name)
+    assert received == 2
+    assert (
+        told["mailagent_mails_answered_total{}"]
+        == 2 - without - told["mailagent_waiting{unanswered}"]
+    )
+    assert told["mailagent_queue_depth{conversations}"] >= 1
+    assert told["mailagent_queue_depth{refunds}"] == told["mailagent_workers_alive{}"] == 0
+
+
+def test_what_waits_for_a_manager_is_told_with_its_money_and_its_age(shop: Stage) -> None:
+    furnish(shop)
+    with shop.live.database.transaction() as connection:
+        earlier = shop.live.now() - timedelta(hours=2)
+        connection.execute(sa.update(schema.refunds).values(requested_at=earlier))
+        connection.execute(sa.update(schema.approvals).values(expires_at=earlier))
+    told = scrape(shop)
+    assert told["mailagent_refunds{USD,awaiting_approval}"] == 1
+    assert told["mailagent_refunds_amount{USD,awaiting_approval}"] == 1499.0
+    assert 7200 <= told["mailagent_oldest_waiting_seconds{approvals}"] < 7300
+    assert told["mailagent_approvals_overdue{}"] == 1
+    assert told["mailagent_waiting{drafts}"] == 1
+
+
+def record_call(shop: Stage, age: timedelta) -> None:
+    furnished = shop.rows("SELECT conversation_id FROM conversations")
+    with shop.live.database.transaction() as connection:
+        model_calls.record(
+            connection, furnished[0].conversation_id, None, ANSWER, shop.live.now() - age
+        )
+
+
+def test_tokens_and_money_count_on_when_their_rows_are_purged(shop: Stage) -> None:
+    shop.write("Where is my kettle?")
+    for age in (timedelta(days=500), timedelta(hours=1), timedelta(0)):
+        record_call(shop, age)
+    before = scrape(shop)
+    assert not move_tallies_on()
+    assert scrape(shop) == pytest.approx(before, abs=60)
+    with shop.live.database.transaction() as connection:
+        purged = connection.execute(
+            sa.delete(schema.model_calls).where(
+                schema.model_calls.c.at < shop.live.now() - timedelta(days=400)
+            )
+        )
+    assert purged.rowcount == 1
+    told = scrape(shop)
+    assert told["mailagent_model_calls_total{small,done}"] == 3
+    assert told["mailagent_model_tokens_total{small,cached}"] == 240
+    assert told["mailagent_model_cost_usd_total{small}"] == pytest.approx(0.000384)
+
+
+def test_a_tally_moves_on_bit_by_bit_and_counts_nothing_twice(
+    shop: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.write("Where is my kettle?")
+    for hours in (3, 2, 2, 1):  # two of the same moment stay together
+        record_call(shop, timedelta(hours=hours))
+    monkeypatch.setattr(tallies, "ROWS_AT_ONCE", 2)
+    rounds = 1
+    while move_tallies_on():
+        rounds += 1
+        assert scrape(shop)["mailagent_model_calls_total{small,done}"] == 4
+    assert rounds > 1
+    assert not move_tallies_on()
+    assert scrape(shop)["mailagent_model_calls_total{small,done}"] == 4
+
+
+def test_a_provider_that_fails_is_counted_and_told_while_it_is_away(shop: Stage) -> None:
+    for _ in range(6):
+        with shop.live.database.transaction() as connection:
+            note_outcome(connection, Leave(Provider.OPENAI), Failure("answered 500"))
+    told = scrape(shop)
+    assert told["mailagent_provider_errors_total{openai}"] == 6
+    assert told["mailagent_provider_errors_total{stripe}"] == 0
+    assert told["mailagent_breaker_open{openai}"] == 1
+    assert told["mailagent_breaker_open{sendgrid}"] == 0
+
+
+def test_a_database_that_is_away_is_told_with_200(tmp_path: Path) -> None:
+    settings = {"METRICS_TOKEN": TOKEN, "MAILAGENT_ROLE": "web"}
+    nobody = "postgresql+psycopg://mailagent:secret@127.0.0.1:1/mailagent"
+    with open_shop(tmp_path, nobody, settings) as stage:
+        assert scrape(stage) == {"mailagent_database_up{}": 0}
+
+
+def test_a_second_scrape_within_seconds_counts_nothing(shop: Stage) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    first = shop.client.get("/metrics", headers=headers)
+    shop.write("Where is my kettle?")
+    assert shop.client.get("/metrics", headers=headers).text == first.text
+
+
+def test_a_database_that_hangs_does_not_take_all_threads(shop: Stage) -> None:
+    kept = shop.app.extensions[KEPT] = KeptSamples(wait_seconds=0.01)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with kept._lock:  # as one who counts holds it
+        assert shop.client.get("/metrics", headers=headers).status_code == 503
+    assert shop.client.get("/metrics", headers=headers).status_code == 200
+
+
+def test_labels_are_bounded_and_nobodys_words_or_addresses_are_told(shop: Stage) -> None:
+    case = furnish(shop)
+    shop.app.extensions.clear()
+    told = shop.client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).text
+    assert not [trace for trace in (ADA, case.order_id, case.words) if trace in told]
+    assert not re.search(r"_[0-9A-HJKMNP-TV-Z]{26}", told)
+
+
+def test_every_metric_is_served_under_its_name(shop: Stage) -> None:
+    furnish(shop)
+    record_call(shop, timedelta(0))
+    told = {name.partition("{")[0] for name in scrape(shop)}
+    assert told == {each.name for each in METRICS}

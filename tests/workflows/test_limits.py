@@ -1,0 +1,134 @@
+"""Limits of calls and tokens a minute: what has to wait sleeps, or is put off, and is answered in the end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mailagent import services
+from mailagent.domain.pace import Pace
+from mailagent.workflows.steps import sweep, turn
+from tests.stage import Stage, running, wait_until
+from tests.stampede.story import Clock
+from tests.workflows.watched_model import WatchedModel
+
+CUSTOMERS = [f"customer{number}@example.com" for number in range(5)]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def slow_shop(shop: Stage, clock: Clock) -> Stage:
+    """A shop that may ask the model once a second; its workflows do not run yet."""
+    return limited(shop, clock, Pace(requests=61))
+
+
+def limited(shop: Stage, clock: Clock, pace: Pace) -> Stage:
+    shop.live = replace(shop.live, pace=pace, now=clock.now)
+    services.bind(shop.live)
+    return shop
+
+
+def write_all(shop: Stage) -> None:
+    for address in CUSTOMERS:
+        shop.write("Hello?", from_address=address, from_name="C")
+
+
+def test_more_mail_than_the_limit_allows_is_answered_at_its_pace(slow_shop: Stage) -> None:
+    write_all(slow_shop)
+    watched = WatchedModel(slow_shop.live.model)
+    services.bind(replace(slow_shop.live, model=watched))
+    with running(slow_shop):
+        wait_until(slow_shop.at_rest, 40, "all mail to be answered")
+    assert len(watched.asked_at) == len(CUSTOMERS)
+    # Two may be asked at once, then one a second.
+    assert watched.asked_at[-1] - watched.asked_at[0] > 2.5
+    assert not slow_shop.rows("SELECT 1 FROM inbound_mails WHERE put_off > 0")
+
+
+def bring_back(shop: Stage) -> int:
+    """Sweep; return how many mails are still without an answer."""
+    assert sweep.ring_for_mail() <= 1  # as many as the limit bears
+    return len(shop.rows("SELECT 1 FROM inbound_mails WHERE status = 'unanswered'"))
+
+
+def test_what_would_wait_too_long_is_put_off_and_brought_back(shop: Stage, clock: Clock) -> None:
+    limited(shop, clock, Pace(requests=1))
+    for address in CUSTOMERS[:3]:
+        shop.write("Hello?", from_address=address, from_name="C")
+    waiting = "SELECT 1 FROM inbound_mails WHERE status = 'unanswered'"
+    with running(shop):
+        wait_until(
+            lambda: len(shop.rows(f"{waiting} AND put_off = 1")) == 2, 30, "two mails to be put off"
+        )
+        for left in (1, 0):
+            clock.put_forward(121)
+            wait_until(lambda left=left: bring_back(shop) <= left, 30, "one more to be answered")  # type: ignore[misc]  # a default binds the number
+    assert len(shop.rows("SELECT 1 FROM model_calls")) == 3
+    assert len({mail.to for each in CUSTOMERS for mail in shop.mails_to(each)}) == 3
+
+
+# --- one turn ---------------------------------------------------------------------------------------
+
+ITEMS = [{"role": "user", "content": "x" * 4_000}]
+
+
+def test_without_a_limit_no_turn_is_booked(shop: Stage) -> None:
+    assert turn.take_turn("", ITEMS, 0, has_begun=False) == turn.Turn()
+    assert shop.rows("SELECT 1 FROM paces") == []
+
+
+def test_after_its_wait_a_call_shows_the_turn_that_it_booked(shop: Stage, clock: Clock) -> None:
+    limited(shop, clock, Pace(requests=6))
+    assert turn.take_turn("", ITEMS, 0, has_begun=False) == replace(
+        turn.Turn(), at_ms=booked_ms(shop)
+    )
+    second = turn.take_turn("", ITEMS, 0, has_begun=False)
+    assert second is not None
+    assert 8 < second.wait_seconds < 10
+    clock.put_forward(second.wait_seconds)
+    again = turn.take_turn("", ITEMS, second.at_ms, has_begun=False)
+    assert again is not None
+    assert again.wait_seconds == 0
+    assert booked_ms(shop) == second.at_ms  # nothing more was booked
+
+
+def test_a_turn_that_was_missed_is_booked_anew(shop: Stage, clock: Clock) -> None:
+    limited(shop, clock, Pace(requests=6))
+    first = turn.take_turn("", ITEMS, 0, has_begun=False)
+    assert first is not None
+    clock.put_forward(60)
+    late = turn.take_turn("", ITEMS, first.at_ms, has_begun=True)
+    assert late is not None
+    assert late.at_ms > first.at_ms + 59_000
+
+
+def test_a_run_that_has_begun_waits_for_longer(shop: Stage, clock: Clock) -> None:
+    limited(shop, clock, Pace(requests=1))
+    assert turn.take_turn("", ITEMS, 0, has_begun=False) is not None
+    assert turn.take_turn("", ITEMS, 0, has_begun=False) is None
+    patient = turn.take_turn("", ITEMS, 0, has_begun=True)
+    assert patient is not None
+    assert 50 < patient.wait_seconds < 70
+
+
+def test_tokens_beyond_those_booked_are_booked_by_the_next_call(shop: Stage, clock: Clock) -> None:
+    limited(shop, clock, Pace(tokens=100_000))
+    first = turn.take_turn("", ITEMS, 0, has_begun=True)
+    assert first is not None
+    assert first.tokens > 1_000
+    turn.note_tokens(first, {"usage": {"input": first.tokens + 49_000, "output": 1_000}})
+    clock.put_forward(60)
+    before = booked_ms(shop, "tokens_until")
+    turn.take_turn("", ITEMS, 0, has_begun=True)
+    # A ninetieth of a minute for a hundredth of the limit: 50,000 tokens and the call's own.
+    assert booked_ms(shop, "tokens_until") - before > 33_000
+
+
+def booked_ms(shop: Stage, column: str = "starts_at") -> int:
+    found: int = shop.rows(f"SELECT {column} AS at FROM paces")[0].at
+    return -(-found // 1000)
