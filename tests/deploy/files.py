@@ -1,0 +1,131 @@
+"""The deployment files, read: each process that they start, with its environment and its time to end."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mailagent.demo.app_process import ROOT
+
+UNITS = ROOT / "docs" / "deploy" / "systemd"
+MANIFESTS = ROOT / "docs" / "deploy" / "kubernetes"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A process of the app as a platform starts it. `grace_seconds`: from SIGTERM to SIGKILL."""
+
+    name: str
+    command: tuple[str, ...]
+    environment: frozenset[str]
+    grace_seconds: float
+
+    @property
+    def runs_on(self) -> bool:
+        """Whether it is one that is asked to end some day, and not a command."""
+        return self.command[0] == "gunicorn" or self.command[:2] == ("flask", "worker")
+
+
+def instructions(name: str) -> list[str]:
+    """Return what follows an instruction of the Dockerfile, each time that it stands there."""
+    text = re.sub(r"\\\n\s*", " ", (ROOT / "Dockerfile").read_text("utf-8"))
+    return re.findall(rf"^{name}\s+(.+)$", text, re.MULTILINE)
+
+
+def documents(path: Path) -> list[Any]:
+    return [each for each in yaml.safe_load_all(path.read_text("utf-8")) if each]
+
+
+def compose() -> dict[str, Any]:
+    (found,) = documents(ROOT / "compose.yaml")
+    return dict(found)
+
+
+def manifests() -> list[dict[str, Any]]:
+    """Return every object of the manifests."""
+    return [
+        each
+        for path in sorted(MANIFESTS.rglob("*.yaml"))
+        if path.name != "kustomization.yaml"
+        for each in documents(path)
+    ]
+
+
+def pods() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each pod's template, with the name of what makes it."""
+    for each in manifests():
+        if template := each.get("spec", {}).get("template"):
+            yield each["metadata"]["name"], template
+
+
+def unit(path: Path) -> list[tuple[str, str]]:
+    """Return the settings of a unit, those of the drop-in for all of ours included."""
+    drop_in = UNITS / "mailagent-.service.d" / "hardening.conf"
+    lines = (path.read_text("utf-8") + drop_in.read_text("utf-8")).splitlines()
+    pairs = (line.partition("=") for line in lines if re.match(r"\w+=", line))
+    return [(name, value) for name, _, value in pairs]
+
+
+def started() -> list[Started]:
+    """Return every process of the app that the files start."""
+    return [*_by_compose(), *_by_systemd(), *_by_kubernetes()]
+
+
+def image_command() -> list[str]:
+    (command,) = instructions("CMD")
+    return [str(word) for word in yaml.safe_load(command)]
+
+
+def image_environment() -> frozenset[str]:
+    return frozenset(re.findall(r"(\w+)=", " ".join(instructions("ENV"))))
+
+
+def _by_compose() -> Iterator[Started]:
+    named = re.findall(r"^#?(\w+)=", (ROOT / ".env.example").read_text("utf-8"), re.MULTILINE)
+    for name, service in compose()["services"].items():
+        if service["image"] == "mailagent":
+            yield Started(
+                f"compose: {name}",
+                tuple(service.get("command", image_command())),
+                frozenset(service["environment"]) | image_environment() | set(named),
+                float(service["stop_grace_period"].removesuffix("s")),
+            )
+
+
+def _by_systemd() -> Iterator[Started]:
+    for path in sorted(UNITS.glob("*.service")):
+        settings = unit(path)
+        assigned = [shlex.split(value) for name, value in settings if name == "Environment"]
+        (command,) = (shlex.split(value) for name, value in settings if name == "ExecStart")
+        graces = [float(value) for name, value in settings if name == "TimeoutStopSec"]
+        yield Started(
+            f"systemd: {path.name}",
+            (Path(command[0]).name, *command[1:]),
+            frozenset(each.partition("=")[0] for words in assigned for each in words),
+            graces[0] if graces else 90.0,  # systemd's own
+        )
+
+
+def _by_kubernetes() -> Iterator[Started]:
+    shared = {
+        name
+        for each in manifests()
+        if each["kind"] in ("ConfigMap", "Secret")
+        for name in each.get("data", {}) | each.get("stringData", {})
+    }
+    for name, pod in pods():
+        (container,) = pod["spec"]["containers"]
+        before = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command")
+        yield Started(
+            f"kubernetes: {name}",
+            tuple(container.get("command", image_command())),
+            frozenset(each["name"] for each in container["env"]) | image_environment() | shared,
+            pod["spec"].get("terminationGracePeriodSeconds", 30)
+            - (float(before[-1]) if before else 0),
+        )

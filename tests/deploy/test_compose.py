@@ -1,0 +1,69 @@
+"""compose.yaml and its example of an environment."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mailagent.demo.app_process import ROOT
+from mailagent.demo.webhook_key import WebhookKey
+from mailagent.settings import SettingsProblem, load_settings
+from tests.deploy.files import compose
+
+EXAMPLE = dict(
+    re.findall(r"^(\w+)=(.*)$", (ROOT / ".env.example").read_text("utf-8"), re.MULTILINE)
+)
+FIXED = {"MAILAGENT_ENV": "production", "DATABASE_URL": "postgresql+psycopg://mailagent@db/m"}
+
+
+def filled_in(folder: Path) -> dict[str, str]:
+    """Return the example as a shop fills it in."""
+    public = WebhookKey(folder / "key.pem").public_text()
+    keys = {name: public for name in EXAMPLE if name.endswith("_PUBLIC_KEY")}
+    made = keys | dict.fromkeys(("SECRET_KEY", "METRICS_TOKEN"), "kD3v-Qz81_hT0sWnRyX5bJmEo7uLcAfG")
+    return {
+        name: made.get(name) or value.replace(".example", ".test") or "x"
+        for name, value in EXAMPLE.items()
+    }
+
+
+@pytest.mark.parametrize("role", ["web", "worker"])
+def test_the_example_has_all_that_production_wants(tmp_path: Path, role: str) -> None:
+    settings = load_settings(FIXED | filled_in(tmp_path) | {"MAILAGENT_ROLE": role})
+    assert settings.production
+
+
+def test_the_example_as_it_is_does_not_start() -> None:
+    with pytest.raises(SettingsProblem) as found:
+        load_settings(FIXED | EXAMPLE | {"MAILAGENT_ROLE": "web"})
+    for name in ("SECRET_KEY", "SENDGRID_INBOUND_PUBLIC_KEY", "SUPPORT_ADDRESS", "MANAGER_EMAILS"):
+        assert any(problem.startswith(name) for problem in found.value.problems), name
+
+
+def test_what_is_filled_in_is_never_committed() -> None:
+    assert ".env" in (ROOT / ".gitignore").read_text("utf-8").split()
+
+
+def test_nothing_starts_before_the_migrations_have_ended() -> None:
+    services = compose()["services"]
+    waits = {"migrate": {"condition": "service_completed_successfully"}}
+    assert services["web"]["depends_on"] == services["worker"]["depends_on"] == waits
+    assert services["migrate"]["restart"] == "no"
+    assert services["migrate"]["depends_on"] == {"db": {"condition": "service_healthy"}}
+
+
+def test_the_database_has_no_port_and_keeps_its_data() -> None:
+    database = compose()["services"]["db"]
+    assert "ports" not in database
+    assert [volume.partition(":")[0] for volume in database["volumes"]] == list(
+        compose()["volumes"]
+    )
+
+
+def test_two_workers_may_not_share_a_name() -> None:
+    worker = compose()["services"]["worker"]
+    assert worker["deploy"]["replicas"] == 2
+    assert "WORKER_ID" not in worker["environment"]
+    assert "WORKER_ID" not in EXAMPLE

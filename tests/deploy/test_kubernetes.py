@@ -1,0 +1,101 @@
+"""The manifests: what selects what, who the pods run as, what they are scaled by."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mailagent.demo.webhook_key import WebhookKey
+from mailagent.domain.metric import METRICS
+from mailagent.settings import load_settings
+from tests.deploy.files import MANIFESTS, documents, instructions, manifests, pods
+from tests.deploy.test_compose import filled_in
+
+PODS = list(pods())
+LARGEST_MAIL_MEGABYTES = 30  # SendGrid's limit for message and attachments
+
+
+def of_kind(kind: str) -> list[dict[str, Any]]:
+    found = [each for each in manifests() if each["kind"] == kind]
+    assert found, f"there is no {kind}"
+    return found
+
+
+def test_every_manifest_is_applied_or_told_of() -> None:
+    applied = {
+        path.parent / name
+        for path in MANIFESTS.rglob("kustomization.yaml")
+        for name in documents(path)[0]["resources"]
+    }
+    by_hand = {MANIFESTS / "secret.example.yaml", MANIFESTS / "migration.yaml"}
+    files = {path for path in MANIFESTS.rglob("*.yaml") if path.name != "kustomization.yaml"}
+    assert applied | by_hand == files
+
+
+@pytest.mark.parametrize("pod", PODS, ids=lambda pod: pod[0])
+def test_no_pod_runs_as_root_or_writes_to_its_image(pod: tuple[str, dict[str, Any]]) -> None:
+    spec = pod[1]["spec"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    (container,) = spec["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["resources"]["limits"]["memory"]
+
+
+def test_all_selectors_find_pods() -> None:
+    labels = [pod["metadata"]["labels"] for _, pod in PODS]
+    selectors = [each["spec"]["selector"]["matchLabels"]
+                 for kind in ("Deployment", "PodDisruptionBudget") for each in of_kind(kind)]  # fmt: skip
+    selectors += [each["spec"]["selector"] for each in of_kind("Service")]
+    assert [each for each in selectors if each not in labels] == []
+    names = {each["metadata"]["name"] for each in of_kind("Deployment")}
+    scaled = [*of_kind("HorizontalPodAutoscaler"), *of_kind("ScaledObject")]
+    assert {each["spec"]["scaleTargetRef"]["name"] for each in scaled} == names
+
+
+def test_the_migrations_are_those_of_the_image_that_runs() -> None:
+    (image,) = documents(MANIFESTS / "kustomization.yaml")[0]["images"]
+    (job,) = of_kind("Job")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"{image['newName']}:{image['newTag']}"
+    running = {pod["spec"]["containers"][0]["image"] for name, pod in PODS if pod}
+    assert running == {image["name"], container["image"]}
+
+
+def test_workers_are_looked_at_as_the_image_is() -> None:
+    (check,) = instructions("HEALTHCHECK")
+    (container,) = dict(PODS)["mailagent-worker"]["spec"]["containers"]
+    assert container["livenessProbe"]["exec"]["command"] == yaml.safe_load(check.split("CMD ")[1])
+
+
+def test_the_ingress_lets_the_largest_mail_through() -> None:
+    (ingress,) = of_kind("Ingress")
+    limits = [int(each.removesuffix("m")) for each in ingress["metadata"]["annotations"].values()]
+    assert min(limits) > LARGEST_MAIL_MEGABYTES
+
+
+def test_workers_are_scaled_by_a_metric_that_there_is() -> None:
+    (scaled,) = of_kind("ScaledObject")
+    (trigger,) = scaled["spec"]["triggers"]
+    asked = set(re.findall(r"\bmailagent_\w+", trigger["metadata"]["query"]))
+    assert asked
+    assert asked <= {each.name for each in METRICS}
+
+
+@pytest.mark.parametrize("role", ["web", "worker"])
+def test_config_and_secret_have_all_that_production_wants(tmp_path: Path, role: str) -> None:
+    (config,), (secret,) = of_kind("ConfigMap"), of_kind("Secret")
+    given = config["data"] | secret["stringData"]
+    assert set(filled_in(tmp_path)) - {"POSTGRES_PASSWORD"} == set(given) - {"DATABASE_URL"}
+    filled = {name: filled_in(tmp_path).get(name, value) for name, value in given.items()}
+    load_settings(filled | {"MAILAGENT_ENV": "production", "MAILAGENT_ROLE": role})
+    assert WebhookKey(tmp_path / "key.pem").public_text() in filled.values()

@@ -1,0 +1,66 @@
+"""What compose, systemd and Kubernetes start is the app: its commands, settings, routes and times."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from mailagent import services, serving
+from mailagent.app import create_app
+from mailagent.cli.worker import DRAIN_SECONDS
+from mailagent.settings import SETTINGS
+from mailagent.workflows.heartbeat import LEAVE_SECONDS
+from mailagent.workflows.launch import CLOSE_SECONDS
+from tests.deploy.files import Started, pods, started
+
+STARTED = started()
+# Not the app's: the database's container, the interpreter, the search path.
+OTHERS = {"POSTGRES_PASSWORD", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PATH"}
+
+
+def named(process: Started) -> str:
+    return process.name
+
+
+def test_there_is_every_part_on_every_platform() -> None:
+    parts = {(each.name.partition(":")[0], each.command[0]) for each in STARTED}
+    assert parts == {
+        (platform, program)
+        for platform in ("compose", "systemd", "kubernetes")
+        for program in ("gunicorn", "flask", "alembic")
+    }
+
+
+@pytest.mark.parametrize("process", STARTED, ids=named)
+def test_every_setting_exists(process: Started) -> None:
+    assert process.environment - OTHERS <= {each.name for each in SETTINGS}
+
+
+@pytest.mark.parametrize("process", [each for each in STARTED if each.runs_on], ids=named)
+def test_who_is_asked_to_end_is_given_the_time_for_it(process: Started) -> None:
+    # The wait for its thread and the wait for a lock: LEAVE_SECONDS twice.
+    worker = DRAIN_SECONDS + CLOSE_SECONDS + 2 * LEAVE_SECONDS
+    assert process.grace_seconds > max(worker, serving.DRAIN_SECONDS, serving.graceful_timeout)
+
+
+@pytest.mark.parametrize("process", [each for each in STARTED if each.runs_on], ids=named)
+def test_every_process_knows_its_role(process: Started) -> None:
+    assert {"MAILAGENT_ROLE", "MAILAGENT_ENV"} <= process.environment
+
+
+def test_commands_and_probes_are_the_apps(tmp_path: Path) -> None:
+    app = create_app({"SECRET_KEY": "a key", "DATABASE_URL": f"sqlite:///{tmp_path}/unused.db"})
+    try:
+        asked = {each.command[1] for each in STARTED if each.command[0] == "flask"}
+        assert isinstance(app.cli, click.Group)
+        assert asked <= app.cli.commands.keys()
+        probed = set(re.findall(r"'path': '([^']+)', 'port'", str(list(pods()))))
+        assert probed == {"/healthz", "/readyz"}
+        assert probed <= {rule.rule for rule in app.url_map.iter_rules()}
+    finally:
+        services.current().doorbell.close()
+        services.current().database.close()
+        services.bind(None)
