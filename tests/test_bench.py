@@ -1,35 +1,95 @@
-"""Whether the benchmark runs and has its rows. What it measures is never tested: machines differ."""
+"""Whether each part of the benchmark runs and has its figures. What it measures is never tested: machines
+differ. Of the parts beside the costs one runs a day, by turns; with `--whole` all of them."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
+from collections.abc import Iterator
 
-from mailagent.demo.app_process import ROOT
+import pytest
+
+from tests.bench.__main__ import open_ground
+from tests.bench.document import DOCUMENT, fill_in, note_change
+from tests.bench.ground import HANDFUL, Ground
+from tests.bench.report import PARTS, Report, measure
+from tests.bench.told import Aim
+from tests.turns import seed_of_today
+
+OTHERS = [name for name in PARTS if name != "costs"]
 
 
-def test_the_benchmark_has_all_rows_and_every_mail_is_answered(tmp_path: Path) -> None:
-    written = tmp_path / "figures.json"
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.bench", "--mails", "3", "--json", str(written)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    figures = json.loads(written.read_text("utf-8"))
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "part" in metafunc.fixturenames:
+        today = OTHERS[seed_of_today() % len(OTHERS)]
+        parts = OTHERS if metafunc.config.getoption("whole") else [today]
+        metafunc.parametrize("part", parts)
+
+
+@pytest.fixture
+def ground(postgres_url: str, migrated_postgres: str) -> Iterator[Ground]:
+    with open_ground(postgres_url, migrated_postgres, HANDFUL) as opened:
+        yield opened
+
+
+def test_the_costs_have_all_rows_and_every_mail_is_answered(ground: Ground) -> None:
+    report = measure(ground, ["costs"])
+    figures = report.parts["costs"].figures
     names = [row["name"].strip() for row in figures["rows"]]
     assert names == [
         "question about an order",
         "small refund",
+        "approved refund",
         "receive",
         "run",
         "model client",
         "mail client",
     ]
-    assert all(name in ran.stdout for name in names)
-    assert figures["answered"] == figures["received"] == 9  # two flows, and one with a worker alone
+    assert figures["answered"] == figures["received"] == 12  # three flows, and a worker alone
+    assert report.wrong == []
+    _check_document(report)
+
+
+def test_each_other_part_runs_and_tells_how_far_its_aims_are_met(ground: Ground, part: str) -> None:
+    report = measure(ground, [part])
+    assert report.parts[part].aims
+    assert report.wrong == []
+    _check_document(report)
+
+
+def _check_document(report: Report) -> None:
+    """The document must have a place for each part, and take the same figures twice."""
+    measured = json.loads(json.dumps(report.data()))
+    filled = fill_in(DOCUMENT.read_text("utf-8"), measured)
+    for part in report.parts.values():
+        assert part.table.splitlines()[-1].rstrip() in filled
+        assert all(aim.line() in filled for aim in part.aims)
+    assert fill_in(filled, measured) == filled
+
+
+@pytest.mark.parametrize(
+    ("figure", "at_least", "met"),
+    [(2.0, False, True), (2.1, False, False), (2.0, True, True), (1.9, True, False)],
+)
+def test_an_aim_is_met_at_its_limit_and_says_so(figure: float, at_least: bool, met: bool) -> None:
+    aim = Aim("start", figure, 2, "s", at_least)
+    assert aim.data()["met"] is met
+    sign, word = "≥" if at_least else "≤", "met" if met else "missed"
+    assert aim.line() == f"start: {figure:.2f} s, aim {sign} 2 s: {word}"
+
+
+def test_a_change_has_one_line_with_before_and_after() -> None:
+    text = "<!-- bench: changes -->\n| a | b |\n|---|---|\n<!-- end of changes -->\n"
+    for before, after in ((60.0, 50.0), (60.0, 40.0)):
+        text = note_change(text, "Fewer steps", _costs(before), _costs(after))
+    text = note_change(text, "Something else", _costs(40.0), _costs(30.0))
+    assert [line.split(" | ")[:2] for line in text.splitlines()[3:-1]] == [
+        ["| Fewer steps", "60.0 → 40.0"],
+        ["| Something else", "40.0 → 30.0"],
+    ]
+
+
+def _costs(cpu_ms: float) -> dict[str, object]:
+    mail = {"cpu_ms": cpu_ms, "transactions": 4.0, "per_second": 9.0}
+    names = ("question about an order", "small refund", "approved refund", "  receive", "  run")
+    rows = [{"name": name, "mail": mail} for name in names]
+    return {"parts": {"costs": {"figures": {"rows": rows}}}}

@@ -1,4 +1,5 @@
-"""What one answered mail costs, on PostgreSQL: `python -m tests.bench`. See docs/benchmarks.md.
+"""What mail costs on PostgreSQL, and what waiting, many workers and a full database cost:
+`python -m tests.bench`. See docs/benchmarks.md.
 
-Never run by pytest, except as a smoke test with three mails: figures depend on the machine.
+Never run by pytest, except with a handful of everything: figures depend on the machine.
 """

@@ -1,4 +1,4 @@
-"""`python -m tests.bench [--mails N] [--json FILE]`: measures, prints the table, checks the answers."""
+"""`python -m tests.bench [--only PART] [--json FILE]`: measures, prints the tables, checks the answers."""
 
 from __future__ import annotations
 
@@ -7,57 +7,69 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from tests.bench.apps import Stable
 from tests.bench.child import ChildFailed
-from tests.bench.ground import Ground
-from tests.bench.meter import SETTLE_SECONDS
+from tests.bench.ground import HANDFUL, Ground, Sizes
 from tests.bench.providers import Providers
-from tests.bench.report import measure
+from tests.bench.report import PARTS, measure
 from tests.databases import postgres_server, postgres_template
 
-# With fewer mails the figures mean nothing, so it does not wait for them to be whole.
-FEWEST_MAILS = 20
+_FULL = Sizes()
+_COUNT = click.IntRange(min=1)
 
 
 @click.command()
 @click.option(
-    "--mails", default=200, show_default=True, type=click.IntRange(min=1), help="How many at once."
+    "--only", "names", multiple=True, type=click.Choice(list(PARTS)), help="Measure this part only."
+)
+@click.option("--mails", type=_COUNT, help=f"How many at once.  [default: {_FULL.mails}]")
+@click.option("--slow-mails", type=_COUNT, help=f"[default: {_FULL.slow_mails:,}]")
+@click.option("--waiting", type=_COUNT, help=f"Refunds.  [default: {_FULL.waiting:,}]")
+@click.option("--stock", type=click.IntRange(min=600), help=f"Mails.  [default: {_FULL.stock:,}]")
+@click.option(
+    "--handful", is_flag=True, help="So few of all else that it only shows that it works."
 )
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path), help="Write all figures here, too."
 )
-def bench(mails: int, json_file: Path | None) -> None:
-    """Measure what one answered mail costs on PostgreSQL, beside the least that it could cost."""
+def bench(
+    names: tuple[str, ...], handful: bool, json_file: Path | None, **asked: int | None
+) -> None:
+    """Measure what mail costs on PostgreSQL, beside the least that it could cost and what it should."""
+    given: dict[str, Any] = {name: count for name, count in asked.items() if count is not None}
+    sizes = replace(HANDFUL if handful else _FULL, **given)
     try:
-        with _ground(mails) as ground:
-            report = measure(ground)
+        with (
+            postgres_server() as server,
+            postgres_template(server) as template,
+            open_ground(server, template, sizes) as ground,
+        ):
+            report = measure(ground, names or PARTS)
     except ChildFailed as failed:
         raise click.ClickException(str(failed)) from failed
     click.echo(report.text())
-    if mails < FEWEST_MAILS:
-        click.echo(f"with fewer than {FEWEST_MAILS} mails these figures mean nothing")
+    if handful:
+        click.echo("with a handful of everything these figures mean nothing")
     if json_file is not None:
         json_file.write_text(json.dumps(report.data(), indent=2) + "\n", "utf-8")
-    if report.answered != report.received:
+    if report.wrong:
         sys.exit(1)
 
 
 @contextmanager
-def _ground(mails: int) -> Iterator[Ground]:
-    with (
-        tempfile.TemporaryDirectory(prefix="mailagent-bench-") as path,
-        postgres_server() as server,
-        postgres_template(server) as template,
-    ):
+def open_ground(server: str, template: str, sizes: Sizes) -> Iterator[Ground]:
+    """Give what every measurement stands on; the providers run until the end of this."""
+    with tempfile.TemporaryDirectory(prefix="mailagent-bench-") as path:
         providers = Providers(Path(path))
-        settle_seconds = SETTLE_SECONDS if mails >= FEWEST_MAILS else 0.1
         try:
             stable = Stable(Path(path), providers)
-            yield Ground(server, template, providers, stable, mails, settle_seconds)
+            yield Ground(server, template, providers, stable, sizes, Path(path))
         finally:
             providers.stop()
 

@@ -9,15 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.bench.child import ChildFailed
-from tests.bench.flows import QUESTION, REFUND, Flow, prepare
+from tests.bench.deciding import approve, approve_all
+from tests.bench.flows import APPROVED, QUESTION, REFUND, Flow, prepare
 from tests.bench.ground import Ground
 from tests.bench.meter import Meter, Used, between
 from tests.bench.posting import Poster, post_all
-from tests.bench.providers import Counts
+from tests.bench.providers import PATIENCE_SECONDS, Counts
 from tests.bench.records import Records, list_left, read_records
 from tests.bench.table import Figures
 
 _LONGEST_PAUSE_SECONDS = 0.5
+FLOWS = (QUESTION, REFUND, APPROVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Idle:
 
     cpu_ms: float
     transactions: float
+    database_ms: float
 
 
 Results = tuple[dict[str, Answered], Idle]
@@ -52,7 +55,7 @@ Results = tuple[dict[str, Answered], Idle]
 def measure_mails(ground: Ground) -> Results:
     """Measure each flow with everything in one process."""
     with ground.database() as url, ground.stable.web(url, "all") as (app, webhook):
-        return _measure(ground, url, ground.meter(url, app), webhook, (QUESTION, REFUND))
+        return _measure(ground, url, ground.meter(url, app), webhook, FLOWS)
 
 
 def measure_worker(ground: Ground) -> Results:
@@ -82,7 +85,7 @@ class _Load:
 def _measure(
     ground: Ground, database_url: str, meter: Meter, webhook: str, flows: Sequence[Flow]
 ) -> Results:
-    alone = {flow: _one_by_one(ground, database_url, webhook, flow) for flow in flows}
+    alone = {flow: one_by_one(ground, database_url, webhook, flow) for flow in flows}
     loads = {flow: _all_at_once(ground, database_url, meter, webhook, flow) for flow in flows}
     before = meter.read()
     time.sleep(max(load.used.seconds for load in loads.values()))
@@ -96,10 +99,14 @@ def _measure(
         )
         for flow, load in loads.items()
     }
-    return answered, Idle(rest.cpu_seconds * 1000 / rest.seconds, rest.transactions / rest.seconds)
+    return answered, Idle(
+        rest.cpu_seconds * 1000 / rest.seconds,
+        rest.transactions / rest.seconds,
+        rest.database_seconds * 1000 / rest.seconds,
+    )
 
 
-def _one_by_one(ground: Ground, database_url: str, webhook: str, flow: Flow) -> Alone:
+def one_by_one(ground: Ground, database_url: str, webhook: str, flow: Flow) -> Alone:
     pauses = random.Random(1)
     whole_ms, after_200_ms = [], []
     for post in prepare(flow, ground.alone, database_url, ground.stable.key):
@@ -107,6 +114,9 @@ def _one_by_one(ground: Ground, database_url: str, webhook: str, flow: Flow) -> 
         time.sleep(pauses.uniform(0, _LONGEST_PAUSE_SECONDS))
         before, began = ground.providers.counts(), time.perf_counter()
         received_ms = Poster(webhook).post(post)  # gunicorn closes what is quiet for two seconds
+        if flow.mails_before is not None:
+            ground.providers.wait_for_mails(before.mails + flow.mails_before)
+            approve(webhook, ground.providers.list_links(before.mails)[0])
         after = ground.providers.wait_for_mails(before.mails + flow.mails_back)
         model_ms = (after.model_seconds - before.model_seconds) * 1000
         whole_ms.append((time.perf_counter() - began) * 1000 - model_ms)
@@ -120,7 +130,10 @@ def _all_at_once(
     posts = prepare(flow, ground.mails, database_url, ground.stable.key)
     before, counts, began_at = meter.read(), ground.providers.counts(), time.time()
     posted = post_all(webhook, posts)
-    done = _wait(ground, database_url, counts.mails + flow.mails_back * ground.mails)
+    if flow.mails_before is not None:
+        wait_for_mails(ground, database_url, counts.mails + flow.mails_before * ground.mails)
+        approve_all(webhook, ground.providers.list_links(counts.mails))
+    done = wait_for_mails(ground, database_url, counts.mails + flow.mails_back * ground.mails)
     seconds = time.monotonic() - posted.began_at
     ended_at = time.time()
     return _Load(
@@ -132,10 +145,12 @@ def _all_at_once(
     )
 
 
-def _wait(ground: Ground, database_url: str, mails: int) -> Counts:
+def wait_for_mails(
+    ground: Ground, database_url: str, mails: int, patience_seconds: float = PATIENCE_SECONDS
+) -> Counts:
     """Wait until so many mails were sent. Raises ChildFailed, with what is left, in vain."""
     try:
-        return ground.providers.wait_for_mails(mails)
+        return ground.providers.wait_for_mails(mails, patience_seconds)
     except ChildFailed as failed:
         left = "\n".join(list_left(database_url))
         raise ChildFailed(f"{failed}; not done:\n{left}") from failed

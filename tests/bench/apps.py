@@ -15,6 +15,7 @@ from tests.bench.providers import Providers
 from tests.cast import MAX, MONA, SUPPORT, TESS
 
 WEBHOOK = "/webhooks/sendgrid/inbound"
+_WORKER = ["flask", "--app", "wsgi", "worker"]
 
 
 class Stable:
@@ -27,18 +28,23 @@ class Stable:
         self._providers = providers
 
     @contextmanager
-    def web(self, database_url: str, role: str) -> Iterator[tuple[Child, str]]:
+    def web(self, database_url: str, role: str, **settings: str) -> Iterator[tuple[Child, str]]:
         """Run the app under gunicorn; give the process and the webhook's URL."""
         arguments = ["gunicorn", "-c", "python:mailagent.serving", "wsgi:app"]
-        with _served(arguments, self._environment(database_url, role), self._log(role)) as served:
+        environment = self.environment(database_url, role) | settings
+        with _served(arguments, environment, self._log(role)) as served:
             yield served
 
     @contextmanager
-    def worker(self, database_url: str) -> Iterator[Child]:
-        """Run workflows in a process without HTTP."""
+    def worker(
+        self, database_url: str, watched: Path | None = None, **settings: str
+    ) -> Iterator[Child]:
+        """Run workflows in a process without HTTP. `watched`: where it is to write down, several times a
+        second, how many of its runs wait."""
         log = self._log("worker")
-        environment = self._environment(database_url, "worker")
-        child = Child(["flask", "--app", "wsgi", "worker"], environment, log)
+        environment = self.environment(database_url, "worker") | settings
+        program = ["tests.bench.watched_worker", str(watched)] if watched else _WORKER
+        child = Child(program, environment, log)
         try:
             wait_until_ready(child, lambda: "The worker runs" in child.said())
             yield child
@@ -59,7 +65,7 @@ class Stable:
     def _log(self, name: str) -> Path:
         return self._folder / f"{name}.log"
 
-    def _environment(self, database_url: str, role: str) -> dict[str, str]:
+    def environment(self, database_url: str, role: str) -> dict[str, str]:
         return {
             **base_environment(),
             "MAILAGENT_ROLE": role,

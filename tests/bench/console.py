@@ -18,13 +18,16 @@ from flask.testing import FlaskClient
 from mailagent import services
 from mailagent.app import create_app
 from mailagent.store import sessions
+from mailagent.web import metrics
 from mailagent.web.guard import SESSION_KEY
+from mailagent.workflows.heartbeat import move_tallies_on
 from tests.bench.console_fill import COMMON, RARE, UNCOMMON, Size, fill
 from tests.bench.console_receipt import measure_receipt
 from tests.cast import MAX, MONA, OLGA, TESS
 from tests.databases import postgres_copy, postgres_server, postgres_template
 
 TARGET_MS = 200
+METRICS_TOKEN = "the-token-of-those-that-watch-for-this-program"
 
 
 def pages(size: Size) -> Mapping[str, str]:
@@ -68,6 +71,7 @@ def pages(size: Size) -> Mapping[str, str]:
         "audit: an act, from the beginning": "/ops/audit?action=put+away&order=oldest",
         "audit: a row": f"/ops/audit?subject=mail_{some}",
         "live": "/ops/live?since=1780000000000000",
+        "metrics, all counted anew": "/metrics",
     }
 
 
@@ -93,10 +97,14 @@ def console(database_url: str) -> Iterator[FlaskClient]:
             "TEAM_EMAILS": f"{TESS},{OLGA}",
             "OPS_EMAILS": OLGA,
             "MAILAGENT_ROLE": "web",
+            "METRICS_TOKEN": METRICS_TOKEN,
         }
     )
+    app.extensions[metrics.KEPT] = metrics.KeptSamples(0)
+    client = log_in(app)
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {METRICS_TOKEN}"
     try:
-        yield log_in(app)
+        yield client
     finally:
         services.current().doorbell.close()
         services.current().database.close()
@@ -118,6 +126,8 @@ def main(mails: int, times: int, keep: bool) -> None:
     ):
         began = time.perf_counter()
         fill(services.current().database.engine, size)
+        while move_tallies_on():
+            pass
         click.echo(f"{mails:,} mails, filled in {time.perf_counter() - began:.0f} s")
         if keep:
             click.echo(url)

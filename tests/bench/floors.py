@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from tests.bench.child import base_environment, run_script
 from tests.bench.ground import Ground
-from tests.bench.meter import count_transactions, database_name
+from tests.bench.meter import count_transactions, database_name, database_seconds
 from tests.bench.table import Figures, Row
 
 
-def measure_bare_steps(ground: Ground, steps: tuple[int, ...]) -> Figures:
-    """Measure runs of so many steps that do nothing."""
-    job = {"steps": steps, "alone": ground.alone}
+def measure_bare_steps(ground: Ground, flows: Sequence[tuple[int, ...]]) -> list[Figures]:
+    """Measure, for each flow, runs of so many steps that do nothing."""
     with ground.database() as url:
-        database = database_name(url)
-        counted = [count_transactions(ground.server_url, database)]
-        done = {}
-        for mails in (0, ground.mails):  # the first only tells what starting and warming up takes
-            done = run_script(
-                "tests.bench.floor_steps",
-                {**job, "database_url": url, "mails": mails},
-                base_environment(),
-            )
-            counted.append(count_transactions(ground.server_url, database))
-    first, second = counted[1] - counted[0], counted[2] - counted[1]
+        started = _run_steps(ground, url, (), 0, 0)  # only tells what starting takes
+        ran = [_run_steps(ground, url, each, ground.alone, ground.mails) for each in flows]
+    return [_per_mail(ground, started, each) for each in ran]
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    done: dict[str, float]
+    transactions: int
+    database_seconds: float
+
+
+def _run_steps(ground: Ground, url: str, steps: tuple[int, ...], alone: int, mails: int) -> _Steps:
+    database = database_name(url)
+    transactions = count_transactions(ground.server_url, database)
+    seconds = database_seconds(ground.server_url)
+    job = {"steps": steps, "alone": alone, "database_url": url, "mails": mails}
+    done = run_script("tests.bench.floor_steps", job, base_environment())
+    return _Steps(
+        done,
+        count_transactions(ground.server_url, database) - transactions,
+        database_seconds(ground.server_url) - seconds,
+    )
+
+
+def _per_mail(ground: Ground, started: _Steps, ran: _Steps) -> Figures:
+    all_mails = ground.alone + ground.mails
     return Figures(
-        done["cpu_seconds"] * 1000 / ground.mails,
-        (second - first) / ground.mails,
-        done["wall_ms"],
-        ground.mails / done["seconds"],
+        cpu_ms=ran.done["cpu_seconds"] * 1000 / ground.mails,
+        database_ms=(ran.database_seconds - started.database_seconds) * 1000 / all_mails,
+        transactions=(ran.transactions - started.transactions) / all_mails,
+        wall_ms=ran.done["wall_ms"],
+        per_second=ground.mails / ran.done["seconds"],
     )
 
 

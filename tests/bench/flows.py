@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
+from mailagent.demo.mailboxes import Letter
 from mailagent.demo.webhook_key import WebhookKey
 from mailagent.domain.order import Order
 from mailagent.store import orders
 from mailagent.store.database import open_database
 from tests.bench.posting import Post
-from tests.cast import order
+from tests.cast import big_order, order
 from tests.stage import letter
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """One kind of mail. `mails_back`: how many mails of ours are sent for each."""
+    """One kind of mail. `mails_back`: how many mails of ours are sent for each; `mails_before`: how many of
+    them before a manager has decided, if one has to."""
 
     name: str
     text: str
     mails_back: int
+    buy: Callable[..., Order] = order
+    mails_before: int | None = None
 
 
 QUESTION = Flow(
@@ -37,6 +43,15 @@ REFUND = Flow(
     "Kind regards\nAda Example\n",
     mails_back=2,
 )
+# To the customer that it was passed on, and to the manager; then the receipt.
+APPROVED = Flow(
+    "approved refund",
+    "Hello,\n\nthe desk from order {order_id} arrived broken. I want my money back, please.\n\n"
+    "Kind regards\nAda Example\n",
+    mails_back=3,
+    buy=big_order,
+    mails_before=2,
+)
 
 
 _order_numbers = itertools.count(10001)
@@ -44,19 +59,21 @@ _order_numbers = itertools.count(10001)
 
 def prepare(flow: Flow, count: int, database_url: str, key: WebhookKey) -> list[Post]:
     """Stock `count` orders, each of a customer of its own, and return a mail about each."""
-    stocked = [_order(next(_order_numbers)) for _ in range(count)]
+    stocked = [new_order(flow.buy) for _ in range(count)]
     database = open_database(database_url)
     with database.transaction() as connection:
         for each in stocked:
             orders.save(connection, each, datetime.now(UTC))
     database.close()
-    return [_post(flow, each, key) for each in stocked]
+    return [sign(letter_about(flow, each), key) for each in stocked]
 
 
-def _order(number: int) -> Order:
+def new_order(buy: Callable[..., Order] = order) -> Order:
+    """Return an order of a customer of its own."""
+    number = next(_order_numbers)
     # Delivered a while before now, whenever that is: the return window must be open.
     placed_at = datetime.now(UTC) - timedelta(days=12)
-    return order(
+    return buy(
         f"W{number}",
         customer={"email": f"ada.{number}@example.com", "name": "Ada Example"},
         placed_at=placed_at.isoformat(),
@@ -64,7 +81,13 @@ def _order(number: int) -> Order:
     )
 
 
-def _post(flow: Flow, about: Order, key: WebhookKey) -> Post:
+def letter_about(flow: Flow, about: Order, **changes: Any) -> Letter:
+    """Return a mail of this kind about an order, from whoever has it."""
     text = flow.text.format(order_id=about.order_id)
-    body = build_body(letter(text, from_address=about.customer_email))
+    return letter(text, from_address=about.customer_email, **changes)
+
+
+def sign(written: Letter, key: WebhookKey) -> Post:
+    """Return a mail as SendGrid posts it."""
+    body = build_body(written)
     return Post(body, {"Content-Type": CONTENT_TYPE, **key.sign(body)})

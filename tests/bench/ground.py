@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.bench.apps import Stable
 from tests.bench.child import Child
-from tests.bench.meter import Meter, Used
+from tests.bench.meter import SETTLE_SECONDS, Meter, Used
 from tests.bench.providers import Providers
 from tests.bench.table import Figures
 from tests.databases import postgres_copy
@@ -20,16 +21,42 @@ from tests.databases import postgres_copy
 _MOST_ALONE = 20
 
 
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much of everything. `mails`: at once; `slow_mails`: for the slow model; `pair_mails`: for one
+    worker and for two; `waiting`: refunds; `stock`: mails that are in the database already; `thread`: in
+    the customer's thread; `starts`: of each role; `idle_seconds`: until memory is read."""
+
+    mails: int = 200
+    slow_mails: int = 2000
+    pair_mails: int = 320
+    waiting: int = 10_000
+    decisions: int = 10
+    stock: int = 1_000_000
+    thread: int = 50
+    starts: int = 5
+    idle_seconds: float = 10.0
+    settle_seconds: float = SETTLE_SECONDS
+
+
+# So few that the figures mean nothing: it is only seen whether everything works.
+HANDFUL = Sizes(3, 4, 4, 5, 2, 600, 6, 1, 0.1, 0.1)
+
+
 @dataclass(frozen=True)
 class Ground:
-    """`template`: the migrated database to copy. `mails`: how many at once."""
+    """`template`: the migrated database to copy. `folder`: for files of the measurements."""
 
     server_url: str
     template: str
     providers: Providers
     stable: Stable
-    mails: int
-    settle_seconds: float
+    sizes: Sizes
+    folder: Path
+
+    @property
+    def mails(self) -> int:
+        return self.sizes.mails
 
     @property
     def alone(self) -> int:
@@ -42,10 +69,15 @@ class Ground:
         with postgres_copy(self.server_url, self.template) as url:
             yield url
 
-    def meter(self, database_url: str, child: Child) -> Meter:
-        return Meter(self.server_url, database_url, child, self.settle_seconds)
+    def meter(self, database_url: str, *children: Child) -> Meter:
+        return Meter(self.server_url, database_url, children, self.sizes.settle_seconds)
 
     def figures(self, used: Used, wall_ms: float, per_second: float) -> Figures:
         """Return what all mails used as the figures of one."""
-        cpu_ms = used.cpu_seconds * 1000 / self.mails
-        return Figures(cpu_ms, used.transactions / self.mails, wall_ms, per_second)
+        return Figures(
+            cpu_ms=used.cpu_seconds * 1000 / self.mails,
+            database_ms=used.database_seconds * 1000 / self.mails,
+            transactions=used.transactions / self.mails,
+            wall_ms=wall_ms,
+            per_second=per_second,
+        )

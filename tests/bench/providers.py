@@ -1,7 +1,7 @@
 """The local OpenAI and SendGrid in a process of their own, so that their CPU is nobody else's.
 
-They answer without latency. `python -m tests.bench.providers FOLDER` serves them; a third port tells
-how many mails were taken and how long the model thought.
+They answer without latency, unless the model is told otherwise. `python -m tests.bench.providers FILE`
+serves them; a third port tells how many mails were taken and how long the model thought.
 """
 
 from __future__ import annotations
@@ -10,44 +10,32 @@ import http.client
 import json
 import sys
 import threading
-import time
 from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+from mailagent.demo.approval_page import find_link
 from mailagent.demo.local_server import Answer, LocalServer, Request
 from mailagent.demo.mailboxes import Mailboxes
-from mailagent.demo.openai_server import OpenAIServer
 from mailagent.demo.sendgrid_server import SendGridServer
 from tests.bench.child import Child, ChildFailed, base_environment, wait_until_ready
+from tests.bench.model_server import ModelServer
 from tests.cast import SUPPORT
 
 PATIENCE_SECONDS = 300.0
 
 
-class _TimedModel(OpenAIServer):
-    """Counts its answers and the time they took: what is taken off to get wall time without model."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._lock = threading.Lock()
-        self.asks, self.seconds = 0, 0.0
-
-    def _create(self, request: Request) -> Answer:
-        began = time.perf_counter()
-        answer = super()._create(request)
-        with self._lock:
-            self.asks += 1
-            self.seconds += time.perf_counter() - began
-        return answer
-
-
 @dataclass(frozen=True, slots=True)
 class Counts:
+    """`most_at_once`: how many asks of the model were under way at the same moment, since its latency was
+    set."""
+
     mails: int
     asks: int
     model_seconds: float
+    most_at_once: int
 
 
 class Providers:
@@ -70,14 +58,26 @@ class Providers:
     def wait_for_mails(self, count: int, seconds: float = PATIENCE_SECONDS) -> Counts:
         """Wait until `count` mails were sent since the start. Raises ChildFailed in vain."""
         job = {"mails": count, "seconds": seconds}
-        self._connection.request("POST", "/wait", json.dumps(job))
-        counts = Counts(**json.load(self._connection.getresponse()))
+        counts = Counts(**self._ask("/wait", job))
         if counts.mails < count:
             raise ChildFailed(f"waited {seconds:g} s for {count} mails, {counts.mails} were sent")
         return counts
 
     def counts(self) -> Counts:
         return self.wait_for_mails(0)
+
+    def set_latency(self, seconds: float) -> None:
+        """Let each answer of the model take so long from now on."""
+        self._ask("/latency", {"seconds": seconds})
+
+    def list_links(self, since: int) -> list[str]:
+        """Return the approval links in the mails that were sent after the first `since`."""
+        links: list[str] = self._ask("/links", {"since": since})
+        return links
+
+    def _ask(self, path: str, job: object) -> Any:
+        self._connection.request("POST", path, json.dumps(job))
+        return json.load(self._connection.getresponse())
 
     def stop(self) -> None:
         self._connection.close()
@@ -89,7 +89,7 @@ def serve(mailbox_file: Path) -> None:
     # By default five connections may wait and more are reset: the app would rightly hold such a mail
     # back for ten minutes, because nobody can tell whether it was taken.
     ThreadingHTTPServer.request_queue_size = 128
-    mailboxes, model = Mailboxes(mailbox_file), _TimedModel()
+    mailboxes, model = Mailboxes(mailbox_file), ModelServer()
     sendgrid = SendGridServer(mailboxes, SUPPORT)
 
     def wait(request: Request) -> Answer:
@@ -99,10 +99,21 @@ def serve(mailbox_file: Path) -> None:
             "mails": len(mailboxes.sent()),
             "asks": model.asks,
             "model_seconds": model.seconds,
+            "most_at_once": model.most_at_once,
         }
         return Answer(200, counts)
 
-    counts = LocalServer({"POST /wait": wait}, lambda _: Answer(404))
+    def set_latency(request: Request) -> Answer:
+        model.latency_seconds = json.loads(request.body)["seconds"]
+        model.most_at_once = 0
+        return Answer(200, {})
+
+    def list_links(request: Request) -> Answer:
+        sent = mailboxes.sent()[json.loads(request.body)["since"] :]
+        return Answer(200, [link for link in map(find_link, sent) if link])
+
+    routes = {"POST /wait": wait, "POST /latency": set_latency, "POST /links": list_links}
+    counts = LocalServer(routes, lambda _: Answer(404))
     for server in (model, sendgrid, counts):
         server.start()
     urls = {"openai": model.url, "sendgrid": sendgrid.url, "counts": counts.url}

@@ -9,12 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one mail costs. None: not measured, because it would say nothing."""
+    """What one mail costs. None: not measured, because it would say nothing. `database_ms`: CPU time of
+    PostgreSQL."""
 
     cpu_ms: float
     transactions: float | None = None
     wall_ms: float | None = None
     per_second: float | None = None
+    database_ms: float | None = None
 
     def plus(self, other: Figures) -> Figures:
         """Return both, one after the other. How many a second that makes cannot be told."""
@@ -22,6 +24,7 @@ class Figures:
             self.cpu_ms + other.cpu_ms,
             _sum(self.transactions, other.transactions),
             _sum(self.wall_ms, other.wall_ms),
+            database_ms=_sum(self.database_ms, other.database_ms),
         )
 
 
@@ -38,7 +41,12 @@ class Row:
     floor: Figures
 
 
-_COLUMNS = (("CPU ms", "cpu_ms"), ("SQL transactions", "transactions"), ("wall ms", "wall_ms"))
+_COLUMNS = (
+    ("CPU ms", "cpu_ms"),
+    ("PostgreSQL's CPU ms", "database_ms"),
+    ("SQL transactions", "transactions"),
+    ("wall ms", "wall_ms"),
+)
 _NAME_WIDTH = 24
 
 
@@ -57,7 +65,7 @@ def render(rows: Sequence[Row]) -> str:
 
 def _cells(row: Row, field: str) -> str:
     mail, floor = getattr(row.mail, field), getattr(row.floor, field)
-    ratio = _ratio(mail, floor)
+    ratio = ratio_of(mail, floor)
     return f"{_number(mail):>7}{_number(floor):>8}{'–' if ratio is None else f'{ratio:.1f}×':>7}"
 
 
@@ -65,7 +73,8 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f}"
 
 
-def _ratio(mail: float | None, floor: float | None) -> float | None:
+def ratio_of(mail: float | None, floor: float | None) -> float | None:
+    """Return how many times its floor a figure is; None where there is nothing to compare."""
     # Where nothing is used, as by three mails on a fast machine, there is no ratio.
     return mail / floor if mail is not None and floor else None
 
@@ -76,7 +85,7 @@ def as_data(rows: Sequence[Row]) -> list[dict[str, Any]]:
         asdict(row)
         | {
             "ratio": {
-                name: _ratio(figure, asdict(row.floor)[name])
+                name: ratio_of(figure, asdict(row.floor)[name])
                 for name, figure in asdict(row.mail).items()
             }
         }
