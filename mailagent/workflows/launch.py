@@ -32,6 +32,8 @@ WORKFLOWS = (conversation, delivery, housekeeping, refund, sweep)
 SQLITE_POLL_SECONDS = 0.2
 QUEUE_POLL_SECONDS = 0.2
 CLOSE_SECONDS = 3.0
+# For the steps of runs that wait without a thread, beside the conversations, which have one each.
+STEP_THREADS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ def launch(engine: Engine) -> None:
         notification_listener_polling_interval_sec=SQLITE_POLL_SECONDS if sqlite else 1.0,
         log_level="WARNING",
         enable_patching=True,
+        # Without a bound each step of a refund takes a thread of its own, and none is ever given back.
+        max_executor_threads=engine.conversation_concurrency + STEP_THREADS,
         enable_otlp=spans.is_on(),
         otel_attribute_format="semconv",
     )
