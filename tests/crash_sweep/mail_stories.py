@@ -8,7 +8,7 @@ from collections.abc import Callable
 from mailagent.demo.local_server import Answer
 from mailagent.demo.scripted_model import Call, Case, Say, ToolResult, Turn
 from mailagent.domain.conversation import Limits
-from tests.cast import ADA, TESS
+from tests.cast import ADA, OLGA, TESS
 from tests.crash_sweep import people
 from tests.crash_sweep.shop import QUESTION, SweptShop
 from tests.crash_sweep.story import WEBHOOKS, Story, steps
@@ -130,7 +130,7 @@ STORIES = (
         steps("take_batch ask_model write_reply send_mail"), script=_says_what_is_false,
     ),
     Story(
-        "loop", _writes_once_too_often, {ADA: Limits().answers_per_hour, TESS: 1},
+        "loop", _writes_once_too_often, {ADA: Limits().answers_per_hour, TESS: 1, OLGA: (0, 1)},
         steps("take_batch stop_loop send_mail"), prepare=_writes_until_the_fuse_is_due,
     ),
     Story(

@@ -148,7 +148,8 @@ def _openai_is_away(shop: SweptShop) -> None:
         connection.execute(schema.breakers.insert().values(_open_breaker(PAUSE)))
     sweeps = Bells(shop, doorbell.SWEEP)
     shop.write(QUESTION)
-    shop.wait(lambda: _count(shop, "inbound_mails", "put_off > 0") == 1, "the mail to be put off")
+    put_off = f"put_off > 0 AND from_address = '{ADA}'"
+    shop.wait(lambda: _count(shop, "inbound_mails", put_off) == 1, "the mail to be put off")
     shop.wait(lambda: not _conversations_at_work(shop), "the run to end")
     with shop.database.transaction() as connection:
         connection.execute(schema.breakers.update().values(_open_breaker(-PAUSE)))
