@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mailagent.demo.mailboxes import SentMail
+from mailagent.store import schema
 from tests.cast import MONA, TESS, big_order, order
 from tests.journeys.test_refunds import decide, link_in
 from tests.stage import Stage, post_form, wait_until
@@ -55,6 +56,23 @@ def writes(text: str) -> Act:
 def gets_mails(count: int) -> Act:
     def act(stage: Stage, customer: Customer) -> None:
         stage.wait_for_mails(customer.email, count, PATIENCE_SECONDS)
+
+    return act
+
+
+def no_breaker_opens(stage: Stage, customer: Customer) -> None:
+    """Wait for the customer's mail, and forget that its provider has failed: not what this is about."""
+    gets_mails(1)(stage, customer)
+    with stage.live.database.transaction() as connection:
+        connection.execute(schema.breakers.delete())
+
+
+def one_by_one(*acts: Act) -> Act:
+    """Let each customer do all of this before the next one begins."""
+
+    def act(stage: Stage, customer: Customer) -> None:
+        for each in acts:
+            each(stage, customer)
 
     return act
 
