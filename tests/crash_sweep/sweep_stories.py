@@ -118,6 +118,7 @@ def _let_time_pass(shop: SweptShop) -> None:
         connection.execute(schema.inbound_mails.update().values(received_at=then))
         # A worker that has just come up takes nothing over before it knows who else lives.
         connection.execute(schema.workers.update().values(steady_since=then))
+        connection.execute(schema.breakers.delete())  # SendGrid is well by now
         connection.execute(schema.refunds.update().values(requested_at=then))
         mails = schema.outbound_mails
         connection.execute(mails.update().values(created_at=then, next_attempt_at=None))
