@@ -43,7 +43,13 @@ def sweep(options: argparse.Namespace, kind: str) -> list[Row]:
 
 def _sweep(rows: list[Row], kind: str, name: str, play: Callable[[], list[Result]]) -> None:
     began = time.monotonic()
-    results = play()
+    try:
+        results = play()
+    except AssertionError as problem:  # one story that cannot be played ends no sweep
+        print(f"BROKEN  {kind}  {name}, without a replay\n    {problem}", flush=True)
+        whole = {"way": "none", "point": name, "outcome": "BROKEN", "problem": str(problem)}
+        rows.append({"database": kind, "story": name, **whole})
+        return
     for result in results:
         if result.outcome not in ("held", "refused"):
             print(f"{result.outcome}  {kind}  {result.point}\n    {result.problem}", flush=True)
