@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from mailagent.store import schema
+from mailagent.store.database import insert_once
 
 _tallies, _marks = schema.tallies.c, schema.tally_marks.c
 _mails, _written, _calls = schema.inbound_mails.c, schema.outbound_mails.c, schema.model_calls.c
@@ -99,7 +99,8 @@ def move_on(connection: sa.Connection, source: Source, now: datetime) -> bool:
 
     Of several workers that do so at once, one does.
     """
-    _insert(connection, schema.tally_marks, {"source": source.name, "counted_until": _BEGINNING})
+    beginning = {"source": source.name, "counted_until": _BEGINNING}
+    insert_once(connection, schema.tally_marks, beginning, "source")
     mark = connection.scalar(
         sa.select(_marks.counted_until)
         .where(_marks.source == source.name)
@@ -135,14 +136,9 @@ def list_failures(connection: sa.Connection) -> dict[str, int]:
 def _add(connection: sa.Connection, source: str, tally: Tally, total: int) -> None:
     label, detail, quantity = tally
     key = {"source": source, "label": label, "detail": detail, "quantity": quantity}
-    _insert(connection, schema.tallies, {**key, "total": 0})
+    insert_once(connection, schema.tallies, {**key, "total": 0}, *key)
     connection.execute(
         sa.update(schema.tallies)
         .where(*(schema.tallies.c[name] == value for name, value in key.items()))
         .values(total=_tallies.total + total)
     )
-
-
-def _insert(connection: sa.Connection, table: sa.Table, values: Mapping[str, object]) -> None:
-    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    connection.execute(insert(table).values(**values).on_conflict_do_nothing())

@@ -71,6 +71,21 @@ def launch(engine: Engine) -> None:
     system = None if sqlite else open_database(engine.database_url, name="dbos_transact").engine
     worker_id = engine.worker_id or claim_worker_id(engine.database_url)
     log_ids.describe_process(worker_id=worker_id)
+    mark_outages()
+    at_work.open()
+    # Before it has runs: those of a worker that nobody knows are taken.
+    _heartbeat.start(worker_id, engine.beat_file)
+    _launched.append(_Launched(DBOS(config=_config(engine, worker_id, system)), system))
+    DBOS.launch()
+    # With the console DBOS names itself anew at each start. Runs that it has taken within these
+    # milliseconds may be taken over by others, and go on there.
+    _heartbeat.rename(DBOS.executor_id)
+    log_ids.describe_process(worker_id=DBOS.executor_id)
+    _register_queues(engine.conversation_concurrency)
+    _apply_schedules()
+
+
+def _config(engine: Engine, worker_id: str, system: sa.Engine | None) -> DBOSConfig:
     config = DBOSConfig(
         name=doorbell.APPLICATION_NAME,
         system_database_url=engine.database_url,
@@ -81,7 +96,7 @@ def launch(engine: Engine) -> None:
         system_database_engine=system,
         # When the database fails, DBOS logs the statement; its parameters are what steps returned.
         db_engine_kwargs={"hide_parameters": True},
-        notification_listener_polling_interval_sec=SQLITE_POLL_SECONDS if sqlite else 1.0,
+        notification_listener_polling_interval_sec=1.0 if system else SQLITE_POLL_SECONDS,
         log_level="WARNING",
         enable_patching=True,
         # Without a bound each step of a refund takes a thread of its own, and none is ever given back.
@@ -94,17 +109,10 @@ def launch(engine: Engine) -> None:
         config["conductor_metadata_only_mode"] = True
         if engine.conductor_url:
             config["conductor_url"] = engine.conductor_url
-    mark_outages()
-    at_work.open()
-    # Before it has runs: those of a worker that nobody knows are taken.
-    _heartbeat.start(worker_id, engine.beat_file)
-    _launched.append(_Launched(DBOS(config=config), system))
-    DBOS.launch()
-    # With the console DBOS names itself anew at each start. Runs that it has taken within these
-    # milliseconds may be taken over by others, and go on there.
-    _heartbeat.rename(DBOS.executor_id)
-    log_ids.describe_process(worker_id=DBOS.executor_id)
-    _register_queues(engine.conversation_concurrency)
+    return config
+
+
+def _apply_schedules() -> None:
     DBOS.apply_schedules(
         [
             {
