@@ -13,14 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs
 
-from mailagent.demo.local_server import Answer, LocalServer, Request
+from mailagent.demo.local_server import Answer, LineCut, LocalServer, Request
 
 Create = Callable[[], Answer]
 Fault = Callable[[Create], Answer]
-
-
-class LineCut(Exception):
-    """Raised in the server: the connection ends without an answer."""
 
 
 @dataclass

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 R = TypeVar("R")
@@ -17,12 +18,22 @@ R = TypeVar("R")
 # Of a time-out for each read: an answer that comes steadily, but slowly, is worth waiting for.
 SHARE = 1.5
 
+# How long a thread waits for its next call; to start one takes a millisecond.
+REST_SECONDS = 30.0
+
 
 def within(seconds: float, call: Callable[[], R]) -> R:
     """Return what `call` returns, or raise what it raises. Raises TimeoutError after `seconds`.
 
-    The call itself goes on then, in a thread of its own that keeps no process alive: what it still does
-    is as unknown as after any time-out.
+    The call itself goes on then: what it still does is as unknown as after any time-out.
+    """
+    return begin(call).result(timeout=seconds)
+
+
+def begin(call: Callable[[], R]) -> Future[R]:
+    """Begin a call and return what will have its answer, for several to wait for.
+
+    It goes on in a thread that nobody else uses meanwhile and that keeps no process alive.
     """
     answer: Future[R] = Future()
     context = copy_context()
@@ -33,5 +44,40 @@ def within(seconds: float, call: Callable[[], R]) -> R:
         except BaseException as error:  # noqa: BLE001 - it is raised again where it is waited for
             answer.set_exception(error)
 
-    threading.Thread(target=run, name="deadline", daemon=True).start()
-    return answer.result(timeout=seconds)
+    _crew.do(run)
+    return answer
+
+
+class _Crew:
+    """Threads that have done a call and wait for the next one."""
+
+    def __init__(self) -> None:
+        # The one that rests for the shortest time is the last, so those that nobody needs end.
+        self._resting: list[SimpleQueue[Callable[[], None]]] = []
+
+    def do(self, run: Callable[[], None]) -> None:
+        """Have one of the threads, or a new one, do this."""
+        try:
+            # One step of the interpreter, as are `append` and `remove`: two threads never get the same.
+            calls = self._resting.pop()
+        except IndexError:
+            calls = SimpleQueue()
+            threading.Thread(target=self._work, args=(calls,), name="deadline", daemon=True).start()
+        calls.put(run)
+
+    def _work(self, calls: SimpleQueue[Callable[[], None]]) -> None:
+        while True:
+            try:
+                run = calls.get(timeout=REST_SECONDS)
+            except Empty:
+                try:
+                    self._resting.remove(calls)
+                except ValueError:
+                    continue  # somebody has just taken this one, and its call comes
+                return
+            run()
+            del run  # with all that it holds of its call
+            self._resting.append(calls)
+
+
+_crew = _Crew()

@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterable
 from http.client import HTTPException
 from typing import Any
-from urllib.request import HTTPRedirectHandler, build_opener
+from urllib.request import OpenerDirector, Request
 
 import python_http_client
 from python_http_client.exceptions import HTTPError
 from sendgrid import SendGridAPIClient
 
 from mailagent.adapters.deadline import SHARE, within
+from mailagent.adapters.kept_connections import KeptConnections, opener_for
 from mailagent.adapters.sendgrid_answers import judge_answer, judge_loss
 from mailagent.domain.delivery import Accepted, OutcomeUnknown, Refused, SendOutcome
 from mailagent.domain.mail import OutboundMail
@@ -58,6 +59,7 @@ class MailSender:
         self._timeout_seconds = timeout_seconds
         self._sendgrid = SendGridAPIClient(api_key, host=base_url.rstrip("/"))
         self._sendgrid.client = _Client(
+            opener_for(base_url, timeout_seconds),
             host=self._sendgrid.host,
             request_headers=self._sendgrid.client.request_headers,
             version=3,
@@ -90,17 +92,16 @@ class MailSender:
         return Accepted(response.headers.get("X-Message-Id"))
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    def redirect_request(self, *_: object, **__: object) -> None:
-        """Follow nothing: urllib would turn the POST into a GET, whose 200 looks like success while
-        the mail is lost, and would show the API key to wherever the redirect points."""
-
-
 class _Client(python_http_client.Client):  # type: ignore[misc]  # the package ships no types
-    """The SDK's HTTP client, but without redirects. It builds one of itself for each URL part."""
+    """The SDK's HTTP client, but with an opener for all requests. It builds one of itself for each URL part."""
+
+    def __init__(self, opener: KeptConnections | OpenerDirector, **options: Any) -> None:
+        super().__init__(**options)
+        self._opener = opener
 
     def _build_client(self, name: str | None = None) -> _Client:
         return _Client(
+            self._opener,
             host=self.host,
             version=self._version,
             request_headers=self.request_headers,
@@ -108,8 +109,22 @@ class _Client(python_http_client.Client):  # type: ignore[misc]  # the package s
             timeout=self.timeout,
         )
 
-    def _make_request(self, opener: object, request: Any, timeout: float | None = None) -> Any:
-        return super()._make_request(build_opener(_NoRedirects), request, timeout=timeout)
+    def _make_request(self, opener: object, request: Request, timeout: float | None = None) -> Any:
+        return super()._make_request(self._opener, request, timeout=timeout)
+
+
+class _Urllib:
+    """What the SDK's client takes from urllib. It builds an opener for each request, which reads all
+    certificates since Python 3.12; ours uses none."""
+
+    Request = Request
+
+    @staticmethod
+    def build_opener() -> None:
+        """Build nothing."""
+
+
+python_http_client.client.urllib = _Urllib
 
 
 def _problem(mail: OutboundMail) -> str | None:

@@ -33,6 +33,10 @@ class Answer:
 Route = Callable[[Request], Answer]
 
 
+class LineCut(Exception):
+    """Raised by a route: the connection ends without an answer."""
+
+
 class LocalServer:
     """Serves `routes` ("POST /v1/responses" → function); any other address goes to `otherwise`.
 
@@ -82,7 +86,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         path, _, query = self.path.partition("?")
         route = self.routes.get(f"{self.command} {path}", self.otherwise)
-        self._send(route(Request(path, self.headers, self._read_body(), query)))
+        try:
+            answer = route(Request(path, self.headers, self._read_body(), query))
+        except LineCut:  # on purpose; whatever else a route raises is told on standard error
+            self.close_connection = True
+            return
+        self._send(answer)
 
     def _read_body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":

@@ -5,15 +5,20 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextvars import ContextVar
+from functools import partial
 
 import pytest
 
+from mailagent.adapters import deadline
 from mailagent.adapters.chat_model import ChatModel
 from mailagent.adapters.deadline import within
 from mailagent.adapters.mail_sender import MailSender
 from mailagent.domain.delivery import OutcomeUnknown
 from tests.adapters.test_mail_sender import MAIL
+from tests.stage import wait_until
 
 HEADERS = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n"
 
@@ -53,3 +58,49 @@ def test_what_a_call_returns_or_raises_comes_through() -> None:
     assert within(5, lambda: 17) == 17
     with pytest.raises(ZeroDivisionError):
         within(5, lambda: 1 // 0)
+
+
+@pytest.fixture
+def crew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of this test alone, that rest for no longer than its calls."""
+    monkeypatch.setattr(deadline, "_crew", deadline._Crew())
+    monkeypatch.setattr(deadline, "REST_SECONDS", 0.1)
+
+
+def test_calls_one_after_the_other_share_a_thread(crew: None) -> None:
+    assert len({within(5, threading.current_thread) for _ in range(100)}) < 10
+
+
+def test_a_call_that_hangs_holds_nobody_and_its_thread_ends_after_it(crew: None) -> None:
+    over, theirs = threading.Event(), []
+
+    def hang() -> None:
+        theirs.append(threading.current_thread())
+        over.wait()
+
+    with pytest.raises(TimeoutError):
+        within(0.05, hang)
+    assert within(5, threading.current_thread) not in theirs
+    time.sleep(0.2)
+    assert theirs[0].is_alive()
+    over.set()
+    wait_until(lambda: not theirs[0].is_alive(), 5, "the end of the thread")
+
+
+def test_nothing_of_a_call_is_left_for_the_next(crew: None) -> None:
+    mail: ContextVar[str] = ContextVar("mail", default="none")
+    whose = mail.set("ours")
+    assert within(5, lambda: (mail.get(), mail.set("theirs")))[0] == "ours"
+    mail.reset(whose)
+    assert within(5, mail.get) == "none"
+
+
+def test_threads_that_nobody_needs_end_and_lose_no_call(
+    crew: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = within(5, threading.current_thread)
+    wait_until(lambda: not thread.is_alive(), 5, "the end of the thread")
+    monkeypatch.setattr(deadline, "REST_SECONDS", 0.0005)
+    for number in range(500):
+        assert within(5, partial(abs, number)) == number
+        time.sleep(0.0004 + number % 3 * 0.0001)

@@ -5,20 +5,30 @@ from __future__ import annotations
 import json
 import logging
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
+from mailagent.adapters import kept_connections
 from mailagent.adapters.mail_sender import MailSender
 from mailagent.domain.delivery import Accepted, NotSent, OutcomeUnknown, Refused
 from mailagent.domain.mail import OutboundMail, Purpose
+from tests.stage import wait_until
 
 MAIL = OutboundMail(
     outbound_id="o_17",
@@ -46,19 +56,23 @@ class Request:
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
-def answer(status: int, body: bytes = b"", headers: dict[str, str] | None = None) -> Answer:
+def answer(
+    status: int, body: bytes = b"", headers: dict[str, str] | None = None, hangs_up: bool = False
+) -> Answer:
     def write(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
             handler.send_header(name, value)
         handler.end_headers()
         handler.wfile.write(body)
+        if hangs_up:
+            handler.close_connection = True  # without a word about it
 
     return write
 
 
 def hang_up(handler: BaseHTTPRequestHandler) -> None:
-    handler.connection.close()
+    handler.close_connection = True
 
 
 def stay_silent(handler: BaseHTTPRequestHandler) -> None:
@@ -72,6 +86,8 @@ class LocalSendGrid:
     url: str = ""
     answer: Answer = field(default_factory=lambda: answer(202, headers={"X-Message-Id": "sg-1"}))
     requests: list[Request] = field(default_factory=list)
+    connections: int = 0
+    closed: int = 0
 
     def sender(self, **options: Any) -> MailSender:
         return MailSender("SG.secret", self.url, **options)
@@ -79,10 +95,36 @@ class LocalSendGrid:
 
 @pytest.fixture
 def sendgrid(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalSendGrid]:
+    with serving(monkeypatch) as local:
+        yield local
+
+
+@pytest.fixture
+def secret_sendgrid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[LocalSendGrid]:
+    """One that is asked over HTTPS, and is who it says it is."""
+    file = write_certificate(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    with serving(monkeypatch, file) as local:
+        yield local
+
+
+@contextmanager
+def serving(
+    monkeypatch: pytest.MonkeyPatch, certificate: Path | None = None
+) -> Iterator[LocalSendGrid]:
     monkeypatch.setenv("no_proxy", "*")  # the SDK obeys http_proxy
     local = LocalSendGrid()
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # connections are kept
+
+        def handle(self) -> None:
+            local.connections += 1
+            with suppress(OSError):  # who asked has gone
+                super().handle()
+                self.connection.shutdown(socket.SHUT_WR)
+            local.closed += 1
+
         def handle_any(self) -> None:
             raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             content = json.loads(raw) if raw else None
@@ -100,10 +142,40 @@ def sendgrid(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalSendGrid]:
 
     server = Server(("127.0.0.1", 0), Handler)
     local.url = f"http://127.0.0.1:{server.server_address[1]}"
+    if certificate is not None:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        local.url = local.url.replace("http", "https")
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield local
     server.shutdown()
     server.server_close()
+
+
+def write_certificate(folder: Path) -> Path:
+    """Return a file with a key and a certificate that it signed itself, for 127.0.0.1."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    file = folder / "server.pem"
+    file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + certificate.public_bytes(serialization.Encoding.PEM)
+    )
+    return file
 
 
 def test_an_accepted_mail_has_the_vendors_name_for_it(sendgrid: LocalSendGrid) -> None:
@@ -242,7 +314,7 @@ def test_only_202_is_a_yes(sendgrid: LocalSendGrid, status: int) -> None:
 
 @pytest.mark.parametrize(
     "lost",
-    [hang_up, stay_silent, answer(202, headers={"Content-Length": "100"})],
+    [hang_up, stay_silent, answer(202, headers={"Content-Length": "100"}, hangs_up=True)],
     ids=["hangs up", "is silent", "stops in the middle"],
 )
 def test_when_the_answer_is_lost_the_outcome_is_unknown_and_nothing_is_tried_again(
@@ -251,6 +323,84 @@ def test_when_the_answer_is_lost_the_outcome_is_unknown_and_nothing_is_tried_aga
     sendgrid.answer = lost
     assert isinstance(sendgrid.sender(timeout_seconds=0.2).send(MAIL), OutcomeUnknown)
     assert len(sendgrid.requests) == 1
+
+
+@pytest.mark.parametrize("status", [202, 400, 503])
+def test_mails_share_a_connection(sendgrid: LocalSendGrid, status: int) -> None:
+    sender, taken = sendgrid.sender(), sendgrid.answer
+    sendgrid.answer = answer(status, b"{}")
+    sender.send(MAIL)
+    sendgrid.answer = taken
+    assert sender.send(MAIL) == Accepted("sg-1")
+    assert (len(sendgrid.requests), sendgrid.connections) == (2, 1)
+
+
+def test_a_connection_that_was_closed_meanwhile_is_not_used_again(sendgrid: LocalSendGrid) -> None:
+    sender = sendgrid.sender()
+    sendgrid.answer = answer(202, headers={"X-Message-Id": "sg-1"}, hangs_up=True)
+    for _ in range(2):
+        assert sender.send(MAIL) == Accepted("sg-1")
+        wait_until(lambda: sendgrid.closed == sendgrid.connections, 5, "the end of the connection")
+    assert (len(sendgrid.requests), sendgrid.connections) == (2, 2)
+
+
+def test_a_connection_that_rested_for_long_is_not_used_again(
+    sendgrid: LocalSendGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_connections, "REST_SECONDS", 0.05)
+    sender = sendgrid.sender()
+    sender.send(MAIL)
+    time.sleep(0.06)
+    assert sender.send(MAIL) == Accepted("sg-1")
+    assert sendgrid.connections == 2
+
+
+def test_what_is_lost_on_a_kept_connection_is_not_sent_again(sendgrid: LocalSendGrid) -> None:
+    sender = sendgrid.sender()
+    assert sender.send(MAIL) == Accepted("sg-1")
+    sendgrid.answer = hang_up
+    assert isinstance(sender.send(MAIL), OutcomeUnknown)
+    assert (len(sendgrid.requests), sendgrid.connections) == (2, 1)
+
+
+def test_a_proxy_is_asked_where_the_environment_names_one(
+    sendgrid: LocalSendGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"no_proxy": "", "NO_PROXY": "", "http_proxy": sendgrid.url}.items():
+        monkeypatch.setenv(name, value)
+    assert MailSender("SG.secret", "http://sendgrid.example").send(MAIL) == Accepted("sg-1")
+    assert sendgrid.requests[0].path == "http://sendgrid.example/v3/mail/send"
+
+
+@pytest.mark.parametrize("connection", ["keep-alive", "close"])
+def test_the_certificates_are_read_once(
+    secret_sendgrid: LocalSendGrid, monkeypatch: pytest.MonkeyPatch, connection: str
+) -> None:
+    read: list[ssl.SSLContext] = []
+    load = ssl.SSLContext.load_default_certs
+
+    def note(context: ssl.SSLContext, purpose: ssl.Purpose = ssl.Purpose.SERVER_AUTH) -> None:
+        read.append(context)
+        load(context, purpose)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", note)
+    sender = secret_sendgrid.sender()
+    said = {"X-Message-Id": "sg-1", "Connection": connection}
+    secret_sendgrid.answer = answer(202, headers=said)
+    for _ in range(3):
+        assert sender.send(MAIL) == Accepted("sg-1")
+    assert len(read) == 1
+    assert secret_sendgrid.connections == (3 if connection == "close" else 1)
+
+
+def test_a_server_that_is_somebody_else_is_told_nothing(
+    secret_sendgrid: LocalSendGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE")
+    outcome = secret_sendgrid.sender().send(MAIL)
+    assert isinstance(outcome, OutcomeUnknown)
+    assert "CERTIFICATE_VERIFY_FAILED" in outcome.why
+    assert not secret_sendgrid.requests
 
 
 def test_a_refused_connection_means_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
