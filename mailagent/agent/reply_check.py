@@ -73,7 +73,7 @@ def find_untrue(text: str, facts: ReplyFacts, customer_words: str = "") -> tuple
     plain = unmask(text)
     if not any(letter.isalnum() for letter in plain):
         return ("The reply is empty. Write the whole reply.",)
-    return tuple(dict.fromkeys(_problems(plain, facts, customer_words)))
+    return tuple(dict.fromkeys(_problems(plain, facts, unmask(customer_words))))
 
 
 def _problems(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str]:
@@ -102,7 +102,7 @@ def _problems(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str
 
 def _unknown_durations(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str]:
     """Yield a problem for each length of time that is neither in the rows nor the customer's word."""
-    said = find_durations(unmask(customer_words))
+    said = find_durations(customer_words)
     for duration in find_durations(text):
         known = facts.days | facts.days_between if duration.between_dates else facts.days
         if not (duration.is_one_of(known) or duration.is_repeated_from(said)):
@@ -111,7 +111,7 @@ def _unknown_durations(text: str, facts: ReplyFacts, customer_words: str) -> Ite
 
 def _customers_name(text: str, customer_words: str) -> set[str]:
     """Return the customer's own words of another script that `text` repeats, if they may be a name."""
-    said = {word for word in _WORD.findall(unmask(customer_words).lower()) if not word.isascii()}
+    said = {word for word in _WORD.findall(customer_words.lower()) if not word.isascii()}
     repeated = [word for word in _WORD.findall(text.lower()) if word in said]
     return set(repeated) if len(repeated) <= _NAME_MAX_WORDS else set()
 
@@ -134,7 +134,7 @@ def _without_names(text: str, names: Iterable[str]) -> str:
 def _unknown_numbers(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str]:
     """Yield a problem for each number that is neither in the rows nor from the customer."""
     own = {_bare(each) for each in (*facts.order_ids, *facts.item_ids)}
-    said = {_bare(match[0]) for match in _REFERENCE.finditer(unmask(customer_words))}
+    said = {_bare(match[0]) for match in _REFERENCE.finditer(customer_words)}
     shapes = _shapes(facts.order_ids)
     numbered = {match[1] for match in _NUMBERED_ORDER.finditer(text)}
     spans = []

@@ -6,10 +6,11 @@ that closes the breaker or opens it for longer.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum
+
+from mailagent.domain.retry import share_of
 
 FAILURES_TO_OPEN = 5  # in a row, of all workers together
 FIRST_PAUSE_SECONDS = 10.0
@@ -135,10 +136,8 @@ def look_again_seconds(row_id: str, age_seconds: float) -> float:
     As long as it has waited already, within a minute and seven and a half, and up to twice that: by its
     id, so that thousands of rows do not come back in the same second.
     """
-    digest = hashlib.sha256(row_id.encode()).digest()
-    share = int.from_bytes(digest[:4], "big") / 2**32
     base = min(max(age_seconds, FIRST_LOOK_SECONDS), LAST_LOOK_SECONDS / 2)
-    return base * (1 + share)
+    return base * (1 + share_of(row_id))
 
 
 def away_name(provider: Provider) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum
@@ -25,6 +26,11 @@ CANCELLED_IS_LEFT_FOR = timedelta(days=1)  # long enough for whoever cancelled i
 def backoff_seconds(attempt: int, first_seconds: float = 5, longest_seconds: float = 3600) -> float:
     """Return how long to wait after the `attempt`-th failure (from 1): doubling, with a ceiling."""
     return float(min(longest_seconds, first_seconds * 2 ** min(attempt - 1, 30)))
+
+
+def share_of(name: str) -> float:
+    """Return a number from 0 to below 1, the same for the same name and spread evenly over names."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") / 2**32
 
 
 @dataclass(frozen=True, slots=True)

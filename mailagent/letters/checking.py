@@ -5,7 +5,7 @@ How words are read is the agent's `reply_check`; here is which rows they are hel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import sqlalchemy as sa
 
@@ -35,15 +35,16 @@ def find_untrue(
     `verified`: their sender is proven; to one who is not, nothing may be said about any order.
     """
     thread = mailbox.list_latest(connection, conversation.conversation_id, MAILS_CHECKED)
-    facts = _facts(connection, conversation, (*thread, *mails), verified)
-    words = "\n".join(f"{mail.subject}\n{mail.body}" for mail in (*thread, *mails))
+    theirs = {mail.mail_id: mail for mail in (*thread, *mails)}.values()
+    facts = _facts(connection, conversation, theirs, verified)
+    words = "\n".join(f"{mail.subject}\n{mail.body}" for mail in theirs)
     return reply_check.find_untrue(text, facts, words)
 
 
 def _facts(
     connection: sa.Connection,
     conversation: Conversation,
-    theirs: Sequence[InboundMail],
+    theirs: Collection[InboundMail],
     verified: bool,
 ) -> ReplyFacts:
     live = services.current()

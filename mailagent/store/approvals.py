@@ -17,6 +17,13 @@ from mailagent.store.ids import new_id
 _approvals, _decisions = schema.approvals, schema.decisions
 _countersignatures = schema.countersignatures
 
+_BY_ID = sa.select(_approvals).where(_approvals.c.approval_id == sa.bindparam("approval_id"))
+_OF_REFUND = sa.select(_approvals).where(_approvals.c.refund_id == sa.bindparam("refund_id"))
+_DECISION, _COUNTERSIGNATURE = (
+    sa.select(table).where(table.c.approval_id == sa.bindparam("approval_id"))
+    for table in (_decisions, _countersignatures)
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Approval:
@@ -67,15 +74,15 @@ def request(
 
 
 def find(connection: sa.Connection, approval_id: str) -> Approval | None:
-    return _find(connection, _approvals.c.approval_id == approval_id)
+    return _find(connection, _BY_ID, approval_id=approval_id)
 
 
 def find_of_refund(connection: sa.Connection, refund_id: str) -> Approval | None:
-    return _find(connection, _approvals.c.refund_id == refund_id)
+    return _find(connection, _OF_REFUND, refund_id=refund_id)
 
 
-def _find(connection: sa.Connection, where: sa.ColumnElement[bool]) -> Approval | None:
-    row = connection.execute(sa.select(_approvals).where(where)).one_or_none()
+def _find(connection: sa.Connection, query: sa.Select[Any], **values: str) -> Approval | None:
+    row = connection.execute(query, values).one_or_none()
     return Approval(**row._mapping) if row else None
 
 
@@ -107,19 +114,17 @@ def _values(decision: RecordedDecision) -> dict[str, Any]:
 
 
 def find_decision(connection: sa.Connection, approval_id: str) -> RecordedDecision | None:
-    return _find_in(connection, _decisions, approval_id)
+    return _find_decision(connection, _DECISION, approval_id)
 
 
 def find_countersignature(connection: sa.Connection, approval_id: str) -> RecordedDecision | None:
-    return _find_in(connection, _countersignatures, approval_id)
+    return _find_decision(connection, _COUNTERSIGNATURE, approval_id)
 
 
-def _find_in(
-    connection: sa.Connection, table: sa.Table, approval_id: str
+def _find_decision(
+    connection: sa.Connection, query: sa.Select[Any], approval_id: str
 ) -> RecordedDecision | None:
-    row = connection.execute(
-        sa.select(table).where(table.c.approval_id == approval_id)
-    ).one_or_none()
+    row = connection.execute(query, {"approval_id": approval_id}).one_or_none()
     return RecordedDecision(**row._mapping) if row else None
 
 

@@ -36,9 +36,13 @@ _DOORS = {
 
 
 def open_new(
-    connection: sa.Connection, customer_email: str, subject: str, now: datetime
+    connection: sa.Connection,
+    customer_email: str,
+    subject: str,
+    now: datetime,
+    language: str | None = None,
 ) -> Conversation:
-    """Open a conversation with the address that a mail came from."""
+    """Open a conversation with the address that a mail came from, in its language if that can be told."""
     conversation = Conversation(
         conversation_id=new_id("conversation"),
         customer_email=customer_email,
@@ -49,6 +53,7 @@ def open_new(
         team_token=new_token(),
         opened_at=now,
         last_mail_at=now,
+        language=language,
     )
     values = {
         "conversation_id": conversation.conversation_id,
@@ -60,6 +65,7 @@ def open_new(
         "team_token": conversation.team_token,
         "opened_at": now,
         "last_mail_at": now,
+        "language": language,
     }
     connection.execute(_conversations.insert(), values)
     return conversation

@@ -10,8 +10,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from mailagent.store.outage import drop_stale_plans
 from mailagent.store.pool import try_rested
 from mailagent.store.server_words import leave_out_details
+from mailagent.store.turnstile import QueuedPool, leave_at_return
 
 Row = sa.Row[*tuple[Any, ...]]
 
@@ -21,6 +23,34 @@ SQLITE_BUSY_MILLISECONDS = 30_000
 # A process that is stopped within a transaction keeps its locks from all others for no longer: shorter than
 # the lease of a worker, so that who takes its runs over does not wait for it.
 IDLE_IN_TRANSACTION_SECONDS = 20
+
+# How long a server may say nothing at all: one that lost its power, or its network, closes no connection, and
+# without these the system waits for it for hours. After 10 s of silence it is asked for a sign of life every
+# 5 s; it is gone after three, or when nothing of ours was acknowledged for 20 s. libpq's names and units.
+GONE_AFTER = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+
+
+# SET LOCAL, which takes no parameters: it ends with the transaction.
+_LIMIT_HERE = sa.select(
+    sa.func.set_config("statement_timeout", sa.bindparam("milliseconds", type_=sa.Text), True)
+)
+
+
+END_OF_TIME = datetime.max.replace(tzinfo=UTC)
+
+
+# The option of a connection that only reads.
+READS = "mailagent_reads"
+
+# How many statements each connection keeps prepared. The app and DBOS send some hundreds of different ones;
+# with psycopg's 100, rare ones would push out those that every mail needs.
+PREPARED_MOST = 400
 
 
 class UtcDateTime(sa.types.TypeDecorator[datetime]):
@@ -48,8 +78,9 @@ class Database:
 
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
-        self._reads: dict[str, Any] = {"mailagent_reads": True}
-        if engine.dialect.name == "postgresql":
+        self._reads: dict[str, Any] = {READS: True}
+        self._commits_reads = engine.dialect.name == "postgresql"
+        if self._commits_reads:
             # Otherwise each query has a moment of its own, and an order that is replaced in between
             # is read half old and half new.
             self._reads |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -61,38 +92,69 @@ class Database:
             yield connection
 
     @contextmanager
-    def snapshot(self) -> Iterator[sa.Connection]:
+    def snapshot(self, statement_seconds: float | None = None) -> Iterator[sa.Connection]:
         """Give a connection for reading only: all that is read is of one moment. On SQLite it does not
-        wait for writers."""
+        wait for writers.
+
+        `statement_seconds`: how long PostgreSQL may take for each statement, waits for locks included; one
+        that takes longer fails as `is_cancelled` says.
+        """
         with self.engine.connect().execution_options(**self._reads) as connection:
+            if statement_seconds is not None and connection.dialect.name == "postgresql":
+                connection.execute(_LIMIT_HERE, {"milliseconds": f"{statement_seconds * 1000:.0f}"})
             yield connection
+            if self._commits_reads and not connection.invalidated:
+                # Nothing was written, but psycopg forgets all prepared statements at a rollback.
+                connection.commit()
 
     def close(self) -> None:
         self.engine.dispose()
 
 
-def open_database(url: str, pool_size: int = 20, name: str = "mailagent") -> Database:
+def open_database(
+    url: str, pool_size: int = 20, name: str = "mailagent", pool_seconds: float = 30.0
+) -> Database:
     """Return the database at `url` (`sqlite:///…` or `postgresql+psycopg://…`); nothing is connected yet.
 
-    `pool_size`: connections that are kept open. `name`: what a PostgreSQL shows them as.
+    `pool_size`: connections that are kept open. `name`: what a PostgreSQL shows them as. `pool_seconds`: how
+    long somebody waits for a free one before TimeoutError. What the URL says about time-outs and keepalives
+    stands.
     """
     if url.startswith("sqlite"):
-        engine = sa.create_engine(url, pool_size=pool_size, max_overflow=20, hide_parameters=True)
+        engine = sa.create_engine(
+            url,
+            pool_size=pool_size,
+            max_overflow=20,
+            pool_timeout=pool_seconds,
+            hide_parameters=True,
+        )
         sa.event.listen(engine, "connect", _set_up_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
     else:
         engine = sa.create_engine(
             url,
+            poolclass=QueuedPool,
             pool_size=pool_size,
             max_overflow=10,  # those beyond the size are opened and closed each time
+            pool_timeout=pool_seconds,
+            pool_use_lifo=True,  # the connection used last has the most statements prepared
             hide_parameters=True,  # an error is logged and kept with its run; mail has no place there
-            connect_args={"application_name": name, "connect_timeout": 10},
+            connect_args={"application_name": name, **_patience(url)},
         )
+        leave_at_return(engine)
         try_rested(engine)
         if "idle_in_transaction_session_timeout" not in url:
             sa.event.listen(engine, "connect", _limit_idle_transactions)
+        sa.event.listen(engine, "connect", _keep_prepared)
+        drop_stale_plans(engine)
         leave_out_details(engine)
     return Database(engine)
+
+
+def _patience(url: str) -> dict[str, int]:
+    # What stands here would win over the URL.
+    said = sa.make_url(url).query
+    return {name: value for name, value in GONE_AFTER.items() if name not in said}
 
 
 def _limit_idle_transactions(connection: Any, _record: object) -> None:
@@ -100,6 +162,10 @@ def _limit_idle_transactions(connection: Any, _record: object) -> None:
         milliseconds = IDLE_IN_TRANSACTION_SECONDS * 1000
         cursor.execute(f"SET idle_in_transaction_session_timeout = {milliseconds}")
     connection.commit()  # else the pool would roll it back
+
+
+def _keep_prepared(connection: Any, _record: object) -> None:
+    connection.prepared_max = PREPARED_MOST
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:
@@ -116,7 +182,7 @@ def _set_up_sqlite(connection: Any, _record: object) -> None:
 def _begin_sqlite(connection: sa.Connection) -> None:
     # SQLite has no row locks: a transaction that will write takes the one lock there is before it
     # reads. Begun later, two of them would end in "database is locked", which no time-out waits out.
-    reads = connection.get_execution_options().get("mailagent_reads", False)
+    reads = connection.get_execution_options().get(READS, False)
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
 

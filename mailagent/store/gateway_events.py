@@ -13,6 +13,11 @@ from mailagent.store.database import Row, insert_once
 
 _events, _named = schema.gateway_events, schema.gateway_event_payments
 
+_SPEAKING = sa.select(_named.c.event_id).where(
+    _named.c.payment_id.in_(sa.bindparam("names", expanding=True))
+)
+_NAMES_BESIDE = sa.select(_named.c.payment_id).where(_named.c.event_id.in_(_SPEAKING)).distinct()
+
 # Kinds of events about a customer's bank that takes a payment back.
 DISPUTES = "charge.dispute."
 
@@ -82,20 +87,25 @@ SPEAKS_OF_ORDER = sa.exists().where(
 def names_of(connection: sa.Connection, payment_ids: Iterable[str]) -> set[str]:
     """Return these names of a payment with all others under which the gateway spoke of it: an order may
     name its intent, where an event names its charge."""
-    names = set(payment_ids)
-    while names:
-        speaking = sa.select(_named.c.event_id).where(_named.c.payment_id.in_(names))
-        query = sa.select(_named.c.payment_id).where(_named.c.event_id.in_(speaking)).distinct()
-        wider = names | set(connection.scalars(query))
-        if wider == names:
-            break
-        names = wider
+    names, told = set(payment_ids), _names_told(connection, payment_ids)
+    while not told <= names:
+        names |= told
+        told = _names_told(connection, names)
     return names
+
+
+def _names_told(connection: sa.Connection, payment_ids: Iterable[str]) -> set[str]:
+    """Return all names in the events that have one of these; none if there is no such event."""
+    names = sorted(set(payment_ids))
+    return set(connection.scalars(_NAMES_BESIDE, {"names": names})) if names else set()
 
 
 def list_about(connection: sa.Connection, payment_ids: Iterable[str]) -> Sequence[Row]:
     """Return the events that speak of a payment, by any of its names, oldest first."""
-    names = names_of(connection, payment_ids)
+    told = _names_told(connection, payment_ids)
+    if not told:
+        return ()
+    names = names_of(connection, told)
     speaking = sa.select(_named.c.event_id).where(_named.c.payment_id.in_(names))
     return connection.execute(
         sa.select(_events)

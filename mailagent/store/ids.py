@@ -6,6 +6,7 @@ import secrets
 import time
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no letters to mistake
+_LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 
 
 def new_id(kind: str) -> str:
@@ -21,9 +22,15 @@ def new_id(kind: str) -> str:
     return f"{kind}_{''.join(reversed(digits))}"
 
 
+def new_number() -> int:
+    """Return a fresh id for a row whose key is a number of 64 bits: milliseconds, then 21 bits of chance."""
+    return (time.time_ns() // 1_000_000) << 21 | secrets.randbits(21)
+
+
 def new_token() -> str:
     """Return a secret for a reply address: 100 bits in lower-case base 32.
 
     Mail clients mangle the case of local parts, so the token has none (RFC 5321 section 2.4).
     """
-    return "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz234567") for _ in range(20))
+    chance = secrets.randbits(100)
+    return "".join(_LETTERS[chance >> 5 * place & 31] for place in range(20))

@@ -35,23 +35,20 @@ class LedgerGateway:
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         """Record the refund; the same key again returns the first entry."""
+        reference = new_id("ledger")
+        values = {
+            "idempotency_key": request.idempotency_key,
+            "reference": reference,
+            "refund_id": request.refund_id,
+            "order_id": request.order_id,
+            "payment_id": request.payment_id,
+            "amount_minor": request.amount.minor,
+            "currency": request.amount.currency,
+            "recorded_at": self._now(),
+        }
         with self._database.transaction() as connection:
-            insert_once(
-                connection,
-                _entries,
-                {
-                    "idempotency_key": request.idempotency_key,
-                    "reference": new_id("ledger"),
-                    "refund_id": request.refund_id,
-                    "order_id": request.order_id,
-                    "payment_id": request.payment_id,
-                    "amount_minor": request.amount.minor,
-                    "currency": request.amount.currency,
-                    "recorded_at": self._now(),
-                },
-                "idempotency_key",
-            )
-        return self.look_up(request)
+            new = insert_once(connection, _entries, values, "idempotency_key")
+        return Refunded(reference) if new else self.look_up(request)
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
         """Return the entry under the request's key, or NotDone."""

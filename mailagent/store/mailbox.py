@@ -18,7 +18,7 @@ from mailagent.domain.mail import (
     ParsedMail,
 )
 from mailagent.store import audit, drafts, schema
-from mailagent.store.database import Row, insert_once
+from mailagent.store.database import END_OF_TIME, Row, insert_once
 from mailagent.store.ids import new_id
 
 _mails, _raw = schema.inbound_mails, schema.raw_mails
@@ -34,6 +34,7 @@ _LATEST = _OLDEST_FIRST.where(
         .where(
             _mails.c.conversation_id == sa.bindparam("conversation_id"),
             _mails.c.kind == MailKind.CUSTOMER.value,
+            _mails.c.received_at <= sa.bindparam("until"),
         )
         .order_by(_mails.c.received_at.desc())
         .limit(sa.bindparam("most", type_=sa.Integer))
@@ -55,6 +56,30 @@ _ANSWER = (
         _mails.c.status == MailStatus.UNANSWERED.value,
     )
     .values(status=MailStatus.ANSWERED.value, answered_by=sa.bindparam("outbound_id"))
+)
+
+_WITH_FILES = (
+    sa.select(
+        _mails.c.mail_id,
+        _mails.c.from_address,
+        _mails.c.received_at,
+        _mails.c.identity,
+        _mails.c.attachments,
+        _raw.c.mail_id.is_not(None).label("kept"),
+    )
+    .outerjoin(_raw, _raw.c.mail_id == _mails.c.mail_id)
+    .where(
+        _mails.c.conversation_id == sa.bindparam("conversation_id"),
+        _mails.c.kind == MailKind.CUSTOMER.value,
+    )
+    .order_by(_mails.c.received_at.desc(), _mails.c.mail_id.desc())
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+
+# The status stands in the statement: a partial index is found by constants only.
+_WAITS = sa.and_(
+    _mails.c.status == sa.literal_column(f"'{MailStatus.UNANSWERED.value}'"),
+    _mails.c.draft_id.is_(None),
 )
 
 
@@ -166,10 +191,13 @@ def list_of_conversation(
 
 
 def list_latest(
-    connection: sa.Connection, conversation_id: str, limit: int
+    connection: sa.Connection,
+    conversation_id: str,
+    limit: int,
+    until: datetime = END_OF_TIME,
 ) -> tuple[InboundMail, ...]:
-    """Return the newest customer mails of a thread, oldest of them first."""
-    return _list(connection, _LATEST, conversation_id=conversation_id, most=limit)
+    """Return the newest customer mails of a thread that had come by a time, oldest of them first."""
+    return _list(connection, _LATEST, conversation_id=conversation_id, most=limit, until=until)
 
 
 def _list(
@@ -278,18 +306,26 @@ def find_waiting(connection: sa.Connection, mail_id: str) -> Row | None:
     return connection.execute(_waiting().where(_mails.c.mail_id == mail_id)).one_or_none()
 
 
-def list_put_off(connection: sa.Connection, limit: int) -> Sequence[Row]:
-    """Return mails of which a run ended because the model's provider was away, as `list_waiting` does:
-    those that were put off least often first, of these the oldest."""
-    query = _waiting().where(_mails.c.put_off > 0)
-    order = (_mails.c.put_off, _mails.c.received_at, _mails.c.mail_id)
-    return connection.execute(query.order_by(*order).limit(limit)).all()
+def list_put_off(
+    connection: sa.Connection, limit: int, offset: int = 0, by_turns: bool = True
+) -> Sequence[Row]:
+    """Return mails of which a run ended because the model's provider was away, as `list_waiting` does,
+    from the one behind the first `offset` ones.
+
+    `by_turns`: of each customer the oldest first, then of each the second oldest, and so on; else those that
+    were put off least often first, of these the oldest. Mail that is not proven to be its sender's has
+    turns of its own, and so has what was rung for again and not put off since: its run is at it, or has
+    failed.
+    """
+    query = _PUT_OFF_BY_TURNS if by_turns else _LEAST_PUT_OFF
+    return connection.execute(query, {"most": limit, "offset": offset}).all()
 
 
 def _waiting() -> sa.Select[Any]:
     return sa.select(
         _mails.c.mail_id,
         _mails.c.conversation_id,
+        _mails.c.from_address,
         _mails.c.received_at,
         drafts.superseded_at(_mails).label("taken_back_at"),
         _given_back_at().label("given_back_at"),
@@ -297,7 +333,7 @@ def _waiting() -> sa.Select[Any]:
         _mails.c.rings,
         _mails.c.put_off,
         _mails.c.identity,
-    ).where(_mails.c.status == MailStatus.UNANSWERED.value, _mails.c.draft_id.is_(None))
+    ).where(_WAITS)
 
 
 def _given_back_at() -> sa.ScalarSelect[datetime]:
@@ -309,6 +345,34 @@ def _given_back_at() -> sa.ScalarSelect[datetime]:
         )
         .scalar_subquery()
     )
+
+
+def _put_off(first: sa.ColumnElement[int]) -> sa.Select[Any]:
+    """Return the mails that were put off by a number, the smallest first, then by their age."""
+    waiting = sa.select(_mails.c.mail_id, _mails.c.received_at, first.label("first"))
+    ranked = waiting.where(_WAITS, _mails.c.put_off > 0).subquery()
+    most, offset = (sa.bindparam(name, type_=sa.Integer) for name in ("most", "offset"))
+    # What is told of a mail is looked up for those alone that are returned.
+    picked = sa.select(ranked).order_by(*_by_rank(ranked)).limit(most).offset(offset).subquery()
+    told = _waiting().join_from(_mails, picked, picked.c.mail_id == _mails.c.mail_id)
+    return told.order_by(*_by_rank(picked))
+
+
+def _by_rank(rows: sa.Subquery) -> tuple[sa.ColumnElement[Any], ...]:
+    return rows.c.first, rows.c.received_at, rows.c.mail_id
+
+
+_LEAST_PUT_OFF = _put_off(_mails.c.put_off)
+_PUT_OFF_BY_TURNS = _put_off(
+    sa.func.row_number().over(
+        partition_by=(
+            _mails.c.from_address,
+            _mails.c.identity == Identity.NONE.value,
+            _mails.c.rings < _mails.c.put_off,
+        ),
+        order_by=(_mails.c.received_at, _mails.c.mail_id),
+    )
+)
 
 
 def count_ring(connection: sa.Connection, mail_id: str, run_id: str) -> None:
@@ -358,23 +422,8 @@ def find_raw(connection: sa.Connection, mail_id: str) -> RawMail | None:
 def list_with_files(connection: sa.Connection, conversation_id: str, limit: int) -> Sequence[Row]:
     """Return the newest customer mails of a thread that brought files, oldest of them first, each with
     whether its raw bytes are still there (`kept`)."""
-    rows = connection.execute(
-        sa.select(
-            _mails.c.mail_id,
-            _mails.c.from_address,
-            _mails.c.received_at,
-            _mails.c.identity,
-            _mails.c.attachments,
-            _raw.c.mail_id.is_not(None).label("kept"),
-        )
-        .outerjoin(_raw, _raw.c.mail_id == _mails.c.mail_id)
-        .where(
-            _mails.c.conversation_id == conversation_id,
-            _mails.c.kind == MailKind.CUSTOMER.value,
-        )
-        .order_by(_mails.c.received_at.desc(), _mails.c.mail_id.desc())
-        .limit(limit)
-    ).all()
+    values = {"conversation_id": conversation_id, "most": limit}
+    rows = connection.execute(_WITH_FILES, values).all()
     return [row for row in reversed(rows) if row.attachments]
 
 

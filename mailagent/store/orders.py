@@ -19,9 +19,9 @@ from mailagent.store import (
     outside,
     schema,
 )
-from mailagent.store.database import insert_asking
+from mailagent.store.database import Row, insert_asking
 
-_orders = schema.orders
+_orders, _outside = schema.orders, schema.outside_refunds
 
 _OF_CUSTOMER = (
     sa.select(_orders)
@@ -29,6 +29,25 @@ _OF_CUSTOMER = (
     .order_by(_orders.c.placed_at.desc(), _orders.c.order_id)
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
+_BY_ID = sa.select(_orders).where(_orders.c.order_id == sa.bindparam("order_id"))
+_IS_CUSTOMERS = _orders.c.customer_email == sa.bindparam("email")
+_BY_ID_OF_CUSTOMER = _BY_ID.where(_IS_CUSTOMERS)
+
+# Events that speak of an order's payments are asked for along with it.
+_LOCKED = sa.select(_orders, gateway_events.SPEAKS_OF_ORDER.label("heard")).with_for_update(
+    of=_orders
+)
+_LOCK = _LOCKED.where(_orders.c.order_id == sa.bindparam("order_id"))
+_LOCK_OF_CUSTOMER = _LOCK.where(_IS_CUSTOMERS)
+_LOCK_OF_REFUND = _LOCKED.where(order_rows.IS_OF_REFUND)
+
+# What is gone of an order's money: held by our refunds, and given back without us.
+_TAKEN = sa.select(
+    _orders.c.held_minor
+    + sa.select(sa.func.coalesce(sa.func.sum(_outside.c.amount_minor), 0))
+    .where(_outside.c.order_id == _orders.c.order_id, _outside.c.returned_at.is_(None))
+    .scalar_subquery()
+).where(_orders.c.order_id == sa.bindparam("order_id"))
 
 
 class Saved(StrEnum):
@@ -57,7 +76,9 @@ def save(
     heard = insert_asking(connection, _orders, values, ["order_id"], told)
     created, stored = heard is not None, None
     if not created:
-        stored, heard = _lock(connection, order.order_id, told)
+        locked = _LOCK.add_columns(told.label("told"))
+        row = connection.execute(locked, {"order_id": order.order_id}).one()
+        stored, heard = _restored(connection, row), bool(row.told)
     kept = chargebacks.keep(connection, order, stored) if heard else order
     if stored == kept and expected_version != 0:
         if heard:
@@ -143,7 +164,7 @@ def _worths(order: Order) -> list[tuple[object, ...]]:
 
 def find(connection: sa.Connection, order_id: str) -> Order | None:
     """Return the order, whoever's it is: for the shop's own people and code."""
-    return _one(connection, sa.select(_orders).where(_orders.c.order_id == order_id))
+    return _one(connection, _BY_ID, order_id=order_id)
 
 
 def find_of_customer(connection: sa.Connection, order_id: str, email: str) -> Order | None:
@@ -151,9 +172,8 @@ def find_of_customer(connection: sa.Connection, order_id: str, email: str) -> Or
 
     People leave out the # that some shops' numbers begin with, or write one where there is none.
     """
-    mine = _orders.c.customer_email == email
     for name in (order_id, _other_way(order_id)):
-        found = _one(connection, sa.select(_orders).where(_orders.c.order_id == name, mine))
+        found = _one(connection, _BY_ID_OF_CUSTOMER, order_id=name, email=email)
         if found is not None:
             return found
     return None
@@ -161,9 +181,11 @@ def find_of_customer(connection: sa.Connection, order_id: str, email: str) -> Or
 
 def lock_of_customer(connection: sa.Connection, order_id: str, email: str) -> Order | None:
     """Return what `find_of_customer` does, locked as by `lock`."""
-    found = find_of_customer(connection, order_id, email)
-    order = lock(connection, found.order_id) if found else None
-    return order if order and order.customer_email == email else None
+    for name in (order_id, _other_way(order_id)):
+        found = _lock(connection, _LOCK_OF_CUSTOMER, order_id=name, email=email)
+        if found is not None:
+            return found
+    return None
 
 
 def _other_way(order_id: str) -> str:
@@ -172,24 +194,24 @@ def _other_way(order_id: str) -> str:
 
 def lock(connection: sa.Connection, order_id: str) -> Order | None:
     """Return the order and keep others from changing it or its refunds until the commit."""
-    return _lock(connection, order_id, sa.false())[0]
+    return _lock(connection, _LOCK, order_id=order_id)
+
+
+def lock_of_refund(connection: sa.Connection, refund_id: str) -> Order | None:
+    """Return the order of a refund, locked as by `lock`; None for no such refund."""
+    return _lock(connection, _LOCK_OF_REFUND, refund_id=refund_id)
 
 
 def _lock(
-    connection: sa.Connection, order_id: str, question: sa.ColumnElement[bool]
-) -> tuple[Order | None, bool]:
-    """Return the order as `lock` does, with the answer to a question. Events that speak of its payments
-    are asked for along with it."""
-    query = sa.select(
-        _orders, gateway_events.SPEAKS_OF_ORDER.label("heard"), question.label("answer")
-    )
-    row = connection.execute(
-        query.where(_orders.c.order_id == order_id).with_for_update(of=_orders)
-    ).one_or_none()
-    if row is None:
-        return None, False
+    connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], **values: str
+) -> Order | None:
+    row = connection.execute(query, values).one_or_none()
+    return _restored(connection, row) if row is not None else None
+
+
+def _restored(connection: sa.Connection, row: Row) -> Order:
     [order] = order_rows.with_parts(connection, [row])
-    return chargebacks.restore(connection, order) if row.heard else order, bool(row.answer)
+    return chargebacks.restore(connection, order) if row.heard else order
 
 
 def load(connection: sa.Connection, order_id: str) -> Order:
@@ -212,9 +234,17 @@ def list_of_customer(
     return order_rows.with_parts(connection, rows), total
 
 
-def _one(connection: sa.Connection, query: sa.Select[*tuple[Any, ...]]) -> Order | None:
-    rows = connection.execute(query).all()
+def _one(
+    connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], **values: str
+) -> Order | None:
+    rows = connection.execute(query, values).all()
     return order_rows.with_parts(connection, rows)[0] if rows else None
+
+
+def taken_minor(connection: sa.Connection, order_id: str) -> int:
+    """Return what refunds of the order were paid or are under way, and what was given back without us, in
+    minor units."""
+    return int(connection.scalar(_TAKEN, {"order_id": order_id}) or 0)
 
 
 def held_minor(connection: sa.Connection, order_id: str) -> int:

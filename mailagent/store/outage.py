@@ -50,6 +50,14 @@ def is_outage(error: BaseException) -> bool:
     return passes or state in _PASSING_STATES
 
 
+def is_cancelled(error: BaseException) -> bool:
+    """Return whether a statement ran into its time limit, or somebody cancelled it."""
+    return (
+        isinstance(error, sa.exc.DBAPIError)
+        and getattr(error.orig, "sqlstate", None) == _QUERY_CANCELED
+    )
+
+
 # A server that takes no writes: a standby that is yet to be promoted, or one that was demoted.
 _READ_ONLY = "25006"
 
@@ -69,4 +77,22 @@ def _mark(context: sa.engine.ExceptionContext) -> None:
     state = getattr(error.orig, "sqlstate", None)
     no_server = state is None and not isinstance(error.orig, sqlite3.Error) and is_outage(error)
     if no_server or state == _READ_ONLY:
+        context.is_disconnect = True
+
+
+# PostgreSQL's name for what refuses a statement that was prepared before a migration changed the type of a
+# column it returns. The state that it gives, 0A000, has many other meanings, and the words have a language.
+_REFUSES_STALE_PLANS = "RevalidateCachedQuery"
+
+
+def drop_stale_plans(engine: sa.Engine) -> None:
+    """Make an engine take such a refusal for a lost connection: all of its connections were opened before the
+    migration, and are replaced when they are next asked for. So it is an outage that passes with one more
+    try."""
+    sa.event.listen(engine, "handle_error", _mark_stale)
+
+
+def _mark_stale(context: sa.engine.ExceptionContext) -> None:
+    told = getattr(context.original_exception, "diag", None)
+    if told is not None and told.source_function == _REFUSES_STALE_PLANS:
         context.is_disconnect = True

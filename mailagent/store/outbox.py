@@ -13,18 +13,27 @@ import sqlalchemy as sa
 from mailagent.domain.delivery import DeliveryKind
 from mailagent.domain.mail import OutboundMail, OutboundStatus, Purpose
 from mailagent.store import schema
-from mailagent.store.database import Row, insert_once
+from mailagent.store.database import END_OF_TIME, Row, insert_once
 
 _mails, _events = schema.outbound_mails, schema.delivery_events
 
 # Statements that each mail needs are built once: building one costs about what sending it does.
 _BY_ID = sa.select(_mails).where(_mails.c.outbound_id == sa.bindparam("outbound_id"))
 _LOCKED = _BY_ID.with_for_update()
+_STATUS = sa.select(_mails.c.status).where(_mails.c.outbound_id == sa.bindparam("outbound_id"))
+_SUPPRESSED = (
+    sa.select(schema.suppressed_addresses.c.reason)
+    .where(
+        schema.suppressed_addresses.c.address.in_([sa.bindparam("address"), sa.bindparam("digest")])
+    )
+    .limit(1)
+)
 _TO_CUSTOMER = (
     sa.select(_mails)
     .where(
         _mails.c.conversation_id == sa.bindparam("conversation_id"),
         _mails.c.to_address == sa.bindparam("address"),
+        _mails.c.created_at <= sa.bindparam("until"),
     )
     .order_by(_mails.c.created_at.desc())
     .limit(sa.bindparam("most", type_=sa.Integer))
@@ -43,9 +52,13 @@ _CLAIM = (
     )
     .returning(_mails)
 )
-_FROM_SENDING = _mails.update().where(
-    _mails.c.outbound_id == sa.bindparam("here"),
-    _mails.c.status == OutboundStatus.SENDING.value,
+_FROM_SENDING = (
+    _mails.update()
+    .where(
+        _mails.c.outbound_id == sa.bindparam("here"),
+        _mails.c.status == OutboundStatus.SENDING.value,
+    )
+    .returning(_mails.c.status)
 )
 
 LOST = frozenset(status.value for status in OutboundStatus if status.lost)
@@ -116,6 +129,14 @@ def row_of(connection: sa.Connection, outbound_id: str, lock: bool = False) -> R
     return row
 
 
+def status_of(connection: sa.Connection, outbound_id: str) -> OutboundStatus:
+    """Return the state of a mail, without its text. Raises LookupError."""
+    status = connection.scalar(_STATUS, {"outbound_id": outbound_id})
+    if status is None:
+        raise LookupError(f"outbound mail {outbound_id} does not exist")
+    return OutboundStatus(status)
+
+
 def claim_for_sending(
     connection: sa.Connection, outbound_id: str, now: datetime
 ) -> OutboundMail | None:
@@ -129,9 +150,12 @@ def claim_for_sending(
 
 def record_outcome(
     connection: sa.Connection, outbound_id: str, status: OutboundStatus, **values: Any
-) -> None:
-    """Record what became of a mail that was "sending"."""
-    connection.execute(_FROM_SENDING, {"here": outbound_id, "status": status.value, **values})
+) -> OutboundStatus:
+    """Record what became of a mail that was "sending"; one that is not any more stays as it is. Returns its
+    state."""
+    values |= {"here": outbound_id, "status": status.value}
+    known = connection.scalar(_FROM_SENDING, values)
+    return status_of(connection, outbound_id) if known is None else OutboundStatus(known)
 
 
 def put_off(connection: sa.Connection, outbound_id: str, next_attempt_at: datetime) -> None:
@@ -184,10 +208,15 @@ def list_of_conversation(connection: sa.Connection, conversation_id: str) -> Seq
 
 
 def list_to_customer(
-    connection: sa.Connection, conversation_id: str, address: str, limit: int
+    connection: sa.Connection,
+    conversation_id: str,
+    address: str,
+    limit: int,
+    until: datetime = END_OF_TIME,
 ) -> Sequence[Row]:
-    """Return the newest mails of ours that the customer got in this thread, oldest of them first."""
-    values = {"conversation_id": conversation_id, "address": address, "most": limit}
+    """Return the newest mails of ours to the customer in this thread, written by a time, oldest of them
+    first."""
+    values = {"conversation_id": conversation_id, "address": address, "most": limit, "until": until}
     return connection.execute(_TO_CUSTOMER, values).all()[::-1]
 
 
@@ -315,10 +344,8 @@ def why_suppressed(connection: sa.Connection, address: str) -> str | None:
     """Return why nothing is sent to an address, or None when mail may go there."""
     if address.endswith(f"@{ERASED_DOMAIN}"):
         return "the customer was erased"
-    table = schema.suppressed_addresses
-    reason: str | None = connection.scalar(
-        sa.select(table.c.reason).where(table.c.address.in_([address, digest(address)])).limit(1)
-    )
+    values = {"address": address, "digest": digest(address)}
+    reason: str | None = connection.scalar(_SUPPRESSED, values)
     return reason
 
 

@@ -15,22 +15,24 @@ _intents, _outside = schema.refund_payments, schema.outside_refunds
 
 # The first half of an advisory lock's key, beside those of `caps`.
 _PAYMENT = 0x6D61_0003
+_LOCK = sa.text("SELECT pg_advisory_xact_lock(:kind, :key)")
+
+_other = _named.alias()
+_SHARED = (
+    sa.select(_named.c.payment_id)
+    .where(
+        _named.c.order_id == sa.bindparam("order_id"),
+        sa.exists().where(
+            _other.c.payment_id == _named.c.payment_id, _other.c.order_id != _named.c.order_id
+        ),
+    )
+    .order_by(_named.c.position)
+)
 
 
 def list_shared(connection: sa.Connection, order_id: str) -> tuple[str, ...]:
     """Return which payments of an order another order names, too."""
-    other = _named.alias()
-    query = (
-        sa.select(_named.c.payment_id)
-        .where(
-            _named.c.order_id == order_id,
-            sa.exists().where(
-                other.c.payment_id == _named.c.payment_id, other.c.order_id != order_id
-            ),
-        )
-        .order_by(_named.c.position)
-    )
-    return tuple(connection.scalars(query))
+    return tuple(connection.scalars(_SHARED, {"order_id": order_id}))
 
 
 def lock(connection: sa.Connection, order: Order) -> None:
@@ -40,8 +42,7 @@ def lock(connection: sa.Connection, order: Order) -> None:
         for payment_id in sorted(_ids(order)):
             digest = hashlib.sha256(payment_id.encode()).digest()
             connection.execute(
-                sa.text("SELECT pg_advisory_xact_lock(:kind, :key)"),
-                {"kind": _PAYMENT, "key": int.from_bytes(digest[:4], signed=True)},
+                _LOCK, {"kind": _PAYMENT, "key": int.from_bytes(digest[:4], signed=True)}
             )
 
 

@@ -13,6 +13,8 @@ from mailagent.store.database import insert_once
 
 _versions = schema.policy_versions
 
+_SOURCE_OF = sa.select(_versions.c.source).where(_versions.c.version == sa.bindparam("version"))
+
 
 def record(connection: sa.Connection, policy: Policy, now: datetime) -> str:
     """Keep the policy's text if it is new; return the version that it is on record under.
@@ -21,10 +23,12 @@ def record(connection: sa.Connection, policy: Policy, now: datetime) -> str:
     a decision never points at rules it was not made by.
     """
     for version in (policy.version, marked(policy)):
-        if _stored(connection, version) is None:
+        stored = _stored(connection, version)
+        if stored is None:
             values = {"version": version, "source": policy.source, "first_used_at": now}
             insert_once(connection, _versions, values, "version")
-        if _stored(connection, version) == policy.source:
+            stored = _stored(connection, version)
+        if stored == policy.source:
             return version
     raise LookupError(f"policy {policy.version} is on record with other words; rename the version")
 
@@ -41,7 +45,5 @@ def marked(policy: Policy) -> str:
 
 
 def _stored(connection: sa.Connection, version: str) -> str | None:
-    source: str | None = connection.scalar(
-        sa.select(_versions.c.source).where(_versions.c.version == version)
-    )
+    source: str | None = connection.scalar(_SOURCE_OF, {"version": version})
     return source

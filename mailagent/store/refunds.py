@@ -31,6 +31,18 @@ _OF_CUSTOMER = _OLDEST_FIRST.where(
         )
     )
 )
+_OF_ORDER = _OLDEST_FIRST.where(_refunds.c.order_id == sa.bindparam("order_id"))
+_BY_ID = sa.select(_refunds).where(_refunds.c.refund_id == sa.bindparam("refund_id"))
+_LOCK = _BY_ID.with_for_update()
+_BY_PROPOSAL = sa.select(_refunds).where(_refunds.c.proposal_key == sa.bindparam("proposal_key"))
+_PAYMENTS_OF = (
+    sa.select(_payments)
+    .where(_payments.c.refund_id == sa.bindparam("refund_id"))
+    .order_by(_payments.c.idempotency_key)
+)
+# An update's own values come by their columns' names, so `here` is the key.
+_UPDATE = _refunds.update().where(_refunds.c.refund_id == sa.bindparam("here"))
+_MOVE = _UPDATE.where(_refunds.c.status == sa.bindparam("from_status"))
 _LINES_OF = (
     sa.select(_lines)
     .where(_lines.c.refund_id.in_(sa.bindparam("refund_ids", expanding=True)))
@@ -50,26 +62,27 @@ def record(
     Raises IntegrityError when the order would give back more than was paid: the trigger's last word.
     """
     connection.execute(
-        _refunds.insert().values(
-            refund_id=refund.refund_id,
-            proposal_key=proposal_key,
-            order_id=refund.order_id,
-            conversation_id=refund.conversation_id,
-            mail_id=refund.mail_id,
-            amount_minor=refund.amount.minor,
-            currency=refund.amount.currency,
-            shipping_minor=refund.shipping_minor,
-            short_minor=refund.short_minor,
-            four_eyes=refund.four_eyes,
-            policy_version=refund.policy_version,
-            reason=refund.reason.value,
-            status=refund.status.value,
-            policy_reasons=list(refund.policy_reasons),
-            policy_facts=dict(policy_facts),
-            requested_at=refund.requested_at,
-            decided_by=refund.decided_by,
-            decided_at=refund.decided_at,
-        )
+        _refunds.insert(),
+        {
+            "refund_id": refund.refund_id,
+            "proposal_key": proposal_key,
+            "order_id": refund.order_id,
+            "conversation_id": refund.conversation_id,
+            "mail_id": refund.mail_id,
+            "amount_minor": refund.amount.minor,
+            "currency": refund.amount.currency,
+            "shipping_minor": refund.shipping_minor,
+            "short_minor": refund.short_minor,
+            "four_eyes": refund.four_eyes,
+            "policy_version": refund.policy_version,
+            "reason": refund.reason.value,
+            "status": refund.status.value,
+            "policy_reasons": list(refund.policy_reasons),
+            "policy_facts": dict(policy_facts),
+            "requested_at": refund.requested_at,
+            "decided_by": refund.decided_by,
+            "decided_at": refund.decided_at,
+        },
     )
     connection.execute(
         _lines.insert(),
@@ -87,32 +100,32 @@ def record(
 
 
 def find(connection: sa.Connection, refund_id: str) -> Refund | None:
-    return _first(connection, _refunds.c.refund_id == refund_id)
+    return _one(connection, _BY_ID, refund_id=refund_id)
 
 
 def find_by_proposal(connection: sa.Connection, proposal_key: str) -> Refund | None:
-    return _first(connection, _refunds.c.proposal_key == proposal_key)
+    return _one(connection, _BY_PROPOSAL, proposal_key=proposal_key)
 
 
 def load(connection: sa.Connection, refund_id: str) -> Refund:
     """Return a refund that must exist. Raises LookupError."""
-    refund = find(connection, refund_id)
+    return _found(find(connection, refund_id), refund_id)
+
+
+def lock(connection: sa.Connection, refund_id: str) -> Refund:
+    """Return the refund and keep others from changing it until the commit. Raises LookupError."""
+    return _found(_one(connection, _LOCK, refund_id=refund_id), refund_id)
+
+
+def _found(refund: Refund | None, refund_id: str) -> Refund:
     if refund is None:
         raise LookupError(f"refund {refund_id} does not exist")
     return refund
 
 
-def lock(connection: sa.Connection, refund_id: str) -> Refund:
-    """Return the refund and keep others from changing it until the commit. Raises LookupError."""
-    connection.execute(
-        sa.select(_refunds.c.refund_id).where(_refunds.c.refund_id == refund_id).with_for_update()
-    )
-    return load(connection, refund_id)
-
-
 def list_of_order(connection: sa.Connection, order_id: str) -> tuple[Refund, ...]:
     """Return all refunds of an order, oldest first."""
-    return _list(connection, _refunds.c.order_id == order_id)
+    return _with_lines(connection, connection.execute(_OF_ORDER, {"order_id": order_id}).all())
 
 
 def list_of_conversation(connection: sa.Connection, conversation_id: str) -> tuple[Refund, ...]:
@@ -128,8 +141,8 @@ def list_all(connection: sa.Connection, order_id: str | None = None) -> tuple[Re
     return _list(connection, _refunds.c.order_id == order_id if order_id else sa.true())
 
 
-def _first(connection: sa.Connection, where: sa.ColumnElement[bool]) -> Refund | None:
-    found = _list(connection, where)
+def _one(connection: sa.Connection, query: sa.Select[Any], **values: str) -> Refund | None:
+    found = _with_lines(connection, connection.execute(query, values).all())
     return found[0] if found else None
 
 
@@ -211,19 +224,14 @@ def _refund(
 
 def claim(connection: sa.Connection, refund_id: str, run_id: str) -> None:
     """Record which run looks after the refund now, so that bells ring there."""
-    connection.execute(
-        _refunds.update().where(_refunds.c.refund_id == refund_id).values(run_id=run_id)
-    )
+    connection.execute(_UPDATE, {"here": refund_id, "run_id": run_id})
 
 
 def move(connection: sa.Connection, refund: Refund, status: RefundStatus, **values: Any) -> None:
     """Take a locked refund to another state. Raises ValueError for a step that does not exist."""
     check_transition(refund.status, status)
-    connection.execute(
-        _refunds.update()
-        .where(_refunds.c.refund_id == refund.refund_id, _refunds.c.status == refund.status.value)
-        .values(status=status.value, **values)
-    )
+    here = {"here": refund.refund_id, "from_status": refund.status.value}
+    connection.execute(_MOVE, {**here, "status": status.value, **values})
 
 
 def lower_amount(connection: sa.Connection, refund: Refund, amount: Money) -> None:
@@ -253,24 +261,21 @@ def intend_payment(
 ) -> None:
     """Record, before the gateway is asked, that it will be asked under `key`."""
     connection.execute(
-        _payments.insert().values(
-            idempotency_key=key,
-            refund_id=refund_id,
-            payment_id=payment_id,
-            amount_minor=amount.minor,
-            state="asked",
-            intended_at=now,
-        )
+        _payments.insert(),
+        {
+            "idempotency_key": key,
+            "refund_id": refund_id,
+            "payment_id": payment_id,
+            "amount_minor": amount.minor,
+            "state": "asked",
+            "intended_at": now,
+        },
     )
 
 
 def list_payments(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
     """Return the payment intents of a refund, in the order of their keys."""
-    return connection.execute(
-        sa.select(_payments)
-        .where(_payments.c.refund_id == refund_id)
-        .order_by(_payments.c.idempotency_key)
-    ).all()
+    return connection.execute(_PAYMENTS_OF, {"refund_id": refund_id}).all()
 
 
 def find_payment(connection: sa.Connection, key: str) -> Row | None:

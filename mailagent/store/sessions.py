@@ -17,6 +17,10 @@ _links, _attempts, _sessions = schema.login_links, schema.login_attempts, schema
 
 KEPT = timedelta(days=7)
 
+_LIVE = sa.select(_links.c.token_hash).where(
+    _links.c.used_at.is_(None), _links.c.expires_at > sa.bindparam("now")
+)
+
 
 @dataclass(frozen=True, slots=True)
 class LoginLink:
@@ -98,8 +102,7 @@ def find_link(connection: sa.Connection, secret: str) -> LoginLink | None:
 def find_live(connection: sa.Connection, now: datetime) -> Callable[[str], bool] | None:
     """Return what tells whether a word is the secret of a link that still logs somebody in; None when
     there is no such link."""
-    works = sa.and_(_links.c.used_at.is_(None), _links.c.expires_at > now)
-    live = frozenset(connection.scalars(sa.select(_links.c.token_hash).where(works)))
+    live = frozenset(connection.scalars(_LIVE, {"now": now}))
     return (lambda word: _hash(word) in live) if live else None
 
 

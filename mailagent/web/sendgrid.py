@@ -17,6 +17,7 @@ from mailagent import services
 from mailagent.adapters.reply_text import new_text
 from mailagent.adapters.sendgrid_events import parse_events
 from mailagent.adapters.sendgrid_inbound import ShopFacts, parse_request
+from mailagent.agent.languages import find_language
 from mailagent.domain.conversation import Conversation
 from mailagent.domain.keys import without_keys
 from mailagent.domain.mail import MailKind, ParsedMail, find_token
@@ -86,7 +87,8 @@ def _record(
     place = placing.find_place_locked(connection, mail, now)
     opens_new = place.opens_new
     if opens_new:
-        opened = conversations.open_new(connection, mail.from_address, mail.subject, now)
+        language = find_language(mail.new_text) if mail.kind is MailKind.CUSTOMER else None
+        opened = conversations.open_new(connection, mail.from_address, mail.subject, now, language)
         place = place.in_conversation(opened)
     mail = place.mail
     filing = Filing(parked=place.parked, same_message_id=known.same_message_id)

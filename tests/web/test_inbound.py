@@ -7,19 +7,22 @@ from dataclasses import replace
 from email.utils import format_datetime
 
 import pytest
+import sqlalchemy as sa
 from werkzeug.test import EnvironBuilder
 
 from mailagent.demo.inbound_parse import BOUNDARY, CONTENT_TYPE, build_body
 from mailagent.domain.mail import confirm_code
+from mailagent.web import approval_reply
 from mailagent.web.signature import SIGNATURE_HEADER, TIMESTAMP_HEADER
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MALLORY, SUPPORT
 from tests.stage import Stage, letter
+from tests.workflows.trouble import is_sqlite
 
 
 def counts(shop: Stage) -> tuple[int, int, int, int]:
     """Return how many mails, raw mails, conversations and queued runs there are."""
-    schema = "" if shop.live.database.engine.dialect.name == "sqlite" else "dbos."
+    schema = "" if is_sqlite(shop) else "dbos."
     tables = ("inbound_mails", "raw_mails", "conversations", f"{schema}workflow_status")
     one, two, three, four = (
         int(shop.rows(f"SELECT count(*) FROM {table}")[0][0]) for table in tables
@@ -188,10 +191,29 @@ def test_without_a_database_the_mail_is_left_with_sendgrid(shop: Stage) -> None:
         connection.exec_driver_sql("ALTER TABLE raw_mails RENAME TO raw_mails_away")
     response = shop.post_inbound(build_body(letter("Hello")))
     assert response.status_code == 503
-    assert counts_of_mail(shop) == 0  # neither the mail nor its bell: they are one transaction
+    assert counts_of_mail(shop) == 0
     with shop.live.database.transaction() as connection:
         connection.exec_driver_sql("ALTER TABLE raw_mails_away RENAME TO raw_mails")
     assert shop.post_inbound(build_body(letter("Hello"))).status_code == 200
+
+
+def test_what_fails_after_the_bell_leaves_neither_mail_nor_bell(
+    shop: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rung = []
+
+    def fails(connection: sa.Connection, *_: object) -> None:
+        rung.append(connection.scalar(sa.select(sa.func.count()).select_from(runs)))
+        raise RuntimeError("the last part of the transaction fails")
+
+    runs = sa.table("workflow_status", schema=None if is_sqlite(shop) else "dbos")
+    with monkeypatch.context() as trouble:
+        trouble.setattr(approval_reply, "receive", fails)
+        response = shop.post_inbound(build_body(letter("Hello")))
+    assert (response.status_code, rung) == (503, [1])  # it had been rung
+    assert counts(shop) == (0, 0, 0, 0)
+    assert shop.post_inbound(build_body(letter("Hello"))).status_code == 200
+    assert counts(shop) == (1, 1, 1, 1)
 
 
 def counts_of_mail(shop: Stage) -> int:

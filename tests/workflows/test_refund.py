@@ -374,17 +374,21 @@ def test_two_runs_that_pay_at_once_pay_once_and_agree(shop: Stage) -> None:
     assert (held(shop), ledger(shop)) == (49_99, {GIFT: 20_00, CARD: 29_99})
 
 
-def test_a_run_that_is_told_nothing_does_not_forget_what_another_was_told(shop: Stage) -> None:
+@pytest.mark.parametrize("for_people", [False, True])
+def test_a_run_that_is_told_nothing_does_not_forget_what_another_was_told(
+    shop: Stage, for_people: bool
+) -> None:
     refund = approved(shop)
     gateway = moody(shop, {})
 
     def lose_the_next_answer() -> None:
         gateway.before = lambda: None
         pay(refund.refund_id)
-        gateway.says[GIFT] = [OutcomeUnknown("time-out")]
+        gateway.says[GIFT] = [OutcomeUnknown("time-out", for_people=for_people)]
 
     gateway.before = lose_the_next_answer
-    pay(refund.refund_id)
+    # It does not wait, nor call people, for what is settled.
+    assert pay(refund.refund_id)["status"] == "paid"
     assert pay(refund.refund_id)["status"] == "paid"
     rows = shop.rows("SELECT state FROM refund_payments")
     assert [row.state for row in rows] == ["done", "done"]

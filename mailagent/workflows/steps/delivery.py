@@ -46,11 +46,13 @@ def _send_mail(outbound_id: str) -> str:
         leave = leave_of(connection, Provider.SENDGRID)
         if leave is None:
             _put_off(connection, outbound_id)
-            return _leave_to_delivery(connection, outbound_id)
+            status = outbox.status_of(connection, outbound_id)
+            return _leave_to_delivery(connection, outbound_id, status)
         mail = outbox.claim_for_sending(connection, outbound_id, live.now())
         if mail is None:
             give_back(connection, leave)
-            return _leave_to_delivery(connection, outbound_id)
+            status = outbox.status_of(connection, outbound_id)
+            return _leave_to_delivery(connection, outbound_id, status)
         why = outbox.why_suppressed(connection, mail.to_address)
         if why is not None:
             give_back(connection, leave)
@@ -63,8 +65,8 @@ def _send_mail(outbound_id: str) -> str:
     with live.database.transaction() as connection:
         # First: whoever takes a turn locks the breaker's row before the mail's, too.
         note_outcome(connection, leave, failure_of(outcome))
-        _record(connection, mail, outcome)
-        return _leave_to_delivery(connection, outbound_id)
+        status = _record(connection, mail, outcome)
+        return _leave_to_delivery(connection, outbound_id, status)
 
 
 def failure_of(outcome: SendOutcome) -> Failure | None:
@@ -88,43 +90,40 @@ def _put_off(connection: sa.Connection, outbound_id: str) -> float:
     return seconds
 
 
-def _leave_to_delivery(connection: sa.Connection, outbound_id: str) -> str:
+def _leave_to_delivery(connection: sa.Connection, outbound_id: str, status: OutboundStatus) -> str:
     """Ring a `delivery` run unless the mail is settled. Returns the mail's state.
 
     A mail that is found "sending" was being sent by a process that died, or is by one that lives:
     either way this one must not send it too.
     """
-    status = OutboundStatus(outbox.row_of(connection, outbound_id).status)
     if status in (OutboundStatus.QUEUED, OutboundStatus.SENDING):
         services.current().doorbell.ring_delivery(connection, outbound_id)
     return status.value
 
 
-def _record(connection: sa.Connection, mail: OutboundMail, outcome: SendOutcome) -> None:
-    now = services.current().now()
+def _record(connection: sa.Connection, mail: OutboundMail, outcome: SendOutcome) -> OutboundStatus:
+    """Record what SendGrid made of a mail; return the mail's state."""
+    now, outbound_id = services.current().now(), mail.outbound_id
     match outcome:
         case Accepted(provider_id):
-            outbox.record_outcome(
-                connection,
-                mail.outbound_id,
-                OutboundStatus.SENT,
-                sent_at=now,
-                provider_id=provider_id,
-            )
+            sent = {"sent_at": now, "provider_id": provider_id}
+            return outbox.record_outcome(connection, outbound_id, OutboundStatus.SENT, **sent)
         case Refused(why, operator=False):
-            _fail(connection, mail, why)
+            return _fail(connection, mail, why)
         case Refused(why):
-            _retry(connection, mail, why, OPERATOR_SECONDS)
             note_matter(connection, Matter.SENDGRID, why)
+            return _retry(connection, mail, why, OPERATOR_SECONDS)
         case NotSent(why, seconds):
-            _retry(connection, mail, why, max(seconds, backoff_seconds(mail.attempts)))
+            return _retry(connection, mail, why, max(seconds, backoff_seconds(mail.attempts)))
         case OutcomeUnknown(why):
             # Stays "sending": only an event, or silence for long enough, can tell.
-            outbox.record_outcome(connection, mail.outbound_id, OutboundStatus.SENDING, error=why)
+            return outbox.record_outcome(connection, outbound_id, OutboundStatus.SENDING, error=why)
 
 
-def _retry(connection: sa.Connection, mail: OutboundMail, why: str, seconds: float) -> None:
-    outbox.record_outcome(
+def _retry(
+    connection: sa.Connection, mail: OutboundMail, why: str, seconds: float
+) -> OutboundStatus:
+    return outbox.record_outcome(
         connection,
         mail.outbound_id,
         OutboundStatus.QUEUED,
@@ -133,8 +132,8 @@ def _retry(connection: sa.Connection, mail: OutboundMail, why: str, seconds: flo
     )
 
 
-def _fail(connection: sa.Connection, mail: OutboundMail, why: str) -> None:
-    outbox.record_outcome(connection, mail.outbound_id, OutboundStatus.FAILED, error=why)
+def _fail(connection: sa.Connection, mail: OutboundMail, why: str) -> OutboundStatus:
+    status = outbox.record_outcome(connection, mail.outbound_id, OutboundStatus.FAILED, error=why)
     audit.record(
         connection,
         services.current().now(),
@@ -144,6 +143,7 @@ def _fail(connection: sa.Connection, mail: OutboundMail, why: str) -> None:
         {"why": why, "purpose": mail.purpose.value},
     )
     act_on_lost(connection, mail, OutboundStatus.FAILED, why)
+    return status
 
 
 class Outlook(TypedDict):

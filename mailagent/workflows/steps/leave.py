@@ -26,21 +26,24 @@ def leave_of(connection: sa.Connection, provider: Provider) -> Leave | None:
     """Return leave to ask a provider, or None while nobody is to. In a transaction, which takes the turn of
     a probe."""
     found = breakers.find(connection, provider)
-    if standing(found, services.current().now()) is not Standing.PROBE:
-        return take_leave(provider, found)
-    return _take_turn(connection, provider)
+    how = standing(found, services.current().now())
+    if how is Standing.PROBE:
+        return _take_turn(connection, provider)
+    return _leave(provider, found, how)
 
 
 def take_leave(provider: Provider, found: Breaker | None) -> Leave | None:
     """Return leave to ask a provider of which `found` was just read, or None while nobody is to."""
     live = services.current()
-    match standing(found, live.now()):
-        case Standing.CLOSED:
-            return Leave(provider, failed_lately=found is not None)
-        case Standing.OPEN:
-            return None
+    how = standing(found, live.now())
+    if how is not Standing.PROBE:
+        return _leave(provider, found, how)
     with live.database.transaction() as connection:
         return _take_turn(connection, provider)
+
+
+def _leave(provider: Provider, found: Breaker | None, how: Standing) -> Leave | None:
+    return None if how is Standing.OPEN else Leave(provider, failed_lately=found is not None)
 
 
 def _take_turn(connection: sa.Connection, provider: Provider) -> Leave | None:
@@ -62,6 +65,14 @@ class Noted:
 
     is_open: bool = False
     was_refused: bool = False
+
+
+def note_trouble_of_one_model(connection: sa.Connection, leave: Leave) -> Noted:
+    """Record a failure that says nothing of a provider's other models: whoever asks one next finds the
+    breaker as it was, and may probe it."""
+    give_back(connection, leave)
+    tallies.count_failure(connection, leave.provider.value)
+    return Noted()
 
 
 def note_outcome(connection: sa.Connection, leave: Leave, failure: Failure | None) -> Noted:

@@ -94,10 +94,9 @@ def _ring(connection: sa.Connection, outbound_ids: list[str]) -> None:
 
 def _nobody_is_left(connection: sa.Connection, mail: OutboundMail) -> None:
     logger.error(
-        "mail %s to %s was lost, and no team member, manager or operator is left to tell: "
+        "mail %s was lost, and no team member, manager or operator is left to tell: "
         "run `flask check`, put their addresses right",
         mail.outbound_id,
-        mail.to_address,
     )
     audit.record(
         connection, services.current().now(), audit.CLOCK, "nobody could be told", mail.outbound_id

@@ -8,7 +8,7 @@ from dbos import DBOS
 
 from mailagent import letters, services
 from mailagent.domain.refund import Refund, RefundStatus
-from mailagent.store import approvals, audit, orders, refunds
+from mailagent.store import approvals, audit, order_rows, refunds
 from mailagent.workflows.steps.recording import async_step
 from mailagent.workflows.steps.refund_state import State, state_of
 
@@ -46,7 +46,7 @@ def look_at_decision(refund_id: str) -> State:
     live = services.current()
     with live.database.transaction() as connection:
         # The order first, as everywhere: to expire a refund changes what its order has left.
-        orders.lock(connection, refunds.load(connection, refund_id).order_id)
+        order_rows.lock_row_of_refund(connection, refund_id)
         refund = refunds.lock(connection, refund_id)
         if refund.status is not RefundStatus.AWAITING_APPROVAL:
             return state_of(refund.status)

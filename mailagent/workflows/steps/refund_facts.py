@@ -18,7 +18,7 @@ from mailagent.domain.photo import is_photo
 from mailagent.domain.refund import Refund, RefundLine, RefundReason, price_shipping
 from mailagent.domain.refund_facts import Granted, LineFacts, RefundFacts
 from mailagent.domain.refusal import overlaps_refused
-from mailagent.store import audit, caps, mailbox, orders, outside, payments
+from mailagent.store import audit, caps, mailbox, orders, payments
 
 # A photo that came longer ago in the thread is no photo of what is asked for now.
 MAILS_WITH_PHOTOS_MAX = 50
@@ -96,9 +96,8 @@ def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> Refund
 
 
 def _remaining(connection: sa.Connection, order: Order) -> Money:
-    held = orders.held_minor(connection, order.order_id)
-    elsewhere = outside.given_back_minor(connection, order.order_id)
-    left = order.paid.minor - held - elsewhere - order.charged_back.minor
+    taken = orders.taken_minor(connection, order.order_id)
+    left = order.paid.minor - taken - order.charged_back.minor
     return Money(max(0, left), order.currency)
 
 

@@ -6,6 +6,7 @@ answer that was lost is looked up under that key before anything is asked again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -30,7 +31,15 @@ from mailagent.domain.retry import (
     PENDING_NEEDS_OPERATOR_AFTER,
     backoff_seconds,
 )
-from mailagent.store import audit, cases, gateway_words, orders, payments, refunds
+from mailagent.store import (
+    audit,
+    cases,
+    gateway_words,
+    order_rows,
+    orders,
+    payments,
+    refunds,
+)
 from mailagent.store.database import Row
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.gateway_leave import leave_to_ask, note_answer, wait_for_gateway
@@ -63,10 +72,12 @@ def pay_refund(refund_id: str) -> State:
             return wait_for_gateway(refund_id)
         outcome = _ask_gateway(intent)
         mark("pay_refund", "asked")
-        _record_outcome(request, outcome, leave)
+        state = _record_outcome(request, outcome, leave)
+        if state is not None:
+            return state
         if not isinstance(outcome, Refunded | Refused):
             return _wait_or_give_up(refund_id, outcome)
-    return _conclude(refund_id)
+    return _conclude_again(refund_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +94,7 @@ def _intend(refund_id: str) -> list[_Intent] | None:
     """Write down, under the order's lock, what the gateway will be asked; None when nothing is to pay."""
     live = services.current()
     with live.database.transaction() as connection:
-        order = orders.lock(connection, refunds.load(connection, refund_id).order_id)
+        order = orders.lock_of_refund(connection, refund_id)
         refund = refunds.lock(connection, refund_id)
         if refund.status is not RefundStatus.APPROVED or order is None:
             return None
@@ -150,12 +161,14 @@ def _ask_gateway(intent: _Intent) -> PaymentOutcome:
         return gateway.refund(intent.request)
 
 
-def _record_outcome(request: RefundRequest, outcome: PaymentOutcome, leave: Leave) -> None:
+def _record_outcome(request: RefundRequest, outcome: PaymentOutcome, leave: Leave) -> State | None:
+    """Record what the gateway said of one intent, and how the refund ends if that settles the last of them;
+    return its state then."""
     live = services.current()
     with live.database.transaction() as connection:
         note_answer(connection, leave, request, outcome)
-        orders.lock(connection, request.order_id)
-        refunds.lock(connection, request.refund_id)
+        order_rows.lock_row(connection, request.order_id)
+        refund = refunds.lock(connection, request.refund_id)
         match outcome:
             case Refunded(reference):
                 refunds.record_payment(
@@ -182,6 +195,10 @@ def _record_outcome(request: RefundRequest, outcome: PaymentOutcome, leave: Leav
                 )
                 if outcome.operator:
                     note_matter(connection, Matter.STRIPE, why)
+        rows = refunds.list_payments(connection, request.refund_id)
+        if any(row.state == "asked" for row in rows):
+            return None
+        return _conclude(connection, refund, rows)
 
 
 def _heed_failure(connection: sa.Connection, request: RefundRequest, reference: str) -> None:
@@ -223,35 +240,39 @@ def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown
     return state_of(RefundStatus.APPROVED, max(wanted, backoff_seconds(attempts)))
 
 
-def _conclude(refund_id: str) -> State:
-    live = services.current()
-    with live.database.transaction() as connection:
-        order_id = refunds.load(connection, refund_id).order_id
-        orders.lock(connection, order_id)
+def _conclude_again(refund_id: str) -> State:
+    """Conclude a refund of which nothing is left to ask."""
+    with services.current().database.transaction() as connection:
+        order_rows.lock_row_of_refund(connection, refund_id)
         refund = refunds.lock(connection, refund_id)
-        if refund.status is not RefundStatus.APPROVED:
-            return state_of(refund.status)
-        rows = refunds.list_payments(connection, refund_id)
-        if any(row.state == "refused" or row.returned_at for row in rows):
-            _fail(connection, refund, cases.describe_payments(connection, refund))
-            return state_of(RefundStatus.FAILED)
-        references = ", ".join(row.reference for row in rows)
-        refunds.move(
-            connection,
-            refund,
-            RefundStatus.PAID,
-            gateway=live.gateway.name,
-            gateway_reference=references,
-            paid_at=live.now(),
-        )
-        audit.record(
-            connection,
-            live.now(),
-            live.gateway.name,
-            "refund paid",
-            refund_id,
-            {"amount": str(refund.amount), "reference": references},
-        )
+        return _conclude(connection, refund, refunds.list_payments(connection, refund_id))
+
+
+def _conclude(connection: sa.Connection, refund: Refund, rows: Sequence[Row]) -> State:
+    """Record how a locked refund ends, of which all payments are settled."""
+    live = services.current()
+    if refund.status is not RefundStatus.APPROVED:
+        return state_of(refund.status)
+    if any(row.state == "refused" or row.returned_at for row in rows):
+        _fail(connection, refund, cases.describe_payments(connection, refund))
+        return state_of(RefundStatus.FAILED)
+    references = ", ".join(row.reference for row in rows)
+    refunds.move(
+        connection,
+        refund,
+        RefundStatus.PAID,
+        gateway=live.gateway.name,
+        gateway_reference=references,
+        paid_at=live.now(),
+    )
+    audit.record(
+        connection,
+        live.now(),
+        live.gateway.name,
+        "refund paid",
+        refund.refund_id,
+        {"amount": str(refund.amount), "reference": references},
+    )
     return state_of(RefundStatus.PAID)
 
 

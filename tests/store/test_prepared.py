@@ -1,0 +1,91 @@
+"""Statements that come again are parsed once for each connection, and a migration in between costs one try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+import sqlalchemy as sa
+
+from mailagent.store.database import Database, open_database
+from mailagent.store.outage import is_outage
+
+# psycopg prepares what it has sent five times.
+TIMES = 7
+
+pytestmark = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+
+
+@pytest.fixture
+def pair(database_url: str) -> Iterator[Database]:
+    """A database to which two connections are open."""
+    with closing(open_database(database_url, pool_size=2)) as opened:
+        with opened.transaction(), opened.transaction():
+            pass
+        yield opened
+
+
+def read_twice(database: Database) -> list[object]:
+    """Read a column on two connections at once."""
+    query = sa.text("SELECT version FROM kettles WHERE kettle_id = :id")
+    with database.snapshot() as one, database.snapshot() as other:
+        return [each.scalar(query, {"id": "K1"}) for each in (one, other)]
+
+
+def count_prepared(database: Database) -> int:
+    count = sa.text("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%kettles%'")
+    with database.transaction() as one, database.transaction() as other:
+        return min(int(each.scalar(count) or 0) for each in (one, other))
+
+
+@pytest.fixture
+def kettles(pair: Database) -> Database:
+    with pair.transaction() as connection:
+        connection.execute(sa.text("CREATE TABLE kettles (kettle_id text, version int)"))
+        connection.execute(sa.text("INSERT INTO kettles VALUES ('K1', 1)"))
+    return pair
+
+
+def test_what_snapshots_read_again_is_prepared(kettles: Database) -> None:
+    for _ in range(TIMES):
+        assert read_twice(kettles) == [1, 1]
+    assert count_prepared(kettles) == 1
+
+
+def test_a_connection_keeps_what_each_mail_needs(kettles: Database) -> None:
+    for _ in range(TIMES):
+        read_twice(kettles)
+    for number in range(150):  # psycopg would keep a hundred
+        with kettles.snapshot() as one, kettles.snapshot() as other:
+            for each in (one, other):
+                for _ in range(TIMES):
+                    each.execute(sa.text(f"SELECT {number}"))
+    assert count_prepared(kettles) == 1
+
+
+def test_a_column_that_changes_its_type_costs_one_try(kettles: Database, database_url: str) -> None:
+    for _ in range(TIMES):
+        read_twice(kettles)
+    # Elsewhere, as a migration is: psycopg forgets what it has prepared when it sends an ALTER itself.
+    with closing(open_database(database_url)) as other, other.transaction() as connection:
+        connection.execute(sa.text("ALTER TABLE kettles ALTER version TYPE text"))
+    with pytest.raises(sa.exc.DBAPIError, match="cached plan") as caught:
+        read_twice(kettles)
+    assert is_outage(caught.value)
+    assert read_twice(kettles) == ["1", "1"]
+
+
+def test_who_goes_on_after_a_lost_connection_is_not_told_of_it_twice(kettles: Database) -> None:
+    ended = sa.text("SELECT pg_terminate_backend(pg_backend_pid())")
+    with kettles.snapshot() as connection, pytest.raises(sa.exc.OperationalError):
+        connection.execute(ended)
+    assert read_twice(kettles) == [1, 1]
+
+
+def test_what_the_server_cannot_do_is_no_outage(kettles: Database) -> None:
+    with pytest.raises(sa.exc.DBAPIError) as caught, kettles.transaction() as connection:
+        connection.execute(
+            sa.text("DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '0A000'; END $$")
+        )
+    assert not is_outage(caught.value)
