@@ -41,7 +41,7 @@ from mailagent.web.cookies import Cookies
 from mailagent.web.guard import check_guards
 from mailagent.web.headers import harden
 from mailagent.web.ops.blueprints import BLUEPRINTS
-from mailagent.web.request_marks import watch
+from mailagent.web.request_marks import App, watch
 from mailagent.web.wrong_address import answer_refusal
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -148,7 +148,7 @@ def create_app(environ: Mapping[str, str] | None = None) -> Flask:
     """
     settings = load_settings(os.environ if environ is None else environ)
     make_services(settings)
-    app = Flask(
+    app = App(
         "mailagent",
         root_path=str(ROOT / "mailagent"),
         static_folder=str(ROOT / "mailagent" / "web" / "static"),

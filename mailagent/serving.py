@@ -6,6 +6,7 @@ fork, because neither threads nor database connections survive one.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -22,7 +23,8 @@ workers = 1
 worker_class = "gthread"
 threads = 16
 timeout = 60
-graceful_timeout = 25
+# Above the worst end of the role `all`: steps at work may end for 20 seconds, what follows takes 9 at most.
+graceful_timeout = 30
 control_socket_disable = True  # it would be made in the home directory, one for all apps
 # Inbound mail comes in one body of up to 30 MB, sometimes chunked; nothing here limits it.
 limit_request_line = 8190
@@ -38,6 +40,11 @@ def without_tokens(text: str) -> str:
     return _SECRET.sub(r"\1…", text)
 
 
+def _cut_tokens(record: logging.LogRecord) -> bool:
+    record.msg, record.args = without_tokens(record.getMessage()), ()
+    return True
+
+
 class ServerLog(Logger):  # type: ignore[misc]  # the package ships no types
     """gunicorn's own lines and those about requests: in the format of all others, and without the tokens
     of links."""
@@ -48,6 +55,7 @@ class ServerLog(Logger):  # type: ignore[misc]  # the package ships no types
         from mailagent.telemetry import log_lines
 
         super().setup(cfg)
+        self.error_log.addFilter(_cut_tokens)  # it names the address of a request that failed
         if log_format_of(os.environ) != log_lines.JSON:
             return
         for log in (self.error_log, self.access_log):
@@ -86,13 +94,15 @@ def _wait_for_database(url: str) -> None:
     import sqlalchemy as sa
 
     from mailagent.cli.printing import explain
-    from mailagent.cli.waiting import wait_for_database
+    from mailagent.cli.waiting import hear_signals, wait_for_database
     from mailagent.store.database import open_database
     from mailagent.store.migration import SchemaProblem
 
     database = open_database(url)
+    signals = hear_signals()  # until the server installs its own handlers
     try:
-        wait_for_database(database, lambda words: print(words, file=sys.stderr))  # noqa: T201 - likewise
+        if not wait_for_database(database, lambda words: print(words, file=sys.stderr), signals):  # noqa: T201 - likewise
+            sys.exit(0)
     except SchemaProblem as problem:
         _refuse(str(problem))
     except sa.exc.DBAPIError as problem:

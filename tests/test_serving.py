@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,8 @@ import pytest
 
 from mailagent.demo.app_process import ROOT
 from mailagent.demo.show import find_port
-from tests.bench.child import Child, base_environment, wait_until_ready
+from mailagent.pulse import SILENT_SECONDS, find_problem
+from tests.bench.child import Child, ChildFailed, base_environment, wait_until_ready
 
 NOBODY_THERE = "postgresql+psycopg://mailagent:secret-17@127.0.0.1:1/mailagent"
 
@@ -49,22 +52,33 @@ def test_a_database_that_is_not_migrated_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("role", ["all", "worker"])
-def test_what_runs_workflows_waits_for_a_server_that_is_away(tmp_path: Path, role: str) -> None:
+def test_what_runs_workflows_waits_for_a_server_that_is_away_until_it_is_asked_to_end(
+    tmp_path: Path, role: str
+) -> None:
     bind = f"127.0.0.1:{find_port(0)}"
     arguments = {
         "all": ["gunicorn", "-c", "python:mailagent.serving", "wsgi:app", "--bind", bind],
         "worker": ["flask", "--app", "wsgi", "worker"],
     }
+    beat = tmp_path / "beat"  # of the worker before this one
+    beat.touch()
+    os.utime(beat, (beat.stat().st_atime, beat.stat().st_mtime - SILENT_SECONDS - 5))
     environment = {
         **base_environment(),
         "SECRET_KEY": "a key for tests only",
         "MAILAGENT_ROLE": role,
         "DATABASE_URL": NOBODY_THERE,
+        "WORKER_BEAT_FILE": str(beat),
     }
     child = Child(arguments[role], environment, tmp_path / "log")
     try:
         wait_until_ready(child, lambda: "Waiting for it." in child.said(), 60)
         child.check()
+        assert role == "all" or find_problem(environment) is None
+        # With 0 and not by the signal, which would not reach the first process of a container.
+        os.kill(child.pid, signal.SIGTERM)
+        with pytest.raises(ChildFailed, match=r"ended \(0\)"):
+            wait_until_ready(child, lambda: False, 10)
     finally:
         child.stop()
     assert "the database cannot be used" in child.said()

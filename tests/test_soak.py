@@ -14,7 +14,7 @@ import pytest
 
 from mailagent.domain.conversation import HandOverReason
 from tests.cast import ADA, GRACE, MAX, MONA, TESS
-from tests.soak import report
+from tests.soak import report, take_overs
 from tests.soak.chaos import SHARES as PROCESS_FAULTS
 from tests.soak.chaos import plan
 from tests.soak.checker import find_damage
@@ -31,7 +31,8 @@ from tests.soak.evidence import (
 )
 from tests.soak.providers import KINDS
 from tests.soak.report import Soak
-from tests.soak.story import Click, End, Kind, Story, Written
+from tests.soak.story import Click, End, Kind, Story, TakeOver, Written
+from tests.soak.take_overs import see_taken_over
 
 OVERDUE = HandOverReason.LEFT_UNANSWERED.value
 STRANGER = "mallory@evil.example"
@@ -132,6 +133,8 @@ BY_TEAM = seen(
     ],
 )
 LATE = End("worker-1", 100.0, 130.0, killed=True)
+FAILED_SWEEP = RunRow("s", "sweep", "ERROR", "no such column", 100.0, 120.0)
+SLOW = TakeOver("worker-1", 100.0, 161.0, runs=3)
 
 EXPLAINED = {
     "all as it should be": SOUND,
@@ -149,7 +152,13 @@ EXPLAINED = {
     "an answer of the team": BY_TEAM,
     "an end in time": story(ends=[replace(LATE, killed=False)]),
     "an end without the database": story(ends=[LATE], outages=[(129.0, 140.0)]),
+    "a take-over in time": story(take_overs=[replace(SLOW, taken=150.0)]),
+    "a slow take-over without the database": story(take_overs=[SLOW], outages=[(155.0, 160.0)]),
+    "a killed worker that had nothing": story(take_overs=[replace(SLOW, runs=0)]),
     "a sweep that is just running": replace(SOUND, runs=[RunRow("s", "sweep", "PENDING")]),
+    "a sweep that failed without the database": replace(
+        story(outages=[(110.0, 140.0)]), runs=[FAILED_SWEEP]
+    ),
 }  # fmt: skip
 
 TWICE = replace(SOUND, arrived=[*SOUND.arrived, SOUND.arrived[0]])
@@ -350,8 +359,15 @@ DAMAGED = {
     "a run that failed": (
         Damage.UNEXPLAINED, "is ERROR", replace(SOUND, runs=[replace(RUN, status="ERROR")]),
     ),
+    "a sweep that failed": (
+        Damage.UNEXPLAINED, "is ERROR: no such column",
+        replace(story(outages=[(0.0, 99.0), (121.0, 140.0)]), runs=[FAILED_SWEEP]),
+    ),
     "a worker that outlived its time to end": (
         Damage.UNEXPLAINED, "had not ended", story(ends=[LATE], outages=[(0.0, 99.0)]),
+    ),
+    "runs of a killed worker that waited": (
+        Damage.UNEXPLAINED, "waited 61 s", story(take_overs=[SLOW], outages=[(162.0, 170.0)]),
     ),
 }  # fmt: skip
 
@@ -409,6 +425,19 @@ def test_each_fault_of_processes_comes_twice_whatever_chance_says() -> None:
     assert set(planned[: len(PROCESS_FAULTS)]) == set(PROCESS_FAULTS)
 
 
+@pytest.mark.parametrize(
+    ("counts", "runs"), [([0], 0), ([None, 2, 1, None, 0], 2), ([3, 3, 3, 3, 3, 3], 3)]
+)
+def test_the_runs_of_a_killed_worker_are_watched_until_none_is_left_or_patience_ends(
+    monkeypatch: pytest.MonkeyPatch, counts: list[int | None], runs: int
+) -> None:
+    monkeypatch.setattr(take_overs, "LOOK_SECONDS", 0.05)
+    left = iter(counts)
+    seen = see_taken_over("worker-1", lambda _worker, _before: next(left), patience=0.22)
+    assert (seen.process, seen.runs) == ("worker-1", runs)
+    assert seen.seconds >= 0.05 * (len(counts) - 1)
+
+
 def test_the_figures_of_a_run_take_the_place_of_those_before(tmp_path: Path) -> None:
     docs = tmp_path / "reliability.md"
     shutil.copy(report.DOCS, docs)
@@ -416,7 +445,7 @@ def test_the_figures_of_a_run_take_the_place_of_those_before(tmp_path: Path) -> 
     docs.write_text(docs.read_text("utf-8") + after, "utf-8")
     run = Soak(
         *(9.0, 1, {"question": 2}, 3, 4, 5, {"web killed": 6}, {"OpenAI 429": 7}, 8),
-        *(1.0, 2.0, 3.0, 4.0, "18.4"),
+        *(0.5, 1.0, 2.0, 3.0, 4.0, "18.4"),
     )
     for minutes in (9.0, 10.0):
         figures = report.figures(replace(run, minutes=minutes), SOUND, find_damage(SOUND), [])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
-import signal
 import sys
+from pathlib import Path
 from queue import SimpleQueue
 from typing import NoReturn
 
@@ -16,7 +17,7 @@ from flask.cli import with_appcontext
 
 from mailagent import services
 from mailagent.cli.printing import explain
-from mailagent.cli.waiting import wait_for_database
+from mailagent.cli.waiting import hear_signals, wait_for_database
 from mailagent.settings import Settings
 from mailagent.store.migration import SchemaProblem
 from mailagent.telemetry import spans
@@ -56,16 +57,10 @@ def worker(drain_seconds: int) -> None:
         raise click.ClickException(
             "MAILAGENT_ROLE is web: set it to worker (or all) to run workflows"
         )
-    try:
-        wait_for_database(services.current().database, lambda words: click.echo(words, err=True))
-    except SchemaProblem as problem:
-        raise click.ClickException(str(problem)) from None
-    except sa.exc.DBAPIError as problem:
-        raise click.ClickException(explain(problem)) from None
-    # Not an Event: setting one is not safe in a handler that another signal may interrupt.
-    signals: SimpleQueue[int] = SimpleQueue()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _frame: signals.put(received))
+    signals = hear_signals()
+    _forget_beats(settings.worker_beat_file)
+    if not _reach_database(signals):
+        return
     if settings.otlp_endpoint:
         spans.start(settings.otlp_endpoint, settings.role)
     launch(engine_of(settings))
@@ -74,6 +69,25 @@ def worker(drain_seconds: int) -> None:
     click.echo("Stopping; steps at work may finish. Again: stop at once.")
     stop(drain_seconds, hurry=lambda: not signals.empty())
     leave()
+
+
+def _forget_beats(beat_file: Path | None) -> None:
+    """Remove what a worker before us has touched: by its age the health check would end us, again and
+    again, while we wait for the database."""
+    if beat_file is not None:
+        with contextlib.suppress(OSError):  # the first beat says what is wrong with it
+            beat_file.unlink(missing_ok=True)
+
+
+def _reach_database(signals: SimpleQueue[int]) -> bool:
+    """Wait for the database; return False if one of the signals came first."""
+    database = services.current().database
+    try:
+        return wait_for_database(database, lambda words: click.echo(words, err=True), signals)
+    except SchemaProblem as problem:
+        raise click.ClickException(str(problem)) from None
+    except sa.exc.DBAPIError as problem:
+        raise click.ClickException(explain(problem)) from None
 
 
 def leave() -> NoReturn:

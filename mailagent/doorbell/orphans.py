@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import timedelta
+from itertools import islice
+
 import sqlalchemy as sa
 
 from mailagent.doorbell.client import Connected
@@ -9,6 +13,11 @@ from mailagent.doorbell.names import QUEUE_OF, SCHEDULED
 
 # DBOS's own queue, where a run waits that was in no other.
 _NO_QUEUE_OF_ITS_OWN = "_dbos_internal_queue"
+
+_OURS = (*QUEUE_OF, *SCHEDULED)
+
+# Named one by one in a statement, which takes only so many.
+_MOST_AT_ONCE = 1000
 
 
 class Orphans(Connected):
@@ -36,14 +45,39 @@ class Orphans(Connected):
         whose = self._runs.c.executor_id == worker_id
         return self._queue_again(connection, whose, skip_locked=False)
 
+    def find_taken(
+        self, connection: sa.Connection, worker_id: str, ago: timedelta
+    ) -> frozenset[str]:
+        """Return the ids of the runs that a worker took longer `ago` than that and that have not ended."""
+        runs = self._runs.c
+        found = sa.select(runs.workflow_uuid).where(
+            runs.status == "PENDING", runs.name.in_(_OURS), self._was_taken(worker_id, ago)
+        )
+        return frozenset(connection.scalars(found))
+
+    def queue_unattended(
+        self, connection: sa.Connection, worker_id: str, run_ids: Iterable[str], ago: timedelta
+    ) -> int:
+        """Queue again, of these runs, what `find_taken` still finds; the rest of very many stays for the next
+        time. Returns how many runs that were, those of the schedule not counted."""
+        some = list(islice(run_ids, _MOST_AT_ONCE))
+        whose = sa.and_(self._runs.c.workflow_uuid.in_(some), self._was_taken(worker_id, ago))
+        return self._queue_again(connection, whose, skip_locked=True)
+
+    def _was_taken(self, worker_id: str, ago: timedelta) -> sa.ColumnElement[bool]:
+        runs, milliseconds = self._runs.c, int(ago.total_seconds() * 1000)
+        return sa.and_(
+            runs.executor_id == worker_id,
+            runs.started_at_epoch_ms <= self._now_milliseconds() - milliseconds,
+        )
+
     def _queue_again(
         self, connection: sa.Connection, whose: sa.ColumnElement[bool], skip_locked: bool
     ) -> int:
         runs = self._runs.c
-        ours = runs.name.in_((*QUEUE_OF, *SCHEDULED))
         found = (
             sa.select(runs.workflow_uuid)
-            .where(runs.status == "PENDING", ours, whose)
+            .where(runs.status == "PENDING", runs.name.in_(_OURS), whose)
             .with_for_update(skip_locked=skip_locked)
         )
         queued = connection.scalars(

@@ -62,7 +62,8 @@ class Rings(Connected):
         about: RunAbout | None = None,
     ) -> str:
         """Make the run that looks after a refund look at its row, or a fork of it when that has ended;
-        queue one when there is none. Returns the run that looks after it now.
+        queue one when there is none. Returns the run that looks after it now. All forks of the first run
+        hear the bell: one that waits in vain would stand among the runs at work for an hour.
 
         `again` counts the sweep's repeats, or says why there is one more run, such as "decided".
         """
@@ -73,7 +74,11 @@ class Rings(Connected):
             return self._enqueue(connection, REFUND, fresh, refund_id, about)
         with spans.bell(REFUND, self._carried(connection, at_work)):
             self._client.send_in_transaction(
-                connection, at_work, LOOK, topic=LOOK, send_to_forks=True
+                connection,
+                self._first_of(connection, at_work),
+                LOOK,
+                topic=LOOK,
+                send_to_forks=True,
             )
         return at_work
 
@@ -111,6 +116,19 @@ class Rings(Connected):
         )
         found: str | None = connection.scalar(forks.order_by(runs.created_at.desc()).limit(1))
         return found
+
+    def _first_of(self, connection: sa.Connection, run_id: str) -> str:
+        """Return the run that a run was forked from, and that one, as far back as they are kept."""
+        parents = self._runs.alias("parents")
+        query = (
+            sa.select(parents.c.workflow_uuid)
+            .join(self._runs, self._runs.c.forked_from == parents.c.workflow_uuid)
+            .where(self._runs.c.workflow_uuid == sa.bindparam("run"))
+        )
+        first = run_id
+        while (parent := connection.scalar(query, {"run": first})) is not None:
+            first = parent
+        return first
 
     def _carried(self, connection: sa.Connection, run_id: str) -> dict[str, str]:
         """Return of which trace a run is, as DBOS keeps it among the run's attributes."""

@@ -4,6 +4,7 @@ hold the token of a link."""
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import Any
 
 from flask import Flask, Response, g, request
 
@@ -11,6 +12,19 @@ from mailagent.telemetry import log_ids, spans
 
 # The platform asks for these every few seconds.
 _UNTOLD = ("health", "metrics")
+
+
+class App(Flask):
+    """Flask, but what it logs of a request that failed is the route and not the address."""
+
+    def log_exception(self, exc_info: Any) -> None:
+        """Log that a request failed, with its traceback."""
+        self.logger.error("Exception on %s [%s]", _route(), request.method, exc_info=exc_info)
+
+
+def _route() -> str:
+    rule = request.url_rule
+    return rule.rule if rule else "unknown"
 
 
 def watch(app: Flask) -> None:
@@ -23,10 +37,9 @@ def watch(app: Flask) -> None:
 def _begin() -> None:
     # Not taken back at the end: the server's own line about the request is written after that.
     log_ids.begin(request.view_args or {})
-    rule = request.url_rule
     if spans.is_on() and request.blueprint not in _UNTOLD:
         g.marks = ExitStack()
-        g.marks.enter_context(spans.request(request.method, rule.rule if rule else "unknown"))
+        g.marks.enter_context(spans.request(request.method, _route()))
         log_ids.begin(request.view_args or {}, trace_id=spans.trace_id())
 
 

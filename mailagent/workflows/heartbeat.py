@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.doorbell.sweeps import LATE_AFTER
 from mailagent.store import tallies, workers
+from mailagent.workflows.unattended import RunsHere, Unattended
 
 logger = logging.getLogger(__name__)
 
@@ -29,12 +30,14 @@ TALLIES_SECONDS = 60.0
 class Heartbeat:
     """One thread that signs the worker in, again and again, and out at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, runs_here: RunsHere = lambda: None) -> None:
+        """`runs_here` returns the ids of the runs that this process executes; None if it cannot tell."""
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._worker_id = ""
         self._beat_file: Path | None = None
         self._looks_for_sweeps_at = self._tallies_due_at = 0.0
+        self._unattended = Unattended(runs_here)
 
     def start(self, worker_id: str, beat_file: Path | None = None) -> None:
         """Sign in. To be called before the first run is taken: whoever has one unsigned is an orphan.
@@ -82,8 +85,11 @@ class Heartbeat:
         while not self._stopping.wait(random.uniform(*BEAT_SECONDS)):  # noqa: S311 - no secret
             if self._beat():
                 self._look_for_orphans()
+                self._look_for_unattended()
                 self._look_for_sweeps()
                 self._move_tallies_on()
+            else:
+                self._unattended.forget()
             self._touch()
 
     def _touch(self) -> None:
@@ -109,6 +115,12 @@ class Heartbeat:
             take_over()
         except sa.exc.SQLAlchemyError:
             logger.exception("worker %s could not take runs over; it tries again", self._worker_id)
+
+    def _look_for_unattended(self) -> None:
+        try:
+            self._unattended.look(self._worker_id)
+        except sa.exc.SQLAlchemyError:
+            logger.exception("worker %s could not look for its own runs", self._worker_id)
 
     def _move_tallies_on(self) -> None:
         if time.monotonic() < self._tallies_due_at:

@@ -30,10 +30,15 @@ logger = logging.getLogger(__name__)
 WORKFLOWS = (conversation, delivery, housekeeping, refund, sweep)
 
 SQLITE_POLL_SECONDS = 0.2
-QUEUE_POLL_SECONDS = 0.2
+# How often each queue is looked at, in seconds: nearly all that a worker does with nothing to do. A customer
+# waits for an answer; a delivery's run sends what could not go out at once.
+QUEUE_POLL_SECONDS = {doorbell.CONVERSATIONS: 0.2, doorbell.REFUNDS: 0.5, doorbell.DELIVERIES: 1.0}
 CLOSE_SECONDS = 3.0
 # For the steps of runs that wait without a thread, beside the conversations, which have one each.
 STEP_THREADS = 64
+# To DBOS it is a mistake if no connection is free for so long, and the run ends: so it waits, as it does for a
+# database that is away.
+POOL_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,6 @@ class Engine:
 
 _held_locks: list[IO[str]] = []
 
-_heartbeat = Heartbeat()
-
 
 @dataclass(frozen=True, slots=True)
 class _Launched:
@@ -65,10 +68,23 @@ class _Launched:
 _launched: list[_Launched] = []
 
 
+def _runs_here() -> frozenset[str] | None:
+    """Return the runs that DBOS executes in this process, those that only wait included; None while it
+    starts or stops, and while some run that it has taken may still wait for a thread."""
+    for each in _launched:
+        executor = each.dbos._executor_field
+        if executor is not None and executor._work_queue.empty():
+            return frozenset(each.dbos._active_workflows_set.activeList())
+    return None
+
+
+_heartbeat = Heartbeat(_runs_here)
+
+
 def launch(engine: Engine) -> None:
     """Start running workflows. The schema must be migrated already: no DDL is run here."""
     sqlite = sa.make_url(engine.database_url).drivername == "sqlite"
-    system = None if sqlite else open_database(engine.database_url, name="dbos_transact").engine
+    system = None if sqlite else _open_system(engine.database_url)
     worker_id = engine.worker_id or claim_worker_id(engine.database_url)
     log_ids.describe_process(worker_id=worker_id)
     mark_outages()
@@ -85,6 +101,10 @@ def launch(engine: Engine) -> None:
     _apply_schedules()
 
 
+def _open_system(url: str) -> sa.Engine:
+    return open_database(url, name="dbos_transact", pool_seconds=POOL_SECONDS).engine
+
+
 def _config(engine: Engine, worker_id: str, system: sa.Engine | None) -> DBOSConfig:
     config = DBOSConfig(
         name=doorbell.APPLICATION_NAME,
@@ -95,7 +115,7 @@ def _config(engine: Engine, worker_id: str, system: sa.Engine | None) -> DBOSCon
         run_migrations=False,
         system_database_engine=system,
         # When the database fails, DBOS logs the statement; its parameters are what steps returned.
-        db_engine_kwargs={"hide_parameters": True},
+        db_engine_kwargs={"hide_parameters": True, "pool_timeout": POOL_SECONDS},
         notification_listener_polling_interval_sec=1.0 if system else SQLITE_POLL_SECONDS,
         log_level="WARNING",
         enable_patching=True,
@@ -138,11 +158,11 @@ def _register_queues(conversation_concurrency: int) -> None:
         doorbell.CONVERSATIONS,
         partition_concurrency=1,
         worker_concurrency=conversation_concurrency,
-        polling_interval_sec=QUEUE_POLL_SECONDS,
+        polling_interval_sec=QUEUE_POLL_SECONDS[doorbell.CONVERSATIONS],
     )
     # Unbounded: these runs wait for people and for retries, and a waiting run keeps its slot.
     for name in (doorbell.REFUNDS, doorbell.DELIVERIES):
-        DBOS.register_queue(name, polling_interval_sec=QUEUE_POLL_SECONDS)
+        DBOS.register_queue(name, polling_interval_sec=QUEUE_POLL_SECONDS[name])
 
 
 def stop(drain_seconds: float = 0, hurry: Callable[[], bool] = lambda: False) -> bool:

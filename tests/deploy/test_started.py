@@ -18,7 +18,7 @@ from tests.deploy.files import Started, pods, started
 
 STARTED = started()
 # Not the app's: the database's container, the interpreter, the search path.
-OTHERS = {"POSTGRES_PASSWORD", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PATH"}
+OTHERS = {"POSTGRES_PASSWORD", "WORKERS", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PATH"}
 
 
 def named(process: Started) -> str:
@@ -39,11 +39,18 @@ def test_every_setting_exists(process: Started) -> None:
     assert process.environment - OTHERS <= {each.name for each in SETTINGS}
 
 
+# The wait for the beats' thread and the wait for a lock: LEAVE_SECONDS twice.
+AFTER_STEPS_SECONDS = CLOSE_SECONDS + 2 * LEAVE_SECONDS
+
+
 @pytest.mark.parametrize("process", [each for each in STARTED if each.runs_on], ids=named)
 def test_who_is_asked_to_end_is_given_the_time_for_it(process: Started) -> None:
-    # The wait for its thread and the wait for a lock: LEAVE_SECONDS twice.
-    worker = DRAIN_SECONDS + CLOSE_SECONDS + 2 * LEAVE_SECONDS
-    assert process.grace_seconds > max(worker, serving.DRAIN_SECONDS, serving.graceful_timeout)
+    worker = DRAIN_SECONDS + AFTER_STEPS_SECONDS
+    assert process.grace_seconds > max(worker, serving.graceful_timeout)
+
+
+def test_gunicorn_lets_a_process_that_also_works_come_to_its_end() -> None:
+    assert serving.graceful_timeout >= serving.DRAIN_SECONDS + AFTER_STEPS_SECONDS
 
 
 @pytest.mark.parametrize("process", [each for each in STARTED if each.runs_on], ids=named)

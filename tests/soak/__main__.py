@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from mailagent.store.database import Database, open_database
 from tests.bench.child import base_environment
 from tests.cast import MAX, MONA, SUPPORT, TESS
 from tests.processes import Web, Worker
+from tests.run_record import this_run
 from tests.soak.chaos import Chaos
 from tests.soak.checker import find_damage
 from tests.soak.enough import find_shortage
@@ -31,6 +33,7 @@ from tests.soak.people import People
 from tests.soak.providers import Providers
 from tests.soak.report import Soak, figures, put_into_docs, render
 from tests.soak.server import OwnServer, own_server
+from tests.soak.take_overs import count_left
 
 WEBS, WORKERS = 2, 3
 REST_SECONDS = 900.0
@@ -120,12 +123,14 @@ class SoakStage:
 
     def play(self, minutes: float, mails_per_second: float) -> dict[str, Any]:
         """Load and break for so long, let all come to rest, and return the figures."""
+        run = this_run()
         for web in self.webs:
             web.start_and_wait()
         for worker in self.workers:
             worker.start_and_wait()
         story = self.people.story
-        chaos = Chaos(self.workers, self.webs, self._server, self._seed, story)
+        left = partial(count_left, self.database)
+        chaos = Chaos(self.workers, self.webs, self._server, self._seed, story, left)
         self.people.start(mails_per_second)
         chaos.start()
         self._tell_of_time(minutes * 60)
@@ -142,7 +147,7 @@ class SoakStage:
             Counter(refund.status for refund in seen.refunds),
             {**soak.process_faults, **soak.provider_faults},
         )
-        return figures(soak, seen, find_damage(seen), shortage)
+        return figures(soak, seen, find_damage(seen), shortage) | run
 
     def _tell_of_time(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -193,6 +198,9 @@ class SoakStage:
             provider_faults=dict(self.providers.dice.thrown),
             takeovers=sum(
                 int(count) for worker in self.workers for count in _TAKEN.findall(worker.said())
+            ),
+            slowest_take_over_seconds=max(
+                (each.seconds for each in self.people.story.take_overs if each.runs), default=0.0
             ),
             slowest_end_seconds=chaos.slowest_end_seconds,
             slowest_answer_seconds=answers[-1],

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from tests.processes import Process, Web, Worker
 from tests.soak.server import OwnServer
 from tests.soak.story import End, Story
+from tests.soak.take_overs import see_taken_over
 
 # A worker that is stopped for so long has lost its lease; longer than any would lose mail's outcome, too.
 FROZEN_SECONDS = (3.0, 48.0)
@@ -34,9 +35,17 @@ class Chaos:
     """One thread that breaks one thing after the other, and brings back what has ended."""
 
     def __init__(
-        self, workers: list[Worker], webs: list[Web], server: OwnServer, seed: int, story: Story
+        self,
+        workers: list[Worker],
+        webs: list[Web],
+        server: OwnServer,
+        seed: int,
+        story: Story,
+        count_left: Callable[[str, float], int | None],
     ) -> None:
+        """`count_left` returns how many runs a worker still has of those before a time."""
         self._workers, self._webs, self._server, self._story = workers, webs, server, story
+        self._count_left = count_left
         self._chance = random.Random(seed)
         self._going = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -113,6 +122,8 @@ class Chaos:
 
     def _kill(self, process: Process) -> None:
         process.kill()
+        if isinstance(process, Worker):
+            self._beside(self._see_it_taken_over, process)
         self._after(self._chance.uniform(1, 40), process.start)
 
     def _freeze(self, process: Process) -> None:
@@ -122,9 +133,15 @@ class Chaos:
     def _end(self, process: Process) -> None:
         """Ask it to end, and go on meanwhile: it may have to end just when something else breaks."""
         self._ending.append(process)
-        thread = threading.Thread(target=self._see_it_end, args=(process,), daemon=True)
+        self._beside(self._see_it_end, process)
+
+    def _beside(self, watch: Callable[[Process], None], process: Process) -> None:
+        thread = threading.Thread(target=watch, args=(process,), daemon=True)
         self._waits.append(thread)
         thread.start()
+
+    def _see_it_taken_over(self, process: Process) -> None:
+        self._story.take_overs.append(see_taken_over(process.name, self._count_left))
 
     def _see_it_end(self, process: Process) -> None:
         began = time.monotonic()

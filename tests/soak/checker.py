@@ -13,6 +13,7 @@ from tests.soak.damage import Damage, Finding, Found
 from tests.soak.evidence import Evidence
 
 _AT_REST = {"SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"}
+TAKEN_OVER_SECONDS = 60.0
 
 
 def find_damage(seen: Evidence) -> list[Finding]:
@@ -20,7 +21,7 @@ def find_damage(seen: Evidence) -> list[Finding]:
     looks = (
         *(mail_judge.taken, mail_judge.stored, mail_judge.answered, mail_judge.addressed),
         *(refund_judge.asked_for, refund_judge.decided, refund_judge.ended, refund_judge.told),
-        *(_sent, _paid, _at_rest, _went_down),
+        *(_sent, _paid, _at_rest, _went_down, _taken_over),
     )
     return [Finding(damage, what) for look in looks for damage, what in look(seen)]
 
@@ -75,9 +76,12 @@ def _paid(seen: Evidence) -> Found:
 
 def _at_rest(seen: Evidence) -> Found:
     for run in seen.runs:
-        if run.workflow in ("sweep", "housekeeping"):
+        # One may always be at work, and one that met a long outage is followed by the next.
+        by_the_clock = run.workflow in ("sweep", "housekeeping")
+        at_work = run.status not in _AT_REST
+        if by_the_clock and (at_work or seen.story.was_away(run.began, run.ended)):
             continue
-        if run.status not in _AT_REST:
+        if at_work:
             yield Damage.LOST, f"run {run.run_id} is still {run.status}"
         elif run.status != "SUCCESS":
             yield Damage.UNEXPLAINED, f"run {run.run_id} is {run.status}: {run.error[:200]}"
@@ -86,7 +90,14 @@ def _at_rest(seen: Evidence) -> Found:
 def _went_down(seen: Evidence) -> Found:
     """Whoever is asked to end does so in time; without the database nobody is held to that."""
     for end in seen.story.ends:
-        away = any(end.began <= until and since <= end.ended for since, until in seen.story.outages)
-        if end.killed and not away:
+        if end.killed and not seen.story.was_away(end.began, end.ended):
             took = end.ended - end.began
             yield Damage.UNEXPLAINED, f"{end.process} had not ended {took:.0f} s after SIGTERM"
+
+
+def _taken_over(seen: Evidence) -> Found:
+    """What a killed worker had goes on within a minute, unless the database was away."""
+    for each in seen.story.take_overs:
+        late = each.runs and each.seconds > TAKEN_OVER_SECONDS
+        if late and not seen.story.was_away(each.killed, each.taken):
+            yield Damage.UNEXPLAINED, f"runs of {each.process} waited {each.seconds:.0f} s"

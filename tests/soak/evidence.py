@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -71,10 +72,14 @@ class Moved:
 
 @dataclass(frozen=True)
 class RunRow:
+    """`began` and `ended`: by the clock of the story, in seconds."""
+
     run_id: str
     workflow: str
     status: str
     error: str = ""
+    began: float = 0.0
+    ended: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -164,8 +169,14 @@ def read_evidence(
             paid=paid,
             managers=managers,
             team=team,
-            runs=[RunRow(*row) for row in rows(_RUNS)],
+            runs=[_run(row, time.time() - time.monotonic()) for row in rows(_RUNS)],
         )
+
+
+def _run(row: Any, ahead_seconds: float) -> RunRow:
+    """Return a run; `ahead_seconds`: by how much the clock of its row is ahead of the story's."""
+    began, ended = (milliseconds / 1000 - ahead_seconds for milliseconds in (row.began, row.ended))
+    return RunRow(row.run_id, row.workflow, row.status, row.error, began, ended)
 
 
 def _refund(row: Any) -> RefundRow:
@@ -187,4 +198,7 @@ _REFUNDS = (
     "SELECT manager_email FROM approval_asks a WHERE a.approval_id = approvals.approval_id) AS asked"
     " FROM refunds r LEFT JOIN approvals USING (refund_id) LEFT JOIN decisions d USING (approval_id)"
 )
-_RUNS = "SELECT workflow_uuid, name, status, coalesce(error, '') FROM dbos.workflow_status"
+_RUNS = (
+    "SELECT workflow_uuid AS run_id, name AS workflow, status, coalesce(error, '') AS error,"
+    " created_at AS began, coalesce(completed_at, updated_at) AS ended FROM dbos.workflow_status"
+)

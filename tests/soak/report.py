@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from tests.run_record import told
 from tests.soak.damage import Damage, Finding
 from tests.soak.evidence import Evidence
 
@@ -32,6 +33,7 @@ class Soak:
     process_faults: dict[str, int]
     provider_faults: dict[str, int]
     takeovers: int
+    slowest_take_over_seconds: float
     slowest_end_seconds: float
     slowest_answer_seconds: float
     median_answer_seconds: float
@@ -86,6 +88,7 @@ def render(data: dict[str, Any]) -> str:
         ("faults of providers", _list(data["provider_faults"])),
         ("faults in all", sum(faults.values())),
         ("runs taken over from workers that had vanished", data["takeovers"]),
+        ("slowest take-over after a kill", f"{data['slowest_take_over_seconds']:.0f} s"),
         ("slowest end after SIGTERM", f"{data['slowest_end_seconds']:.1f} s"),
         ("answer: median, slowest",
          f"{data['median_answer_seconds']:.1f} s, {data['slowest_answer_seconds']:.0f} s"),
@@ -93,6 +96,7 @@ def render(data: dict[str, Any]) -> str:
         ("doubled", data["doubled"]),
         ("unexplained", data["unexplained"]),
         ("machine", _list(data["machine"])),
+        ("program", told([data])),
     ]  # fmt: skip
     return "\n".join(
         ["| what | figure |", "|---|---|", *(f"| {name} | {it} |" for name, it in rows)]

@@ -68,6 +68,20 @@ class End:
     killed: bool = False
 
 
+@dataclass(frozen=True)
+class TakeOver:
+    """A worker that was killed, and when the last of the `runs` that it had was queued again."""
+
+    process: str
+    killed: float
+    taken: float
+    runs: int
+
+    @property
+    def seconds(self) -> float:
+        return self.taken - self.killed
+
+
 @dataclass
 class Story:
     """`accepted`: Message-IDs that the webhook thanked for; `refused`: those that it answered with 3xx or
@@ -78,7 +92,12 @@ class Story:
     refused: dict[str, int] = field(default_factory=dict)
     clicks: list[Click] = field(default_factory=list)
     ends: list[End] = field(default_factory=list)
+    take_overs: list[TakeOver] = field(default_factory=list)
     outages: list[tuple[float, float]] = field(default_factory=list)
+
+    def was_away(self, since: float, until: float) -> bool:
+        """Whether the database was away at some time between."""
+        return any(since <= ended and began <= until for began, ended in self.outages)
 
     def clicks_on(self, order_id: str) -> list[Click]:
         return [click for click in self.clicks if click.order_id == order_id]

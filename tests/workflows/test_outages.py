@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from mailagent.demo.local_server import Answer
+from mailagent.store import tallies
+from mailagent.workflows.steps import model
 from tests.cast import ADA, order
 from tests.stage import Stage, running, wait_until
 from tests.workflows.trouble import (
@@ -153,6 +156,33 @@ def test_an_answer_that_could_not_be_recorded_is_not_asked_for_again(shop: Stage
     # Asked again the model would have answered, and well.
     (call,) = shop.rows("SELECT outcome FROM model_calls")
     assert call.outcome == "person"
+
+
+def test_a_call_whose_commit_nobody_acknowledged_is_counted_once(
+    shop: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, lost = model._record_call, sa.exc.OperationalError("COMMIT", None, Exception("cut"))
+    lost.connection_invalidated = True
+
+    def lose_the_acknowledgement() -> None:
+        raise lost
+
+    lose_once = once(lose_the_acknowledgement)
+
+    def record_and_hear_nothing(*arguments: Any) -> None:
+        record(*arguments)
+        lose_once()
+
+    monkeypatch.setattr(model, "_record_call", record_and_hear_nothing)
+    shop.faults.openai.append(lambda: Answer(503, {"error": {"message": "overloaded"}}))
+    shop.write("Hello")
+    with watched("", lambda: None) as seen, running(shop):
+        wait_until(lambda: len(shop.mails_to(ADA)) > 0, 60, "an answer")
+    assert seen["ask_model before"] > seen["ask_model after"]
+    calls = [row.outcome for row in shop.rows("SELECT outcome FROM model_calls ORDER BY at")]
+    assert calls.count("retry") == 1
+    with shop.live.database.snapshot() as connection:
+        assert tallies.list_failures(connection) == {"openai": 1}
 
 
 def test_what_was_done_is_recorded_when_the_database_is_back(shop: Stage) -> None:

@@ -21,6 +21,7 @@ from tests.bench.child import base_environment
 from tests.cast import ADA, MONA, big_order, order
 from tests.databases import postgres_copy
 from tests.processes import Web, Worker
+from tests.soak.take_overs import count_left, see_taken_over
 from tests.stage import Stage, letter, open_shop, running, wait_until
 from tests.workflows.trouble import let_be_missed
 
@@ -129,6 +130,38 @@ def test_a_worker_that_was_stopped_in_the_middle_of_a_step_does_nothing_twice(sh
 def hang(gate: threading.Event) -> Answer:
     gate.wait(60)
     return Answer(503)
+
+
+CONVERSATIONS = "SELECT executor_id, status FROM dbos.workflow_status WHERE name = 'conversation'"
+
+
+def test_what_a_killed_worker_had_is_done_by_another_within_a_minute(shop: Stage) -> None:
+    gate = threading.Event()
+    shop.faults.openai.append(partial(hang, gate))
+    workers = {name: worker(shop, name) for name in ("one", "other")}
+    try:
+        for each in workers.values():
+            each.start_and_wait()
+        customer = ask_for_money_back(shop, 1)
+        wait_until(lambda: not shop.faults.openai, 30, "the model to be asked")
+        ((name, _),) = shop.rows(CONVERSATIONS)
+        workers.pop(name).kill()
+        killed_at = time.monotonic()
+        taken_over = see_taken_over(name, partial(count_left, shop.live.database))
+        assert taken_over.runs >= 1
+        assert taken_over.seconds < 60
+        shop.wait_for_mails(customer, 2, seconds=60)
+        wait_until(partial(is_settled, shop, 1), 10, "every run to end")
+        took = time.monotonic() - killed_at
+        print(f"taken over {taken_over.seconds:.1f} s after the kill, done after {took:.1f} s")  # noqa: T201 - for whoever runs it with -s
+        assert took < 60
+        assert [tuple(row) for row in shop.rows(CONVERSATIONS)] == [(*workers, "SUCCESS")]
+    finally:
+        gate.set()
+        for each in workers.values():
+            each.kill()
+    assert len(shop.rows("SELECT * FROM ledger_entries")) == 1
+    assert len(shop.mails_to(customer)) == 2
 
 
 def test_a_worker_that_is_asked_to_end_leaves_what_hangs_and_asked_twice_at_once(

@@ -28,8 +28,7 @@ class AtWork:
     def one_step(self) -> Iterator[None]:
         """Count a step while it lasts. Raises Left when no more may begin."""
         with self._changed:
-            if self._leaving:
-                raise Left
+            self.check()
             self._steps += 1
         try:
             yield
@@ -37,6 +36,11 @@ class AtWork:
             with self._changed:
                 self._steps -= 1
                 self._changed.notify_all()
+
+    def check(self) -> None:
+        """Raise Left when no more may begin: for a step that had to wait for a thread."""
+        if self._leaving:
+            raise Left
 
     def open(self) -> None:
         """Let steps begin."""

@@ -73,7 +73,11 @@ def _watched(effect: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(effect)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        with log_ids.about(*args, run_id=DBOS.workflow_id):
+        run_id = DBOS.workflow_id
+        if run_id is not None:
+            # With a backlog it waited for a thread for long; and another try is a beginning, too.
+            at_work.check()
+        with log_ids.about(*args, run_id=run_id):
             spans.note_ids()
             _pass(name, "before")
             result = effect(*args, **kwargs)
