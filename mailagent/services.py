@@ -85,8 +85,10 @@ class Services:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def prices_of(self, model: str) -> TokenPrices | None:
-        """Return what a model's tokens cost; one that is asked no more as the main one does."""
-        return self.first_prices if self.first_model_name == model else self.token_prices
+        """Return what a model's tokens cost; one that is asked no more as the main one does, and so a call
+        that reached none and names none ("")."""
+        is_first = model != "" and model == self.first_model_name
+        return self.first_prices if is_first else self.token_prices
 
 
 _bound: Services | None = None

@@ -114,8 +114,8 @@ SETTINGS = (
     Setting(
         "OPENAI_PRICES",
         "–",
-        "what the model costs in USD for a million tokens, as `input,cached,output`; without it `/ops` "
-        "shows tokens only",
+        "what the model costs in USD for a million tokens, as `input,cached,output` or "
+        "`input,cached,output,cache_write`; without it `/ops` shows tokens only",
     ),
     Setting(
         "OPENAI_FIRST_MODEL",
@@ -230,7 +230,10 @@ SETTINGS = (
         "how long to wait for SendGrid's events when it is unknown whether a mail went out",
     ),
     Setting(
-        "UNANSWERED_SECONDS", "`14400`", "after how long an unanswered mail is handed to people"
+        "UNANSWERED_SECONDS",
+        "`14400`",
+        "after how long an unanswered mail is handed to people; if it waits for the model's budget, counted "
+        "from when there is one again",
     ),
     Setting(
         "RAW_MAIL_DAYS",
@@ -250,7 +253,7 @@ SETTINGS = (
     Setting(
         "CONVERSATION_CONCURRENCY",
         "`32`",
-        "conversations that one worker answers at the same time; each takes about half a megabyte while "
+        "conversations that one worker answers at the same time; each takes about a megabyte while "
         "the model thinks: [docs/operate.md](docs/operate.md#limits-and-fairness)",
     ),
     Setting(

@@ -38,14 +38,23 @@ _KEPT_SECONDS = 30.0
 
 _TRY_AGAIN = frozenset({408, 409, 425, 429})
 _ABOUT_THIS_MAIL = frozenset({400, 413, 422})
-# 429 and 400 mostly concern one call; with these codes every call fails until somebody acts.
-_OPERATOR_CODES = frozenset(
-    "insufficient_quota billing_not_active billing_hard_limit_reached account_deactivated"
-    " organization_spend_limit_exceeded project_spend_limit_exceeded invalid_api_key"
-    " model_not_found unsupported_parameter unknown_parameter unsupported_value"
+# With these codes, and with 404, every call of this model fails until somebody acts; another one of the same
+# account may do.
+_MODEL_CODES = frozenset(
+    "model_not_found unsupported_parameter unknown_parameter unsupported_value"
     " invalid_function_parameters".split()
 )
+# 429 and 400 mostly concern one call; with these codes every call fails until somebody acts.
+_OPERATOR_CODES = _MODEL_CODES | frozenset(
+    "insufficient_quota billing_not_active billing_hard_limit_reached account_deactivated"
+    " organization_spend_limit_exceeded project_spend_limit_exceeded invalid_api_key".split()
+)
 _TOO_LONG = frozenset({"context_length_exceeded", "string_above_max_length"})
+# "Request too large for gpt-… on tokens per min (TPM): Limit 30000, Requested 31000." What is only too much
+# for this moment has the same words with ", Used 29000" between them.
+_LIMIT_AND_REQUEST = re.compile(
+    r"Limit:? ([0-9][0-9,]{0,14})\b.{0,40}?Requested:? ([0-9][0-9,]{0,14})\b"
+)
 # What a server may not know, and the words by which its refusal is recognised. `store` is not among
 # them: without it OpenAI would keep every mail.
 _DISPENSABLE: Mapping[str, tuple[str, ...]] = {
@@ -91,10 +100,10 @@ class ChatModel:
 
         `{"kind": "done", "items", "text", "calls", "usage"}`: `items` go in front of the next ask,
         unchanged. `{"kind": "retry", "after_seconds", "why"}` (with `answered` if the server is well
-        and its answer of no use), `{"kind": "operator", "why"}` or
-        `{"kind": "person", "reason", "why"}`: `reason` is the name of a HandOverReason. No `why`
-        holds anything of the mail or of the key. All have `model`, its name, and most `usage`, the
-        tokens. `customer_hash`: at most 64 characters.
+        and its answer of no use, `limited` if it was asked too much), `{"kind": "operator", "why"}` (with
+        `about_model` if another model may do) or `{"kind": "person", "reason", "why"}`: `reason` is the
+        name of a HandOverReason. No `why` holds anything of the mail or of the key. All have `model`, its
+        name, and most `usage`, the tokens. `customer_hash`: at most 64 characters.
         """
         core: Json = {
             "model": self._model,
@@ -173,15 +182,23 @@ class ChatModel:
         why = f"the model's server answered {status}{f' {code}' if code else ''}"
         if code in _OPERATOR_CODES:
             what = "OPENAI_API_KEY" if status == 401 or code == "invalid_api_key" else "the account"
-            return operator(f"{why}; check {what} and OPENAI_MODEL={self._model}")
+            told = f"{why}; check {what} and OPENAI_MODEL={self._model}"
+            return operator(told, about_model=code in _MODEL_CODES)
+        if status == 429 and _is_above_the_limit(error):
+            # No pause makes room for it, although the code is that of a limit which is used up.
+            return person(
+                f"{why}: more than a minute's limit to this mail", HandOverReason.BUDGET_SPENT
+            )
         if status in _TRY_AGAIN or status >= 500:
-            return retry(why, retry_after_seconds(error.response.headers))
+            wish = retry_after_seconds(error.response.headers)
+            return retry(why, wish, limited=status == 429)
         if status in _ABOUT_THIS_MAIL:
             too_long = status == 413 or code in _TOO_LONG
             reason = HandOverReason.BUDGET_SPENT if too_long else HandOverReason.MODEL_REFUSED
             return person(f"{why} to this mail", reason)
         return operator(
-            f"{why}; check OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL={self._model}"
+            f"{why}; check OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL={self._model}",
+            about_model=status == 404,
         )
 
     def _judge_connection(self, error: openai.APIConnectionError) -> Json:
@@ -198,6 +215,17 @@ def _code(error: openai.APIStatusError) -> str | None:
     if isinstance(code, str) and len(code) <= 60 and code.replace("_", "a").isalnum():
         return code
     return None
+
+
+def _is_above_the_limit(error: openai.APIStatusError) -> bool:
+    """Return whether a 429 says that the request alone is larger than what is let through in a minute or a
+    day. The text is only searched here, too."""
+    told = json.dumps([error.body, error.message], default=str)
+    found = _LIMIT_AND_REQUEST.search(told)
+    if found is None:
+        return "request too large" in told.lower()
+    limit, requested = (int(number.replace(",", "")) for number in found.groups())
+    return requested > limit
 
 
 def _refused_extras(error: openai.APIStatusError, extras: Json) -> frozenset[str]:

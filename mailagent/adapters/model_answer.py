@@ -22,16 +22,18 @@ def retry(
     after_seconds: float | None = None,
     usage: Json | None = None,
     answered: bool = False,
+    limited: bool = False,
 ) -> Json:
     """Return the outcome "ask again", after the server's own wish if it named one. `answered`: the
-    server is well, only what it said is of no use."""
+    server is well, only what it said is of no use; `limited`: it was asked more than it lets us."""
     outcome = {"kind": "retry", "after_seconds": after_seconds, "why": why}
-    return outcome | ({"usage": usage} if usage else {}) | ({"answered": True} if answered else {})
+    more: Json = {"usage": usage, "answered": answered, "limited": limited}
+    return outcome | {name: value for name, value in more.items() if value}
 
 
-def operator(why: str) -> Json:
-    """Return the outcome "no call will work until an operator acts"."""
-    return {"kind": "operator", "why": why}
+def operator(why: str, about_model: bool = False) -> Json:
+    """Return the outcome "no call will work until an operator acts"; `about_model`: none of this model."""
+    return {"kind": "operator", "why": why} | ({"about_model": True} if about_model else {})
 
 
 def person(why: str, reason: HandOverReason, usage: Json | None = None) -> Json:
@@ -67,7 +69,8 @@ def _judge_error(error: Json, usage: Json) -> Json:
     if code == "insufficient_quota":
         return operator("the model's server says insufficient_quota; check the account")
     if code in _PASSING_FAULTS or code == "None":
-        return retry("the model failed at the server's side", usage=usage)
+        limited = code == "rate_limit_exceeded"
+        return retry("the model failed at the server's side", usage=usage, limited=limited)
     return person("the model's server refused this mail", HandOverReason.MODEL_REFUSED, usage)
 
 
@@ -144,11 +147,13 @@ def _usage(usage: object) -> Json:
     """Return the tokens of a call; servers leave parts of this out."""
     fields = usage if isinstance(usage, dict) else {}
     details = fields.get("input_tokens_details")
+    details = details if isinstance(details, dict) else {}
+    cache_write = _count(details.get("cache_write_tokens"))
     return {
         "input": _count(fields.get("input_tokens")),
-        "cached": _count(details.get("cached_tokens") if isinstance(details, dict) else 0),
+        "cached": _count(details.get("cached_tokens")),
         "output": _count(fields.get("output_tokens")),
-    }
+    } | ({"cache_write": cache_write} if cache_write else {})
 
 
 def _count(value: object) -> int:

@@ -2,8 +2,8 @@
 decides, and that is on record.
 
 The first one looks things up and answers. As soon as money is at stake, as it would hand over, calls
-badly, gives no answer, or has written a reply that is not true, the main one begins with the case
-anew: it neither reads what the first one made of it, nor reasoning that only that one can read.
+badly, gives no answer or may not be asked, or has written a reply that is not true, the main one begins
+with the case anew: it neither reads what the first one made of it, nor reasoning that only that one can read.
 """
 
 from __future__ import annotations
@@ -40,5 +40,16 @@ def is_left_to_main(move: loop.Move, has_answered: bool, has_goodwill: bool) -> 
         case loop.AskPerson():
             return True
         case loop.AskAgain():
-            return has_answered
+            return has_answered or is_its_own_trouble(move)
+    return is_its_own_trouble(move)
+
+
+def is_its_own_trouble(move: loop.Move) -> bool:
+    """Say whether a model cannot be asked while others of the same provider can: it is not to be had, or its
+    limits a minute, which it has for itself, are used up."""
+    match move:
+        case loop.AskAgain(limited=limited):
+            return limited
+        case loop.AskOperator(about_model=about_model):
+            return about_model
     return False

@@ -14,7 +14,7 @@ from typing import Any
 from mailagent.agent.tool_outputs import one_at_a_time_output
 from mailagent.domain.breaker import Failure
 from mailagent.domain.conversation import Budget, HandOverReason
-from mailagent.domain.retry import backoff_seconds
+from mailagent.domain.retry import backoff_seconds, share_of
 
 Item = dict[str, Any]
 
@@ -38,17 +38,21 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class AskAgain:
-    """The model could not answer now. `after_seconds` is the server's own wish, if it had one."""
+    """The model could not answer now. `after_seconds` is the server's own wish, if it had one; `limited`:
+    it is well, and was asked more than it lets us."""
 
     after_seconds: float | None
     why: str
+    limited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class AskOperator:
-    """No mail can be answered until an operator has put something right."""
+    """No mail can be answered until an operator has put something right. `about_model`: another model of
+    the same provider could answer it."""
 
     why: str
+    about_model: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +77,9 @@ def next_move(outcome: Mapping[str, Any]) -> Move:
         case "done":
             return _after_answer(outcome)
         case "retry":
-            return AskAgain(outcome.get("after_seconds"), why)
+            return AskAgain(outcome.get("after_seconds"), why, bool(outcome.get("limited")))
         case "operator":
-            return AskOperator(why)
+            return AskOperator(why, bool(outcome.get("about_model")))
         case "person":
             reason = HandOverReason.__members__.get(str(outcome.get("reason")))
             return AskPerson(reason or HandOverReason.MODEL_REFUSED, why)
@@ -211,10 +215,20 @@ class Spent:
         return None
 
 
-def pause_seconds(move: AskAgain, spent: Spent) -> float:
-    """Return how long to sleep before asking again, in seconds: the server's wish, else a back-off.
+def is_limited_for_long(move: Move, spent: Spent, budget: Budget) -> bool:
+    """Say whether the last retry of `budget` has met a limit a minute: the model is well, so the mail can
+    wait for its turn and needs nobody. `spent` counts the failure that led to `move`."""
+    is_limited = isinstance(move, AskAgain) and move.limited
+    return is_limited and spent.why_over(budget) is HandOverReason.PROVIDER_DOWN
 
-    `spent` counts the failure that led to `move`.
+
+def pause_seconds(move: AskAgain, spent: Spent, run_id: str) -> float:
+    """Return how long to sleep before asking again, in seconds: a back-off that doubles, or the server's
+    wish if that is longer, and up to a quarter more.
+
+    How much more follows from the run and the try: what was refused at one moment does not come back at
+    one moment. `spent` counts the failure that led to `move`.
     """
     own = backoff_seconds(max(1, spent.provider_retries), first_seconds=2, longest_seconds=300)
-    return own if move.after_seconds is None else max(move.after_seconds, 1.0)
+    pause = max(own, move.after_seconds or 0.0)
+    return pause * (1 + share_of(f"{run_id}:{spent.provider_retries}") / 4)

@@ -1,48 +1,67 @@
-"""What a call of the model costs, by the prices of a setting: exact, and never guessed."""
+"""What a call of the model costs, by the prices of a setting when it was made: never guessed."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from decimal import ROUND_HALF_UP, Decimal
+from operator import add
 
 _PRICE = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 _CENT = Decimal("0.01")
+_KINDS = ("input", "cached", "output", "cache_write")
 
 
 @dataclass(frozen=True, slots=True)
 class TokenPrices:
-    """US dollars for a million tokens: read, read again from the provider's cache, written."""
+    """US dollars for a million tokens: read, read again from the provider's cache, written, and read while
+    being put into the cache (None: as read)."""
 
     input: Decimal
     cached: Decimal
     output: Decimal
+    cache_write: Decimal | None = None
 
 
 def parse_prices(text: str) -> TokenPrices:
-    """Return the prices that a setting names as `input,cached,output`. Raises ValueError."""
+    """Return the prices that a setting names as `input,cached,output` or, where the provider charges for
+    what it puts into its cache, `input,cached,output,cache_write`. Raises ValueError."""
     parts = [part.strip() for part in text.split(",")]
-    if len(parts) != 3 or not all(_PRICE.fullmatch(part) for part in parts):
+    if len(parts) not in (3, 4) or not all(_PRICE.fullmatch(part) for part in parts):
         raise ValueError(
-            f"{text!r} is not three prices in USD for a million tokens, input, cached and output; "
-            "write 0.75,0.075,4.50"
+            f"{text!r} is not three prices in USD for a million tokens, input, cached and output, "
+            "or four with that of writing to the cache; write 0.75,0.075,4.50"
         )
     return TokenPrices(*(Decimal(part) for part in parts))
 
 
 def cost_usd(
-    prices: TokenPrices, input_tokens: int, cached_tokens: int, output_tokens: int
+    prices: TokenPrices,
+    input_tokens: int,
+    cached_tokens: int,
+    output_tokens: int,
+    cache_write_tokens: int = 0,
 ) -> Decimal:
     """Return what a call cost in US dollars, exactly.
 
-    Cached tokens are among the input tokens (Responses API, `usage.input_tokens_details`); a server
-    that counts more of them than it read is charged for what was read.
+    Cached tokens, and others that were put into the cache, are among the input tokens (Responses API,
+    `usage.input_tokens_details`); a server that counts more of them than it read is charged for what was
+    read.
     """
     cached = min(cached_tokens, input_tokens)
-    fresh = input_tokens - cached
-    millionths = fresh * prices.input + cached * prices.cached + output_tokens * prices.output
-    return millionths.scaleb(-6)
+    put = min(cache_write_tokens, input_tokens - cached)
+    fresh = input_tokens - cached - put
+    put_price = prices.input if prices.cache_write is None else prices.cache_write
+    read = fresh * prices.input + put * put_price + cached * prices.cached
+    return (read + output_tokens * prices.output).scaleb(-6)
+
+
+def micro_usd(prices: TokenPrices, usage: Mapping[str, int]) -> int:
+    """Return what one call cost, to be recorded: in millionths of a US dollar, a half rounded up. `usage` is
+    plain data of the model's adapter."""
+    cost = cost_usd(prices, *(usage.get(kind, 0) for kind in _KINDS))
+    return int(cost.scaleb(6).quantize(Decimal(1), ROUND_HALF_UP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +72,23 @@ class Tokens:
     input: int = 0
     cached: int = 0
     output: int = 0
+    # Those of them whose cost is on record, and that cost.
+    priced_calls: int = 0
+    priced_input: int = 0
+    priced_cached: int = 0
+    priced_output: int = 0
+    micro_usd: int = 0
 
     def __add__(self, other: Tokens) -> Tokens:
-        return Tokens(
-            self.calls + other.calls,
-            self.input + other.input,
-            self.cached + other.cached,
-            self.output + other.output,
-        )
+        return Tokens(*map(add, astuple(self), astuple(other)))
+
+
+def tokens_of(
+    calls: int, input_tokens: int, cached: int, output: int, micro_usd: int | None
+) -> Tokens:
+    """Return what calls took that together cost `micro_usd`; None: nobody recorded it."""
+    numbers = (calls, input_tokens, cached, output)
+    return Tokens(*numbers) if micro_usd is None else Tokens(*numbers, *numbers, micro_usd)
 
 
 def plus(one: Mapping[str, Tokens], other: Mapping[str, Tokens]) -> dict[str, Tokens]:
@@ -71,13 +99,22 @@ def plus(one: Mapping[str, Tokens], other: Mapping[str, Tokens]) -> dict[str, To
 def cost_of(
     use: Mapping[str, Tokens], prices_of: Callable[[str], TokenPrices | None]
 ) -> Decimal | None:
-    """Return what a use cost, each model by its own prices; None if one that was used has none."""
+    """Return what a use cost: what is on record, and the rest by the prices of its model; None if they are
+    needed and there are none."""
     total = Decimal(0)
     for model, tokens in use.items():
+        total += Decimal(tokens.micro_usd).scaleb(-6)
+        if tokens.calls and tokens.calls == tokens.priced_calls:
+            continue
         prices = prices_of(model)
         if prices is None:
             return None
-        total += cost_usd(prices, tokens.input, tokens.cached, tokens.output)
+        total += cost_usd(
+            prices,
+            tokens.input - tokens.priced_input,
+            tokens.cached - tokens.priced_cached,
+            tokens.output - tokens.priced_output,
+        )
     return total
 
 

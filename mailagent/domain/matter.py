@@ -14,6 +14,7 @@ class Matter(StrEnum):
     OPENAI = "provider:openai"
     SENDGRID = "provider:sendgrid"
     STRIPE = "provider:stripe"
+    FIRST_MODEL = "first-model"
     FUSE = "fuse"
     PARKED = "parked"
     BUDGET_NEAR = "budget:near"
@@ -44,6 +45,11 @@ WORDS = {
         "Check STRIPE_API_KEY, put it right and restart. Refunds that wait are then paid by themselves; "
         "runs that have failed meanwhile are to be replayed.",
     ),
+    Matter.FIRST_MODEL: MatterWords(
+        "The first model is not to be had: the main one does all the work",
+        "Check OPENAI_FIRST_MODEL, put it right or take it away, and restart. Mail is answered meanwhile, at "
+        "the main model's price.",
+    ),
     Matter.FUSE: MatterWords(
         "The fuse has blown: the agent has stopped answering a conversation",
         "So many answers went out within an hour that a machine may be writing. The team has the case; "
@@ -60,8 +66,8 @@ WORDS = {
     ),
     Matter.BUDGET_SPENT: MatterWords(
         "Today's budget for the model is spent: no further mail is answered",
-        "It waits for the next day (UTC) and then goes on by itself; what waits too long goes to the team. To "
-        "go on at once raise OPENAI_DAILY_BUDGET and restart the workers.",
+        "It waits for the next day (UTC) and then goes on by itself; what is not answered in time then goes "
+        "to the team. To go on at once raise OPENAI_DAILY_BUDGET and restart the workers.",
     ),
 }
 

@@ -63,10 +63,11 @@ CALLS = _counter("model_calls", "model outcome", "calls of the model")
 TOKENS = _counter(
     "model_tokens", "model type", "tokens of these calls; `cached` ones are among the `input` ones"
 )
-COST = _counter(
-    "model_cost_usd",
+COST = _gauge(
+    "model_cost_usd_today",
     "model",
-    "what they cost by today's prices in the settings; absent for a model without one",
+    "what the model has cost since midnight UTC, by the prices of each call, as the day's budget counts"
+    " it; absent for a model without a price",
 )
 ERRORS = _counter(
     "provider_errors", "provider", "calls that a provider did not answer as it should"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -33,6 +34,16 @@ def list_open(connection: sa.Connection) -> tuple[OpenMatter, ...]:
 
 def find_open(connection: sa.Connection, matter: Matter) -> OpenMatter | None:
     return next((each for each in list_open(connection) if each.matter is matter), None)
+
+
+def list_closed_at(
+    connection: sa.Connection, matter: Matter, since: datetime
+) -> Sequence[datetime]:
+    """Return when a matter was put right since a time, oldest first."""
+    query = sa.select(_audit.at).where(
+        _audit.subject == matter.value, _audit.action == _CLOSED, _audit.at >= since
+    )
+    return connection.scalars(query.order_by(_audit.at)).all()
 
 
 def open_matter(connection: sa.Connection, now: datetime, matter: Matter, why: str) -> int | None:

@@ -6,7 +6,8 @@ Each figure is counted by an index, or is kept in a tally: a scrape must stay ch
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,11 +16,12 @@ import sqlalchemy as sa
 from mailagent.domain import metric
 from mailagent.domain.breaker import Provider
 from mailagent.domain.conversation import HandOverReason
-from mailagent.domain.cost import TokenPrices, cost_usd
+from mailagent.domain.cost import TokenPrices, Tokens, cost_of
 from mailagent.domain.mail import MailKind, MailStatus, OutboundStatus, Purpose
 from mailagent.domain.matter import Matter
 from mailagent.domain.metric import Sample
 from mailagent.domain.money import Money
+from mailagent.domain.refund import RefundStatus
 from mailagent.store import breakers, left_to_people, matters, parked, schema, tallies, workers
 from mailagent.store.inbox import is_constant
 
@@ -43,29 +45,49 @@ _WAITING: Mapping[str, tuple[sa.ColumnElement[datetime], sa.ColumnElement[bool]]
     "parked": (_mails.received_at, is_constant(_mails.status, MailStatus.PARKED.value)),
     "drafts": (_drafts.created_at, is_constant(_drafts.state, "waiting")),
     "approvals": (_refunds.requested_at, is_constant(_refunds.status, "awaiting_approval")),
-    "payments": (_refunds.requested_at, is_constant(_refunds.status, "approved")),
+    "payments": (
+        sa.func.coalesce(_refunds.decided_at, _refunds.requested_at),  # not while a manager thought
+        is_constant(_refunds.status, "approved"),
+    ),
     "outgoing": (_outbound.created_at, is_constant(_outbound.status, *_NOT_SENT_YET)),
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What the engine says. `active`: how many runs of each queue, workflow and status have not ended;
+    `failed`: the question which runs have failed."""
+
+    active: Counter[tuple[str, str, str]]
+    failed: sa.Select[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """What the model took today, by its name, and what its tokens cost in USD."""
+
+    today: Mapping[str, Tokens]
+    prices_of: Callable[[str], TokenPrices | None]
+
+
 def read(
     connection: sa.Connection,
-    active: Counter[tuple[str, str, str]],
-    failed_runs: sa.Select[Any],
-    prices_of: Callable[[str], TokenPrices | None],
+    runs: Runs,
+    use: ModelUse,
+    currencies: Iterable[str],
     now: datetime,
 ) -> list[Sample]:
-    """Return every metric. `active`: how many runs of each queue, workflow and status have not ended;
-    `failed_runs`: the question which runs have failed. To be asked in a snapshot."""
+    """Return every metric. `currencies`: those to tell zeros for, beside what was refunded: a first refund
+    is then a step up from zero. To be asked in a snapshot."""
     return [
         Sample(metric.DATABASE_UP, (), 1),
         *_mail_in(connection),
         *_waiting(connection, now),
         *_mail_out(connection),
-        *_refunded(connection),
-        *_model(connection, prices_of),
+        *_refunded(connection, currencies),
+        *_model(connection, use),
         *_providers(connection),
-        *_runs(connection, active, failed_runs),
+        *_runs(connection, runs),
         Sample(metric.WORKERS, (), _number(connection, workers.alive(connection))),
     ]
 
@@ -126,19 +148,20 @@ def _mail_out(connection: sa.Connection) -> Iterator[Sample]:
         yield Sample(metric.OUTGOING, (each.value,), counts[each.value])
 
 
-def _refunded(connection: sa.Connection) -> Iterator[Sample]:
+def _refunded(connection: sa.Connection, currencies: Iterable[str]) -> Iterator[Sample]:
     query = sa.select(
         _refunds.status, _refunds.currency, sa.func.count(), sa.func.sum(_refunds.amount_minor)
     ).group_by(_refunds.status, _refunds.currency)
-    for status, currency, number, minor in connection.execute(query):
-        yield Sample(metric.REFUNDS, (status, currency), number)
-        amount = float(Money(int(minor), currency).decimal())
-        yield Sample(metric.MONEY, (status, currency), amount)
+    found = {(row[0], row[1]): (row[2], int(row[3])) for row in connection.execute(query)}
+    for currency in sorted({*currencies, *(each for _, each in found)}):
+        for status in RefundStatus:
+            number, minor = found.get((status.value, currency), (0, 0))
+            yield Sample(metric.REFUNDS, (status.value, currency), number)
+            amount = float(Money(minor, currency).decimal())
+            yield Sample(metric.MONEY, (status.value, currency), amount)
 
 
-def _model(
-    connection: sa.Connection, prices_of: Callable[[str], TokenPrices | None]
-) -> Iterator[Sample]:
+def _model(connection: sa.Connection, use: ModelUse) -> Iterator[Sample]:
     tokens: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for (model, outcome, quantity), total in tallies.count(connection, tallies.CALLS).items():
         if quantity == "calls":
@@ -148,9 +171,9 @@ def _model(
     for model, by_type in tokens.items():
         for kind in ("input", "cached", "output"):
             yield Sample(metric.TOKENS, (model, kind), by_type[kind])
-        prices = prices_of(model)
-        if prices is not None:
-            cost = cost_usd(prices, by_type["input"], by_type["cached"], by_type["output"])
+    for model in sorted(tokens.keys() | use.today.keys()):
+        cost = cost_of({model: use.today.get(model, Tokens())}, use.prices_of)
+        if cost is not None:
             yield Sample(metric.COST, (model,), float(cost))
 
 
@@ -164,18 +187,16 @@ def _providers(connection: sa.Connection) -> Iterator[Sample]:
         yield Sample(metric.MATTER, (matter.value,), matter in wrong)
 
 
-def _runs(
-    connection: sa.Connection, active: Counter[tuple[str, str, str]], failed_runs: sa.Select[Any]
-) -> Iterator[Sample]:
+def _runs(connection: sa.Connection, runs: Runs) -> Iterator[Sample]:
     depths, states = Counter[str](), Counter[tuple[str, str]]()
-    for (queue, workflow, status), number in active.items():
+    for (queue, workflow, status), number in runs.active.items():
         depths[queue] += number if status != "PENDING" else 0
         states[workflow, status] += number
     for queue, number in depths.items():
         yield Sample(metric.DEPTH, (queue,), number)
     for labels, number in states.items():
         yield Sample(metric.RUNS, labels, number)
-    failed = failed_runs.subquery()
+    failed = runs.failed.subquery()
     query = (
         sa.select(failed.c.workflow, sa.func.count().label("number"))
         .outerjoin(schema.put_away, _put_away.subject == failed.c.run_id)

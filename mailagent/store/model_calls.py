@@ -9,22 +9,30 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.cost import Tokens
+from mailagent.domain.cost import TokenPrices, Tokens, micro_usd, tokens_of
 from mailagent.store import schema
+from mailagent.store.database import insert_once
 
 _calls = schema.model_calls
 
 
 def record(
     connection: sa.Connection,
+    call_id: int,
     conversation_id: str,
     run_id: str | None,
     outcome: Mapping[str, Any],
     now: datetime,
-) -> None:
-    """Record one call by its `outcome`, the plain data that the model's adapter returned."""
+    prices: TokenPrices | None = None,
+) -> bool:
+    """Record one call by its `outcome`, the plain data that the model's adapter returned.
+
+    `call_id` is made once for each call (`ids.new_number`). `prices` are those of its model now: what it cost
+    stays, whatever they become. Returns whether it was not on record yet.
+    """
     usage = outcome.get("usage") or {}
     values = {
+        "call_id": call_id,
         "conversation_id": conversation_id,
         "run_id": run_id,
         "at": now,
@@ -33,8 +41,9 @@ def record(
         "input_tokens": usage.get("input", 0),
         "cached_tokens": usage.get("cached", 0),
         "output_tokens": usage.get("output", 0),
+        "cost_micro_usd": None if prices is None else micro_usd(prices, usage),
     }
-    connection.execute(_calls.insert(), values)
+    return insert_once(connection, _calls, values, "call_id")
 
 
 def sum_of(connection: sa.Connection, conversation_id: str) -> dict[str, Tokens]:
@@ -56,15 +65,21 @@ def _sum(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> dict[str,
         (_calls.c.cached_tokens > _calls.c.input_tokens, _calls.c.input_tokens),
         else_=_calls.c.cached_tokens,
     )
+    cost = _calls.c.cost_micro_usd
     summed = sa.select(
         _calls.c.model,
         sa.func.count(),
         _total(_calls.c.input_tokens),
         _total(cached),
         _total(_calls.c.output_tokens),
+        sa.case((cost.is_not(None), _total(cost))),
     )
-    found = connection.execute(summed.where(*where).group_by(_calls.c.model))
-    return {model: Tokens(*numbers) for model, *numbers in found}
+    found: dict[str, Tokens] = {}
+    for model, *numbers in connection.execute(
+        summed.where(*where).group_by(_calls.c.model, cost.is_not(None))
+    ):
+        found[model] = found.get(model, Tokens()) + tokens_of(*numbers)
+    return found
 
 
 def _total(tokens: sa.ColumnElement[int]) -> sa.ColumnElement[int]:

@@ -39,6 +39,29 @@ def book(
     return None if starts_at is None else _EPOCH + starts_at * _MICROSECOND
 
 
+_HOLD = (
+    _paces.update()
+    .where(
+        _paces.c.provider == sa.bindparam("called"),
+        sa.or_(
+            _paces.c.requests_until < sa.bindparam("until"),
+            _paces.c.requests_until > sa.bindparam("sane"),
+        ),
+    )
+    .values(requests_until=sa.bindparam("until"))
+)
+
+
+def hold(
+    connection: sa.Connection, provider: Provider, step: Step, now: datetime, seconds: float
+) -> None:
+    """Let no further call of a provider start within so many seconds: it asks for a pause. `step`: that of a
+    call, which may start ahead of its turn. Turns that are booked already stand."""
+    at = (now - _EPOCH) // _MICROSECOND
+    until = at + round(seconds * 1_000_000) + step.requests_ahead
+    connection.execute(_HOLD, {"called": provider.value, "until": until, "sane": at + _FARTHEST})
+
+
 def _make(dialect: str) -> Any:
     insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
     most = sa.func.greatest if dialect == "postgresql" else sa.func.max

@@ -559,6 +559,8 @@ model_calls = sa.Table(
     sa.Column("input_tokens", sa.Integer, nullable=False),
     sa.Column("cached_tokens", sa.Integer, nullable=False),
     sa.Column("output_tokens", sa.Integer, nullable=False),
+    # By the prices of that moment; none without prices, and from before this was recorded.
+    sa.Column("cost_micro_usd", sa.BigInteger),
     sa.Index("ix_model_calls_conversation_id", "conversation_id"),
     sa.Index("ix_model_calls_at", "at"),
 )

@@ -31,12 +31,14 @@ class Spending:
         self._today: Use = {}
         self._past: dict[datetime, Use] = {}
 
-    def of_today(self, database: Database, now: datetime) -> Use:
-        """Return what today's calls took until a few seconds ago."""
+    def of_today(
+        self, database: Database, now: datetime, statement_seconds: float | None = None
+    ) -> Use:
+        """Return what today's calls took until a few seconds ago. `statement_seconds`: as for a snapshot."""
         with self._lock:
             asked_at = self._asked_at
             if asked_at is None or not timedelta(0) <= now - asked_at < KEPT:
-                self._count(database, now)
+                self._count(database, now, statement_seconds)
             return self._today
 
     def of_days(self, database: Database, now: datetime, days: int) -> list[tuple[datetime, Use]]:
@@ -55,13 +57,13 @@ class Spending:
             found.append((begins_at, self._past[begins_at]))
         return found
 
-    def _count(self, database: Database, now: datetime) -> None:
+    def _count(self, database: Database, now: datetime, statement_seconds: float | None) -> None:
         begins_at = day_begins_at(now)
         settled, until = self._settled, self._settled_until
         if until is None or not begins_at <= until <= now:  # another day, or a clock put back
             settled, until = {}, begins_at
         settle_until = max(until, now - SETTLED_AFTER)
-        with database.snapshot() as connection:
+        with database.snapshot(statement_seconds) as connection:
             if settle_until > until:
                 more = model_calls.sum_between(connection, until, settle_until)
                 settled = plus(settled, more)

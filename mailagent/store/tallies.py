@@ -109,9 +109,12 @@ def move_on(connection: sa.Connection, source: Source, now: datetime) -> bool:
     settled = now - SETTLED_AFTER
     if mark is None or mark >= settled:
         return False
-    newer = sa.select(source.at).where(source.at > mark, source.at <= settled).order_by(source.at)
-    full = connection.scalar(newer.offset(ROWS_AT_ONCE - 1).limit(1))
-    until = full or settled
+    newer = sa.select(source.at).where(source.at > mark, source.at <= settled)
+    full = connection.scalar(newer.order_by(source.at).offset(ROWS_AT_ONCE - 1).limit(1))
+    # No further than the last row: a clock that is set back may bring rows of the time since.
+    until = full or connection.scalar(newer.order_by(source.at.desc()).limit(1))
+    if until is None:
+        return False
     for tally, total in _count_rows(connection, source, mark, until).items():
         _add(connection, source.name, tally, total)
     connection.execute(

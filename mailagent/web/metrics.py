@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -12,9 +12,12 @@ import sqlalchemy as sa
 from flask import Blueprint, Response, current_app
 
 from mailagent import services
+from mailagent.adapters.deadline import begin
 from mailagent.domain import metric
 from mailagent.domain.metric import MetricType, Sample
 from mailagent.store import metric_figures
+from mailagent.store.metric_figures import ModelUse, Runs
+from mailagent.store.outage import is_cancelled
 from mailagent.web.bearer import carries_one_of, unauthorised
 from mailagent.web.guard import bearer_token
 
@@ -27,45 +30,83 @@ blueprint = Blueprint("metrics", __name__)
 
 KEPT = "metrics"  # where an app keeps its figures
 KEPT_SECONDS = 5.0
-WAIT_SECONDS = 5.0
+WAIT_SECONDS = 5.0  # Prometheus' own patience is ten seconds
+STATEMENT_SECONDS = 3.0
+
+_AWAY = (Sample(metric.DATABASE_UP, (), 0),)
 
 
 class KeptSamples:
-    """The figures of the last few seconds: however many ask, one counts and the others wait for it."""
+    """The figures of the last few seconds: however many ask, one count is under way and all wait for it."""
 
     def __init__(self, seconds: float = KEPT_SECONDS, wait_seconds: float = WAIT_SECONDS) -> None:
         self._seconds, self._wait_seconds = seconds, wait_seconds
         self._lock = Lock()
-        self._samples: Sequence[Sample] = ()
-        self._counted_at = 0.0
+        self._count: _Count | None = None
 
     def samples(self) -> Sequence[Sample]:
-        """Return figures at most so many seconds old; of a database that is away only that it is.
+        """Return figures at most so many seconds old; of a database that is away, or has said nothing for as
+        long as anybody waits here, only that it is.
 
-        Raises TimeoutError where another still counts: a database that hangs must not take all threads.
+        Raises TimeoutError where the database answers, but too slowly.
         """
-        if not self._lock.acquire(timeout=self._wait_seconds):
-            raise TimeoutError
+        with self._lock:
+            if self._count is None or self._count.is_past(self._seconds):
+                self._count = _Count()
+            count = self._count
         try:
-            if not self._samples or time.monotonic() - self._counted_at >= self._seconds:
-                self._samples = _count()
-                self._counted_at = time.monotonic()
-            return self._samples
+            return count.figures.result(timeout=max(self._wait_seconds - count.silent_seconds(), 0))
+        except TimeoutError:
+            if count.figures.done():
+                return count.figures.result()
+            if count.silent_seconds() < self._wait_seconds:
+                raise
+            return _AWAY
+
+
+class _Count:
+    """One count, in a thread of its own: a server that vanished without a word holds that one for as long as
+    connections have patience, and no scrape. Until it has ended no other begins, so threads never pile up."""
+
+    def __init__(self) -> None:
+        self._heard_at = time.monotonic()
+        self.figures = begin(self._run)
+
+    def silent_seconds(self) -> float:
+        """Return for how long the database has said nothing."""
+        return time.monotonic() - self._heard_at
+
+    def is_past(self, seconds: float) -> bool:
+        """Say whether it has ended so long ago, or failed."""
+        if not self.figures.done():
+            return False
+        return self.figures.exception() is not None or self.silent_seconds() >= seconds
+
+    def _run(self) -> Sequence[Sample]:
+        try:
+            return _count(self._hear)
         finally:
-            self._lock.release()
+            self._hear()
+
+    def _hear(self, *_event: object) -> None:
+        self._heard_at = time.monotonic()
 
 
-def _count() -> Sequence[Sample]:
+def _count(hear: Callable[..., None]) -> Sequence[Sample]:
     live = services.current()
     try:
         now = live.now()
-        with live.database.snapshot() as connection:
-            active = live.doorbell.count_active(connection)
-            failed = live.doorbell.failed_runs()
-            return metric_figures.read(connection, active, failed, live.prices_of, now)
-    except sa.exc.SQLAlchemyError:
+        today = live.spending.of_today(live.database, now, STATEMENT_SECONDS)
+        use = ModelUse(today, live.prices_of)
+        with live.database.snapshot(STATEMENT_SECONDS) as connection:
+            sa.event.listen(connection, "after_cursor_execute", hear)
+            runs = Runs(live.doorbell.count_active(connection), live.doorbell.failed_runs())
+            return metric_figures.read(connection, runs, use, live.policy.limits, now)
+    except sa.exc.SQLAlchemyError as problem:
+        if is_cancelled(problem):
+            raise TimeoutError from problem
         logger.exception("the metrics cannot be counted")
-        return [Sample(metric.DATABASE_UP, (), 0)]
+        return _AWAY
 
 
 class _Collector:
@@ -100,7 +141,7 @@ def tell() -> Response:
     try:
         samples = kept.samples()
     except TimeoutError:
-        return Response("the figures are still being counted\n", 503, mimetype="text/plain")
+        return Response("the figures could not be counted in time\n", 503, mimetype="text/plain")
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(samples))
     response = Response(generate_latest(registry), content_type=CONTENT_TYPE_PLAIN_0_0_4)

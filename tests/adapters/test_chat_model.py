@@ -256,6 +256,14 @@ def test_what_local_servers_get_wrong_is_mended() -> None:
     assert outcome["usage"] == {"input": 0, "cached": 0, "output": 0}
 
 
+def test_what_was_put_into_the_cache_is_told_where_the_server_counts_it() -> None:
+    details = {"cached_tokens": 60, "cache_write_tokens": 30}
+    usage = {"input_tokens": 100, "input_tokens_details": details, "output_tokens": 20}
+    with served((200, response(message("Hello"), usage=usage))) as (model, _):
+        told = ask(model)["usage"]
+    assert told == {"input": 100, "cached": 60, "output": 20, "cache_write": 30}
+
+
 def test_every_call_of_an_answer_is_returned() -> None:
     second = call("propose_refund", call_id="call_2")
     with served((200, response(call(), second))) as (model, _):
@@ -289,6 +297,13 @@ def error(code: str | None = None, **more: Any) -> dict[str, Any]:
     }
 
 
+def limited(what: str, numbers: str) -> dict[str, Any]:
+    """Return what OpenAI says of a limit: the code does not tell one that is used up from a request that
+    is larger than all of it."""
+    told = f"{what} for {MODEL} in organization org-1 on tokens per min (TPM): {numbers}."
+    return error("rate_limit_exceeded", type="tokens", message=told)
+
+
 REFUSAL = message("", content=[{"type": "refusal", "refusal": LETTER}])
 
 
@@ -299,6 +314,10 @@ REFUSAL = message("", content=[{"type": "refusal", "refusal": LETTER}])
         (409, error(), "retry"),
         (429, error("rate_limit_exceeded"), "retry"),
         (429, error("slow_down"), "retry"),
+        (429, limited("Rate limit reached", "Limit 30000, Used 29000, Requested 2000"), "retry"),
+        (429, limited("Request too large", "Limit 30000, Requested 30001"), "person"),
+        (429, limited("Rate limit reached", "Limit 30,000, Used 1, Requested 31,000"), "person"),
+        (429, limited("Request too large", "the tokens must be reduced"), "person"),
         (500, error("server_error"), "retry"),
         (502, b"<html>Bad gateway</html>", "retry"),
         (503, error("server_is_overloaded"), "retry"),
@@ -430,6 +449,29 @@ def test_the_servers_wish_for_a_pause_is_kept(
 ) -> None:
     with served((429, error("rate_limit_exceeded"), headers)) as (model, _):
         assert ask(model)["after_seconds"] == seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "marks"),
+    [
+        (429, "rate_limit_exceeded", {"limited"}),
+        (429, None, {"limited"}),
+        (200, "rate_limit_exceeded", {"limited"}),
+        (429, "insufficient_quota", set()),
+        (503, "server_is_overloaded", set()),
+        (200, "server_error", set()),
+        (404, None, {"about_model"}),
+        (403, "model_not_found", {"about_model"}),
+        (400, "unsupported_parameter", {"about_model"}),
+        (401, "invalid_api_key", set()),
+        (403, None, set()),
+    ],
+)
+def test_what_concerns_one_model_is_told_from_what_concerns_all(
+    status: int, code: str | None, marks: set[str]
+) -> None:
+    with served((status, error(code))) as (model, _):
+        assert set(ask(model)) & {"limited", "about_model"} == marks
 
 
 def test_a_pause_may_be_given_as_a_date() -> None:

@@ -41,12 +41,15 @@ REFUND = {"order_id": "W1", "items": [{"item_id": "1", "quantity": None}], "reas
         (AskPerson(HandOverReason.MODEL_REFUSED, "refused"), True, True),
         (AskAgain(None, "empty"), True, True),
         # Its provider is away: the main model's is the same.
-        (AskAgain(3.0, "429"), False, False),
+        (AskAgain(3.0, "503"), False, False),
         (AskOperator("401"), False, False),
+        # Limits a minute, and names, are of each model.
+        (AskAgain(3.0, "429", limited=True), False, True),
+        (AskOperator("404", about_model=True), False, True),
     ],
     ids=[
         "find", "look", "reply", "refund", "withdraw", "hand-over", "misfit", "unknown", "refused", "empty",
-        "away", "key",
+        "away", "key", "limited", "gone",
     ],
 )  # fmt: skip
 def test_what_is_weighty_or_goes_wrong_is_left_to_the_main_model(

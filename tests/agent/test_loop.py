@@ -18,6 +18,7 @@ from mailagent.agent.loop import (
     Spent,
     correction_item,
     inert_json,
+    is_limited_for_long,
     next_move,
     pause_seconds,
     tool_result_item,
@@ -48,7 +49,12 @@ RETRY = {"kind": "retry", "after_seconds": 7.0, "why": "busy"}
         (done(None), AskAgain(None, "the model's answer was empty")),
         (done(" "), AskAgain(None, "the model's answer was empty")),
         (RETRY, AskAgain(7.0, "busy")),
+        (RETRY | {"limited": True}, AskAgain(7.0, "busy", limited=True)),
         ({"kind": "operator", "why": "no key"}, AskOperator("no key")),
+        (
+            {"kind": "operator", "why": "no model", "about_model": True},
+            AskOperator("no model", about_model=True),
+        ),
         (
             {"kind": "person", "reason": "MODEL_REFUSED", "why": "refused"},
             AskPerson(HandOverReason.MODEL_REFUSED, "refused"),
@@ -189,13 +195,31 @@ def test_what_was_recorded_before_tool_calls_were_counted_can_be_read() -> None:
         (None, 8, 256),
         (None, 50, 300),
         (30.0, 1, 30),
-        (30.0, 8, 30),
-        (0.0, 1, 1),
+        (30.0, 8, 256),
+        (0.0, 1, 2),
+        (0.86, 3, 8),
         (3600.0, 1, 3600),
     ],
 )
-def test_the_servers_wish_goes_before_our_own_back_off(
+def test_a_pause_is_our_own_back_off_or_the_servers_wish_if_that_is_longer(
     after_seconds: float | None, retries: int, pause: float
 ) -> None:
-    move = AskAgain(after_seconds, "busy")
-    assert pause_seconds(move, Spent(provider_retries=retries)) == pause
+    move, spent = AskAgain(after_seconds, "busy"), Spent(provider_retries=retries)
+    pauses = {pause_seconds(move, spent, f"run-{number}") for number in range(100)}
+    # Up to a quarter more, so that runs refused at one moment come back at many.
+    assert pause <= min(pauses) < pause * 1.05
+    assert pause * 1.2 < max(pauses) < pause * 1.25
+    assert len(pauses) == 100
+    assert pause_seconds(move, spent, "run-7") == pause_seconds(move, spent, "run-7")
+
+
+@pytest.mark.parametrize(
+    ("limited", "retries", "for_long"),
+    [(True, 8, False), (True, 9, True), (False, 9, False)],
+    ids=["a retry left", "none left", "away"],
+)
+def test_a_limit_a_minute_is_waited_for_after_the_last_retry(
+    limited: bool, retries: int, for_long: bool
+) -> None:
+    move = AskAgain(0.5, "429", limited)
+    assert is_limited_for_long(move, Spent(provider_retries=retries), Budget()) is for_long

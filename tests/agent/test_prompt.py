@@ -11,8 +11,9 @@ import pytest
 from mailagent.agent.prompt import (
     ATTACHMENTS_MAX,
     CUT,
+    FILES_MAX_TOKENS,
     HISTORY_MAX_TOKENS,
-    LEFT_OUT_MAX_LENGTH,
+    LEFT_OUT_MAX_TOKENS,
     MAIL_MAX_TOKENS,
     MAILS_MAX_TOKENS,
     PROMPT_VERSION,
@@ -32,7 +33,9 @@ from tests.cast import ADA, NOW, SUPPORT
 # In letters of one byte, of which four are counted as a token.
 HISTORY_MAX_LENGTH = HISTORY_MAX_TOKENS * BYTES_OF_TOKEN
 MAIL_MAX_LENGTH = MAIL_MAX_TOKENS * BYTES_OF_TOKEN
-MAILS_MAX_LENGTH = MAILS_MAX_TOKENS * BYTES_OF_TOKEN
+
+# What stands around the mails and says where text was cut.
+AROUND_TOKENS = 60
 
 
 def mail(text: str = "My kettle is broken.", **changes: Any) -> InboundMail:
@@ -114,11 +117,47 @@ def test_a_long_mail_keeps_its_beginning(length: int, cut: bool) -> None:
     assert text == "x" * MAIL_MAX_LENGTH + (f"\n{CUT}" if cut else "")
 
 
-def test_of_many_mails_the_newest_are_told_whole_and_none_is_left_out() -> None:
-    mails = [mail(f"{number}" * MAIL_MAX_LENGTH) for number in range(5)]
-    texts = [each["text"] for each in case(*mails)["mails"]]
-    assert texts == [CUT, CUT, *(f"{number}" * MAIL_MAX_LENGTH for number in (2, 3, 4))]
-    assert sum(map(len, texts)) <= MAILS_MAX_LENGTH + 5 * len(CUT)
+def test_of_many_mails_the_newest_are_told_whole_and_older_ones_counted() -> None:
+    told = case(*(mail(f"{number}" * MAIL_MAX_LENGTH) for number in range(5)))
+    cut, *whole = (each["text"] for each in told["mails"])
+    assert whole == [f"{number}" * MAIL_MAX_LENGTH for number in (3, 4)]
+    assert cut.endswith(f"2\n{CUT}")
+    assert len(cut) > MAIL_MAX_LENGTH * 0.9
+    assert told["mails_left_out"] == 2
+    assert "mails_left_out" not in case(mail(), mail())
+
+
+LONG_NAME = Attachment("😀" * 500, "<" * 500, 1)
+HOSTILE: dict[str, dict[str, Any]] = {
+    "short": {},
+    "without a text": {"body": "", "new_text": ""},
+    "long": {"new_text": "x" * 50_000, "body": "x" * 50_000},
+    "with a long subject": {"subject": "<" * 5_000},
+    "with many files": {"attachments": (Attachment("photo.jpg", "image/jpeg", 1),) * 30},
+    "with files of long names": {"attachments": (LONG_NAME,) * 30},
+    "escaped": {"new_text": "\x01" * 50_000, "body": "\x01" * 50_000},
+    "escaped at its beginning": {"new_text": "<" * 1_500 + "x" * 50_000},
+    "with a long rest": {"new_text": "x", "body": "x\n" + "> [A<\x02\n" * 10_000},
+}
+
+
+@pytest.mark.parametrize("kind", [*HOSTILE, "all of it"])
+@pytest.mark.parametrize("count", [1, 240])
+def test_however_many_mails_wait_a_case_stays_small(kind: str, count: int) -> None:
+    changes = {name: it for each in HOSTILE.values() for name, it in each.items()}
+    mails = [mail(**HOSTILE.get(kind, changes)) for _ in range(count)]
+    tokens = estimate_tokens(case_item(True, [], mails)["content"])
+    assert tokens <= MAILS_MAX_TOKENS + AROUND_TOKENS
+    told = case(*mails)
+    assert len(told["mails"]) + told.get("mails_left_out", 0) == count
+    assert len(told["mails"]) >= min(count, 2), "the newest are always told"
+    if "mails_left_out" in told:
+        assert tokens > MAILS_MAX_TOKENS * 0.9, "what may be told is"
+
+
+def test_a_history_of_what_has_to_be_escaped_stays_small_too() -> None:
+    content = case_item(True, [past("<" * 50_000)], [mail()])["content"]
+    assert estimate_tokens(content) < HISTORY_MAX_TOKENS + 2 * AROUND_TOKENS
 
 
 @pytest.mark.parametrize(("extra", "cut"), [(0, False), (1, True)])
@@ -142,6 +181,8 @@ def test_subjects_and_attachments_are_bounded() -> None:
     assert len(told["subject"]) == SUBJECT_MAX_LENGTH
     assert len(told["attachments"]) == ATTACHMENTS_MAX
     assert len(told["attachments"][0]) < 250
+    (told,) = case(mail(attachments=(LONG_NAME,) * ATTACHMENTS_MAX))["mails"]
+    assert 0 < estimate_tokens("".join(told["attachments"])) < FILES_MAX_TOKENS
 
 
 @pytest.mark.parametrize("letter", ["x", "ü", "字", "😀"])
@@ -211,4 +252,5 @@ def test_the_rest_of_a_later_mail_is_our_own_words_and_not_told() -> None:
 def test_a_long_rest_is_cut() -> None:
     first = mail(body="Hi\n" + "> x\n" * 10_000, new_text="Hi")
     (told,) = case(first)["mails"]
-    assert len(told["left_out"]) < LEFT_OUT_MAX_LENGTH + 50
+    assert told["left_out"].endswith(f"\n{CUT}")
+    assert 0.7 * LEFT_OUT_MAX_TOKENS < estimate_tokens(told["left_out"]) < LEFT_OUT_MAX_TOKENS + 10

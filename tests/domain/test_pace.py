@@ -46,9 +46,14 @@ def test_both_limits_hold_at_once() -> None:
     calls = [(at * 900_000, 100 if at % 3 else 9_000) for at in range(200)]
     requests, tokens = most_in_a_minute(starts(pace, calls))
     assert requests <= 30
-    assert (
-        tokens <= 60_000 + 3_000
-    )  # the last call of a minute may be larger than what starts at once
+    assert tokens <= 60_000
+
+
+@pytest.mark.parametrize("limit", [15_000, 30_000, 100_000, 500_000], ids=str)
+def test_large_calls_carry_no_minute_over_its_limit(limit: int) -> None:
+    sizes = [10_500, 14_000, 9_000, 25_000, 8_500]
+    calls = [(0, min(limit, sizes[number % 5])) for number in range(3 * limit // 10_000 + 10)]
+    assert most_in_a_minute(starts(Pace(tokens=limit), calls))[1] <= limit
 
 
 def test_calls_with_room_between_them_do_not_wait() -> None:
@@ -62,8 +67,8 @@ def test_calls_with_room_between_them_do_not_wait() -> None:
         (Pace(), None),
         (Pace(requests=1), 1),
         (Pace(requests=500), 166),
-        (Pace(tokens=90_000), 10),
-        (Pace(requests=500, tokens=90_000), 10),
+        (Pace(tokens=330_000), 10),
+        (Pace(requests=500, tokens=330_000), 10),
     ],
     ids=["none", "one", "requests", "tokens", "both"],
 )

@@ -49,11 +49,7 @@ def refund_of(order_id: str, *items: tuple[str, int | None]) -> Callable[[], Ans
 
 
 def settled(shop: Stage) -> None:
-    wait_until(
-        lambda: not shop.rows("SELECT 1 FROM inbound_mails WHERE status = 'unanswered'"),
-        40,
-        "the mail to be answered",
-    )
+    wait_until(shop.at_rest, 40, "the mail to be answered")
 
 
 POLITE = says("Thank you for your mail. We will look at it and answer soon.")

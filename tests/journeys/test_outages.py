@@ -9,17 +9,13 @@ from typing import Any
 
 import pytest
 
-from mailagent.demo.local_server import Answer
+from mailagent.demo.local_server import Answer, LineCut
 from tests.cast import ADA, GRACE, TESS, order
 from tests.stage import Stage, open_shop, running, wait_until
 
 Accept = Callable[[], Answer]
 
 QUESTION = "Which orders of mine do you have? I forgot the number."
-
-
-class LineCut(Exception):
-    """Raised in the local provider: the connection ends without an answer."""
 
 
 def lost_before(_accept: Accept) -> Answer:

@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from mailagent.demo.mailboxes import SentMail
+from mailagent.web.guard import Guard
 from tests.cast import ADA, GRACE, MAX, MONA, OLGA, TESS, big_order, order
 from tests.journeys.test_hostile_customer import approval_path, starts
 from tests.stage import Stage, open_shop, post_form, running, wait_until
-from tests.web.doors import visit
+from tests.web.doors import doors, furnish, open_fullest, visit
 from tests.web.page_source import crawl
 
 # What is looked at here is the same on both databases.
@@ -129,3 +131,27 @@ def test_no_secret_and_no_words_of_anybodys_in_logs_pages_or_checks(
     told = guarded.app.test_cli_runner().invoke(args=["check"]).output
     assert told
     assert [each for each in secret if each in told] == []
+
+
+def test_no_secret_of_a_link_in_the_log_of_a_page_that_fails(
+    tmp_path: Path,
+    database_url: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail() -> None:
+        raise sa.exc.OperationalError("SELECT 1", None, Exception("no connection"))
+
+    with open_fullest(tmp_path, database_url) as stage:
+        case = furnish(stage)
+        stage.app.config["WTF_CSRF_ENABLED"] = False  # a form that is refused fails in no database
+        for kind in ("snapshot", "transaction"):
+            monkeypatch.setattr(stage.live.database, kind, fail)
+        behind_links = [door for door in doors(stage) if door.guard is Guard.LINK]
+        for door in behind_links:
+            visit(stage.client, door.path(case.values), door.method)
+    logged = "\n".join(caplog.handler.format(record) for record in caplog.records)
+    rules = {door.rule.rule for door in behind_links}
+    assert {rule for rule in rules if f"Exception on {rule} [" not in logged} == set()
+    secrets = [case.values["token"], case.values["secret"]]
+    assert [each for each in secrets if each in logged] == []

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import re
+import socket
+import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import sqlalchemy as sa
 from prometheus_client.parser import text_string_to_metric_families
 
+from mailagent import services
+from mailagent.adapters.deadline import begin
 from mailagent.domain.breaker import Failure, Provider
-from mailagent.domain.metric import METRICS
-from mailagent.store import model_calls, schema, tallies
+from mailagent.domain.cost import parse_prices
+from mailagent.domain.metric import METRICS, MetricType
+from mailagent.domain.refund import RefundStatus
+from mailagent.store import ids, metric_figures, model_calls, schema, tallies
+from mailagent.store.spending import Spending
+from mailagent.web import metrics
 from mailagent.web.metrics import KEPT, KeptSamples
 from mailagent.workflows.heartbeat import move_tallies_on
 from mailagent.workflows.steps.leave import Leave, note_outcome
 from tests.cast import ADA
 from tests.stage import Stage, open_shop
+from tests.stampede.story import Clock
 from tests.web.doors import furnish
 
 pytestmark = pytest.mark.by_turns
@@ -38,6 +51,7 @@ def shop(tmp_path: Path, database_url: str) -> Iterator[Stage]:
 def scrape(shop: Stage) -> dict[str, float]:
     """Return every sample by its name and labels, counted just now."""
     shop.app.extensions.clear()
+    services.bind(replace(services.current(), spending=Spending()))
     answer = shop.client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
     assert answer.status_code == 200
     return {
@@ -86,11 +100,40 @@ def test_what_waits_for_a_manager_is_told_with_its_money_and_its_age(shop: Stage
     assert told["mailagent_waiting{drafts}"] == 1
 
 
+def test_a_payment_waits_from_its_approval_on(shop: Stage) -> None:
+    furnish(shop)
+    now = shop.live.now()
+    for decided_at, least in ((now, 0), (None, 3 * 86400)):
+        with shop.live.database.transaction() as connection:
+            connection.execute(
+                sa.update(schema.refunds).values(
+                    status="approved", requested_at=now - timedelta(days=3), decided_at=decided_at
+                )
+            )
+        told = scrape(shop)
+        assert told["mailagent_waiting{payments}"] == 1
+        assert least <= told["mailagent_oldest_waiting_seconds{payments}"] < least + 60
+
+
+def test_the_first_refund_of_a_currency_is_a_step_up_from_zero(shop: Stage) -> None:
+    told = scrape(shop)
+    assert shop.live.policy.limits
+    for currency in shop.live.policy.limits:
+        for status in RefundStatus:
+            assert told[f"mailagent_refunds{{{currency},{status}}}"] == 0
+            assert told[f"mailagent_refunds_amount{{{currency},{status}}}"] == 0
+
+
 def record_call(shop: Stage, age: timedelta) -> None:
     furnished = shop.rows("SELECT conversation_id FROM conversations")
     with shop.live.database.transaction() as connection:
         model_calls.record(
-            connection, furnished[0].conversation_id, None, ANSWER, shop.live.now() - age
+            connection,
+            ids.new_number(),
+            furnished[0].conversation_id,
+            None,
+            ANSWER,
+            shop.live.now() - age,
         )
 
 
@@ -111,7 +154,38 @@ def test_tokens_and_money_count_on_when_their_rows_are_purged(shop: Stage) -> No
     told = scrape(shop)
     assert told["mailagent_model_calls_total{small,done}"] == 3
     assert told["mailagent_model_tokens_total{small,cached}"] == 240
-    assert told["mailagent_model_cost_usd_total{small}"] == pytest.approx(0.000384)
+
+
+def test_the_day_costs_what_its_budget_counts_and_no_counter_falls_with_the_prices(
+    shop: Stage,
+) -> None:
+    shop.write("Where is my kettle?")
+    for age in (timedelta(days=1), timedelta(0)):
+        record_call(shop, age)
+    cost, counters = "mailagent_model_cost_usd_today{small}", {
+        each.name for each in METRICS if each.kind is MetricType.COUNTER
+    }  # fmt: skip
+    before = scrape(shop)
+    assert before[cost] == pytest.approx(0.000128)
+    services.bind(replace(shop.live, token_prices=parse_prices("0.5,0.05,5")))
+    after = scrape(shop)
+    assert after[cost] == pytest.approx(0.000064)
+    counted = {name for name in before if name.partition("{")[0] in counters}
+    assert counted
+    assert {name for name in counted if after[name] < before[name]} == set()
+
+
+def test_mail_is_counted_that_comes_after_a_clock_was_set_back(shop: Stage) -> None:
+    clock = Clock()
+    services.bind(replace(shop.live, now=clock.now))
+    begun = clock.now()
+    for hours, count in ((0, 1), (24, 1), (1, 2)):
+        clock.put_forward((begun + timedelta(hours=hours) - clock.now()).total_seconds())
+        if hours != 24:  # the clock is wrong, and nothing comes in
+            shop.write(f"Where is my kettle? {hours}")
+        while move_tallies_on():
+            pass
+        assert scrape(shop)["mailagent_mails_received_total{customer}"] == count
 
 
 def test_a_tally_moves_on_bit_by_bit_and_counts_nothing_twice(
@@ -155,12 +229,55 @@ def test_a_second_scrape_within_seconds_counts_nothing(shop: Stage) -> None:
     assert shop.client.get("/metrics", headers=headers).text == first.text
 
 
-def test_a_database_that_hangs_does_not_take_all_threads(shop: Stage) -> None:
-    kept = shop.app.extensions[KEPT] = KeptSamples(wait_seconds=0.01)
+def test_a_database_that_says_nothing_is_away_in_time_and_asked_by_one_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = Mock(wraps=begin)
+    monkeypatch.setattr(metrics, "begin", counts)
+    settings = {"METRICS_TOKEN": TOKEN, "MAILAGENT_ROLE": "web"}
+    with socket.create_server(("127.0.0.1", 0)) as server:  # takes connections, and that is all
+        nobody = f"postgresql+psycopg://mailagent@127.0.0.1:{server.getsockname()[1]}/mailagent"
+        with open_shop(tmp_path, nobody, settings) as stage:
+            stage.app.extensions[KEPT] = KeptSamples(wait_seconds=0.3)
+            headers, begun = {"Authorization": f"Bearer {TOKEN}"}, time.monotonic()
+            told = [stage.client.get("/metrics", headers=headers) for _ in range(3)]
+            assert time.monotonic() - begun < 3  # the driver itself waits for ten
+            assert {answer.status_code for answer in told} == {200}
+            assert all("\nmailagent_database_up 0.0\n" in answer.text for answer in told)
+            assert counts.call_count == 1
+
+
+def test_a_database_that_is_slow_is_not_told_as_away(
+    shop: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.app.extensions[KEPT] = KeptSamples(wait_seconds=1)
+    read, over = metric_figures.read, threading.Event()
+
+    def slow(connection: sa.Connection, *rest: Any) -> Any:
+        while not over.wait(0.02):
+            connection.execute(sa.select(1))
+        return read(connection, *rest)
+
+    monkeypatch.setattr(metric_figures, "read", slow)
     headers = {"Authorization": f"Bearer {TOKEN}"}
-    with kept._lock:  # as one who counts holds it
+    assert shop.client.get("/metrics", headers=headers).status_code == 503
+    over.set()
+    assert shop.client.get("/metrics", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_count_that_takes_too_long_is_given_up(
+    shop: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "STATEMENT_SECONDS", 0.1)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.text("LOCK TABLE outbound_mails"))
+        connection.execute(sa.text("SET LOCAL idle_in_transaction_session_timeout = 5000"))
         assert shop.client.get("/metrics", headers=headers).status_code == 503
     assert shop.client.get("/metrics", headers=headers).status_code == 200
+    with shop.live.database.snapshot() as connection:
+        assert connection.scalar(sa.text("SHOW statement_timeout")) == "0"
 
 
 def test_labels_are_bounded_and_nobodys_words_or_addresses_are_told(shop: Stage) -> None:

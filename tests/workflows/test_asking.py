@@ -106,6 +106,17 @@ def test_a_mail_that_is_lost_has_the_next_asked_and_is_remembered_for_a_day(
     assert len(mails(shop, MONA)) == 2  # reminded: else nobody would be
 
 
+def test_that_nobody_is_left_is_logged_without_an_address(
+    shop: Stage, refund_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ask(refund_id)
+    alone = replace(shop.live.shop, manager_emails=(MONA,), team_emails=(), ops_emails=())
+    services.bind(replace(shop.live, shop=alone))
+    lose(shop, mails(shop, MONA)[0].outbound_id)
+    assert "was lost, and no team member" in caplog.text
+    assert "@" not in caplog.text
+
+
 def test_a_lost_reminder_tells_nobody_while_somebody_else_has_the_question(
     shop: Stage, refund_id: str
 ) -> None:

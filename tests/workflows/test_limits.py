@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from mailagent import services
+from mailagent.adapters.chat_model import MAX_OUTPUT_TOKENS, ChatModel
+from mailagent.agent import tool_schemas
+from mailagent.domain.conversation import Budget
 from mailagent.domain.pace import Pace
 from mailagent.workflows.steps import sweep, turn
+from tests.cast import ADA, TESS
 from tests.stage import Stage, running, wait_until
 from tests.stampede.story import Clock
+from tests.workflows.counting_openai import MeteredOpenAI, refuses
 from tests.workflows.watched_model import WatchedModel
 
 CUSTOMERS = [f"customer{number}@example.com" for number in range(5)]
@@ -68,8 +77,26 @@ def test_what_would_wait_too_long_is_put_off_and_brought_back(shop: Stage, clock
         for left in (1, 0):
             clock.put_forward(121)
             wait_until(lambda left=left: bring_back(shop) <= left, 30, "one more to be answered")  # type: ignore[misc]  # a default binds the number
+        wait_until(shop.at_rest, 30, "the last answer to be sent")
     assert len(shop.rows("SELECT 1 FROM model_calls")) == 3
     assert len({mail.to for each in CUSTOMERS for mail in shop.mails_to(each)}) == 3
+
+
+def test_a_server_that_lets_us_in_late_leaves_no_mail_to_people(shop: Stage, clock: Clock) -> None:
+    services.bind(replace(shop.live, now=clock.now, budget=Budget(provider_retries=1)))
+    shop.faults.openai += [refuses("rate_limit_exceeded", wish_ms=500)] * 2
+    shop.write("Hello?")
+    with running(shop):
+        waiting = "SELECT 1 FROM inbound_mails WHERE status = 'unanswered' AND put_off = 1"
+        wait_until(lambda: bool(shop.rows(waiting)), 30, "the mail to be put off")
+        clock.put_forward(121)
+        wait_until(lambda: bring_back(shop) == 0, 30, "the mail to be answered")
+        shop.wait_for_mails(ADA)
+    assert not shop.mails_to(TESS)
+    (conversation,) = shop.rows("SELECT status FROM conversations")
+    assert conversation.status == "open"
+    asked_at = [row.at for row in shop.rows("SELECT at FROM model_calls ORDER BY at")]
+    assert len(asked_at) == 3
 
 
 # --- one turn ---------------------------------------------------------------------------------------
@@ -120,13 +147,72 @@ def test_tokens_beyond_those_booked_are_booked_by_the_next_call(shop: Stage, clo
     limited(shop, clock, Pace(tokens=100_000))
     first = turn.take_turn("", ITEMS, 0, has_begun=True)
     assert first is not None
-    assert first.tokens > 1_000
-    turn.note_tokens(first, {"usage": {"input": first.tokens + 49_000, "output": 1_000}})
+    assert first.tokens > MAX_OUTPUT_TOKENS + 1_000
+    sent = first.tokens - MAX_OUTPUT_TOKENS
+    turn.note_tokens(first, {"usage": {"input": sent + 50_000, "output": 1_000}})
+    turn.note_tokens(first, {"usage": {"input": sent - 500, "output": 1}})  # nothing is given back
     clock.put_forward(60)
-    before = booked_ms(shop, "tokens_until")
+    before = booked_ms(shop, "starts_at")
     turn.take_turn("", ITEMS, 0, has_begun=True)
-    # A ninetieth of a minute for a hundredth of the limit: 50,000 tokens and the call's own.
-    assert booked_ms(shop, "tokens_until") - before > 33_000
+    taken = booked_ms(shop, "tokens_until") - max(before, booked_ms(shop, "starts_at"))
+    # 88,000 tokens are let through evenly in a minute.
+    assert taken == pytest.approx((50_000 + first.tokens) / 88_000 * 60_000, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "seconds"),
+    [
+        ({"limited": True, "after_seconds": 10.0}, 10),
+        ({"limited": True, "after_seconds": 900.0}, 120),  # the rest is the breaker's
+        ({"limited": True, "after_seconds": None}, 0),
+        ({"after_seconds": 10.0}, 0),
+    ],
+    ids=["a pause", "a long one", "no wish", "away"],
+)
+def test_a_pause_that_the_provider_asks_for_holds_back_all_workers(
+    shop: Stage, clock: Clock, outcome: dict[str, Any], seconds: float
+) -> None:
+    limited(shop, clock, Pace(requests=600))
+    assert turn.take_turn("", ITEMS, 0, has_begun=True) is not None
+    with shop.live.database.transaction() as connection:
+        turn.note_wish(connection, outcome)
+    held = turn.take_turn("", ITEMS, 0, has_begun=True)
+    assert held is not None
+    assert held.wait_seconds == pytest.approx(seconds, abs=0.5)
+
+
+# --- what the provider counts ----------------------------------------------------------------------
+
+
+@contextmanager
+def metered(tokens: int, clock: Clock) -> Iterator[tuple[MeteredOpenAI, ChatModel]]:
+    server = MeteredOpenAI(tokens, clock.now)
+    server.start()
+    try:
+        yield server, ChatModel("test", f"{server.url}/v1", "some-model")
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize(("tokens", "calls"), [(30_000, 10), (100_000, 24), (400_000, 60)], ids=str)
+def test_a_provider_that_counts_the_longest_answer_refuses_no_call(
+    shop: Stage, clock: Clock, tokens: int, calls: int
+) -> None:
+    limited(shop, clock, Pace(tokens=tokens))
+    asked = [[{"role": "user", "content": "x" * (400, 4_000, 24_000)[n % 3]}] for n in range(calls)]
+    turns = [turn.take_turn("Be kind.", items, 0, has_begun=True) for items in asked]
+    with metered(tokens, clock) as (server, model):
+        for items, booked in zip(asked, turns, strict=True):
+            assert booked is not None
+            starts_at = datetime.fromtimestamp(booked.at_ms / 1000, UTC)
+            clock.put_forward((starts_at - clock.now()).total_seconds())
+            outcome = model.ask("Be kind.", items, tool_schemas.TOOLS, "key", "hash")
+            assert outcome["kind"] == "done", outcome
+            turn.note_tokens(booked, outcome)
+    begun, ended = server.counted[0][0], server.counted[-1][0]
+    # And not much of what it would let through is given away.
+    counted = sum(each for _, each in server.counted)
+    assert counted > 0.4 * tokens * (ended - begun).total_seconds() / 60
 
 
 def booked_ms(shop: Stage, column: str = "starts_at") -> int:

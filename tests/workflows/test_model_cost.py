@@ -4,23 +4,32 @@ mail back and loses none."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from itertools import groupby, pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mailagent import services
 from mailagent.agent.tokens import estimate_tokens
+from mailagent.app import NotConfigured
+from mailagent.demo.local_server import Answer
 from mailagent.domain.budget import day_begins_at
+from mailagent.domain.cost import parse_prices
 from mailagent.domain.matter import WORDS, Matter
+from mailagent.domain.pace import Pace
+from mailagent.store import ids, model_calls
 from mailagent.store import matters as open_matters
-from mailagent.workflows.steps import matters, sweep
-from tests.cast import ADA, GRACE, OLGA, order
+from mailagent.store.spending import Spending
+from mailagent.workflows.steps import matters, spending, sweep
+from tests.cast import ADA, GRACE, OLGA, TESS, order
 from tests.journeys.test_hostile_model import says
 from tests.stage import Stage, open_shop, running, wait_until
 from tests.stampede.story import Clock
+from tests.workflows.counting_openai import refuses
 from tests.workflows.watched_model import WatchedModel
 
 BROKEN = "My kettle from order W1001 arrived broken. I want my money back."
@@ -52,6 +61,44 @@ def test_all_that_stands_comes_before_all_that_changes(shop: Stage) -> None:
     assert first[3] == of_another[3]  # the key by which the provider finds the cache
     # And each turn begins with the one before it.
     assert second[2][: len(first[2])] == first[2]
+
+
+class InterruptedModel(WatchedModel):
+    """While it works on a refund the customer writes again, and the receipt is written."""
+
+    def __init__(self, shop: Stage) -> None:
+        super().__init__(shop.live.model)
+        self._shop = shop
+        self.thread = ""
+
+    def ask(self, *arguments: Any) -> dict[str, Any]:
+        receipts = "SELECT 1 FROM outbound_mails WHERE purpose = 'receipt'"
+        if self._shop.refunds():
+            wait_until(lambda: bool(self._shop.rows(receipts)), 30, "the receipt")
+        answer = super().ask(*arguments)
+        if len(self.asked) == 1:
+            self._shop.write("One more thing: where are you?", in_reply_to=self.thread)
+        return answer
+
+
+def test_what_comes_while_the_model_works_changes_nothing_that_it_was_told(shop: Stage) -> None:
+    watched = InterruptedModel(shop)
+    services.bind(replace(shop.live, model=watched))
+    shop.stock(order())
+    watched.thread = shop.write(BROKEN).message_id
+    with running(shop):
+        wait_until(lambda: len(shop.mails_to(ADA)) == 3, 60, "two answers and a receipt")
+    cases = [json.loads(items[0]["content"]) for _, _, items, _ in watched.asked]
+    turns = [
+        items
+        for case, (_, _, items, _) in zip(cases, watched.asked, strict=True)
+        if [each["text"] for each in case["mails"]] == [BROKEN]
+    ]
+    assert len(turns) > 2
+    assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(turns))
+    # The next batch is told all of it.
+    assert {each["from"] for each in cases[-1]["history"]} == {"customer", "shop"}
+    assert len(cases[-1]["history"]) == 3
 
 
 # --- a cheaper model first ------------------------------------------------------------------------
@@ -90,6 +137,44 @@ def test_a_reply_that_is_not_true_is_written_anew_by_the_main_model(thrifty_shop
     assert models(thrifty_shop) == ["small", "large"]
 
 
+@pytest.mark.parametrize(
+    "trouble",
+    [refuses("rate_limit_exceeded", wish_ms=200_000), refuses("model_not_found", 404)],
+    ids=["limited", "gone"],
+)
+def test_a_first_model_in_trouble_leaves_its_mail_to_the_main_one(
+    thrifty_shop: Stage, trouble: Callable[[], Answer]
+) -> None:
+    services.bind(replace(thrifty_shop.live, pace=Pace(requests=600)))
+    for number in range(1, 4):
+        thrifty_shop.faults.openai.append(trouble)
+        thrifty_shop.write("Where is my order W1001?")
+        thrifty_shop.wait_for_mails(ADA, number)  # at once: nobody waits out its pause
+    assert [name for name, _ in groupby(models(thrifty_shop))] == ["small", "large"] * 3
+    assert not thrifty_shop.rows("SELECT 1 FROM breakers")
+    assert not thrifty_shop.rows("SELECT 1 FROM inbound_mails WHERE put_off > 0")
+
+
+def matters_told(shop: Stage) -> list[str]:
+    noted = "SELECT action FROM audit WHERE subject = 'first-model' ORDER BY audit_id"
+    return [row.action for row in shop.rows(noted)]
+
+
+def test_operators_are_told_once_that_the_first_model_is_gone(thrifty_shop: Stage) -> None:
+    for number in (1, 2):
+        thrifty_shop.faults.openai.append(refuses("model_not_found", 404))
+        thrifty_shop.write("Where is my order W1001?")
+        thrifty_shop.wait_for_mails(ADA, number)
+        matters.look_at_matters()
+    assert matters_told(thrifty_shop) == ["matter opened"]
+    told = thrifty_shop.rows("SELECT subject FROM outbound_mails WHERE to_address = :a", a=OLGA)
+    assert [WORDS[Matter.FIRST_MODEL].title in row.subject for row in told] == [True]
+    thrifty_shop.write("Where is my order W1001?")
+    thrifty_shop.wait_for_mails(ADA, 3)
+    matters.look_at_matters()
+    assert matters_told(thrifty_shop) == ["matter opened", "matter closed"]
+
+
 # --- a budget a day -------------------------------------------------------------------------------
 
 
@@ -115,6 +200,32 @@ def poor_shop(tmp_path: Path, database_url: str, clock: Clock) -> Iterator[Stage
 def put_off(shop: Stage) -> list[int]:
     rows = shop.rows("SELECT put_off FROM inbound_mails WHERE status = 'unanswered'")
     return [row.put_off for row in rows]
+
+
+@pytest.mark.parametrize("prices", ["0,0,0", "90000,90000,90000"], ids=["cheaper", "dearer"])
+def test_what_was_spent_today_stays_when_prices_change(
+    poor_shop: Stage, clock: Clock, prices: str
+) -> None:
+    with running(poor_shop):
+        poor_shop.write("Hello?")
+        poor_shop.wait_for_mails(ADA)
+    clock.put_forward(10)
+    spent = spending.cost_of_today()
+    assert spent
+    services.bind(replace(poor_shop.live, token_prices=parse_prices(prices), spending=Spending()))
+    assert spending.cost_of_today() == spent
+    assert spending.why_stopped()
+
+
+def test_a_call_that_reached_no_model_leaves_the_day_countable(poor_shop: Stage) -> None:
+    poor_shop.write("Hello?")
+    (mail,) = poor_shop.rows("SELECT conversation_id FROM inbound_mails")
+    outcome = NotConfigured("OPENAI_API_KEY").ask()
+    about = (ids.new_number(), mail.conversation_id, None, outcome, poor_shop.live.now())
+    with poor_shop.live.database.transaction() as connection:
+        model_calls.record(connection, *about)  # without a price, as a release before this did
+    assert spending.cost_of_today() == 0  # None would be a budget that stops nothing
+    assert poor_shop.live.prices_of("") == poor_shop.live.token_prices
 
 
 def test_mail_beyond_the_budget_waits_for_the_next_day(poor_shop: Stage, clock: Clock) -> None:
@@ -144,3 +255,35 @@ def test_mail_beyond_the_budget_waits_for_the_next_day(poor_shop: Stage, clock: 
     # The second mail has used up the second day's budget; that is counted a few seconds later.
     assert {row.subject for row in closed} == {Matter.BUDGET_NEAR, Matter.BUDGET_SPENT}
     assert len(poor_shop.mails_to(OLGA)) == 2
+
+
+def test_mail_beyond_the_budget_of_noon_is_nobodys_until_midnight(
+    poor_shop: Stage, clock: Clock
+) -> None:
+    clock.put_forward(12.5 * 3600)
+    with running(poor_shop):
+        poor_shop.write("Hello?")
+        poor_shop.wait_for_mails(ADA)
+        clock.put_forward(10)
+        poor_shop.write("Hello?", from_address=GRACE, from_name="Grace")
+        wait_until(lambda: put_off(poor_shop) == [1], 30, "the second mail to be put off")
+        matters.look_at_matters()
+        for _ in range(11):
+            clock.put_forward(3600)
+            matters.look_at_matters()
+            assert sweep.ring_for_mail() == 0
+        assert put_off(poor_shop) == [1]
+        clock.put_forward(3600)
+        matters.look_at_matters()
+        wait_until(lambda: sweep.ring_for_mail() == 1 or not put_off(poor_shop), 30, "its turn")
+        poor_shop.wait_for_mails(GRACE)
+    assert poor_shop.mails_to(TESS) == []
+
+
+def test_what_no_minute_has_room_for_goes_to_people_at_once(shop: Stage) -> None:
+    services.bind(replace(shop.live, pace=Pace(tokens=9_000)))
+    with running(shop):
+        shop.write("Hello?")
+        (case,) = shop.wait_for_mails(TESS)
+    assert "OPENAI_TOKENS_PER_MINUTE" in case.text
+    assert models(shop) == []

@@ -12,7 +12,7 @@ from dbos import DBOS
 
 from mailagent import services
 from mailagent.store import audit, mailbox
-from mailagent.workflows.steps import neglected
+from mailagent.workflows.steps import neglected, overdue
 from mailagent.workflows.steps import sweep as steps
 from mailagent.workflows.steps.rows import see_to_waiting
 from tests.cast import ADA, MONA, TESS, big_order, order
@@ -112,7 +112,7 @@ def test_what_changed_since_the_sweep_read_it_is_left_alone(shop: Stage, act: st
             mailbox.leave_unanswered(connection, [row.mail_id], "somebody was faster")
         else:
             audit.record(connection, now, TESS, audit.GIVEN_BACK, row.conversation_id)
-    assert steps._see_to_mail(row, {}) == 0
+    assert overdue.give_to_people([row]) == 0
     assert shop.rows("SELECT 1 FROM outbound_mails") == []
     assert shop.rows("SELECT status FROM conversations")[0].status == "open"
 

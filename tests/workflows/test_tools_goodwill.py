@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -17,7 +18,7 @@ from mailagent.workflows.steps.goodwill import offer_goodwill
 from mailagent.workflows.steps.model import _case
 from mailagent.workflows.steps.reply import write_reply
 from tests.cast import GRACE, order
-from tests.stage import Stage
+from tests.stage import Stage, wait_until
 from tests.workflows.test_tools import answer, batch_of, later_batch
 from tests.workflows.test_tools_withdrawal import ONE_DATABASE
 
@@ -132,6 +133,29 @@ def test_the_answer_carries_the_code_and_may_speak_of_the_discount(kind_shop: St
     told = reply(kind_shop, batch, promise)
     assert row.code in told
     assert "10% off one later order" in told
+
+
+# SQLite lets one transaction write at a time.
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_an_offer_beside_the_answer_gives_no_code_that_nobody_is_told(
+    kind_shop: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch, told = batch_of(kind_shop), list[dict[str, Any]]()
+    beside = threading.Thread(target=lambda: told.append(offer(batch)))
+    answer_mails = mailbox.answer
+
+    def begin_the_offer(*arguments: Any) -> None:
+        beside.start()  # the answer is written, without a code, and not committed
+        waits = "wait_event_type = 'Lock' AND datname = current_database()"
+        asked = f"SELECT 1 FROM pg_stat_activity WHERE {waits}"
+        wait_until(lambda: bool(kind_shop.rows(asked)), 20, "the offer to wait for the answer")
+        answer_mails(*arguments)
+
+    monkeypatch.setattr(mailbox, "answer", begin_the_offer)
+    assert reply(kind_shop, batch, "Dear Ada, a colleague can look at that.")
+    beside.join()
+    assert [each["error"] for each in told] == ["case_closed"]
+    assert codes(kind_shop) == []
 
 
 @ONE_DATABASE

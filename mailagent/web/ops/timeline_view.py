@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from mailagent import services
-from mailagent.domain.cost import Tokens, cost_of, format_usd
+from mailagent.domain.cost import Tokens, cost_of, format_usd, tokens_of
 from mailagent.domain.mail import Attachment, Identity, MailKind, left_out
 from mailagent.domain.photo import is_photo
 from mailagent.domain.refund import RefundReason, RefundStatus
@@ -68,8 +68,9 @@ def _has_prices() -> bool:
 
 
 def _of_call(facts: Mapping[str, Any]) -> ShownUse:
-    kinds = ("input", "cached", "output")
-    return of_use({facts["model"]: Tokens(1, *(facts[f"{kind}_tokens"] for kind in kinds))})
+    read, cached, written = (facts[f"{kind}_tokens"] for kind in ("input", "cached", "output"))
+    taken = tokens_of(1, read, min(read, cached), written, facts["cost_micro_usd"])
+    return of_use({facts["model"]: taken})
 
 
 def of_entries(

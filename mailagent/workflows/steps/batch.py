@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 import sqlalchemy as sa
 from dbos import DBOS
@@ -24,18 +24,22 @@ from mailagent.workflows.steps.recording import step
 class Batch(TypedDict):
     """The mails that one run works on together; either all of their senders are proven or none.
 
-    `task`: `answer` them, `pass_on` to people, `forward` the team's words, or `stop` a loop.
+    `task`: `answer` them, `pass_on` to people, `forward` the team's words, or `stop` a loop. `taken_at`, in
+    the words of ISO 8601: what came and was written later is no history of theirs. Runs of older releases
+    have recorded none.
     """
 
     conversation_id: str
     mail_ids: list[str]
     verified: bool
     task: str
+    taken_at: NotRequired[str]
 
 
 @step
 def take_batch(conversation_id: str) -> Batch | None:
     """Find what is unanswered in a thread; None when nothing is."""
+    taken_at = services.current().now()
     with services.current().database.snapshot() as connection:
         conversation = conversations.load(connection, conversation_id)
         waiting = mailbox.list_unanswered(connection, conversation_id)
@@ -61,6 +65,7 @@ def take_batch(conversation_id: str) -> Batch | None:
         mail_ids=[mail.mail_id for mail in together],
         verified=first.identity.proven,
         task=task,
+        taken_at=taken_at.isoformat(),
     )
 
 

@@ -16,7 +16,7 @@ from mailagent.agent import goodwill_outputs, tool_outputs, tool_schemas
 from mailagent.domain.goodwill import GoodwillCode
 from mailagent.domain.order import Order, OrderStatus
 from mailagent.domain.policy import Goodwill
-from mailagent.store import audit, goodwill, orders, policies
+from mailagent.store import audit, conversations, goodwill, orders, policies
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.tool_rights import customer_of, is_waiting
@@ -26,7 +26,9 @@ from mailagent.workflows.steps.tool_rights import customer_of, is_waiting
 def offer_goodwill(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Give the customer a discount for one of their orders, if the policy gives any.
 
-    The order's lock makes it once per order; the same call again is answered from the same row.
+    The order's lock makes it once per order; the same call again is answered from the same row. The
+    conversation's makes that the mail which answers the customer has the code: it may be another process
+    that writes it.
     """
     rules = services.current().policy.goodwill
     if rules is None:  # taken out of the policy since the model was told of the tool
@@ -38,6 +40,7 @@ def offer_goodwill(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]
         order = orders.lock_of_customer(connection, arguments["order_id"], address)
         if order is None:
             return tool_outputs.no_such_order_output()
+        conversations.lock(connection, batch["conversation_id"])  # after the order, as everywhere
         known = goodwill.find_of_order(connection, order.order_id)
         if known is not None and known.mail_id in batch["mail_ids"]:
             return goodwill_outputs.offered_output(known)

@@ -77,6 +77,9 @@ def _is_over(connection: sa.Connection, known: OpenMatter, now: datetime) -> boo
             return signs_of_life.has_model_answered(connection, known.since)
         case Matter.SENDGRID:
             return signs_of_life.has_mail_gone_out(connection, known.since)
+        case Matter.FIRST_MODEL:
+            name = services.current().first_model_name
+            return not name or signs_of_life.has_model_answered(connection, known.since, name)
         case Matter.STRIPE:
             return signs_of_life.has_stripe_paid(connection, known.since)
     return _SIGNS[known.matter](connection, now) is None

@@ -4,7 +4,8 @@ follows is up to the other steps."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,18 +14,27 @@ from dbos import DBOS
 from mailagent import services
 from mailagent.agent import first_model, loop, prompt, tool_schemas, tools
 from mailagent.domain.breaker import Breaker, Provider
-from mailagent.domain.conversation import Conversation
+from mailagent.domain.conversation import Conversation, HandOverReason
 from mailagent.domain.goodwill import hide_codes
+from mailagent.domain.mail import InboundMail
 from mailagent.domain.matter import Matter
 from mailagent.domain.run_about import hash_customer
-from mailagent.store import breakers, conversations, goodwill, mailbox, model_calls, outbox
+from mailagent.store import breakers, conversations, goodwill, ids, mailbox, model_calls, outbox
+from mailagent.store.database import END_OF_TIME
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.batch import Batch
-from mailagent.workflows.steps.leave import Leave, Noted, give_back, note_outcome, take_leave
+from mailagent.workflows.steps.leave import (
+    Leave,
+    Noted,
+    give_back,
+    note_outcome,
+    note_trouble_of_one_model,
+    take_leave,
+)
 from mailagent.workflows.steps.matters import note_matter
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.spending import why_stopped
-from mailagent.workflows.steps.turn import note_tokens, take_turn
+from mailagent.workflows.steps.turn import is_above_the_limit, note_tokens, note_wish, take_turn
 from mailagent.workflows.steps.unrecorded import Unrecorded
 
 HISTORY_MAILS = 20
@@ -34,10 +44,12 @@ class OperatorNeededError(Exception):
     """The run cannot go on until an operator has put something right; then it is replayed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Asked:
     outcome: Mapping[str, Any]
     leave: Leave
+    call_id: int = field(default_factory=ids.new_number)
+    noted: Noted = Noted()
 
 
 _unrecorded = Unrecorded[_Asked]()
@@ -66,12 +78,12 @@ def ask_model(batch: Batch, items: list[dict[str, Any]], spent: dict[str, int]) 
             return found
         asked = found
         _unrecorded.keep(asked)
-    noted = _record_call(batch, asked.outcome, asked.leave)
+    _record_call(batch, asked, used)
     _unrecorded.forget()
     used, next_move = used.plus(asked.outcome), loop.next_move(asked.outcome)
     if used.first_model and _is_left_to_main(next_move, asked.outcome):
         return _move("again", first_model.escalated(used, len(items)), why="left to the main model")
-    move = _plain_move(next_move, used, noted)
+    move = _plain_move(next_move, used, asked.noted)
     return move | {"items": [*asked.outcome.get("items", []), *move["items"]]}
 
 
@@ -83,10 +95,13 @@ def _ask_in_turn(
     if stopped is not None:
         return _move("later", used, why=stopped)
     case, address, breaker = _case(batch)
+    told = [case, *items[used.left_items :]]
+    if is_above_the_limit(_instructions(), told):
+        why = "the case is more than OPENAI_TOKENS_PER_MINUTE lets through"
+        return _move("person", used, reason=HandOverReason.BUDGET_SPENT.name, summary=why)
     leave = take_leave(Provider.OPENAI, breaker)
     if leave is None:
         return _move("later", used, why=breaker.why if breaker else "")
-    told = [case, *items[used.left_items :]]
     turn = take_turn(_instructions(), told, used.turn_ms, has_begun)
     if turn is None or turn.wait_seconds:
         _give_back(leave)
@@ -133,15 +148,27 @@ def _is_left_to_main(move: loop.Move, outcome: Mapping[str, Any]) -> bool:
     return first_model.is_left_to_main(move, has_answered, _most_percent() is not None)
 
 
-def _record_call(batch: Batch, outcome: Mapping[str, Any], leave: Leave) -> Noted:
-    """Record what asking took, whatever came of it, and whether the provider is well; a recorded step is
-    not done again, and adds nothing."""
-    live = services.current()
+def _record_call(batch: Batch, asked: _Asked, used: loop.Spent) -> None:
+    """Record what asking took, whatever came of it, and whether the provider is well. Once: a commit may
+    have been done although nobody was told so, and the step is tried again."""
+    live, outcome = services.current(), asked.outcome
+    about = (asked.call_id, batch["conversation_id"], DBOS.workflow_id)
+    prices = live.prices_of(outcome.get("model") or "")
     with live.database.transaction() as connection:
-        model_calls.record(
-            connection, batch["conversation_id"], DBOS.workflow_id, outcome, live.now()
-        )
-        return note_outcome(connection, leave, loop.failure_of(outcome))
+        if model_calls.record(connection, *about, outcome, live.now(), prices):
+            asked.noted = _note(connection, asked, used)
+
+
+def _note(connection: sa.Connection, asked: _Asked, used: loop.Spent) -> Noted:
+    """Note whether the provider is well. The first model's own trouble says nothing of the main one, which is
+    asked instead and holds up nobody."""
+    move = loop.next_move(asked.outcome)
+    if not (used.first_model and first_model.is_its_own_trouble(move)):
+        note_wish(connection, asked.outcome)
+        return note_outcome(connection, asked.leave, loop.failure_of(asked.outcome))
+    if isinstance(move, loop.AskOperator):
+        note_matter(connection, Matter.FIRST_MODEL, move.why)
+    return note_trouble_of_one_model(connection, asked.leave)
 
 
 def _move(kind: str, used: loop.Spent, **more: Any) -> dict[str, Any]:
@@ -154,10 +181,11 @@ def _plain_move(move: loop.Move, used: loop.Spent, noted: Noted) -> dict[str, An
             return _plain_call(move, used)
         case loop.Reply(text):
             return _move("reply", used, text=text)
-        case loop.AskAgain(why=why) if noted.is_open:
+        case loop.AskAgain(why=why) if noted.is_open or _is_limited_for_long(move, used):
             return _move("later", used, why=why)
         case loop.AskAgain():
-            return _move("wait", used, after_seconds=loop.pause_seconds(move, used), why=move.why)
+            pause = loop.pause_seconds(move, used, str(DBOS.workflow_id))
+            return _move("wait", used, after_seconds=pause, why=move.why)
         case loop.AskOperator(why) if noted.was_refused:
             return _move("later", used, why=why)  # operators know, and one failed run is enough
         case loop.AskOperator(why):
@@ -166,6 +194,10 @@ def _plain_move(move: loop.Move, used: loop.Spent, noted: Noted) -> dict[str, An
             raise OperatorNeededError(why)
         case loop.AskPerson(reason, why):
             return _move("person", used, reason=reason.name, summary=why)
+
+
+def _is_limited_for_long(move: loop.Move, used: loop.Spent) -> bool:
+    return loop.is_limited_for_long(move, used, services.current().budget)
 
 
 def _plain_call(move: loop.CallTool, used: loop.Spent) -> dict[str, Any]:
@@ -195,8 +227,9 @@ def _case(batch: Batch) -> tuple[dict[str, Any], str, Breaker | None]:
     """Return the first item the model reads, the customer's address, and how the model's provider is."""
     with services.current().database.snapshot() as connection:
         conversation = conversations.load(connection, batch["conversation_id"])
-        mails = mailbox.list_by_id(connection, batch["mail_ids"])
-        history = history_of(connection, conversation, batch["mail_ids"], batch["verified"])
+        theirs = _theirs(connection, batch)
+        mails = _of_batch(connection, batch, theirs)
+        history = _history(connection, conversation, batch, theirs)
         codes = goodwill.list_of_customer(connection, conversation.customer_email)
         breaker = breakers.find(connection, Provider.OPENAI)
     case = prompt.case_item(batch["verified"], history, mails)
@@ -205,25 +238,44 @@ def _case(batch: Batch) -> tuple[dict[str, Any], str, Breaker | None]:
     return case, conversation.customer_email, breaker
 
 
-def history_of(
+def _theirs(connection: sa.Connection, batch: Batch) -> tuple[InboundMail, ...]:
+    """Return the latest mails of the conversation when the batch was taken."""
+    return mailbox.list_latest(connection, batch["conversation_id"], HISTORY_MAILS, _until(batch))
+
+
+def _until(batch: Batch) -> datetime:
+    taken_at = batch.get("taken_at")
+    return datetime.fromisoformat(taken_at) if taken_at else END_OF_TIME
+
+
+def _of_batch(
+    connection: sa.Connection, batch: Batch, theirs: Sequence[InboundMail]
+) -> tuple[InboundMail, ...]:
+    """Return the batch's mails, oldest first; nearly always they are among the latest."""
+    found = tuple(mail for mail in theirs if mail.mail_id in batch["mail_ids"])
+    if len(found) == len(batch["mail_ids"]):
+        return found
+    return mailbox.list_by_id(connection, batch["mail_ids"])
+
+
+def _history(
     connection: sa.Connection,
     conversation: Conversation,
-    but: Sequence[str],
-    proven_only: bool = False,
+    batch: Batch,
+    theirs: Sequence[InboundMail],
 ) -> list[prompt.PastMail]:
-    """Return the earlier mails of a conversation, without those in `but`, oldest first.
+    """Return the earlier mails of a conversation, without those of the batch, oldest first.
 
-    With `proven_only` no mail that somebody may have forged: it must not be taken for a wish of
-    whoever is proven now.
+    With a batch of proven senders no mail that somebody may have forged: it must not be taken for a wish of
+    whoever is proven now. What came or was written since the batch was taken is not in it: each turn tells
+    the same case, so that the provider finds it in its cache, and another batch's mail is not answered.
     """
-    theirs = mailbox.list_latest(connection, conversation.conversation_id, HISTORY_MAILS)
-    ours = outbox.list_to_customer(
-        connection, conversation.conversation_id, conversation.customer_email, HISTORY_MAILS
-    )
+    here = (conversation.conversation_id, conversation.customer_email)
+    ours = outbox.list_to_customer(connection, *here, HISTORY_MAILS, _until(batch))
     past = [
         prompt.PastMail(prompt.Author.CUSTOMER, mail.received_at, mail.new_text)
         for mail in theirs
-        if mail.mail_id not in but and (mail.identity.proven or not proven_only)
+        if mail.mail_id not in batch["mail_ids"] and (mail.identity.proven or not batch["verified"])
     ]
     past += [prompt.PastMail(prompt.Author.SHOP, row.created_at, row.text) for row in ours]
     # Of what was said long ago only the time may be left.

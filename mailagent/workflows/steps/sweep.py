@@ -8,19 +8,16 @@ are in `neglected`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-import sqlalchemy as sa
-
-from mailagent import letters, services
-from mailagent.domain.conversation import HandOverReason
+from mailagent import services
 from mailagent.domain.mail import Identity
 from mailagent.domain.retry import MOST_RINGS
 from mailagent.doorbell import Run
-from mailagent.store import audit, conversations, mailbox, workers
+from mailagent.store import mailbox, workers
 from mailagent.store.database import Row
 from mailagent.workflows.heartbeat import take_over
-from mailagent.workflows.steps import absence, flood, fuse, waiting_drafts
+from mailagent.workflows.steps import absence, flood, fuse, overdue, waiting_drafts
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.rows import see_to_each, see_to_waiting
 
@@ -53,13 +50,15 @@ def ring_for_mail() -> int:
     waiting_drafts.remind()
     live = services.current()
     before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
+    deadlines = overdue.find_deadlines()
+    late: list[Row] = []
     seen_to = see_to_waiting(
         lambda connection, limit, after: mailbox.list_waiting(connection, before, limit, after),
         lambda row: str(row.mail_id),
         _runs_to_look_at,
-        _see_to_mail,
+        lambda row, runs: _see_to_mail(row, runs, deadlines, late),
     )
-    return seen_to + _bring_back()
+    return seen_to + overdue.give_to_people(late) + _bring_back()
 
 
 def _runs_to_look_at(row: Row) -> list[str]:
@@ -72,20 +71,16 @@ def _is_rung_out(row: Row) -> bool:
     return bool(row.rings - row.put_off >= MOST_RINGS)
 
 
-def _see_to_mail(row: Row, runs: Mapping[str, Run]) -> int:
-    live = services.current()
+def _see_to_mail(
+    row: Row, runs: Mapping[str, Run], deadlines: overdue.Deadlines, late: list[Row]
+) -> int:
+    """Ring for a mail if nobody is at it; note among `late` what is for people."""
     run = runs.get(row.run_id)
-    overdue = live.now() - _waits_since(row) >= timedelta(seconds=live.waits.unanswered_seconds)
     at_work = run is not None and run.is_active
-    if overdue or (_is_rung_out(row) and not at_work):
-        with live.database.transaction() as connection:
-            return _give_to_people(connection, row)
+    if deadlines.are_over(row) or (_is_rung_out(row) and not at_work):
+        late.append(row)
+        return 0
     return 0 if row.put_off or not _is_over(run) else _ring(row)
-
-
-def _waits_since(row: Row) -> datetime:
-    moments: tuple[datetime | None, ...] = (row.received_at, row.taken_back_at, row.given_back_at)
-    return max(moment for moment in moments if moment is not None)
 
 
 def _is_over(run: Run | None) -> bool:
@@ -108,36 +103,8 @@ def _ring(row: Row) -> int:
 
 def _bring_back() -> int:
     """Ring for mail that was put off because the model's provider was away, as far as it is due."""
-    waiting, most = absence.list_to_bring_back()
-    runs = services.current().doorbell.find_runs([row.run_id for row in waiting if row.run_id])
-    over = [row for row in waiting if _is_over(runs.get(row.run_id))]
-    return see_to_each(over[:most], lambda row: str(row.mail_id), _ring)
-
-
-def _give_to_people(connection: sa.Connection, row: Row) -> int:
-    """Leave a mail that `mailbox.list_waiting` named to the team, with a case that says so. Returns for
-    how many: none that was answered, drafted for or given back since it was read."""
-    live = services.current()
-    conversation = conversations.lock(connection, row.conversation_id)
-    reason = HandOverReason.LEFT_UNANSWERED.value
-    still = mailbox.find_waiting(connection, row.mail_id)
-    if still is None or _waits_since(still) != _waits_since(row):
-        return 0
-    mailbox.leave_unanswered(connection, [row.mail_id], reason)
-    conversations.hand_over(connection, conversation.conversation_id, reason, live.now())
-    audit.record(
-        connection,
-        live.now(),
-        audit.CLOCK,
-        "conversation handed over",
-        conversation.conversation_id,
-    )
-    # People who gave it back are told once more if the agent still cannot answer it.
-    again = f":{row.given_back_at:%Y-%m-%dT%H:%M:%S.%f}" if row.given_back_at else ""
-    key = f"unanswered:{row.mail_id}{again}"
-    for outbound_id in letters.write_to_team(connection, conversation, reason, None, key):
-        live.doorbell.ring_delivery(connection, outbound_id)
-    return 1
+    due = absence.list_to_bring_back(_is_over)
+    return see_to_each(due, lambda row: str(row.mail_id), _ring)
 
 
 # Faster than an unhindered 5,000 mails an hour come in (`Limits.mails_per_hour`).

@@ -10,15 +10,15 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
+import sqlalchemy as sa
+
 from mailagent import services
+from mailagent.adapters.chat_model import MAX_OUTPUT_TOKENS
 from mailagent.agent import tool_schemas
 from mailagent.agent.tokens import estimate_tokens
-from mailagent.domain.breaker import Provider
+from mailagent.domain.breaker import LONGEST_WAIT_AT_WORK_SECONDS, Provider
 from mailagent.domain.pace import LONGEST_FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, TURN_SECONDS
 from mailagent.store import pace
-
-# What an answer takes, before it is known: a reply, or a call with the reasoning before it.
-TOKENS_OF_ANSWER = 500
 
 # Sleeps end by the machine's clock, turns begin by the database's.
 CLOSE_ENOUGH_SECONDS = 0.05
@@ -38,7 +38,7 @@ class Turn:
 
 
 class _Owed:
-    """Tokens that this process's calls took beyond what was booked for them: the next one books them."""
+    """Tokens that this process's calls were counted beyond what was booked: the next one books them."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -48,12 +48,11 @@ class _Owed:
         with self._lock:
             self._tokens += tokens
 
-    def settle(self, tokens: int) -> int:
-        """Return what to book for a call of so many tokens."""
+    def take(self) -> int:
+        """Return what is owed, for the caller to book."""
         with self._lock:
-            booked = max(0, tokens + self._tokens)
-            self._tokens += tokens - booked
-            return booked
+            owed, self._tokens = self._tokens, 0
+            return owed
 
 
 _owed = _Owed()
@@ -75,28 +74,45 @@ def take_turn(
         ahead = (_EPOCH + at_ms * _MILLISECOND - now).total_seconds()
         if -TURN_SECONDS <= ahead <= LONGEST_WAIT_SECONDS:
             return Turn(ahead if ahead > CLOSE_ENOUGH_SECONDS else 0.0, at_ms, tokens)
-    booked = _owed.settle(tokens) if tokens else 0
+    owed = _owed.take() if tokens else 0
     longest = LONGEST_WAIT_SECONDS if has_begun else LONGEST_FIRST_WAIT_SECONDS
     with live.database.transaction() as connection:
-        starts_at = pace.book(connection, Provider.OPENAI, live.pace.step(booked), now, longest)
+        step = live.pace.step(tokens, owed)
+        starts_at = pace.book(connection, Provider.OPENAI, step, now, longest)
     if starts_at is None:
-        _owed.add(booked - tokens)
+        _owed.add(owed)
         return None
     wait = max(0.0, (starts_at - now).total_seconds())
     # Rounded up: after the wait it must not be a moment too early.
     return Turn(wait, -((_EPOCH - starts_at) // _MILLISECOND), tokens)
 
 
+def is_above_the_limit(instructions: str, items: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a call takes more tokens than a whole minute has: its turn never comes."""
+    limit = services.current().pace.tokens
+    return limit is not None and _tokens_of(instructions, items) > limit
+
+
 def note_tokens(turn: Turn, outcome: Mapping[str, Any]) -> None:
-    """Note what a call took beyond what was booked for it, or less."""
+    """Note what a call was counted beyond what was booked for it. What its answer did not need stays booked:
+    no provider says that it is given back."""
     usage = outcome.get("usage")
     if turn.tokens and usage:
-        _owed.add(usage.get("input", 0) + usage.get("output", 0) - turn.tokens)
+        _owed.add(max(0, usage.get("input", 0) + MAX_OUTPUT_TOKENS - turn.tokens))
+
+
+def note_wish(connection: sa.Connection, outcome: Mapping[str, Any]) -> None:
+    """Let all workers wait as long as a provider has asked for whose limits a minute are used up. A pause that
+    no run waits out is the breaker's."""
+    live, wish = services.current(), outcome.get("after_seconds")
+    if outcome.get("limited") and wish and live.pace.is_limited:
+        seconds = min(wish, LONGEST_WAIT_AT_WORK_SECONDS)
+        pace.hold(connection, Provider.OPENAI, live.pace.step(0), live.now(), seconds)
 
 
 def _tokens_of(instructions: str, items: Sequence[Mapping[str, Any]]) -> int:
     asked = estimate_tokens(json.dumps(items, ensure_ascii=False))
-    return asked + _standing_tokens(instructions) + TOKENS_OF_ANSWER
+    return asked + _standing_tokens(instructions) + MAX_OUTPUT_TOKENS
 
 
 @lru_cache(maxsize=8)

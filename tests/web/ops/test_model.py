@@ -8,8 +8,8 @@ from decimal import Decimal
 
 from mailagent import services
 from mailagent.domain.budget import DailyBudget, day_begins_at
-from mailagent.domain.cost import parse_prices
-from mailagent.store import model_calls
+from mailagent.domain.cost import TokenPrices, parse_prices
+from mailagent.store import ids, model_calls
 from mailagent.store.spending import Spending
 from tests.cast import OLGA, TESS
 from tests.stage import Stage
@@ -18,13 +18,17 @@ from tests.stampede.story import Clock
 DONE = {"kind": "done", "model": "large", "usage": {"input": 2_000, "cached": 1_000, "output": 10}}
 
 
-def record(shop: Stage, days_ago: int, **changes: object) -> None:
+def record(
+    shop: Stage, days_ago: int, prices: TokenPrices | None = None, **changes: object
+) -> None:
     if not shop.rows("SELECT 1 FROM conversations"):
         shop.write("Hello?")
     (row,) = shop.rows("SELECT conversation_id FROM conversations")
     at = shop.live.now() - timedelta(days=days_ago)
     with shop.live.database.transaction() as connection:
-        model_calls.record(connection, row.conversation_id, "run_1", DONE | changes, at)
+        model_calls.record(
+            connection, ids.new_number(), row.conversation_id, "run_1", DONE | changes, at, prices
+        )
 
 
 def test_each_day_is_shown_with_what_it_cost(shop: Stage) -> None:
@@ -47,6 +51,22 @@ def test_each_day_is_shown_with_what_it_cost(shop: Stage) -> None:
     assert "$1.13" in yesterday  # 1.12, and 0.0112 by the other model's prices
     assert "4,000" in yesterday
     assert "$0.00" in before
+
+
+def test_what_was_spent_stays_when_prices_and_models_change(shop: Stage) -> None:
+    morning, evening = parse_prices("1000,100,2000"), parse_prices("10,1,20")
+    record(shop, 0, morning)
+    record(shop, 1, morning)
+    record(shop, 1, morning, model="retired")
+    record(shop, 1)  # by a release that recorded no cost: today's prices are all there is
+    services.bind(replace(shop.live, token_prices=evening))
+    client = shop.log_in(OLGA)
+    today, yesterday, *_ = client.get("/ops/model").text.partition("<tbody>")[2].split("</tr>")
+    assert "$1.12" in today
+    assert "$2.25" in yesterday
+    (row,) = shop.rows("SELECT conversation_id FROM conversations")
+    thread = client.get(f"/ops/conversations/{row.conversation_id}").text
+    assert [cost in thread for cost in ("$3.37", "$1.12", "$0.01")] == [True] * 3
 
 
 def test_only_operators_see_it(shop: Stage) -> None:

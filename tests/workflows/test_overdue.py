@@ -1,0 +1,105 @@
+"""Mail whose time is up: when that is while the model's budget is spent, and how much of it people are told."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mailagent import services
+from mailagent.workflows.steps import overdue
+from mailagent.workflows.steps import sweep as steps
+from mailagent.workflows.steps.flood import CASES_PER_HOUR
+from tests.cast import ADA, GRACE, NOW, TESS
+from tests.stage import Stage
+from tests.workflows.test_sweep import forget_runs, later
+
+FOUR_HOURS = timedelta(hours=4)
+
+
+def ago(hours: float) -> datetime:
+    return NOW - timedelta(hours=hours)
+
+
+@pytest.mark.parametrize(
+    ("put_off", "came", "budget_back", "has_budget", "over"),
+    [
+        (0, 3.9, [], True, False),
+        (0, 4, [], True, True),
+        (0, 4, [], False, True),  # the budget is not why it waits
+        (1, 4, [], True, True),  # its provider was away
+        (1, 20, [], False, False),
+        (1, 16, [3.9], True, False),
+        (1, 16, [4], True, True),
+        (1, 16, [4], False, True),  # the next budget did not last for it either
+        (1, 40, [28, 1], True, True),
+        (1, 4, [5], True, True),  # that was before it came
+        (1, 4, [5], False, False),
+    ],
+)
+def test_the_time_of_mail_that_waits_for_a_budget_begins_when_there_is_one(
+    put_off: int, came: float, budget_back: list[float], has_budget: bool, over: bool
+) -> None:
+    row: Any = SimpleNamespace(
+        received_at=ago(came), taken_back_at=None, given_back_at=None, put_off=put_off
+    )
+    returns = [ago(hours) for hours in budget_back]
+    assert overdue.Deadlines(NOW, FOUR_HOURS, returns, has_budget).are_over(row) is over
+
+
+def leave_lying(shop: Stage, *addresses: str) -> None:
+    services.bind(shop.live)
+    for address in addresses:
+        shop.write("Is anybody there?", from_address=address, subject=address)
+    forget_runs(shop)
+
+
+def sweep_at(shop: Stage, minutes: int) -> int:
+    """Sweep so many minutes after an hour that begins when all the mail has waited too long."""
+    later(shop, hours=6, minutes=minutes - datetime.now(UTC).minute)
+    return steps.ring_for_mail()
+
+
+def customers(count: int) -> list[str]:
+    return [f"c{number}@example.com" for number in range(count)]
+
+
+def letters_to_team(shop: Stage) -> list[str]:
+    statement = "SELECT purpose FROM outbound_mails WHERE to_address = :a ORDER BY outbound_id"
+    return [row.purpose for row in shop.rows(statement, a=TESS)]
+
+
+def statuses(shop: Stage) -> set[str]:
+    return {row.status for row in shop.rows("SELECT status FROM conversations")}
+
+
+def test_a_few_are_a_case_each(shop: Stage) -> None:
+    leave_lying(shop, *customers(CASES_PER_HOUR))
+    assert sweep_at(shop, 30) == CASES_PER_HOUR
+    assert letters_to_team(shop) == ["hand_over"] * CASES_PER_HOUR
+
+
+def test_many_are_one_notice_and_stand_in_the_inbox(shop: Stage) -> None:
+    leave_lying(shop, *customers(CASES_PER_HOUR + 1))
+    assert sweep_at(shop, 30) == CASES_PER_HOUR + 1
+    assert letters_to_team(shop) == ["notice"]
+    (notice,) = shop.rows("SELECT subject, text FROM outbound_mails")
+    assert f"{CASES_PER_HOUR + 1} mails" in notice.subject
+    assert "1 from c0@example.com" in notice.text
+    assert statuses(shop) == {"handed_over"}
+
+
+def test_what_comes_on_top_waits_for_the_notice_of_the_next_hour(shop: Stage) -> None:
+    leave_lying(shop, *customers(CASES_PER_HOUR))
+    sweep_at(shop, 10)
+    leave_lying(shop, GRACE)
+    assert sweep_at(shop, 20) == 1
+    assert letters_to_team(shop).count("notice") == 1
+    leave_lying(shop, ADA)
+    assert sweep_at(shop, 30) == 0
+    assert statuses(shop) == {"handed_over", "open"}
+    assert sweep_at(shop, 75) == 1
+    assert letters_to_team(shop).count("notice") == 1  # the cases of the hour before count no more
+    assert statuses(shop) == {"handed_over"}
