@@ -1,9 +1,10 @@
 # One image for every part: web and worker processes, migrations, commands. The role is a setting.
 #
 #   docker build -t mailagent .
-#   docker run --env-file .env -p 8000:8000 mailagent                                   web
-#   docker run --env-file .env -e MAILAGENT_ROLE=worker mailagent flask worker          worker
-#   docker run --env-file .env mailagent alembic upgrade head                           migrations
+#   export DATABASE_URL=postgresql+psycopg://mailagent:PASSWORD@db.shop.example/mailagent
+#   docker run --env-file .env -e DATABASE_URL -e MAILAGENT_ROLE=web -p 8000:8000 mailagent           web
+#   docker run --env-file .env -e DATABASE_URL -e MAILAGENT_ROLE=worker mailagent flask worker        worker
+#   docker run --env-file .env -e DATABASE_URL mailagent alembic upgrade head                         migrations
 
 ARG PYTHON=python:3.11-slim-bookworm
 

@@ -64,6 +64,20 @@ def pods() -> Iterator[tuple[str, dict[str, Any]]]:
             yield each["metadata"]["name"], template
 
 
+def given_whole(container: dict[str, Any]) -> list[dict[str, str]]:
+    """Return each ConfigMap and Secret that a container takes as its environment."""
+    names = {
+        (kind.removesuffix("Ref").lower(), reference["name"])
+        for source in container.get("envFrom", [])
+        for kind, reference in source.items()
+    }
+    return [
+        each.get("data", {}) | each.get("stringData", {})
+        for each in manifests()
+        if (each["kind"].lower(), each["metadata"]["name"]) in names
+    ]
+
+
 def unit(path: Path) -> list[tuple[str, str]]:
     """Return the settings of a unit, those of the drop-in for all of ours included."""
     drop_in = UNITS / "mailagent-.service.d" / "hardening.conf"
@@ -113,19 +127,15 @@ def _by_systemd() -> Iterator[Started]:
 
 
 def _by_kubernetes() -> Iterator[Started]:
-    shared = {
-        name
-        for each in manifests()
-        if each["kind"] in ("ConfigMap", "Secret")
-        for name in each.get("data", {}) | each.get("stringData", {})
-    }
     for name, pod in pods():
         (container,) = pod["spec"]["containers"]
         before = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command")
         yield Started(
             f"kubernetes: {name}",
             tuple(container.get("command", image_command())),
-            frozenset(each["name"] for each in container["env"]) | image_environment() | shared,
+            frozenset(each["name"] for each in container["env"])
+            | image_environment()
+            | {name for each in given_whole(container) for name in each},
             pod["spec"].get("terminationGracePeriodSeconds", 30)
             - (float(before[-1]) if before else 0),
         )

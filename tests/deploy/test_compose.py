@@ -54,6 +54,14 @@ def test_nothing_starts_before_the_migrations_have_ended() -> None:
     assert services["migrate"]["depends_on"] == {"db": {"condition": "service_healthy"}}
 
 
+def test_each_image_is_built_once() -> None:
+    services = compose()["services"].values()
+    built = [each["image"] for each in services if "build" in each]
+    assert built == ["mailagent"]
+    # The others of that name would be asked for at a registry.
+    assert {each.get("pull_policy") for each in services if each["image"] in built} == {"never"}
+
+
 def test_the_database_has_no_port_and_keeps_its_data() -> None:
     database = compose()["services"]["db"]
     assert "ports" not in database
@@ -64,6 +72,7 @@ def test_the_database_has_no_port_and_keeps_its_data() -> None:
 
 def test_two_workers_may_not_share_a_name() -> None:
     worker = compose()["services"]["worker"]
-    assert worker["deploy"]["replicas"] == 2
+    # By a setting, or each `up` sets it back.
+    assert worker["deploy"]["replicas"] == "${WORKERS:-2}"
     assert "WORKER_ID" not in worker["environment"]
     assert "WORKER_ID" not in EXAMPLE

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
+from mailagent import serving
 from mailagent.demo.webhook_key import WebhookKey
-from mailagent.domain.metric import METRICS
+from mailagent.domain.metric import DEPTH, RUNS
+from mailagent.doorbell import CONVERSATION
 from mailagent.settings import load_settings
-from tests.deploy.files import MANIFESTS, documents, instructions, manifests, pods
+from tests.deploy.files import MANIFESTS, documents, given_whole, instructions, manifests, pods
 from tests.deploy.test_compose import filled_in
+from tests.deploy.test_watching import find_problems
 
 PODS = list(pods())
 LARGEST_MAIL_MEGABYTES = 30  # SendGrid's limit for message and attachments
@@ -56,6 +59,7 @@ def test_all_selectors_find_pods() -> None:
     selectors = [each["spec"]["selector"]["matchLabels"]
                  for kind in ("Deployment", "PodDisruptionBudget") for each in of_kind(kind)]  # fmt: skip
     selectors += [each["spec"]["selector"] for each in of_kind("Service")]
+    selectors += [each["spec"]["selector"]["matchLabels"] for each in of_kind("PodMonitor")]
     assert [each for each in selectors if each not in labels] == []
     names = {each["metadata"]["name"] for each in of_kind("Deployment")}
     scaled = [*of_kind("HorizontalPodAutoscaler"), *of_kind("ScaledObject")]
@@ -77,24 +81,58 @@ def test_workers_are_looked_at_as_the_image_is() -> None:
     assert container["livenessProbe"]["exec"]["command"] == yaml.safe_load(check.split("CMD ")[1])
 
 
-def test_the_ingress_lets_the_largest_mail_through() -> None:
+@pytest.mark.parametrize(
+    ("ends_with", "more_than"),
+    [("body-size", LARGEST_MAIL_MEGABYTES), ("read-timeout", serving.timeout)],
+)
+def test_the_ingress_lets_the_largest_mail_through(ends_with: str, more_than: int) -> None:
     (ingress,) = of_kind("Ingress")
-    limits = [int(each.removesuffix("m")) for each in ingress["metadata"]["annotations"].values()]
-    assert min(limits) > LARGEST_MAIL_MEGABYTES
+    annotations = ingress["metadata"]["annotations"]
+    texts = [text for name, text in annotations.items() if name.endswith(ends_with)]
+    limits = [int(text.rstrip("ms")) for text in texts]
+    assert len(limits) == 2  # one for each of the controllers
+    assert min(limits) > more_than
 
 
-def test_workers_are_scaled_by_a_metric_that_there_is() -> None:
+def test_workers_are_scaled_by_what_waits_and_what_is_at_work() -> None:
     (scaled,) = of_kind("ScaledObject")
     (trigger,) = scaled["spec"]["triggers"]
-    asked = set(re.findall(r"\bmailagent_\w+", trigger["metadata"]["query"]))
-    assert asked
-    assert asked <= {each.name for each in METRICS}
+    # The namespace is what Prometheus adds.
+    query = re.sub(r'namespace="mailagent",? *', "", trigger["metadata"]["query"])
+    assert find_problems(query, "") == []
+    assert set(re.findall(r"\bmailagent_\w+", query)) == {DEPTH.name, RUNS.name}
+    # By runs that wait alone a fleet that is busy would shrink until some do.
+    assert f'workflow="{CONVERSATION}"' in query
+    assert 'status="PENDING"' in query
+    # Above it a fleet whose workers all have as much to do as they may would not grow.
+    usual = load_settings({"SECRET_KEY": "a key"}).conversation_concurrency
+    assert int(trigger["metadata"]["threshold"]) < usual
+    # Figures that are away, as with the database, are none of an empty queue.
+    assert trigger["metadata"]["ignoreNullValues"] == "false"
+    assert scaled["spec"]["fallback"]["replicas"] >= scaled["spec"]["minReplicaCount"]
+
+
+def test_prometheus_asks_the_web_pods_themselves_and_has_one_token() -> None:
+    (monitor,) = of_kind("PodMonitor")
+    chosen = monitor["spec"]["selector"]["matchLabels"]
+    (pod,) = (pod for _, pod in PODS if pod["metadata"]["labels"] == chosen)
+    (container,) = pod["spec"]["containers"]
+    assert {"name": "MAILAGENT_ROLE", "value": "web"} in container["env"]
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint["path"] == "/metrics"
+    assert endpoint["port"] in {port["name"] for port in container["ports"]}
+    credentials = endpoint["authorization"]["credentials"]
+    secrets = {each["metadata"]["name"]: each["stringData"] for each in of_kind("Secret")}
+    # Not METRICS_TOKEN itself: while it is rotated that is a list, and Prometheus would send it whole.
+    assert set(secrets[credentials["name"]]) == {credentials["key"]}
+    assert secrets[credentials["name"]] not in given_whole(container)
 
 
 @pytest.mark.parametrize("role", ["web", "worker"])
 def test_config_and_secret_have_all_that_production_wants(tmp_path: Path, role: str) -> None:
-    (config,), (secret,) = of_kind("ConfigMap"), of_kind("Secret")
-    given = config["data"] | secret["stringData"]
+    (container,) = dict(PODS)[f"mailagent-{role}"]["spec"]["containers"]
+    config, secret = given_whole(container)
+    given = config | secret
     assert set(filled_in(tmp_path)) - {"POSTGRES_PASSWORD"} == set(given) - {"DATABASE_URL"}
     filled = {name: filled_in(tmp_path).get(name, value) for name, value in given.items()}
     load_settings(filled | {"MAILAGENT_ENV": "production", "MAILAGENT_ROLE": role})

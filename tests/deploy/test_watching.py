@@ -1,32 +1,53 @@
-"""What Prometheus and Grafana ask for is told by `/metrics`: every name and every label, and each alert says
-what to do and where that is written."""
+"""What Prometheus, Grafana and KEDA ask for is told by `/metrics`: each name, label and value. Each alert says
+what to do and where that is written; whether it fires when it should is for Prometheus' own tool to say."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from mailagent.domain.metric import METRICS, MetricType
+from tests.deploy.files import manifests
+from tests.stage import open_shop
+from tests.web.doors import METRICS_TOKEN, furnish
+from tests.web.test_metrics import record_call
 
 DEPLOY = Path(__file__).resolve().parents[2] / "docs" / "deploy"
+RULES = DEPLOY / "prometheus"
 METRIC = {metric.name: metric for metric in METRICS}
+# By the name under which each is recorded for all processes together.
+RECORDED = {
+    f"mailagent:{name.removeprefix('mailagent_').removesuffix('_total')}:max": name
+    for name in METRIC
+}
+LONGEST_RAW_MINUTES = 10  # a process that is replaced is soon forgotten
 
-_NAME = re.compile(r"\bmailagent_[a-z_]+")
-_SELECTED = re.compile(r"\b(mailagent_[a-z_]+)\{([^}]*)\}")
+_NAME = re.compile(r"\bmailagent[_:][a-z_:]+")
+_SELECTED = re.compile(r"\b(mailagent[_:][a-z_:]+)\{([^}]*)\}")
 _MATCHER = re.compile(r'\s*([a-z_]+)\s*(?:=|!=|=~|!~)\s*"([^"]*)"\s*')
 _GROUPED = re.compile(r"\bby \(([^)]*)\)")
-_COUNTED = re.compile(r"\b(rate|increase|delta)\((mailagent_[a-z_]+)")
+_COUNTED = re.compile(r"\b(\w+)\((mailagent[_:][a-z_:]+)(?:\{[^}]*\})?\[(\d+)([mhd])\]")
+_MINUTES = {"m": 1, "h": 60, "d": 24 * 60}
 _SHOWN = re.compile(r"\{\{ ?(?:\$labels\.)?([a-z_]+) ?\}\}")
 
 
+def rules(name: str) -> list[dict[str, Any]]:
+    groups = yaml.safe_load((RULES / name).read_text("utf-8"))["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
 def alerts() -> list[dict[str, Any]]:
-    rules = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yaml").read_text("utf-8"))
-    return [rule for group in rules["groups"] for rule in group["rules"]]
+    return rules("alerts.yaml")
 
 
 def asked() -> dict[str, tuple[str, str]]:
@@ -47,22 +68,95 @@ ASKED = asked()
 
 def find_problems(query: str, words: str) -> list[str]:
     """Return which names and labels of a query are not told."""
-    names = set(_NAME.findall(query))
+    names = {RECORDED.get(name, name) for name in _NAME.findall(query)}
     problems = [f"no metric {name}" for name in sorted(names - METRIC.keys())]
-    labels = {label for name in names & METRIC.keys() for label in METRIC[name].labels}
+    labels = {label for name in names & METRIC.keys() for label in METRIC[name].labels} | {"job"}
     for name, matchers in _SELECTED.findall(query):
         rest = [part for part in _MATCHER.sub("", matchers).split(",") if part]
         chosen = {label for label, _ in _MATCHER.findall(matchers)}
-        own = METRIC[name].labels if name in METRIC else ()
+        raw = RECORDED.get(name, name)
+        own = METRIC[raw].labels if raw in METRIC else ()
         problems += [f"{name} has no label {label}" for label in sorted(chosen - set(own))] + rest
     grouped = {label.strip() for part in _GROUPED.findall(query) for label in part.split(",")}
     problems += [f"nothing has the label {label}" for label in sorted(grouped - labels)]
     problems += [f"no {label} is left" for label in sorted(set(_SHOWN.findall(words)) - grouped)]
-    for function, name in _COUNTED.findall(query):
-        grows = name in METRIC and METRIC[name].kind is MetricType.COUNTER
-        if (function == "delta") == grows:
-            problems.append(f"{function} is not for {name}")
-    return problems
+    return problems + [
+        problem
+        for function, name, number, unit in _COUNTED.findall(query)
+        if (problem := find_wrong_count(function, name, int(number) * _MINUTES[unit]))
+    ]
+
+
+Told = dict[str, list[dict[str, str]]]  # by the metric's name, the labels of each sample
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path) -> Told:
+    """What a shop tells that has something of everything."""
+    folder = tmp_path_factory.mktemp("shop")
+    shutil.copy(migrated_sqlite, folder / "shop.db")
+    settings = {"METRICS_TOKEN": METRICS_TOKEN}
+    with open_shop(folder, f"sqlite:///{folder / 'shop.db'}", settings) as shop:
+        furnish(shop)
+        record_call(shop, timedelta(0))
+        headers = {"Authorization": f"Bearer {METRICS_TOKEN}"}
+        families = text_string_to_metric_families(shop.client.get("/metrics", headers=headers).text)
+        samples = [sample for family in families for sample in family.samples]
+        return {name: [each.labels for each in samples if each.name == name] for name in METRIC}
+
+
+def find_unknown_values(query: str, told: Told) -> list[str]:
+    """Return which values of a query no sample has; each of several, `one|other`, is looked for by itself.
+    What Prometheus adds, such as the namespace, is not among ours."""
+    return [
+        f"no {name} has the {label} {value}"
+        for name, matchers in _SELECTED.findall(query)
+        for label, values in _MATCHER.findall(matchers)
+        for value in values.split("|")
+        if label in METRIC[RECORDED.get(name, name)].labels
+        if not any(re.fullmatch(value, each[label]) for each in told[RECORDED.get(name, name)])
+    ]
+
+
+def test_every_value_that_is_asked_for_is_told(told: Told) -> None:
+    scaled = [each for each in manifests() if each["kind"] == "ScaledObject"]
+    queries = [
+        trigger["metadata"]["query"] for each in scaled for trigger in each["spec"]["triggers"]
+    ]
+    queries += [rule["expr"] for rule in rules("recorded.yaml")]
+    queries += [query for query, _ in ASKED.values()]
+    unknown = [find_unknown_values(query, told) for query in queries]
+    assert [each for each in unknown if each] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ('max(mailagent_waiting{what="prked"})', "no mailagent_waiting has the what prked"),
+        (
+            'delta(mailagent:outgoing_mails:max{status=~"failed|unknwn"}[1h])',
+            "no mailagent:outgoing_mails:max has the status unknwn",
+        ),
+        (
+            'mailagent_runs{namespace="x", workflow="conversation", status!="pending"}',
+            "no mailagent_runs has the status pending",
+        ),
+    ],
+    ids=["one", "recorded", "not"],
+)
+def test_a_value_that_is_misspelt_is_named(told: Told, query: str, problem: str) -> None:
+    assert find_unknown_values(query, told) == [problem]
+
+
+def find_wrong_count(function: str, name: str, minutes: int) -> str:
+    """Return why something is not to be counted so, or nothing. A process that is new has no past, so hours
+    are counted by what is recorded; that may fall for a moment, so it is no counter."""
+    grows = name in METRIC and METRIC[name].kind is MetricType.COUNTER
+    if (function == "delta") != (name in RECORDED) or (name in METRIC and not grows):
+        return f"{function} is not for {name}"
+    if name in METRIC and minutes > LONGEST_RAW_MINUTES:
+        return f"{minutes} minutes of {name} are not those of one process"
+    return ""
 
 
 @pytest.mark.parametrize("where", sorted(ASKED))
@@ -83,8 +177,27 @@ def test_every_metric_and_label_that_is_asked_for_is_told(where: str) -> None:
             "",
             "delta is not for mailagent_model_calls_total",
         ),
+        ("delta(mailagent_refunds[5m])", "", "delta is not for mailagent_refunds"),
+        ("rate(mailagent:refunds:max[1h])", "", "rate is not for mailagent:refunds:max"),
+        ("mailagent:refund:max", "", "no metric mailagent:refund:max"),
+        (
+            'max(increase(mailagent_model_tokens_total{type="input"}[1h]))',
+            "",
+            "60 minutes of mailagent_model_tokens_total are not those of one process",
+        ),
     ],
-    ids=["name", "matcher", "group", "words", "gauge", "counter"],
+    ids=[
+        "name",
+        "matcher",
+        "group",
+        "words",
+        "gauge",
+        "counter",
+        "raw",
+        "recorded",
+        "unknown",
+        "long",
+    ],
 )
 def test_a_query_that_is_wrong_is_named(query: str, words: str, problem: str) -> None:
     assert find_problems(query, words) == [problem]
@@ -94,14 +207,59 @@ def test_several_processes_that_tell_the_same_are_not_added_up() -> None:
     added = {
         where: query
         for where, (query, _) in ASKED.items()
-        if re.search(r"\bsum(?: by \([^)]*\) )?\s?\((?!max by)", query)
+        if re.search(r"\bsum(?: by \([^)]*\) )?\s?\((?!max by|delta\(mailagent:)", query)
     }
     assert added == {}
 
 
 def test_every_metric_is_looked_at() -> None:
     looked_at = {name for query, _ in ASKED.values() for name in _NAME.findall(query)}
-    assert METRIC.keys() - looked_at == set()
+    assert METRIC.keys() - {RECORDED.get(name, name) for name in looked_at} == set()
+
+
+def test_what_is_asked_for_as_recorded_is_recorded_for_all_processes_together() -> None:
+    recorded = {rule["record"]: rule["expr"] for rule in rules("recorded.yaml")}
+    assert recorded == {
+        name: f"max without (instance, pod) ({RECORDED[name]})"
+        for query, _ in ASKED.values()
+        for name in _NAME.findall(query)
+        if name in RECORDED
+    }
+
+
+@pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])
+def test_an_alert_is_about_one_mailagent_of_several(rule: dict[str, Any]) -> None:
+    kept = re.findall(r"(?<!:)\b(?:min|max|sum)\b(?: by \(([^)]*)\))?", rule["expr"])
+    assert kept or rule["expr"].startswith("absent(")
+    assert [labels for labels in kept if "job" not in labels.split(", ")] == []
+
+
+def test_each_alert_is_shown_to_fire_and_to_stay_quiet() -> None:
+    shown: dict[str, set[bool]] = {}
+    for story in yaml.safe_load((RULES / "rules_test.yaml").read_text("utf-8"))["tests"]:
+        for look in story["promql_expr_test"]:
+            (alert,) = re.findall(r'alertname="(\w+)"', look["expr"])
+            shown.setdefault(alert, set()).add(bool(look["exp_samples"]))
+    assert shown == {rule["alert"]: {True, False} for rule in alerts()}
+
+
+PROMTOOL = shutil.which("promtool") or shutil.which("promtool", path=Path(sys.executable).parent)
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="promtool is not here; .ci/run brings it")
+@pytest.mark.parametrize(
+    "arguments", [("check", "rules", "alerts.yaml", "recorded.yaml"), ("test", "rules", "rules_test.yaml")]
+)  # fmt: skip
+def test_prometheus_own_tool_finds_nothing_wrong(arguments: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [str(PROMTOOL), *arguments],
+        cwd=RULES,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("rule", alerts(), ids=lambda rule: rule["alert"])
