@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.run_record import told
+
 DOCUMENT = Path(__file__).parent.parent / "docs" / "reliability.md"
 BEGIN = "<!-- crash sweep: the table of its last full run goes here -->\n"
 END = "<!-- end of crash sweep -->"
@@ -34,12 +36,13 @@ def table(results: Rows) -> str:
     lines = [f"| killed in | stories | {' | '.join(kinds)} |", "|---" * (len(kinds) + 2) + "|"]
     for name in sorted({row["name"] for row in results}, key=lambda name: (" " in name, name)):
         rows = [row for row in results if row["name"] == name]
-        told = (_told([row for row in rows if row["database"] == kind]) for kind in kinds)
+        counted = (_told([row for row in rows if row["database"] == kind]) for kind in kinds)
         shown = f"`{name}`" if name else "a story, played whole"
-        lines.append(f"| {shown} | {_name_stories(rows)} | {' | '.join(told)} |")
+        lines.append(f"| {shown} | {_name_stories(rows)} | {' | '.join(counted)} |")
     counts = Counter((row["database"], row["outcome"]) for row in results)
     summary = ", ".join(f"{kind} {count} {word}" for (kind, word), count in sorted(counts.items()))
-    return "\n".join([*lines, "", f"Points at which it was killed, in all: {summary}.", ""])
+    points = f"Points at which it was killed, in all: {summary}. Run at {told(results)}."
+    return "\n".join([*lines, "", points, ""])
 
 
 def _name_stories(rows: Rows) -> str:

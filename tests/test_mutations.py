@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -20,9 +22,26 @@ def test_each_bug_has_its_place_and_its_tests(bug: Bug, tmp_path: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text((ROOT / edit.file).read_text("utf-8"), "utf-8")
     plant(bug, tmp_path)
+    assert find_nonsense(tmp_path) == ""
     for test in bug.tests:
         file, _, name = test.partition("::")
-        assert f"def {name}" in (ROOT / file).read_text("utf-8"), test
+        assert f"def {name.partition('[')[0]}" in (ROOT / file).read_text("utf-8"), test
+
+
+def find_nonsense(folder: Path) -> str:
+    """Return what says of programs that they cannot run at all: any test would catch a bug in them."""
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--quiet"]
+    command += ["--target-version", "py311", "--select", "F821,F822,F823", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("text", ["put = mail_id", "if True:", "from now import"])
+def test_a_name_or_a_syntax_that_is_none_is_found(text: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("mail = 1\n")
+    assert find_nonsense(tmp_path) == ""
+    (tmp_path / "program.py").write_text(f"{text}\n")
+    assert "program.py" in find_nonsense(tmp_path)
 
 
 def test_every_promise_has_bugs_and_no_two_have_one_name() -> None:
@@ -65,18 +84,20 @@ def test_that_never_passes():
 
 
 @pytest.mark.parametrize(
-    ("test", "outcome"),
+    ("test", "outcome", "said"),
     [
-        ("test_that_notices", "caught"),
-        ("test_that_cannot_run", "not tried"),
-        ("test_that_never_passes", "not tried"),
+        ("test_that_notices", "caught", "assert False"),
+        ("test_that_cannot_run", "not tried", "cannot be set up"),
+        ("test_that_never_passes", "not tried", "test_that_never_passes assert False"),
     ],
 )
 def test_only_a_test_that_passes_without_the_bug_and_fails_with_it_catches_it(
-    test: str, outcome: str, tmp_path: Path
+    test: str, outcome: str, said: str, tmp_path: Path
 ) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_program.py").write_text(PROGRAM)
     edit = Edit("tests/test_program.py", "whole = True", "whole = False")
     bug = Bug("a bug", 1, "", (edit,), (f"tests/test_program.py::{test}",))
-    assert Trials(tmp_path).try_bug(bug).outcome == outcome
+    verdict = Trials(tmp_path).try_bug(bug)
+    assert verdict.outcome == outcome
+    assert said in verdict.said

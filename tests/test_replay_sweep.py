@@ -112,6 +112,24 @@ def test_it_fails_unless_something_was_replayed_and_all_was_reached(
     assert exit_code([row(outcome) for outcome in outcomes]) == code
 
 
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ([], 0),
+        ([row("refused"), row("refused", way="fork"), row("held", way="fork")], 0),
+        ([row("refused", way="fork"), row("refused", way="fork")], 1),
+        ([row("refused", way="fork"), row("held", way="fork", database="postgresql")], 1),
+    ],
+    ids=["one way", "in part", "a way at every point", "a way at every point of one database"],
+)
+def test_a_way_that_was_refused_at_every_point_has_shown_nothing_unless_it_is_a_sample(
+    more: list[dict[str, str]], code: int
+) -> None:
+    rows = [row("held"), *more]
+    assert exit_code(rows, whole=True) == code
+    assert exit_code(rows, whole=False) == 0
+
+
 def test_what_was_refused_is_not_counted_as_held() -> None:
     rows = [row("held"), row("refused"), row("refused"), row("refused", way="fork")]
     assert "| a story | 1 held, 2 refused | 1 refused |" in table(rows)

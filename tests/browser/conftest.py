@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
@@ -28,6 +30,8 @@ FLAGS = [
     "--disable-dev-shm-usage",
 ]
 
+DRIVER_SECONDS = 30.0
+
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
@@ -41,7 +45,23 @@ def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield launched
-        launched.close()
+        with _ended_in_time():
+            launched.close()
+            playwright.stop()
+
+
+@contextmanager
+def _ended_in_time() -> Iterator[None]:
+    """End the driver's process if it does not end: once it was waited for until the machine's time was up,
+    behind a suite in which every test had passed."""
+    kill = ["pkill", "-KILL", "-P", str(os.getpid()), "node"]
+    watchdog = threading.Timer(DRIVER_SECONDS, subprocess.run, (kill,))
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        yield
+    finally:
+        watchdog.cancel()
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from tests.crash_sweep.point import Found, Point, find_points, try_point
 from tests.crash_sweep.report import Result
 from tests.crash_sweep.stories import LEFT_OUT, STORIES, find_unswept
 from tests.crash_sweep.story import Story
+from tests.run_record import this_run
 
 
 def main() -> int:
@@ -31,7 +32,7 @@ def main() -> int:
         )
     for step, why in LEFT_OUT.items():
         print(f"left out: {step}, because {why}")
-    began = time.monotonic()
+    began, run = time.monotonic(), this_run()
     nursery = Nursery()
     results: list[Result] = []
     for kind in options.database or ("sqlite", "postgresql"):
@@ -39,7 +40,7 @@ def main() -> int:
             results += _sweep(kind, copy, nursery, options)
     nursery.close()
     if options.json:
-        report.write_json(options.json, results)
+        report.write_json(options.json, results, run)
     report.print_summary(results, options.seed, time.monotonic() - began)
     if not options.list and not report.are_any_tried(results):
         print("nothing was tried: no point has such a name")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -56,6 +56,8 @@ def print_summary(results: Sequence[Result], seed: int, took_seconds: float) -> 
             )
 
 
-def write_json(path: Path, results: Sequence[Result]) -> None:
-    """Write the results where `tests.crash_table` reads them."""
-    path.write_text(json.dumps([asdict(result) for result in results], indent=1), "utf-8")
+def write_json(path: Path, results: Sequence[Result], run: Mapping[str, str]) -> None:
+    """Write the results where `tests.crash_table` reads them; `run`: of which program, and when."""
+    path.write_text(
+        json.dumps([{**asdict(result), **run} for result in results], indent=1), "utf-8"
+    )

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.mutations.bugs import Bug, load_bugs
 from tests.mutations.trial import Trials, Verdict, snapshot
+from tests.run_record import this_run
 
 
 def main() -> int:
@@ -33,20 +34,20 @@ def main() -> int:
         return 1
     if options.unharmed:
         return _try_unharmed(bugs)
-    verdicts = []
+    verdicts, run = [], this_run()
     with snapshot() as tree, ThreadPoolExecutor(options.jobs) as jobs:
         for verdict in jobs.map(Trials(tree).try_bug, bugs):
             verdicts.append(verdict)
             _tell(verdict)
     if options.json:
-        options.json.write_text(json.dumps([_row(each) for each in verdicts], indent=1))
+        options.json.write_text(json.dumps([_row(each) | run for each in verdicts], indent=1))
     counts = Counter(verdict.outcome for verdict in verdicts)
     print(", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
     return 0 if set(counts) <= {"caught"} else 1
 
 
 def _tell(verdict: Verdict) -> None:
-    words = verdict.caught_by or verdict.said.strip()
+    words = f"{verdict.caught_by} {verdict.said}".strip()
     print(f"{verdict.outcome:9}  {verdict.seconds:4.0f} s  {verdict.bug.name}: {words}", flush=True)
 
 

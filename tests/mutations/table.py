@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+from tests.run_record import told
+
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
 BEGIN = "<!-- deliberate bugs: the table of the last full run goes here -->\n"
 END = "<!-- end of deliberate bugs -->"
@@ -25,10 +27,11 @@ def table(rows: list[dict[str, str]]) -> str:
     """Return a row for each bug, and a line that counts, as Markdown."""
     lines = ["| promise | bug | what it would do | caught by |", "|---|---|---|---|"]
     for row in sorted(rows, key=lambda each: each["promise"]):
-        told = _test(row["caught_by"]) if row["outcome"] == "caught" else f"**{row['outcome']}**"
-        lines.append(f"| {row['promise']} | {row['bug']} | {row['hurts']} | {told} |")
+        by = _test(row["caught_by"]) if row["outcome"] == "caught" else f"**{row['outcome']}**"
+        lines.append(f"| {row['promise']} | {row['bug']} | {row['hurts']} | {by} |")
     caught = sum(row["outcome"] == "caught" for row in rows)
-    return "\n".join([*lines, "", f"Bugs tried: {len(rows)}. Caught: {caught}.", ""])
+    summary = f"Bugs tried: {len(rows)}. Caught: {caught}. Run at {told(rows)}."
+    return "\n".join([*lines, "", summary, ""])
 
 
 def _test(node: str) -> str:

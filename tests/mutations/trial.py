@@ -24,12 +24,13 @@ _LEFT_OUT = shutil.ignore_patterns(
     ".git", ".venv", "__pycache__", ".*_cache", ".hypothesis", "*.db", "*.db-*", "node_modules"
 )
 # Not ERROR: a fixture that cannot be set up, or a test that is not found, notices no bug.
-_FAILED = re.compile(r"^FAILED (tests/.+?)(?: - .*)?$", re.MULTILINE)
+_FAILED = re.compile(r"^FAILED (tests/.+?)(?: - (.*))?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a bug: `caught` by a test, `survived`, or `not tried`, with the reason."""
+    """What became of a bug: `caught` by a test, `survived`, or `not tried`. `said`: how the test failed, or
+    why it was not tried."""
 
     bug: Bug
     outcome: str
@@ -60,7 +61,7 @@ class Trials:
         began = time.monotonic()
         outcome, failed, said = self.try_unharmed(bug.tests)
         if outcome != "survived":
-            said = f"without the bug: {failed or said}"
+            said = f"without the bug: {failed} {said}"
             return Verdict(bug, "not tried", "", time.monotonic() - began, said)
         began = time.monotonic()
         with _copy_of(self._tree) as copy:
@@ -89,10 +90,11 @@ def _copy_of(tree: Path) -> Iterator[Path]:
 
 
 def run_tests(tests: tuple[str, ...], root: Path) -> tuple[str, str, str]:
-    """Run tests of the program under `root`; return the outcome, the test that failed, and the last that
-    pytest said."""
+    """Run tests of the program under `root`; return the outcome, the test that failed, and how, or the last
+    that pytest said."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=short"]
-    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    # Wide enough for pytest to say in its last lines how a test failed.
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "250"}
     try:
         done = subprocess.run(
             [*command, "-p", "no:cacheprovider", *tests],
@@ -112,4 +114,4 @@ def run_tests(tests: tuple[str, ...], root: Path) -> tuple[str, str, str]:
     # 1: tests failed. Anything else means that they were not run, which catches nothing.
     if done.returncode != 1 or failed is None:
         return "not tried", "", said
-    return "caught", failed[1], said
+    return "caught", failed[1], failed[2] or ""

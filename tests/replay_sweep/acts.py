@@ -63,6 +63,24 @@ def gets_mails(count: int) -> Act:
 def no_breaker_opens(stage: Stage, customer: Customer) -> None:
     """Wait for the customer's mail, and forget that its provider has failed: not what this is about."""
     gets_mails(1)(stage, customer)
+    _forget_failures(stage)
+
+
+def run_fails(stage: Stage, customer: Customer) -> None:
+    """Wait for the run of the customer's mail to fail, and forget that a provider has: with a breaker open,
+    the next customer's would not fail but be put off."""
+
+    def has_failed() -> bool:
+        query = "SELECT run_id FROM inbound_mails WHERE from_address = :e"
+        (mail,) = stage.rows(query, e=customer.email)
+        run = stage.live.doorbell.find_run(mail.run_id)
+        return run is not None and run.has_failed
+
+    _wait(has_failed, f"the run of {customer.email} to fail")
+    _forget_failures(stage)
+
+
+def _forget_failures(stage: Stage) -> None:
     with stage.live.database.transaction() as connection:
         connection.execute(schema.breakers.delete())
 

@@ -7,7 +7,7 @@ import itertools
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.replay_sweep.acts import Customer
 from tests.replay_sweep.holding import Holding
 from tests.replay_sweep.neighbour import second_worker
 from tests.replay_sweep.points import Point, Result, runs_of
-from tests.replay_sweep.rest import list_busy
+from tests.replay_sweep.rest import SWEEP_EVERY_SECONDS, list_busy, ring_anew
 from tests.replay_sweep.stories import STORIES, Kind, Story
 from tests.replay_sweep.sweep import Choose, Sweep, open_stage
 from tests.replay_sweep.ways import WAYS
@@ -113,6 +113,9 @@ class HeldSweep(Sweep):
             going_on = people.submit(self._act, self._story.acts, customers)
             replayed = self._replay_held(list(zip(customers, points, strict=True)))
             self._holding.release()
+            while not going_on.done():
+                ring_anew()
+                wait([going_on], SWEEP_EVERY_SECONDS)
             going_on.result()
         self._settle(customers)
         self._bring_on(customers)

@@ -6,15 +6,22 @@ import json
 import time
 from typing import Any
 
-from mailagent.workflows.steps.neglected import ring_for_refunds
+from mailagent.workflows.steps.neglected import ring_for_outbox, ring_for_refunds
 from tests.stage import Stage
 from tests.workflows.trouble import is_sqlite
 
 PATIENCE_SECONDS = 60.0
-# As if a minute had passed: the sweep rings what has missed its bell.
+# As if a minute had passed: the sweep rings what has missed its bell, such as a reply whose run was
+# cancelled right after it had written it.
 SWEEP_EVERY_SECONDS = 1.5
 
 _AT_REST = {"look_at_decision", "DBOS.sleep"}  # what a run records last before it waits for a bell
+
+
+def ring_anew() -> None:
+    """Ring, as the sweep of each minute does, for what no run looks after."""
+    ring_for_refunds()
+    ring_for_outbox()
 
 
 def settle(stage: Stage) -> dict[str, str]:
@@ -29,7 +36,7 @@ def settle(stage: Stage) -> dict[str, str]:
         if now - began > PATIENCE_SECONDS:
             return busy or {"": "a mail is on its way"}
         if now - swept > SWEEP_EVERY_SECONDS:
-            ring_for_refunds()
+            ring_anew()
             swept = now
         time.sleep(0.05)
 

@@ -19,6 +19,7 @@ from tests.replay_sweep.acts import (
     no_breaker_opens,
     one_by_one,
     refund_is,
+    run_fails,
     team_sends_draft,
     writes,
 )
@@ -134,7 +135,7 @@ STORIES = (
         then=(team_sends_draft, gets_mails(1)), settings=DRAFTS,
     ),
     Story(
-        "model's key revoked", Kind.FAILED, End("paid", 2), (writes(KETTLE),),
+        "model's key revoked", Kind.FAILED, End("paid", 2), (one_by_one(writes(KETTLE), run_fails),),
         then=(refund_is("paid"), gets_mails(2)), trouble=key_revoked,
     ),
     Story(

@@ -8,6 +8,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from tests.run_record import told
+
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
 BEGIN = "<!-- replay sweep: the table of its last full run goes here -->\n"
 END = "<!-- end of replay sweep -->"
@@ -33,10 +35,10 @@ def table(rows: list[Row]) -> str:
         cells = (_cell(rows, story, way) for way in ways)
         lines.append(f"| {story} | {' | '.join(cells)} |")
     counts = Counter((row["database"], row["outcome"]) for row in rows)
-    told = ", ".join(
+    summary = ", ".join(
         f"{kind} {count} {outcome}" for (kind, outcome), count in sorted(counts.items())
     )
-    return "\n".join([*lines, "", f"Points, in all: {told}.", ""])
+    return "\n".join([*lines, "", f"Points, in all: {summary}. Run at {told(rows)}.", ""])
 
 
 def _cell(rows: list[Row], story: str, way: str) -> str:
