@@ -54,7 +54,8 @@ APPROVED = Flow(
 )
 
 
-_order_numbers = itertools.count(10001)
+# Above those of a stock of a million mails.
+_order_numbers = itertools.count(700001)
 
 
 def prepare(flow: Flow, count: int, database_url: str, key: WebhookKey) -> list[Post]:
