@@ -3,6 +3,7 @@ of the audit trail in one transaction; the caller holds the refund's lock."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -13,7 +14,7 @@ from mailagent.domain.escalation import Ask, Due, Question, Skip, decide_due, li
 from mailagent.domain.mail import OutboundStatus
 from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
-from mailagent.store import approvals, asks, audit, conversations, orders, outbox, refunds
+from mailagent.store import approvals, asks, audit, cases, outbox, refunds
 from mailagent.store.approvals import Approval
 
 REQUESTS = {Question.APPROVE: "approval_request", Question.COUNTERSIGN: "countersign_request"}
@@ -21,12 +22,13 @@ REQUESTS = {Question.APPROVE: "approval_request", Question.COUNTERSIGN: "counter
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A question that waits: who may answer it, who was asked, and what is due."""
+    """A question that waits: who may answer it, who was asked, who is away, and what is due."""
 
     approval: Approval
     question: Question
     candidates: tuple[str, ...]
     asks: tuple[Ask, ...]
+    away: Collection[str]
     due: Due
 
 
@@ -38,7 +40,7 @@ def look(connection: sa.Connection, refund: Refund) -> Asking:
         raise LookupError(f"refund {refund.refund_id} waits for a manager but has no approval")
     first = approvals.find_decision(connection, approval.approval_id)
     question = Question.COUNTERSIGN if first else Question.APPROVE
-    owners = _list_owners(connection, refund)
+    owners = cases.list_owners(connection, refund)
     besides = (*owners, first.decided_by) if first else owners
     candidates = list_candidates(live.shop.manager_emails, besides)
     # Whoever decides no more is not waited for.
@@ -49,37 +51,33 @@ def look(connection: sa.Connection, refund: Refund) -> Asking:
     )
     away = asks.list_away(connection, live.now())
     due = decide_due(asked, candidates, away, live.waits, approval.expires_at, live.now())
-    return Asking(approval, question, candidates, asked, due)
+    return Asking(approval, question, candidates, asked, away, due)
 
 
 def is_own(connection: sa.Connection, refund: Refund, manager: str) -> bool:
     """Whether a manager would decide on their own money: the order is theirs, or they asked for it."""
-    owners = _list_owners(connection, refund)
+    owners = cases.list_owners(connection, refund)
     return person_of(manager) in {person_of(each) for each in owners}
 
 
-def _list_owners(connection: sa.Connection, refund: Refund) -> tuple[str, ...]:
-    """Return the addresses of the order and of the conversation of a refund."""
-    conversation = conversations.find(connection, refund.conversation_id)
-    order = orders.load(connection, refund.order_id)
-    return (order.customer_email, *([conversation.customer_email] if conversation else []))
-
-
-def remember_old(connection: sa.Connection, refund: Refund) -> None:
-    """Make rows of whoever was asked before there were any: their mail says when, and what of it."""
-    asking = look(connection, refund)
+def remember_old(connection: sa.Connection, refund: Refund) -> Asking:
+    """Make rows of whoever was asked before there were any: their mail says when, and what of it. Returns
+    how things stand."""
+    asking, found = look(connection, refund), False
     if asking.asks:
-        return
+        return asking
     for manager in asking.candidates:
         key = request_key(asking.approval, asking.question, manager)
         mail = outbox.find_by_key(connection, key)
         if mail is None:
             continue
+        found = True
         ask = asks.record(
             connection, asking.approval.approval_id, asking.question, manager, mail.created_at
         )
         if OutboundStatus(mail.status).lost:
             asks.record_skip(connection, ask, Skip.UNDELIVERED, services.current().now())
+    return look(connection, refund) if found else asking
 
 
 def request_key(approval: Approval, question: Question, manager: str) -> str:
@@ -101,8 +99,7 @@ def pass_over(connection: sa.Connection, refund: Refund, manager: str, why: Skip
     """Record that a manager is not waited for. Returns who is to be asked instead; None when somebody
     else is waited for already, or nobody is left."""
     live = services.current()
-    remember_old(connection, refund)
-    asking = look(connection, refund)
+    asking = remember_old(connection, refund)
     for ask in asking.asks:
         if ask.manager_email == manager and ask.stands:
             asks.record_skip(connection, ask, why.value, live.now())

@@ -36,8 +36,7 @@ def ask_managers(connection: sa.Connection, refund: Refund) -> Asking:
     Raises LookupError where nobody is left who could give the second approval.
     """
     live = services.current()
-    asking.remember_old(connection, refund)
-    before = asking.look(connection, refund)
+    before = asking.remember_old(connection, refund)
     if not before.candidates and _is_own_of_somebody(connection, refund):
         _tell_that_nobody_decides(connection, refund, before)
         return before
@@ -47,18 +46,20 @@ def ask_managers(connection: sa.Connection, refund: Refund) -> Asking:
             " there is none: add one to MANAGER_EMAILS, then replay this run"
         )
     if before.due.ask:
-        write_approval_request(connection, refund, before.due.ask)
+        write_approval_request(connection, refund, before.due.ask, before=before)
         _tell_of_escalation(connection, refund, before, before.due.ask)
     for ask in before.asks:
         if ask.manager_email in before.due.remind:
             asks.record_reminder(connection, ask, live.now())
             number = ask.reminders + 1
-            write_approval_request(connection, refund, ask.manager_email, number)
+            write_approval_request(connection, refund, ask.manager_email, number, before)
             details = {"manager": ask.manager_email, "reminder": f"{number} of {MOST_REMINDERS}"}
             audit.record(
                 connection, live.now(), audit.CLOCK, "manager reminded", refund.refund_id, details
             )
-    _ring(connection, tell_if_unread(connection, refund))
+    changed = before.due.ask or before.due.remind
+    stands = asking.look(connection, refund) if changed else before
+    _ring(connection, tell_if_unread(connection, refund, stands))
     return before
 
 
@@ -93,13 +94,18 @@ def list_unsent_requests(connection: sa.Connection, refund_id: str) -> list[str]
 
 
 def write_approval_request(
-    connection: sa.Connection, refund: Refund, manager: str, reminder: int = 0
+    connection: sa.Connection,
+    refund: Refund,
+    manager: str,
+    reminder: int = 0,
+    before: Asking | None = None,
 ) -> str:
     """Ask one manager to decide, by a link that opens a page and decides nothing by itself. Where one
     has approved, this asks for the second approval, and says who gave the first. `reminder` counts from
-    1; 0 is the question itself."""
+    1; 0 is the question itself. `before`: how things stand, where somebody has just looked."""
     now = services.current().now()
-    ask = asking.record_ask(connection, refund, asking.look(connection, refund), manager, now)
+    before = before or asking.look(connection, refund)
+    ask = asking.record_ask(connection, refund, before, manager, now)
     stands = asking.look(connection, refund)
     key = asking.request_key(stands.approval, stands.question, manager)
     facts = _case_facts(connection, refund, stands) | _asking_facts(stands, ask, reminder)
@@ -199,7 +205,8 @@ def ask_next_manager(
     following = asking.pass_over(connection, refund, manager, why)
     request = write_approval_request(connection, refund, following) if following else None
     if request or why is Skip.AWAY:  # of a lost mail that leaves nobody, people are told anyway
-        _ring(connection, tell_if_unread(connection, refund))
+        stands = asking.look(connection, refund)
+        _ring(connection, tell_if_unread(connection, refund, stands))
     return request
 
 

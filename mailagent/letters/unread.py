@@ -8,18 +8,15 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.refund import Refund
-from mailagent.letters import asking
 from mailagent.letters.asking import Asking
 from mailagent.letters.notices import Notice, write_notice
-from mailagent.store import asks, outbox
+from mailagent.store import outbox
 
 
-def tell_if_unread(connection: sa.Connection, refund: Refund) -> Sequence[str]:
+def tell_if_unread(connection: sa.Connection, refund: Refund, stands: Asking) -> Sequence[str]:
     """Write, once for each question, that nobody reads the request: all who were asked are passed over
     or away, and so is whoever is left. Returns the mails; none where somebody reads it."""
-    stands = asking.look(connection, refund)
-    away = asks.list_away(connection, services.current().now())
-    if not stands.asks or _is_read(stands, away):
+    if not stands.asks or _is_read(stands):
         return ()
     notice = Notice(
         f"unread:{stands.approval.approval_id}:{stands.question.value}",
@@ -42,9 +39,9 @@ def tell_if_unread(connection: sa.Connection, refund: Refund) -> Sequence[str]:
     return write_notice(connection, notice, helpers, refund.conversation_id)
 
 
-def _is_read(stands: Asking, away: Collection[str]) -> bool:
+def _is_read(stands: Asking) -> bool:
     passed_over = {each.manager_email for each in stands.asks if not each.stands}
-    return any(each not in away and each not in passed_over for each in stands.candidates)
+    return any(each not in stands.away and each not in passed_over for each in stands.candidates)
 
 
 def list_helpers(managers: Collection[str]) -> tuple[str, ...]:

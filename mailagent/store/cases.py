@@ -10,10 +10,17 @@ import sqlalchemy as sa
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund
-from mailagent.store import approvals, mailbox, orders, outside, refunds
+from mailagent.store import approvals, mailbox, orders, outside, refunds, schema
 from mailagent.store.database import Row
 
 OTHERS_SHOWN_MAX = 20
+
+_orders, _conversations = schema.orders, schema.conversations
+_OWNERS = (
+    sa.select(_orders.c.customer_email, _conversations.c.customer_email)
+    .outerjoin(_conversations, _conversations.c.conversation_id == sa.bindparam("conversation_id"))
+    .where(_orders.c.order_id == sa.bindparam("order_id"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +35,7 @@ class Case:
     """A refund with its order, its customer and the mail that asked for it.
 
     `amount` is what was asked for, whatever was approved; `already_refunded` is what other refunds of
-    the order paid or are about to, and what was given back elsewhere.
+    the order paid or are about to, and `elsewhere`: what was given back without us.
     """
 
     refund: Refund
@@ -36,6 +43,7 @@ class Case:
     customer_since: datetime | None
     amount: Money
     already_refunded: Money
+    elsewhere: Money
     items: tuple[RefundedItem, ...]
     # What of the amount is for carriage; None if nothing is.
     shipping: Money | None
@@ -48,9 +56,20 @@ class Case:
     others: tuple[Refund, ...]
 
 
-def load(connection: sa.Connection, refund: Refund) -> Case:
-    """Return the case of a refund. Raises LookupError when its order is gone."""
-    order = orders.load(connection, refund.order_id)
+def list_owners(connection: sa.Connection, refund: Refund) -> tuple[str, ...]:
+    """Return the addresses of a refund's order and of its conversation. Raises LookupError when its order is
+    gone."""
+    values = {"order_id": refund.order_id, "conversation_id": refund.conversation_id}
+    row = connection.execute(_OWNERS, values).one_or_none()
+    if row is None:
+        raise LookupError(f"order {refund.order_id} does not exist")
+    return tuple(address for address in row if address is not None)
+
+
+def load(connection: sa.Connection, refund: Refund, order: Order | None = None) -> Case:
+    """Return the case of a refund. `order`: its order, where somebody has just read it. Raises LookupError
+    when its order is gone."""
+    order = order or orders.load(connection, refund.order_id)
     mail = mailbox.find(connection, refund.mail_id)
     approval = approvals.find_of_refund(connection, refund.refund_id)
     held = orders.held_minor(connection, order.order_id)
@@ -61,6 +80,7 @@ def load(connection: sa.Connection, refund: Refund) -> Case:
         customer_since=orders.customer_since(connection, order.customer_email),
         amount=refund.asked,
         already_refunded=Money(held - refund.held.minor + elsewhere, order.currency),
+        elsewhere=Money(elsewhere, order.currency),
         items=items_of(refund, order),
         shipping=shipping_of(refund),
         short=Money(refund.short_minor, refund.amount.currency) if refund.short_minor else None,

@@ -197,6 +197,14 @@ def lock(connection: sa.Connection, order_id: str) -> Order | None:
     return _lock(connection, _LOCK, order_id=order_id)
 
 
+def lock_known(connection: sa.Connection, order_id: str) -> Order:
+    """Return an order that must exist, locked as by `lock`. Raises LookupError."""
+    order = lock(connection, order_id)
+    if order is None:
+        raise LookupError(f"order {order_id} does not exist")
+    return order
+
+
 def lock_of_refund(connection: sa.Connection, refund_id: str) -> Order | None:
     """Return the order of a refund, locked as by `lock`; None for no such refund."""
     return _lock(connection, _LOCK_OF_REFUND, refund_id=refund_id)

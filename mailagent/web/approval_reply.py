@@ -15,6 +15,7 @@ from mailagent.domain.approval_reply import ManagersReply, read_reply
 from mailagent.domain.escalation import Ask, Question, Skip
 from mailagent.domain.machine import READ_RECEIPT
 from mailagent.domain.mail import Door, Identity, MailKind, ParsedMail, Purpose, find_token
+from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund
 from mailagent.domain.shop import person_of
 from mailagent.letters.asking import is_own
@@ -84,7 +85,7 @@ def _hear(
         return _refuse(connection, mail, ask, refund)
     # The order first: a decision changes what its order has left. Who is away comes after both, as in
     # a decision by the page.
-    orders.lock(connection, refund.order_id)
+    order = orders.lock_known(connection, refund.order_id)
     refund = refunds.lock(connection, refund.refund_id)
     asks.end_absence(connection, ask.manager_email)
     requests = outbox.list_requests(connection, refund.refund_id, ask.manager_email)
@@ -93,7 +94,7 @@ def _hear(
         reply = ManagersReply(None, None)  # not even a note: it is about their own money
     if reply.note and reply.approves is None:
         asks.record_note(connection, mail_id, ask, reply.note, now)
-    title, lines = _decide(connection, mail_id, ask, (approval, refund), reply)
+    title, lines = _decide(connection, mail_id, ask, (approval, refund, order), reply)
     reason = f"a manager's reply. {title}: {lines[0]}"
     since = now - timedelta(hours=1)
     if outbox.count_to(connection, ask.manager_email, Purpose.NOTICE, since) >= ANSWERS_PER_HOUR:
@@ -155,11 +156,11 @@ def _decide(
     connection: sa.Connection,
     mail_id: str,
     ask: Ask,
-    matter: tuple[Approval, Refund],
+    matter: tuple[Approval, Refund, Order],
     reply: ManagersReply,
 ) -> tuple[str, list[str]]:
     """Record what a reply decides, if it does; return what to tell the manager: a title, and lines."""
-    approval, refund = matter
+    approval, refund, order = matter
     first = approvals.find_decision(connection, approval.approval_id)
     if is_own(connection, refund, ask.manager_email):
         return "Not recorded", [decision.OWN]
@@ -178,7 +179,7 @@ def _decide(
         return "Not recorded", [*so_far, f"Yours would be the second decision. {_LINK}"]
     form = Form(reply.approves, None, reply.note, note_shared=False, mail_id=mail_id)
     try:
-        decision.take(connection, ask.manager_email, approval, refund, form)
+        decision.take(connection, ask.manager_email, approval, refund, order, form)
     except FormProblem as problem:
         return "Not recorded", [str(problem), _LINK]
     decided = refunds.load(connection, refund.refund_id)

@@ -10,6 +10,7 @@ from flask import Blueprint, Response, make_response, render_template
 
 from mailagent import services
 from mailagent.adapters.links import ApprovalLink
+from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.letters.asking import is_own
 from mailagent.store import approvals, orders, refunds
@@ -46,19 +47,19 @@ def decide(token: str) -> Response:
         if refusal := find_refusal(connection, link, refund):
             return refusal
         # The order first: a decision changes what its order has left, and who withdraws holds it.
-        orders.lock(connection, refund.order_id)
+        order = orders.lock_known(connection, refund.order_id)
         refund = refunds.lock(connection, refund.refund_id)
         first = approvals.find_decision(connection, approval.approval_id)
         by_them = decision.is_by(link.manager_email, first)
         if decision.is_open(refund, approval) and not by_them:
             try:
                 form = parse_form(refund, first)
-                decision.take(connection, link.manager_email, approval, refund, form)
+                decision.take(connection, link.manager_email, approval, refund, order, form)
             except FormProblem as problem:
-                return _show(connection, link, approval, refund, problem)
+                return _show(connection, link, approval, refund, order, problem)
             approval = approvals.find(connection, approval.approval_id) or approval
             refund = refunds.load(connection, refund.refund_id)
-        return _show(connection, link, approval, refund)
+        return _show(connection, link, approval, refund, order)
 
 
 def find_asked(
@@ -86,9 +87,10 @@ def _show(
     link: ApprovalLink,
     approval: Approval,
     refund: Refund,
+    order: Order | None = None,
     problem: FormProblem | None = None,
 ) -> Response:
-    facts = case.of_refund(connection, refund, link.manager_email)
+    facts = case.of_refund(connection, refund, link.manager_email, order)
     made = approvals.find_decision(connection, approval.approval_id)
     first = case.of_decision(made, facts, refund) if made else None
     if decision.is_open(refund, approval):

@@ -115,10 +115,13 @@ class ShownDecision:
     note_shared: bool = True
 
 
-def of_refund(connection: sa.Connection, refund: Refund, manager_email: str) -> ShownCase:
-    """Return the case of a refund for the manager whose link it is."""
-    case = cases.load(connection, refund)
-    left = what_is_left.of_refund(connection, refund)
+def of_refund(
+    connection: sa.Connection, refund: Refund, manager_email: str, order: Order | None = None
+) -> ShownCase:
+    """Return the case of a refund for the manager whose link it is. `order`: its order, where somebody holds
+    its lock."""
+    case = cases.load(connection, refund, order)
+    left = what_is_left.of_case(connection, case)
     lowered = 0 < left.most.minor < refund.amount.minor
     files = case_files.list_files(connection, refund.conversation_id)
     asked = look(connection, refund) if case.expires_at else None

@@ -8,12 +8,12 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.order import OrderStatus
+from mailagent.domain.order import Order, OrderStatus
 from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.doorbell import REFUND, run_id_of
 from mailagent.letters.asking import is_own
-from mailagent.store import approvals, asks, audit, orders, refunds
+from mailagent.store import approvals, asks, audit, refunds
 from mailagent.store.approvals import Approval, RecordedDecision
 from mailagent.web import what_is_left
 from mailagent.web.decision_form import Form, FormProblem
@@ -46,18 +46,23 @@ def find_missing_first(first: RecordedDecision | None) -> str | None:
 
 
 def take(
-    connection: sa.Connection, manager: str, approval: Approval, refund: Refund, form: Form
+    connection: sa.Connection,
+    manager: str,
+    approval: Approval,
+    refund: Refund,
+    order: Order,
+    form: Form,
 ) -> None:
-    """Check what a manager decided against what is so by now, and record it.
+    """Check what a manager decided against what is so by now, and record it. `order`: the refund's, locked.
 
     Raises FormProblem for a refund of the manager's own, for more than is left, and for a second approval
     to a first that does not count.
     """
     if is_own(connection, refund, manager):
         raise FormProblem("decision", OWN)
-    what_is_left.check(connection, refund, form)
+    what_is_left.check(connection, refund, order, form)
     check_first(approvals.find_decision(connection, approval.approval_id), form)
-    record(connection, manager, approval, refund, form)
+    record(connection, manager, approval, refund, order, form)
 
 
 def check_first(first: RecordedDecision | None, form: Form) -> None:
@@ -68,7 +73,12 @@ def check_first(first: RecordedDecision | None, form: Form) -> None:
 
 
 def record(
-    connection: sa.Connection, manager: str, approval: Approval, refund: Refund, form: Form
+    connection: sa.Connection,
+    manager: str,
+    approval: Approval,
+    refund: Refund,
+    order: Order,
+    form: Form,
 ) -> None:
     """Record what a manager decided; where somebody was faster, nothing: the page will say who."""
     decision = RecordedDecision(
@@ -88,7 +98,7 @@ def record(
         if refund.four_eyes and form.approves:
             _await_second(connection, approval, refund, decision, form)
         else:
-            _conclude(connection, refund, decision, form, {})
+            _conclude(connection, refund, order, decision, form, {})
         return
     first = approvals.find_decision(connection, approval.approval_id)
     if first is None or not refund.four_eyes or person_of(first.decided_by) == person_of(manager):
@@ -96,7 +106,8 @@ def record(
     if approvals.record_countersignature(connection, decision):
         if form.amount is not None:
             refunds.lower_amount(connection, refund, form.amount)
-        _conclude(connection, refund, decision, form, {"first_approved_by": first.decided_by})
+        details = {"first_approved_by": first.decided_by}
+        _conclude(connection, refund, order, decision, form, details)
 
 
 def _await_second(
@@ -118,12 +129,12 @@ def _await_second(
 def _conclude(
     connection: sa.Connection,
     refund: Refund,
+    order: Order,
     decision: RecordedDecision,
     form: Form,
     details: dict[str, str],
 ) -> None:
     status = RefundStatus.APPROVED if form.approves else RefundStatus.REJECTED
-    order = orders.load(connection, refund.order_id)
     refunds.move(
         connection,
         refund,

@@ -12,6 +12,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.order import Order, OrderStatus
 from mailagent.domain.refund import Refund
 from mailagent.store import orders, outside, payments
+from mailagent.store.cases import Case
 from mailagent.web.decision_form import Form, FormProblem
 
 _MEANWHILE = "Something has happened while this page was open."
@@ -27,16 +28,28 @@ class Left:
     cancelled: bool = False
 
 
-def of_refund(connection: sa.Connection, refund: Refund) -> Left:
-    """Return what a refund may still come to. Lock its order first where a decision follows."""
-    order = orders.load(connection, refund.order_id)
+def of_case(connection: sa.Connection, case: Case) -> Left:
+    """Return what a refund may still come to, as its case shows it."""
+    return _left(connection, case.refund, case.order, case.already_refunded, case.elsewhere)
+
+
+def of_refund(connection: sa.Connection, refund: Refund, order: Order) -> Left:
+    """Return what a refund of this order may still come to. Whoever lets a decision follow holds its lock."""
+    held = orders.held_minor(connection, order.order_id) - refund.held.minor
+    elsewhere = Money(outside.given_back_minor(connection, order.order_id), order.currency)
+    given_back = Money(held + elsewhere.minor, order.currency)
+    return _left(connection, refund, order, given_back, elsewhere)
+
+
+def _left(
+    connection: sa.Connection, refund: Refund, order: Order, given_back: Money, elsewhere: Money
+) -> Left:
+    """`given_back`: by other refunds and `elsewhere`."""
     cancelled = order.status is OrderStatus.CANCELLED
     if order.charged_back.minor:
         return Left(Money(0, order.currency), (f"{_charged_back(order)} {_REJECT}",), cancelled)
-    elsewhere = Money(outside.given_back_minor(connection, order.order_id), order.currency)
     twice_named = Money(payments.given_back_on_others_minor(connection, order), order.currency)
-    others = orders.held_minor(connection, order.order_id) - refund.held.minor
-    left = order.paid.minor - others - elsewhere.minor - twice_named.minor
+    left = order.paid.minor - given_back.minor - twice_named.minor
     most = Money(max(0, min(left, refund.amount.minor)), order.currency)
     words = _given_back(elsewhere, twice_named)
     news = " ".join([*_cancelled(order, Money(max(0, left), order.currency)), *words])
@@ -72,13 +85,13 @@ def _charged_back(order: Order) -> str:
     return f"The customer's bank has taken back {order.charged_back} of this order (chargeback)."
 
 
-def check(connection: sa.Connection, refund: Refund, form: Form) -> None:
+def check(connection: sa.Connection, refund: Refund, order: Order, form: Form) -> None:
     """Raise FormProblem for an approval of more than is left, or by somebody who was not told that the
     order was cancelled."""
-    left = of_refund(connection, refund)
-    wanted = form.amount or refund.amount
     if not form.approves:
         return
+    left = of_refund(connection, refund, order)
+    wanted = form.amount or refund.amount
     if wanted.minor <= left.most.minor:
         if left.cancelled and not form.knows_cancelled:
             raise FormProblem("decision", f"{_MEANWHILE} {' '.join(left.news)}")
