@@ -23,18 +23,24 @@ ORDERS_CHECKED = 1000
 MAILS_CHECKED = 20
 
 
+def list_checked(connection: sa.Connection, conversation_id: str) -> tuple[InboundMail, ...]:
+    """Return the mails of a conversation whose words an answer may repeat, oldest first."""
+    return mailbox.list_latest(connection, conversation_id, MAILS_CHECKED)
+
+
 def find_untrue(
     connection: sa.Connection,
     conversation: Conversation,
+    thread: Sequence[InboundMail],
     mails: Sequence[InboundMail],
     verified: bool,
     text: str,
 ) -> tuple[str, ...]:
     """Return what of an answer to these mails the rows do not bear out, a sentence each.
 
-    `verified`: their sender is proven; to one who is not, nothing may be said about any order.
+    `thread`: the newest mails of the conversation, by `list_checked`. `verified`: the sender of `mails` is
+    proven; to one who is not, nothing may be said about any order.
     """
-    thread = mailbox.list_latest(connection, conversation.conversation_id, MAILS_CHECKED)
     theirs = {mail.mail_id: mail for mail in (*thread, *mails)}.values()
     facts = _facts(connection, conversation, theirs, verified)
     words = "\n".join(f"{mail.subject}\n{mail.body}" for mail in theirs)

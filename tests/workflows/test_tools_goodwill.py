@@ -14,8 +14,8 @@ from mailagent import letters, services
 from mailagent.domain.policy import Goodwill, Policy
 from mailagent.store import conversations, goodwill, mailbox
 from mailagent.workflows.steps.batch import Batch
+from mailagent.workflows.steps.case import case_of
 from mailagent.workflows.steps.goodwill import offer_goodwill
-from mailagent.workflows.steps.model import _case
 from mailagent.workflows.steps.reply import write_reply
 from tests.cast import GRACE, order
 from tests.stage import Stage, wait_until
@@ -188,7 +188,7 @@ def test_a_later_answer_neither_repeats_the_code_nor_shows_it_to_the_model(
     )
     (mail,) = kind_shop.rows("SELECT mail_id FROM inbound_mails WHERE status = 'unanswered'")
     later: Batch = {**batch, "mail_ids": [mail.mail_id]}
-    case, *_ = _case(later)
+    case, *_ = case_of(later)
     assert "My code [code] does not work" in case["content"]
     assert not CODE.search(case["content"])
     assert row.code not in reply(kind_shop, later, "Dear Ada, a colleague can look at that.")

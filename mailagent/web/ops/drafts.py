@@ -154,7 +154,8 @@ def _untrue(
     if not draft.waits:
         return ()
     mails = mailbox.list_by_id(connection, draft.mail_ids)
-    return letters.find_untrue(connection, conversation, mails, verified, draft.text)
+    thread = letters.list_checked(connection, conversation.conversation_id)
+    return letters.find_untrue(connection, conversation, thread, mails, verified, draft.text)
 
 
 def _wrote_again(connection: sa.Connection, draft: Draft) -> bool:

@@ -3,9 +3,8 @@ follows is up to the other steps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,16 +12,14 @@ from dbos import DBOS
 
 from mailagent import services
 from mailagent.agent import first_model, loop, prompt, tool_schemas, tools
-from mailagent.domain.breaker import Breaker, Provider
-from mailagent.domain.conversation import Conversation, HandOverReason
-from mailagent.domain.goodwill import hide_codes
-from mailagent.domain.mail import InboundMail
+from mailagent.domain.breaker import Provider
+from mailagent.domain.conversation import HandOverReason
 from mailagent.domain.matter import Matter
 from mailagent.domain.run_about import hash_customer
-from mailagent.store import breakers, conversations, goodwill, ids, mailbox, model_calls, outbox
-from mailagent.store.database import END_OF_TIME
+from mailagent.store import ids, model_calls
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.batch import Batch
+from mailagent.workflows.steps.case import case_of
 from mailagent.workflows.steps.leave import (
     Leave,
     Noted,
@@ -36,8 +33,6 @@ from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.spending import why_stopped
 from mailagent.workflows.steps.turn import is_above_the_limit, note_tokens, note_wish, take_turn
 from mailagent.workflows.steps.unrecorded import Unrecorded
-
-HISTORY_MAILS = 20
 
 
 class OperatorNeededError(Exception):
@@ -94,7 +89,7 @@ def _ask_in_turn(
     stopped = None if has_begun else why_stopped()
     if stopped is not None:
         return _move("later", used, why=stopped)
-    case, address, breaker = _case(batch)
+    case, address, breaker = case_of(batch)
     told = [case, *items[used.left_items :]]
     if is_above_the_limit(_instructions(), told):
         why = "the case is more than OPENAI_TOKENS_PER_MINUTE lets through"
@@ -221,62 +216,3 @@ def tool_items(move: Mapping[str, Any], output: Mapping[str, Any]) -> list[dict[
     """Return what the model is told about the call in `move`: the tool's output."""
     call = loop.CallTool(move["tool"], "", move["call_id"], tuple(move["other_call_ids"]))
     return loop.tool_result_items(call, output)
-
-
-def _case(batch: Batch) -> tuple[dict[str, Any], str, Breaker | None]:
-    """Return the first item the model reads, the customer's address, and how the model's provider is."""
-    with services.current().database.snapshot() as connection:
-        conversation = conversations.load(connection, batch["conversation_id"])
-        theirs = _theirs(connection, batch)
-        mails = _of_batch(connection, batch, theirs)
-        history = _history(connection, conversation, batch, theirs)
-        codes = goodwill.list_of_customer(connection, conversation.customer_email)
-        breaker = breakers.find(connection, Provider.OPENAI)
-    case = prompt.case_item(batch["verified"], history, mails)
-    # The codes of discounts are mailed and never told to the model, nor when they are quoted to us.
-    case["content"] = hide_codes(case["content"], tuple(each.code for each in codes))
-    return case, conversation.customer_email, breaker
-
-
-def _theirs(connection: sa.Connection, batch: Batch) -> tuple[InboundMail, ...]:
-    """Return the latest mails of the conversation when the batch was taken."""
-    return mailbox.list_latest(connection, batch["conversation_id"], HISTORY_MAILS, _until(batch))
-
-
-def _until(batch: Batch) -> datetime:
-    taken_at = batch.get("taken_at")
-    return datetime.fromisoformat(taken_at) if taken_at else END_OF_TIME
-
-
-def _of_batch(
-    connection: sa.Connection, batch: Batch, theirs: Sequence[InboundMail]
-) -> tuple[InboundMail, ...]:
-    """Return the batch's mails, oldest first; nearly always they are among the latest."""
-    found = tuple(mail for mail in theirs if mail.mail_id in batch["mail_ids"])
-    if len(found) == len(batch["mail_ids"]):
-        return found
-    return mailbox.list_by_id(connection, batch["mail_ids"])
-
-
-def _history(
-    connection: sa.Connection,
-    conversation: Conversation,
-    batch: Batch,
-    theirs: Sequence[InboundMail],
-) -> list[prompt.PastMail]:
-    """Return the earlier mails of a conversation, without those of the batch, oldest first.
-
-    With a batch of proven senders no mail that somebody may have forged: it must not be taken for a wish of
-    whoever is proven now. What came or was written since the batch was taken is not in it: each turn tells
-    the same case, so that the provider finds it in its cache, and another batch's mail is not answered.
-    """
-    here = (conversation.conversation_id, conversation.customer_email)
-    ours = outbox.list_to_customer(connection, *here, HISTORY_MAILS, _until(batch))
-    past = [
-        prompt.PastMail(prompt.Author.CUSTOMER, mail.received_at, mail.new_text)
-        for mail in theirs
-        if mail.mail_id not in batch["mail_ids"] and (mail.identity.proven or not batch["verified"])
-    ]
-    past += [prompt.PastMail(prompt.Author.SHOP, row.created_at, row.text) for row in ours]
-    # Of what was said long ago only the time may be left.
-    return sorted((mail for mail in past if mail.text), key=lambda mail: mail.at)

@@ -15,6 +15,7 @@ from mailagent.domain.draft import DraftReplies, waits_for_click
 from mailagent.domain.mail import InboundMail
 from mailagent.store import audit, conversations, drafts, mailbox
 from mailagent.workflows.steps.batch import Batch
+from mailagent.workflows.steps.case import of_batch
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.topics import find_topics
 
@@ -36,10 +37,12 @@ def write_reply(batch: Batch, text: str, spent: dict[str, int]) -> Written:
     live = services.current()
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, batch["conversation_id"])
-        mails = mailbox.list_by_id(connection, batch["mail_ids"])
+        thread = letters.list_checked(connection, conversation.conversation_id)
+        mails = of_batch(connection, batch, thread)
         if not all(mail.awaits_agent for mail in mails):
             return Written(kind="written", outbound_ids=answers_of(mails), items=[], spent=spent)
-        problems = letters.find_untrue(connection, conversation, mails, batch["verified"], text)
+        verified = batch["verified"]
+        problems = letters.find_untrue(connection, conversation, thread, mails, verified, text)
         if problems:
             used = loop.Spent(**spent).plus_unusable_reply()
             items = [loop.correction_item(problems)]
