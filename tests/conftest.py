@@ -15,6 +15,7 @@ import hypothesis
 import pytest
 
 from mailagent.store.database import Database, open_database
+from tests import second_try
 from tests.databases import make_sqlite_template, postgres_copy, postgres_server, postgres_template
 from tests.stage import Stage, open_shop, running
 from tests.turns import leave_out_others, seed_of_today
@@ -53,12 +54,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if LONG & set(item.path.parts):
             item.add_marker(pytest.mark.by_turns)
+            second_try.give(item)
     if config.getoption("whole"):
         return
     left = leave_out_others(items, seed_of_today())
     config.hook.pytest_deselected(items=left)
     gone = set(left)
     items[:] = [item for item in items if item not in gone]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    again = [report.nodeid for report in second_try.needed_by(session.config)]
+    if second_try.is_too_many(again) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    again = second_try.needed_by(config)
+    if not again:
+        return
+    terminalreporter.section(second_try.verdict([report.nodeid for report in again]))
+    for report in again:
+        terminalreporter.line(f"SECOND TRY {report.nodeid}")
+        terminalreporter.line(report.longreprtext)
 
 
 @pytest.fixture(scope="session")
