@@ -56,7 +56,9 @@ def test_nobody_is_told_of_whoever_was_erased_meanwhile(shop: Stage, batch: Batc
     case_of(batch)
     with shop.live.database.transaction() as connection:
         # As long as it waits nobody can be erased; a run that goes on for longer finds it settled.
-        connection.execute(sa.text("UPDATE inbound_mails SET status = 'no_answer', no_answer_reason = 'x'"))
+        connection.execute(
+            sa.text("UPDATE inbound_mails SET status = 'no_answer', no_answer_reason = 'x'")
+        )
         erasure.erase(connection, ADA, OLGA, 0, shop.live.now())
     erased, address, _ = case_of(batch)
     assert WORDS not in erased["content"]
