@@ -35,6 +35,9 @@ REASONS = {
     parked.SUMMED_UP: "flood",
     **{reason.value: reason.name.lower() for reason in HandOverReason},
 }
+# How a call of the model may end. All are told, since no rate sees the step from no series to its first value.
+OUTCOMES = ("done", "retry", "operator", "person")
+
 _NOT_SENT_YET = (OutboundStatus.QUEUED.value, OutboundStatus.SENDING.value)
 _LOST = tuple(status.value for status in OutboundStatus if status.lost)
 
@@ -163,11 +166,15 @@ def _refunded(connection: sa.Connection, currencies: Iterable[str]) -> Iterator[
 
 def _model(connection: sa.Connection, use: ModelUse) -> Iterator[Sample]:
     tokens: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    calls: defaultdict[str, Counter[str]] = defaultdict(lambda: Counter(dict.fromkeys(OUTCOMES, 0)))
     for (model, outcome, quantity), total in tallies.count(connection, tallies.CALLS).items():
         if quantity == "calls":
-            yield Sample(metric.CALLS, (model, outcome), total)
+            calls[model][outcome] += total
         else:
             tokens[model][quantity] += total
+    for model, by_outcome in calls.items():
+        for outcome, total in by_outcome.items():
+            yield Sample(metric.CALLS, (model, outcome), total)
     for model, by_type in tokens.items():
         for kind in ("input", "cached", "output"):
             yield Sample(metric.TOKENS, (model, kind), by_type[kind])

@@ -153,6 +153,7 @@ def test_tokens_and_money_count_on_when_their_rows_are_purged(shop: Stage) -> No
     assert purged.rowcount == 1
     told = scrape(shop)
     assert told["mailagent_model_calls_total{small,done}"] == 3
+    assert told["mailagent_model_calls_total{small,operator}"] == 0
     assert told["mailagent_model_tokens_total{small,cached}"] == 240
 
 
