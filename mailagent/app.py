@@ -17,6 +17,7 @@ from mailagent.adapters.links import Links
 from mailagent.adapters.payment_routes import RoutedGateway
 from mailagent.adapters.templates import MAIL_FOLDER, Templates
 from mailagent.demo.command import demo_command
+from mailagent.domain.conversation import Limits
 from mailagent.domain.delivery import Refused, SendOutcome
 from mailagent.domain.mail import OutboundMail
 from mailagent.domain.payment import PaymentGateway
@@ -100,6 +101,7 @@ def make_services(settings: Settings) -> services.Services:
         pace=settings.pace,
         draft_replies=settings.draft_replies,
         retention=settings.retention,
+        limits=Limits(mails_per_hour=settings.mails_per_hour),
         now=open_clock(database),
     )
     services.bind(bound)

@@ -25,6 +25,7 @@ from mailagent.domain.policy import Policy
 from mailagent.domain.retention import Retention
 from mailagent.domain.shop import Shop, Waits
 from mailagent.doorbell import Doorbell
+from mailagent.store.arrivals import Arrivals
 from mailagent.store.database import Database
 from mailagent.store.spending import Spending
 
@@ -78,6 +79,7 @@ class Services:
     daily_budget: DailyBudget | None = None
     pace: Pace = Pace()
     spending: Spending = field(default_factory=Spending)
+    arrivals: Arrivals = field(default_factory=Arrivals)
     draft_replies: DraftReplies = DraftReplies.NONE
     retention: Retention = Retention()
     budget: Budget = field(default_factory=Budget)

@@ -21,6 +21,7 @@ from mailagent.adapters import template_check
 from mailagent.adapters.policy_file import PolicyFileProblem, load_policy
 from mailagent.adapters.webhook_signature import parse_public_key
 from mailagent.domain.budget import ALARM_PERCENT, DailyBudget, parse_amount
+from mailagent.domain.conversation import Limits
 from mailagent.domain.cost import TokenPrices, parse_prices
 from mailagent.domain.draft import DraftRefunds, DraftReplies
 from mailagent.domain.pace import Pace
@@ -257,6 +258,12 @@ SETTINGS = (
         "the model thinks: [docs/operate.md](docs/operate.md#limits-and-fairness)",
     ),
     Setting(
+        "MAILS_PER_HOUR",
+        "`5000`",
+        "so many mails are let in within an hour, over all senders; more are parked and follow later: "
+        "[docs/operate.md](docs/operate.md#mail-that-is-parked)",
+    ),
+    Setting(
         "LOG_FORMAT",
         "`json` in production, else `text`",
         "lines of the log: `text`, or `json`, one object a line: [docs/operate.md](docs/operate.md#seeing-it)",
@@ -309,6 +316,7 @@ class Settings:
     policy: Policy
     waits: Waits
     conversation_concurrency: int
+    mails_per_hour: int
     conductor_key: str | None
     conductor_url: str | None
     demo_url: str | None
@@ -429,6 +437,7 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         waits=_waits(read),
         conversation_concurrency=read.parsed("CONVERSATION_CONCURRENCY", values.parse_concurrency)
         or 32,
+        mails_per_hour=read.parsed("MAILS_PER_HOUR", values.parse_mails) or Limits().mails_per_hour,
         conductor_key=read.parsed("DBOS_CONDUCTOR_KEY", values.parse_key),
         conductor_url=read.parsed("DBOS_CONDUCTOR_URL", values.parse_conductor_url),
         demo_url=read.text("MAILAGENT_DEMO"),

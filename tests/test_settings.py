@@ -110,6 +110,7 @@ def test_lists_are_read_newest_first(key_file: Path) -> None:
         ({"MAIL_OUTCOME_SECONDS": "9" * 5_000}, "MAIL_OUTCOME_SECONDS: '999"),
         ({"UNANSWERED_SECONDS": "\u0661"}, "not a whole number"),
         ({"RAW_MAIL_DAYS": "3651"}, "the most is ten years (3650)"),
+        ({"MAILS_PER_HOUR": "0"}, "MAILS_PER_HOUR: '0' is not a whole number from 1"),
         ({"CONVERSATION_CONCURRENCY": "10001"}, "CONVERSATION_CONCURRENCY: '10001' is too much"),
         (
             {"REFUND_POLICY": "/nowhere/policy.toml"},

@@ -21,6 +21,7 @@ KEY_MIN_DIFFERENT = 8
 HOW_TO_MAKE_ONE = 'make one with: python -c "import secrets; print(secrets.token_urlsafe(48))"'
 MOST_CONVERSATIONS = 10_000
 MOST_A_MINUTE = 1_000_000_000
+MOST_MAILS_AN_HOUR = 100_000_000
 
 _DRIVERS = ("sqlite", "postgresql+psycopg")
 
@@ -146,6 +147,10 @@ def parse_days(text: str) -> int:
 
 def parse_concurrency(text: str) -> int:
     return parse_whole(text, MOST_CONVERSATIONS)
+
+
+def parse_mails(text: str) -> int:
+    return parse_whole(text, MOST_MAILS_AN_HOUR)
 
 
 def parse_limit(text: str) -> int:

@@ -27,46 +27,28 @@ def _is_proven(proven: bool) -> sa.ColumnElement[bool]:
     return _mails.c.identity == Identity.NONE.value
 
 
-def _come_since(proven: bool, most: str) -> sa.Select[Any]:
-    """Return a row if as many mails as the value `most` says, and one more, have come."""
-    beyond = sa.bindparam(most, type_=sa.Integer)
-    came = sa.select(_mails.c.mail_id).where(_mails.c.received_at >= sa.bindparam("since"))
-    return came.where(_is_proven(proven)).offset(beyond).limit(1)
-
-
-def _budgets(proven: bool) -> sa.Select[bool, bool]:
-    of_sender = _come_since(proven, "before_sender").where(
-        _mails.c.from_address == sa.bindparam("address")
+def _of_sender(proven: bool) -> sa.Select[Any]:
+    """Return a row if more mails than the value `before` have come from an address."""
+    came = sa.select(_mails.c.mail_id).where(
+        _mails.c.received_at >= sa.bindparam("since"),
+        _mails.c.from_address == sa.bindparam("address"),
+        _is_proven(proven),
     )
-    return sa.select(sa.exists(of_sender), sa.exists(_come_since(proven, "before_all")))
+    return came.offset(sa.bindparam("before", type_=sa.Integer)).limit(1)
 
 
-_BUDGETS = {proven: _budgets(proven) for proven in (False, True)}
+_OF_SENDER = {proven: _of_sender(proven) for proven in (False, True)}
 
 
-@dataclass(frozen=True, slots=True)
-class Budgets:
-    """How many mails may come of one sender, and in all, before the next are parked."""
-
-    of_sender: int
-    in_all: int
-
-
-def used_up(
-    connection: sa.Connection, since: datetime, most: Budgets, proven: bool, address: str
-) -> tuple[bool, bool]:
-    """Return whether so many mails as `most` says have come since a time: of one address, and of all.
+def is_used_up(
+    connection: sa.Connection, since: datetime, most: int, proven: bool, address: str
+) -> bool:
+    """Return whether so many mails of one address as `most` says have come since a time, parked or not.
 
     Mail that is proven to be its sender's and mail that is not are counted apart.
     """
-    values = {
-        "since": since,
-        "address": address,
-        "before_sender": most.of_sender - 1,
-        "before_all": most.in_all - 1,
-    }
-    of_sender, in_all = connection.execute(_BUDGETS[proven], values).one()
-    return bool(of_sender), bool(in_all)
+    values = {"since": since, "address": address, "before": most - 1}
+    return connection.scalar(_OF_SENDER[proven], values) is not None
 
 
 @dataclass(frozen=True, slots=True)

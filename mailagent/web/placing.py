@@ -141,12 +141,11 @@ def _place_of_team(mail: ParsedMail, conversation: Conversation | None) -> Place
 def _why_parked(
     connection: sa.Connection, mail: ParsedMail, proven: bool, now: datetime
 ) -> str | None:
-    limits = services.current().limits
-    most = traffic.Budgets(limits.mails_of_sender_per_hour, limits.mails_per_hour)
+    live = services.current()
+    of_sender, in_all = live.limits.mails_of_sender_per_hour, live.limits.mails_per_hour
     which = "" if proven else " that are not proven to be theirs"
-    of_sender, in_all = traffic.used_up(connection, now - HOUR, most, proven, mail.from_address)
-    if of_sender:
-        return f"more than {most.of_sender} mails an hour from this sender{which}"
-    if in_all:
-        return f"more than {most.in_all} mails an hour in all{which}"
+    if traffic.is_used_up(connection, now - HOUR, of_sender, proven, mail.from_address):
+        return f"more than {of_sender} mails an hour from this sender{which}"
+    if live.arrivals.is_used_up(connection, now, in_all, proven):
+        return f"more than {in_all} mails an hour in all{which}"
     return None
