@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.doorbell.sweeps import LATE_AFTER
 from mailagent.store import tallies, workers
+from mailagent.workflows.steps.case import kept
 from mailagent.workflows.unattended import RunsHere, Unattended
 
 logger = logging.getLogger(__name__)
@@ -90,6 +91,7 @@ class Heartbeat:
                 self._move_tallies_on()
             else:
                 self._unattended.forget()
+            kept.drop_old()
             self._touch()
 
     def _touch(self) -> None:

@@ -21,7 +21,7 @@ WORDS = "Where is my red kettle?"
 
 @pytest.fixture
 def batch(shop: Stage, monkeypatch: pytest.MonkeyPatch) -> Batch:
-    monkeypatch.setattr(case, "_kept", KeptCases())
+    monkeypatch.setattr(case, "kept", KeptCases())
     shop.write(WORDS)
     (conversation,) = shop.rows("SELECT conversation_id FROM conversations")
     taken = take_batch(conversation.conversation_id)
@@ -85,7 +85,7 @@ def test_only_so_many_cases_are_kept_and_none_for_long(
     ]
     for each in others:
         case_of(each)
-    assert len(case._kept._cases) == 2
+    assert len(case.kept._cases) == 2
     monkeypatch.setattr(case, "KEPT_SECONDS", -1.0)
     case_of(batch)
-    assert not case._kept._cases
+    assert not case.kept._cases

@@ -25,7 +25,7 @@ from mailagent.workflows.steps.batch import Batch
 
 HISTORY_MAILS = 20
 
-# More than a worker answers at the same time; a case is a few thousand bytes, forty at most.
+# More than a worker usually answers at the same time. A case has some thousand letters, forty thousand at most.
 KEPT_MOST = 512
 KEPT_SECONDS = 600.0
 
@@ -54,7 +54,9 @@ class KeptCases:
     def find(self, batch: Batch, conversation: Conversation) -> str | None:
         """Return what was written of these mails, unless their customer was erased since."""
         found = self._cases.get(_key(batch))
-        return found.text if found and found.is_of(conversation) else None
+        if found is None or time.monotonic() - found.kept_at > KEPT_SECONDS:
+            return None
+        return found.text if found.is_of(conversation) else None
 
     def keep(self, batch: Batch, conversation: Conversation, text: str) -> None:
         """Keep what was written; not of mails of which nobody knows when they were taken up."""
@@ -64,6 +66,13 @@ class KeptCases:
         here = (conversation.customer_email, conversation.reply_token)
         with self._lock:
             self._cases[_key(batch)] = _Written(*here, text, now)
+            self._cases.move_to_end(_key(batch))
+        self.drop_old()
+
+    def drop_old(self) -> None:
+        """Drop what was kept for long enough: also of customers who were erased since."""
+        now = time.monotonic()
+        with self._lock:
             while self._cases and self._is_first_to_go(now):
                 self._cases.popitem(last=False)
 
@@ -77,7 +86,7 @@ def _key(batch: Batch) -> tuple[object, ...]:
     return batch["conversation_id"], mails, batch["verified"], batch.get("taken_at")
 
 
-_kept = KeptCases()
+kept = KeptCases()
 
 
 def case_of(batch: Batch) -> tuple[dict[str, Any], str, Breaker | None]:
@@ -85,10 +94,10 @@ def case_of(batch: Batch) -> tuple[dict[str, Any], str, Breaker | None]:
     with services.current().database.snapshot() as connection:
         conversation = conversations.load(connection, batch["conversation_id"])
         breaker = breakers.find(connection, Provider.OPENAI)
-        text = _kept.find(batch, conversation)
+        text = kept.find(batch, conversation)
         if text is None:
             text = _write(connection, conversation, batch)
-            _kept.keep(batch, conversation, text)
+            kept.keep(batch, conversation, text)
     return {"role": "user", "content": text}, conversation.customer_email, breaker
 
 
