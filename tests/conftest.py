@@ -54,6 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if LONG & set(item.path.parts):
             item.add_marker(pytest.mark.by_turns)
+        if second_try.ROOMS & set(item.path.parts):
             second_try.give(item)
     if config.getoption("whole"):
         return
@@ -64,7 +65,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    again = [report.nodeid for report in second_try.needed_by(session.config)]
+    again = second_try.names(second_try.needed_by(session.config))
     if second_try.is_too_many(again) and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -75,7 +76,7 @@ def pytest_terminal_summary(
     again = second_try.needed_by(config)
     if not again:
         return
-    terminalreporter.section(second_try.verdict([report.nodeid for report in again]))
+    terminalreporter.section(second_try.verdict(second_try.names(again)))
     for report in again:
         terminalreporter.line(f"SECOND TRY {report.nodeid}")
         terminalreporter.line(report.longreprtext)

@@ -3,9 +3,11 @@ late with. Each that needs it is named, with what went wrong; more than a few fa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
+
+ROOMS = frozenset({"browser", "demo", "journeys", "upgrades", "workflows"})
 
 # Of some two thousand in a run.
 MOST = 2
@@ -13,13 +15,19 @@ MOST = 2
 
 def give(item: pytest.Item) -> None:
     """Let a test be tried once more if it fails."""
-    item.add_marker(pytest.mark.flaky(reruns=1))
+    if not item.config.getoption("usepdb"):
+        item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def needed_by(config: pytest.Config) -> list[pytest.TestReport]:
     """Return the first tries that failed of tests that were tried again."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     return list(reporter.stats.get("rerun", [])) if reporter else []
+
+
+def names(reports: Iterable[pytest.TestReport]) -> list[str]:
+    """Return whose reports these are; a test that failed in its call and while it was cleared away has two."""
+    return list(dict.fromkeys(report.nodeid for report in reports))
 
 
 def is_too_many(again: Sequence[str]) -> bool:

@@ -93,6 +93,7 @@ def run_tests(tests: tuple[str, ...], root: Path) -> tuple[str, str, str]:
     """Run tests of the program under `root`; return the outcome, the test that failed, and how, or the last
     that pytest said."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=short"]
+    command += ["--force-reruns", "0"]  # one failure is what is looked for
     # Wide enough for pytest to say in its last lines how a test failed.
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "250"}
     try:
