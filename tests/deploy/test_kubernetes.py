@@ -14,7 +14,15 @@ from mailagent.demo.webhook_key import WebhookKey
 from mailagent.domain.metric import DEPTH, RUNS
 from mailagent.doorbell import CONVERSATION
 from mailagent.settings import load_settings
-from tests.deploy.files import MANIFESTS, documents, given_whole, instructions, manifests, pods
+from tests.deploy.files import (
+    MANIFESTS,
+    compose,
+    documents,
+    given_whole,
+    instructions,
+    manifests,
+    pods,
+)
 from tests.deploy.test_compose import filled_in
 from tests.deploy.test_watching import find_problems
 
@@ -79,6 +87,23 @@ def test_workers_are_looked_at_as_the_image_is() -> None:
     (check,) = instructions("HEALTHCHECK")
     (container,) = dict(PODS)["mailagent-worker"]["spec"]["containers"]
     assert container["livenessProbe"]["exec"]["command"] == yaml.safe_load(check.split("CMD ")[1])
+
+
+def test_a_worker_that_has_not_begun_takes_no_place() -> None:
+    (deployment,) = (
+        each for each in of_kind("Deployment") if each["metadata"]["name"] == "mailagent-worker"
+    )
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    ready, lives = container["readinessProbe"], container["livenessProbe"]
+    assert ready["exec"]["command"] == [*lives["exec"]["command"], "--ready"]
+    # A file that the container before has left is seen by neither.
+    assert ready["initialDelaySeconds"] >= 10
+    assert deployment["spec"]["minReadySeconds"] >= 20
+    assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    assert compose()["services"]["worker"]["healthcheck"]["test"] == [
+        "CMD",
+        *ready["exec"]["command"],
+    ]
 
 
 @pytest.mark.parametrize(

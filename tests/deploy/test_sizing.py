@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from mailagent.demo.app_process import ROOT
 from mailagent.store.database import open_database
-from tests.deploy.files import compose
+from tests.deploy.files import compose, manifests
 
 TEXT = (ROOT / "docs" / "deploy.md").read_text("utf-8")
 # Mails a minute, web processes, workers, …, max_connections.
@@ -49,6 +49,22 @@ def test_compose_has_connections_for_a_third_worker() -> None:
     web, worker = connections()
     (most,) = re.findall(r"max_connections=(\d+)", str(compose()["services"]["db"]["command"]))
     assert int(most) >= web + 3 * worker
+
+
+def test_compose_and_the_manifests_are_the_rows_that_are_named() -> None:
+    by_mails = {row[0]: row[1:] for row in ROWS}
+    services = compose()["services"]
+    (most,) = re.findall(r"max_connections=(\d+)", str(services["db"]["command"]))
+    (workers,) = re.findall(r":-(\d+)", services["worker"]["deploy"]["replicas"])
+    (row,) = re.findall(r"compose\.yaml\) is the row with ([\d,]+):", TEXT)
+    assert by_mails[row] == ("1", workers, most)
+    assert services["db"]["deploy"]["resources"]["limits"] == {"cpus": "1", "memory": "1g"}
+    assert re.search(rf"^\| {row} \|.*: 1 core, 1 GB \| {most} \|$", TEXT, re.MULTILINE)
+    (row,) = re.findall(r"manifests start the processes of the row with ([\d,]+);", TEXT)
+    replicas = {each["metadata"]["name"]: each["spec"]["replicas"]
+                for each in manifests() if each["kind"] == "Deployment"}  # fmt: skip
+    web, worker = by_mails[row][:2]
+    assert replicas == {"mailagent-web": int(web), "mailagent-worker": int(worker)}
 
 
 def measured(name: str) -> tuple[float, float]:

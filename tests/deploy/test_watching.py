@@ -243,6 +243,20 @@ def test_each_alert_is_shown_to_fire_and_to_stay_quiet() -> None:
     assert shown == {rule["alert"]: {True, False} for rule in alerts()}
 
 
+def test_the_prometheus_operator_is_given_the_same_rules() -> None:
+    text = (DEPLOY.parent / "operate.md").read_text("utf-8")
+    (script,) = re.findall(r"^(for name in recorded alerts;.*?^done) \| kubectl", text, re.M | re.S)
+    made = subprocess.run(
+        ["sh", "-c", script], cwd=RULES, capture_output=True, text=True, timeout=60, check=True
+    )
+    found = {each["metadata"]["name"]: each for each in yaml.safe_load_all(made.stdout)}
+    assert {each["kind"] for each in found.values()} == {"PrometheusRule"}
+    assert {name: each["spec"] for name, each in found.items()} == {
+        f"mailagent-{name}": yaml.safe_load((RULES / f"{name}.yaml").read_text("utf-8"))
+        for name in ("recorded", "alerts")
+    }
+
+
 PROMTOOL = shutil.which("promtool") or shutil.which("promtool", path=Path(sys.executable).parent)
 
 
