@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
@@ -178,6 +180,52 @@ def test_what_the_schedule_began_goes_sooner_and_what_is_at_work_stays(shop: Sta
             stays |= set() if gone else {run_id}
     assert housekeeping.delete_histories(ENDLESS) == len(AGES) - len(stays)
     assert {row[0] for row in shop.rows(f"SELECT workflow_uuid FROM {table}")} == stays
+
+
+def record_runs(shop: Stage, name: str, ended: datetime, count: int = 1) -> None:
+    """Record runs that began and ended at a time."""
+    at = round(ended.timestamp() * 1000)
+    columns = "workflow_uuid, name, status, created_at, updated_at, inputs, priority"
+    with shop.live.database.transaction() as connection:
+        for number in range(count):
+            connection.execute(
+                sa.text(
+                    f"INSERT INTO {table_of_runs(shop)} ({columns})"
+                    " VALUES (:id, :name, 'SUCCESS', :at, :at, '', 0)"
+                ),
+                {"id": f"{name}-{at}-{number}", "name": name, "at": at},
+            )
+
+
+def ids_of_runs(shop: Stage) -> set[str]:
+    return {row[0] for row in shop.rows(f"SELECT workflow_uuid FROM {table_of_runs(shop)}")}
+
+
+def test_one_step_takes_many_batches_until_its_time_is_used(
+    shop: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "RUNS_AT_ONCE", 2)
+    record_runs(shop, "delivery", shop.live.now() - timedelta(days=31), 9)
+    asked = itertools.count(1)
+    # Asked once for what the schedule began, then before each batch.
+    used = SimpleNamespace(is_over=lambda: next(asked) > 4)
+    with monkeypatch.context() as patched:
+        patched.setattr(housekeeping, "Clock", lambda _seconds: used)
+        assert housekeeping.purge_histories() == 6
+    assert len(ids_of_runs(shop)) == 3
+    assert housekeeping.purge_histories() == 3
+
+
+def test_what_the_schedule_left_long_ago_goes_once_a_day(shop: Stage) -> None:
+    noon = shop.live.now().replace(hour=12)
+    services.bind(replace(shop.live, now=lambda: noon))
+    record_runs(shop, "sweep", noon - timedelta(days=2, hours=5))
+    record_runs(shop, "sweep", noon - timedelta(days=5))
+    assert [housekeeping.purge_histories(), housekeeping.purge_histories()] == [1, 0]
+    at_night = noon.replace(hour=housekeeping.LOOKS_AT_ALL_IN_HOUR)
+    services.bind(replace(shop.live, now=lambda: at_night))
+    assert housekeeping.purge_histories() == 1
+    assert ids_of_runs(shop) == set()
 
 
 def test_a_run_that_is_replayed_just_then_stays(shop: Stage) -> None:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from click.testing import Result
+from dbos import DBOS
 
 from mailagent import services
 from mailagent.demo.inbound_parse import build_body
 from mailagent.settings import SettingsProblem, load_settings
 from mailagent.store import mailbox
 from mailagent.store.database import Database
+from mailagent.workflows import launch
+from mailagent.workflows.steps import housekeeping
 from mailagent.workflows.steps import sweep as steps
+from mailagent.workflows.steps.at_work import at_work
+from mailagent.workflows.sweep import sweep
 from tests.cast import NOW
-from tests.stage import Stage, open_shop
+from tests.stage import Stage, open_shop, running
 from tests.store.parsed import parsed_mail
 
 BODY = b"card 4111 1111 1111 1111, in full"
@@ -113,12 +120,92 @@ def test_looking_for_old_mail_uses_the_index(database: Database) -> None:
         assert "ix_raw_mails_received_at" in str(plan.all())
 
 
-def test_a_sweep_takes_some_of_what_is_due_and_leaves_the_rest_to_the_next(shop: Stage) -> None:
+class Batches:
+    """Notes how many rows each batch of a purge took; `after` is called when one is done."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, after: Callable[[], None] = lambda: None
+    ) -> None:
+        self.sizes: list[int] = []
+        purge_raw = mailbox.purge_raw
+
+        def noted(connection: sa.Connection, before: datetime, limit: int) -> int:
+            self.sizes.append(purge_raw(connection, before, limit))
+            after()
+            return self.sizes[-1]
+
+        monkeypatch.setattr(mailbox, "purge_raw", noted)
+
+
+def end_after(batches: int) -> Callable[[float | None], housekeeping.Clock]:
+    """Return what makes clocks whose time is used after so many batches."""
+
+    class Ending(housekeeping.Clock):
+        def is_over(self) -> bool:
+            left.pop()
+            return not left
+
+    left = [None] * (batches + 1)
+    return Ending
+
+
+def test_a_sweep_takes_all_that_is_due_in_many_batches(
+    shop: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = shop.live.now()
-    keep(shop.live.database, now - timedelta(days=30, seconds=60), 205)
+    keep(shop.live.database, now - timedelta(days=30, seconds=60), 505)
     young = keep(shop.live.database, now - timedelta(days=29, hours=23))
-    assert [steps.purge_raw_mail() for _ in range(3)] == [steps.RAW_MAILS_PER_SWEEP, 5, 0]
+    batches = Batches(monkeypatch)
+    assert [steps.purge_raw_mail(), steps.purge_raw_mail()] == [505, 0]
+    assert batches.sizes[0] == steps.RAW_MAILS_AT_FIRST
+    assert max(batches.sizes) <= steps.RAW_MAILS_AT_MOST
     assert raw_ids(shop.live.database) == young
+
+
+def test_a_sweep_whose_time_is_used_leaves_the_rest_to_the_next(
+    shop: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(shop.live.database, shop.live.now() - timedelta(days=31), 400)
+    batches = Batches(monkeypatch)
+    monkeypatch.setattr(steps, "Clock", end_after(2))
+    gone = steps.purge_raw_mail()
+    assert (len(batches.sizes), sum(batches.sizes)) == (2, gone)
+    assert len(raw_ids(shop.live.database)) == 400 - gone
+    monkeypatch.setattr(steps, "Clock", housekeeping.Clock)
+    assert steps.purge_raw_mail() == 400 - gone
+
+
+def test_a_sweep_of_a_worker_that_is_to_end_stops_between_two_batches(
+    shop: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(shop.live.database, shop.live.now() - timedelta(days=31), 100)
+    batches = Batches(monkeypatch, at_work.leave)
+    monkeypatch.setattr(launch, "_apply_schedules", lambda: None)
+    with running(shop):
+        # Its last step: what was deleted by then is recorded, and the next sweep goes on.
+        DBOS.start_workflow(sweep, datetime.now(UTC), None).get_result()
+    assert batches.sizes == [steps.RAW_MAILS_AT_FIRST]
+    assert len(raw_ids(shop.live.database)) == 100 - steps.RAW_MAILS_AT_FIRST
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds", "then"),
+    [(20, 0.01, 40), (320, 0.01, 320), (40, 0.07, 40), (40, 0.2, 20), (1, 60.0, 1)],
+)
+def test_the_next_batch_is_as_large_as_goes_quickly(limit: int, seconds: float, then: int) -> None:
+    assert steps.size_after(limit, seconds) == then
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ago", "over"), [(10.0, 1, False), (10.0, 11, True), (None, 10**6, False)]
+)
+def test_a_clock_is_over_when_its_time_is_used(seconds: float | None, ago: int, over: bool) -> None:
+    assert housekeeping.Clock(seconds, time.monotonic() - ago).is_over() == over
+
+
+def test_what_the_clocks_allow_ends_before_the_next_run_begins() -> None:
+    assert steps.RAW_SECONDS <= 60 / 4
+    assert 3 * housekeeping.STEP_SECONDS <= 3600 * 3 / 4
 
 
 def test_the_command_takes_all_and_says_how_many(shop: Stage) -> None:

@@ -42,6 +42,11 @@ class AtWork:
         if self._leaving:
             raise Left
 
+    @property
+    def is_leaving(self) -> bool:
+        """Whether no more steps may begin: one that lasts ends as soon as it can."""
+        return self._leaving
+
     def open(self) -> None:
         """Let steps begin."""
         with self._changed:

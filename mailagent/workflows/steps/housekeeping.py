@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
+from dbos import DBOS
 
 from mailagent import services
 from mailagent.doorbell import OldRun
 from mailagent.store import old_words, open_matters, short_lived
+from mailagent.workflows.steps.at_work import at_work
 from mailagent.workflows.steps.recording import step
 
 # On SQLite a delete holds up every other writer.
@@ -23,29 +25,38 @@ RUNS_AT_ONCE = 100
 ROWS_AT_ONCE = 500
 CONVERSATIONS_AT_ONCE = 50
 PAUSE_SECONDS = 0.02
-# Of one step: less than a worker is given to stop in. What is left is the next hour's.
-STEP_SECONDS = 10.0
+# Of each of the three steps: a quarter of the hour, so that they are over before the next hour's begin. What
+# is left is the next hour's. A worker that is to end waits for a batch, not for a step.
+STEP_SECONDS = 900.0
 # Each hour looks this far back only; `flask purge` looks at everything.
 LOOKS_BACK = timedelta(days=60)
+# No index tells a sweep from a customer's run: whoever looks for the oldest reads all runs since. So once a day
+# everything, for what was left while no worker ran; in the other hours this much.
+LOOKS_BACK_FOR_SCHEDULED = timedelta(hours=6)
+LOOKS_AT_ALL_IN_HOUR = 3  # UTC
 
 _List = Callable[[sa.Connection, datetime, int, OldRun | None], Sequence[OldRun]]
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How long a purge may go on; `seconds` None: until nothing is left."""
+    """How long a purge may go on; `seconds` None: until nothing is left. In a run also no longer than until
+    its process is to end."""
 
     seconds: float | None
     began: float = field(default_factory=time.monotonic)
 
     def is_over(self) -> bool:
+        if DBOS.workflow_id is not None and at_work.is_leaving:
+            return True
         return self.seconds is not None and time.monotonic() - self.began >= self.seconds
 
 
 @step
 def purge_histories() -> int:
     """Delete histories of runs that ended long ago; return of how many."""
-    return delete_histories(Clock(STEP_SECONDS))
+    looks_at_all = services.current().now().hour == LOOKS_AT_ALL_IN_HOUR
+    return delete_histories(Clock(STEP_SECONDS), None if looks_at_all else LOOKS_BACK_FOR_SCHEDULED)
 
 
 @step
@@ -64,19 +75,26 @@ def purge_short_lived() -> int:
 # --- histories ------------------------------------------------------------------------------------
 
 
-def delete_histories(clock: Clock) -> int:
-    """Delete the histories that are old enough until the clock stops it; return of how many runs."""
+def delete_histories(clock: Clock, back: timedelta | None = None) -> int:
+    """Delete the histories that are old enough until the clock stops it; return of how many runs. `back`:
+    how far before that to look for what the schedule began, None for everything."""
     live = services.current()
     now, kept, bell = live.now(), live.retention, live.doorbell
     scheduled, ended = kept.scheduled_runs_before(now), kept.runs_before(now)
-    return _delete_all(bell.list_scheduled_before, scheduled, clock) + _delete_all(
+    since = None if back is None else _place_of(scheduled - back)
+    return _delete_all(bell.list_scheduled_before, scheduled, clock, since) + _delete_all(
         bell.list_ended_before, ended, clock
     )
 
 
-def _delete_all(read: _List, before: datetime, clock: Clock) -> int:
+def _place_of(moment: datetime) -> OldRun:
+    """Return what stands before all runs that were begun at a time or later."""
+    return OldRun("", "", "", round(moment.timestamp() * 1000))
+
+
+def _delete_all(read: _List, before: datetime, clock: Clock, since: OldRun | None = None) -> int:
     live, deleted = services.current(), 0
-    last: OldRun | None = None
+    last = since
     while not clock.is_over():
         with live.database.snapshot() as connection:
             page = read(connection, before, RUNS_AT_ONCE, last)
@@ -88,6 +106,8 @@ def _delete_all(read: _List, before: datetime, clock: Clock) -> int:
             gone = live.doorbell.delete_old(connection, done_with, before)
             short_lived.forget_put_away(connection, gone)
         deleted += len(gone)
+        if len(page) < RUNS_AT_ONCE:
+            break
         time.sleep(PAUSE_SECONDS)
     return deleted
 

@@ -7,6 +7,7 @@ are in `neglected`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from datetime import timedelta
 
@@ -18,6 +19,7 @@ from mailagent.store import mailbox, workers
 from mailagent.store.database import Row
 from mailagent.workflows.heartbeat import take_over
 from mailagent.workflows.steps import absence, flood, fuse, overdue, waiting_drafts
+from mailagent.workflows.steps.housekeeping import PAUSE_SECONDS, Clock
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.rows import see_to_each, see_to_waiting
 
@@ -107,22 +109,34 @@ def _bring_back() -> int:
     return see_to_each(due, lambda row: str(row.mail_id), _ring)
 
 
-# Faster than an unhindered 5,000 mails an hour come in (`Limits.mails_per_hour`).
-RAW_MAILS_PER_SWEEP = 200
-# A few at a time: on SQLite a delete holds up every other writer, and one mail may have 40 MB.
-RAW_MAILS_AT_ONCE = 20
+# A sweep must be over well within its minute. What is left is the next minute's.
+RAW_SECONDS = 10.0
+# In a transaction; on SQLite a delete holds up every other writer, and one mail may have 40 MB. So a few at
+# first, and more as long as they go quickly.
+RAW_MAILS_AT_FIRST, RAW_MAILS_AT_MOST = 20, 320
+RAW_BATCH_SECONDS = 0.1
 
 
 @step
 def purge_raw_mail() -> int:
     """Delete raw bytes of mail that are older than they may be kept; what was read of it stays."""
     live = services.current()
-    before = live.now() - live.waits.raw_mail_kept
-    purged = 0
-    while purged < RAW_MAILS_PER_SWEEP:
+    before, clock = live.now() - live.waits.raw_mail_kept, Clock(RAW_SECONDS)
+    purged, limit = 0, RAW_MAILS_AT_FIRST
+    while not clock.is_over():
+        began = time.monotonic()
         with live.database.transaction() as connection:
-            batch = mailbox.purge_raw(connection, before, RAW_MAILS_AT_ONCE)
+            batch = mailbox.purge_raw(connection, before, limit)
         purged += batch
-        if batch < RAW_MAILS_AT_ONCE:
+        if batch < limit:
             break
+        limit = size_after(limit, time.monotonic() - began)
+        time.sleep(PAUSE_SECONDS)
     return purged
+
+
+def size_after(limit: int, seconds: float) -> int:
+    """Return how many raw mails the next transaction may delete, after so many took so long."""
+    if seconds > RAW_BATCH_SECONDS:
+        return max(limit // 2, 1)
+    return min(limit * 2, RAW_MAILS_AT_MOST) if seconds < RAW_BATCH_SECONDS / 2 else limit
