@@ -254,7 +254,7 @@ SETTINGS = (
     Setting(
         "CONVERSATION_CONCURRENCY",
         "`32`",
-        "conversations that one worker answers at the same time; each takes about a megabyte while "
+        "conversations that one worker answers at the same time; each takes about half a megabyte while "
         "the model thinks: [docs/operate.md](docs/operate.md#limits-and-fairness)",
     ),
     Setting(

@@ -4,12 +4,13 @@ differ. Of the parts beside the costs one runs a day, by turns; with `--whole` a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
 
 from tests.bench.__main__ import open_ground
-from tests.bench.document import DOCUMENT, fill_in, note_change
+from tests.bench.document import DOCUMENT, fill_in, note_change, within
 from tests.bench.ground import HANDFUL, Ground
 from tests.bench.report import PARTS, Report, measure
 from tests.bench.told import Aim
@@ -64,6 +65,13 @@ def _check_document(report: Report) -> None:
         assert part.table.splitlines()[-1].rstrip() in filled
         assert all(aim.line() in filled for aim in part.aims)
     assert fill_in(filled, measured) == filled
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_each_part_is_on_record_with_its_day_and_its_aims(name: str) -> None:
+    block = within(DOCUMENT.read_text("utf-8"), name)
+    assert re.match(r"```\n20\d\d-\d\d-\d\d, commit [0-9a-f]{7,}; cores \d", block)
+    assert re.search(r"aim [≥≤] .*: (met|missed)$", block, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def note_change(text: str, what: str, before: Mapping[str, Any], after: Mapping[
     ]
     line = f"| {what} | {' | '.join(cells)} |"
     kept = [
-        each for each in _within(text, "changes").splitlines() if not each.startswith(f"| {what} |")
+        each for each in within(text, "changes").splitlines() if not each.startswith(f"| {what} |")
     ]
     return _replace(text, "changes", "\n".join([*kept, line]))
 
@@ -53,7 +53,7 @@ def note_change(text: str, what: str, before: Mapping[str, Any], after: Mapping[
 def _block(measured: Mapping[str, Any], part: Mapping[str, Any]) -> str:
     day = measured["measured_at"][:10]
     versions = ", ".join(f"{name} {number}" for name, number in measured["versions"].items())
-    lines = [f"{day}; {versions}", "", part["table"], ""]
+    lines = [f"{day}, commit {measured['commit']}; {versions}", "", part["table"], ""]
     lines += [line_of(aim) for aim in part["aims"]]
     plain = "\n".join(line.rstrip() for line in "\n".join(lines).splitlines())
     return f"```\n{plain}\n```"
@@ -70,7 +70,8 @@ def _place(name: str) -> re.Pattern[str]:
     return re.compile(f"({begin})(.*?)({end})", re.DOTALL)
 
 
-def _within(text: str, name: str) -> str:
+def within(text: str, name: str) -> str:
+    """Return what stands in a marked place of the document. Raises ValueError where it has none."""
     found = _place(name).search(text)
     if found is None:
         raise ValueError(f"the document has no place for {name}: <!-- bench: {name} --> …")
@@ -78,7 +79,7 @@ def _within(text: str, name: str) -> str:
 
 
 def _replace(text: str, name: str, block: str) -> str:
-    _within(text, name)
+    within(text, name)
     return _place(name).sub(lambda found: f"{found[1]}{block}\n{found[3]}", text)
 
 

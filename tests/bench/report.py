@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from tests.bench import costs, growth, roles, slow_model, waiting
 from tests.bench.ground import Ground
 from tests.bench.told import Told
+from tests.run_record import this_run
 
 PARTS: dict[str, Callable[[Ground], Told]] = {
     "costs": costs.measure,
@@ -33,6 +34,7 @@ class Report:
     versions: dict[str, str]
     sizes: dict[str, Any]
     parts: dict[str, Told]
+    commit: str
 
     @property
     def wrong(self) -> list[str]:
@@ -46,6 +48,7 @@ class Report:
     def data(self) -> dict[str, Any]:
         """Return everything as plain JSON data."""
         return {
+            "commit": self.commit,
             "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "versions": self.versions,
             "sizes": self.sizes,
@@ -55,12 +58,12 @@ class Report:
 
 def measure(ground: Ground, names: Collection[str]) -> Report:
     """Measure these parts, one after the other."""
-    parts = {}
+    parts, commit = {}, this_run()["commit"]
     for name, part in PARTS.items():
         if name in names:
             click.echo(f"measuring {name} …", err=True)
             parts[name] = part(ground)
-    return Report(_versions(ground), asdict(ground.sizes), parts)
+    return Report(_versions(ground), asdict(ground.sizes), parts, commit)
 
 
 def _versions(ground: Ground) -> dict[str, str]:
@@ -69,8 +72,17 @@ def _versions(ground: Ground) -> dict[str, str]:
         server = str(connection.scalar(sa.text("SHOW server_version")))
     engine.dispose()
     return {
-        "cores": str(os.cpu_count()),
+        "cores": f"{os.cpu_count()} of {_told_in('/proc/cpuinfo', 'model name')}",
+        "memory": f"{int(_told_in('/proc/meminfo', 'MemTotal').split()[0]) // 2**20} GB",
+        "Linux": platform.release().split("-")[0],
         "Python": platform.python_version(),
         "PostgreSQL": server,
         **{name: version(name) for name in _PACKAGES},
     }
+
+
+def _told_in(path: str, name: str) -> str:
+    """Return what a file of Linux's says of something, the first time that it does; "0" if it does not."""
+    with open(path, encoding="utf-8") as lines:
+        told = (line.partition(":") for line in lines)
+        return next((value.strip() for key, _, value in told if key.strip() == name), "0")
