@@ -12,8 +12,11 @@ from mailagent.store import approvals, audit, order_rows, refunds
 from mailagent.workflows.steps.recording import async_step
 from mailagent.workflows.steps.refund_state import State, state_of
 
-# A bell wakes the run at once; one that it has missed is rung again by the sweep. It looks this often anyway.
-LONGEST_SLEEP_SECONDS = 3600.0
+# A bell wakes the run at once; one that it has missed is rung again by the sweep. It looks this often anyway,
+# and not oftener: each look is three records, which a restart reads again for every refund that waits.
+LONGEST_SLEEP_SECONDS = 6 * 3600.0
+# Where nobody may decide: whoever is made a manager is to be asked soon.
+NOBODY_SLEEP_SECONDS = 3600.0
 
 
 @async_step
@@ -64,8 +67,9 @@ def look_at_decision(refund_id: str) -> State:
 def _wait(connection: sa.Connection, refund: Refund) -> State:
     """Ask and remind whoever is due; say what is to be sent, and when there is more to do."""
     now = services.current().now()
-    next_at = letters.ask_managers(connection, refund).due.next_at
-    wait_seconds = max(0.0, min((next_at - now).total_seconds(), LONGEST_SLEEP_SECONDS))
+    asking = letters.ask_managers(connection, refund)
+    longest = LONGEST_SLEEP_SECONDS if asking.candidates else NOBODY_SLEEP_SECONDS
+    wait_seconds = max(0.0, min((asking.due.next_at - now).total_seconds(), longest))
     state = state_of(refund.status, wait_seconds)
     asked = letters.list_unsent_requests(connection, refund.refund_id)
     return State(**state, outbound_ids=asked) if asked else state
