@@ -10,10 +10,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail import Identity, MailStatus
+from mailagent.domain.conversation import HOUR
+from mailagent.domain.mail import MailStatus
 from mailagent.store import schema
-
-HOUR = timedelta(hours=1)
+from mailagent.store.traffic import is_proven
 
 # A process lets in a tenth of what was left, since others do the same; near the limit each mail is counted.
 SHARE = 10
@@ -24,11 +24,10 @@ _mails = schema.inbound_mails
 
 def _let_in(proven: bool) -> sa.Select[Any]:
     """Count what came since a time and was not parked, but no further than `most`."""
-    of_nobody = _mails.c.identity == Identity.NONE.value
     came = sa.select(sa.literal(1).label("one")).where(
         _mails.c.received_at >= sa.bindparam("since"),
         _mails.c.status != MailStatus.PARKED.value,
-        ~of_nobody if proven else of_nobody,
+        is_proven(proven),
     )
     counted = came.limit(sa.bindparam("most", type_=sa.Integer)).subquery()
     return sa.select(sa.func.count()).select_from(counted)

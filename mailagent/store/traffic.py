@@ -21,7 +21,8 @@ _mails, _outbound = schema.inbound_mails, schema.outbound_mails
 MOST_TIMES = 500
 
 
-def _is_proven(proven: bool) -> sa.ColumnElement[bool]:
+def is_proven(proven: bool) -> sa.ColumnElement[bool]:
+    """Return the condition for mail that is proven to be its sender's, or for mail that is not."""
     if proven:
         return _mails.c.identity != Identity.NONE.value
     return _mails.c.identity == Identity.NONE.value
@@ -32,7 +33,7 @@ def _of_sender(proven: bool) -> sa.Select[Any]:
     came = sa.select(_mails.c.mail_id).where(
         _mails.c.received_at >= sa.bindparam("since"),
         _mails.c.from_address == sa.bindparam("address"),
-        _is_proven(proven),
+        is_proven(proven),
     )
     return came.offset(sa.bindparam("before", type_=sa.Integer)).limit(1)
 
@@ -64,7 +65,7 @@ def _stopped(proven: bool) -> sa.Select[Any]:
     return sa.select(_mails.c.received_at.label("at")).where(
         _mails.c.no_answer_reason == HandOverReason.FUSE.value,
         _mails.c.received_at >= sa.bindparam("since"),
-        _is_proven(proven),
+        is_proven(proven),
     )
 
 
@@ -74,7 +75,7 @@ def _answered(proven: bool) -> sa.Select[Any]:
         .where(
             _mails.c.conversation_id == _outbound.c.conversation_id,
             _mails.c.answered_by == _outbound.c.outbound_id,
-            _is_proven(proven),
+            is_proven(proven),
         )
         .exists()
     )
