@@ -2,18 +2,22 @@
 
 Python runs one thread at a time, and each statement hands that turn over several times. Dozens of threads that
 all work in the database mostly wake each other: they cost more, and get less done, than a few (decision 40).
+How few are best depends on how long the database takes to answer: `Fitting` finds out (decision 43).
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import sqlalchemy as sa
 
-AT_ONCE = 6
+# With a database on the same machine two keep the process busy; the more, the longer its answers are under way.
+FEWEST, MOST = 2, 6
 # Whoever waited for so long goes in anyway: those inside may all wait for a lock, and it may be theirs.
 PATIENCE_SECONDS = 1.0
 
@@ -33,11 +37,50 @@ class Place:
         self.turnstile.take_back(self)
 
 
+class Fitting:
+    """How many at once fit, from `fewest` to `most`: fewer when the process is busy without pause, since then
+    they only wait for each other; more when somebody waits while it has nothing to do."""
+
+    BUSY, AT_REST = (
+        0.8,
+        0.6,
+    )  # of the time of one processor: more than one thread at a time is none of Python's
+    LOOK_SECONDS = 0.5
+
+    def __init__(
+        self,
+        fewest: int,
+        most: int,
+        now: Callable[[], float] = time.monotonic,
+        used: Callable[[], float] = time.process_time,
+    ) -> None:
+        self.at_once, self._fewest, self._most = fewest, fewest, most
+        self._now, self._used = now, used
+        self._looked_at, self._used_before, self._somebody_waited = now(), used(), False
+
+    def note_waiting(self) -> None:
+        """Say that somebody waits for a place."""
+        self._somebody_waited = True
+
+    def look(self) -> None:
+        """Look how busy the process was, unless that was done a moment ago."""
+        seconds = self._now() - self._looked_at
+        if seconds < self.LOOK_SECONDS:
+            return
+        share = (self._used() - self._used_before) / seconds
+        if share > self.BUSY:
+            self.at_once = max(self._fewest, self.at_once - 1)
+        elif share < self.AT_REST and self._somebody_waited:
+            self.at_once = min(self._most, self.at_once + 1)
+        self._looked_at, self._used_before, self._somebody_waited = self._now(), self._used(), False
+
+
 class Turnstile:
     """Lets so many in at once, the others one after the other, and nobody wait for long."""
 
-    def __init__(self, at_once: int) -> None:
-        self._free = at_once
+    def __init__(self, fitting: Fitting) -> None:
+        self._fitting = fitting
+        self._taken = 0
         # Reentrant: a connection that was lost may be given back while we are in here.
         self._lock = threading.RLock()
         self._waiting: deque[Place] = deque()
@@ -54,10 +97,10 @@ class Turnstile:
         with self._lock:
             if self._stuck or self._inside[place.thread]:
                 return None
-            if self._free:
-                self._free -= 1
-                self._inside[place.thread] += 1
+            if self._taken < self._fitting.at_once:
+                self._take(place)
                 return place
+            self._fitting.note_waiting()
             place.given.acquire()
             self._waiting.append(place)
         given = place.given.acquire(timeout=seconds)
@@ -75,16 +118,20 @@ class Turnstile:
             self._inside[place.thread] -= 1
             if not self._inside[place.thread]:
                 del self._inside[place.thread]
-            if not self._waiting:
-                self._free += 1
-                return
-            heir = self._waiting.popleft()
-            self._inside[heir.thread] += 1
-            heir.given.release()
+            self._taken -= 1
+            self._fitting.look()
+            while self._waiting and self._taken < self._fitting.at_once:
+                heir = self._waiting.popleft()
+                self._take(heir)
+                heir.given.release()
+
+    def _take(self, place: Place) -> None:
+        self._taken += 1
+        self._inside[place.thread] += 1
 
 
 # One for all engines of a process: the app's and DBOS's have the same turn to wait for.
-turnstile = Turnstile(AT_ONCE)
+turnstile = Turnstile(Fitting(FEWEST, MOST))
 
 
 class QueuedPool(sa.QueuePool):

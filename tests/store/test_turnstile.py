@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from mailagent.store import turnstile
 from mailagent.store.database import Database, open_database
-from mailagent.store.turnstile import Place, Turnstile
+from mailagent.store.turnstile import Fitting, Place, Turnstile
 
 # SQLite's pools have no turnstile.
 postgresql = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
@@ -25,7 +25,7 @@ LONG = 60.0
 @pytest.fixture
 def places(monkeypatch: pytest.MonkeyPatch) -> Turnstile:
     """Let two in at once, and have the others wait for as long as it takes."""
-    found = Turnstile(AT_ONCE)
+    found = Turnstile(Fitting(AT_ONCE, AT_ONCE))
     monkeypatch.setattr(turnstile, "turnstile", found)
     monkeypatch.setattr(turnstile, "PATIENCE_SECONDS", LONG)
     return found
@@ -192,3 +192,60 @@ def test_a_pool_that_was_made_anew_has_the_turnstile_too(
         with database.snapshot():
             assert free_places(places) == AT_ONCE - 1
     assert all_are_free(places)
+
+
+class Worked:
+    """A process of which it is known how long it has lived and how long it was busy, in seconds."""
+
+    def __init__(self) -> None:
+        self.now = self.used = 0.0
+        self.fitting = Fitting(2, 4, lambda: self.now, lambda: self.used)
+
+    def pass_by(self, share: float, waited: bool, looks: int = 1) -> int:
+        """Let it be busy for a share of the time between two looks; return how many may go in then."""
+        for _ in range(looks):
+            self.now += Fitting.LOOK_SECONDS
+            self.used += Fitting.LOOK_SECONDS * share
+            if waited:
+                self.fitting.note_waiting()
+            self.fitting.look()
+        return self.fitting.at_once
+
+
+def test_more_go_in_while_somebody_waits_and_the_process_has_time() -> None:
+    worked = Worked()
+    assert worked.pass_by(0.3, waited=False, looks=9) == 2
+    assert worked.pass_by(0.3, waited=True) == 3
+    assert worked.pass_by(0.3, waited=True, looks=9) == 4
+
+
+def test_fewer_go_in_when_the_process_is_busy_without_pause() -> None:
+    worked = Worked()
+    assert worked.pass_by(0.3, waited=True, looks=9) == 4
+    assert worked.pass_by(0.7, waited=True, looks=9) == 4  # neither busy nor at rest
+    assert worked.pass_by(0.95, waited=True) == 3
+    assert worked.pass_by(0.95, waited=True, looks=9) == 2
+
+
+def test_it_looks_now_and_then_only() -> None:
+    worked = Worked()
+    worked.fitting.note_waiting()
+    worked.now += Fitting.LOOK_SECONDS / 2
+    worked.fitting.look()
+    assert worked.fitting.at_once == 2
+
+
+def test_who_waits_goes_in_when_more_may() -> None:
+    worked = Worked()
+    places = Turnstile(worked.fitting)
+    with ExitStack() as stack:
+        threads = [stack.enter_context(ThreadPoolExecutor(1)) for _ in range(4)]
+        first, second = (thread.submit(places.enter, 0).result(LONG) for thread in threads[:2])
+        assert first
+        assert second
+        worked.now += Fitting.LOOK_SECONDS  # of which it was busy for nothing
+        worked.fitting.note_waiting()
+        asked = [thread.submit(places.enter, 2.0) for thread in threads[2:]]
+        time.sleep(0.1)
+        first.leave()
+        assert all(each.result(LONG) for each in asked)
