@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
+from mailagent.store.described_cursor import DescribedCursor
 from mailagent.store.outage import drop_stale_plans
 from mailagent.store.pool import try_rested
 from mailagent.store.server_words import leave_out_details
@@ -139,7 +140,11 @@ def open_database(
             pool_timeout=pool_seconds,
             pool_use_lifo=True,  # the connection used last has the most statements prepared
             hide_parameters=True,  # an error is logged and kept with its run; mail has no place there
-            connect_args={"application_name": name, **_patience(url)},
+            connect_args={
+                "application_name": name,
+                "cursor_factory": DescribedCursor,
+                **_patience(url),
+            },
         )
         leave_at_return(engine)
         try_rested(engine)
