@@ -35,7 +35,9 @@ _UNKNOWN = StepEffect(
 EFFECTS: Mapping[str, StepEffect] = {
     # a conversation
     "take_batch": _does("looks which mails of the thread are unanswered"),
-    "ask_model": _does("asks the model again, which costs tokens", Reach.MODEL),
+    "ask_model": _does(
+        "asks the model again, which costs tokens, and looks up what it wants to know", Reach.MODEL
+    ),
     "find_my_orders": _does("only reads"),
     "look_at_order": _does("only reads"),
     "propose_refund": _does(

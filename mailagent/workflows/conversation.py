@@ -11,7 +11,8 @@ from mailagent.workflows.steps.absence import put_off
 from mailagent.workflows.steps.batch import Batch, take_batch
 from mailagent.workflows.steps.delivery import send_mail
 from mailagent.workflows.steps.fuse import stop_loop
-from mailagent.workflows.steps.model import ask_model, tool_items
+from mailagent.workflows.steps.model import ask_model
+from mailagent.workflows.steps.moves import tool_items
 from mailagent.workflows.steps.people import (
     forward_team_replies,
     hand_over,

@@ -63,7 +63,7 @@ STORIES = (
     Story(
         "answered by a person", _answered_by_a_person, {ADA: 3, TESS: 2},
         steps(
-            "take_batch ask_model hand_over send_mail pass_on_to_people find_my_orders write_reply"
+            "take_batch ask_model hand_over send_mail pass_on_to_people write_reply"
             " look_at_delivery"
         ),
         WEBHOOKS | {TAKE_OVER, ANSWER, GIVE_BACK},

@@ -13,7 +13,7 @@ from tests.crash_sweep import people
 from tests.crash_sweep.shop import QUESTION, SweptShop
 from tests.crash_sweep.story import WEBHOOKS, Story, steps
 
-ANSWERED = steps("take_batch ask_model find_my_orders write_reply send_mail")
+ANSWERED = steps("take_batch ask_model write_reply send_mail")
 
 
 def _asks(shop: SweptShop) -> None:

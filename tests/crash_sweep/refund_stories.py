@@ -13,7 +13,7 @@ KETTLE = "My kettle from order W1001 arrived broken. I want my money back."
 DESK = "The standing desk of order W2001 is damaged, please refund it."
 
 PAID = steps(
-    "take_batch ask_model look_at_order propose_refund write_reply send_mail claim_refund pay_refund"
+    "take_batch ask_model propose_refund write_reply send_mail claim_refund pay_refund"
     " tell_customer"
 )
 DECIDED = PAID | steps("request_approval look_at_decision")

@@ -208,7 +208,7 @@ STORIES = (
         "left lying", _the_sweep_sees_to_everything,
         {ADA: 2, MONA: 1, GRACE: 1, JUERGEN: 1, MALLORY: 1, OLGA: 1},
         SWEEP | steps(
-            "take_batch ask_model find_my_orders write_reply send_mail look_at_delivery claim_refund"
+            "take_batch ask_model write_reply send_mail look_at_delivery claim_refund"
             " request_approval look_at_decision pay_refund tell_customer"
         ),
         frozenset({EVENTS, "POST /approvals/<token>"}), refunds=("paid",), deciders=(MONA,),
@@ -217,7 +217,7 @@ STORIES = (
     Story(
         "OpenAI away", _openai_is_away, {ADA: 1, OLGA: (0, 2)},
         SWEEP | steps(
-            "take_batch ask_model put_off find_my_orders write_reply send_mail"
+            "take_batch ask_model put_off write_reply send_mail"
         ),
     ),
     Story(

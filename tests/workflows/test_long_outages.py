@@ -55,9 +55,9 @@ def test_a_server_away_for_longer_than_a_step_tries_costs_nothing(own_server: St
     shop.stock(order(), big_order())
     undo = try_no_more_than(2)
     late = build_body(letter(WISH.replace("kettle", "kettle, bought as a present,")))
-    with watched("look_at_order before", once(server.stop)) as seen, running(shop):
+    with watched("propose_refund before", once(server.stop)) as seen, running(shop):
         shop.write(DESK)
-        wait_until(lambda: seen["look_at_order before"] >= 2, 30, "the step to give up")
+        wait_until(lambda: seen["propose_refund before"] >= 2, 30, "the step to give up")
         assert [shop.post_inbound(late).status_code for _ in range(2)] == [503, 503]
         undo()
         server.start()

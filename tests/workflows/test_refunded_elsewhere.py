@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mailagent.store import orders, outside
-from mailagent.workflows.steps.tools import look_at_order
+from mailagent.workflows.steps.looks import look_at_order
 from tests.cast import order
 from tests.stage import Stage
 from tests.workflows.test_policy_facts import propose, write

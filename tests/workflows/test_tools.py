@@ -13,8 +13,8 @@ from mailagent.domain.policy import ManagerReason
 from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.store import approvals, refunds, schema
 from mailagent.workflows.steps.batch import Batch, take_batch
+from mailagent.workflows.steps.looks import look_at_order
 from mailagent.workflows.steps.proposal import propose_refund
-from mailagent.workflows.steps.tools import look_at_order
 from tests.cast import GRACE, MONA, order
 from tests.journeys.test_refunds import decide
 from tests.stage import Stage

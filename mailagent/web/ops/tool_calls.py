@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -43,22 +43,43 @@ def _is_between(at: datetime, since: datetime | None, until: datetime | None) ->
 
 
 def _of_run(run: Run) -> Iterator[Entry]:
+    for step in sorted(run.steps, key=lambda step: step.number):
+        for number, look in enumerate(_looks(step)):
+            at, answer = datetime.fromisoformat(look["at"]), look["output"]
+            yield _entry(run, step, at, look, _word(answer), answer, number)
     for asked, answered in _pairs(run.steps):
         if asked.started_at is None:
             continue
         at = answered.started_at if answered and answered.started_at else asked.started_at
-        yield Entry(
-            at,
-            f"{EntryKind.TOOL_CALL.value}:{run.run_id}:{asked.number:06}",
-            EntryKind.TOOL_CALL,
-            {
-                "run_id": run.run_id,
-                "tool": str(asked.output["tool"]),
-                "arguments": _json(asked.output.get("arguments")),
-                "outcome": _outcome(answered),
-                "answer": _json(answered.output) if answered else "",
-            },
-        )
+        answer = answered.output if answered else None
+        yield _entry(run, asked, at, asked.output, _outcome(answered), answer)
+
+
+def _looks(step: RecordedStep) -> Sequence[Mapping[str, Any]]:
+    """Return what was looked up between two asks of the model, in one step with them."""
+    output = step.output
+    return output.get("looked") or () if isinstance(output, dict) else ()
+
+
+def _entry(
+    run: Run,
+    asked: RecordedStep,
+    at: datetime,
+    call: Mapping[str, Any],
+    outcome: str,
+    answer: Any,
+    number: int | None = None,
+) -> Entry:
+    place = f"{asked.number:06}" if number is None else f"{asked.number:06}.{number}"
+    details = {
+        "run_id": run.run_id,
+        "tool": str(call["tool"]),
+        "arguments": _json(call.get("arguments")),
+        "outcome": outcome,
+        "answer": _json(answer) if answer is not None else "",
+    }
+    key = f"{EntryKind.TOOL_CALL.value}:{run.run_id}:{place}"
+    return Entry(at, key, EntryKind.TOOL_CALL, details)
 
 
 def _pairs(
@@ -80,7 +101,11 @@ def _outcome(answered: RecordedStep | None) -> str:
         return "not done"
     if answered.error:
         return "failed"
-    output: Any = answered.output if isinstance(answered.output, dict) else {}
+    return _word(answered.output)
+
+
+def _word(answer: Any) -> str:
+    output = answer if isinstance(answer, dict) else {}
     words = output.get("error") or output.get("outcome") or "done"
     return str(words).replace("_", " ")
 

@@ -1,53 +1,24 @@
-"""What the agent may do: look up its customer's orders. What it may propose, withdraw and give
-stands in `proposal`, `withdrawal` and `goodwill`."""
+"""The tools that are steps of their own: what the agent may propose, withdraw and give stands in `proposal`,
+`withdrawal` and `goodwill`.
+
+What it looks up was a step of its own, too, in runs of 0.1.0-0010 and before; such a run goes on by it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mailagent import services
-from mailagent.agent import tool_outputs
-from mailagent.store import orders, outside, refunds
+from mailagent.workflows.steps import looks
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.goodwill import offer_goodwill
 from mailagent.workflows.steps.proposal import propose_refund
 from mailagent.workflows.steps.recording import step
-from mailagent.workflows.steps.tool_rights import customer_of
 from mailagent.workflows.steps.withdrawal import withdraw_refund
 
-ORDERS_SHOWN = 10
-
-
-@step
-def find_my_orders(batch: Batch, _arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Look up the orders of whoever wrote: of nobody else, and only if it is known who that is."""
-    if not batch["verified"]:
-        return tool_outputs.not_verified_output()
-    with services.current().database.snapshot() as connection:
-        address = customer_of(connection, batch)
-        found, total = orders.list_of_customer(connection, address, ORDERS_SHOWN)
-    return tool_outputs.orders_output(found, total)
-
-
-@step
-def look_at_order(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Look up one order; somebody else's gives the same words as one that does not exist."""
-    if not batch["verified"]:
-        return tool_outputs.not_verified_output()
-    with services.current().database.snapshot() as connection:
-        address = customer_of(connection, batch)
-        order = orders.find_of_customer(connection, arguments["order_id"], address)
-        if order is None:
-            return tool_outputs.no_such_order_output()
-        earlier = refunds.list_of_order(connection, order.order_id)
-        elsewhere = outside.given_back_minor(connection, order.order_id)
-    return tool_outputs.order_output(order, earlier, services.current().policy, elsewhere)
-
-
 TOOLS: Mapping[str, Callable[[Batch, Mapping[str, Any]], dict[str, Any]]] = {
-    "find_my_orders": find_my_orders,
-    "look_at_order": look_at_order,
+    "find_my_orders": step(looks.find_my_orders),
+    "look_at_order": step(looks.look_at_order),
     "propose_refund": propose_refund,
     "withdraw_refund": withdraw_refund,
     "offer_goodwill": offer_goodwill,

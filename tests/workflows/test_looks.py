@@ -1,0 +1,103 @@
+"""What the model looks up is part of asking it: no step of its own, and no ask more when it is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+import sqlalchemy as sa
+
+from mailagent.doorbell import RecordedStep
+from mailagent.workflows.steps import looks
+from mailagent.workflows.steps.at_work import AtWork
+from mailagent.workflows.steps.batch import Batch
+from tests.cast import ADA, order
+from tests.journeys.test_hostile_model import calls, says
+from tests.stage import Stage, wait_until
+from tests.workflows.trouble import once, watched
+
+QUESTION = "Where is my order W1001?"
+
+
+def steps_of(shop: Stage) -> list[RecordedStep]:
+    """Return the steps of the one conversation's run, when it has ended."""
+    wait_until(shop.at_rest, 30, "all to be done")
+    (listed,) = (run for run in shop.live.doorbell.list_runs() if run.workflow == "conversation")
+    run = shop.live.doorbell.find_run(listed.run_id, with_steps=True)
+    assert run is not None
+    return sorted(run.steps, key=lambda step: step.number)
+
+
+def asks(shop: Stage) -> int:
+    return len(shop.rows("SELECT 1 FROM model_calls"))
+
+
+def test_a_question_takes_one_step_for_both_asks_and_the_look_between(busy_shop: Stage) -> None:
+    busy_shop.stock(order())
+    busy_shop.write(QUESTION)
+    busy_shop.wait_for_mails(ADA)
+    steps = steps_of(busy_shop)
+    assert [step.name for step in steps] == ["take_batch", "ask_model", "write_reply", "send_mail"]
+    recorded = cast("Mapping[str, Any]", steps[1].output)
+    (look,) = recorded["looked"]
+    assert (look["tool"], look["arguments"]) == ("look_at_order", {"order_id": "W1001"})
+    assert look["output"]["order_id"] == "W1001"
+    assert asks(busy_shop) == 2
+
+
+def test_a_step_asks_twice_at_most_and_the_next_one_is_told_all(busy_shop: Stage) -> None:
+    busy_shop.stock(order())
+    busy_shop.faults.openai += [
+        calls("find_my_orders"), calls("look_at_order", order_id="W1001"),
+        calls("look_at_order", order_id="W9999"), says("Hello Ada, your order is on record."),
+    ]  # fmt: skip
+    busy_shop.write(QUESTION)
+    busy_shop.wait_for_mails(ADA)
+    asked = [
+        cast("Mapping[str, Any]", step.output)
+        for step in steps_of(busy_shop)
+        if step.name == "ask_model"
+    ]
+    assert [move["kind"] for move in asked] == ["again", "reply"]
+    tools = [[look["tool"] for look in move["looked"]] for move in asked]
+    assert tools == [["find_my_orders", "look_at_order"], ["look_at_order"]]
+    assert asked[1]["spent"]["model_turns"] == asks(busy_shop) == 4
+    answered = [item["call_id"] for item in asked[0]["items"] if "output" in item]
+    assert len(answered) == 2
+
+
+def test_a_database_in_trouble_while_looking_costs_no_ask_more(
+    busy_shop: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = sa.exc.OperationalError("SELECT", None, Exception("cut"))
+    lost.connection_invalidated = True
+
+    def fail() -> None:
+        raise lost
+
+    fail_once = once(fail)
+
+    def look(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        fail_once()
+        return looks.look_at_order(batch, arguments)
+
+    monkeypatch.setitem(cast("dict[str, Any]", looks.LOOKS), "look_at_order", look)
+    busy_shop.stock(order())
+    with watched("", lambda: None) as seen:
+        busy_shop.write(QUESTION)
+        busy_shop.wait_for_mails(ADA)
+        wait_until(busy_shop.at_rest, 30, "all to be done")
+    assert (seen["ask_model before"], seen["ask_model after"]) == (2, 1)
+    assert asks(busy_shop) == 2
+
+
+def test_a_process_that_is_leaving_begins_no_second_ask(
+    busy_shop: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(AtWork, "is_leaving", property(lambda _self: True))
+    busy_shop.stock(order())
+    busy_shop.write(QUESTION)
+    busy_shop.wait_for_mails(ADA)
+    assert [step.name for step in steps_of(busy_shop)].count("ask_model") == 2
+    assert asks(busy_shop) == 2
