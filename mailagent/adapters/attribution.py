@@ -61,7 +61,7 @@ def names_author(line: str) -> bool:
 
 def has_address(line: str) -> bool:
     """Whether there is a mail address in a line."""
-    return bool(_ADDRESS.search(line))
+    return "@" in line and bool(_ADDRESS.search(line))
 
 
 def _quote_follows(lines: Sequence[str], at: int) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mailagent.adapters.mail_header import first, parse_block, parse_parameters
 from mailagent.adapters.multipart import BOUNDARY_MAX_LENGTH, Span, split_parts
@@ -63,13 +64,21 @@ def parse_form(content_type: str, body: bytes) -> FormData | None:
     repeated = split.after_close
     for span in split.parts:
         headers, start = parse_block(body, span)
-        disposition, names = parse_parameters(first(headers, "content-disposition"))
-        name, value = names.get("name", ""), Span(start, span.end)
-        if disposition != "form-data" or not name:
+        name, file_name = _names(first(headers, "content-disposition"))
+        value = Span(start, span.end)
+        if not name:
             continue
-        if "filename" in names:
-            files.append(FormFile(name, names["filename"], first(headers, "content-type"), value))
+        if file_name is not None:
+            files.append(FormFile(name, file_name, first(headers, "content-type"), value))
         else:
             repeated = repeated or name.lower() in fields
             fields.setdefault(name.lower(), value)
     return FormData(body, fields, tuple(files), repeated, split.closed)
+
+
+# SendGrid calls its fields the same in every request.
+@lru_cache(maxsize=100)
+def _names(disposition: str) -> tuple[str, str | None]:
+    """Return what a field is called, and its file; no name at all for what is no field of a form."""
+    kind, names = parse_parameters(disposition)
+    return names.get("name", "") if kind == "form-data" else "", names.get("filename")

@@ -92,6 +92,8 @@ def decode_words(value: str) -> str:
     Neighbouring words of one charset are decoded together: some programs split a character between
     them. What is no word after all stays as it is.
     """
+    if "=?" not in value:
+        return clean(" ".join(value.split()))
     pieces = _WORD.split(value)
     out, pending, pending_charset = [pieces[0]], b"", ""
     words = zip(pieces[1::4], pieces[2::4], pieces[3::4], pieces[4::4], strict=True)

@@ -7,7 +7,7 @@ everything. In order: our own stored texts (free of language), line rules, quote
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import quotequail
 
@@ -26,6 +26,7 @@ from mailagent.adapters.signature_lines import without_signature
 
 LINE_MAX_LENGTH = 2_000  # longer lines are text, whatever they look like
 QUOTEQUAIL_MAX_LENGTH = 20_000
+QUOTEQUAIL_MAX_LINES = 1_000  # the rest it hides unread
 WRAPPED_MIN_LENGTH = 65
 WRAPPED_MAX_LENGTH = 45
 
@@ -112,11 +113,23 @@ def _is_wrapped_quote(lines: Sequence[str], at: int) -> bool:
 def _by_quotequail(text: str) -> list[str] | None:
     """Return what quotequail shows, if what it hides begins as a program would begin a quote: it also
     takes a line of underscores, or any sentence that ends in "wrote:", for the end of the reply."""
-    if len(text) > QUOTEQUAIL_MAX_LENGTH:
+    # Wherever it might begin to hide, most mails have nothing to begin with; and it is slow.
+    if len(text) > QUOTEQUAIL_MAX_LENGTH or not any(map(_begins_quote, _beginnings(text))):
         return None
-    parts = quotequail.quote(text, quote_intro_line=True)
+    parts = quotequail.quote(text, limit=QUOTEQUAIL_MAX_LINES, quote_intro_line=True)
     hidden = next((part for shown, part in parts if not shown), "")
-    if not names_author(plain_line(" ".join(hidden.split("\n", 3)[:3]))):
+    if not _begins_quote(hidden.split("\n", 3)[:3]):
         return None
     kept = "\n".join(part for shown, part in parts if shown)
     return kept.split("\n") if kept.strip() else None
+
+
+def _beginnings(text: str) -> Iterator[list[str]]:
+    """Return all that quotequail may hide from, each with the lines that tell."""
+    lines = text.split("\n")
+    return (lines[at : at + 3] for at in range(min(len(lines), QUOTEQUAIL_MAX_LINES)))
+
+
+def _begins_quote(lines: Sequence[str]) -> bool:
+    """Whether a program would begin a quote with these lines."""
+    return names_author(plain_line(" ".join(lines)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from mailagent.domain.mail import Identity
 
@@ -95,8 +96,14 @@ def ascii_domain(domain: str) -> str | None:
 
     Look-alikes in other scripts thereby become visibly different `xn--` names.
     """
+    return _ascii_domain(domain) if len(domain) <= 253 else None
+
+
+# Of each mail the same few names are asked again and again, and most mails come from a few providers.
+@lru_cache(maxsize=1_000)
+def _ascii_domain(domain: str) -> str | None:
     labels = re.split("[.\u3002\uff0e\uff61]", domain.removesuffix("."))
-    if len(domain) > 253 or not all(labels):
+    if not all(labels):
         return None
     try:
         host = ".".join(_ascii_label(label) for label in labels)
@@ -136,4 +143,6 @@ def address_domain(address: str) -> str | None:
 
 
 def _ascii_lower(text: str) -> str:
+    if text.isascii():
+        return text.lower()
     return "".join(letter.lower() if letter.isascii() else letter for letter in text)

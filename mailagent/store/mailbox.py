@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
 from mailagent.domain.mail import (
     Attachment,
@@ -40,14 +42,7 @@ _LATEST = _OLDEST_FIRST.where(
         .limit(sa.bindparam("most", type_=sa.Integer))
     )
 )
-_SAME_MESSAGE_ID = sa.select(sa.func.count()).where(
-    _mails.c.message_id == sa.bindparam("message_id")
-)
-_LOOK_UP = sa.select(
-    sa.exists(sa.select(_mails.c.mail_id).where(_mails.c.dedup_key == sa.bindparam("dedup_key"))),
-    _SAME_MESSAGE_ID.scalar_subquery(),
-    _SAME_MESSAGE_ID.where(_mails.c.kind != MailKind.MALFORMED.value).scalar_subquery(),
-)
+_KEEP_RAW = _raw.insert()
 _SET_RUN = _mails.update().where(_mails.c.mail_id == sa.bindparam("here"))
 _ANSWER = (
     _mails.update()
@@ -92,30 +87,15 @@ class RawMail:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is on record of a mail that comes in. `stored`: this very mail; `same_message_id`: how many
-    mails with its Message-ID; `message_id`: one of them could be read, for else it may come again, whole."""
-
-    stored: bool
-    same_message_id: int
-    message_id: bool
-
-
-def look_up(connection: sa.Connection, dedup_key: str, message_id: str | None) -> Known:
-    """Return what is on record of a mail, before it is."""
-    row = connection.execute(_LOOK_UP, {"dedup_key": dedup_key, "message_id": message_id}).one()
-    return Known(bool(row[0]), row[1], row[2] > 0)
-
-
-@dataclass(frozen=True, slots=True)
 class Filing:
     """What goes into a mail's row beside the mail. `parked`: it is not answered only for now; `run_id`: the
-    run that is rung for it in this transaction."""
+    run that is rung for it in this transaction; `raw`: the request that brought it, kept beside it."""
 
     mail_id: str = field(default_factory=lambda: new_id("mail"))
     parked: bool = False
     same_message_id: int = 0
     run_id: str | None = None
+    raw: RawMail | None = None
 
 
 def record(
@@ -131,10 +111,58 @@ def record(
     Without a `no_answer_reason` the mail waits to be answered.
     """
     filing = filing or Filing()
+    values = _values(mail, conversation_id, no_answer_reason, now, filing)
+    raw = filing.raw
+    if raw is None:
+        new = insert_once(connection, _mails, values, "dedup_key")
+    elif connection.dialect.name == "postgresql":
+        both = {**values, "raw_content_type": raw.content_type, "raw_body": raw.body}
+        new = connection.scalar(_record_both(tuple(values)), both) is not None
+    else:
+        new = insert_once(connection, _mails, values, "dedup_key")
+        if new:
+            connection.execute(
+                _KEEP_RAW, {**asdict(raw), "mail_id": filing.mail_id, "received_at": now}
+            )
+    return filing.mail_id if new else None
+
+
+@cache
+def _record_both(names: tuple[str, ...]) -> sa.Insert:
+    """Return the statement that records a mail unless it is there, and its request only with it: one journey
+    to the database instead of two. SQLite knows no such statement."""
+    mail = (
+        postgresql.insert(_mails)
+        .values({name: sa.bindparam(name) for name in names})
+        .on_conflict_do_nothing(index_elements=["dedup_key"])
+        .returning(_mails.c.mail_id, _mails.c.received_at)
+        .cte("mail")
+    )
+    columns = _raw.c
+    request = sa.select(
+        mail.c.mail_id,
+        mail.c.received_at,
+        sa.bindparam("raw_content_type", type_=columns.content_type.type),
+        sa.bindparam("raw_body", type_=columns.body.type),
+    )
+    return (
+        postgresql.insert(_raw)
+        .from_select(["mail_id", "received_at", "content_type", "body"], request)
+        .returning(sa.literal(1))
+    )
+
+
+def _values(
+    mail: ParsedMail,
+    conversation_id: str | None,
+    no_answer_reason: str | None,
+    now: datetime,
+    filing: Filing,
+) -> dict[str, Any]:
     status = MailStatus.NO_ANSWER if no_answer_reason else MailStatus.UNANSWERED
     if filing.parked:
         status = MailStatus.PARKED
-    values = {
+    return {
         "mail_id": filing.mail_id,
         "dedup_key": mail.dedup_key,
         "conversation_id": conversation_id,
@@ -159,15 +187,6 @@ def record(
         "no_answer_reason": no_answer_reason,
         "run_id": filing.run_id,
     }
-    return filing.mail_id if insert_once(connection, _mails, values, "dedup_key") else None
-
-
-def record_raw(
-    connection: sa.Connection, mail_id: str, content_type: str, body: bytes, now: datetime
-) -> None:
-    """Record the request exactly as it came."""
-    values = {"mail_id": mail_id, "content_type": content_type, "body": body, "received_at": now}
-    connection.execute(_raw.insert(), values)
 
 
 def find(connection: sa.Connection, mail_id: str) -> InboundMail | None:

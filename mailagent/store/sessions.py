@@ -17,7 +17,8 @@ _links, _attempts, _sessions = schema.login_links, schema.login_attempts, schema
 
 KEPT = timedelta(days=7)
 
-_LIVE = sa.select(_links.c.token_hash).where(
+# Links that still log somebody in at the value `now`.
+LIVE = sa.select(_links.c.token_hash).where(
     _links.c.used_at.is_(None), _links.c.expires_at > sa.bindparam("now")
 )
 
@@ -102,7 +103,7 @@ def find_link(connection: sa.Connection, secret: str) -> LoginLink | None:
 def find_live(connection: sa.Connection, now: datetime) -> Callable[[str], bool] | None:
     """Return what tells whether a word is the secret of a link that still logs somebody in; None when
     there is no such link."""
-    live = frozenset(connection.scalars(_LIVE, {"now": now}))
+    live = frozenset(connection.scalars(LIVE, {"now": now}))
     return (lambda word: _hash(word) in live) if live else None
 
 

@@ -28,8 +28,9 @@ def is_proven(proven: bool) -> sa.ColumnElement[bool]:
     return _mails.c.identity == Identity.NONE.value
 
 
-def _of_sender(proven: bool) -> sa.Select[Any]:
-    """Return a row if more mails than the value `before` have come from an address."""
+def of_sender(proven: bool) -> sa.Select[Any]:
+    """Return the question that has a row for answer if more mails than the value `before` have come from
+    `address` since a time, parked or not."""
     came = sa.select(_mails.c.mail_id).where(
         _mails.c.received_at >= sa.bindparam("since"),
         _mails.c.from_address == sa.bindparam("address"),
@@ -38,7 +39,7 @@ def _of_sender(proven: bool) -> sa.Select[Any]:
     return came.offset(sa.bindparam("before", type_=sa.Integer)).limit(1)
 
 
-_OF_SENDER = {proven: _of_sender(proven) for proven in (False, True)}
+_OF_SENDER = {proven: of_sender(proven) for proven in (False, True)}
 
 
 def is_used_up(

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.access import Permission, permissions_of
-from mailagent.domain.conversation import Conversation
+from mailagent.domain.conversation import HOUR, Conversation
 from mailagent.domain.escalation import Ask
 from mailagent.domain.mail import (
     Door,
@@ -24,8 +24,7 @@ from mailagent.domain.mail import (
     holds_confirm_code,
 )
 from mailagent.store import asks, conversations, traffic
-
-HOUR = timedelta(hours=1)
+from mailagent.store.on_arrival import Known
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class Place:
         return replace(self, conversation=conversation)
 
 
-def find_place(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Place:
+def find_place(connection: sa.Connection, mail: ParsedMail, known: Known, now: datetime) -> Place:
     """Return where a mail belongs; nothing is recorded here."""
     token = find_token(mail.envelope_to, services.current().shop.reply_domain)
     if token is not None and token.door is Door.APPROVAL:
@@ -82,21 +81,24 @@ def find_place(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Pl
             and holds_confirm_code(mail.new_text, token.token)
         ),
     )
-    parked = _why_parked(connection, mail, mail.identity.proven or place.proves_mailbox, now)
+    proven = mail.identity.proven or place.proves_mailbox
+    parked = _why_parked(connection, mail, known, proven, now)
     return replace(place, no_answer_reason=parked, parked=True) if parked else place
 
 
-def find_place_locked(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Place:
+def find_place_locked(
+    connection: sa.Connection, mail: ParsedMail, known: Known, now: datetime
+) -> Place:
     """Return where a mail belongs, and keep others from its conversation until the commit. If its customer
     was erased since it was found, the thread is nobody's any more, and the mail is placed anew."""
-    place = find_place(connection, mail, now)
+    place = find_place(connection, mail, known, now)
     found = place.conversation
     if found is None:
         return place
     now_there = conversations.lock(connection, found.conversation_id)
     if now_there.reply_token == found.reply_token:
         return place
-    return find_place(connection, mail, now)
+    return find_place(connection, mail, known, now)
 
 
 def find_request(connection: sa.Connection, mail: ParsedMail) -> Ask | None:
@@ -139,12 +141,15 @@ def _place_of_team(mail: ParsedMail, conversation: Conversation | None) -> Place
 
 
 def _why_parked(
-    connection: sa.Connection, mail: ParsedMail, proven: bool, now: datetime
+    connection: sa.Connection, mail: ParsedMail, known: Known, proven: bool, now: datetime
 ) -> str | None:
     live = services.current()
     of_sender, in_all = live.limits.mails_of_sender_per_hour, live.limits.mails_per_hour
     which = "" if proven else " that are not proven to be theirs"
-    if traffic.is_used_up(connection, now - HOUR, of_sender, proven, mail.from_address):
+    used_up = known.is_used_up
+    if proven != known.proven:  # its thread proves it, or that it was sent again proves it no more
+        used_up = traffic.is_used_up(connection, now - HOUR, of_sender, proven, mail.from_address)
+    if used_up:
         return f"more than {of_sender} mails an hour from this sender{which}"
     if live.arrivals.is_used_up(connection, now, in_all, proven):
         return f"more than {in_all} mails an hour in all{which}"

@@ -7,6 +7,7 @@ Whatever one might have wanted is answered 200 or 503, never 3xx or 4xx (those t
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
@@ -23,8 +24,9 @@ from mailagent.domain.keys import without_keys
 from mailagent.domain.mail import MailKind, ParsedMail, find_token
 from mailagent.domain.run_about import RunAbout
 from mailagent.doorbell import CONVERSATION, run_id_of
-from mailagent.store import conversations, mailbox, outbox, sessions
-from mailagent.store.mailbox import Filing, Known, RawMail
+from mailagent.store import conversations, mailbox, on_arrival, outbox, sessions
+from mailagent.store.mailbox import Filing, RawMail
+from mailagent.store.on_arrival import Known
 from mailagent.web import approval_reply, placing
 from mailagent.web.body import NotWhole, read_body
 from mailagent.web.deliveries import record_bounce, record_events
@@ -63,10 +65,11 @@ def _store(content_type: str, body: bytes) -> str:
     facts = ShopFacts(live.shop.support_address, live.shop.reply_domain)
     mail = parse_request(content_type, body, facts, live.now())
     with live.database.transaction() as connection:
-        known = mailbox.look_up(connection, mail.dedup_key, mail.message_id)
+        now = live.now()
+        known = on_arrival.look_up(connection, mail, now, live.limits.mails_of_sender_per_hour)
         if known.stored:
             return "known already\n"
-        mail_id = _record(connection, mail, known, RawMail(content_type, body), live.now())
+        mail_id = _record(connection, mail, known, RawMail(content_type, body), now)
     if mail_id is None:
         return "known already\n"
     if mail.kind is MailKind.MALFORMED:
@@ -80,18 +83,19 @@ def _record(
     connection: sa.Connection, mail: ParsedMail, known: Known, raw: RawMail, now: datetime
 ) -> str | None:
     # A code that stands in the quoted question is no answer to it.
-    mail = _without_keys(connection, _without_our_words(connection, mail), now)
+    logs_in = sessions.find_live(connection, now) if known.live_logins else None
+    mail = _without_keys(_without_our_words(connection, mail), logs_in)
     if known.message_id:
         # The customer's own mail, sent again with something changed that the signature leaves out.
         mail = mail.without_signatures("known_message_id")
-    place = placing.find_place_locked(connection, mail, now)
+    place = placing.find_place_locked(connection, mail, known, now)
     opens_new = place.opens_new
     if opens_new:
         language = find_language(mail.new_text) if mail.kind is MailKind.CUSTOMER else None
         opened = conversations.open_new(connection, mail.from_address, mail.subject, now, language)
         place = place.in_conversation(opened)
     mail = place.mail
-    filing = Filing(parked=place.parked, same_message_id=known.same_message_id)
+    filing = Filing(parked=place.parked, same_message_id=known.same_message_id, raw=raw)
     if _is_rung_for(place):
         filing = replace(filing, run_id=run_id_of(CONVERSATION, filing.mail_id))
     mail_id = mailbox.record(
@@ -100,7 +104,6 @@ def _record(
     if mail_id is None:
         connection.rollback()  # another request stored the same mail, and its conversation
         return None
-    mailbox.record_raw(connection, mail_id, raw.content_type, raw.body, now)
     if place.conversation is not None:
         if not opens_new:
             conversations.touch(connection, place.conversation.conversation_id, now)
@@ -139,9 +142,9 @@ def _without_our_words(connection: sa.Connection, mail: ParsedMail) -> ParsedMai
     return replace(mail, new_text=new_text(mail.body, ours, mail.subject)) if ours else mail
 
 
-def _without_keys(connection: sa.Connection, mail: ParsedMail, now: datetime) -> ParsedMail:
-    """Take out words by which whoever reads the stored mail could decide, or log in, as its author."""
-    logs_in = sessions.find_live(connection, now)
+def _without_keys(mail: ParsedMail, logs_in: Callable[[str], bool] | None) -> ParsedMail:
+    """Take out words by which whoever reads the stored mail could decide, or log in, as its author.
+    `logs_in` says whether a word is the secret of a link."""
     return replace(
         mail,
         subject=without_keys(mail.subject, logs_in),

@@ -16,8 +16,9 @@ from dbos import DBOS
 from mailagent import services
 from mailagent.demo.inbound_parse import build_body
 from mailagent.settings import SettingsProblem, load_settings
-from mailagent.store import mailbox
+from mailagent.store import mailbox, on_arrival
 from mailagent.store.database import Database
+from mailagent.store.mailbox import Filing, RawMail
 from mailagent.workflows import launch
 from mailagent.workflows.steps import housekeeping
 from mailagent.workflows.steps import sweep as steps
@@ -36,11 +37,10 @@ def keep(database: Database, received_at: datetime, count: int = 1) -> list[str]
     with database.transaction() as connection:
         for _ in range(count):
             key = f"key-{received_at.timestamp()}-{len(kept)}"
-            mail_id = mailbox.record(
-                connection, parsed_mail(dedup_key=key), None, "a test", received_at
-            )
+            mail = parsed_mail(dedup_key=key)
+            filing = Filing(raw=RawMail("text/plain", BODY))
+            mail_id = mailbox.record(connection, mail, None, "a test", received_at, filing)
             assert mail_id is not None
-            mailbox.record_raw(connection, mail_id, "text/plain", BODY, received_at)
             kept.append(mail_id)
     return kept
 
@@ -82,7 +82,8 @@ def test_what_was_read_of_a_mail_stays_and_so_does_its_key(database: Database) -
         mail = mailbox.find(connection, mail_id)
         assert mail is not None
         assert mail.new_text == parsed_mail().new_text
-        assert mailbox.look_up(connection, f"key-{NOW.timestamp()}-0", None).stored
+        again = parsed_mail(dedup_key=f"key-{NOW.timestamp()}-0")
+        assert on_arrival.look_up(connection, again, NOW, 1).stored
 
 
 def test_two_purges_at_once_do_not_wait_for_each_other(database: Database) -> None:

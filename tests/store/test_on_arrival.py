@@ -1,0 +1,79 @@
+"""What is on record of a mail that comes in, and that its row and its request are one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from mailagent.domain.mail import Identity, MailKind
+from mailagent.store import mailbox, sessions
+from mailagent.store.database import Database
+from mailagent.store.mailbox import Filing, RawMail
+from mailagent.store.on_arrival import Known, look_up
+from tests.cast import ADA, NOW
+from tests.store.parsed import parsed_mail
+
+FORGED = parsed_mail(dedup_key="key-2", message_id="m2@example.com", identity=Identity.NONE)
+
+
+def test_nothing_is_known_at_first(database: Database) -> None:
+    with database.snapshot() as connection:
+        assert look_up(connection, parsed_mail(), NOW, 1) == Known(
+            stored=False,
+            same_message_id=0,
+            message_id=False,
+            proven=True,
+            is_used_up=False,
+            live_logins=False,
+        )
+
+
+def test_a_stored_mail_is_known_by_its_key_and_its_message_id(database: Database) -> None:
+    changed = parsed_mail(dedup_key="key-3")
+    with database.transaction() as connection:
+        mailbox.record(connection, parsed_mail(), None, "a test", NOW)
+        same = look_up(connection, parsed_mail(), NOW, 9)
+        other = look_up(connection, changed, NOW, 9)
+    assert (same.stored, other.stored) == (True, False)
+    assert (other.same_message_id, other.message_id) == (1, True)
+
+
+def test_one_that_could_not_be_read_may_come_again(database: Database) -> None:
+    broken = parsed_mail(dedup_key="key-3", kind=MailKind.MALFORMED)
+    with database.transaction() as connection:
+        mailbox.record(connection, broken, None, "a test", NOW)
+        known = look_up(connection, parsed_mail(), NOW, 9)
+    assert (known.same_message_id, known.message_id) == (1, False)
+
+
+def test_proven_mail_of_the_last_hour_uses_up_what_is_proven_only(database: Database) -> None:
+    with database.transaction() as connection:
+        mailbox.record(connection, parsed_mail(), None, "a test", NOW)
+        assert look_up(connection, parsed_mail(), NOW, 1).is_used_up
+        assert not look_up(connection, parsed_mail(), NOW, 2).is_used_up
+        assert not look_up(connection, parsed_mail(), NOW + timedelta(hours=2), 1).is_used_up
+        forged = look_up(connection, FORGED, NOW, 1)
+    assert (forged.proven, forged.is_used_up) == (False, False)
+
+
+def test_a_link_that_logs_in_is_told_of_until_it_is_used(database: Database) -> None:
+    with database.transaction() as connection:
+        sessions.record_link(connection, "secret", ADA, "/", NOW, NOW + timedelta(minutes=15))
+        assert look_up(connection, FORGED, NOW, 1).live_logins
+        assert not look_up(connection, FORGED, NOW + timedelta(hours=1), 1).live_logins
+        sessions.use_link(connection, "secret", NOW)
+        assert not look_up(connection, FORGED, NOW, 1).live_logins
+
+
+def test_a_mail_is_stored_with_its_request_or_not_at_all(database: Database) -> None:
+    with database.transaction() as connection:
+        first = Filing(raw=RawMail("text/plain", b"first \xff\x00"))
+        second = Filing(raw=RawMail("text/plain", b"second"))
+        mail_id = mailbox.record(connection, parsed_mail(), None, "a test", NOW, first)
+        assert mailbox.record(connection, parsed_mail(), None, "a test", NOW, second) is None
+        assert mail_id == first.mail_id
+        raw = mailbox.find_raw(connection, first.mail_id)
+        assert raw == first.raw
+        assert connection.scalar(sa.text("SELECT count(*) FROM raw_mails")) == 1
+        assert mailbox.find(connection, second.mail_id) is None
