@@ -15,16 +15,18 @@ from mailagent.domain.mail import OutboundStatus
 from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.store import approvals, asks, audit, cases, outbox, refunds
-from mailagent.store.approvals import Approval
+from mailagent.store.approvals import Approval, RecordedDecision
 
 REQUESTS = {Question.APPROVE: "approval_request", Question.COUNTERSIGN: "countersign_request"}
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """A question that waits: who may answer it, who was asked, who is away, and what is due."""
+    """A question that waits: who may answer it, who was asked, who is away, and what is due. `first`: the
+    first of two approvals, where the second is what is asked for."""
 
     approval: Approval
+    first: RecordedDecision | None
     question: Question
     candidates: tuple[str, ...]
     asks: tuple[Ask, ...]
@@ -43,6 +45,25 @@ def look(connection: sa.Connection, refund: Refund) -> Asking:
     owners = cases.list_owners(connection, refund)
     besides = (*owners, first.decided_by) if first else owners
     candidates = list_candidates(live.shop.manager_emails, besides)
+    return _look_at_asks(connection, approval, first, question, candidates)
+
+
+def look_again(connection: sa.Connection, before: Asking) -> Asking:
+    """Return how things stand after somebody was asked, reminded or passed over. Nothing else has changed:
+    the caller has held the refund's lock all the time."""
+    return _look_at_asks(
+        connection, before.approval, before.first, before.question, before.candidates
+    )
+
+
+def _look_at_asks(
+    connection: sa.Connection,
+    approval: Approval,
+    first: RecordedDecision | None,
+    question: Question,
+    candidates: tuple[str, ...],
+) -> Asking:
+    live = services.current()
     # Whoever decides no more is not waited for.
     asked = tuple(
         each
@@ -51,7 +72,7 @@ def look(connection: sa.Connection, refund: Refund) -> Asking:
     )
     away = asks.list_away(connection, live.now())
     due = decide_due(asked, candidates, away, live.waits, approval.expires_at, live.now())
-    return Asking(approval, question, candidates, asked, away, due)
+    return Asking(approval, first, question, candidates, asked, away, due)
 
 
 def is_own(connection: sa.Connection, refund: Refund, manager: str) -> bool:
@@ -66,9 +87,13 @@ def remember_old(connection: sa.Connection, refund: Refund) -> Asking:
     asking, found = look(connection, refund), False
     if asking.asks:
         return asking
-    for manager in asking.candidates:
-        key = request_key(asking.approval, asking.question, manager)
-        mail = outbox.find_by_key(connection, key)
+    keys = {
+        request_key(asking.approval, asking.question, manager): manager
+        for manager in asking.candidates
+    }
+    mails = outbox.find_by_keys(connection, keys)
+    for key, manager in keys.items():
+        mail = mails.get(key)
         if mail is None:
             continue
         found = True
@@ -77,7 +102,7 @@ def remember_old(connection: sa.Connection, refund: Refund) -> Asking:
         )
         if OutboundStatus(mail.status).lost:
             asks.record_skip(connection, ask, Skip.UNDELIVERED, services.current().now())
-    return look(connection, refund) if found else asking
+    return look_again(connection, asking) if found else asking
 
 
 def request_key(approval: Approval, question: Question, manager: str) -> str:
@@ -112,7 +137,7 @@ def pass_over(connection: sa.Connection, refund: Refund, manager: str, why: Skip
                 refund.refund_id,
                 details,
             )
-    after = look(connection, refund)
+    after = look_again(connection, asking)
     return None if any(each.stands for each in after.asks) else after.due.following
 
 

@@ -58,7 +58,7 @@ def ask_managers(connection: sa.Connection, refund: Refund) -> Asking:
                 connection, live.now(), audit.CLOCK, "manager reminded", refund.refund_id, details
             )
     changed = before.due.ask or before.due.remind
-    stands = asking.look(connection, refund) if changed else before
+    stands = asking.look_again(connection, before) if changed else before
     _ring(connection, tell_if_unread(connection, refund, stands))
     return before
 
@@ -106,7 +106,7 @@ def write_approval_request(
     now = services.current().now()
     before = before or asking.look(connection, refund)
     ask = asking.record_ask(connection, refund, before, manager, now)
-    stands = asking.look(connection, refund)
+    stands = asking.look_again(connection, before)
     key = asking.request_key(stands.approval, stands.question, manager)
     facts = _case_facts(connection, refund, stands) | _asking_facts(stands, ask, reminder)
     letter = Letter(
@@ -135,8 +135,7 @@ def reply_address(ask: Ask) -> str:
 
 
 def _case_facts(connection: sa.Connection, refund: Refund, stands: Asking) -> dict[str, Any]:
-    case = cases.load(connection, refund)
-    first = approvals.find_decision(connection, stands.approval.approval_id)
+    case, first = cases.load(connection, refund, approval=stands.approval), stands.first
     return {
         "order_id": case.order.order_id,
         "customer_name": case.order.customer_name,

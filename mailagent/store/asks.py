@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -14,6 +15,31 @@ from mailagent.store.ids import new_token
 
 _asks, _approvals = schema.approval_asks, schema.approvals
 _notes, _absences = schema.approval_notes, schema.manager_absences
+
+# Statements that each refund needs are built once: building one costs about what sending it does.
+# Whom the same moment asked in which order does not matter, but it must be one order.
+_FIRST_FIRST = sa.select(_asks).order_by(_asks.c.asked_at, _asks.c.manager_email)
+_OF_QUESTION = _FIRST_FIRST.where(
+    _asks.c.approval_id == sa.bindparam("approval_id"), _asks.c.question == sa.bindparam("question")
+)
+_OF_REFUND = _FIRST_FIRST.where(
+    _asks.c.approval_id.in_(
+        sa.select(_approvals.c.approval_id).where(
+            _approvals.c.refund_id == sa.bindparam("refund_id")
+        )
+    )
+)
+_BY_TOKEN = _FIRST_FIRST.where(_asks.c.reply_token == sa.bindparam("reply_token"))
+_NOTES_OF = (
+    sa.select(_notes)
+    .where(
+        _notes.c.approval_id == sa.bindparam("approval_id"),
+        _notes.c.text != "",  # erased ones say nothing
+    )
+    .order_by(_notes.c.written_at, _notes.c.mail_id)
+)
+_AWAY = sa.select(_absences.c.manager_email).where(_absences.c.until > sa.bindparam("now"))
+_END_ABSENCE = _absences.delete().where(_absences.c.manager_email == sa.bindparam("manager"))
 
 
 def record(
@@ -27,7 +53,8 @@ def record(
         "reply_token": new_token(),
         "asked_at": now,
     }
-    insert_once(connection, _asks, values, "approval_id", "question", "manager_email")
+    if insert_once(connection, _asks, values, "approval_id", "question", "manager_email"):
+        return Ask(approval_id, question, manager, str(values["reply_token"]), now)
     (ask,) = (
         each for each in list_of(connection, approval_id, question) if each.manager_email == manager
     )
@@ -36,24 +63,23 @@ def record(
 
 def list_of(connection: sa.Connection, approval_id: str, question: Question) -> tuple[Ask, ...]:
     """Return who was asked one question, the first first."""
-    return _list(connection, _asks.c.approval_id == approval_id, _asks.c.question == question.value)
+    return _list(connection, _OF_QUESTION, approval_id=approval_id, question=question.value)
 
 
 def list_asks(connection: sa.Connection, refund_id: str) -> tuple[Ask, ...]:
     """Return everybody who was asked about a refund, to approve or to countersign, the first first."""
-    of_refund = sa.select(_approvals.c.approval_id).where(_approvals.c.refund_id == refund_id)
-    return _list(connection, _asks.c.approval_id.in_(of_refund))
+    return _list(connection, _OF_REFUND, refund_id=refund_id)
 
 
-def _list(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> tuple[Ask, ...]:
-    # Whom the same moment asked in which order does not matter, but it must be one order.
-    query = sa.select(_asks).where(*where).order_by(_asks.c.asked_at, _asks.c.manager_email)
-    return tuple(_ask(row) for row in connection.execute(query))
+def _list(
+    connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], **values: str
+) -> tuple[Ask, ...]:
+    return tuple(_ask(row) for row in connection.execute(query, values))
 
 
 def find_by_token(connection: sa.Connection, reply_token: str) -> Ask | None:
     """Return the ask that a reply address belongs to, or None."""
-    found = _list(connection, _asks.c.reply_token == reply_token)
+    found = _list(connection, _BY_TOKEN, reply_token=reply_token)
     return found[0] if found else None
 
 
@@ -130,11 +156,7 @@ def record_note(
 
 def list_notes(connection: sa.Connection, approval_id: str) -> Sequence[Row]:
     """Return the notes of managers on one approval, oldest first."""
-    return connection.execute(
-        sa.select(_notes)
-        .where(_notes.c.approval_id == approval_id, _notes.c.text != "")  # erased ones say nothing
-        .order_by(_notes.c.written_at, _notes.c.mail_id)
-    ).all()
+    return connection.execute(_NOTES_OF, {"approval_id": approval_id}).all()
 
 
 # --- who is away ----------------------------------------------------------------------------------
@@ -151,10 +173,9 @@ def record_absence(
 
 def end_absence(connection: sa.Connection, manager: str) -> None:
     """Record that a manager is back: they decided, or wrote."""
-    connection.execute(_absences.delete().where(_absences.c.manager_email == manager))
+    connection.execute(_END_ABSENCE, {"manager": manager})
 
 
 def list_away(connection: sa.Connection, now: datetime) -> frozenset[str]:
     """Return the managers who are away now."""
-    query = sa.select(_absences.c.manager_email).where(_absences.c.until > now)
-    return frozenset(connection.scalars(query))
+    return frozenset(connection.scalars(_AWAY, {"now": now}))

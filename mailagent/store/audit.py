@@ -27,6 +27,8 @@ WITHDRAWN = "refund withdrawn"
 DECLINED = "refund declined"
 CLOSED = "breaker closed"
 
+# Statements that each mail needs are built once: building one costs about what sending it does.
+_RECORD = schema.audit.insert()
 _LATEST = (
     sa.select(schema.audit.c.at)
     .where(
@@ -48,7 +50,7 @@ def record(
 ) -> None:
     """Record that `actor` did `action` (a past participle) to the row with the id `subject`."""
     values = {"at": now, "actor": actor, "action": action, "subject": subject}
-    connection.execute(schema.audit.insert(), {**values, "details": dict(details or {})})
+    connection.execute(_RECORD, {**values, "details": dict(details or {})})
 
 
 def told(connection: sa.Connection, subjects: Sequence[str]) -> set[str]:

@@ -11,6 +11,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund
 from mailagent.store import approvals, mailbox, orders, outside, refunds, schema
+from mailagent.store.approvals import Approval
 from mailagent.store.database import Row
 
 OTHERS_SHOWN_MAX = 20
@@ -66,12 +67,17 @@ def list_owners(connection: sa.Connection, refund: Refund) -> tuple[str, ...]:
     return tuple(address for address in row if address is not None)
 
 
-def load(connection: sa.Connection, refund: Refund, order: Order | None = None) -> Case:
-    """Return the case of a refund. `order`: its order, where somebody has just read it. Raises LookupError
-    when its order is gone."""
+def load(
+    connection: sa.Connection,
+    refund: Refund,
+    order: Order | None = None,
+    approval: Approval | None = None,
+) -> Case:
+    """Return the case of a refund. `order` and `approval`: its own, where somebody has just read them. Raises
+    LookupError when its order is gone."""
     order = order or orders.load(connection, refund.order_id)
     mail = mailbox.find(connection, refund.mail_id)
-    approval = approvals.find_of_refund(connection, refund.refund_id)
+    approval = approval or approvals.find_of_refund(connection, refund.refund_id)
     held = orders.held_minor(connection, order.order_id)
     elsewhere = outside.given_back_minor(connection, order.order_id)
     return Case(

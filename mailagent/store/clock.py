@@ -32,6 +32,9 @@ CORRECTION = timedelta(seconds=5)
 _UNSETTABLE: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
+_NOW = sa.select(sa.func.clock_timestamp())
+
+
 @dataclass(frozen=True, slots=True)
 class _Reckoning:
     """What the database's clock showed when the clock that nobody sets showed `elapsed` seconds."""
@@ -143,7 +146,7 @@ def open_clock(database: Database) -> Callable[[], datetime]:
 def ask_database(database: Database) -> datetime:
     """Return the time by the database's clock."""
     with database.snapshot() as connection:
-        now: datetime = connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
+        now: datetime = connection.execute(_NOW).scalar_one()
     return now
 
 

@@ -22,6 +22,7 @@ _BY_ID = sa.select(_conversations).where(
     _conversations.c.conversation_id == sa.bindparam("conversation_id")
 )
 _LOCKED = _BY_ID.with_for_update()
+_INSERT = _conversations.insert()
 _UPDATE = _conversations.update().where(_conversations.c.conversation_id == sa.bindparam("here"))
 _COUNT_MODEL_USE = _UPDATE.values(
     model_turns=_conversations.c.model_turns + sa.bindparam("turns"),
@@ -67,7 +68,7 @@ def open_new(
         "last_mail_at": now,
         "language": language,
     }
-    connection.execute(_conversations.insert(), values)
+    connection.execute(_INSERT, values)
     return conversation
 
 

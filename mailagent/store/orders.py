@@ -41,6 +41,9 @@ _LOCK = _LOCKED.where(_orders.c.order_id == sa.bindparam("order_id"))
 _LOCK_OF_CUSTOMER = _LOCK.where(_IS_CUSTOMERS)
 _LOCK_OF_REFUND = _LOCKED.where(order_rows.IS_OF_REFUND)
 
+_HELD = sa.select(_orders.c.held_minor).where(_orders.c.order_id == sa.bindparam("order_id"))
+_CUSTOMER_SINCE = sa.select(sa.func.min(_orders.c.placed_at)).where(_IS_CUSTOMERS)
+
 # What is gone of an order's money: held by our refunds, and given back without us.
 _TAKEN = sa.select(
     _orders.c.held_minor
@@ -257,15 +260,10 @@ def taken_minor(connection: sa.Connection, order_id: str) -> int:
 
 def held_minor(connection: sa.Connection, order_id: str) -> int:
     """Return what refunds of the order were paid or are under way, in minor units."""
-    return (
-        connection.scalar(sa.select(_orders.c.held_minor).where(_orders.c.order_id == order_id))
-        or 0
-    )
+    return connection.scalar(_HELD, {"order_id": order_id}) or 0
 
 
 def customer_since(connection: sa.Connection, email: str) -> datetime | None:
     """Return when the customer first ordered."""
-    first: datetime | None = connection.scalar(
-        sa.select(sa.func.min(_orders.c.placed_at)).where(_orders.c.customer_email == email)
-    )
+    first: datetime | None = connection.scalar(_CUSTOMER_SINCE, {"email": email})
     return first

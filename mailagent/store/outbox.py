@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import takewhile
 from typing import Any
@@ -20,6 +20,19 @@ _mails, _events = schema.outbound_mails, schema.delivery_events
 # Statements that each mail needs are built once: building one costs about what sending it does.
 _BY_ID = sa.select(_mails).where(_mails.c.outbound_id == sa.bindparam("outbound_id"))
 _LOCKED = _BY_ID.with_for_update()
+_BY_KEYS = sa.select(_mails).where(
+    _mails.c.dedup_key.in_(sa.bindparam("dedup_keys", expanding=True))
+)
+_ID_BY_KEY = sa.select(_mails.c.outbound_id).where(_mails.c.dedup_key == sa.bindparam("dedup_key"))
+_QUEUED_OF_REFUND = (
+    sa.select(_mails.c.outbound_id)
+    .where(
+        _mails.c.refund_id == sa.bindparam("refund_id"),
+        _mails.c.purpose == sa.bindparam("purpose"),
+        _mails.c.status == OutboundStatus.QUEUED.value,
+    )
+    .order_by(_mails.c.outbound_id)
+)
 _STATUS = sa.select(_mails.c.status).where(_mails.c.outbound_id == sa.bindparam("outbound_id"))
 _SUPPRESSED = (
     sa.select(schema.suppressed_addresses.c.reason)
@@ -91,9 +104,7 @@ def record(connection: sa.Connection, mail: OutboundMail, dedup_key: str, now: d
     }
     if insert_once(connection, _mails, values, "dedup_key"):
         return mail.outbound_id
-    stored: str | None = connection.scalar(
-        sa.select(_mails.c.outbound_id).where(_mails.c.dedup_key == dedup_key)
-    )
+    stored: str | None = connection.scalar(_ID_BY_KEY, {"dedup_key": dedup_key})
     if stored is None:
         raise LookupError(f"the mail {dedup_key} was not recorded")
     return stored
@@ -284,25 +295,19 @@ def count_to(connection: sa.Connection, address: str, purpose: Purpose, since: d
 
 def is_recorded(connection: sa.Connection, dedup_key: str) -> bool:
     """Return whether a mail under this key was written."""
-    known = sa.select(_mails.c.outbound_id).where(_mails.c.dedup_key == dedup_key)
-    return connection.scalar(known) is not None
+    return connection.scalar(_ID_BY_KEY, {"dedup_key": dedup_key}) is not None
 
 
-def find_by_key(connection: sa.Connection, dedup_key: str) -> Row | None:
-    """Return the whole row of the mail under this key, or None."""
-    return connection.execute(
-        sa.select(_mails).where(_mails.c.dedup_key == dedup_key)
-    ).one_or_none()
+def find_by_keys(connection: sa.Connection, dedup_keys: Iterable[str]) -> dict[str, Row]:
+    """Return the whole rows of the mails under these keys, each by its key."""
+    rows = connection.execute(_BY_KEYS, {"dedup_keys": list(dedup_keys)})
+    return {row.dedup_key: row for row in rows}
 
 
 def list_queued_of_refund(connection: sa.Connection, refund_id: str, purpose: Purpose) -> list[str]:
     """Return the mails of one purpose about a refund that have yet to be sent, the first first."""
-    query = sa.select(_mails.c.outbound_id).where(
-        _mails.c.refund_id == refund_id,
-        _mails.c.purpose == purpose.value,
-        _mails.c.status == OutboundStatus.QUEUED.value,
-    )
-    return list(connection.scalars(query.order_by(_mails.c.outbound_id)))
+    values = {"refund_id": refund_id, "purpose": purpose.value}
+    return list(connection.scalars(_QUEUED_OF_REFUND, values))
 
 
 def list_copies(connection: sa.Connection, dedup_keys: Sequence[str]) -> Sequence[Row]:

@@ -4,6 +4,7 @@ money twice, if each looked only at itself. What an order says of its payments i
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -17,6 +18,7 @@ _intents, _outside = schema.refund_payments, schema.outside_refunds
 _PAYMENT = 0x6D61_0003
 _LOCK = sa.text("SELECT pg_advisory_xact_lock(:kind, :key)")
 
+# Statements that each refund needs are built once: building one costs about what sending it does.
 _other = _named.alias()
 _SHARED = (
     sa.select(_named.c.payment_id)
@@ -28,6 +30,22 @@ _SHARED = (
     )
     .order_by(_named.c.position)
 )
+_these: sa.BindParameter[Any] = sa.bindparam("payment_ids", expanding=True)
+_BY_OURS = sa.select(_intents.c.payment_id, _intents.c.amount_minor).where(
+    _intents.c.payment_id.in_(_these),
+    _intents.c.state != "refused",
+    _intents.c.returned_at.is_(None),
+)
+_BY_OTHERS = sa.select(_outside.c.payment_id, _outside.c.amount_minor).where(
+    _outside.c.payment_id.in_(_these), _outside.c.returned_at.is_(None)
+)
+_GIVEN_BACK = _BY_OURS.union_all(_BY_OTHERS)
+_GIVEN_BACK_ON_OTHERS = _BY_OURS.where(
+    sa.exists().where(
+        schema.refunds.c.refund_id == _intents.c.refund_id,
+        schema.refunds.c.order_id != sa.bindparam("order_id"),
+    )
+).union_all(_BY_OTHERS.where(_outside.c.order_id != sa.bindparam("order_id")))
 
 
 def list_shared(connection: sa.Connection, order_id: str) -> tuple[str, ...]:
@@ -49,36 +67,19 @@ def lock(connection: sa.Connection, order: Order) -> None:
 def given_back(connection: sa.Connection, order: Order) -> dict[str, int]:
     """Return what each payment of an order gave back or is giving back, in minor units: by our refunds
     or without us, on this order or another."""
-    return _given_back(connection, order, sa.true(), sa.true())
+    return _sum(connection, _GIVEN_BACK, order)
 
 
 def given_back_on_others_minor(connection: sa.Connection, order: Order) -> int:
     """Return what the payments of an order gave back or are giving back on other orders."""
-    refund = schema.refunds
-    ours = sa.exists().where(
-        refund.c.refund_id == _intents.c.refund_id, refund.c.order_id != order.order_id
-    )
-    given = _given_back(connection, order, ours, _outside.c.order_id != order.order_id)
-    return sum(given.values())
+    return sum(_sum(connection, _GIVEN_BACK_ON_OTHERS, order, order_id=order.order_id).values())
 
 
-def _given_back(
-    connection: sa.Connection,
-    order: Order,
-    ours_of: sa.ColumnElement[bool],
-    others_of: sa.ColumnElement[bool],
+def _sum(
+    connection: sa.Connection, query: sa.CompoundSelect[str, int], order: Order, **values: str
 ) -> dict[str, int]:
-    ours = sa.select(_intents.c.payment_id, _intents.c.amount_minor).where(
-        _intents.c.payment_id.in_(_ids(order)),
-        _intents.c.state != "refused",
-        _intents.c.returned_at.is_(None),
-        ours_of,
-    )
-    others = sa.select(_outside.c.payment_id, _outside.c.amount_minor).where(
-        _outside.c.payment_id.in_(_ids(order)), _outside.c.returned_at.is_(None), others_of
-    )
     given: dict[str, int] = {}
-    for payment_id, minor in connection.execute(ours.union_all(others)).all():
+    for payment_id, minor in connection.execute(query, {"payment_ids": _ids(order), **values}):
         given[payment_id] = given.get(payment_id, 0) + minor
     return given
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,18 +24,30 @@ from mailagent.store.database import Row
 _refunds, _lines, _payments = schema.refunds, schema.refund_lines, schema.refund_payments
 
 # Statements that each mail needs are built once: building one costs about what sending it does.
-_OLDEST_FIRST = sa.select(_refunds).order_by(_refunds.c.refund_id)
-_OF_CUSTOMER = _OLDEST_FIRST.where(
+# The lines come with their refund, a row for each. They never change: to lock the refund is enough.
+_WITH_LINES = (
+    sa.select(
+        _refunds,
+        _lines.c.line_no,
+        _lines.c.item_id,
+        _lines.c.quantity,
+        _lines.c.amount_minor.label("line_minor"),
+    )
+    .outerjoin_from(_refunds, _lines, _lines.c.refund_id == _refunds.c.refund_id)
+    .order_by(_refunds.c.refund_id, _lines.c.line_no)
+)
+_OF_CUSTOMER = _WITH_LINES.where(
     _refunds.c.order_id.in_(
         sa.select(schema.orders.c.order_id).where(
             schema.orders.c.customer_email == sa.bindparam("email")
         )
     )
 )
-_OF_ORDER = _OLDEST_FIRST.where(_refunds.c.order_id == sa.bindparam("order_id"))
-_BY_ID = sa.select(_refunds).where(_refunds.c.refund_id == sa.bindparam("refund_id"))
-_LOCK = _BY_ID.with_for_update()
-_BY_PROPOSAL = sa.select(_refunds).where(_refunds.c.proposal_key == sa.bindparam("proposal_key"))
+_OF_ORDER = _WITH_LINES.where(_refunds.c.order_id == sa.bindparam("order_id"))
+_OF_CONVERSATION = _WITH_LINES.where(_refunds.c.conversation_id == sa.bindparam("conversation_id"))
+_BY_ID = _WITH_LINES.where(_refunds.c.refund_id == sa.bindparam("refund_id"))
+_LOCK = _BY_ID.with_for_update(of=_refunds)
+_BY_PROPOSAL = _WITH_LINES.where(_refunds.c.proposal_key == sa.bindparam("proposal_key"))
 _PAYMENTS_OF = (
     sa.select(_payments)
     .where(_payments.c.refund_id == sa.bindparam("refund_id"))
@@ -43,10 +56,26 @@ _PAYMENTS_OF = (
 # An update's own values come by their columns' names, so `here` is the key.
 _UPDATE = _refunds.update().where(_refunds.c.refund_id == sa.bindparam("here"))
 _MOVE = _UPDATE.where(_refunds.c.status == sa.bindparam("from_status"))
-_LINES_OF = (
-    sa.select(_lines)
-    .where(_lines.c.refund_id.in_(sa.bindparam("refund_ids", expanding=True)))
-    .order_by(_lines.c.line_no)
+_CLAIM = _UPDATE.returning(_refunds.c.status)
+_DONE_OF = (
+    sa.select(_payments.c.refund_id, sa.func.sum(_payments.c.amount_minor))
+    .where(
+        _payments.c.refund_id.in_(sa.bindparam("refund_ids", expanding=True)),
+        _payments.c.state == "done",
+    )
+    .group_by(_payments.c.refund_id)
+)
+_KEPT_OF = _DONE_OF.where(_payments.c.returned_at.is_(None))
+_RETURNED_OF = _DONE_OF.where(_payments.c.returned_at.is_not(None))
+_INSERT, _INSERT_LINES = _refunds.insert(), _lines.insert()
+_INSERT_PAYMENT = _payments.insert().returning(_payments)
+_RECORD_PAYMENT = (
+    _payments.update()
+    .where(
+        _payments.c.idempotency_key == sa.bindparam("key"),
+        _payments.c.state.in_(sa.bindparam("open_states", expanding=True)),
+    )
+    .values(attempts=_payments.c.attempts + 1)
 )
 
 
@@ -62,7 +91,7 @@ def record(
     Raises IntegrityError when the order would give back more than was paid: the trigger's last word.
     """
     connection.execute(
-        _refunds.insert(),
+        _INSERT,
         {
             "refund_id": refund.refund_id,
             "proposal_key": proposal_key,
@@ -85,7 +114,7 @@ def record(
         },
     )
     connection.execute(
-        _lines.insert(),
+        _INSERT_LINES,
         [
             {
                 "refund_id": refund.refund_id,
@@ -125,70 +154,52 @@ def _found(refund: Refund | None, refund_id: str) -> Refund:
 
 def list_of_order(connection: sa.Connection, order_id: str) -> tuple[Refund, ...]:
     """Return all refunds of an order, oldest first."""
-    return _with_lines(connection, connection.execute(_OF_ORDER, {"order_id": order_id}).all())
+    return _list(connection, _OF_ORDER, order_id=order_id)
 
 
 def list_of_conversation(connection: sa.Connection, conversation_id: str) -> tuple[Refund, ...]:
-    return _list(connection, _refunds.c.conversation_id == conversation_id)
+    return _list(connection, _OF_CONVERSATION, conversation_id=conversation_id)
 
 
 def list_of_customer(connection: sa.Connection, email: str) -> tuple[Refund, ...]:
     """Return all refunds of a customer's orders, oldest first."""
-    return _with_lines(connection, connection.execute(_OF_CUSTOMER, {"email": email}).all())
+    return _list(connection, _OF_CUSTOMER, email=email)
 
 
 def list_all(connection: sa.Connection, order_id: str | None = None) -> tuple[Refund, ...]:
-    return _list(connection, _refunds.c.order_id == order_id if order_id else sa.true())
+    return list_of_order(connection, order_id) if order_id else _list(connection, _WITH_LINES)
 
 
 def _one(connection: sa.Connection, query: sa.Select[Any], **values: str) -> Refund | None:
-    found = _with_lines(connection, connection.execute(query, values).all())
+    found = _list(connection, query, **values)
     return found[0] if found else None
 
 
-def _list(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[Refund, ...]:
-    return _with_lines(connection, connection.execute(_OLDEST_FIRST.where(where)).all())
-
-
-def _with_lines(connection: sa.Connection, rows: Sequence[Row]) -> tuple[Refund, ...]:
-    if not rows:
-        return ()
-    lines = connection.execute(_LINES_OF, {"refund_ids": [row.refund_id for row in rows]}).all()
-    parts = _done_of_failed(connection, rows, _payments.c.returned_at.is_(None))
-    returned = _done_of_failed(connection, rows, _payments.c.returned_at.is_not(None))
+def _list(connection: sa.Connection, query: sa.Select[Any], **values: str) -> tuple[Refund, ...]:
+    rows = connection.execute(query, values).all()
+    parts = _sums_of_failed(connection, rows, _KEPT_OF)
+    returned = _sums_of_failed(connection, rows, _RETURNED_OF)
     return tuple(
-        _refund(
-            row,
-            [each for each in lines if each.refund_id == row.refund_id],
-            parts.get(row.refund_id),
-            returned.get(row.refund_id),
-        )
-        for row in rows
+        _refund(list(lines), parts.get(refund_id), returned.get(refund_id))
+        for refund_id, lines in groupby(rows, key=lambda row: str(row.refund_id))
     )
 
 
-def _done_of_failed(
-    connection: sa.Connection, rows: Sequence[Row], which: sa.ColumnElement[bool]
+def _sums_of_failed(
+    connection: sa.Connection, rows: Sequence[Row], query: sa.Select[str, int]
 ) -> dict[str, int]:
     """Return what some payments gave back of refunds that failed as a whole, in minor units."""
-    failed = [row.refund_id for row in rows if row.status == RefundStatus.FAILED.value]
+    failed = {row.refund_id for row in rows if row.status == RefundStatus.FAILED.value}
     if not failed:
         return {}
-    query = (
-        sa.select(_payments.c.refund_id, sa.func.sum(_payments.c.amount_minor))
-        .where(
-            _payments.c.refund_id.in_(failed),
-            _payments.c.state == "done",
-            which,
-        )
-        .group_by(_payments.c.refund_id)
-    )
-    return {refund_id: int(minor) for refund_id, minor in connection.execute(query).all()}
+    sums = connection.execute(query, {"refund_ids": sorted(failed)}).all()
+    return {refund_id: int(minor) for refund_id, minor in sums}
 
 
-def _refund(
-    row: Row, lines: Sequence[Row], part_paid_minor: int | None, returned_minor: int | None
-) -> Refund:
+def _refund(rows: Sequence[Row], part_paid_minor: int | None, returned_minor: int | None) -> Refund:
+    """Restore a refund from its rows, one for each of its lines."""
+    row = rows[0]
+    lines = [each for each in rows if each.line_no is not None]
     return Refund(
         refund_id=row.refund_id,
         order_id=row.order_id,
@@ -196,7 +207,7 @@ def _refund(
         mail_id=row.mail_id,
         amount=Money(row.amount_minor, row.currency),
         lines=tuple(
-            RefundLine(line.line_no, line.quantity, Money(line.amount_minor, row.currency))
+            RefundLine(line.line_no, line.quantity, Money(line.line_minor, row.currency))
             for line in lines
         ),
         item_ids=tuple(line.item_id for line in lines),
@@ -222,9 +233,13 @@ def _refund(
     )
 
 
-def claim(connection: sa.Connection, refund_id: str, run_id: str) -> None:
-    """Record which run looks after the refund now, so that bells ring there."""
-    connection.execute(_UPDATE, {"here": refund_id, "run_id": run_id})
+def claim(connection: sa.Connection, refund_id: str, run_id: str) -> RefundStatus:
+    """Record which run looks after the refund now, so that bells ring there; return its state, which
+    nobody else changes until the commit. Raises LookupError."""
+    status = connection.scalar(_CLAIM, {"here": refund_id, "run_id": run_id})
+    if status is None:
+        raise LookupError(f"refund {refund_id} does not exist")
+    return RefundStatus(status)
 
 
 def move(connection: sa.Connection, refund: Refund, status: RefundStatus, **values: Any) -> None:
@@ -241,11 +256,7 @@ def lower_amount(connection: sa.Connection, refund: Refund, amount: Money) -> No
     """
     if amount.currency != refund.amount.currency or not 0 < amount.minor <= refund.amount.minor:
         raise ValueError(f"{amount} is not between 0 and {refund.amount}")
-    connection.execute(
-        _refunds.update()
-        .where(_refunds.c.refund_id == refund.refund_id)
-        .values(amount_minor=amount.minor)
-    )
+    connection.execute(_UPDATE, {"here": refund.refund_id, "amount_minor": amount.minor})
 
 
 # --- the payments a refund goes back to -------------------------------------------------------
@@ -258,10 +269,10 @@ def intend_payment(
     payment_id: str,
     amount: Money,
     now: datetime,
-) -> None:
-    """Record, before the gateway is asked, that it will be asked under `key`."""
-    connection.execute(
-        _payments.insert(),
+) -> Row:
+    """Record, before the gateway is asked, that it will be asked under `key`. Returns the intent."""
+    return connection.execute(
+        _INSERT_PAYMENT,
         {
             "idempotency_key": key,
             "refund_id": refund_id,
@@ -270,7 +281,7 @@ def intend_payment(
             "state": "asked",
             "intended_at": now,
         },
-    )
+    ).one()
 
 
 def list_payments(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
@@ -301,11 +312,8 @@ def record_payment(connection: sa.Connection, key: str, state: str, **values: An
     under one key, the one that was told so is right.
     """
     open_states = ["asked", "refused"] if state == "done" else ["asked"]
-    connection.execute(
-        _payments.update()
-        .where(_payments.c.idempotency_key == key, _payments.c.state.in_(open_states))
-        .values(state=state, attempts=_payments.c.attempts + 1, **values)
-    )
+    here = {"key": key, "open_states": open_states}
+    connection.execute(_RECORD_PAYMENT, {**here, "state": state, **values})
 
 
 # How a payment that the gateway has and has not settled is told from one that it may not have.

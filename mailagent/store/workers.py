@@ -14,6 +14,8 @@ from mailagent.store import schema
 
 _workers = schema.workers
 
+_NOW = sa.select(sa.func.clock_timestamp())
+
 # Who has not been seen for so long has vanished, and its runs are taken over.
 LEASE_SECONDS = 30.0
 # Two beats, and a database that answers slowly. A worker whose own beats were further apart cannot tell
@@ -78,5 +80,5 @@ def can_be_missed(connection: sa.Connection) -> sa.ColumnElement[bool]:
 def _now(connection: sa.Connection) -> datetime:
     if connection.dialect.name == "sqlite":
         return datetime.now(UTC)  # it has no other clock than this machine's
-    now: datetime = connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
+    now: datetime = connection.execute(_NOW).scalar_one()
     return now

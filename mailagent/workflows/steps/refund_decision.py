@@ -23,9 +23,8 @@ NOBODY_SLEEP_SECONDS = 3600.0
 def claim_refund(refund_id: str) -> State:
     """Make this run the one that bells for the refund reach."""
     with services.current().database.transaction() as connection:
-        refund = refunds.lock(connection, refund_id)
-        refunds.claim(connection, refund_id, DBOS.workflow_id or "")
-    return state_of(refund.status)
+        status = refunds.claim(connection, refund_id, DBOS.workflow_id or "")
+    return state_of(status)
 
 
 @async_step

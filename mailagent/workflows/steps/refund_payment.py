@@ -100,17 +100,18 @@ def _intend(refund_id: str) -> list[_Intent] | None:
             return None
         # An event and its order may have been recorded at the same moment, neither seeing the other.
         gateway_words.catch_up(connection, order, live.now())
-        known = refunds.list_payments(connection, refund_id)
+        rows = refunds.list_payments(connection, refund_id)
+        asked_before = may_have_been_asked(bool(rows), refund.requested_at, live.now())
         stopped = _stopped(order, refund)
-        if not known:
-            stopped = stopped or _write_intents(connection, refund, order)
-        if not known and stopped:
-            _fail(connection, refund, stopped)
-            return None
-        asked_before = may_have_been_asked(bool(known), refund.requested_at, live.now())
+        if not rows:
+            written = stopped or _write_intents(connection, refund, order)
+            if isinstance(written, str):
+                _fail(connection, refund, written)
+                return None
+            rows = written
         return [
             _Intent(_request(refund, row), asked_before=asked_before, stopped=stopped)
-            for row in refunds.list_payments(connection, refund_id)
+            for row in rows
             if row.state == "asked"
         ]
 
@@ -123,19 +124,21 @@ def _stopped(order: Order, refund: Refund) -> str | None:
     return _CHARGED_BACK if order.charged_back.minor else None
 
 
-def _write_intents(connection: sa.Connection, refund: Refund, order: Order) -> str | None:
-    """Write down which payments give back how much; return why that cannot be, or None."""
+def _write_intents(connection: sa.Connection, refund: Refund, order: Order) -> list[Row] | str:
+    """Write down which payments give back how much, and return that; or why it cannot be."""
     payments.lock(connection, order)
     earlier = payments.given_back(connection, order)
     try:
         parts = split_over_payments(order, refund.amount, earlier)
     except ValueError as problem:
         return f"{problem}: something was refunded elsewhere since it was asked for"
-    now = services.current().now()
+    now, intents = services.current().now(), []
     for number, (payment_id, amount) in enumerate(parts):
         key = refund.refund_id if number == 0 else f"{refund.refund_id}.{number + 1}"
-        refunds.intend_payment(connection, key, refund.refund_id, payment_id, amount, now)
-    return None
+        intents.append(
+            refunds.intend_payment(connection, key, refund.refund_id, payment_id, amount, now)
+        )
+    return intents
 
 
 def _request(refund: Refund, row: Row) -> RefundRequest:
