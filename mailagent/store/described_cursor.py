@@ -1,4 +1,4 @@
-"""A cursor of psycopg that describes the columns of a result once, not for each result anew.
+"""A cursor of psycopg that describes the columns of a statement's results once, not for each result anew.
 
 SQLAlchemy asks for the description of each result, though it knows the columns of its own statements: for a
 row of thirty columns that costs as much as sending the statement.
@@ -10,27 +10,23 @@ from typing import Any
 
 from psycopg import Column, Cursor
 
-# There are some hundred different results; a console that makes them up as it goes must not fill the memory.
+# There are some hundred statements; a console that makes them up as it goes must not fill the memory.
 KEPT_MOST = 2_000
 
-_Columns = tuple[tuple[bytes | None, int, int, int], ...]
-_kept: dict[_Columns, list[Column]] = {}
+# By the statement, and by how many columns came: `RETURNING` may come to nothing.
+_kept: dict[tuple[bytes, int], list[Column]] = {}
 
 
 class DescribedCursor(Cursor[Any]):
-    """Shares the descriptions of equal columns; nobody changes one."""
+    """Shares the descriptions of one statement's results; nobody changes one. What a statement with a `*`
+    returns, its table says: that is asked each time."""
 
     @property
     def description(self) -> list[Column] | None:
-        result = self.pgresult
-        if result is None or not result.nfields:
+        result, query = self.pgresult, self._query
+        if result is None or query is None or b"*" in query.query:
             return super().description
-        key = tuple(
-            [
-                (result.fname(at), result.ftype(at), result.fmod(at), result.fsize(at))
-                for at in range(result.nfields)
-            ]
-        )
+        key = query.query, result.nfields
         found = _kept.get(key)
         if found is None:
             found = super().description

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -30,7 +30,7 @@ class Place:
 
     turnstile: Turnstile
     thread: int
-    given: threading.Lock = field(default_factory=threading.Lock)
+    given: threading.Lock | None = None
 
     def leave(self) -> None:
         """Give the place to whoever has waited longest."""
@@ -95,17 +95,19 @@ class Turnstile:
         """
         place = Place(self, threading.get_ident())
         with self._lock:
-            if self._stuck or self._inside[place.thread]:
+            if self._stuck or place.thread in self._inside:
                 return None
             if self._taken < self._fitting.at_once:
                 self._take(place)
                 return place
             self._fitting.note_waiting()
-            place.given.acquire()
+            given = place.given = threading.Lock()
+            given.acquire()
             self._waiting.append(place)
-        given = place.given.acquire(timeout=seconds)
+        if given.acquire(timeout=seconds):
+            return place
         with self._lock:
-            if not given and place in self._waiting:
+            if place in self._waiting:
                 self._waiting.remove(place)
                 self._stuck = True
                 return None
@@ -123,7 +125,8 @@ class Turnstile:
             while self._waiting and self._taken < self._fitting.at_once:
                 heir = self._waiting.popleft()
                 self._take(heir)
-                heir.given.release()
+                if heir.given:
+                    heir.given.release()
 
     def _take(self, place: Place) -> None:
         self._taken += 1

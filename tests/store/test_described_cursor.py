@@ -44,11 +44,11 @@ def test_a_description_is_that_of_psycopg(database: Database, query: str) -> Non
             assert describe(ours, query) == describe(theirs, query)
 
 
-def test_equal_columns_are_described_once(database: Database) -> None:
+def test_the_results_of_a_statement_are_described_once(database: Database) -> None:
     found = []
     for number in (1, 2):
         with database.engine.connect() as connection:
-            cursor = connection.exec_driver_sql(f"SELECT {number} AS here").cursor
+            cursor = connection.exec_driver_sql("SELECT %s::int AS here", (number,)).cursor
             assert cursor is not None
             found.append(cursor.description)
     assert found[0] is found[1]
@@ -72,4 +72,4 @@ def test_no_more_are_kept_than_may(database: Database, monkeypatch: pytest.Monke
     with database.engine.connect() as connection:
         (row,) = connection.execute(sa.text("SELECT 7 AS a_name_of_its_own"))
     assert row.a_name_of_its_own == 7
-    assert not any(name == b"a_name_of_its_own" for ((name, *_), *_) in described_cursor._kept)
+    assert not any(b"a_name_of_its_own" in query for query, _ in described_cursor._kept)
