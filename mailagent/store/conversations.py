@@ -22,6 +22,9 @@ _BY_ID = sa.select(_conversations).where(
     _conversations.c.conversation_id == sa.bindparam("conversation_id")
 )
 _LOCKED = _BY_ID.with_for_update()
+_ADDRESS = sa.select(_conversations.c.customer_email).where(
+    _conversations.c.conversation_id == sa.bindparam("conversation_id")
+)
 _INSERT = _conversations.insert()
 _UPDATE = _conversations.update().where(_conversations.c.conversation_id == sa.bindparam("here"))
 _COUNT_MODEL_USE = _UPDATE.values(
@@ -82,6 +85,14 @@ def load(connection: sa.Connection, conversation_id: str) -> Conversation:
     if conversation is None:
         raise LookupError(f"conversation {conversation_id} does not exist")
     return conversation
+
+
+def load_address(connection: sa.Connection, conversation_id: str) -> str:
+    """Return the customer's address of a conversation that must exist. Raises LookupError."""
+    address = connection.scalar(_ADDRESS, {"conversation_id": conversation_id})
+    if address is None:
+        raise LookupError(f"conversation {conversation_id} does not exist")
+    return str(address)
 
 
 def lock(connection: sa.Connection, conversation_id: str) -> Conversation:

@@ -188,7 +188,7 @@ def test_a_later_answer_neither_repeats_the_code_nor_shows_it_to_the_model(
     )
     (mail,) = kind_shop.rows("SELECT mail_id FROM inbound_mails WHERE status = 'unanswered'")
     later: Batch = {**batch, "mail_ids": [mail.mail_id]}
-    case, *_ = case_of(later)
+    case = case_of(later).item
     assert "My code [code] does not work" in case["content"]
     assert not CODE.search(case["content"])
     assert row.code not in reply(kind_shop, later, "Dear Ada, a colleague can look at that.")

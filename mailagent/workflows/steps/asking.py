@@ -18,7 +18,7 @@ from mailagent.domain.run_about import hash_customer
 from mailagent.store import ids, model_calls
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.batch import Batch
-from mailagent.workflows.steps.case import case_of
+from mailagent.workflows.steps.case import CaseOfStep
 from mailagent.workflows.steps.leave import (
     Leave,
     Noted,
@@ -44,20 +44,20 @@ class Asked:
 
 
 def ask_in_turn(
-    batch: Batch, items: Sequence[dict[str, Any]], used: loop.Spent, has_begun: bool
+    case_of_step: CaseOfStep, items: Sequence[dict[str, Any]], used: loop.Spent, has_begun: bool
 ) -> Asked | dict[str, Any]:
     """Ask the model if it may be asked now; else return what to do instead."""
     stopped = None if has_begun else why_stopped()
     if stopped is not None:
         return move_of("later", used, why=stopped)
-    case, address, breaker = case_of(batch)
-    told = [case, *items[used.left_items :]]
+    case = case_of_step.find()
+    told = [case.item, *items[used.left_items :]]
     if is_above_the_limit(_instructions(), told):
         why = "the case is more than OPENAI_TOKENS_PER_MINUTE lets through"
         return move_of("person", used, reason=HandOverReason.BUDGET_SPENT.name, summary=why)
-    leave = take_leave(Provider.OPENAI, breaker)
+    leave = take_leave(Provider.OPENAI, case.breaker)
     if leave is None:
-        return move_of("later", used, why=breaker.why if breaker else "")
+        return move_of("later", used, why=case.breaker.why if case.breaker else "")
     turn = take_turn(_instructions(), told, used.turn_ms, has_begun)
     if turn is None or turn.wait_seconds:
         _give_back(leave)
@@ -67,7 +67,7 @@ def ask_in_turn(
         return move_of(
             "wait", waits, after_seconds=turn.wait_seconds, why="its turn is yet to come"
         )
-    outcome = _ask(told, address, used)
+    outcome = _ask(told, case.address, used)
     note_tokens(turn, outcome)
     return Asked(outcome, leave)
 

@@ -89,8 +89,32 @@ def _key(batch: Batch) -> tuple[object, ...]:
 kept = KeptCases()
 
 
-def case_of(batch: Batch) -> tuple[dict[str, Any], str, Breaker | None]:
-    """Return the first item the model reads, the customer's address, and how the model's provider is."""
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The first item the model reads, the customer's address, and how the model's provider is."""
+
+    item: dict[str, Any]
+    address: str
+    breaker: Breaker | None
+
+
+class CaseOfStep:
+    """The case for the asks of one step: read once, unless the provider was in trouble, of which each ask
+    changes something."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._found: Case | None = None
+
+    def find(self) -> Case:
+        """Return the case."""
+        if self._found is None or self._found.breaker is not None:
+            self._found = case_of(self._batch)
+        return self._found
+
+
+def case_of(batch: Batch) -> Case:
+    """Read the case of some mails."""
     with services.current().database.snapshot() as connection:
         conversation = conversations.load(connection, batch["conversation_id"])
         breaker = breakers.find(connection, Provider.OPENAI)
@@ -98,7 +122,7 @@ def case_of(batch: Batch) -> tuple[dict[str, Any], str, Breaker | None]:
         if text is None:
             text = _write(connection, conversation, batch)
             kept.keep(batch, conversation, text)
-    return {"role": "user", "content": text}, conversation.customer_email, breaker
+    return Case({"role": "user", "content": text}, conversation.customer_email, breaker)
 
 
 def _write(connection: sa.Connection, conversation: Conversation, batch: Batch) -> str:

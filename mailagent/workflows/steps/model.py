@@ -12,6 +12,7 @@ from mailagent.agent import first_model, loop
 from mailagent.workflows.steps.asking import Asked, ask_in_turn, is_left_to_main, record_call
 from mailagent.workflows.steps.at_work import at_work
 from mailagent.workflows.steps.batch import Batch
+from mailagent.workflows.steps.case import CaseOfStep
 from mailagent.workflows.steps.looks import LOOKS
 from mailagent.workflows.steps.moves import OperatorNeededError, move_of, plain_move, tool_items
 from mailagent.workflows.steps.recording import declare_marks, mark, step
@@ -67,9 +68,10 @@ def ask_model(batch: Batch, items: list[dict[str, Any]], spent: dict[str, int]) 
 def _next_move(
     batch: Batch, items: list[dict[str, Any]], progress: _Progress, has_begun: bool
 ) -> dict[str, Any]:
+    case = CaseOfStep(batch)
     while True:
         if progress.call is None:
-            move = _ask_once(batch, items, progress, has_begun)
+            move = _ask_once(case, batch, items, progress, has_begun)
             if move["kind"] != "call" or move["tool"] not in LOOKS:
                 return move
             progress.call = move
@@ -89,7 +91,11 @@ def _look(batch: Batch, call: Mapping[str, Any], progress: _Progress) -> None:
 
 
 def _ask_once(
-    batch: Batch, items: list[dict[str, Any]], progress: _Progress, has_begun: bool
+    case: CaseOfStep,
+    batch: Batch,
+    items: list[dict[str, Any]],
+    progress: _Progress,
+    has_begun: bool,
 ) -> dict[str, Any]:
     """Ask the model, record what that took, and return the move that follows."""
     told, used = [*items, *progress.items], progress.used
@@ -97,7 +103,7 @@ def _ask_once(
     if progress.asked is None and over is not None:
         return move_of("person", used, reason=over.name, summary="")
     if progress.asked is None:
-        found = ask_in_turn(batch, told, used, has_begun or bool(progress.items))
+        found = ask_in_turn(case, told, used, has_begun or bool(progress.items))
         if not isinstance(found, Asked):
             return found
         progress.asked = found

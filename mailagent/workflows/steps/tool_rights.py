@@ -10,7 +10,7 @@ from mailagent.workflows.steps.batch import Batch
 
 def customer_of(connection: sa.Connection, batch: Batch) -> str:
     """Return the address whose orders the tools reach."""
-    return conversations.load(connection, batch["conversation_id"]).customer_email
+    return conversations.load_address(connection, batch["conversation_id"])
 
 
 def is_waiting(connection: sa.Connection, batch: Batch) -> bool:
