@@ -45,6 +45,12 @@ class Orphans(Connected):
         whose = self._runs.c.executor_id == worker_id
         return self._queue_again(connection, whose, skip_locked=False)
 
+    def take_up(self, connection: sa.Connection, worker_id: str) -> int:
+        """Queue again what a process of this worker had begun when it died, for the one that starts. The engine
+        does the same a run at a time; what somebody has locked is left to that. Returns how many runs."""
+        whose = self._runs.c.executor_id == worker_id
+        return self._queue_again(connection, whose, skip_locked=True)
+
     def find_taken(
         self, connection: sa.Connection, worker_id: str, ago: timedelta
     ) -> frozenset[str]:

@@ -48,7 +48,8 @@ class Heartbeat:
         self._worker_id, self._beat_file = worker_id, beat_file
         self._stopping = threading.Event()
         self._looks_for_sweeps_at = time.monotonic() + LATE_AFTER.total_seconds()
-        self._beat()
+        if self._beat():
+            self._take_up_own()
         self._touch()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self._thread.start()
@@ -111,6 +112,16 @@ class Heartbeat:
             logger.exception("worker %s could not say that it lives", self._worker_id)
             return False
         return True
+
+    def _take_up_own(self) -> None:
+        try:
+            with services.current().database.transaction() as connection:
+                taken = services.current().doorbell.take_up(connection, self._worker_id)
+        except sa.exc.SQLAlchemyError:
+            logger.exception("worker %s leaves its runs to the engine", self._worker_id)
+            return
+        if taken:
+            logger.info("worker %s takes up %s runs again", self._worker_id, taken)
 
     def _look_for_orphans(self) -> None:
         try:

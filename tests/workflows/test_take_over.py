@@ -124,3 +124,27 @@ def test_a_worker_that_cannot_say_that_it_lives_takes_nothing(shop: Stage) -> No
             connection.execute(schema.workers.delete())
         vanish(shop, run_id, "gone")
         assert heartbeat.take_over() == 0
+
+
+def test_a_worker_that_starts_again_takes_up_all_of_its_own_at_once(
+    tmp_path: Path, database_url: str
+) -> None:
+    with open_shop(tmp_path, database_url, {"WORKER_ID": "first"}) as shop:
+        with running(shop):
+            run_id = wait_for_a_refund_that_waits(shop)
+        vanish(shop, run_id, "first")
+        left = columns_of(shop, run_id)
+        with shop.live.database.transaction() as connection:
+            assert shop.live.doorbell.take_up(connection, "second") == 0
+        assert columns_of(shop, run_id) == left
+        with shop.live.database.transaction() as connection:
+            assert shop.live.doorbell.take_up(connection, "first") == 1
+        queued = columns_of(shop, run_id)
+        assert (queued["status"], queued["owner_xid"]) == ("ENQUEUED", None)
+        vanish(shop, run_id, "first")
+        (request,) = shop.mails_to(MONA)
+        with running(shop):
+            decide(shop, link_in(request.text), "approve")
+            shop.wait_for_refund("paid")
+        assert columns_of(shop, run_id)["recovery_attempts"] == left["recovery_attempts"] + 1  # type: ignore[operator]
+        assert len(shop.rows("SELECT * FROM ledger_entries")) == 1
