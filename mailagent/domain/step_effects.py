@@ -53,7 +53,10 @@ EFFECTS: Mapping[str, StepEffect] = {
     "stop_loop": _does("leaves the mail to people, unless that was done"),
     "send_mail": _does("hands the mail to SendGrid, unless that has happened", Reach.MAIL),
     # a refund
-    "claim_refund": _does("makes this run the one that looks after the refund"),
+    "claim_refund": _does(
+        "makes this run the one that looks after the refund, and writes to the manager, unless that was"
+        " done; older links still work"
+    ),
     "request_approval": _does(
         "writes to the manager, unless that was done; older links still work"
     ),

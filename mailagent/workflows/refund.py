@@ -22,12 +22,12 @@ from mailagent.workflows.steps.refund_payment import pay_refund
 async def refund(refund_id: str) -> str:
     """See a refund through to its end. Returns the state it ended in."""
     state = await claim_refund(refund_id)
-    if state["status"] == "awaiting_approval":
+    if state["status"] == "awaiting_approval" and not state.get("looked"):  # an older run
         for outbound_id in await request_approval(refund_id):
             await send_mail_async(outbound_id)
         state = await look_at_decision(refund_id)
     while state["status"] == "awaiting_approval":
-        # A second manager is written to; what older runs recorded names nobody.
+        # Managers are written to; what older runs recorded names nobody.
         for outbound_id in state.get("outbound_ids", ()):
             await send_mail_async(outbound_id)
         await DBOS.recv_async(doorbell.LOOK, timeout_seconds=state["wait_seconds"])

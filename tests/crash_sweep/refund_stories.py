@@ -16,7 +16,7 @@ PAID = steps(
     "take_batch ask_model propose_refund write_reply send_mail claim_refund pay_refund"
     " tell_customer"
 )
-DECIDED = PAID | steps("request_approval look_at_decision")
+DECIDED = PAID | steps("look_at_decision")
 UNPAID = DECIDED - steps("pay_refund")
 PRESSED = WEBHOOKS | {"POST /approvals/<token>"}
 

@@ -209,7 +209,7 @@ STORIES = (
         {ADA: 2, MONA: 1, GRACE: 1, JUERGEN: 1, MALLORY: 1, OLGA: 1},
         SWEEP | steps(
             "take_batch ask_model write_reply send_mail look_at_delivery claim_refund"
-            " request_approval look_at_decision pay_refund tell_customer"
+            " look_at_decision pay_refund tell_customer"
         ),
         frozenset({EVENTS, "POST /approvals/<token>"}), refunds=("paid",), deciders=(MONA,),
         prepare=_leave_everything, raw_mails_purged=1,

@@ -19,7 +19,7 @@ STEPS = {
     "take_batch",
     "ask_model",
     "propose_refund",
-    "request_approval",
+    "claim_refund",
     "pay_refund",
     "tell_customer",
 }

@@ -60,7 +60,7 @@ async def _always() -> bool:
 
 async def _see_through(refund_id: str, looks: Callable[[], Awaitable[bool]]) -> str:
     state = await claim_refund(refund_id)
-    if state["status"] == "awaiting_approval":
+    if state["status"] == "awaiting_approval" and not state.get("looked"):
         for outbound_id in await request_approval(refund_id):
             await send_mail_async(outbound_id)
         state = await look_at_decision(refund_id)

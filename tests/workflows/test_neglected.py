@@ -156,7 +156,7 @@ def test_what_an_operator_cancelled_is_left_alone_for_a_day_and_then_shown(shop:
 
 def test_a_request_that_never_reached_its_manager_is_made_again(shop: Stage) -> None:
     shop.stock(big_order())
-    with failing("request_approval"), running(shop):
+    with failing("claim_refund"), running(shop):
         shop.write(DEAR_WISH)
         wait_for_run(shop, "refund", "ERROR")
     later(shop, minutes=6)

@@ -9,7 +9,7 @@ from dbos import DBOS
 from mailagent import letters, services
 from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.store import approvals, audit, order_rows, refunds
-from mailagent.workflows.steps.recording import async_step
+from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund_state import State, state_of
 
 # A bell wakes the run at once; one that it has missed is rung again by the sweep. It looks this often anyway,
@@ -18,18 +18,25 @@ LONGEST_SLEEP_SECONDS = 6 * 3600.0
 # Where nobody may decide: whoever is made a manager is to be asked soon.
 NOBODY_SLEEP_SECONDS = 3600.0
 
+declare_marks("claim_refund", "claimed")
+
 
 @async_step
 def claim_refund(refund_id: str) -> State:
-    """Make this run the one that bells for the refund reach."""
+    """Make this run the one that bells for the refund reach. If it waits for a manager, look as
+    `look_at_decision` does, which writes to whoever is to decide: from now on no bell is missed."""
     with services.current().database.transaction() as connection:
         status = refunds.claim(connection, refund_id, DBOS.workflow_id or "")
-    return state_of(status)
+    mark("claim_refund", "claimed")
+    if status is not RefundStatus.AWAITING_APPROVAL:
+        return state_of(status)
+    return State(**_look(refund_id), looked=True)
 
 
 @async_step
 def request_approval(refund_id: str) -> list[str]:
-    """Write to the manager who is to decide, unless the refund was decided meanwhile."""
+    """Write to the manager who is to decide, unless the refund was decided meanwhile: for runs of 0.1.0-0010
+    and before, which claimed their refund without looking."""
     with services.current().database.transaction() as connection:
         refund = refunds.lock(connection, refund_id)
         if refund.status is not RefundStatus.AWAITING_APPROVAL:
@@ -45,6 +52,10 @@ def look_at_decision(refund_id: str) -> State:
     While it waits, whoever is due is asked or reminded: the next manager after a while, a second one
     where the first has approved and the policy wants two.
     """
+    return _look(refund_id)
+
+
+def _look(refund_id: str) -> State:
     live = services.current()
     with live.database.transaction() as connection:
         # The order first, as everywhere: to expire a refund changes what its order has left.
