@@ -124,6 +124,20 @@ def is_asked(stage: Stage, customer: Customer) -> None:
     request_of(stage, customer)
 
 
+def fails_when_rung(stage: Stage, customer: Customer) -> None:
+    """Ring for the customer's refund, and wait for its run to fail."""
+    query = "SELECT refund_id, run_id FROM refunds WHERE order_id = :o"
+    (refund,) = stage.rows(query, o=customer.order_id)
+    with stage.live.database.transaction() as connection:
+        stage.live.doorbell.ring_refund(connection, refund.refund_id, refund.run_id)
+
+    def has_failed() -> bool:
+        run = stage.live.doorbell.find_run(refund.run_id)
+        return run is not None and run.has_failed
+
+    _wait(has_failed, f"the refund's run of {customer.email} to fail")
+
+
 def manager_says(decision: str) -> Act:
     """Mona decides by the first link that she got, however often the run was replayed since."""
 

@@ -12,6 +12,7 @@ from tests.journeys.test_failures_replayed import ClosedBank
 from tests.journeys.test_outages import lost_after, model_says
 from tests.replay_sweep.acts import (
     Act,
+    fails_when_rung,
     gets_mails,
     has_draft,
     is_asked,
@@ -143,7 +144,7 @@ STORIES = (
         then=(refund_is("paid"), gets_mails(2)), trouble=bank_closed,
     ),
     Story(
-        "broken while it waits", Kind.FAILED, End("paid", 2), ASKED,
+        "broken while it waits", Kind.FAILED, End("paid", 2), (*ASKED, fails_when_rung),
         then=(manager_says("approve"), refund_is("paid"), gets_mails(2)), dear=True,
         trouble=lambda _stage: failing("look_at_decision"),
     ),
