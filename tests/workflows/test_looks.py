@@ -9,13 +9,14 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent.doorbell import RecordedStep
-from mailagent.workflows.steps import looks
+from mailagent.workflows.steps import looks, model, unrecorded
 from mailagent.workflows.steps.at_work import AtWork
 from mailagent.workflows.steps.batch import Batch
+from mailagent.workflows.steps.unrecorded import Unrecorded
 from tests.cast import ADA, order
 from tests.journeys.test_hostile_model import calls, says
 from tests.stage import Stage, wait_until
-from tests.workflows.trouble import once, watched
+from tests.workflows.trouble import Mistake, once, wait_for_run, watched
 
 QUESTION = "Where is my order W1001?"
 
@@ -101,3 +102,31 @@ def test_a_process_that_is_leaving_begins_no_second_ask(
     busy_shop.wait_for_mails(ADA)
     assert [step.name for step in steps_of(busy_shop)].count("ask_model") == 2
     assert asks(busy_shop) == 2
+
+
+def test_what_a_step_got_is_let_go_when_it_fails(
+    busy_shop: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_batch: Batch, _arguments: Mapping[str, Any]) -> dict[str, Any]:
+        raise Mistake("not an outage")
+
+    monkeypatch.setitem(cast("dict[str, Any]", looks.LOOKS), "look_at_order", fail)
+    busy_shop.stock(order())
+    busy_shop.write(QUESTION)
+    wait_for_run(busy_shop, "conversation", "ERROR")
+    assert asks(busy_shop) == 1
+    assert not model._unrecorded._kept
+
+
+def test_what_a_step_got_is_let_go_when_it_never_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    got = Unrecorded[str]()
+    monkeypatch.setattr(unrecorded, "_place", lambda: ("run", 1))
+    got.keep("a mail's words")
+    monkeypatch.setattr(unrecorded, "_place", lambda: ("run", 2))
+    got.keep("others")
+    assert set(got._kept) == {("run", 1), ("run", 2)}
+    monkeypatch.setattr(unrecorded, "KEPT_SECONDS", -1.0)
+    got.keep("others")
+    assert set(got._kept) == {("run", 2)}

@@ -57,8 +57,8 @@ def _of_run(run: Run) -> Iterator[Entry]:
 
 def _looks(step: RecordedStep) -> Sequence[Mapping[str, Any]]:
     """Return what was looked up between two asks of the model, in one step with them."""
-    output = step.output
-    return output.get("looked") or () if isinstance(output, dict) else ()
+    looked = step.output.get("looked") if isinstance(step.output, dict) else None
+    return looked if isinstance(looked, list) else ()  # of a refund's claim it is a yes
 
 
 def _entry(

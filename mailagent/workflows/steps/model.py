@@ -9,12 +9,13 @@ from typing import Any
 
 from mailagent import services
 from mailagent.agent import first_model, loop
+from mailagent.store.outage import is_outage
 from mailagent.workflows.steps.asking import Asked, ask_in_turn, is_left_to_main, record_call
 from mailagent.workflows.steps.at_work import at_work
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.case import CaseOfStep
 from mailagent.workflows.steps.looks import LOOKS
-from mailagent.workflows.steps.moves import OperatorNeededError, move_of, plain_move, tool_items
+from mailagent.workflows.steps.moves import move_of, plain_move, tool_items
 from mailagent.workflows.steps.recording import declare_marks, mark, step
 from mailagent.workflows.steps.unrecorded import Unrecorded
 
@@ -57,8 +58,9 @@ def ask_model(batch: Batch, items: list[dict[str, Any]], spent: dict[str, int]) 
     progress = _unrecorded.find() or _Progress(begun)
     try:
         move = _next_move(batch, items, progress, bool(items or spent))
-    except OperatorNeededError:
-        _unrecorded.forget()
+    except Exception as problem:
+        if not is_outage(problem):  # else the step is tried again
+            _unrecorded.forget()
         raise
     _unrecorded.forget()
     looked = {"looked": progress.looked} if progress.looked else {}

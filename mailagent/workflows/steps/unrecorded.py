@@ -3,6 +3,7 @@ for them again. They are gone with the process; then a step asks again."""
 
 from __future__ import annotations
 
+import time
 from typing import Generic, TypeVar
 
 from dbos import DBOS
@@ -11,12 +12,15 @@ T = TypeVar("T")
 
 _Place = tuple[str, int]
 
+# The tries of a step take five minutes. What is older is of one that has given up; it may hold a mail's words.
+KEPT_SECONDS = 900.0
+
 
 class Unrecorded(Generic[T]):
     """What one step has got, by the run and the place in it where it stands."""
 
     def __init__(self) -> None:
-        self._kept: dict[_Place, T] = {}
+        self._kept: dict[_Place, tuple[float, T]] = {}
 
     def find(self) -> T | None:
         """Return what an earlier try of this step got, or None. A replay is no further try."""
@@ -26,13 +30,17 @@ class Unrecorded(Generic[T]):
         status = DBOS.step_status
         if status is None or not status.current_attempt:
             self._kept.pop(place, None)
-        return self._kept.get(place)
+        found = self._kept.get(place)
+        return found[1] if found else None
 
     def keep(self, got: T) -> None:
         """Keep what was got until `forget`."""
-        place = _place()
+        place, now = _place(), time.monotonic()
+        for old, (since, _) in list(self._kept.items()):
+            if now - since > KEPT_SECONDS:
+                self._kept.pop(old, None)
         if place is not None:
-            self._kept[place] = got
+            self._kept[place] = now, got
 
     def forget(self) -> None:
         """Let go of what is on record now."""
