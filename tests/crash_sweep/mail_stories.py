@@ -14,6 +14,7 @@ from tests.crash_sweep.shop import QUESTION, SweptShop
 from tests.crash_sweep.story import WEBHOOKS, Story, steps
 
 ANSWERED = steps("take_batch ask_model write_reply send_mail")
+NO_LOOK = frozenset({"ask_model:looked"})  # the model asks for nothing
 
 
 def _asks(shop: SweptShop) -> None:
@@ -114,6 +115,7 @@ STORIES = (
     Story(
         "people take over", _people_take_over, {ADA: 2, TESS: 2},
         steps("take_batch ask_model hand_over send_mail forward_team_replies pass_on_to_people"),
+        passes_by=NO_LOOK,
     ),
     Story(
         "draft", _answer_is_a_draft, {ADA: 1},
@@ -123,11 +125,12 @@ STORIES = (
     Story(
         "discount", _gets_a_discount, {ADA: 1},
         steps("take_batch ask_model offer_goodwill write_reply send_mail"),
-        policy="[goodwill]\nmost_percent = 15\n", script=_says_discount,
+        passes_by=NO_LOOK, policy="[goodwill]\nmost_percent = 15\n", script=_says_discount,
     ),
     Story(
         "false reply", _is_answered_falsely, {ADA: 1},
-        steps("take_batch ask_model write_reply send_mail"), script=_says_what_is_false,
+        steps("take_batch ask_model write_reply send_mail"), passes_by=NO_LOOK,
+        script=_says_what_is_false,
     ),
     Story(
         "loop", _writes_once_too_often, {ADA: Limits().answers_per_hour, TESS: 1, OLGA: (0, 1)},
