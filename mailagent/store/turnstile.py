@@ -41,10 +41,8 @@ class Fitting:
     """How many at once fit, from `fewest` to `most`: fewer when the process is busy without pause, since then
     they only wait for each other; more when somebody waits while it has nothing to do."""
 
-    BUSY, AT_REST = (
-        0.8,
-        0.6,
-    )  # of the time of one processor: more than one thread at a time is none of Python's
+    # Of the time of one processor: Python has no use for more than one thread at a time.
+    BUSY, AT_REST = 0.8, 0.6
     LOOK_SECONDS = 0.5
 
     def __init__(
