@@ -46,12 +46,31 @@ def test_a_description_is_that_of_psycopg(database: Database, query: str) -> Non
 
 def test_the_results_of_a_statement_are_described_once(database: Database) -> None:
     found = []
-    for number in (1, 2):
-        with database.engine.connect() as connection:
+    with database.engine.connect() as connection:
+        raw = connection.connection.driver_connection
+        assert raw is not None
+        for number in range(raw.prepare_threshold + 2):  # the last ones are of a prepared statement
             cursor = connection.exec_driver_sql("SELECT %s::int AS here", (number,)).cursor
             assert cursor is not None
             found.append(cursor.description)
-    assert found[0] is found[1]
+    assert all(each is found[0] for each in found)
+
+
+@pytest.mark.parametrize(
+    ("query", "kept"),
+    [
+        ("SELECT count(*) AS a_count, 2 * 3 AS a_product", True),
+        ("SELECT 1 AS one, * FROM (SELECT 2) AS two", False),
+        ("SELECT two.* FROM (SELECT 2) AS two", False),
+        ("select\n* FROM (SELECT 2) AS two", False),
+    ],
+)
+def test_what_all_columns_are_is_asked_each_time(
+    database: Database, query: str, kept: bool
+) -> None:
+    with database.engine.connect() as connection:
+        connection.exec_driver_sql(query).all()
+    assert any(query == each for each, _ in described_cursor._kept) is kept
 
 
 def test_a_column_by_another_name_is_told(database: Database) -> None:
@@ -72,4 +91,4 @@ def test_no_more_are_kept_than_may(database: Database, monkeypatch: pytest.Monke
     with database.engine.connect() as connection:
         (row,) = connection.execute(sa.text("SELECT 7 AS a_name_of_its_own"))
     assert row.a_name_of_its_own == 7
-    assert not any(b"a_name_of_its_own" in query for query, _ in described_cursor._kept)
+    assert not any("a_name_of_its_own" in query for query, _ in described_cursor._kept)
