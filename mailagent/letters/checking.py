@@ -17,7 +17,7 @@ from mailagent.domain.goodwill import GoodwillCode
 from mailagent.domain.mail import InboundMail
 from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund
-from mailagent.store import goodwill, mailbox, orders, outbox, outside, refunds
+from mailagent.store import goodwill, mailbox, orders, outbox, refunds
 
 ORDERS_CHECKED = 1000
 MAILS_CHECKED = 20
@@ -57,13 +57,13 @@ def _facts(
     bought: tuple[Order, ...] = ()
     refunded: tuple[Refund, ...] = ()
     given: tuple[GoodwillCode, ...] = ()
+    elsewhere: dict[str, int] = {}
     if verified:
         address = conversation.customer_email
-        bought, _ = orders.list_of_customer(connection, address, ORDERS_CHECKED)
+        bought, elsewhere = orders.list_with_elsewhere(connection, address, ORDERS_CHECKED)
         refunded = refunds.list_of_customer(connection, address)
         codes = goodwill.list_of_customer(connection, address)
         given = tuple(code for code in codes if code.is_good(live.now()))
-    elsewhere = outside.given_back_by_order(connection, [order.order_id for order in bought])
     conversation_id, address = conversation.conversation_id, conversation.customer_email
     ours = outbox.list_to_customer(connection, conversation_id, address, MAILS_CHECKED)
     return gather_facts(

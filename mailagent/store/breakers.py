@@ -20,6 +20,8 @@ from mailagent.store import audit, schema
 from mailagent.store.database import Row, insert_once
 
 _breakers = schema.breakers
+# For a row that holds something else, too.
+LABELLED = tuple(column.label(f"breaker_{column.name}") for column in _breakers.columns)
 _OF_PROVIDER = sa.select(_breakers).where(_breakers.c.provider == sa.bindparam("provider"))
 
 
@@ -38,6 +40,19 @@ def list_open(connection: sa.Connection) -> dict[Provider, Breaker]:
 
 def _breaker(row: Row) -> Breaker:
     return Breaker(row.failures, row.opened_at, row.until_at, row.needs_operator, row.why)
+
+
+def from_labelled(row: Row) -> Breaker | None:
+    """Return the breaker of a row that has the columns of `LABELLED`, if it has one."""
+    if row.breaker_provider is None:
+        return None
+    return Breaker(
+        row.breaker_failures,
+        row.breaker_opened_at,
+        row.breaker_until_at,
+        row.breaker_needs_operator,
+        row.breaker_why,
+    )
 
 
 def claim_probe(connection: sa.Connection, provider: Provider, now: datetime) -> bool:

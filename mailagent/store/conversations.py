@@ -27,7 +27,7 @@ _ADDRESS = sa.select(_conversations.c.customer_email).where(
 )
 _INSERT = _conversations.insert()
 _UPDATE = _conversations.update().where(_conversations.c.conversation_id == sa.bindparam("here"))
-_COUNT_MODEL_USE = _UPDATE.values(
+COUNT_MODEL_USE = _UPDATE.values(
     model_turns=_conversations.c.model_turns + sa.bindparam("turns"),
     model_tokens=_conversations.c.model_tokens + sa.bindparam("tokens"),
 )
@@ -139,15 +139,16 @@ def _one(
     connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], conversation_id: str
 ) -> Conversation | None:
     row = connection.execute(query, {"conversation_id": conversation_id}).one_or_none()
-    return _conversation(row) if row else None
+    return from_row(row) if row else None
 
 
 def _find(connection: sa.Connection, where: sa.ColumnElement[bool]) -> Conversation | None:
     row = connection.execute(sa.select(_conversations).where(where)).one_or_none()
-    return _conversation(row) if row else None
+    return from_row(row) if row else None
 
 
-def _conversation(row: Row) -> Conversation:
+def from_row(row: Row) -> Conversation:
+    """Return the conversation of a row that has all columns of the table."""
     return Conversation(
         conversation_id=row.conversation_id,
         customer_email=row.customer_email,
@@ -213,7 +214,7 @@ def count_model_use(
 ) -> None:
     """Add to what answering this conversation has cost."""
     added = {"here": conversation_id, "turns": turns, "tokens": tokens}
-    connection.execute(_COUNT_MODEL_USE, added)
+    connection.execute(COUNT_MODEL_USE, added)
 
 
 def _update(connection: sa.Connection, conversation_id: str, **values: Any) -> None:

@@ -44,7 +44,7 @@ _LATEST = _OLDEST_FIRST.where(
 )
 _KEEP_RAW = _raw.insert()
 _SET_RUN = _mails.update().where(_mails.c.mail_id == sa.bindparam("here"))
-_ANSWER = (
+ANSWER = (
     _mails.update()
     .where(
         _mails.c.mail_id.in_(sa.bindparam("mail_ids", expanding=True)),
@@ -254,7 +254,7 @@ def set_run(connection: sa.Connection, mail_id: str, run_id: str) -> None:
 
 def answer(connection: sa.Connection, mail_ids: Sequence[str], outbound_id: str) -> None:
     """Record that one outbound mail answers these."""
-    connection.execute(_ANSWER, {"mail_ids": list(mail_ids), "outbound_id": outbound_id})
+    connection.execute(ANSWER, {"mail_ids": list(mail_ids), "outbound_id": outbound_id})
 
 
 def leave_unanswered(connection: sa.Connection, mail_ids: Sequence[str], reason: str) -> None:

@@ -23,15 +23,27 @@ from mailagent.store.database import Row, insert_asking
 
 _orders, _outside = schema.orders, schema.outside_refunds
 
+# What was given back of an order without us.
+_ELSEWHERE = (
+    sa.select(sa.func.coalesce(sa.func.sum(_outside.c.amount_minor), 0))
+    .where(_outside.c.order_id == _orders.c.order_id, _outside.c.returned_at.is_(None))
+    .scalar_subquery()
+)
 _OF_CUSTOMER = (
     sa.select(_orders)
     .where(_orders.c.customer_email == sa.bindparam("email"))
     .order_by(_orders.c.placed_at.desc(), _orders.c.order_id)
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
+_OF_CUSTOMER_WITH_ELSEWHERE = _OF_CUSTOMER.add_columns(_ELSEWHERE.label("elsewhere_minor"))
 _BY_ID = sa.select(_orders).where(_orders.c.order_id == sa.bindparam("order_id"))
 _IS_CUSTOMERS = _orders.c.customer_email == sa.bindparam("email")
-_BY_ID_OF_CUSTOMER = _BY_ID.where(_IS_CUSTOMERS)
+_BY_ID_OF_CONVERSATION = _BY_ID.add_columns(_ELSEWHERE.label("elsewhere_minor")).where(
+    _orders.c.customer_email
+    == sa.select(schema.conversations.c.customer_email)
+    .where(schema.conversations.c.conversation_id == sa.bindparam("conversation_id"))
+    .scalar_subquery()
+)
 
 # Events that speak of an order's payments are asked for along with it.
 _LOCKED = sa.select(_orders, gateway_events.SPEAKS_OF_ORDER.label("heard")).with_for_update(
@@ -45,12 +57,9 @@ _HELD = sa.select(_orders.c.held_minor).where(_orders.c.order_id == sa.bindparam
 _CUSTOMER_SINCE = sa.select(sa.func.min(_orders.c.placed_at)).where(_IS_CUSTOMERS)
 
 # What is gone of an order's money: held by our refunds, and given back without us.
-_TAKEN = sa.select(
-    _orders.c.held_minor
-    + sa.select(sa.func.coalesce(sa.func.sum(_outside.c.amount_minor), 0))
-    .where(_outside.c.order_id == _orders.c.order_id, _outside.c.returned_at.is_(None))
-    .scalar_subquery()
-).where(_orders.c.order_id == sa.bindparam("order_id"))
+_TAKEN = sa.select(_orders.c.held_minor + _ELSEWHERE).where(
+    _orders.c.order_id == sa.bindparam("order_id")
+)
 
 
 class Saved(StrEnum):
@@ -167,23 +176,29 @@ def _worths(order: Order) -> list[tuple[object, ...]]:
 
 def find(connection: sa.Connection, order_id: str) -> Order | None:
     """Return the order, whoever's it is: for the shop's own people and code."""
-    return _one(connection, _BY_ID, order_id=order_id)
+    rows = connection.execute(_BY_ID, {"order_id": order_id}).all()
+    return order_rows.with_parts(connection, rows)[0] if rows else None
 
 
-def find_of_customer(connection: sa.Connection, order_id: str, email: str) -> Order | None:
-    """Return the order if it is this customer's; another's looks like one that does not exist.
+def find_of_conversation(
+    connection: sa.Connection, order_id: str, conversation_id: str
+) -> tuple[Order, int] | None:
+    """Return the order if it is that of a conversation's customer, and what was given back of it without us,
+    in minor units; another's looks like one that does not exist.
 
     People leave out the # that some shops' numbers begin with, or write one where there is none.
     """
     for name in (order_id, _other_way(order_id)):
-        found = _one(connection, _BY_ID_OF_CUSTOMER, order_id=name, email=email)
-        if found is not None:
-            return found
+        values = {"order_id": name, "conversation_id": conversation_id}
+        rows = connection.execute(_BY_ID_OF_CONVERSATION, values).all()
+        if rows:
+            [order] = order_rows.with_parts(connection, rows)
+            return order, int(rows[0].elsewhere_minor)
     return None
 
 
 def lock_of_customer(connection: sa.Connection, order_id: str, email: str) -> Order | None:
-    """Return what `find_of_customer` does, locked as by `lock`."""
+    """Return the order if it is this customer's, as `find_of_conversation` does, locked as by `lock`."""
     for name in (order_id, _other_way(order_id)):
         found = _lock(connection, _LOCK_OF_CUSTOMER, order_id=name, email=email)
         if found is not None:
@@ -245,11 +260,15 @@ def list_of_customer(
     return order_rows.with_parts(connection, rows), total
 
 
-def _one(
-    connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], **values: str
-) -> Order | None:
-    rows = connection.execute(query, values).all()
-    return order_rows.with_parts(connection, rows)[0] if rows else None
+def list_with_elsewhere(
+    connection: sa.Connection, email: str, limit: int
+) -> tuple[tuple[Order, ...], dict[str, int]]:
+    """Return the customer's newest `limit` orders, and what was given back of each without us, in minor
+    units; only of those with any."""
+    values = {"email": email, "most": limit}
+    rows = connection.execute(_OF_CUSTOMER_WITH_ELSEWHERE, values).all()
+    elsewhere = {row.order_id: int(row.elsewhere_minor) for row in rows if row.elsewhere_minor}
+    return order_rows.with_parts(connection, rows), elsewhere
 
 
 def taken_minor(connection: sa.Connection, order_id: str) -> int:

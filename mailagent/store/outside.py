@@ -20,14 +20,6 @@ _BY_PAYMENT = (
     .where(_outside.c.order_id == sa.bindparam("order_id"), _outside.c.returned_at.is_(None))
     .group_by(_outside.c.payment_id)
 )
-_BY_ORDER = (
-    sa.select(_outside.c.order_id, sa.func.sum(_outside.c.amount_minor))
-    .where(
-        _outside.c.order_id.in_(sa.bindparam("order_ids", expanding=True)),
-        _outside.c.returned_at.is_(None),
-    )
-    .group_by(_outside.c.order_id)
-)
 
 
 def record(
@@ -153,12 +145,6 @@ def given_back_by_payment(connection: sa.Connection, order_id: str) -> dict[str,
     us, and as the shop's record of the order says."""
     rows = connection.execute(_BY_PAYMENT, {"order_id": order_id}).all()
     return {payment_id: int(minor) for payment_id, minor in rows}
-
-
-def given_back_by_order(connection: sa.Connection, order_ids: Sequence[str]) -> dict[str, int]:
-    """Return what was given back of these orders without us, in minor units; only those with any."""
-    rows = connection.execute(_BY_ORDER, {"order_ids": list(order_ids)}).all() if order_ids else []
-    return {order_id: int(minor) for order_id, minor in rows}
 
 
 def list_of_payment(connection: sa.Connection, payment_id: str) -> Sequence[Row]:

@@ -12,7 +12,7 @@ import pytest
 
 from mailagent import letters, services
 from mailagent.domain.policy import Goodwill, Policy
-from mailagent.store import conversations, goodwill, mailbox
+from mailagent.store import answers, conversations, goodwill, mailbox
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.case import case_of
 from mailagent.workflows.steps.goodwill import offer_goodwill
@@ -142,16 +142,16 @@ def test_an_offer_beside_the_answer_gives_no_code_that_nobody_is_told(
 ) -> None:
     batch, told = batch_of(kind_shop), list[dict[str, Any]]()
     beside = threading.Thread(target=lambda: told.append(offer(batch)))
-    answer_mails = mailbox.answer
+    record_answer = answers.record
 
     def begin_the_offer(*arguments: Any) -> None:
         beside.start()  # the answer is written, without a code, and not committed
         waits = "wait_event_type = 'Lock' AND datname = current_database()"
         asked = f"SELECT 1 FROM pg_stat_activity WHERE {waits}"
         wait_until(lambda: bool(kind_shop.rows(asked)), 20, "the offer to wait for the answer")
-        answer_mails(*arguments)
+        record_answer(*arguments)
 
-    monkeypatch.setattr(mailbox, "answer", begin_the_offer)
+    monkeypatch.setattr(answers, "record", begin_the_offer)
     assert reply(kind_shop, batch, "Dear Ada, a colleague can look at that.")
     beside.join()
     assert [each["error"] for each in told] == ["case_closed"]

@@ -19,7 +19,7 @@ from mailagent.domain.breaker import Breaker, Provider
 from mailagent.domain.conversation import Conversation
 from mailagent.domain.goodwill import hide_codes
 from mailagent.domain.mail import InboundMail
-from mailagent.store import breakers, conversations, goodwill, mailbox, outbox
+from mailagent.store import before_asking, goodwill, mailbox, outbox
 from mailagent.store.database import END_OF_TIME
 from mailagent.workflows.steps.batch import Batch
 
@@ -116,8 +116,9 @@ class CaseOfStep:
 def case_of(batch: Batch) -> Case:
     """Read the case of some mails."""
     with services.current().database.snapshot() as connection:
-        conversation = conversations.load(connection, batch["conversation_id"])
-        breaker = breakers.find(connection, Provider.OPENAI)
+        conversation, breaker = before_asking.load(
+            connection, batch["conversation_id"], Provider.OPENAI
+        )
         text = kept.find(batch, conversation)
         if text is None:
             text = _write(connection, conversation, batch)

@@ -8,7 +8,7 @@ from typing import Any
 
 from mailagent import services
 from mailagent.agent import tool_outputs
-from mailagent.store import orders, outside, refunds
+from mailagent.store import orders, refunds
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.tool_rights import customer_of
 
@@ -30,12 +30,13 @@ def look_at_order(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
     if not batch["verified"]:
         return tool_outputs.not_verified_output()
     with services.current().database.snapshot() as connection:
-        address = customer_of(connection, batch)
-        order = orders.find_of_customer(connection, arguments["order_id"], address)
-        if order is None:
+        found = orders.find_of_conversation(
+            connection, arguments["order_id"], batch["conversation_id"]
+        )
+        if found is None:
             return tool_outputs.no_such_order_output()
+        order, elsewhere = found
         earlier = refunds.list_of_order(connection, order.order_id)
-        elsewhere = outside.given_back_minor(connection, order.order_id)
     return tool_outputs.order_output(order, earlier, services.current().policy, elsewhere)
 
 

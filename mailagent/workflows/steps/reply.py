@@ -13,7 +13,7 @@ from mailagent.agent import loop
 from mailagent.domain.conversation import Conversation
 from mailagent.domain.draft import DraftReplies, waits_for_click
 from mailagent.domain.mail import InboundMail
-from mailagent.store import audit, conversations, drafts, mailbox
+from mailagent.store import answers, audit, conversations, drafts
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.case import of_batch
 from mailagent.workflows.steps.recording import step
@@ -44,19 +44,20 @@ def write_reply(batch: Batch, text: str, spent: dict[str, int]) -> Written:
         verified = batch["verified"]
         problems = letters.find_untrue(connection, conversation, thread, mails, verified, text)
         if problems:
-            used = loop.Spent(**spent).plus_unusable_reply()
+            more = loop.Spent(**spent).plus_unusable_reply()
             items = [loop.correction_item(problems)]
-            return Written(kind="untrue", outbound_ids=[], items=items, spent=used.plain())
-        conversations.count_model_use(
-            connection, conversation.conversation_id, spent["model_turns"], spent["tokens"]
-        )
+            return Written(kind="untrue", outbound_ids=[], items=items, spent=more.plain())
+        used = (spent["model_turns"], spent["tokens"])
         if _write_draft_if_wanted(connection, conversation, mails, text):
+            conversations.count_model_use(connection, conversation.conversation_id, *used)
             return Written(
                 kind="written", outbound_ids=[], items=[], spent=spent, done="wrote a draft"
             )
         outbound_id = letters.write_reply(connection, conversation, mails, text)
-        mailbox.answer(connection, batch["mail_ids"], outbound_id)
-        audit.record(connection, live.now(), audit.AGENT, "mail answered", mails[-1].mail_id)
+        answered = [mail.mail_id for mail in mails]
+        answers.record(
+            connection, conversation.conversation_id, answered, outbound_id, used, live.now()
+        )
     return Written(kind="written", outbound_ids=[outbound_id], items=[], spent=spent)
 
 
