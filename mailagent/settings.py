@@ -258,6 +258,12 @@ SETTINGS = (
         "the model thinks: [docs/operate.md](docs/operate.md#limits-and-fairness)",
     ),
     Setting(
+        "PROCESSORS",
+        "`one`",
+        "`one`: while a process is busy, its threads stay on one processor; `any`: they run where the "
+        "system puts them: [docs/operate.md](docs/operate.md#one-processor-for-each-busy-process)",
+    ),
+    Setting(
         "MAILS_PER_HOUR",
         "`5000`",
         "so many mails are let in within an hour, over all senders; more are parked and follow later: "
@@ -316,6 +322,7 @@ class Settings:
     policy: Policy
     waits: Waits
     conversation_concurrency: int
+    stays_on_one_processor: bool
     mails_per_hour: int
     conductor_key: str | None
     conductor_url: str | None
@@ -437,6 +444,7 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         waits=_waits(read),
         conversation_concurrency=read.parsed("CONVERSATION_CONCURRENCY", values.parse_concurrency)
         or 32,
+        stays_on_one_processor=read.among("PROCESSORS", ("one", "any")) == "one",
         mails_per_hour=read.parsed("MAILS_PER_HOUR", values.parse_mails) or Limits().mails_per_hour,
         conductor_key=read.parsed("DBOS_CONDUCTOR_KEY", values.parse_key),
         conductor_url=read.parsed("DBOS_CONDUCTOR_URL", values.parse_conductor_url),

@@ -16,6 +16,8 @@ from typing import Any, cast
 
 import sqlalchemy as sa
 
+from mailagent.store.one_processor import one_processor
+
 # With a database on the same machine two keep the process busy; the more, the longer its answers are under way.
 FEWEST, MOST = 2, 6
 # Whoever waited for so long goes in anyway: those inside may all wait for a lock, and it may be theirs.
@@ -39,7 +41,9 @@ class Place:
 
 class Fitting:
     """How many at once fit, from `fewest` to `most`: fewer when the process is busy without pause, since then
-    they only wait for each other; more when somebody waits while it has nothing to do."""
+    they only wait for each other; more when somebody waits while it has nothing to do.
+
+    `on_share` is told at each look how busy it was."""
 
     # Of the time of one processor: Python has no use for more than one thread at a time.
     BUSY, AT_REST = 0.8, 0.6
@@ -51,9 +55,10 @@ class Fitting:
         most: int,
         now: Callable[[], float] = time.monotonic,
         used: Callable[[], float] = time.process_time,
+        on_share: Callable[[float], None] = lambda _share: None,
     ) -> None:
         self.at_once, self._fewest, self._most = fewest, fewest, most
-        self._now, self._used = now, used
+        self._now, self._used, self._on_share = now, used, on_share
         self._looked_at, self._used_before, self._somebody_waited = now(), used(), False
 
     def note_waiting(self) -> None:
@@ -70,6 +75,7 @@ class Fitting:
             self.at_once = max(self._fewest, self.at_once - 1)
         elif share < self.AT_REST and self._somebody_waited:
             self.at_once = min(self._most, self.at_once + 1)
+        self._on_share(share)
         self._looked_at, self._used_before, self._somebody_waited = self._now(), self._used(), False
 
 
@@ -132,7 +138,7 @@ class Turnstile:
 
 
 # One for all engines of a process: the app's and DBOS's have the same turn to wait for.
-turnstile = Turnstile(Fitting(FEWEST, MOST))
+turnstile = Turnstile(Fitting(FEWEST, MOST, on_share=one_processor.look))
 
 
 class QueuedPool(sa.QueuePool):
