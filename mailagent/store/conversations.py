@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy import RowMapping
 
 from mailagent.domain.conversation import Conversation, ConversationStatus
 from mailagent.domain.mail import AddressedToken, Door, MailStatus
@@ -16,6 +17,10 @@ from mailagent.store.ids import new_id, new_token
 
 _conversations = schema.conversations
 _inbound, _outbound = schema.inbound_mails, schema.outbound_mails
+
+# For a row that holds something else, too.
+_LABEL = "of_conversation_"
+LABELLED = tuple(column.label(f"{_LABEL}{column.name}") for column in _conversations.columns)
 
 # Statements that each mail needs are built once: building one costs about what sending it does.
 _BY_ID = sa.select(_conversations).where(
@@ -149,20 +154,29 @@ def _find(connection: sa.Connection, where: sa.ColumnElement[bool]) -> Conversat
 
 def from_row(row: Row) -> Conversation:
     """Return the conversation of a row that has all columns of the table."""
+    return _conversation(row._mapping, "")
+
+
+def from_labelled(row: Row) -> Conversation:
+    """Return the conversation of a row that has the columns of `LABELLED`."""
+    return _conversation(row._mapping, _LABEL)
+
+
+def _conversation(values: RowMapping, label: str) -> Conversation:
     return Conversation(
-        conversation_id=row.conversation_id,
-        customer_email=row.customer_email,
-        subject=row.subject,
-        status=ConversationStatus(row.status),
-        reply_token=row.reply_token,
-        confirm_token=row.confirm_token,
-        team_token=row.team_token,
-        opened_at=row.opened_at,
-        last_mail_at=row.last_mail_at,
-        handed_over_reason=row.handed_over_reason,
-        handed_over_at=row.handed_over_at,
-        language=row.language,
-        owner_email=row.owner_email,
+        conversation_id=values[f"{label}conversation_id"],
+        customer_email=values[f"{label}customer_email"],
+        subject=values[f"{label}subject"],
+        status=ConversationStatus(values[f"{label}status"]),
+        reply_token=values[f"{label}reply_token"],
+        confirm_token=values[f"{label}confirm_token"],
+        team_token=values[f"{label}team_token"],
+        opened_at=values[f"{label}opened_at"],
+        last_mail_at=values[f"{label}last_mail_at"],
+        handed_over_reason=values[f"{label}handed_over_reason"],
+        handed_over_at=values[f"{label}handed_over_at"],
+        language=values[f"{label}language"],
+        owner_email=values[f"{label}owner_email"],
     )
 
 

@@ -30,6 +30,11 @@ _OLDEST_FIRST = sa.select(_mails).order_by(_mails.c.received_at, _mails.c.mail_i
 _BY_ID = _OLDEST_FIRST.where(_mails.c.mail_id.in_(sa.bindparam("mail_ids", expanding=True)))
 _OF_CONVERSATION = _OLDEST_FIRST.where(_mails.c.conversation_id == sa.bindparam("conversation_id"))
 _UNANSWERED = _OF_CONVERSATION.where(_mails.c.status == MailStatus.UNANSWERED.value)
+# To be joined with the conversation that is asked for.
+IS_UNANSWERED_HERE = sa.and_(
+    _mails.c.conversation_id == schema.conversations.c.conversation_id,
+    _mails.c.status == MailStatus.UNANSWERED.value,
+)
 _LATEST = _OLDEST_FIRST.where(
     _mails.c.mail_id.in_(
         sa.select(_mails.c.mail_id)
@@ -222,10 +227,11 @@ def list_latest(
 def _list(
     connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], **values: Any
 ) -> tuple[InboundMail, ...]:
-    return tuple(_mail(row) for row in connection.execute(query, values))
+    return tuple(from_row(row) for row in connection.execute(query, values))
 
 
-def _mail(row: Row) -> InboundMail:
+def from_row(row: Row) -> InboundMail:
+    """Return the mail of a row that has all columns of the table."""
     return InboundMail(
         mail_id=row.mail_id,
         conversation_id=row.conversation_id,

@@ -51,7 +51,7 @@ _TO_CUSTOMER = (
     .order_by(_mails.c.created_at.desc())
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
-_CLAIM = (
+CLAIM = (
     _mails.update()
     .where(
         _mails.c.outbound_id == sa.bindparam("here"),
@@ -128,7 +128,7 @@ def list_of_matter(connection: sa.Connection, conversation_id: str, matter: str)
 def load(connection: sa.Connection, outbound_id: str) -> OutboundMail:
     """Return a mail that must exist. Raises LookupError."""
     row = row_of(connection, outbound_id)
-    return _mail(row)
+    return from_row(row)
 
 
 def row_of(connection: sa.Connection, outbound_id: str, lock: bool = False) -> Row:
@@ -155,8 +155,8 @@ def claim_for_sending(
 
     Only one claimer gets it, whatever runs beside: the update is the lock.
     """
-    row = connection.execute(_CLAIM, {"here": outbound_id, "now": now}).one_or_none()
-    return _mail(row) if row else None
+    row = connection.execute(CLAIM, {"here": outbound_id, "now": now}).one_or_none()
+    return from_row(row) if row else None
 
 
 def record_outcome(
@@ -188,7 +188,8 @@ def settle(
     connection.execute(_mails.update().where(_mails.c.outbound_id == outbound_id).values(**values))
 
 
-def _mail(row: Row) -> OutboundMail:
+def from_row(row: Row) -> OutboundMail:
+    """Return the mail of a row that has all columns of the table."""
     return OutboundMail(
         outbound_id=row.outbound_id,
         purpose=Purpose(row.purpose),

@@ -17,7 +17,7 @@ from mailagent.domain.conversation import (
     has_blown_the_fuse,
 )
 from mailagent.domain.mail import InboundMail, MailKind, Purpose
-from mailagent.store import audit, conversations, drafts, mailbox, outbox, traffic
+from mailagent.store import audit, conversations, drafts, mailbox, outbox, traffic, unanswered
 from mailagent.workflows.steps.recording import step
 
 
@@ -41,8 +41,7 @@ def take_batch(conversation_id: str) -> Batch | None:
     """Find what is unanswered in a thread; None when nothing is."""
     taken_at = services.current().now()
     with services.current().database.snapshot() as connection:
-        conversation = conversations.load(connection, conversation_id)
-        waiting = mailbox.list_unanswered(connection, conversation_id)
+        conversation, waiting = unanswered.load(connection, conversation_id)
         first = next((mail for mail in waiting if mail.awaits_agent), None)
         if first is None:
             return None

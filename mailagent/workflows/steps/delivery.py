@@ -28,9 +28,10 @@ from mailagent.domain.retry import (
     decide_delivery,
 )
 from mailagent.store import audit, breakers, outbox
+from mailagent.store.before_sending import claim_while_well
 from mailagent.store.database import Row
 from mailagent.telemetry import spans
-from mailagent.workflows.steps.leave import give_back, leave_of, note_outcome
+from mailagent.workflows.steps.leave import Leave, give_back, leave_of, note_outcome
 from mailagent.workflows.steps.lost_mail import act_on_lost
 from mailagent.workflows.steps.matters import note_matter
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark, step
@@ -43,16 +44,11 @@ def _send_mail(outbound_id: str) -> str:
     """Send a mail that is queued. What does not go out at once is left to a `delivery` run."""
     live = services.current()
     with live.database.transaction() as connection:
-        leave = leave_of(connection, Provider.SENDGRID)
-        if leave is None:
-            _put_off(connection, outbound_id)
+        claimed = _claim(connection, outbound_id)
+        if claimed is None:
             status = outbox.status_of(connection, outbound_id)
             return _leave_to_delivery(connection, outbound_id, status)
-        mail = outbox.claim_for_sending(connection, outbound_id, live.now())
-        if mail is None:
-            give_back(connection, leave)
-            status = outbox.status_of(connection, outbound_id)
-            return _leave_to_delivery(connection, outbound_id, status)
+        mail, leave = claimed
         why = outbox.why_suppressed(connection, mail.to_address)
         if why is not None:
             give_back(connection, leave)
@@ -67,6 +63,24 @@ def _send_mail(outbound_id: str) -> str:
         note_outcome(connection, leave, failure_of(outcome))
         status = _record(connection, mail, outcome)
         return _leave_to_delivery(connection, outbound_id, status)
+
+
+def _claim(connection: sa.Connection, outbound_id: str) -> tuple[OutboundMail, Leave] | None:
+    """Take a queued mail to "sending", with leave to ask SendGrid; None when it is not queued or SendGrid is
+    away."""
+    live = services.current()
+    mail = claim_while_well(connection, outbound_id, Provider.SENDGRID, live.now())
+    if mail is not None:
+        return mail, Leave(Provider.SENDGRID)
+    leave = leave_of(connection, Provider.SENDGRID)
+    if leave is None:
+        _put_off(connection, outbound_id)
+        return None
+    mail = outbox.claim_for_sending(connection, outbound_id, live.now())
+    if mail is None:
+        give_back(connection, leave)
+        return None
+    return mail, leave
 
 
 def failure_of(outcome: SendOutcome) -> Failure | None:
