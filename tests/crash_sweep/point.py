@@ -17,6 +17,7 @@ from tests.crash_sweep.promises import PromiseBroken, check
 from tests.crash_sweep.shop import SweptShop
 from tests.crash_sweep.story import EVENTS, Story
 from tests.crash_sweep.sweep_stories import HOUSEKEEPING, SWEEP
+from tests.crash_sweep.what_is_left import describe
 
 LOG_SHOWN = 3000
 
@@ -128,6 +129,8 @@ def _swept(story: Story, database_url: str, nursery: Nursery, what: object) -> I
         yield shop
     except AssertionError as problem:
         log = shop.log.read_text(errors="replace")[-LOG_SHOWN:] if shop.log.exists() else ""
-        raise PromiseBroken(f"{what}: {problem}\n--- the app's log ends:\n{log}") from None
+        raise PromiseBroken(
+            f"{what}: {problem}\n--- the app's log ends:\n{log}\n--- the rows:\n{describe(shop)}"
+        ) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
