@@ -1,4 +1,4 @@
-"""What stands in the rows of a shop whose promise was broken: the log alone rarely tells what was waited for."""
+"""What stands in the rows of a shop whose promise was broken: its log rarely tells what was waited for."""
 
 from __future__ import annotations
 
