@@ -14,7 +14,7 @@ from mailagent.store import outbox, schema
 _breakers = schema.breakers
 
 _CLAIM_WHILE_WELL = outbox.CLAIM.where(
-    ~sa.exists().where(_breakers.c.provider == sa.bindparam("sender"))
+    ~sa.select(sa.literal(1)).where(_breakers.c.provider == sa.bindparam("sender")).exists()
 )
 
 

@@ -15,7 +15,9 @@ from psycopg import Column, Cursor
 KEPT_MOST = 2_000
 
 # What `*` stands for, where it multiplies nothing and is not all that `count` counts, the table says.
-_ALL_COLUMNS = re.compile(r"(?:\bselect|\breturning|,|\.)\s*\*", re.IGNORECASE)
+_ALL_COLUMNS = re.compile(
+    r"(?:\bselect(?:\s+(?:all|distinct))?|\breturning|,|\.)\s*\*", re.IGNORECASE
+)
 
 # By the statement, and by how many columns came: `RETURNING` may come to nothing.
 _kept: dict[tuple[str, int], list[Column]] = {}

@@ -7,9 +7,10 @@ mail costs (decision 46). Linux only; elsewhere, and where the system does not l
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
-from collections.abc import Set
+from collections.abc import Callable, Set
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -23,23 +24,24 @@ _PROCESSOR_FIELD = 36
 class System:
     """What the operating system is asked for. Raises OSError where it does not know, or does not let us."""
 
-    def allowed(self) -> Set[int]:
-        """Return the processors that this thread may run on."""
+    def allowed(self, task: int = 0) -> Set[int]:
+        """Return the processors that a thread may run on; 0: the one that asks. Raises ProcessLookupError if it
+        has ended."""
         if not hasattr(os, "sched_getaffinity"):
             raise OSError("the system does not say which processors a thread may run on")
-        return os.sched_getaffinity(0)
+        return os.sched_getaffinity(task)
 
     def here(self) -> int:
         """Return the processor that this thread runs on."""
         return int(_THIS_THREAD.read_text().rpartition(")")[2].split()[_PROCESSOR_FIELD])
 
-    def put(self, processors: Set[int]) -> None:
-        """Let all threads of this process run on these processors; a thread that they begin inherits that."""
-        for task in _TASKS.iterdir():
-            try:
-                os.sched_setaffinity(int(task.name), processors)
-            except ProcessLookupError:
-                continue  # a thread that has just ended
+    def tasks(self) -> Set[int]:
+        """Return the threads of this process, by the numbers that the system gives them."""
+        return {int(task.name) for task in _TASKS.iterdir()}
+
+    def put(self, task: int, processors: Set[int]) -> None:
+        """Let a thread run on these processors, and those that it begins. Raises as `allowed` does."""
+        os.sched_setaffinity(task, processors)
 
 
 class OneProcessor:
@@ -71,20 +73,30 @@ class OneProcessor:
             elif self._stays is not None and share < self.SHARED:
                 self._free()
         except (OSError, ValueError, IndexError) as problem:
-            logger.info("the threads stay where the system puts them: %s", problem)
-            self._wanted, self._stays = False, None
+            logger.info("threads are not kept on one processor: %s", problem)
+            self._wanted = False
 
     def _bind(self) -> None:
-        self._before = self._system.allowed()
-        if len(self._before) > 1:
-            self._stays = frozenset({self._system.here()})
-            self._system.put(self._stays)
+        before = self._system.allowed()
+        if len(before) > 1:
+            here = frozenset({self._system.here()})
+            self._before, self._stays = before, here
+            self._put_each(here, lambda _task: True)
 
     def _free(self) -> None:
-        is_ours = self._system.allowed() == self._stays
-        self._stays = None
-        if is_ours:  # else somebody has said where we are to run
-            self._system.put(self._before)
+        stays, self._stays = self._stays, None
+        # A thread that is not where we have put it was put elsewhere by somebody else, who knows why.
+        self._put_each(self._before, lambda task: self._system.allowed(task) == stays)
+
+    def _put_each(self, processors: Set[int], is_meant: Callable[[int], bool]) -> None:
+        seen: set[int] = set()
+        # Until there is none that we have not seen: a thread that begins meanwhile may be of either sort.
+        while new := self._system.tasks() - seen:
+            seen |= new
+            for task in new:
+                with contextlib.suppress(ProcessLookupError):  # it has just ended
+                    if is_meant(task):
+                        self._system.put(task, processors)
 
 
 one_processor = OneProcessor()

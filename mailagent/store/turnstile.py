@@ -75,8 +75,8 @@ class Fitting:
             self.at_once = max(self._fewest, self.at_once - 1)
         elif share < self.AT_REST and self._somebody_waited:
             self.at_once = min(self._most, self.at_once + 1)
-        self._on_share(share)
         self._looked_at, self._used_before, self._somebody_waited = self._now(), self._used(), False
+        self._on_share(share)
 
 
 class Turnstile:

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from tests.crash_sweep.shop import SweptShop
 
-# Ids, states and times; the words of mails are not asked for.
+# Ids, states and times. What steps returned is cut: it has words of mails in it.
 _OURS = (
     "SELECT conversation_id, status FROM conversations",
     "SELECT mail_id, status, no_answer_reason, answered_by, received_at FROM inbound_mails",
