@@ -12,10 +12,10 @@ from mailagent.demo.app_process import AppProcess
 from mailagent.demo.mailboxes import Mailboxes
 from mailagent.demo.openai_server import OpenAIServer
 from mailagent.demo.sendgrid_server import SendGridServer
-from mailagent.demo.show import find_port
 from mailagent.demo.webhook_key import WebhookKey
 from tests.adapters.parse_requests import CONTENT_TYPE
 from tests.bench.child import base_environment
+from tests.ports import choose_port
 from tests.stage import wait_until
 
 ADDRESS = "support@club.example"
@@ -48,7 +48,7 @@ def open_neighbour(folder: Path, database: Path) -> Iterator[Neighbour]:
     servers = openai, sendgrid = OpenAIServer(), SendGridServer(mailboxes, ADDRESS)
     for server in servers:
         server.start()
-    port = find_port(0)
+    port = choose_port()
     environment = {
         **base_environment(),
         "DATABASE_URL": f"sqlite:///{database}",

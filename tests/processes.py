@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mailagent.demo.app_process import ROOT
-from mailagent.demo.show import find_port
+from tests.ports import choose_port
 from tests.stage import wait_until
 
 START_SECONDS = 60.0
@@ -123,7 +123,7 @@ class Web(Process):
     def __init__(
         self, name: str, environment: Mapping[str, str], folder: Path, role: str = "web"
     ) -> None:
-        self.port = find_port(0)
+        self.port = choose_port()
         arguments = [
             *("gunicorn", "-c", "python:mailagent.serving", "wsgi:app"),
             *("--bind", f"127.0.0.1:{self.port}"),

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mailagent.demo.app_process import ROOT
-from mailagent.demo.show import find_port
 from mailagent.pulse import SILENT_SECONDS, find_problem
 from tests.bench.child import Child, ChildFailed, base_environment, wait_until_ready
+from tests.ports import choose_port
 
 NOBODY_THERE = "postgresql+psycopg://mailagent:secret-17@127.0.0.1:1/mailagent"
 
@@ -33,7 +33,7 @@ def run(*arguments: str, **settings: str) -> tuple[int, str]:
 
 
 def serve(**settings: str) -> tuple[int, str]:
-    bind = f"127.0.0.1:{find_port(0)}"
+    bind = f"127.0.0.1:{choose_port()}"
     return run("gunicorn", "-c", "python:mailagent.serving", "wsgi:app", "--bind", bind, **settings)
 
 
@@ -55,7 +55,7 @@ def test_a_database_that_is_not_migrated_is_named(tmp_path: Path) -> None:
 def test_what_runs_workflows_waits_for_a_server_that_is_away_until_it_is_asked_to_end(
     tmp_path: Path, role: str
 ) -> None:
-    bind = f"127.0.0.1:{find_port(0)}"
+    bind = f"127.0.0.1:{choose_port()}"
     arguments = {
         "all": ["gunicorn", "-c", "python:mailagent.serving", "wsgi:app", "--bind", bind],
         "worker": ["flask", "--app", "wsgi", "worker"],

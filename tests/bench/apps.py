@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mailagent import serving
-from mailagent.demo.show import find_port
 from mailagent.demo.webhook_key import WebhookKey
 from tests.bench.child import Child, base_environment, wait_until_ready
 from tests.bench.providers import Providers
 from tests.cast import MAX, MONA, SUPPORT, TESS
+from tests.ports import choose_port
 
 WEBHOOK = "/webhooks/sendgrid/inbound"
 _WORKER = ["flask", "--app", "wsgi", "worker"]
@@ -88,7 +88,7 @@ class Stable:
 def _served(
     arguments: list[str], environment: dict[str, str], log: Path
 ) -> Iterator[tuple[Child, str]]:
-    port = find_port(0)
+    port = choose_port()
     child = Child([*arguments, "--bind", f"127.0.0.1:{port}"], environment, log)
     try:
         wait_until_ready(child, lambda: _answers(port))

@@ -19,13 +19,13 @@ from mailagent.demo.mailboxes import Letter, LetterState, Mailboxes, SentMail
 from mailagent.demo.openai_server import OpenAIServer, answer_to, tool_results
 from mailagent.demo.postman import Postman
 from mailagent.demo.scripted_model import read_case
-from mailagent.demo.show import find_port
 from mailagent.demo.webhook_key import WebhookKey
 from mailagent.store import orders
 from mailagent.store.database import Database, open_database
 from tests import stripe_server
 from tests.cast import ADA, GRACE, MAX, MONA, OLGA, SUPPORT, TESS, big_order, order
 from tests.crash_sweep.nursery import GrownApp, Nursery
+from tests.ports import choose_port
 from tests.stage import Faults, FaultySendGrid, letter, wait_until
 from tests.stripe_server import StripeServer
 
@@ -77,7 +77,7 @@ class SweptShop:
         self.openai = ScriptedOpenAI(story.script)
         self._sendgrid = FaultySendGrid(self.mailboxes, self.faults)
         self.stripe = StripeServer({"pi_card": 4999}) if story.stripe else None
-        self._port = find_port(0)
+        self._port = choose_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self._inbound = WebhookKey(folder / "inbound.pem")
         self.events_key = WebhookKey(folder / "events.pem")
