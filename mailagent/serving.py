@@ -117,7 +117,8 @@ def _refuse(why: str) -> NoReturn:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Start the workflows in a fresh worker process, if its role has them."""
+    """Have a fresh worker process stay on one processor while it is busy, and start its workflows, if its
+    settings and its role say so."""
     from mailagent.cli.worker import engine_of
     from mailagent.store.one_processor import one_processor
     from mailagent.telemetry import spans

@@ -21,7 +21,8 @@ from mailagent.store.database import Row, insert_once
 
 _breakers = schema.breakers
 # For a row that holds something else, too.
-LABELLED = tuple(column.label(f"breaker_{column.name}") for column in _breakers.columns)
+_LABEL = "of_breaker_"
+LABELLED = tuple(column.label(f"{_LABEL}{column.name}") for column in _breakers.columns)
 _OF_PROVIDER = sa.select(_breakers).where(_breakers.c.provider == sa.bindparam("provider"))
 
 
@@ -38,21 +39,15 @@ def list_open(connection: sa.Connection) -> dict[Provider, Breaker]:
     return {Provider(row.provider): _breaker(row) for row in rows}
 
 
-def _breaker(row: Row) -> Breaker:
-    return Breaker(row.failures, row.opened_at, row.until_at, row.needs_operator, row.why)
+def _breaker(row: Row, label: str = "") -> Breaker:
+    values = row._mapping
+    names = ("failures", "opened_at", "until_at", "needs_operator", "why")
+    return Breaker(*(values[f"{label}{name}"] for name in names))
 
 
 def from_labelled(row: Row) -> Breaker | None:
     """Return the breaker of a row that has the columns of `LABELLED`, if it has one."""
-    if row.breaker_provider is None:
-        return None
-    return Breaker(
-        row.breaker_failures,
-        row.breaker_opened_at,
-        row.breaker_until_at,
-        row.breaker_needs_operator,
-        row.breaker_why,
-    )
+    return None if row._mapping[f"{_LABEL}provider"] is None else _breaker(row, _LABEL)
 
 
 def claim_probe(connection: sa.Connection, provider: Provider, now: datetime) -> bool:

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import RowMapping
 
 from mailagent.domain.conversation import Conversation, ConversationStatus
 from mailagent.domain.mail import AddressedToken, Door, MailStatus
@@ -154,15 +153,16 @@ def _find(connection: sa.Connection, where: sa.ColumnElement[bool]) -> Conversat
 
 def from_row(row: Row) -> Conversation:
     """Return the conversation of a row that has all columns of the table."""
-    return _conversation(row._mapping, "")
+    return _conversation(row)
 
 
 def from_labelled(row: Row) -> Conversation:
     """Return the conversation of a row that has the columns of `LABELLED`."""
-    return _conversation(row._mapping, _LABEL)
+    return _conversation(row, _LABEL)
 
 
-def _conversation(values: RowMapping, label: str) -> Conversation:
+def _conversation(row: Row, label: str = "") -> Conversation:
+    values = row._mapping
     return Conversation(
         conversation_id=values[f"{label}conversation_id"],
         customer_email=values[f"{label}customer_email"],
