@@ -3,7 +3,8 @@ pairs of eyes are needed, the second decision too."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -52,6 +53,32 @@ class RecordedDecision:
         return self.decision == "approve"
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An approval with what was decided on it so far: by the first manager, and by whoever countersigned."""
+
+    approval: Approval
+    first: RecordedDecision | None
+    second: RecordedDecision | None
+
+
+_APPROVAL_FIELDS, _DECISION_FIELDS = (
+    [field.name for field in fields(record)] for record in (Approval, RecordedDecision)
+)
+# One journey to the database for all three. Labels, because the two tables of decisions have the same columns.
+_STANDING = (
+    sa.select(
+        *(_approvals.c[name] for name in _APPROVAL_FIELDS),
+        *(_decisions.c[name].label(f"first_{name}") for name in _DECISION_FIELDS),
+        *(_countersignatures.c[name].label(f"second_{name}") for name in _DECISION_FIELDS),
+    )
+    .outerjoin(_decisions, _decisions.c.approval_id == _approvals.c.approval_id)
+    .outerjoin(_countersignatures, _countersignatures.c.approval_id == _approvals.c.approval_id)
+)
+_STANDING_BY_ID = _STANDING.where(_approvals.c.approval_id == sa.bindparam("approval_id"))
+_STANDING_OF_REFUND = _STANDING.where(_approvals.c.refund_id == sa.bindparam("refund_id"))
+
+
 def request(
     connection: sa.Connection, refund_id: str, now: datetime, expires_at: datetime
 ) -> Approval:
@@ -84,6 +111,33 @@ def find_of_refund(connection: sa.Connection, refund_id: str) -> Approval | None
 def _find(connection: sa.Connection, query: sa.Select[Any], **values: str) -> Approval | None:
     row = connection.execute(query, values).one_or_none()
     return Approval(**row._mapping) if row else None
+
+
+def find_standing(connection: sa.Connection, approval_id: str) -> Standing | None:
+    """Return an approval with what was decided on it, or None where there is none."""
+    return _find_standing(connection, _STANDING_BY_ID, approval_id=approval_id)
+
+
+def find_standing_of_refund(connection: sa.Connection, refund_id: str) -> Standing | None:
+    """Return the approval of a refund with what was decided on it, or None where it needs none."""
+    return _find_standing(connection, _STANDING_OF_REFUND, refund_id=refund_id)
+
+
+def _find_standing(
+    connection: sa.Connection, query: sa.Select[Any], **values: str
+) -> Standing | None:
+    row = connection.execute(query, values).one_or_none()
+    if row is None:
+        return None
+    mine, each = len(_APPROVAL_FIELDS), len(_DECISION_FIELDS)
+    return Standing(
+        Approval(*row[:mine]), _decision(row[mine : mine + each]), _decision(row[mine + each :])
+    )
+
+
+def _decision(values: Sequence[Any]) -> RecordedDecision | None:
+    # Left out by the outer join: not even the key is there.
+    return RecordedDecision(*values) if values[0] is not None else None
 
 
 def extend(connection: sa.Connection, approval_id: str, expires_at: datetime) -> None:
@@ -130,19 +184,14 @@ def _find_decision(
 
 def find_first_of_refund(connection: sa.Connection, refund_id: str) -> RecordedDecision | None:
     """Return what the first manager decided on a refund, or None while nobody has."""
-    approval = find_of_refund(connection, refund_id)
-    return find_decision(connection, approval.approval_id) if approval else None
+    standing = find_standing_of_refund(connection, refund_id)
+    return standing.first if standing else None
 
 
 def list_decisions(connection: sa.Connection, refund_id: str) -> tuple[RecordedDecision, ...]:
     """Return what managers decided on a refund: nothing, one decision, or the first and the second."""
-    approval = find_of_refund(connection, refund_id)
-    if approval is None:
-        return ()
-    both = (
-        find_decision(connection, approval.approval_id),
-        find_countersignature(connection, approval.approval_id),
-    )
+    standing = find_standing_of_refund(connection, refund_id)
+    both = (standing.first, standing.second) if standing else ()
     return tuple(decision for decision in both if decision)
 
 
