@@ -1,12 +1,15 @@
 #!/bin/sh
 # What others' tools say of compose.yaml, the units and the manifests: sh tests/deploy/validate.sh
 # Not one of the tests: it installs two packages from PyPI into a folder that is gone afterwards. systemd-analyze
-# and kubectl have to be there; what is not is said and left out. Exits with 1 if anything was found.
+# and kubectl have to be there; what is not is said and left out. CRD_SCHEMAS: where the schemas of kinds are that
+# are not Kubernetes' own, an address or a folder laid out like datreeio/CRDs-catalog.
+# Exits with 1 if anything was found.
 set -u
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -r "$work"' EXIT
 found=0
+schemas=${CRD_SCHEMAS:-https://raw.githubusercontent.com/datreeio/CRDs-catalog/main}
 say() { printf '\n== %s\n' "$1"; }
 try() { "$@" || { found=1; echo "FOUND SOMETHING: $*" >&2; }; }
 here() { command -v "$1" >/dev/null || { echo "$1 is not here: left out"; return 1; }; }
@@ -43,9 +46,17 @@ if here kubectl; then
     try "$work/venv/bin/kubernetes-validate" -k "$version" --strict "$work/kubernetes.yaml" "$work/autoscaling.yaml" \
       docs/deploy/kubernetes/migration.yaml docs/deploy/kubernetes/secret.example.yaml
   done
-  # ScaledObject and PodMonitor are no kinds of Kubernetes' own, hence the warnings. A cluster that has KEDA and
-  # the Prometheus operator checks them: kubectl apply --dry-run=server --kustomize docs/deploy/kubernetes/autoscaling
+  # ScaledObject and PodMonitor are no kinds of Kubernetes' own, hence the warnings.
 fi
+
+say "ScaledObject and PodMonitor, by the schemas of KEDA and of the Prometheus operator in $schemas"
+of_operators() {
+  case $schemas in http*) curl --silent --fail --head --max-time 10 --output /dev/null "$schemas/$1" ;; *) [ -f "$schemas/$1" ] ;; esac \
+    || { echo "no $1 there: left out"; return; }
+  try "$work/venv/bin/check-jsonschema" --schemafile "$schemas/$1" "docs/deploy/kubernetes/autoscaling/$2"
+}
+of_operators keda.sh/scaledobject_v1alpha1.json worker.yaml
+of_operators monitoring.coreos.com/podmonitor_v1.json podmonitor.yaml
 
 say "$([ "$found" = 0 ] && echo 'nothing was found' || echo 'something was found')"
 exit "$found"
