@@ -77,6 +77,8 @@ _FROM_SENDING = (
 LOST = frozenset(status.value for status in OutboundStatus if status.lost)
 # What stands for erased customers is in it: reserved for names that exist nowhere (RFC 2606 section 2).
 ERASED_DOMAIN = "erased.invalid"
+# Begins what stands for an erased address among those that nothing is sent to.
+DIGEST = "sha256:"
 # Bounces that come as mail are recorded beside the events; they say nothing about the webhook.
 BOUNCE_MAIL = "bounce-mail:"
 
@@ -348,16 +350,19 @@ def suppress(connection: sa.Connection, address: str, reason: str, now: datetime
 
 def why_suppressed(connection: sa.Connection, address: str) -> str | None:
     """Return why nothing is sent to an address, or None when mail may go there."""
-    if address.endswith(f"@{ERASED_DOMAIN}"):
-        return "the customer was erased"
     values = {"address": address, "digest": digest(address)}
-    reason: str | None = connection.scalar(_SUPPRESSED, values)
+    reason: str | None = why_erased(address) or connection.scalar(_SUPPRESSED, values)
     return reason
+
+
+def why_erased(address: str) -> str | None:
+    """Return why nothing is sent to what stands for an erased customer's address; None for any other."""
+    return "the customer was erased" if address.endswith(f"@{ERASED_DOMAIN}") else None
 
 
 def digest(address: str) -> str:
     """Return what stands for an erased address among those that nothing is sent to."""
-    return f"sha256:{hashlib.sha256(address.encode()).hexdigest()}"
+    return f"{DIGEST}{hashlib.sha256(address.encode()).hexdigest()}"
 
 
 def allow_again(connection: sa.Connection, address: str) -> bool:

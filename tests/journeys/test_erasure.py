@@ -335,6 +335,17 @@ def test_a_complaint_outlives_its_address(shop: Stage) -> None:
     assert "Nothing is on record" in runner.invoke(args=["erase", ADA, "--yes"]).output
 
 
+def test_nothing_is_sent_to_an_erased_address_that_complained(busy_shop: Stage) -> None:
+    with busy_shop.live.database.transaction() as connection:
+        outbox.suppress(connection, outbox.digest(ADA), "spamreport: abuse", busy_shop.live.now())
+    busy_shop.write("Where is my order W1001?")
+    failed = "SELECT error FROM outbound_mails WHERE to_address = :ada AND status = 'failed'"
+    wait_until(lambda: bool(busy_shop.rows(failed, ada=ADA)), 30, "the answer to be held back")
+    [row] = busy_shop.rows(failed, ada=ADA)
+    assert "(spamreport: abuse)" in row.error
+    assert busy_shop.mails_to(ADA) == []
+
+
 @pytest.mark.parametrize("person", [TESS, MONA])
 def test_only_operators_erase(shop: Stage, person: str) -> None:
     shop.stock(order())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypedDict
 
@@ -27,8 +28,7 @@ from mailagent.domain.retry import (
     backoff_seconds,
     decide_delivery,
 )
-from mailagent.store import audit, breakers, outbox
-from mailagent.store.before_sending import claim_while_well
+from mailagent.store import audit, before_sending, breakers, outbox
 from mailagent.store.database import Row
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.leave import Leave, give_back, leave_of, note_outcome
@@ -48,11 +48,11 @@ def _send_mail(outbound_id: str) -> str:
         if claimed is None:
             status = outbox.status_of(connection, outbound_id)
             return _leave_to_delivery(connection, outbound_id, status)
-        mail, leave = claimed
-        why = outbox.why_suppressed(connection, mail.to_address)
-        if why is not None:
+        mail, leave = claimed.mail, claimed.leave
+        if claimed.why_not is not None:
             give_back(connection, leave)
-            _fail(connection, mail, f"nothing is sent to {mail.to_address} any more ({why})")
+            why = f"nothing is sent to {mail.to_address} any more ({claimed.why_not})"
+            _fail(connection, mail, why)
             return OutboundStatus.FAILED.value
     mark("send_mail", "claimed")
     with spans.call(Provider.SENDGRID, "send"):
@@ -65,22 +65,32 @@ def _send_mail(outbound_id: str) -> str:
         return _leave_to_delivery(connection, outbound_id, status)
 
 
-def _claim(connection: sa.Connection, outbound_id: str) -> tuple[OutboundMail, Leave] | None:
+@dataclass(frozen=True, slots=True)
+class _Claimed:
+    """A mail that is "sending" now, with leave to ask SendGrid; `why_not`: why nothing is sent to its
+    address."""
+
+    mail: OutboundMail
+    leave: Leave
+    why_not: str | None
+
+
+def _claim(connection: sa.Connection, outbound_id: str) -> _Claimed | None:
     """Take a queued mail to "sending", with leave to ask SendGrid; None when it is not queued or SendGrid is
     away."""
-    live = services.current()
-    mail = claim_while_well(connection, outbound_id, Provider.SENDGRID, live.now())
-    if mail is not None:
-        return mail, Leave(Provider.SENDGRID)
+    now = services.current().now()
+    found = before_sending.claim_while_well(connection, outbound_id, Provider.SENDGRID, now)
+    if found is not None:
+        return _Claimed(found.mail, Leave(Provider.SENDGRID), found.why_not)
     leave = leave_of(connection, Provider.SENDGRID)
     if leave is None:
         _put_off(connection, outbound_id)
         return None
-    mail = outbox.claim_for_sending(connection, outbound_id, live.now())
-    if mail is None:
+    found = before_sending.claim(connection, outbound_id, now)
+    if found is None:
         give_back(connection, leave)
         return None
-    return mail, leave
+    return _Claimed(found.mail, leave, found.why_not)
 
 
 def failure_of(outcome: SendOutcome) -> Failure | None:
