@@ -13,7 +13,7 @@ from mailagent.domain.breaker import tell_breaker
 from mailagent.domain.policy import Policy
 from mailagent.domain.shop import Shop
 from mailagent.settings import Settings
-from mailagent.store import breakers, matters, outbox, policies
+from mailagent.store import breakers, matters, outbox, policies, suppression
 from mailagent.store.clock import SKEW_WORTH_A_WORD, find_skew, tell_skew
 from mailagent.store.migration import SchemaProblem, check_schema
 
@@ -127,7 +127,7 @@ def _mail_problems(shop: Shop) -> list[str]:
     }
     problems = []
     with services.current().database.snapshot() as connection:
-        suppressed = outbox.list_suppressed(connection)
+        suppressed = suppression.list_suppressed(connection)
         for address, names in settings_of.items():
             lost = outbox.count_lost_lately(connection, address)
             if address in suppressed:
@@ -146,7 +146,7 @@ def _mail_problems(shop: Shop) -> list[str]:
 
 def _suppressed_customers(shop: Shop) -> list[str]:
     with services.current().database.snapshot() as connection:
-        count = len(set(outbox.list_suppressed(connection)) - set(shop.people))
+        count = len(set(suppression.list_suppressed(connection)) - set(shop.people))
     if not count:
         return []
     return [f"nothing is sent to customers' addresses that bounced or complained: {count} of them"]

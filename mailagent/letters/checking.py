@@ -65,12 +65,12 @@ def _facts(
         codes = goodwill.list_of_customer(connection, address)
         given = tuple(code for code in codes if code.is_good(live.now()))
     conversation_id, address = conversation.conversation_id, conversation.customer_email
-    ours = outbox.list_to_customer(connection, conversation_id, address, MAILS_CHECKED)
+    ours = outbox.list_times_to_customer(connection, conversation_id, address, MAILS_CHECKED)
     return gather_facts(
         bought,
         refunded,
         live.policy,
-        [mail.received_at for mail in theirs] + [row.created_at for row in ours],
+        [*(mail.received_at for mail in theirs), *ours],
         live.shop.support_address,
         live.shop.public_url,
         Given(given, elsewhere),

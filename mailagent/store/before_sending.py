@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.breaker import Provider
 from mailagent.domain.mail import OutboundMail
-from mailagent.store import outbox, schema
+from mailagent.store import outbox, schema, suppression
 
 _breakers, _mails, _suppressed = (
     schema.breakers,
@@ -21,8 +21,8 @@ _breakers, _mails, _suppressed = (
 _CLAIM_WHILE_WELL = outbox.CLAIM.where(
     ~sa.select(sa.literal(1)).where(_breakers.c.provider == sa.bindparam("sender")).exists()
 )
-# As `outbox.digest` makes it; SQLite has no such function.
-_DIGEST = sa.literal(outbox.DIGEST) + sa.func.encode(
+# As `suppression.digest` makes it; SQLite has no such function.
+_DIGEST = sa.literal(suppression.DIGEST) + sa.func.encode(
     sa.func.sha256(sa.func.convert_to(_mails.c.to_address, "UTF8")), "hex"
 )
 _CLAIM_AND_LOOK = _CLAIM_WHILE_WELL.returning(
@@ -55,7 +55,7 @@ def claim_while_well(
     row = connection.execute(_CLAIM_AND_LOOK, values).one_or_none()
     if row is None:
         return None
-    return Claimed(outbox.from_row(row), outbox.why_erased(row.to_address) or row.suppressed)
+    return Claimed(outbox.from_row(row), suppression.why_erased(row.to_address) or row.suppressed)
 
 
 def claim(connection: sa.Connection, outbound_id: str, now: datetime) -> Claimed | None:
@@ -65,4 +65,4 @@ def claim(connection: sa.Connection, outbound_id: str, now: datetime) -> Claimed
 
 
 def _look(connection: sa.Connection, mail: OutboundMail) -> Claimed:
-    return Claimed(mail, outbox.why_suppressed(connection, mail.to_address))
+    return Claimed(mail, suppression.why_suppressed(connection, mail.to_address))

@@ -15,7 +15,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.domain.mention import Mention
-from mailagent.store import audit, erasure_scope, erasure_traces, gateway_events, outbox, schema
+from mailagent.store import (
+    audit,
+    erasure_scope,
+    erasure_traces,
+    gateway_events,
+    schema,
+    suppression,
+)
 from mailagent.store.erasure_scope import Obstacle, Scope
 from mailagent.store.erasure_traces import batches
 from mailagent.store.ids import new_token
@@ -71,7 +78,7 @@ def erase(
     if connection.dialect.name == "sqlite":
         # Without it the words stay in the file until something else is written over them.
         connection.exec_driver_sql("PRAGMA secure_delete = ON")
-    alias = f"erased-{secrets.token_hex(8)}@{outbox.ERASED_DOMAIN}"
+    alias = f"erased-{secrets.token_hex(8)}@{suppression.ERASED_DOMAIN}"
     counts = count(connection, scope) | {"runs": runs}
     _erase_mail_in(connection, scope, alias)
     _erase_mail_out(connection, scope, alias)
@@ -228,7 +235,7 @@ def _erase_address(connection: sa.Connection, email: str) -> None:
     connection.execute(attempts.delete().where(attempts.c.email == email))
     here = table.c.address == email
     complained = sa.and_(here, table.c.reason.startswith(_COMPLAINT))
-    standing = outbox.digest(email)
+    standing = suppression.digest(email)
     values = {"address": standing, "reason": f"{_COMPLAINT}: the customer was erased since"}
     known = sa.select(table.c.address).where(table.c.address == standing)
     if connection.scalar(known) is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import takewhile
@@ -34,13 +33,6 @@ _QUEUED_OF_REFUND = (
     .order_by(_mails.c.outbound_id)
 )
 _STATUS = sa.select(_mails.c.status).where(_mails.c.outbound_id == sa.bindparam("outbound_id"))
-_SUPPRESSED = (
-    sa.select(schema.suppressed_addresses.c.reason)
-    .where(
-        schema.suppressed_addresses.c.address.in_([sa.bindparam("address"), sa.bindparam("digest")])
-    )
-    .limit(1)
-)
 _TO_CUSTOMER = (
     sa.select(_mails)
     .where(
@@ -51,6 +43,7 @@ _TO_CUSTOMER = (
     .order_by(_mails.c.created_at.desc())
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
+_TIMES_TO_CUSTOMER = _TO_CUSTOMER.with_only_columns(_mails.c.created_at)
 CLAIM = (
     _mails.update()
     .where(
@@ -75,10 +68,6 @@ _FROM_SENDING = (
 )
 
 LOST = frozenset(status.value for status in OutboundStatus if status.lost)
-# What stands for erased customers is in it: reserved for names that exist nowhere (RFC 2606 section 2).
-ERASED_DOMAIN = "erased.invalid"
-# Begins what stands for an erased address among those that nothing is sent to.
-DIGEST = "sha256:"
 # Bounces that come as mail are recorded beside the events; they say nothing about the webhook.
 BOUNCE_MAIL = "bounce-mail:"
 
@@ -234,6 +223,14 @@ def list_to_customer(
     return connection.execute(_TO_CUSTOMER, values).all()[::-1]
 
 
+def list_times_to_customer(
+    connection: sa.Connection, conversation_id: str, address: str, limit: int
+) -> Sequence[datetime]:
+    """Return when the newest mails of ours to the customer in this thread were written, the newest first."""
+    values = {"conversation_id": conversation_id, "address": address, "most": limit}
+    return connection.scalars(_TIMES_TO_CUSTOMER, values | {"until": END_OF_TIME}).all()
+
+
 def list_texts_to(connection: sa.Connection, address: str, limit: int = 20) -> list[str]:
     """Return the texts of our newest mails to an address, oldest of them first: what its next mail may
     quote."""
@@ -337,48 +334,6 @@ def count_lost_lately(connection: sa.Connection, address: str, latest: int = 10)
         .limit(latest)
     )
     return sum(1 for _ in takewhile(lambda status: status in LOST, statuses))
-
-
-# --- addresses that mail does not reach -----------------------------------------------------------
-
-
-def suppress(connection: sa.Connection, address: str, reason: str, now: datetime) -> bool:
-    """Record that nothing more is sent to an address; return whether that is new."""
-    values = {"address": address, "reason": reason, "since": now}
-    return insert_once(connection, schema.suppressed_addresses, values, "address")
-
-
-def why_suppressed(connection: sa.Connection, address: str) -> str | None:
-    """Return why nothing is sent to an address, or None when mail may go there."""
-    values = {"address": address, "digest": digest(address)}
-    reason: str | None = why_erased(address) or connection.scalar(_SUPPRESSED, values)
-    return reason
-
-
-def why_erased(address: str) -> str | None:
-    """Return why nothing is sent to what stands for an erased customer's address; None for any other."""
-    return "the customer was erased" if address.endswith(f"@{ERASED_DOMAIN}") else None
-
-
-def digest(address: str) -> str:
-    """Return what stands for an erased address among those that nothing is sent to."""
-    return f"{DIGEST}{hashlib.sha256(address.encode()).hexdigest()}"
-
-
-def allow_again(connection: sa.Connection, address: str) -> bool:
-    """Record that mail may go to an address again; return whether it might not before."""
-    table = schema.suppressed_addresses
-    freed = connection.execute(
-        table.delete().where(table.c.address.in_([address, digest(address)]))
-    )
-    return freed.rowcount > 0
-
-
-def list_suppressed(connection: sa.Connection) -> dict[str, str]:
-    """Return the addresses that nothing is sent to, each with the reason."""
-    table = schema.suppressed_addresses
-    rows = connection.execute(sa.select(table.c.address, table.c.reason).order_by(table.c.since))
-    return {row.address: row.reason for row in rows}
 
 
 def find_by_message_id(connection: sa.Connection, message_id: str) -> str | None:

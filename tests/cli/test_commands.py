@@ -20,7 +20,7 @@ from click.testing import Result
 from mailagent.cli.actor import actor
 from mailagent.cli.printing import explain
 from mailagent.domain.mail import OutboundMail, OutboundStatus, Purpose
-from mailagent.store import outbox
+from mailagent.store import outbox, suppression
 from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, TESS, big_order, order, order_record
 from tests.databases import ROOT
 from tests.journeys.test_replays import wait_for_quiet
@@ -448,13 +448,13 @@ def test_check_tells_apart_people_and_customers_to_whom_nothing_is_sent(shop: St
         pass
     with shop.live.database.transaction() as connection:
         for address in (ADA, GRACE):
-            outbox.suppress(connection, address, "bounce: 5.1.1", shop.live.now())
+            suppression.suppress(connection, address, "bounce: 5.1.1", shop.live.now())
     done = flask(shop, "check")
     assert done.exit_code == 0
     assert "note: nothing is sent to customers' addresses" in done.output
     assert ": 2 of them" in done.output
     with shop.live.database.transaction() as connection:
-        outbox.suppress(connection, MAX, "bounce: 5.1.1", shop.live.now())
+        suppression.suppress(connection, MAX, "bounce: 5.1.1", shop.live.now())
     done = flask(shop, "check")
     assert done.exit_code == 1
     assert f"problem: nothing is sent to {MAX} (MANAGER_EMAILS): bounce: 5.1.1" in done.output

@@ -10,7 +10,7 @@ from flask import Blueprint, Response, request
 from mailagent import services
 from mailagent.adapters.attachment_bytes import AttachmentBytes, find_attachment
 from mailagent.domain.access import Permission
-from mailagent.store import conversations, goodwill, mailbox, model_calls, outbox, timeline
+from mailagent.store import conversations, goodwill, mailbox, model_calls, suppression, timeline
 from mailagent.store.ids import new_id
 from mailagent.store.timeline import Mark, Page
 from mailagent.store.timeline_entries import EntryKind
@@ -57,7 +57,7 @@ def show(conversation_id: str) -> Response:
         calls=calls,
         is_newest=before is None,
         older=_address(conversation_id, found.older) if found.older else None,
-        erased=head.customer_email.endswith(f"@{outbox.ERASED_DOMAIN}"),
+        erased=head.customer_email.endswith(f"@{suppression.ERASED_DOMAIN}"),
         once=new_id("act"),
         seen=seen,
         now=services.current().now(),

@@ -11,7 +11,7 @@ from flask import Blueprint, Response, redirect, request
 
 from mailagent import services
 from mailagent.domain.access import Permission
-from mailagent.store import audit, customers, erasure, orders, outbox
+from mailagent.store import audit, customers, erasure, orders, suppression
 from mailagent.store.customers import Part
 from mailagent.store.erasure import ErasureRefusedError
 from mailagent.web import erasing
@@ -94,7 +94,7 @@ def allow_mail(email: str) -> Response:
         return not_found("customer")
     live = services.current()
     with live.database.transaction() as connection:
-        if outbox.allow_again(connection, address):
+        if suppression.allow_again(connection, address):
             # Not the address: the trail stays when the customer is erased.
             subject = customers.latest_conversation(connection, address) or "customer"
             actor = current_person().email

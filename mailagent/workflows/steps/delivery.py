@@ -28,7 +28,7 @@ from mailagent.domain.retry import (
     backoff_seconds,
     decide_delivery,
 )
-from mailagent.store import audit, before_sending, breakers, outbox
+from mailagent.store import audit, before_sending, breakers, outbox, suppression
 from mailagent.store.database import Row
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.leave import Leave, give_back, leave_of, note_outcome
@@ -253,7 +253,7 @@ def _suppress(connection: sa.Connection, outbound_id: str, to_address: str) -> N
     live = services.current()
     why = outbox.why_unwelcome(connection, outbound_id)
     if why is not None and to_address not in live.shop.people:
-        outbox.suppress(connection, to_address, why, live.now())
+        suppression.suppress(connection, to_address, why, live.now())
 
 
 declare_marks("send_mail", "claimed", "handed over")

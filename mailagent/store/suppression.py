@@ -1,0 +1,61 @@
+"""Addresses that nothing is sent to: mail does not reach them, somebody complained, or they were erased."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from mailagent.store import schema
+from mailagent.store.database import insert_once
+
+_suppressed = schema.suppressed_addresses
+
+# What stands for erased customers is in it: reserved for names that exist nowhere (RFC 2606 section 2).
+ERASED_DOMAIN = "erased.invalid"
+# Begins what stands for an erased address in the table.
+DIGEST = "sha256:"
+
+_REASON = (
+    sa.select(_suppressed.c.reason)
+    .where(_suppressed.c.address.in_([sa.bindparam("address"), sa.bindparam("digest")]))
+    .limit(1)
+)
+
+
+def suppress(connection: sa.Connection, address: str, reason: str, now: datetime) -> bool:
+    """Record that nothing more is sent to an address; return whether that is new."""
+    values = {"address": address, "reason": reason, "since": now}
+    return insert_once(connection, _suppressed, values, "address")
+
+
+def why_suppressed(connection: sa.Connection, address: str) -> str | None:
+    """Return why nothing is sent to an address, or None when mail may go there."""
+    values = {"address": address, "digest": digest(address)}
+    reason: str | None = why_erased(address) or connection.scalar(_REASON, values)
+    return reason
+
+
+def why_erased(address: str) -> str | None:
+    """Return why nothing is sent to what stands for an erased customer's address; None for any other."""
+    return "the customer was erased" if address.endswith(f"@{ERASED_DOMAIN}") else None
+
+
+def digest(address: str) -> str:
+    """Return what stands for an erased address in the table."""
+    return f"{DIGEST}{hashlib.sha256(address.encode()).hexdigest()}"
+
+
+def allow_again(connection: sa.Connection, address: str) -> bool:
+    """Record that mail may go to an address again; return whether it might not before."""
+    both = [address, digest(address)]
+    freed = connection.execute(_suppressed.delete().where(_suppressed.c.address.in_(both)))
+    return freed.rowcount > 0
+
+
+def list_suppressed(connection: sa.Connection) -> dict[str, str]:
+    """Return the addresses that nothing is sent to, each with the reason."""
+    columns = _suppressed.c.address, _suppressed.c.reason
+    rows = connection.execute(sa.select(*columns).order_by(_suppressed.c.since))
+    return {row.address: row.reason for row in rows}
