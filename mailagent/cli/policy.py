@@ -28,7 +28,13 @@ from mailagent.domain.refund import ItemsProblem, RefundReason, WantedItem, pric
 from mailagent.domain.refund_facts import RefundFacts
 from mailagent.domain.wording import DECLINE_REASONS, MANAGER_REASONS
 from mailagent.store import orders, policies, refunds
-from mailagent.workflows.steps.refund_facts import Asked, gather_facts, plain_facts, shipping_of
+from mailagent.workflows.steps.refund_facts import (
+    Asked,
+    gather_facts,
+    load_known,
+    plain_facts,
+    shipping_of,
+)
 
 policy = Commands("policy", help="What is refunded, and who decides.")
 
@@ -88,7 +94,7 @@ def _judge(
     lines = price_lines(order, wanted, earlier)
     shipping = shipping_of(order, lines, earlier)
     asked = Asked(order, lines, shipping, RefundReason(reason), earlier)
-    facts = gather_facts(connection, asked, photos)
+    facts = gather_facts(connection, asked, photos, load_known(connection, order))
     return _Verdict(
         asked,
         facts,

@@ -3,19 +3,18 @@ of the audit trail in one transaction; the caller holds the refund's lock."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.escalation import Ask, Due, Question, Skip, decide_due, list_candidates
-from mailagent.domain.mail import OutboundStatus
 from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
-from mailagent.store import approvals, asks, audit, cases, outbox, refunds
-from mailagent.store.approvals import Approval, RecordedDecision
+from mailagent.store import approvals, asks, audit, cases, refunds
+from mailagent.store.approvals import Approval, RecordedDecision, Standing
+from mailagent.store.asks import Note, Request
 
 REQUESTS = {Question.APPROVE: "approval_request", Question.COUNTERSIGN: "countersign_request"}
 
@@ -23,86 +22,107 @@ REQUESTS = {Question.APPROVE: "approval_request", Question.COUNTERSIGN: "counter
 @dataclass(frozen=True, slots=True)
 class Asking:
     """A question that waits: who may answer it, who was asked, who is away, and what is due. `first`: the
-    first of two approvals, where the second is what is asked for."""
+    first of two approvals, where the second is what is asked for. `owners`: whose order and request it is.
+    `notes`: what managers noted on it, the oldest first."""
 
     approval: Approval
     first: RecordedDecision | None
     question: Question
+    owners: tuple[str, ...]
     candidates: tuple[str, ...]
     asks: tuple[Ask, ...]
+    notes: tuple[Note, ...]
     away: Collection[str]
     due: Due
 
+    @property
+    def instead(self) -> str | None:
+        """Who is to be asked instead of those who were passed over; None while somebody is waited for, or
+        when nobody is left."""
+        return None if any(each.stands for each in self.asks) else self.due.following
 
-def look(connection: sa.Connection, refund: Refund) -> Asking:
-    """Return how things stand with a refund that waits. Raises LookupError when it has no approval."""
+
+def look(
+    connection: sa.Connection,
+    refund: Refund,
+    standing: Standing | None = None,
+    owners: tuple[str, ...] | None = None,
+) -> Asking:
+    """Return how things stand with a refund that waits. `standing` and `owners`: its own, where somebody has
+    just read them. Raises LookupError when it has no approval."""
+    return _look(connection, refund, standing, owners)[0]
+
+
+def _look(
+    connection: sa.Connection,
+    refund: Refund,
+    standing: Standing | None,
+    owners: tuple[str, ...] | None = None,
+) -> tuple[Asking, Mapping[str, Request]]:
+    """Return how things stand, and the mails that asked somebody, by whom they asked."""
     live = services.current()
-    approval = approvals.find_of_refund(connection, refund.refund_id)
-    if approval is None:
+    standing = standing or approvals.find_standing_of_refund(connection, refund.refund_id)
+    if standing is None:
         raise LookupError(f"refund {refund.refund_id} waits for a manager but has no approval")
-    first = approvals.find_decision(connection, approval.approval_id)
+    approval, first = standing.approval, standing.first
     question = Question.COUNTERSIGN if first else Question.APPROVE
-    owners = cases.list_owners(connection, refund)
+    owners = cases.list_owners(connection, refund) if owners is None else owners
     besides = (*owners, first.decided_by) if first else owners
     candidates = list_candidates(live.shop.manager_emails, besides)
-    return _look_at_asks(connection, approval, first, question, candidates)
-
-
-def look_again(connection: sa.Connection, before: Asking) -> Asking:
-    """Return how things stand after somebody was asked, reminded or passed over. Nothing else has changed:
-    the caller has held the refund's lock all the time."""
-    return _look_at_asks(
-        connection, before.approval, before.first, before.question, before.candidates
-    )
-
-
-def _look_at_asks(
-    connection: sa.Connection,
-    approval: Approval,
-    first: RecordedDecision | None,
-    question: Question,
-    candidates: tuple[str, ...],
-) -> Asking:
-    live = services.current()
+    keys = {request_key(approval, question, manager): manager for manager in candidates}
+    found = asks.look(connection, approval.approval_id, question, keys, live.now())
     # Whoever decides no more is not waited for.
-    asked = tuple(
-        each
-        for each in asks.list_of(connection, approval.approval_id, question)
-        if each.manager_email in candidates
+    asked = tuple(each for each in found.asks if each.manager_email in candidates)
+    due = _decide_due(approval, candidates, asked, found.away)
+    asking = Asking(
+        approval, first, question, owners, candidates, asked, found.notes, found.away, due
     )
-    away = asks.list_away(connection, live.now())
-    due = decide_due(asked, candidates, away, live.waits, approval.expires_at, live.now())
-    return Asking(approval, first, question, candidates, asked, away, due)
+    requests = {
+        manager: found.requests[key] for key, manager in keys.items() if key in found.requests
+    }
+    return asking, requests
 
 
-def is_own(connection: sa.Connection, refund: Refund, manager: str) -> bool:
-    """Whether a manager would decide on their own money: the order is theirs, or they asked for it."""
-    owners = cases.list_owners(connection, refund)
+def _decide_due(
+    approval: Approval, candidates: tuple[str, ...], asked: tuple[Ask, ...], away: Collection[str]
+) -> Due:
+    live = services.current()
+    return decide_due(asked, candidates, away, live.waits, approval.expires_at, live.now())
+
+
+def _with_ask(before: Asking, ask: Ask) -> Asking:
+    """Return how things stand after an ask was written. Nothing else has changed: the caller has held the
+    refund's lock all the time."""
+    if ask.manager_email not in before.candidates:
+        return before
+    others = (each for each in before.asks if each.manager_email != ask.manager_email)
+    asked = tuple(sorted((*others, ask), key=lambda each: (each.asked_at, each.manager_email)))
+    due = _decide_due(before.approval, before.candidates, asked, before.away)
+    return replace(before, asks=asked, due=due)
+
+
+def is_one_of(owners: tuple[str, ...], manager: str) -> bool:
+    """Whether a manager is one of the people whose order and request it is: they would decide on their own
+    money."""
     return person_of(manager) in {person_of(each) for each in owners}
 
 
-def remember_old(connection: sa.Connection, refund: Refund) -> Asking:
+def remember_old(
+    connection: sa.Connection, refund: Refund, standing: Standing | None = None
+) -> Asking:
     """Make rows of whoever was asked before there were any: their mail says when, and what of it. Returns
-    how things stand."""
-    asking, found = look(connection, refund), False
+    how things stand. `standing`: the refund's own, where somebody has just read it."""
+    asking, requests = _look(connection, refund, standing)
     if asking.asks:
         return asking
-    keys = {
-        request_key(asking.approval, asking.question, manager): manager
-        for manager in asking.candidates
-    }
-    mails = outbox.find_by_keys(connection, keys)
-    for key, manager in keys.items():
-        mail = mails.get(key)
-        if mail is None:
-            continue
-        found = True
+    for manager, mail in requests.items():
         ask = asks.record(
             connection, asking.approval.approval_id, asking.question, manager, mail.created_at
         )
-        if OutboundStatus(mail.status).lost:
-            asks.record_skip(connection, ask, Skip.UNDELIVERED, services.current().now())
-    return look_again(connection, asking) if found else asking
+        if mail.status.lost:
+            ask = asks.record_skip(connection, ask, Skip.UNDELIVERED, services.current().now())
+        asking = _with_ask(asking, ask)
+    return asking
 
 
 def request_key(approval: Approval, question: Question, manager: str) -> str:
@@ -111,34 +131,36 @@ def request_key(approval: Approval, question: Question, manager: str) -> str:
 
 
 def record_ask(
-    connection: sa.Connection, refund: Refund, asking: Asking, manager: str, now: datetime
-) -> Ask:
-    """Record that a manager is asked now; who was asked already stays as they are."""
-    if not any(each.manager_email == manager for each in asking.asks):
-        details = {"manager": manager, "question": asking.question.value}
-        audit.record(connection, now, audit.CLOCK, "manager asked", refund.refund_id, details)
-    return asks.record(connection, asking.approval.approval_id, asking.question, manager, now)
+    connection: sa.Connection, refund: Refund, asking: Asking, manager: str
+) -> tuple[Ask, Asking]:
+    """Record that a manager is asked now; who was asked already stays as they are. Returns the ask, and how
+    things stand then."""
+    known = next((each for each in asking.asks if each.manager_email == manager), None)
+    if known:
+        return known, asking
+    now = services.current().now()
+    details = {"manager": manager, "question": asking.question.value}
+    audit.record(connection, now, audit.CLOCK, "manager asked", refund.refund_id, details)
+    ask = asks.record(connection, asking.approval.approval_id, asking.question, manager, now)
+    return ask, _with_ask(asking, ask)
 
 
-def pass_over(connection: sa.Connection, refund: Refund, manager: str, why: Skip) -> str | None:
-    """Record that a manager is not waited for. Returns who is to be asked instead; None when somebody
-    else is waited for already, or nobody is left."""
-    live = services.current()
-    asking = remember_old(connection, refund)
+def record_reminder(connection: sa.Connection, asking: Asking, ask: Ask) -> Asking:
+    """Record that a manager is reminded now. Returns how things stand then."""
+    return _with_ask(asking, asks.record_reminder(connection, ask, services.current().now()))
+
+
+def pass_over(connection: sa.Connection, refund: Refund, manager: str, why: Skip) -> Asking:
+    """Record that a manager is not waited for. Returns how things stand then."""
+    asking, now = remember_old(connection, refund), services.current().now()
     for ask in asking.asks:
         if ask.manager_email == manager and ask.stands:
-            asks.record_skip(connection, ask, why.value, live.now())
+            asking = _with_ask(asking, asks.record_skip(connection, ask, why.value, now))
             details = {"manager": manager, "why": why.value}
             audit.record(
-                connection,
-                live.now(),
-                audit.CLOCK,
-                "manager passed over",
-                refund.refund_id,
-                details,
+                connection, now, audit.CLOCK, "manager passed over", refund.refund_id, details
             )
-    after = look_again(connection, asking)
-    return None if any(each.stands for each in after.asks) else after.due.following
+    return asking
 
 
 def is_waited_for(connection: sa.Connection, refund_id: str) -> bool:

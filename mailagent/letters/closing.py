@@ -9,13 +9,16 @@ from mailagent.domain.escalation import Question
 from mailagent.domain.refund import Refund
 from mailagent.letters.notices import Notice, write_notice
 from mailagent.letters.unread import list_helpers
-from mailagent.store import approvals, asks
+from mailagent.store import asks
+from mailagent.store.approvals import RecordedDecision
 
 
-def write_expired(connection: sa.Connection, refund: Refund) -> None:
+def write_expired(
+    connection: sa.Connection, refund: Refund, first: RecordedDecision | None
+) -> None:
     """Tell the managers who were asked that nobody decided in time, also those who were passed over;
-    where nobody else was waited for, people beside them, too."""
-    first = approvals.find_first_of_refund(connection, refund.refund_id)
+    where nobody else was waited for, people beside them, too. `first`: the first of two approvals, if
+    somebody gave it."""
     asked = asks.list_asks(connection, refund.refund_id)
     named = [*([first.decided_by] if first else []), *(each.manager_email for each in asked)]
     managers = services.current().shop.manager_emails

@@ -20,8 +20,9 @@ from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.letters.recording import Letter, write_to_customer
 from mailagent.store import (
     approvals,
+    asked_in,
+    audit,
     cases,
-    conversations,
     goodwill,
     mailbox,
     orders,
@@ -87,8 +88,7 @@ def _goodwill_facts(
 def write_refund_outcome(connection: sa.Connection, refund: Refund, template: str) -> str:
     """Tell the customer how a refund ended, in the thread in which it was asked for."""
     order = orders.load(connection, refund.order_id)
-    conversation = conversations.load(connection, refund.conversation_id)
-    mail = mailbox.find(connection, refund.mail_id)
+    conversation, mail = asked_in.load(connection, refund)
     letter = Letter(
         Purpose.RECEIPT if template == "receipt" else Purpose.REFUND_OUTCOME,
         template,
@@ -118,7 +118,7 @@ def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
     untrue = refunds.list_told_before_return(connection, refund.refund_id)
     if refund.returned is None or not untrue:
         raise ValueError(f"nothing that was told of refund {refund.refund_id} came back")
-    conversation = conversations.load(connection, refund.conversation_id)
+    conversation, mail = asked_in.load(connection, refund)
     letter = Letter(
         Purpose.REFUND_OUTCOME,
         "refund_returned",
@@ -132,7 +132,6 @@ def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
         dedup_key=f"returned:{refund.refund_id}:{refund.returned.minor}",
         refund_id=refund.refund_id,
     )
-    mail = mailbox.find(connection, refund.mail_id)
     return write_to_customer(connection, letter, conversation, mail)
 
 
@@ -160,6 +159,8 @@ def _asked(refund: Refund) -> Money | None:
 def _note(connection: sa.Connection, refund: Refund) -> str | None:
     """Return what managers wrote to the customer: of two who approved both, of a rejection only whoever
     rejected, whom somebody else's kind words would contradict. What is for the shop only stays there."""
+    if refund.decided_by == audit.POLICY:
+        return None  # it never had an approval
     made = approvals.list_decisions(connection, refund.refund_id)
     counted = made[-1:] if refund.status is RefundStatus.REJECTED else made
     return "\n\n".join(each.note for each in counted if each.note and each.note_shared) or None

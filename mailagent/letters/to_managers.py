@@ -25,19 +25,22 @@ from mailagent.letters import asking
 from mailagent.letters.asking import Asking
 from mailagent.letters.notices import Notice, write_notice
 from mailagent.letters.recording import Letter, record_letter
-from mailagent.letters.unread import tell_if_unread
+from mailagent.letters.unread import list_untold, tell_if_unread
 from mailagent.store import approvals, asks, audit, cases, outbox, refunds
 
 
-def ask_managers(connection: sa.Connection, refund: Refund) -> Asking:
+def ask_managers(
+    connection: sa.Connection, refund: Refund, standing: approvals.Standing | None = None
+) -> Asking:
     """Do what is due while a refund waits: ask a manager, ask the next one too, remind. Returns how things
-    stood; the mails are to be sent, see `list_unsent_requests`.
+    stood; the mails are to be sent, see `list_unsent_requests`. `standing`: the refund's own, where somebody
+    has read it since it was locked.
 
     Raises LookupError where nobody is left who could give the second approval.
     """
     live = services.current()
-    before = asking.remember_old(connection, refund)
-    if not before.candidates and _is_own_of_somebody(connection, refund):
+    before = asking.remember_old(connection, refund, standing)
+    if not before.candidates and _is_own_of_somebody(before):
         _tell_that_nobody_decides(connection, refund, before)
         return before
     if not before.candidates:
@@ -45,27 +48,26 @@ def ask_managers(connection: sa.Connection, refund: Refund) -> Asking:
             f"refund {refund.refund_id} needs a second manager beside the one who approved it, and"
             " there is none: add one to MANAGER_EMAILS, then replay this run"
         )
+    stands = before
     if before.due.ask:
-        write_approval_request(connection, refund, before.due.ask, before=before)
+        _, stands = _write_request(connection, refund, before.due.ask, stands)
         _tell_of_escalation(connection, refund, before, before.due.ask)
     for ask in before.asks:
         if ask.manager_email in before.due.remind:
-            asks.record_reminder(connection, ask, live.now())
+            stands = asking.record_reminder(connection, stands, ask)
             number = ask.reminders + 1
-            write_approval_request(connection, refund, ask.manager_email, number, before)
+            _, stands = _write_request(connection, refund, ask.manager_email, stands, number)
             details = {"manager": ask.manager_email, "reminder": f"{number} of {MOST_REMINDERS}"}
             audit.record(
                 connection, live.now(), audit.CLOCK, "manager reminded", refund.refund_id, details
             )
-    changed = before.due.ask or before.due.remind
-    stands = asking.look_again(connection, before) if changed else before
     _ring(connection, tell_if_unread(connection, refund, stands))
     return before
 
 
-def _is_own_of_somebody(connection: sa.Connection, refund: Refund) -> bool:
+def _is_own_of_somebody(stands: Asking) -> bool:
     managers = services.current().shop.manager_emails
-    return any(asking.is_own(connection, refund, each) for each in managers)
+    return any(asking.is_one_of(stands.owners, each) for each in managers)
 
 
 def _tell_that_nobody_decides(connection: sa.Connection, refund: Refund, stands: Asking) -> None:
@@ -83,8 +85,8 @@ def _tell_that_nobody_decides(connection: sa.Connection, refund: Refund, stands:
         ],
     )
     readers = tuple(dict.fromkeys((*shop.team_emails, *shop.ops_emails)))
-    told = [each for each in readers if not outbox.is_recorded(connection, f"{notice.key}:{each}")]
-    _ring(connection, write_notice(connection, notice, told, refund.conversation_id))
+    untold = list_untold(connection, notice, readers)
+    _ring(connection, write_notice(connection, notice, untold, refund.conversation_id))
 
 
 def list_unsent_requests(connection: sa.Connection, refund_id: str) -> list[str]:
@@ -93,20 +95,19 @@ def list_unsent_requests(connection: sa.Connection, refund_id: str) -> list[str]
     return outbox.list_queued_of_refund(connection, refund_id, Purpose.APPROVAL_REQUEST)
 
 
-def write_approval_request(
-    connection: sa.Connection,
-    refund: Refund,
-    manager: str,
-    reminder: int = 0,
-    before: Asking | None = None,
-) -> str:
+def write_approval_request(connection: sa.Connection, refund: Refund, manager: str) -> str:
     """Ask one manager to decide, by a link that opens a page and decides nothing by itself. Where one
-    has approved, this asks for the second approval, and says who gave the first. `reminder` counts from
-    1; 0 is the question itself. `before`: how things stand, where somebody has just looked."""
-    now = services.current().now()
-    before = before or asking.look(connection, refund)
-    ask = asking.record_ask(connection, refund, before, manager, now)
-    stands = asking.look_again(connection, before)
+    has approved, this asks for the second approval, and says who gave the first."""
+    before = asking.look(connection, refund)
+    return _write_request(connection, refund, manager, before)[0]
+
+
+def _write_request(
+    connection: sa.Connection, refund: Refund, manager: str, before: Asking, reminder: int = 0
+) -> tuple[str, Asking]:
+    """Do as `write_approval_request` says; return the mail, and how things stand then. `reminder` counts
+    from 1; 0 is the question itself."""
+    ask, stands = asking.record_ask(connection, refund, before, manager)
     key = asking.request_key(stands.approval, stands.question, manager)
     facts = _case_facts(connection, refund, stands) | _asking_facts(stands, ask, reminder)
     letter = Letter(
@@ -118,7 +119,7 @@ def write_approval_request(
         refund_id=refund.refund_id,
         reply_to=reply_address(ask),
     )
-    return record_letter(connection, letter)
+    return record_letter(connection, letter), stands
 
 
 def _may_reply(facts: dict[str, Any]) -> bool:
@@ -135,7 +136,7 @@ def reply_address(ask: Ask) -> str:
 
 
 def _case_facts(connection: sa.Connection, refund: Refund, stands: Asking) -> dict[str, Any]:
-    case, first = cases.load(connection, refund, approval=stands.approval), stands.first
+    case, first = cases.load(connection, refund), stands.first
     return {
         "order_id": case.order.order_id,
         "customer_name": case.order.customer_name,
@@ -155,8 +156,8 @@ def _case_facts(connection: sa.Connection, refund: Refund, stands: Asking) -> di
         "expires_at": stands.approval.expires_at,
         "first_approval": _approval_facts(first, refund) if first else None,
         "notes": [
-            {"manager_email": row.manager_email, "at": row.written_at, "text": row.text}
-            for row in asks.list_notes(connection, stands.approval.approval_id)
+            {"manager_email": each.manager_email, "at": each.written_at, "text": each.text}
+            for each in stands.notes
         ],
     }
 
@@ -201,10 +202,10 @@ def ask_next_manager(
     asks.record_absence(connection, manager, why.value, now, now + live.waits.manager_absence)
     if refund.status is not RefundStatus.AWAITING_APPROVAL:
         return None
-    following = asking.pass_over(connection, refund, manager, why)
-    request = write_approval_request(connection, refund, following) if following else None
+    stands, request = asking.pass_over(connection, refund, manager, why), None
+    if stands.instead:
+        request, stands = _write_request(connection, refund, stands.instead, stands)
     if request or why is Skip.AWAY:  # of a lost mail that leaves nobody, people are told anyway
-        stands = asking.look(connection, refund)
         _ring(connection, tell_if_unread(connection, refund, stands))
     return request
 

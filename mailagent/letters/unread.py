@@ -31,17 +31,21 @@ def tell_if_unread(connection: sa.Connection, refund: Refund, stands: Asking) ->
             "You get this mail once.",
         ],
     )
-    helpers = [
-        each
-        for each in list_helpers(stands.candidates)
-        if not outbox.is_recorded(connection, f"{notice.key}:{each}")
-    ]
-    return write_notice(connection, notice, helpers, refund.conversation_id)
+    untold = list_untold(connection, notice, list_helpers(stands.candidates))
+    return write_notice(connection, notice, untold, refund.conversation_id)
 
 
 def _is_read(stands: Asking) -> bool:
     passed_over = {each.manager_email for each in stands.asks if not each.stands}
     return any(each not in stands.away and each not in passed_over for each in stands.candidates)
+
+
+def list_untold(
+    connection: sa.Connection, notice: Notice, readers: Collection[str]
+) -> Sequence[str]:
+    """Return whoever has not got this notice yet."""
+    told = outbox.list_recorded(connection, [f"{notice.key}:{each}" for each in readers])
+    return [each for each in readers if f"{notice.key}:{each}" not in told]
 
 
 def list_helpers(managers: Collection[str]) -> tuple[str, ...]:

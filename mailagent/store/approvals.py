@@ -83,21 +83,13 @@ def request(
     connection: sa.Connection, refund_id: str, now: datetime, expires_at: datetime
 ) -> Approval:
     """Record that a refund needs a decision by `expires_at`; a second time it is the same approval."""
-    insert_once(
-        connection,
-        _approvals,
-        {
-            "approval_id": new_id("approval"),
-            "refund_id": refund_id,
-            "requested_at": now,
-            "expires_at": expires_at,
-        },
-        "refund_id",
-    )
-    approval = find_of_refund(connection, refund_id)
-    if approval is None:
+    approval = Approval(new_id("approval"), refund_id, now, expires_at)
+    if insert_once(connection, _approvals, asdict(approval), "refund_id"):
+        return approval
+    stored = find_of_refund(connection, refund_id)
+    if stored is None:
         raise LookupError(f"the approval of refund {refund_id} was not recorded")
-    return approval
+    return stored
 
 
 def find(connection: sa.Connection, approval_id: str) -> Approval | None:
@@ -180,12 +172,6 @@ def _find_decision(
 ) -> RecordedDecision | None:
     row = connection.execute(query, {"approval_id": approval_id}).one_or_none()
     return RecordedDecision(**row._mapping) if row else None
-
-
-def find_first_of_refund(connection: sa.Connection, refund_id: str) -> RecordedDecision | None:
-    """Return what the first manager decided on a refund, or None while nobody has."""
-    standing = find_standing_of_refund(connection, refund_id)
-    return standing.first if standing else None
 
 
 def list_decisions(connection: sa.Connection, refund_id: str) -> tuple[RecordedDecision, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -10,16 +10,34 @@ import sqlalchemy as sa
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund
-from mailagent.store import approvals, mailbox, orders, outside, refunds, schema
-from mailagent.store.approvals import Approval
+from mailagent.store import order_rows, orders, refunds, schema
 from mailagent.store.database import Row
 
 OTHERS_SHOWN_MAX = 20
 
-_orders, _conversations = schema.orders, schema.conversations
+_orders, _conversations, _mails = schema.orders, schema.conversations, schema.inbound_mails
 _OWNERS = (
     sa.select(_orders.c.customer_email, _conversations.c.customer_email)
     .outerjoin(_conversations, _conversations.c.conversation_id == sa.bindparam("conversation_id"))
+    .where(_orders.c.order_id == sa.bindparam("order_id"))
+)
+_earlier = _orders.alias("earlier")
+# One journey to the database for all that there is a single row of.
+_CASE = (
+    sa.select(
+        _orders,
+        orders.ELSEWHERE.label("elsewhere_minor"),
+        sa.select(sa.func.min(_earlier.c.placed_at))
+        .where(_earlier.c.customer_email == _orders.c.customer_email)
+        .scalar_subquery()
+        .label("customer_since"),
+        _conversations.c.customer_email.label("asked_by"),
+        _mails.c.new_text,
+        _mails.c.attachments,
+    )
+    .select_from(_orders)
+    .outerjoin(_conversations, _conversations.c.conversation_id == sa.bindparam("conversation_id"))
+    .outerjoin(_mails, _mails.c.mail_id == sa.bindparam("mail_id"))
     .where(_orders.c.order_id == sa.bindparam("order_id"))
 )
 
@@ -36,11 +54,13 @@ class Case:
     """A refund with its order, its customer and the mail that asked for it.
 
     `amount` is what was asked for, whatever was approved; `already_refunded` is what other refunds of
-    the order paid or are about to, and `elsewhere`: what was given back without us.
+    the order paid or are about to, and `elsewhere`: what was given back without us. `owners`: the addresses
+    of the order and of the conversation.
     """
 
     refund: Refund
     order: Order
+    owners: tuple[str, ...]
     customer_since: datetime | None
     amount: Money
     already_refunded: Money
@@ -52,9 +72,8 @@ class Case:
     short: Money | None
     customer_text: str
     attachments: tuple[str, ...]
-    expires_at: datetime | None
-    # The newest other refunds of the order, oldest first, whatever became of them.
-    others: tuple[Refund, ...]
+    # The newest other refunds of the order, oldest first, whatever became of them; see `with_others`.
+    others: tuple[Refund, ...] = ()
 
 
 def list_owners(connection: sa.Connection, refund: Refund) -> tuple[str, ...]:
@@ -67,38 +86,42 @@ def list_owners(connection: sa.Connection, refund: Refund) -> tuple[str, ...]:
     return tuple(address for address in row if address is not None)
 
 
-def load(
-    connection: sa.Connection,
-    refund: Refund,
-    order: Order | None = None,
-    approval: Approval | None = None,
-) -> Case:
-    """Return the case of a refund. `order` and `approval`: its own, where somebody has just read them. Raises
-    LookupError when its order is gone."""
-    order = order or orders.load(connection, refund.order_id)
-    mail = mailbox.find(connection, refund.mail_id)
-    approval = approval or approvals.find_of_refund(connection, refund.refund_id)
-    held = orders.held_minor(connection, order.order_id)
-    elsewhere = outside.given_back_minor(connection, order.order_id)
+def load(connection: sa.Connection, refund: Refund, order: Order | None = None) -> Case:
+    """Return the case of a refund, without the order's other refunds. `order`: its own, where somebody holds
+    its lock. Raises LookupError when its order is gone."""
+    values = {
+        "order_id": refund.order_id,
+        "conversation_id": refund.conversation_id,
+        "mail_id": refund.mail_id,
+    }
+    row = connection.execute(_CASE, values).one_or_none()
+    if row is None:
+        raise LookupError(f"order {refund.order_id} does not exist")
+    if order is None:
+        [order] = order_rows.with_parts(connection, [row])
+    elsewhere = int(row.elsewhere_minor)
     return Case(
         refund=refund,
         order=order,
-        customer_since=orders.customer_since(connection, order.customer_email),
+        owners=tuple(each for each in (row.customer_email, row.asked_by) if each is not None),
+        customer_since=row.customer_since,
         amount=refund.asked,
-        already_refunded=Money(held - refund.held.minor + elsewhere, order.currency),
+        already_refunded=Money(row.held_minor - refund.held.minor + elsewhere, order.currency),
         elsewhere=Money(elsewhere, order.currency),
         items=items_of(refund, order),
         shipping=shipping_of(refund),
         short=Money(refund.short_minor, refund.amount.currency) if refund.short_minor else None,
-        customer_text=mail.new_text if mail else "",
-        attachments=tuple(each.name for each in mail.attachments) if mail else (),
-        expires_at=approval.expires_at if approval else None,
-        others=tuple(
-            each
-            for each in refunds.list_of_order(connection, order.order_id)
-            if each.refund_id != refund.refund_id
-        )[-OTHERS_SHOWN_MAX:],
+        customer_text=row.new_text or "",
+        attachments=tuple(each["name"] for each in row.attachments or ()),
     )
+
+
+def with_others(connection: sa.Connection, case: Case) -> Case:
+    """Return a case with its refund as it is by now, and with the order's newest other refunds."""
+    of_order = refunds.list_of_order(connection, case.order.order_id)
+    (refund,) = (each for each in of_order if each.refund_id == case.refund.refund_id)
+    others = tuple(each for each in of_order if each.refund_id != refund.refund_id)
+    return replace(case, refund=refund, others=others[-OTHERS_SHOWN_MAX:])
 
 
 def shipping_of(refund: Refund) -> Money | None:

@@ -82,6 +82,23 @@ SPEAKS_OF_ORDER = sa.exists().where(
     schema.order_payments.c.order_id == schema.orders.c.order_id,
     schema.order_payments.c.payment_id == _named.c.payment_id,
 )
+# And about the payments of a refund's order, and those that the refund goes back to, for a query of refunds:
+# an order may have been saved with other payments since.
+SPEAKS_OF_REFUND = sa.or_(
+    *(
+        sa.exists().where(here, payment_id == _named.c.payment_id).correlate(schema.refunds)
+        for here, payment_id in (
+            (
+                schema.order_payments.c.order_id == schema.refunds.c.order_id,
+                schema.order_payments.c.payment_id,
+            ),
+            (
+                schema.refund_payments.c.refund_id == schema.refunds.c.refund_id,
+                schema.refund_payments.c.payment_id,
+            ),
+        )
+    )
+)
 
 
 def names_of(connection: sa.Connection, payment_ids: Iterable[str]) -> set[str]:

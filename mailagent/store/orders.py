@@ -24,7 +24,7 @@ from mailagent.store.database import Row, insert_asking
 _orders, _outside = schema.orders, schema.outside_refunds
 
 # What was given back of an order without us.
-_ELSEWHERE = (
+ELSEWHERE = (
     sa.select(sa.func.coalesce(sa.func.sum(_outside.c.amount_minor), 0))
     .where(_outside.c.order_id == _orders.c.order_id, _outside.c.returned_at.is_(None))
     .scalar_subquery()
@@ -35,14 +35,17 @@ _OF_CUSTOMER = (
     .order_by(_orders.c.placed_at.desc(), _orders.c.order_id)
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
-_OF_CUSTOMER_WITH_ELSEWHERE = _OF_CUSTOMER.add_columns(_ELSEWHERE.label("elsewhere_minor"))
+_OF_CUSTOMER_WITH_ELSEWHERE = _OF_CUSTOMER.add_columns(ELSEWHERE.label("elsewhere_minor"))
 _BY_ID = sa.select(_orders).where(_orders.c.order_id == sa.bindparam("order_id"))
 _IS_CUSTOMERS = _orders.c.customer_email == sa.bindparam("email")
-_BY_ID_OF_CONVERSATION = _BY_ID.add_columns(_ELSEWHERE.label("elsewhere_minor")).where(
+_IS_OF_CONVERSATION = (
     _orders.c.customer_email
     == sa.select(schema.conversations.c.customer_email)
     .where(schema.conversations.c.conversation_id == sa.bindparam("conversation_id"))
     .scalar_subquery()
+)
+_BY_ID_OF_CONVERSATION = _BY_ID.add_columns(ELSEWHERE.label("elsewhere_minor")).where(
+    _IS_OF_CONVERSATION
 )
 
 # Events that speak of an order's payments are asked for along with it.
@@ -50,16 +53,14 @@ _LOCKED = sa.select(_orders, gateway_events.SPEAKS_OF_ORDER.label("heard")).with
     of=_orders
 )
 _LOCK = _LOCKED.where(_orders.c.order_id == sa.bindparam("order_id"))
-_LOCK_OF_CUSTOMER = _LOCK.where(_IS_CUSTOMERS)
+_LOCK_OF_CONVERSATION = _LOCK.where(_IS_OF_CONVERSATION)
 _LOCK_OF_REFUND = _LOCKED.where(order_rows.IS_OF_REFUND)
 
 _HELD = sa.select(_orders.c.held_minor).where(_orders.c.order_id == sa.bindparam("order_id"))
 _CUSTOMER_SINCE = sa.select(sa.func.min(_orders.c.placed_at)).where(_IS_CUSTOMERS)
 
 # What is gone of an order's money: held by our refunds, and given back without us.
-_TAKEN = sa.select(_orders.c.held_minor + _ELSEWHERE).where(
-    _orders.c.order_id == sa.bindparam("order_id")
-)
+TAKEN = _orders.c.held_minor + ELSEWHERE
 
 
 class Saved(StrEnum):
@@ -197,10 +198,14 @@ def find_of_conversation(
     return None
 
 
-def lock_of_customer(connection: sa.Connection, order_id: str, email: str) -> Order | None:
-    """Return the order if it is this customer's, as `find_of_conversation` does, locked as by `lock`."""
+def lock_of_conversation(
+    connection: sa.Connection, order_id: str, conversation_id: str
+) -> Order | None:
+    """Return the order if it is that of a conversation's customer, as `find_of_conversation` does, locked as by
+    `lock`."""
     for name in (order_id, _other_way(order_id)):
-        found = _lock(connection, _LOCK_OF_CUSTOMER, order_id=name, email=email)
+        values = {"order_id": name, "conversation_id": conversation_id}
+        found = _lock(connection, _LOCK_OF_CONVERSATION, **values)
         if found is not None:
             return found
     return None
@@ -269,12 +274,6 @@ def list_with_elsewhere(
     rows = connection.execute(_OF_CUSTOMER_WITH_ELSEWHERE, values).all()
     elsewhere = {row.order_id: int(row.elsewhere_minor) for row in rows if row.elsewhere_minor}
     return order_rows.with_parts(connection, rows), elsewhere
-
-
-def taken_minor(connection: sa.Connection, order_id: str) -> int:
-    """Return what refunds of the order were paid or are under way, and what was given back without us, in
-    minor units."""
-    return int(connection.scalar(_TAKEN, {"order_id": order_id}) or 0)
 
 
 def held_minor(connection: sa.Connection, order_id: str) -> int:

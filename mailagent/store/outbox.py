@@ -19,7 +19,7 @@ _mails, _events = schema.outbound_mails, schema.delivery_events
 # Statements that each mail needs are built once: building one costs about what sending it does.
 _BY_ID = sa.select(_mails).where(_mails.c.outbound_id == sa.bindparam("outbound_id"))
 _LOCKED = _BY_ID.with_for_update()
-_BY_KEYS = sa.select(_mails).where(
+_RECORDED = sa.select(_mails.c.dedup_key).where(
     _mails.c.dedup_key.in_(sa.bindparam("dedup_keys", expanding=True))
 )
 _ID_BY_KEY = sa.select(_mails.c.outbound_id).where(_mails.c.dedup_key == sa.bindparam("dedup_key"))
@@ -298,10 +298,9 @@ def is_recorded(connection: sa.Connection, dedup_key: str) -> bool:
     return connection.scalar(_ID_BY_KEY, {"dedup_key": dedup_key}) is not None
 
 
-def find_by_keys(connection: sa.Connection, dedup_keys: Iterable[str]) -> dict[str, Row]:
-    """Return the whole rows of the mails under these keys, each by its key."""
-    rows = connection.execute(_BY_KEYS, {"dedup_keys": list(dedup_keys)})
-    return {row.dedup_key: row for row in rows}
+def list_recorded(connection: sa.Connection, dedup_keys: Iterable[str]) -> frozenset[str]:
+    """Return those of these keys under which a mail was written."""
+    return frozenset(connection.scalars(_RECORDED, {"dedup_keys": list(dedup_keys)}))
 
 
 def list_queued_of_refund(connection: sa.Connection, refund_id: str, purpose: Purpose) -> list[str]:

@@ -20,15 +20,9 @@ _LOCK = sa.text("SELECT pg_advisory_xact_lock(:kind, :key)")
 
 # Statements that each refund needs are built once: building one costs about what sending it does.
 _other = _named.alias()
-_SHARED = (
-    sa.select(_named.c.payment_id)
-    .where(
-        _named.c.order_id == sa.bindparam("order_id"),
-        sa.exists().where(
-            _other.c.payment_id == _named.c.payment_id, _other.c.order_id != _named.c.order_id
-        ),
-    )
-    .order_by(_named.c.position)
+# Whether another order names a payment, too.
+IS_SHARED = sa.exists().where(
+    _other.c.payment_id == _named.c.payment_id, _other.c.order_id != _named.c.order_id
 )
 _these: sa.BindParameter[Any] = sa.bindparam("payment_ids", expanding=True)
 _BY_OURS = sa.select(_intents.c.payment_id, _intents.c.amount_minor).where(
@@ -46,11 +40,6 @@ _GIVEN_BACK_ON_OTHERS = _BY_OURS.where(
         schema.refunds.c.order_id != sa.bindparam("order_id"),
     )
 ).union_all(_BY_OTHERS.where(_outside.c.order_id != sa.bindparam("order_id")))
-
-
-def list_shared(connection: sa.Connection, order_id: str) -> tuple[str, ...]:
-    """Return which payments of an order another order names, too."""
-    return tuple(connection.scalars(_SHARED, {"order_id": order_id}))
 
 
 def lock(connection: sa.Connection, order: Order) -> None:

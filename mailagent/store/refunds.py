@@ -46,8 +46,7 @@ _OF_CUSTOMER = _WITH_LINES.where(
 _OF_ORDER = _WITH_LINES.where(_refunds.c.order_id == sa.bindparam("order_id"))
 _OF_CONVERSATION = _WITH_LINES.where(_refunds.c.conversation_id == sa.bindparam("conversation_id"))
 _BY_ID = _WITH_LINES.where(_refunds.c.refund_id == sa.bindparam("refund_id"))
-_LOCK = _BY_ID.with_for_update(of=_refunds)
-_BY_PROPOSAL = _WITH_LINES.where(_refunds.c.proposal_key == sa.bindparam("proposal_key"))
+LOCK = _BY_ID.with_for_update(of=_refunds)
 _PAYMENTS_OF = (
     sa.select(_payments)
     .where(_payments.c.refund_id == sa.bindparam("refund_id"))
@@ -76,6 +75,7 @@ _RECORD_PAYMENT = (
         _payments.c.state.in_(sa.bindparam("open_states", expanding=True)),
     )
     .values(attempts=_payments.c.attempts + 1)
+    .returning(_payments)
 )
 
 
@@ -132,10 +132,6 @@ def find(connection: sa.Connection, refund_id: str) -> Refund | None:
     return _one(connection, _BY_ID, refund_id=refund_id)
 
 
-def find_by_proposal(connection: sa.Connection, proposal_key: str) -> Refund | None:
-    return _one(connection, _BY_PROPOSAL, proposal_key=proposal_key)
-
-
 def load(connection: sa.Connection, refund_id: str) -> Refund:
     """Return a refund that must exist. Raises LookupError."""
     return _found(find(connection, refund_id), refund_id)
@@ -143,7 +139,7 @@ def load(connection: sa.Connection, refund_id: str) -> Refund:
 
 def lock(connection: sa.Connection, refund_id: str) -> Refund:
     """Return the refund and keep others from changing it until the commit. Raises LookupError."""
-    return _found(_one(connection, _LOCK, refund_id=refund_id), refund_id)
+    return _found(_one(connection, LOCK, refund_id=refund_id), refund_id)
 
 
 def _found(refund: Refund | None, refund_id: str) -> Refund:
@@ -155,6 +151,16 @@ def _found(refund: Refund | None, refund_id: str) -> Refund:
 def list_of_order(connection: sa.Connection, order_id: str) -> tuple[Refund, ...]:
     """Return all refunds of an order, oldest first."""
     return _list(connection, _OF_ORDER, order_id=order_id)
+
+
+def list_of_proposal(
+    connection: sa.Connection, order_id: str, proposal_key: str
+) -> tuple[tuple[Refund, ...], Refund | None]:
+    """Return all refunds of an order, oldest first, and which of them was made of this proposal, if any."""
+    rows = connection.execute(_OF_ORDER, {"order_id": order_id}).all()
+    found = from_rows(connection, rows)
+    made = {row.refund_id for row in rows if row.proposal_key == proposal_key}
+    return found, next((each for each in found if each.refund_id in made), None)
 
 
 def list_of_conversation(connection: sa.Connection, conversation_id: str) -> tuple[Refund, ...]:
@@ -176,7 +182,11 @@ def _one(connection: sa.Connection, query: sa.Select[Any], **values: str) -> Ref
 
 
 def _list(connection: sa.Connection, query: sa.Select[Any], **values: str) -> tuple[Refund, ...]:
-    rows = connection.execute(query, values).all()
+    return from_rows(connection, connection.execute(query, values).all())
+
+
+def from_rows(connection: sa.Connection, rows: Sequence[Row]) -> tuple[Refund, ...]:
+    """Return the refunds of these rows, each a refund with one of its lines."""
     parts = _sums_of_failed(connection, rows, _KEPT_OF)
     returned = _sums_of_failed(connection, rows, _RETURNED_OF)
     return tuple(
@@ -305,15 +315,16 @@ def list_payments_of(connection: sa.Connection, payment_id: str) -> Sequence[Row
     ).all()
 
 
-def record_payment(connection: sa.Connection, key: str, state: str, **values: Any) -> None:
-    """Record what the gateway said about one intent.
+def record_payment(connection: sa.Connection, key: str, state: str, **values: Any) -> Row | None:
+    """Record what the gateway said about one intent; return it as it is then, or None if it was settled.
 
     What is settled stays, but that money was given back is never unlearned: of two runs that asked
     under one key, the one that was told so is right.
     """
     open_states = ["asked", "refused"] if state == "done" else ["asked"]
     here = {"key": key, "open_states": open_states}
-    connection.execute(_RECORD_PAYMENT, {**here, "state": state, **values})
+    recorded = connection.execute(_RECORD_PAYMENT, {**here, "state": state, **values})
+    return recorded.one_or_none()
 
 
 # How a payment that the gateway has and has not settled is told from one that it may not have.

@@ -15,12 +15,12 @@ from mailagent.domain.approval_reply import ManagersReply, read_reply
 from mailagent.domain.escalation import Ask, Question, Skip
 from mailagent.domain.machine import READ_RECEIPT
 from mailagent.domain.mail import Door, Identity, MailKind, ParsedMail, Purpose, find_token
-from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund
 from mailagent.domain.shop import person_of
-from mailagent.letters.asking import is_own
-from mailagent.store import approvals, asks, mailbox, orders, outbox, refunds
-from mailagent.store.approvals import Approval
+from mailagent.letters.asking import is_one_of
+from mailagent.store import approvals, asks, cases, mailbox, orders, outbox, refunds
+from mailagent.store.approvals import Standing
+from mailagent.store.cases import Case
 from mailagent.web import decision, placing
 from mailagent.web.decision_form import Form, FormProblem
 from mailagent.web.decision_words import describe
@@ -57,27 +57,27 @@ def _pass_over(connection: sa.Connection, mail: ParsedMail, ask: Ask) -> str | N
     theirs = person_of(mail.from_address) == person_of(ask.manager_email)
     if not theirs or mail.kind_reason == READ_RECEIPT:
         return None
-    refund_id = _load(connection, ask)[1].refund_id
+    refund_id = _find(connection, ask).approval.refund_id
     following = letters.ask_next_manager(connection, refund_id, ask.manager_email, Skip.AWAY)
     if following:
         services.current().doorbell.ring_delivery(connection, following)
     return f"{mail.kind_reason}: {ask.manager_email} is passed over for now"
 
 
-def _load(connection: sa.Connection, ask: Ask) -> tuple[Approval, Refund]:
-    approval = approvals.find(connection, ask.approval_id)
-    if approval is None:
+def _find(connection: sa.Connection, ask: Ask) -> Standing:
+    standing = approvals.find_standing(connection, ask.approval_id)
+    if standing is None:
         raise LookupError(
             f"the approval {ask.approval_id} that somebody was asked for does not exist"
         )
-    return approval, refunds.load(connection, approval.refund_id)
+    return standing
 
 
 def _hear(
     connection: sa.Connection, mail: ParsedMail, mail_id: str, ask: Ask, now: datetime
 ) -> str:
     """Act on a manager's reply. Returns what came of it, for people who look at the mail."""
-    approval, refund = _load(connection, ask)
+    refund = refunds.load(connection, _find(connection, ask).approval.refund_id)
     if ask.manager_email not in services.current().shop.manager_emails:
         return f"{ask.manager_email} does not decide on refunds any more; nothing was recorded"
     aligned = mail.identity in (Identity.DKIM, Identity.SPF)
@@ -90,11 +90,12 @@ def _hear(
     asks.end_absence(connection, ask.manager_email)
     requests = outbox.list_requests(connection, refund.refund_id, ask.manager_email)
     reply = read_reply(mail.new_text, "\n".join(requests))
-    if is_own(connection, refund, ask.manager_email):
+    standing, case = _find(connection, ask), cases.load(connection, refund, order)
+    if is_one_of(case.owners, ask.manager_email):
         reply = ManagersReply(None, None)  # not even a note: it is about their own money
     if reply.note and reply.approves is None:
         asks.record_note(connection, mail_id, ask, reply.note, now)
-    title, lines = _decide(connection, mail_id, ask, (approval, refund, order), reply)
+    title, lines = _decide(connection, mail_id, ask, (standing, case), reply)
     reason = f"a manager's reply. {title}: {lines[0]}"
     since = now - timedelta(hours=1)
     if outbox.count_to(connection, ask.manager_email, Purpose.NOTICE, since) >= ANSWERS_PER_HOUR:
@@ -130,7 +131,8 @@ def _show_way(connection: sa.Connection, mail: ParsedMail) -> str:
     ask = placing.find_request(connection, mail)
     if ask is None:
         return "nobody was asked from here"
-    approval, refund = _load(connection, ask)
+    approval = _find(connection, ask).approval
+    refund = refunds.load(connection, approval.refund_id)
     waits = decision.is_open(refund, approval)
     notice = letters.Notice(
         f"elsewhere:{ask.approval_id}:{ask.question.value}",
@@ -156,13 +158,13 @@ def _decide(
     connection: sa.Connection,
     mail_id: str,
     ask: Ask,
-    matter: tuple[Approval, Refund, Order],
+    matter: tuple[Standing, Case],
     reply: ManagersReply,
 ) -> tuple[str, list[str]]:
     """Record what a reply decides, if it does; return what to tell the manager: a title, and lines."""
-    approval, refund, order = matter
-    first = approvals.find_decision(connection, approval.approval_id)
-    if is_own(connection, refund, ask.manager_email):
+    standing, case = matter
+    approval, first, refund = standing.approval, standing.first, case.refund
+    if is_one_of(case.owners, ask.manager_email):
         return "Not recorded", [decision.OWN]
     mine = decision.is_by(ask.manager_email, first)
     if reply.approves is None:
@@ -179,7 +181,7 @@ def _decide(
         return "Not recorded", [*so_far, f"Yours would be the second decision. {_LINK}"]
     form = Form(reply.approves, None, reply.note, note_shared=False, mail_id=mail_id)
     try:
-        decision.take(connection, ask.manager_email, approval, refund, order, form)
+        decision.take(connection, ask.manager_email, standing, case, form)
     except FormProblem as problem:
         return "Not recorded", [str(problem), _LINK]
     decided = refunds.load(connection, refund.refund_id)

@@ -10,12 +10,14 @@ from flask import Blueprint, Response, make_response, render_template
 
 from mailagent import services
 from mailagent.adapters.links import ApprovalLink
-from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund, RefundStatus
-from mailagent.letters.asking import is_own
-from mailagent.store import approvals, orders, refunds
-from mailagent.store.approvals import Approval
-from mailagent.web import case, decision
+from mailagent.letters.asking import is_one_of
+from mailagent.store import approvals, cases, orders, refunds
+from mailagent.store.approvals import Approval, Standing
+from mailagent.store.cases import Case
+from mailagent.web import case as case_view
+from mailagent.web import decision
+from mailagent.web.case import ShownCase, ShownDecision
 from mailagent.web.decision_form import FormProblem, parse_form, typed
 from mailagent.web.guard import signed_link
 
@@ -31,7 +33,10 @@ def show(token: str) -> Response:
         found = find_asked(connection, link)
         if link is None or found is None:
             return page("approvals/not_valid.html", 404)
-        return find_refusal(connection, link, found[1]) or _show(connection, link, *found)
+        standing, refund = found
+        case = cases.load(connection, refund)
+        refusal = find_refusal(link, refund, case.owners)
+        return refusal or _show(connection, link, standing, case)
 
 
 @blueprint.post("/approvals/<token>")
@@ -40,69 +45,89 @@ def decide(token: str) -> Response:
     """Record the decision unless one stands, and ring the refund in the same transaction."""
     link = services.current().links.verify_approval(token)
     with services.current().database.transaction() as connection:
-        found = find_asked(connection, link)
-        if link is None or found is None:
+        approval = approvals.find(connection, link.approval_id) if link else None
+        if link is None or approval is None:
             return page("approvals/not_valid.html", 404)
-        approval, refund = found
-        if refusal := find_refusal(connection, link, refund):
+        if refusal := _find_former(link):
             return refusal
-        # The order first: a decision changes what its order has left, and who withdraws holds it.
-        order = orders.lock_known(connection, refund.order_id)
-        refund = refunds.lock(connection, refund.refund_id)
-        first = approvals.find_decision(connection, approval.approval_id)
-        by_them = decision.is_by(link.manager_email, first)
-        if decision.is_open(refund, approval) and not by_them:
+        standing, case = _lock(connection, approval)
+        if refusal := find_refusal(link, case.refund, case.owners):
+            return refusal
+        by_them = decision.is_by(link.manager_email, standing.first)
+        if decision.is_open(case.refund, standing.approval) and not by_them:
             try:
-                form = parse_form(refund, first)
-                decision.take(connection, link.manager_email, approval, refund, order, form)
+                form = parse_form(case.refund, standing.first)
+                decision.take(connection, link.manager_email, standing, case, form)
             except FormProblem as problem:
-                return _show(connection, link, approval, refund, order, problem)
-            approval = approvals.find(connection, approval.approval_id) or approval
-            refund = refunds.load(connection, refund.refund_id)
-        return _show(connection, link, approval, refund, order)
+                return _show(connection, link, standing, case, problem)
+            standing = approvals.find_standing(connection, link.approval_id) or standing
+        return _show(connection, link, standing, case)
 
 
 def find_asked(
     connection: sa.Connection, link: ApprovalLink | None
-) -> tuple[Approval, Refund] | None:
+) -> tuple[Standing, Refund] | None:
     """Return what a verified link asks about, or None when there is no such approval."""
-    approval = approvals.find(connection, link.approval_id) if link else None
-    if approval is None:
+    standing = approvals.find_standing(connection, link.approval_id) if link else None
+    if standing is None:
         return None
-    return approval, refunds.load(connection, approval.refund_id)
+    return standing, refunds.load(connection, standing.approval.refund_id)
 
 
-def find_refusal(connection: sa.Connection, link: ApprovalLink, refund: Refund) -> Response | None:
+def _lock(connection: sa.Connection, approval: Approval) -> tuple[Standing, Case]:
+    """Return what an approval is about, locked until the commit. Raises LookupError when it is gone.
+
+    The order first: a decision changes what its order has left, and who withdraws holds it.
+    """
+    order = orders.lock_of_refund(connection, approval.refund_id)
+    refund = refunds.lock(connection, approval.refund_id)
+    standing = approvals.find_standing(connection, approval.approval_id)
+    if order is None or standing is None:
+        raise LookupError(f"approval {approval.approval_id} is gone, or its order is")
+    return standing, cases.load(connection, refund, order)
+
+
+def find_refusal(link: ApprovalLink, refund: Refund, owners: tuple[str, ...]) -> Response | None:
     """Return the page for somebody who may not decide, and so sees no case: they were a manager when the
-    link was sent, or the order is their own. None for whoever may."""
+    link was sent, or the order is their own. None for whoever may. `owners`: the refund's, see `cases`."""
+    if refusal := _find_former(link):
+        return refusal
+    if is_one_of(owners, link.manager_email):
+        return page("approvals/own_order.html", 403, order_id=refund.order_id)
+    return None
+
+
+def _find_former(link: ApprovalLink) -> Response | None:
     if link.manager_email not in services.current().shop.manager_emails:
         return page("approvals/no_longer_decides.html", 403, manager_email=link.manager_email)
-    if is_own(connection, refund, link.manager_email):
-        return page("approvals/own_order.html", 403, order_id=refund.order_id)
     return None
 
 
 def _show(
     connection: sa.Connection,
     link: ApprovalLink,
-    approval: Approval,
-    refund: Refund,
-    order: Order | None = None,
+    standing: Standing,
+    before: Case,
     problem: FormProblem | None = None,
 ) -> Response:
-    facts = case.of_refund(connection, refund, link.manager_email, order)
-    made = approvals.find_decision(connection, approval.approval_id)
-    first = case.of_decision(made, facts, refund) if made else None
-    if decision.is_open(refund, approval):
+    """Return the page of a case. `before`: as it was, perhaps before a decision."""
+    case = cases.with_others(connection, before)
+    refund, made, second = case.refund, standing.first, standing.second
+    facts = case_view.of_case(case, standing, link.manager_email)
+    facts = case_view.with_files(connection, facts, case)
+    first = case_view.of_decision(made, facts, refund) if made else None
+    if decision.is_open(refund, standing.approval):
+        facts = case_view.with_asks(connection, facts, case, standing)
         if decision.is_by(link.manager_email, made):
             return page("approvals/second_awaited.html", 200, case=facts, decision=first)
+        facts = case_view.with_news(connection, facts, case)
         missing = decision.find_missing_first(made)
         if missing:
             facts = replace(facts, news=(*facts.news, missing))
         return _ask(facts, first, problem)
+    facts = case_view.with_notes(connection, facts, standing)
     if refund.status is RefundStatus.WITHDRAWN:
         return page("approvals/withdrawn.html", 200, case=facts, withdrawn_at=refund.decided_at)
-    second = approvals.find_countersignature(connection, approval.approval_id)
     last = second or made
     # An approval that nobody countersigned in time decided nothing.
     if last is None or (refund.four_eyes and last.approves and second is None):
@@ -111,14 +136,12 @@ def _show(
         "approvals/decided.html",
         200,
         case=facts,
-        decision=case.of_decision(last, facts, refund),
+        decision=case_view.of_decision(last, facts, refund),
         first=first if second else None,
     )
 
 
-def _ask(
-    facts: case.ShownCase, first: case.ShownDecision | None, problem: FormProblem | None
-) -> Response:
+def _ask(facts: ShownCase, first: ShownDecision | None, problem: FormProblem | None) -> Response:
     if problem is None:
         return page("approvals/case.html", 200, case=facts, first=first)
     return page(

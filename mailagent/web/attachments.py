@@ -11,7 +11,7 @@ from mailagent.adapters.attachment import content_disposition
 from mailagent.adapters.attachment_bytes import AttachmentBytes, find_attachment
 from mailagent.adapters.photo_preview import make_preview
 from mailagent.domain.mail import MailKind
-from mailagent.store import mailbox
+from mailagent.store import cases, mailbox
 from mailagent.web import file_rules
 from mailagent.web.approvals import find_asked, find_refusal, page
 from mailagent.web.guard import signed_link
@@ -48,14 +48,13 @@ def _find(token: str, mail_id: str, number: str) -> AttachmentBytes | Response:
     position = parse_number(number)
     with live.database.snapshot() as connection:
         found = find_asked(connection, link)
-        refusal = find_refusal(connection, link, found[1]) if link and found else None
+        if link is None or found is None:
+            return page("approvals/not_valid.html", 404)
+        refund = found[1]
+        refusal = find_refusal(link, refund, cases.list_owners(connection, refund))
         if refusal is not None:
             return refusal
-        if (
-            found is None
-            or position is None
-            or not is_listed(connection, found[1].conversation_id, mail_id, position)
-        ):
+        if position is None or not is_listed(connection, refund.conversation_id, mail_id, position):
             return page("approvals/not_valid.html", 404)
         raw = mailbox.find_raw(connection, mail_id)
     if raw is None:

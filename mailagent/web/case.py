@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -17,7 +17,10 @@ from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.domain.wording import MANAGER_REASONS, REFUND_REASONS, REFUND_STATES
 from mailagent.letters.asking import look
 from mailagent.store import asks, cases
-from mailagent.store.approvals import RecordedDecision
+from mailagent.store.approvals import RecordedDecision, Standing
+from mailagent.store.asks import Note
+from mailagent.store.cases import Case
+from mailagent.store.database import Row
 from mailagent.web import case_files, what_is_left
 from mailagent.web.case_files import ShownFile
 
@@ -75,8 +78,6 @@ class ShownCase:
     reason: str
     policy_reasons: tuple[str, ...]
     customer_text: str
-    files: tuple[ShownFile, ...]
-    more_files: int
     requested_at: datetime
     expires_at: datetime | None
     manager_email: str
@@ -90,7 +91,9 @@ class ShownCase:
     # The newest other refunds of the order, oldest first.
     others: tuple[ShownRefund, ...] = ()
     cancelled: bool = False
-    # What came with it, in words; empty if nothing did.
+    # What came with it, and that in words; empty if nothing did.
+    files: tuple[ShownFile, ...] = ()
+    more_files: int = 0
     files_words: str = ""
     # Who was asked this question, and what managers noted for each other; while it waits, who is next.
     asks: tuple[Ask, ...] = ()
@@ -115,16 +118,10 @@ class ShownDecision:
     note_shared: bool = True
 
 
-def of_refund(
-    connection: sa.Connection, refund: Refund, manager_email: str, order: Order | None = None
-) -> ShownCase:
-    """Return the case of a refund for the manager whose link it is. `order`: its order, where somebody holds
-    its lock."""
-    case = cases.load(connection, refund, order)
-    left = what_is_left.of_case(connection, case)
-    lowered = 0 < left.most.minor < refund.amount.minor
-    files = case_files.list_files(connection, refund.conversation_id)
-    asked = look(connection, refund) if case.expires_at else None
+def of_case(case: Case, standing: Standing | None, manager_email: str) -> ShownCase:
+    """Return a case for the manager whose link it is: what each page shows of it. `standing`: the refund's,
+    None where it needs no approval."""
+    refund = case.refund
     return ShownCase(
         refund_id=refund.refund_id,
         order_id=case.order.order_id,
@@ -140,30 +137,59 @@ def of_refund(
         shipping=_money(case.shipping) if case.shipping else "",
         short=_money(refund.worth - refund.asked) if refund.short_minor else "",
         others=tuple(_other(each, case.order) for each in case.others),
-        cancelled=left.cancelled,
         reason=REFUND_REASONS[refund.reason],
         policy_reasons=tuple(MANAGER_REASONS.get(each, each) for each in refund.policy_reasons),
         customer_text=case.customer_text,
+        requested_at=refund.requested_at,
+        expires_at=standing.approval.expires_at if standing else None,
+        manager_email=manager_email,
+    )
+
+
+def with_files(connection: sa.Connection, shown: ShownCase, case: Case) -> ShownCase:
+    """Return a case with the files of its conversation."""
+    files = case_files.list_files(connection, case.refund.conversation_id)
+    return replace(
+        shown,
         files=files[:FILES_SHOWN_MAX],
         more_files=len(files[FILES_SHOWN_MAX:]),
-        requested_at=refund.requested_at,
-        expires_at=case.expires_at,
-        manager_email=manager_email,
+        files_words=case_files.count_files(files),
+    )
+
+
+def with_news(connection: sa.Connection, shown: ShownCase, case: Case) -> ShownCase:
+    """Return a case with what has happened to its order since, and what is left of it."""
+    left = what_is_left.of_case(connection, case)
+    lowered = 0 < left.most.minor < case.refund.amount.minor
+    return replace(
+        shown,
         news=left.news,
         most_decimal=left.most.decimal() if lowered else "",
-        files_words=case_files.count_files(files),
-        asks=asked.asks if asked else (),
-        notes=_notes(connection, asked.approval.approval_id) if asked else (),
-        following=asked.due.following if asked else None,
-        escalates_at=asked.due.escalates_at if asked else None,
+        cancelled=left.cancelled,
     )
 
 
-def _notes(connection: sa.Connection, approval_id: str) -> tuple[ShownNote, ...]:
-    return tuple(
-        ShownNote(row.manager_email, row.text, row.written_at)
-        for row in asks.list_notes(connection, approval_id)
+def with_asks(
+    connection: sa.Connection, shown: ShownCase, case: Case, standing: Standing
+) -> ShownCase:
+    """Return a case that waits with who was asked, who is next, and what managers noted."""
+    asked = look(connection, case.refund, standing, case.owners)
+    return replace(
+        shown,
+        asks=asked.asks,
+        notes=_notes(asked.notes),
+        following=asked.due.following,
+        escalates_at=asked.due.escalates_at,
     )
+
+
+def with_notes(connection: sa.Connection, shown: ShownCase, standing: Standing) -> ShownCase:
+    """Return a case that waits no more with what managers noted."""
+    return replace(shown, notes=_notes(asks.list_notes(connection, standing.approval.approval_id)))
+
+
+def _notes(rows: Iterable[Row | Note]) -> tuple[ShownNote, ...]:
+    return tuple(ShownNote(row.manager_email, row.text, row.written_at) for row in rows)
 
 
 def _items(items: Iterable[cases.RefundedItem]) -> tuple[ShownItem, ...]:
@@ -179,7 +205,7 @@ def _other(refund: Refund, order: Order) -> ShownRefund:
     )
 
 
-def of_decision(decision: RecordedDecision, case: ShownCase, refund: Refund) -> ShownDecision:
+def of_decision(decision: RecordedDecision, shown: ShownCase, refund: Refund) -> ShownDecision:
     """Return a decision for its page; the refund's state is what it is now, not what was decided."""
     lowered = decision.amount_minor
     amount = None if lowered is None else _money(Money(lowered, refund.amount.currency))
@@ -189,7 +215,7 @@ def of_decision(decision: RecordedDecision, case: ShownCase, refund: Refund) -> 
         verb="approved" if decision.approves else "rejected",
         decided_at=decision.decided_at,
         # Whoever lowers nothing approves what is left: all of it, or what the first one left.
-        amount=amount or (_money(refund.amount) if second else case.amount),
+        amount=amount or (_money(refund.amount) if second else shown.amount),
         note=decision.note,
         refund_status=_STATE_SENTENCES.get(refund.status, ""),
         note_shared=decision.note_shared,

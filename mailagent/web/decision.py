@@ -12,9 +12,10 @@ from mailagent.domain.order import Order, OrderStatus
 from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.doorbell import REFUND, run_id_of
-from mailagent.letters.asking import is_own
+from mailagent.letters.asking import is_one_of
 from mailagent.store import approvals, asks, audit, refunds
-from mailagent.store.approvals import Approval, RecordedDecision
+from mailagent.store.approvals import Approval, RecordedDecision, Standing
+from mailagent.store.cases import Case
 from mailagent.web import what_is_left
 from mailagent.web.decision_form import Form, FormProblem
 
@@ -46,23 +47,19 @@ def find_missing_first(first: RecordedDecision | None) -> str | None:
 
 
 def take(
-    connection: sa.Connection,
-    manager: str,
-    approval: Approval,
-    refund: Refund,
-    order: Order,
-    form: Form,
+    connection: sa.Connection, manager: str, standing: Standing, case: Case, form: Form
 ) -> None:
-    """Check what a manager decided against what is so by now, and record it. `order`: the refund's, locked.
+    """Check what a manager decided against what is so by now, and record it. `standing` and `case`: read since
+    the refund and its order were locked.
 
     Raises FormProblem for a refund of the manager's own, for more than is left, and for a second approval
     to a first that does not count.
     """
-    if is_own(connection, refund, manager):
+    if is_one_of(case.owners, manager):
         raise FormProblem("decision", OWN)
-    what_is_left.check(connection, refund, order, form)
-    check_first(approvals.find_decision(connection, approval.approval_id), form)
-    record(connection, manager, approval, refund, order, form)
+    what_is_left.check(connection, case, form)
+    check_first(standing.first, form)
+    record(connection, manager, standing, case, form)
 
 
 def check_first(first: RecordedDecision | None, form: Form) -> None:
@@ -73,14 +70,10 @@ def check_first(first: RecordedDecision | None, form: Form) -> None:
 
 
 def record(
-    connection: sa.Connection,
-    manager: str,
-    approval: Approval,
-    refund: Refund,
-    order: Order,
-    form: Form,
+    connection: sa.Connection, manager: str, standing: Standing, case: Case, form: Form
 ) -> None:
     """Record what a manager decided; where somebody was faster, nothing: the page will say who."""
+    approval, refund, order = standing.approval, case.refund, case.order
     decision = RecordedDecision(
         approval_id=approval.approval_id,
         decision="approve" if form.approves else "reject",
@@ -100,7 +93,7 @@ def record(
         else:
             _conclude(connection, refund, order, decision, form, {})
         return
-    first = approvals.find_decision(connection, approval.approval_id)
+    first = standing.first or approvals.find_decision(connection, approval.approval_id)
     if first is None or not refund.four_eyes or person_of(first.decided_by) == person_of(manager):
         return
     if approvals.record_countersignature(connection, decision):

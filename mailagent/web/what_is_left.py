@@ -10,8 +10,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order, OrderStatus
-from mailagent.domain.refund import Refund
-from mailagent.store import orders, outside, payments
+from mailagent.store import payments
 from mailagent.store.cases import Case
 from mailagent.web.decision_form import Form, FormProblem
 
@@ -29,27 +28,14 @@ class Left:
 
 
 def of_case(connection: sa.Connection, case: Case) -> Left:
-    """Return what a refund may still come to, as its case shows it."""
-    return _left(connection, case.refund, case.order, case.already_refunded, case.elsewhere)
-
-
-def of_refund(connection: sa.Connection, refund: Refund, order: Order) -> Left:
-    """Return what a refund of this order may still come to. Whoever lets a decision follow holds its lock."""
-    held = orders.held_minor(connection, order.order_id) - refund.held.minor
-    elsewhere = Money(outside.given_back_minor(connection, order.order_id), order.currency)
-    given_back = Money(held + elsewhere.minor, order.currency)
-    return _left(connection, refund, order, given_back, elsewhere)
-
-
-def _left(
-    connection: sa.Connection, refund: Refund, order: Order, given_back: Money, elsewhere: Money
-) -> Left:
-    """`given_back`: by other refunds and `elsewhere`."""
+    """Return what a refund may still come to, as its case shows it. Whoever lets a decision follow has held the
+    lock of its order since before the case was read."""
+    refund, order, elsewhere = case.refund, case.order, case.elsewhere
     cancelled = order.status is OrderStatus.CANCELLED
     if order.charged_back.minor:
         return Left(Money(0, order.currency), (f"{_charged_back(order)} {_REJECT}",), cancelled)
     twice_named = Money(payments.given_back_on_others_minor(connection, order), order.currency)
-    left = order.paid.minor - given_back.minor - twice_named.minor
+    left = order.paid.minor - case.already_refunded.minor - twice_named.minor
     most = Money(max(0, min(left, refund.amount.minor)), order.currency)
     words = _given_back(elsewhere, twice_named)
     news = " ".join([*_cancelled(order, Money(max(0, left), order.currency)), *words])
@@ -85,13 +71,13 @@ def _charged_back(order: Order) -> str:
     return f"The customer's bank has taken back {order.charged_back} of this order (chargeback)."
 
 
-def check(connection: sa.Connection, refund: Refund, order: Order, form: Form) -> None:
+def check(connection: sa.Connection, case: Case, form: Form) -> None:
     """Raise FormProblem for an approval of more than is left, or by somebody who was not told that the
-    order was cancelled."""
+    order was cancelled. The order is locked, as in `of_case`."""
     if not form.approves:
         return
-    left = of_refund(connection, refund, order)
-    wanted = form.amount or refund.amount
+    left = of_case(connection, case)
+    wanted = form.amount or case.refund.amount
     if wanted.minor <= left.most.minor:
         if left.cancelled and not form.knows_cancelled:
             raise FormProblem("decision", f"{_MEANWHILE} {' '.join(left.news)}")

@@ -18,7 +18,7 @@ from mailagent import letters, services
 from mailagent.adapters.links import Links
 from mailagent.domain.money import Money
 from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus
-from mailagent.store import approvals, orders, refunds
+from mailagent.store import approvals, cases, orders, refunds
 from mailagent.web import decision
 from mailagent.web.decision_form import Form, FormProblem
 from tests.cast import ADA, MAX, MONA, big_order
@@ -427,10 +427,11 @@ def test_a_decision_on_an_own_order_is_refused_whatever_way_it_comes(question: Q
     form = Form(approves=True, amount=None, note=None)
     with question.shop.live.database.transaction() as connection:
         connection.execute(sa.text("UPDATE orders SET customer_email = :owner"), {"owner": MAX})
-        approval = approvals.find_of_refund(connection, question.refund_id)
-        refund = refunds.load(connection, question.refund_id)
-        assert approval is not None
-        order = orders.lock_known(connection, refund.order_id)
+        order = orders.lock_of_refund(connection, question.refund_id)
+        refund = refunds.lock(connection, question.refund_id)
+        standing = approvals.find_standing_of_refund(connection, question.refund_id)
+        assert standing is not None
+        case = cases.load(connection, refund, order)
         with pytest.raises(FormProblem, match="your own order"):
-            decision.take(connection, MAX, approval, refund, order, form)
-        decision.take(connection, MONA, approval, refund, order, form)
+            decision.take(connection, MAX, standing, case, form)
+        decision.take(connection, MONA, standing, case, form)

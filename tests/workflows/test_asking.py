@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,18 +15,21 @@ import sqlalchemy as sa
 from mailagent import letters, services
 from mailagent.domain.escalation import Skip
 from mailagent.domain.mail import OutboundStatus
-from mailagent.store import asks, outbox
+from mailagent.letters import asking
+from mailagent.store import asks, outbox, refunds
 from mailagent.workflows.steps import refund_decision
 from mailagent.workflows.steps.lost_mail import act_on_lost
 from tests.cast import MAX, MONA, OLGA, TESS, order
 from tests.stage import Stage
 from tests.workflows.test_refund import propose
 
+claim: Callable[[str], Any] = inspect.unwrap(refund_decision.claim_refund)
 ask: Callable[[str], list[str]] = inspect.unwrap(refund_decision.request_approval)
 look: Callable[[str], Any] = inspect.unwrap(refund_decision.look_at_decision)
 
 DAY = 24 * 3600
 ZOE = "zoe@shop.example"
+FIRST_ASK_MOST, NOTHING_DUE_MOST = 12, 6  # statements, without those that begin a transaction
 
 
 @pytest.fixture
@@ -238,3 +242,60 @@ def test_where_only_the_owner_is_left_people_are_told_once_and_nothing_is_paid(
     services.bind(alone)
     at(shop, 8 * DAY)
     assert look(refund_id)["status"] == "expired"
+
+
+# --- what it costs, and that nothing is missed for it ---------------------------------------------
+
+
+@contextmanager
+def statements(shop: Stage) -> Iterator[list[str]]:
+    said: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+        if not statement.startswith(("BEGIN", "SET ")):
+            said.append(statement)
+
+    engine = shop.live.database.engine
+    sa.event.listen(engine, "before_cursor_execute", note)
+    yield said
+    sa.event.remove(engine, "before_cursor_execute", note)
+
+
+def test_the_first_ask_and_a_look_are_a_few_journeys_to_the_database(
+    shop: Stage, refund_id: str
+) -> None:
+    with statements(shop) as said:
+        state = claim(refund_id)
+    assert state["outbound_ids"] == [mails(shop, MONA)[0].outbound_id]
+    assert len(said) <= FIRST_ASK_MOST, "\n".join(said)
+    with statements(shop) as said:
+        look(refund_id)
+    assert len(said) <= NOTHING_DUE_MOST, "\n".join(said)
+
+
+def test_how_things_stand_after_a_change_is_what_is_on_record(shop: Stage, refund_id: str) -> None:
+    services.bind(replace(shop.live, shop=replace(shop.live.shop, manager_emails=(ZOE, MONA, MAX))))
+    shop.live = services.current()
+    at(shop, 0)
+    with shop.live.database.transaction() as connection:
+        refund = refunds.lock(connection, refund_id)
+        stands = asking.look(connection, refund)
+        for manager in (ZOE, MONA):  # at the same moment
+            _, stands = asking.record_ask(connection, refund, stands, manager)
+            assert stands == asking.look(connection, refund)
+        assert [each.manager_email for each in stands.asks] == [MONA, ZOE]
+        stands = asking.record_reminder(connection, stands, stands.asks[1])
+        assert stands == asking.look(connection, refund)
+        stands = asking.pass_over(connection, refund, MONA, Skip.AWAY)
+        assert stands == asking.look(connection, refund)
+        assert stands.instead is None
+        assert asking.pass_over(connection, refund, ZOE, Skip.AWAY).instead == MAX
+        connection.execute(sa.text("DELETE FROM approval_asks"))
+        key = asking.request_key(stands.approval, stands.question, MAX)
+        letters.write_approval_request(connection, refund, MAX)
+        connection.execute(sa.text("DELETE FROM approval_asks"))
+        lost = sa.text("UPDATE outbound_mails SET status = 'failed' WHERE dedup_key = :key")
+        connection.execute(lost, {"key": key})
+        stands = asking.remember_old(connection, refund)
+        assert stands == asking.look(connection, refund)
+        assert [each.skipped_why for each in stands.asks] == [Skip.UNDELIVERED]

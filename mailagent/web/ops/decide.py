@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import cast
 
-import sqlalchemy as sa
 from flask import Blueprint, Response, abort, redirect, url_for
 
 from mailagent import services
 from mailagent.domain.access import Permission
-from mailagent.domain.refund import Refund, RefundStatus
-from mailagent.letters.asking import is_own
+from mailagent.domain.refund import RefundStatus
+from mailagent.letters.asking import is_one_of
 from mailagent.store import approvals, refunds
+from mailagent.store.approvals import Standing
+from mailagent.store.cases import Case
 from mailagent.web import decision
 from mailagent.web.guard import current_person, needs
 from mailagent.web.ops.pages import not_found
@@ -39,15 +40,14 @@ def go(refund_id: str) -> Response:
     return cast(Response, redirect(page, 303))
 
 
-def may_decide(connection: sa.Connection, refund: Refund) -> bool:
+def may_decide(standing: Standing | None, case: Case) -> bool:
     """Say whether whoever is logged in can decide on a refund now; not once more on what they
     approved, nor on an order of their own."""
     manager = _manager_email()
-    approval = approvals.find_of_refund(connection, refund.refund_id)
-    if manager is None or approval is None or not decision.is_open(refund, approval):
+    if manager is None or standing is None or not decision.is_open(case.refund, standing.approval):
         return False
-    first = approvals.find_decision(connection, approval.approval_id)
-    return not decision.is_by(manager, first) and not is_own(connection, refund, manager)
+    mine = decision.is_by(manager, standing.first)
+    return not mine and not is_one_of(case.owners, manager)
 
 
 def _manager_email() -> str | None:

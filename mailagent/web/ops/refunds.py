@@ -10,12 +10,14 @@ from flask import Blueprint, Response
 
 from mailagent import services
 from mailagent.domain.access import Permission
-from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.domain.refund import RefundStatus
 from mailagent.domain.wording import REFUND_STATES
 from mailagent.doorbell import Run
-from mailagent.store import gateway_events, goodwill, orders, refunds, timeline
+from mailagent.store import approvals, cases, gateway_events, goodwill, refunds, timeline
 from mailagent.store import refund_history as history
-from mailagent.web import case
+from mailagent.store.approvals import Standing
+from mailagent.store.cases import Case
+from mailagent.web import case as case_view
 from mailagent.web.guard import current_person, needs
 from mailagent.web.ops import refund_facts, timeline_view
 from mailagent.web.ops.concealed import conceal
@@ -38,8 +40,9 @@ def show(refund_id: str) -> Response:
         refund = refunds.find(connection, refund_id)
         if refund is None:
             return not_found("refund")
-        facts = _facts(connection, refund, person.email)
-        decides = may_decide(connection, refund)
+        standing = approvals.find_standing_of_refund(connection, refund_id)
+        case = cases.with_others(connection, cases.load(connection, refund))
+        facts = _facts(connection, case, standing, person.email)
     return page(
         "ops/refund.html",
         200,
@@ -47,15 +50,17 @@ def show(refund_id: str) -> Response:
         amount=refund_facts.money(refund.amount.minor, refund.amount.currency),
         state=REFUND_STATES[refund.status],
         waits=refund.status is RefundStatus.AWAITING_APPROVAL,
-        decides=decides,
+        decides=may_decide(standing, case),
         runs=_runs(refund_id) if person.may(Permission.RUNS) else (),
         **facts,
     )
 
 
-def _facts(connection: sa.Connection, refund: Refund, email: str) -> dict[str, Any]:
-    order = orders.load(connection, refund.order_id)
-    shown = case.of_refund(connection, refund, email)
+def _facts(
+    connection: sa.Connection, case: Case, standing: Standing | None, email: str
+) -> dict[str, Any]:
+    refund, order = case.refund, case.order
+    shown = case_view.with_news(connection, case_view.of_case(case, standing, email), case)
     codes = goodwill.list_codes_for(connection, refund.conversation_id, order.customer_email)
     mails = history.list_mails(connection, refund.refund_id)
     events = timeline.list_events(connection, [mail.outbound_id for mail in mails])

@@ -19,7 +19,7 @@ from mailagent.domain.policy import Goodwill
 from mailagent.store import audit, conversations, goodwill, orders, policies
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.recording import step
-from mailagent.workflows.steps.tool_rights import customer_of, is_waiting
+from mailagent.workflows.steps.tool_rights import is_waiting
 
 
 @step
@@ -36,8 +36,9 @@ def offer_goodwill(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]
     if not batch["verified"]:
         return tool_outputs.not_verified_output()
     with services.current().database.transaction() as connection:
-        address = customer_of(connection, batch)
-        order = orders.lock_of_customer(connection, arguments["order_id"], address)
+        order = orders.lock_of_conversation(
+            connection, arguments["order_id"], batch["conversation_id"]
+        )
         if order is None:
             return tool_outputs.no_such_order_output()
         conversations.lock(connection, batch["conversation_id"])  # after the order, as everywhere

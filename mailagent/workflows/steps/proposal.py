@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -28,19 +29,20 @@ from mailagent.domain.refund import (
 )
 from mailagent.domain.refund_facts import RefundFacts
 from mailagent.domain.run_about import RunAbout
-from mailagent.store import approvals, audit, orders, policies, refunds
+from mailagent.store import approvals, audit, before_deciding, orders, policies, refunds
 from mailagent.store.ids import new_id
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.refund_facts import (
+    MAILS_WITH_PHOTOS_MAX,
     Asked,
     count_photos,
     gather_facts,
+    load_known,
     lock_caps,
     plain_facts,
     shipping_of,
 )
-from mailagent.workflows.steps.tool_rights import customer_of, is_waiting
 
 
 @step
@@ -53,51 +55,60 @@ def propose_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]
         return tool_outputs.not_verified_output()
     wanted = [WantedItem(**item) for item in arguments["items"]]
     with services.current().database.transaction() as connection:
-        address = customer_of(connection, batch)
-        order = orders.lock_of_customer(connection, arguments["order_id"], address)
+        conversation_id = batch["conversation_id"]
+        order = orders.lock_of_conversation(connection, arguments["order_id"], conversation_id)
         if order is None:
             return tool_outputs.no_such_order_output()
         key = _proposal_key(batch, order.order_id, wanted)
-        known = refunds.find_by_proposal(connection, key)
-        if known is not None:
-            earlier = refunds.list_of_order(connection, order.order_id)
-            before = [refund for refund in earlier if refund.refund_id < known.refund_id]
-            return _proposed_output(known, order, wanted, before)
-        if not is_waiting(connection, batch):
+        earlier, same = refunds.list_of_proposal(connection, order.order_id, key)
+        if same is not None:
+            before = [refund for refund in earlier if refund.refund_id < same.refund_id]
+            return _proposed_output(same, order, wanted, before)
+        thread = before_deciding.load_thread(
+            connection, conversation_id, batch["mail_ids"], MAILS_WITH_PHOTOS_MAX
+        )
+        if not thread.waits:
             return tool_outputs.case_closed_output()
+        reason, photos = RefundReason(arguments["reason"]), count_photos(thread.newest)
+        wish = _Wish(order, wanted, reason, key, earlier, photos)
         try:
-            return _propose(
-                connection, batch, order, wanted, RefundReason(arguments["reason"]), key
-            )
+            return _propose(connection, batch, wish)
         except ItemsProblem as problem:
             return tool_outputs.bad_items_output(problem)
 
 
-def _propose(
-    connection: sa.Connection,
-    batch: Batch,
-    order: Order,
-    wanted: Sequence[WantedItem],
-    reason: RefundReason,
-    key: str,
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What the model proposes of a locked order, under which key; `earlier`: the order's refunds so far;
+    `photos`: how many the customer sent."""
+
+    order: Order
+    wanted: Sequence[WantedItem]
+    reason: RefundReason
+    key: str
+    earlier: Sequence[Refund]
+    photos: int
+
+
+def _propose(connection: sa.Connection, batch: Batch, wish: _Wish) -> dict[str, Any]:
     live = services.current()
-    earlier = refunds.list_of_order(connection, order.order_id)
+    order, wanted, earlier = wish.order, wish.wanted, wish.earlier
     lines = price_lines(order, wanted, earlier)
-    asked = Asked(order, lines, shipping_of(order, lines, earlier), reason, earlier)
+    asked = Asked(order, lines, shipping_of(order, lines, earlier), wish.reason, earlier)
     same = _already_asked(batch, wanted, asked)
     if same is not None:
         output = tool_outputs.already_requested_output(same, order)
         return _with_earlier(output, same, order, wanted, earlier)
     lock_caps(connection, order)
-    facts = gather_facts(connection, asked, count_photos(connection, batch["conversation_id"]))
+    known = load_known(connection, order)
+    facts = gather_facts(connection, asked, wish.photos, known)
     decision = decide(facts, live.policy, live.now())
-    version = policies.record(connection, live.policy, live.now())
+    version = policies.record(connection, live.policy, live.now(), known.policy_source)
     if isinstance(decision, Declined):
         _record_declined(connection, decision, batch, order, facts, version)
         return tool_outputs.declined_output(decision)
     refund = _refund(batch, asked, facts, decision, version)
-    _record_refund(connection, refund, order, key, facts)
+    _record_refund(connection, refund, order, wish.key, facts)
     return _proposed_output(refund, order, wanted, earlier)
 
 

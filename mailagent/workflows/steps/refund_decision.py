@@ -63,21 +63,21 @@ def _look(refund_id: str) -> State:
         refund = refunds.lock(connection, refund_id)
         if refund.status is not RefundStatus.AWAITING_APPROVAL:
             return state_of(refund.status)
-        approval = approvals.find_of_refund(connection, refund_id)
-        if approval is None:
+        standing = approvals.find_standing_of_refund(connection, refund_id)
+        if standing is None:
             raise LookupError(f"refund {refund_id} waits for a manager but has no approval")
-        if live.now() < approval.expires_at:
-            return _wait(connection, refund)
+        if live.now() < standing.approval.expires_at:
+            return _wait(connection, refund, standing)
         refunds.move(connection, refund, RefundStatus.EXPIRED, decided_at=live.now())
         audit.record(connection, live.now(), audit.CLOCK, "refund expired", refund_id)
-        letters.write_expired(connection, refund)
+        letters.write_expired(connection, refund, standing.first)
     return state_of(RefundStatus.EXPIRED)
 
 
-def _wait(connection: sa.Connection, refund: Refund) -> State:
+def _wait(connection: sa.Connection, refund: Refund, standing: approvals.Standing) -> State:
     """Ask and remind whoever is due; say what is to be sent, and when there is more to do."""
     now = services.current().now()
-    asking = letters.ask_managers(connection, refund)
+    asking = letters.ask_managers(connection, refund, standing)
     longest = LONGEST_SLEEP_SECONDS if asking.candidates else NOBODY_SLEEP_SECONDS
     wait_seconds = max(0.0, min((asking.due.next_at - now).total_seconds(), longest))
     state = state_of(refund.status, wait_seconds)

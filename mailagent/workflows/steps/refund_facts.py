@@ -18,7 +18,9 @@ from mailagent.domain.photo import is_photo
 from mailagent.domain.refund import Refund, RefundLine, RefundReason, price_shipping
 from mailagent.domain.refund_facts import Granted, LineFacts, RefundFacts
 from mailagent.domain.refusal import overlaps_refused
-from mailagent.store import audit, caps, mailbox, orders, payments
+from mailagent.store import audit, before_deciding, caps
+from mailagent.store.before_deciding import Known
+from mailagent.store.database import Row
 
 # A photo that came longer ago in the thread is no photo of what is asked for now.
 MAILS_WITH_PHOTOS_MAX = 50
@@ -67,12 +69,18 @@ def lock_caps(connection: sa.Connection, order: Order) -> None:
         caps.lock_shop(connection)
 
 
-def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> RefundFacts:
-    """Return the facts of what is asked for. `lock_caps` comes first where a decision follows."""
+def load_known(connection: sa.Connection, order: Order) -> Known:
+    """Return what is known of an order beside what it is. `lock_caps` comes first where a decision follows."""
+    version = services.current().policy.version
+    return before_deciding.load_known(connection, order.order_id, version)
+
+
+def gather_facts(connection: sa.Connection, asked: Asked, photos: int, known: Known) -> RefundFacts:
+    """Return the facts of what is asked for."""
     order, earlier = asked.order, asked.earlier
     unasked = [each.held.minor for each in earlier if each.decided_by == audit.POLICY]
     alone = sum(each.held.minor for each in earlier if not each.four_eyes)
-    remaining = _remaining(connection, order)
+    remaining = _remaining(order, known)
     return RefundFacts(
         # What was given back elsewhere is asked of nobody again. Where nothing is left, it is declined.
         amount=min(asked.worth, remaining) if remaining.minor else asked.worth,
@@ -85,7 +93,7 @@ def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> Refund
         photos=photos,
         charged_back=order.charged_back,
         refused_before=overlaps_refused(order, asked.lines, earlier),
-        shared_payments=payments.list_shared(connection, order.order_id),
+        shared_payments=known.shared_payments,
         granted_unasked=Granted(sum(1 for minor in unasked if minor > 0), sum(unasked)),
         of_customer=_of_customer(connection, order),
         of_day=_of_day(connection, order),
@@ -95,9 +103,8 @@ def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> Refund
     )
 
 
-def _remaining(connection: sa.Connection, order: Order) -> Money:
-    taken = orders.taken_minor(connection, order.order_id)
-    left = order.paid.minor - taken - order.charged_back.minor
+def _remaining(order: Order, known: Known) -> Money:
+    left = order.paid.minor - known.taken_minor - order.charged_back.minor
     return Money(max(0, left), order.currency)
 
 
@@ -122,9 +129,8 @@ def _of_day(connection: sa.Connection, order: Order) -> Granted | None:
     return caps.granted_by_shop(connection, live.now() - DAY, order.currency)
 
 
-def count_photos(connection: sa.Connection, conversation_id: str) -> int:
-    """Return how many photos the customer sent in a conversation, in mail that is proven to be theirs."""
-    mails = mailbox.list_with_files(connection, conversation_id, MAILS_WITH_PHOTOS_MAX)
+def count_photos(mails: Sequence[Row]) -> int:
+    """Return how many photos the customer sent in these mails, of those that are proven to be theirs."""
     return sum(
         is_photo(Attachment(**file))
         for mail in mails

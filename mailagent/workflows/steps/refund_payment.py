@@ -33,6 +33,7 @@ from mailagent.domain.retry import (
 )
 from mailagent.store import (
     audit,
+    before_paying,
     cases,
     gateway_words,
     order_rows,
@@ -67,12 +68,12 @@ def pay_refund(refund_id: str) -> State:
             return state_of(refunds.load(connection, refund_id).status)
     mark("pay_refund", "intended")
     for intent in intents:
-        request, leave = intent.request, leave_to_ask(intent.request)
+        leave = leave_to_ask(intent.request)
         if leave is None:
             return wait_for_gateway(refund_id)
         outcome = _ask_gateway(intent)
         mark("pay_refund", "asked")
-        state = _record_outcome(request, outcome, leave)
+        state = _record_outcome(intent, outcome, leave)
         if state is not None:
             return state
         if not isinstance(outcome, Refunded | Refused):
@@ -83,11 +84,13 @@ def pay_refund(refund_id: str) -> State:
 @dataclass(frozen=True, slots=True)
 class _Intent:
     """What the gateway is to be asked. `asked_before`: perhaps it was, under this key; `stopped`: why
-    what was not paid by now is not paid any more, such as an order that was cancelled meanwhile."""
+    what was not paid by now is not paid any more, such as an order that was cancelled meanwhile;
+    `is_only_one`: whether nothing else is asked for this refund."""
 
     request: RefundRequest
     asked_before: bool
     stopped: str | None
+    is_only_one: bool
 
 
 def _intend(refund_id: str) -> list[_Intent] | None:
@@ -95,12 +98,14 @@ def _intend(refund_id: str) -> list[_Intent] | None:
     live = services.current()
     with live.database.transaction() as connection:
         order = orders.lock_of_refund(connection, refund_id)
-        refund = refunds.lock(connection, refund_id)
+        locked = before_paying.lock(connection, refund_id)
+        refund = locked.refund
         if refund.status is not RefundStatus.APPROVED or order is None:
             return None
-        # An event and its order may have been recorded at the same moment, neither seeing the other.
-        gateway_words.catch_up(connection, order, live.now())
-        rows = refunds.list_payments(connection, refund_id)
+        if locked.heard:
+            # An event and its order may have been recorded at the same moment, neither seeing the other.
+            gateway_words.catch_up(connection, order, live.now())
+        rows = refunds.list_payments(connection, refund_id) if locked.intended else ()
         asked_before = may_have_been_asked(bool(rows), refund.requested_at, live.now())
         stopped = _stopped(order, refund)
         if not rows:
@@ -110,7 +115,7 @@ def _intend(refund_id: str) -> list[_Intent] | None:
                 return None
             rows = written
         return [
-            _Intent(_request(refund, row), asked_before=asked_before, stopped=stopped)
+            _Intent(_request(refund, row), asked_before, stopped, is_only_one=len(rows) == 1)
             for row in rows
             if row.state == "asked"
         ]
@@ -164,17 +169,17 @@ def _ask_gateway(intent: _Intent) -> PaymentOutcome:
         return gateway.refund(intent.request)
 
 
-def _record_outcome(request: RefundRequest, outcome: PaymentOutcome, leave: Leave) -> State | None:
+def _record_outcome(intent: _Intent, outcome: PaymentOutcome, leave: Leave) -> State | None:
     """Record what the gateway said of one intent, and how the refund ends if that settles the last of them;
     return its state then."""
-    live = services.current()
+    live, request = services.current(), intent.request
     with live.database.transaction() as connection:
         note_answer(connection, leave, request, outcome)
         order_rows.lock_row(connection, request.order_id)
-        refund = refunds.lock(connection, request.refund_id)
+        locked = before_paying.lock(connection, request.refund_id)
         match outcome:
             case Refunded(reference):
-                refunds.record_payment(
+                row = refunds.record_payment(
                     connection,
                     request.idempotency_key,
                     "done",
@@ -182,26 +187,32 @@ def _record_outcome(request: RefundRequest, outcome: PaymentOutcome, leave: Leav
                     problem=None,
                     done_at=live.now(),
                 )
-                _heed_failure(connection, request, reference)
+                if locked.heard:
+                    _heed_failure(connection, request, reference)
             case Refused(why):
-                refunds.record_payment(connection, request.idempotency_key, "refused", problem=why)
+                row = refunds.record_payment(
+                    connection, request.idempotency_key, "refused", problem=why
+                )
             case Pending(reference):
                 problem = refunds.pending_problem(reference)
-                refunds.record_payment(
+                row = refunds.record_payment(
                     connection, request.idempotency_key, "asked", problem=problem
                 )
             case NotDone(why) | OutcomeUnknown(why):
                 # A look that failed does not make a pending refund an unanswered one.
                 kept = _pending_problem(connection, request)
-                refunds.record_payment(
+                row = refunds.record_payment(
                     connection, request.idempotency_key, "asked", problem=kept or why
                 )
                 if outcome.operator:
                     note_matter(connection, Matter.STRIPE, why)
-        rows = refunds.list_payments(connection, request.refund_id)
+        if row is not None and intent.is_only_one and not locked.heard:
+            rows: Sequence[Row] = [row]
+        else:
+            rows = refunds.list_payments(connection, request.refund_id)
         if any(row.state == "asked" for row in rows):
             return None
-        return _conclude(connection, refund, rows)
+        return _conclude(connection, locked.refund, rows)
 
 
 def _heed_failure(connection: sa.Connection, request: RefundRequest, reference: str) -> None:

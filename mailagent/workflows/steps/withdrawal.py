@@ -18,7 +18,7 @@ from mailagent.doorbell import REFUND, run_id_of
 from mailagent.store import audit, orders, refunds
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.recording import step
-from mailagent.workflows.steps.tool_rights import customer_of, is_waiting
+from mailagent.workflows.steps.tool_rights import is_waiting
 
 _SETTLED = (RefundStatus.APPROVED, RefundStatus.PAID)
 
@@ -33,8 +33,9 @@ def withdraw_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any
     if not batch["verified"]:
         return tool_outputs.not_verified_output()
     with services.current().database.transaction() as connection:
-        address = customer_of(connection, batch)
-        order = orders.lock_of_customer(connection, arguments["order_id"], address)
+        order = orders.lock_of_conversation(
+            connection, arguments["order_id"], batch["conversation_id"]
+        )
         if order is None:
             return tool_outputs.no_such_order_output()
         if not is_waiting(connection, batch):
