@@ -137,11 +137,15 @@ def _unknown_numbers(text: str, facts: ReplyFacts, customer_words: str) -> Itera
     said = {_bare(match[0]) for match in _REFERENCE.finditer(customer_words)}
     shapes = _shapes(facts.order_ids)
     numbered = {match[1] for match in _NUMBERED_ORDER.finditer(text)}
-    spans = []
+    known, spans = own | said, []
     for match in _REFERENCE.finditer(text):
-        if _is_made_of(match[0], own):
+        # Nearly all are plain words, which are ids at most: no number is seen in one.
+        is_own = match[0].upper() in own if match[0].isalpha() else _is_made_of(match[0], own)
+        if is_own:
             spans.append(match.span())
-        elif not _is_made_of(match[0], own | said) and _is_reference(match[0], shapes, numbered):
+        elif match[0].isalpha():
+            continue
+        elif not _is_made_of(match[0], known) and _is_reference(match[0], shapes, numbered):
             spans.append(match.span())
             yield f"The number {_quoted(match[0])} is not in our records of this customer."
     for number in find_long_numbers(_cut_out(text, spans)):

@@ -31,13 +31,18 @@ def unmask(text: str) -> str:
     Figures are left alone.
     """
     normal = unicodedata.normalize("NFKC", text).replace("’", "'").replace(say.AMOUNT, " ")
-    seen = "".join(letter for letter in normal if unicodedata.category(letter) != "Cf")
-    plain = _MARKUP_INSIDE.sub("", seen)
+    plain = _MARKUP_INSIDE.sub("", _without_hidden(normal))
     plain = _SPACED.sub(lambda match: re.sub(r"[\W_]", "", match[0]), plain)
     plain = _DISGUISED.sub(_known(lambda word: word.translate(_DIGITS_FOR_LETTERS)), plain)
     plain = _HYPHENED.sub(_known(lambda word: word.replace("-", "")), plain)
     plain = _PAIR.sub(lambda match: match[1] if _is_torn(match) else match[0], plain)
     return _WORD.sub(_known(lambda word: word), plain)
+
+
+def _without_hidden(text: str) -> str:
+    if text.isascii():
+        return text
+    return "".join(letter for letter in text if unicodedata.category(letter) != "Cf")
 
 
 def _known(read: Callable[[str], str]) -> Callable[[re.Match[str]], str]:
@@ -69,9 +74,13 @@ def is_disguised(word: str) -> bool:
 
 def folded(word: str) -> str:
     """Return `word` as people write it without marks: "zurueckgezahlt", "rembourse"."""
-    bare = unicodedata.normalize("NFD", word.replace("ß", "ss"))
-    plain = "".join(letter for letter in bare if not unicodedata.combining(letter))
+    plain = word if word.isascii() else _without_marks(word)
     return plain.replace("ae", "a").replace("oe", "o").replace("ue", "u")
+
+
+def _without_marks(word: str) -> str:
+    bare = unicodedata.normalize("NFD", word.replace("ß", "ss"))
+    return "".join(letter for letter in bare if not unicodedata.combining(letter))
 
 
 def _restored(words: Iterable[str]) -> dict[str, str]:

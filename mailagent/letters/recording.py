@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.adapters.templates import RenderedMail
 from mailagent.agent.languages import find_language
 from mailagent.domain.conversation import Conversation
 from mailagent.domain.mail import (
@@ -81,11 +82,20 @@ def _language(letter: Letter, conversation: Conversation) -> str | None:
     return (find_language(words) if words else None) or conversation.language
 
 
-def record_letter(connection: sa.Connection, letter: Letter) -> str:
-    """Render a letter and record it as a mail to be sent; return the mail's id."""
+def render(letter: Letter) -> RenderedMail:
+    """Return a letter as its reader gets it."""
     live = services.current()
     locale = live.shop.locale_for(letter.language)
-    rendered = live.templates.render(letter.template, letter.facts, locale)
+    return live.templates.render(letter.template, letter.facts, locale)
+
+
+def record_letter(
+    connection: sa.Connection, letter: Letter, rendered: RenderedMail | None = None
+) -> str:
+    """Render a letter and record it as a mail to be sent; return the mail's id. `rendered`: what `render`
+    has made of it already."""
+    live = services.current()
+    rendered = rendered or render(letter)
     outbound_id = new_id("outbound")
     headers = letter.headers
     mail = OutboundMail(

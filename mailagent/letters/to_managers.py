@@ -4,6 +4,7 @@ it went on."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,7 +25,7 @@ from mailagent.domain.wording import MANAGER_REASONS, REFUND_REASONS
 from mailagent.letters import asking
 from mailagent.letters.asking import Asking
 from mailagent.letters.notices import Notice, write_notice
-from mailagent.letters.recording import Letter, record_letter
+from mailagent.letters.recording import Letter, record_letter, render
 from mailagent.letters.unread import list_untold, tell_if_unread
 from mailagent.store import approvals, asks, audit, cases, outbox, refunds
 
@@ -113,21 +114,18 @@ def _write_request(
     letter = Letter(
         Purpose.APPROVAL_REQUEST,
         "approval_request",
-        facts | {"reply_decides": _may_reply(facts)},
+        facts | {"reply_decides": True},
         to_address=manager,
         dedup_key=f"reminder:{reminder}:{key}" if reminder else key,
         refund_id=refund.refund_id,
         reply_to=reply_address(ask),
     )
-    return record_letter(connection, letter), stands
-
-
-def _may_reply(facts: dict[str, Any]) -> bool:
-    """Whether the request holds no line that could be taken for a decision, so that a reply decides."""
-    live = services.current()
-    locale = live.shop.locale_for("en")
-    text = live.templates.render("approval_request", facts | {"reply_decides": True}, locale).text
-    return not holds_word(text)
+    rendered = render(letter)
+    if holds_word(rendered.text):
+        # It has a line that could be taken for a decision when it is quoted: no reply decides.
+        letter = replace(letter, facts=facts | {"reply_decides": False})
+        rendered = render(letter)
+    return record_letter(connection, letter, rendered), stands
 
 
 def reply_address(ask: Ask) -> str:
