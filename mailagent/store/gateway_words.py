@@ -73,8 +73,10 @@ def _follow_again(connection: sa.Connection, event: Row, order_id: str, now: dat
     counts = bool(event.body.get("dispute"))  # of which the order's payments are marked
     for told in _refunds_of(event):
         owner = _find_owner(connection, told.payment_ids, told.amount, told.order_id)
-        if isinstance(owner, str) or owner.order_id != order_id or find_intent(connection, told):
+        if isinstance(owner, str) or owner.order_id != order_id:
             continue
+        if find_intent(connection, told) or find_undecided(connection, told):
+            continue  # ours: its run asks for it under its key, and records what it is told
         counts = _record(connection, told, owner, now) != KNOWN or counts
     total = _sum_of(event)
     if total:

@@ -87,6 +87,17 @@ def test_what_was_paid_in_a_time_that_is_lost_is_not_paid_twice_nor_counted_twic
     assert shop.refunds()[0].gateway_reference == "re_1"
 
 
+def test_an_event_of_what_was_paid_in_a_time_that_is_lost_counts_for_no_payment_elsewhere(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    refund_id = paid(shop)
+    forget_the_payment(shop)
+    say(shop, "refund.updated", shown(stripe.refunds[0]), "evt_1")
+    assert pay(refund_id)["status"] == "paid"
+    assert (held(shop), elsewhere(shop)) == (4999, 0)
+    assert [each["id"] for each in stripe.refunds] == ["re_1"]
+
+
 def test_a_decision_that_is_lost_is_asked_for_again_and_its_money_counts_once(
     shop: Stage, stripe: StripeServer
 ) -> None:
