@@ -60,6 +60,8 @@ def follow_refund(
 def _recall(connection: sa.Connection, refund: Refund, told: GatewayRefund, again: str) -> str:
     """See to a refund that was paid in a time which is lost here. Its own run records it: it looks up its
     key, or asks under it once more, which moves nothing."""
+    # The order first, as everywhere: a run that is about to pay reads what was told of it under that lock.
+    order_rows.lock_row(connection, refund.order_id)
     if refund.status is RefundStatus.APPROVED:
         _ring(connection, refund, again)
         return f"refund {refund.refund_id} looks at once: it was paid as {told.reference} already"
