@@ -3,7 +3,7 @@ elsewhere. Who may see or change an order is for `orders`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -24,11 +24,13 @@ _lines, _payments, _outside = (
 ORDER_RECORD = "order_record"
 
 _LINE, _PAYMENT, _REFUNDED = 1, 2, 3
-_IDS: sa.BindParameter[list[str]] = sa.bindparam("order_ids", expanding=True)
 
 
-def _parts_of() -> sa.CompoundSelect[*tuple[Any, ...]]:
-    """Return one query for all that an order has: three journeys to the database cost three times as much."""
+def _parts_of(
+    is_meant: Callable[[sa.ColumnElement[str]], sa.ColumnElement[bool]],
+) -> sa.CompoundSelect[*tuple[Any, ...]]:
+    """Return one query for all that an order has: three journeys to the database cost three times as much.
+    `is_meant`: whether it has this id."""
 
     def part(kind: int, table: sa.Table, **columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
         nothing: dict[str, sa.ColumnElement[Any]] = {
@@ -43,7 +45,7 @@ def _parts_of() -> sa.CompoundSelect[*tuple[Any, ...]]:
         named = nothing | columns
         whose = sa.literal_column(str(kind), sa.Integer).label("kind"), table.c.order_id
         parts = (named[name].label(name) for name in sorted(named))
-        return sa.select(*whose, *parts).where(table.c.order_id.in_(_IDS))
+        return sa.select(*whose, *parts).where(is_meant(table.c.order_id))
 
     lines, payments, refunded = _lines.c, _payments.c, _outside.c
     return sa.union_all(
@@ -74,7 +76,11 @@ def _parts_of() -> sa.CompoundSelect[*tuple[Any, ...]]:
     ).order_by("position")
 
 
-_PARTS_OF = _parts_of()
+_PARTS_OF_ONE = _parts_of(lambda order_id: order_id == sa.bindparam("order_id"))
+# A list of ids is written into the statement each time: for one order that takes as long as the rest.
+_PARTS_OF_SEVERAL = _parts_of(
+    lambda order_id: order_id.in_(sa.bindparam("order_ids", expanding=True))
+)
 
 _orders, _refunds = schema.orders, schema.refunds
 # The order of the refund `refund_id`.
@@ -213,7 +219,12 @@ def with_parts(connection: sa.Connection, rows: Sequence[Row]) -> tuple[Order, .
         return ()
     ids = [row.order_id for row in rows]
     parts: dict[str, list[Row]] = {order_id: [] for order_id in ids}
-    for part in connection.execute(_PARTS_OF, {"order_ids": ids}):
+    found = (
+        connection.execute(_PARTS_OF_ONE, {"order_id": ids[0]})
+        if len(ids) == 1
+        else connection.execute(_PARTS_OF_SEVERAL, {"order_ids": ids})
+    )
+    for part in found:
         parts[part.order_id].append(part)
     return tuple(_order(row, parts[row.order_id]) for row in rows)
 
