@@ -166,4 +166,5 @@ def _ring(connection: sa.Connection, refund: Refund, why: str) -> None:
     asked_by = refund.run_id or run_id_of(REFUND, refund.refund_id)
     bell = services.current().doorbell
     run_id = bell.ring_refund(connection, refund.refund_id, asked_by, why)
-    refunds.claim(connection, refund.refund_id, run_id)
+    if run_id != refund.run_id:  # the refund is locked: nobody else has claimed it since
+        refunds.claim(connection, refund.refund_id, run_id)
