@@ -14,9 +14,10 @@ from psycopg import Column, Cursor
 # There are some hundred statements; a console that makes them up as it goes must not fill the memory.
 KEPT_MOST = 2_000
 
-# What `*` stands for, where it multiplies nothing and is not all that `count` counts, the table says.
+# What `*` stands for, where it multiplies nothing, is not all that `count` counts and not only asked whether
+# there is a row, the table says.
 _ALL_COLUMNS = re.compile(
-    r"(?:\bselect(?:\s+(?:all|distinct))?|\breturning|,|\.)\s*\*", re.IGNORECASE
+    r"(?:(?<!\bexists \()\bselect(?:\s+(?:all|distinct))?|\breturning|,|\.)\s*\*", re.IGNORECASE
 )
 
 # By the statement, and by how many columns came: `RETURNING` may come to nothing.

@@ -60,7 +60,9 @@ def test_the_results_of_a_statement_are_described_once(database: Database) -> No
     ("query", "kept"),
     [
         ("SELECT count(*) AS a_count, 2 * 3 AS a_product", True),
+        ("SELECT 3 AS three, EXISTS (SELECT * \nFROM (SELECT 2) AS two)", True),
         ("SELECT 1 AS one, * FROM (SELECT 2) AS two", False),
+        ("SELECT * FROM (SELECT 4) AS four WHERE EXISTS (SELECT * FROM (SELECT 2) AS two)", False),
         ("SELECT two.* FROM (SELECT 2) AS two", False),
         ("select\n* FROM (SELECT 2) AS two", False),
     ],
