@@ -139,12 +139,10 @@ def _unknown_numbers(text: str, facts: ReplyFacts, customer_words: str) -> Itera
     numbered = {match[1] for match in _NUMBERED_ORDER.finditer(text)}
     known, spans = own | said, []
     for match in _REFERENCE.finditer(text):
-        # Nearly all are plain words, which are ids at most: no number is seen in one.
-        is_own = match[0].upper() in own if match[0].isalpha() else _is_made_of(match[0], own)
-        if is_own:
+        if _is_made_of(match[0], own):
             spans.append(match.span())
         elif match[0].isalpha():
-            continue
+            continue  # nearly all are plain words, and no number is seen in one
         elif not _is_made_of(match[0], known) and _is_reference(match[0], shapes, numbered):
             spans.append(match.span())
             yield f"The number {_quoted(match[0])} is not in our records of this customer."

@@ -34,7 +34,7 @@ _OF_REFUND = _FIRST_FIRST.where(
 )
 _BY_TOKEN = _FIRST_FIRST.where(_asks.c.reply_token == sa.bindparam("reply_token"))
 _NOTES_OF = (
-    sa.select(_notes)
+    sa.select(_notes.c.manager_email, _notes.c.text, _notes.c.written_at)
     .where(
         _notes.c.approval_id == sa.bindparam("approval_id"),
         _notes.c.text != "",  # erased ones say nothing
@@ -273,9 +273,9 @@ def record_note(
     insert_once(connection, _notes, values, "mail_id")
 
 
-def list_notes(connection: sa.Connection, approval_id: str) -> Sequence[Row]:
+def list_notes(connection: sa.Connection, approval_id: str) -> tuple[Note, ...]:
     """Return the notes of managers on one approval, oldest first."""
-    return connection.execute(_NOTES_OF, {"approval_id": approval_id}).all()
+    return tuple(Note(*row) for row in connection.execute(_NOTES_OF, {"approval_id": approval_id}))
 
 
 # --- who is away ----------------------------------------------------------------------------------

@@ -20,7 +20,6 @@ from mailagent.store import asks, cases
 from mailagent.store.approvals import RecordedDecision, Standing
 from mailagent.store.asks import Note
 from mailagent.store.cases import Case
-from mailagent.store.database import Row
 from mailagent.web import case_files, what_is_left
 from mailagent.web.case_files import ShownFile
 
@@ -49,15 +48,6 @@ class ShownRefund:
     amount: str
     state: str
     requested_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class ShownNote:
-    """What a manager wrote in reply to the request, without deciding."""
-
-    manager_email: str
-    text: str
-    written_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +87,7 @@ class ShownCase:
     files_words: str = ""
     # Who was asked this question, and what managers noted for each other; while it waits, who is next.
     asks: tuple[Ask, ...] = ()
-    notes: tuple[ShownNote, ...] = ()
+    notes: tuple[Note, ...] = ()
     following: str | None = None
     escalates_at: datetime | None = None
 
@@ -177,7 +167,7 @@ def with_asks(
     return replace(
         shown,
         asks=asked.asks,
-        notes=_notes(asked.notes),
+        notes=asked.notes,
         following=asked.due.following,
         escalates_at=asked.due.escalates_at,
     )
@@ -185,11 +175,7 @@ def with_asks(
 
 def with_notes(connection: sa.Connection, shown: ShownCase, standing: Standing) -> ShownCase:
     """Return a case that waits no more with what managers noted."""
-    return replace(shown, notes=_notes(asks.list_notes(connection, standing.approval.approval_id)))
-
-
-def _notes(rows: Iterable[Row | Note]) -> tuple[ShownNote, ...]:
-    return tuple(ShownNote(row.manager_email, row.text, row.written_at) for row in rows)
+    return replace(shown, notes=asks.list_notes(connection, standing.approval.approval_id))
 
 
 def _items(items: Iterable[cases.RefundedItem]) -> tuple[ShownItem, ...]:
