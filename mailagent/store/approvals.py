@@ -20,10 +20,7 @@ _countersignatures = schema.countersignatures
 
 _BY_ID = sa.select(_approvals).where(_approvals.c.approval_id == sa.bindparam("approval_id"))
 _OF_REFUND = sa.select(_approvals).where(_approvals.c.refund_id == sa.bindparam("refund_id"))
-_DECISION, _COUNTERSIGNATURE = (
-    sa.select(table).where(table.c.approval_id == sa.bindparam("approval_id"))
-    for table in (_decisions, _countersignatures)
-)
+_DECISION = sa.select(_decisions).where(_decisions.c.approval_id == sa.bindparam("approval_id"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,17 +157,8 @@ def _values(decision: RecordedDecision) -> dict[str, Any]:
 
 
 def find_decision(connection: sa.Connection, approval_id: str) -> RecordedDecision | None:
-    return _find_decision(connection, _DECISION, approval_id)
-
-
-def find_countersignature(connection: sa.Connection, approval_id: str) -> RecordedDecision | None:
-    return _find_decision(connection, _COUNTERSIGNATURE, approval_id)
-
-
-def _find_decision(
-    connection: sa.Connection, query: sa.Select[Any], approval_id: str
-) -> RecordedDecision | None:
-    row = connection.execute(query, {"approval_id": approval_id}).one_or_none()
+    """Return what the first manager decided, or None while nobody has."""
+    row = connection.execute(_DECISION, {"approval_id": approval_id}).one_or_none()
     return RecordedDecision(**row._mapping) if row else None
 
 
