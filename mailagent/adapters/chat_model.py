@@ -12,8 +12,10 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from mailagent.adapters.deadline import SHARE, within
+from mailagent.adapters.deadline import within
+from mailagent.adapters.kept_connections import Patience, is_proxied
 from mailagent.adapters.model_answer import (
     operator,
     person,
@@ -25,6 +27,7 @@ from mailagent.adapters.retry_after import retry_after_seconds
 from mailagent.domain.conversation import HandOverReason
 
 if TYPE_CHECKING:
+    import httpx2
     import openai
 
 Json = dict[str, Any]
@@ -32,9 +35,11 @@ Json = dict[str, Any]
 # Room for a long reply and for the reasoning before it, which counts as output.
 MAX_OUTPUT_TOKENS = 8_000
 _CONNECT_SECONDS = 5.0
-# As many at once as there are conversations; the SDK would keep a hundred and open all others anew.
+# As many at once as there are conversations. Who asks twice has lost nothing: so a connection may rest longer
+# than one that brings mail to SendGrid.
 _KEPT_CONNECTIONS = 1_000
 _KEPT_SECONDS = 30.0
+_OPENAI = "https://api.openai.com"
 
 _TRY_AGAIN = frozenset({408, 409, 425, 429})
 _ABOUT_THIS_MAIL = frozenset({400, 413, 422})
@@ -82,9 +87,11 @@ class ChatModel:
         self._api_key = api_key
         self._base_url = base_url or None
         self._model = model
-        self._timeout_seconds = timeout_seconds
-        self._whole_seconds = timeout_seconds * SHARE
+        self._patience = Patience(
+            _CONNECT_SECONDS, timeout_seconds, _KEPT_SECONDS, _KEPT_CONNECTIONS
+        )
         self._client: openai.OpenAI | None = None
+        self._asks_proxy = False
         self._lock = threading.Lock()
         self._left_out: frozenset[str] = frozenset()
 
@@ -131,51 +138,58 @@ class ChatModel:
 
     def _send(self, core: Json, extras: Json) -> tuple[Json, frozenset[str]]:
         """Return the outcome of one request, and which of `extras` the server does not know."""
-        import httpx2  # the SDK's own HTTP client
         import openai
 
         try:
             # Plain JSON both ways instead of the SDK's objects: local servers leave fields out or add
             # some, items must be echoed exactly as they came, and making objects takes half of the time.
-            client = self._connect()
-            response = within(
-                self._whole_seconds,
-                lambda: client.post("/responses", body=core | extras, cast_to=httpx2.Response),
-            )
+            response = self._post(core | extras)
         except openai.APIStatusError as error:
             refused = _refused_extras(error, extras)
             return self._judge_status(error), refused
         except openai.APIConnectionError as error:
             return self._judge_connection(error), frozenset()
         except TimeoutError:
-            return retry(
-                f"the model did not end its answer within {self._whole_seconds:g} s"
-            ), frozenset()
+            return self._too_slow(), frozenset()
         except (openai.OpenAIError, ValueError) as error:
             # Raised before anything is sent: variables that only the SDK reads can be odd, too.
             why = f"the request cannot be made ({type(error).__name__})"
             return operator(f"{why}; check the OPENAI_… and proxy variables"), frozenset()
         return read_answer(response.content, len(core["input"])), frozenset()
 
-    def _connect(self) -> openai.OpenAI:
-        import httpx2
-        import openai
+    def _post(self, body: Json) -> httpx2.Response:
+        import httpx2  # the SDK's own HTTP client
 
         with self._lock:
             if self._client is None:
-                limits = httpx2.Limits(
-                    max_keepalive_connections=_KEPT_CONNECTIONS, keepalive_expiry=_KEPT_SECONDS
-                )
-                self._client = openai.OpenAI(
-                    api_key=self._api_key,
-                    base_url=self._base_url,
-                    timeout=openai.Timeout(self._timeout_seconds, connect=_CONNECT_SECONDS),
-                    max_retries=0,
-                    http_client=openai.DefaultHttpxClient(limits=limits),
-                )
-                # At DEBUG the SDK logs each request with the whole mail.
-                logging.getLogger("openai").setLevel(logging.INFO)
-            return self._client
+                self._client, self._asks_proxy = self._connect()
+        client = self._client
+
+        def post() -> httpx2.Response:
+            return client.post("/responses", body=body, cast_to=httpx2.Response)
+
+        return within(self._patience.whole, post) if self._asks_proxy else post()
+
+    def _connect(self) -> tuple[openai.OpenAI, bool]:
+        """Return the client, and whether it asks a proxy, which only the SDK's own way of sending knows."""
+        import openai
+
+        from mailagent.adapters.kept_transport import KeptTransport
+
+        proxied = is_proxied(urlsplit(self._base_url or _OPENAI), "all")
+        http_client = openai.DefaultHttpxClient(
+            transport=None if proxied else KeptTransport(self._patience)
+        )
+        client = openai.OpenAI(
+            api_key=self._api_key,
+            base_url=self._base_url,
+            timeout=openai.Timeout(self._patience.read, connect=self._patience.connect),
+            max_retries=0,
+            http_client=http_client,
+        )
+        # At DEBUG the SDK logs each request with the whole mail.
+        logging.getLogger("openai").setLevel(logging.INFO)
+        return client, proxied
 
     def _judge_status(self, error: openai.APIStatusError) -> Json:
         status, code = error.status_code, _code(error)
@@ -204,9 +218,16 @@ class ChatModel:
     def _judge_connection(self, error: openai.APIConnectionError) -> Json:
         import openai
 
+        from mailagent.adapters.kept_transport import WholeTimeout
+
+        if isinstance(error.__cause__, WholeTimeout):
+            return self._too_slow()
         if isinstance(error, openai.APITimeoutError):
-            return retry(f"the model did not answer within {self._timeout_seconds:g} s")
+            return retry(f"the model did not answer within {self._patience.read:g} s")
         return retry("the model's server could not be reached, or broke the connection off")
+
+    def _too_slow(self) -> Json:
+        return retry(f"the model did not end its answer within {self._patience.whole:g} s")
 
 
 def _code(error: openai.APIStatusError) -> str | None:

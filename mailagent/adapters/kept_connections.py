@@ -1,9 +1,11 @@
 """HTTP connections to one server that are kept for the next request, and never used for a second try.
 
-urllib's way makes one for each request, and over HTTPS reads all certificates for it. A server may close a
-connection that rests just when the next request is written to it, and then nobody knows whether it was read.
-So only one that rested for a moment, and says nothing, is used again; whatever happens to it after the first
-byte is the caller's to judge.
+A server may close a connection that rests just when the next request is written to it, and then nobody knows
+whether it was read. So only one that rested for a moment, and says nothing, is used again; whatever happens to
+it after the first byte is the caller's to judge.
+
+Whatever a server does, whoever asks it goes on in time, and in its own thread: no write or read is given more
+than what is left of the time for all of them (decision 47).
 """
 
 from __future__ import annotations
@@ -13,88 +15,140 @@ import select
 import ssl
 import threading
 import time
-from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
-from urllib.request import (
-    HTTPRedirectHandler,
-    HTTPSHandler,
-    OpenerDirector,
-    Request,
-    build_opener,
-    getproxies,
-    proxy_bypass,
-)
-from urllib.response import addinfourl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import SplitResult
+from urllib.request import getproxies, proxy_bypass
 
-# Far below what any server waits for: the race for the last moment is never run.
-REST_SECONDS = 3.0
-# Those that a burst leaves are closed at the next request after their time; until then they are open files.
-KEPT_MOST = 16
+from mailagent.adapters.deadline import SHARE, within
+
+if TYPE_CHECKING:
+    import socket
 
 
-def opener_for(url: str, timeout_seconds: float) -> KeptConnections | OpenerDirector:
-    """Return what opens requests to the server of `url`, without following redirects: connections that are
-    kept or, if the environment names a proxy for it, urllib's opener."""
-    parts = urlsplit(url)
-    context = _context() if parts.scheme == "https" else None
-    if parts.scheme in getproxies() and not proxy_bypass(parts.netloc):
-        return build_opener(_NoRedirects, HTTPSHandler(context=context))
-    return KeptConnections(parts.netloc, context, timeout_seconds)
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait, in seconds: `connect` for a connection, `read` for each piece of an answer. `rest`: for
+    how long a connection is kept that nobody uses, and `kept`: how many of those."""
+
+    connect: float
+    read: float
+    rest: float
+    kept: int
+
+    @property
+    def whole(self) -> float:
+        """For a request and all of its answer."""
+        return self.read * SHARE
+
+
+class NotConnected(Exception):
+    """There was no connection, so nothing was asked. Its cause, an OSError, says why."""
+
+
+class NotWritten(Exception):
+    """The connection was lost before the request was written to its end. Its cause is an OSError."""
+
+
+class NotInTime(TimeoutError):
+    """The answer did not end within the time for all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer, whatever its status."""
+
+    status: int
+    reason: str
+    headers: HTTPMessage
+    body: bytes
+
+
+def is_proxied(url: SplitResult, *also: str) -> bool:
+    """Return whether the environment names a proxy for a URL, by its scheme or by one of `also`: then a client
+    has to ask that knows how."""
+    return bool({url.scheme, *also} & getproxies().keys()) and not proxy_bypass(url.netloc)
 
 
 class KeptConnections:
-    """Opens requests as urllib's openers do. Threads may share one."""
+    """Asks one server. Threads may share it."""
 
-    def __init__(self, host: str, context: ssl.SSLContext | None, timeout_seconds: float) -> None:
-        """`host`: with its port, if not the usual one. `context`: for HTTPS. `timeout_seconds`: for
-        connecting and for each read."""
+    def __init__(self, host: str, context: ssl.SSLContext | None, patience: Patience) -> None:
+        """`host`: with its port, if not the usual one. `context`: for HTTPS."""
         self._host = host
         self._context = context
-        self._timeout_seconds = timeout_seconds
+        self._patience = patience
         self._lock = threading.Lock()
         # The one that rests for the shortest time is the last.
         self._resting: list[tuple[float, HTTPConnection]] = []
 
-    def open(self, request: Request, timeout: float | None = None) -> addinfourl:
-        """Send the request once, and return the whole answer; `timeout` is that of the connections.
+    def ask(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None
+    ) -> Answer:
+        """Send a request once, and return the whole answer. `target` is what stands behind the host.
 
-        Raises HTTPError for all but 2xx, URLError for what went wrong before an answer was awaited,
-        OSError or HTTPException for an answer that was lost.
+        Raises NotConnected, NotWritten, NotInTime, or OSError or HTTPException for an answer that was lost.
         """
+        until = time.monotonic() + self._patience.whole
         connection = self._take() or self._connect()
         try:
-            answer = _exchange(connection, request)
-            body = io.BytesIO(answer.read())
+            response = self._exchange(connection, until, method, target, headers, body)
+            answer = Answer(response.status, response.reason, response.headers, response.read())
         except BaseException:
             connection.close()
             raise
         self._keep(connection)
-        if not 200 <= answer.status < 300:
-            raise HTTPError(request.full_url, answer.status, answer.reason, answer.headers, body)
-        return addinfourl(body, answer.headers, request.full_url, answer.status)
+        return answer
+
+    def _exchange(
+        self,
+        connection: HTTPConnection,
+        until: float,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+    ) -> HTTPResponse:
+        connection.response_class = partial(_Response, until, self._patience.read)  # type: ignore[assignment]  # it is called, and nothing else
+        connection.sock.settimeout(_left(until, self._patience.read))
+        try:
+            connection.request(method, target, body, headers)
+        except ConnectionError as problem:
+            try:
+                # A server may refuse what it has not read to its end, and say so before it closes.
+                return connection.getresponse()
+            except (OSError, HTTPException):
+                raise NotWritten from problem
+        except OSError as problem:
+            raise NotWritten from problem
+        return connection.getresponse()
 
     def _take(self) -> HTTPConnection | None:
         with self._lock:
             while self._resting:
                 since, connection = self._resting.pop()
-                if not _is_old(since) and _is_silent(connection):
+                if not self._is_old(since) and _is_silent(connection):
                     return connection
                 connection.close()
         return None
 
     def _connect(self) -> HTTPConnection:
+        seconds = self._patience.connect
         connection = (
-            HTTPConnection(self._host, timeout=self._timeout_seconds)
+            HTTPConnection(self._host, timeout=seconds)
             if self._context is None
-            else HTTPSConnection(self._host, timeout=self._timeout_seconds, context=self._context)
+            else HTTPSConnection(self._host, timeout=seconds, context=self._context)
         )
         connection.auto_open = 0  # else one that was lost would be opened anew, for a second try
         try:
-            connection.connect()
+            # Whoever waits for a host's address cannot be stopped, so somebody else does.
+            within(self._patience.whole, connection.connect)
         except OSError as problem:
             connection.close()
-            raise URLError(problem) from problem
+            raise NotConnected from problem
         return connection
 
     def _keep(self, connection: HTTPConnection) -> None:
@@ -102,34 +156,59 @@ class KeptConnections:
             return  # the server has said that it closes it
         with self._lock:
             self._resting.append((time.monotonic(), connection))
-            while len(self._resting) > KEPT_MOST or _is_old(self._resting[0][0]):
+            while len(self._resting) > self._patience.kept or self._is_old(self._resting[0][0]):
                 self._resting.pop(0)[1].close()
 
-
-class _NoRedirects(HTTPRedirectHandler):
-    def redirect_request(self, *_: object, **__: object) -> None:
-        """Follow nothing: urllib would turn the POST into a GET, whose 200 looks like success while
-        the mail is lost, and would show the API key to wherever the redirect points."""
+    def _is_old(self, since: float) -> bool:
+        return time.monotonic() - since >= self._patience.rest
 
 
-def _context() -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(["http/1.1"])
-    return context
+class _Response(HTTPResponse):
+    """An answer that is read until a time; no read of it waits for longer than `most` seconds."""
+
+    def __init__(self, until: float, most: float, sock: socket.socket, **options: Any) -> None:
+        super().__init__(cast("socket.socket", _ReadUntil(until, most, sock)), **options)
 
 
-def _exchange(connection: HTTPConnection, request: Request) -> HTTPResponse:
-    try:
-        connection.request(
-            request.get_method(), request.selector, request.data, dict(request.header_items())
-        )
-    except OSError as problem:
-        raise URLError(problem) from problem
-    return connection.getresponse()
+@dataclass(frozen=True, slots=True)
+class _ReadUntil:
+    """What an answer needs of its socket: a file."""
+
+    until: float
+    most: float
+    sock: socket.socket
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_Reads(self, self.sock.makefile("rb", buffering=0)))
 
 
-def _is_old(since: float) -> bool:
-    return time.monotonic() - since >= REST_SECONDS
+class _Reads(io.RawIOBase):
+    def __init__(self, limits: _ReadUntil, raw: socket.SocketIO) -> None:
+        self._limits, self._raw = limits, raw
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        limits = self._limits
+        limits.sock.settimeout(_left(limits.until, limits.most))
+        try:
+            return self._raw.readinto(buffer)
+        except TimeoutError:
+            _left(limits.until, limits.most)  # was it all the time that there was?
+            raise
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _left(until: float, most: float) -> float:
+    """Return for how long the next write or read may wait, in seconds. Raises NotInTime."""
+    left = until - time.monotonic()
+    if left <= 0:
+        raise NotInTime("the time for the whole answer is over")
+    return min(left, most)
 
 
 def _is_silent(connection: HTTPConnection) -> bool:

@@ -11,14 +11,13 @@ import re
 from collections.abc import Iterable
 from http.client import HTTPException
 from typing import Any
-from urllib.request import OpenerDirector, Request
+from urllib.request import Request
 
 import python_http_client
 from python_http_client.exceptions import HTTPError
 from sendgrid import SendGridAPIClient
 
-from mailagent.adapters.deadline import SHARE, within
-from mailagent.adapters.kept_connections import KeptConnections, opener_for
+from mailagent.adapters.kept_opener import KeptOpener, ProxyOpener, opener_for
 from mailagent.adapters.sendgrid_answers import judge_answer, judge_loss
 from mailagent.domain.delivery import Accepted, OutcomeUnknown, Refused, SendOutcome
 from mailagent.domain.mail import OutboundMail
@@ -79,7 +78,7 @@ class MailSender:
             return Refused(f"mail {mail.outbound_id} was not sent: {problem}", operator=False)
         try:
             body = _request_body(mail, self._support_name)
-            response = within(self._timeout_seconds * SHARE, lambda: self._sendgrid.send(body))
+            response = self._sendgrid.send(body)
         except HTTPError as answer:
             return judge_answer(answer)
         except TimeoutError:
@@ -95,7 +94,7 @@ class MailSender:
 class _Client(python_http_client.Client):  # type: ignore[misc]  # the package ships no types
     """The SDK's HTTP client, but with an opener for all requests. It builds one of itself for each URL part."""
 
-    def __init__(self, opener: KeptConnections | OpenerDirector, **options: Any) -> None:
+    def __init__(self, opener: KeptOpener | ProxyOpener, **options: Any) -> None:
         super().__init__(**options)
         self._opener = opener
 

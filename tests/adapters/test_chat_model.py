@@ -514,7 +514,8 @@ def test_an_answer_that_takes_too_long_is_tried_again() -> None:
 def test_odd_variables_that_only_the_sdk_reads_are_for_an_operator(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(name, value)
+    for each, text in {"no_proxy": "", "NO_PROXY": "", name: value}.items():
+        monkeypatch.setenv(each, text)
     with served((200, response(message("Hello")))) as (model, state):
         assert ask(model)["kind"] == "operator"
     assert not state.requests

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from mailagent.adapters import kept_connections
+from mailagent.adapters import kept_opener
 from mailagent.adapters.mail_sender import MailSender
 from mailagent.domain.delivery import Accepted, NotSent, OutcomeUnknown, Refused
 from mailagent.domain.mail import OutboundMail, Purpose
@@ -347,7 +347,7 @@ def test_a_connection_that_was_closed_meanwhile_is_not_used_again(sendgrid: Loca
 def test_a_connection_that_rested_for_long_is_not_used_again(
     sendgrid: LocalSendGrid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_connections, "REST_SECONDS", 0.05)
+    monkeypatch.setattr(kept_opener, "REST_SECONDS", 0.05)
     sender = sendgrid.sender()
     sender.send(MAIL)
     time.sleep(0.06)

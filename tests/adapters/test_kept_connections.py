@@ -1,0 +1,346 @@
+"""Connections that are kept for the next request, against servers that behave in every way; and the model and
+SendGrid, which are asked on them."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import re
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from http.client import HTTPException
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from mailagent.adapters.chat_model import ChatModel
+from mailagent.adapters.kept_connections import (
+    Answer,
+    KeptConnections,
+    NotConnected,
+    NotInTime,
+    NotWritten,
+    Patience,
+)
+from mailagent.adapters.mail_sender import MailSender
+from mailagent.domain.delivery import Refused
+from tests.adapters.test_chat_model import ITEMS, message, response
+from tests.adapters.test_mail_sender import MAIL, write_certificate
+from tests.stage import wait_until
+
+PATIENT = Patience(connect=5, read=5, rest=30, kept=10)
+HELLO = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+BIG = b"x" * 8_000_000  # more than what lies on the way between the two ends
+
+
+@dataclass
+class Server:
+    """Answers each request by `answer`; `heard` is what came, `connections` on how many connections."""
+
+    url: str = ""
+    answer: Callable[[socket.socket, bytes], None] = lambda peer, _: peer.sendall(HELLO)
+    heard: list[bytes] = field(default_factory=list)
+    connections: int = 0
+    reads_only_the_beginning: bool = False
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).netloc
+
+    def talk(self, peer: socket.socket, context: ssl.SSLContext | None) -> None:
+        self.connections += 1
+        with contextlib.suppress(OSError):
+            if context is not None:
+                peer = context.wrap_socket(peer, server_side=True)
+            with peer:
+                while data := self.read(peer):
+                    self.heard.append(data)
+                    self.answer(peer, data)
+
+    def read(self, peer: socket.socket) -> bytes:
+        """Return the next request, or as much of it as is to be read."""
+        if self.reads_only_the_beginning:
+            return peer.recv(1000)
+        data = b""
+        while b"\r\n\r\n" not in data:
+            piece = peer.recv(65536)
+            if not piece:
+                return b""
+            data += piece
+        head, _, body = data.partition(b"\r\n\r\n")
+        length = re.search(rb"\ncontent-length: *(\d+)", head, re.IGNORECASE)
+        while length and len(body) < int(length[1]):
+            body += peer.recv(65536)
+        return head + b"\r\n\r\n" + body
+
+
+@contextlib.contextmanager
+def serving(certificate: Path | None = None) -> Iterator[Server]:
+    server = Server()
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as door:
+        server.url = f"http://127.0.0.1:{door.getsockname()[1]}"
+        context = None
+        if certificate is not None:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(certificate)
+            server.url = server.url.replace("http", "https")
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    peer, _ = door.accept()
+                    threading.Thread(target=server.talk, args=(peer, context), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield server
+        door.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as running:
+        yield running
+
+
+def ask(kept: KeptConnections, body: bytes | None = None) -> Answer:
+    return kept.ask("POST", "/say", {"Host": "shop.example"}, body)
+
+
+def kept_at(server: Server, patience: Patience = PATIENT) -> KeptConnections:
+    return KeptConnections(server.host, None, patience)
+
+
+def test_requests_one_after_the_other_share_a_connection(server: Server) -> None:
+    kept = kept_at(server)
+    for _ in range(3):
+        answer = ask(kept, b"?")
+        assert (answer.status, answer.body) == (200, b"hello")
+    assert (len(server.heard), server.connections) == (3, 1)
+    assert server.heard[0].startswith(b"POST /say HTTP/1.1\r\n")
+    assert server.heard[0].endswith(b"\r\n\r\n?")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" + HELLO,
+    ],
+    ids=["in pieces", "after a word that it goes on"],
+)
+def test_an_answer_of_any_form_is_whole_and_the_connection_is_kept(
+    server: Server, said: bytes
+) -> None:
+    server.answer = lambda peer, _: peer.sendall(said)
+    kept = kept_at(server)
+    assert [ask(kept).body for _ in range(2)] == [b"hello", b"hello"]
+    assert server.connections == 1
+
+
+def test_an_answer_that_ends_with_its_connection_is_whole(server: Server) -> None:
+    def say_and_close(peer: socket.socket, _: bytes) -> None:
+        peer.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello")
+        peer.shutdown(socket.SHUT_RDWR)
+
+    server.answer = say_and_close
+    kept = kept_at(server)
+    assert [ask(kept).body for _ in range(2)] == [b"hello", b"hello"]
+    assert server.connections == 2
+
+
+def test_no_more_connections_are_kept_than_are_to_be(server: Server) -> None:
+    kept = kept_at(server, Patience(connect=5, read=5, rest=30, kept=2))
+    meeting = threading.Barrier(6)
+
+    def answer_together(peer: socket.socket, _: bytes) -> None:
+        meeting.wait(timeout=5)
+        peer.sendall(HELLO)
+
+    server.answer = answer_together
+    threads = [threading.Thread(target=ask, args=(kept,)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert server.connections == 6
+    assert len(kept._resting) == 2
+
+
+@pytest.mark.parametrize("status", [413, 429])
+def test_what_a_server_says_before_it_has_read_everything_is_heard(
+    server: Server, status: int
+) -> None:
+    server.reads_only_the_beginning = True
+
+    def refuse(peer: socket.socket, _: bytes) -> None:
+        peer.sendall(b"HTTP/1.1 %d No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % status)
+        peer.shutdown(socket.SHUT_WR)
+        time.sleep(0.3)  # else what was not read takes the answer with it
+
+    server.answer = refuse
+    assert ask(kept_at(server), BIG).status == status
+
+
+def test_a_request_that_is_not_taken_to_its_end_was_not_written(server: Server) -> None:
+    server.reads_only_the_beginning = True
+    server.answer = lambda peer, _: peer.close()
+    with pytest.raises(NotWritten) as caught:
+        ask(kept_at(server), BIG)
+    assert isinstance(caught.value.__cause__, ConnectionError)
+
+
+def test_a_server_that_reads_nothing_holds_nobody(server: Server) -> None:
+    over = threading.Event()
+    server.reads_only_the_beginning = True
+    server.answer = lambda _peer, _data: (over.wait(10), None)[1]
+    with pytest.raises(NotWritten) as caught:
+        ask(kept_at(server, Patience(connect=5, read=0.2, rest=30, kept=2)), BIG)
+    over.set()
+    assert isinstance(caught.value.__cause__, TimeoutError)
+
+
+def test_a_silent_server_is_told_from_a_slow_one(server: Server) -> None:
+    kept = kept_at(server, Patience(connect=5, read=0.2, rest=30, kept=2))
+    over = threading.Event()
+    server.answer = lambda _peer, _data: (over.wait(10), None)[1]
+    with pytest.raises(TimeoutError) as silent:
+        ask(kept)
+    over.set()
+    assert not isinstance(silent.value, NotInTime)
+
+    def drip(peer: socket.socket, _: bytes) -> None:
+        peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        for _each in range(1000):
+            peer.sendall(b"x")
+            time.sleep(0.02)
+
+    server.answer = drip
+    began = time.monotonic()
+    with pytest.raises(NotInTime):
+        ask(kept)
+    assert time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", b"nonsense\r\n\r\n"],
+    ids=["nothing", "half of it", "nonsense"],
+)
+def test_an_answer_that_is_lost_is_asked_for_once(server: Server, said: bytes) -> None:
+    def break_off(peer: socket.socket, _: bytes) -> None:
+        peer.sendall(said)
+        peer.close()
+
+    kept = kept_at(server)
+    ask(kept)
+    server.answer = break_off
+    with pytest.raises((OSError, HTTPException)):
+        ask(kept)
+    assert (len(server.heard), server.connections) == (2, 1)
+
+
+def test_a_host_whose_address_never_comes_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+
+    def hang(*_: object, **__: object) -> None:
+        over.wait(10)
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    kept = KeptConnections("model.example", None, Patience(connect=0.1, read=0.2, rest=1, kept=1))
+    with pytest.raises(NotConnected) as caught:
+        ask(kept)
+    over.set()
+    assert isinstance(caught.value.__cause__, TimeoutError)
+
+
+# --- the model, asked by them -----------------------------------------------------------------
+
+
+def ask_model(url: str) -> str:
+    model = ChatModel("sk-test", f"{url}/v1", "gpt", timeout_seconds=5)
+    outcome = model.ask("Be kind.", ITEMS, [], "cache", "a" * 64)
+    return str(outcome.get("text") or outcome.get("why"))
+
+
+def answer_of_model(text: str, *headers: str, zipped: bool = False) -> bytes:
+    body = json.dumps(response(message(text))).encode()
+    if zipped:
+        body, headers = gzip.compress(body), (*headers, "Content-Encoding: gzip")
+    lines = ("HTTP/1.1 200 OK", f"Content-Length: {len(body)}", *headers)
+    return "\r\n".join((*lines, "", "")).encode() + body
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_model_is_asked_again_on_the_same_connection(server: Server, zipped: bool) -> None:
+    server.answer = lambda peer, _: peer.sendall(answer_of_model("Hello", zipped=zipped))
+    model = ChatModel("sk-test", f"{server.url}/v1", "gpt", timeout_seconds=5)
+    for _ in range(3):
+        assert model.ask("Be kind.", ITEMS, [], "cache", "a" * 64)["text"] == "Hello"
+    assert (len(server.heard), server.connections) == (3, 1)
+
+
+def test_a_model_that_has_closed_the_connection_is_asked_on_a_new_one(server: Server) -> None:
+    def answer_and_close(peer: socket.socket, _: bytes) -> None:
+        peer.sendall(answer_of_model("Hello"))
+        peer.close()
+
+    server.answer = answer_and_close
+    model = ChatModel("sk-test", f"{server.url}/v1", "gpt", timeout_seconds=5)
+    for number in (1, 2):
+        assert model.ask("Be kind.", ITEMS, [], "cache", "a" * 64)["kind"] == "done"
+        wait_until(lambda: server.connections == number, 5, "the next connection")  # noqa: B023
+        time.sleep(0.05)  # the end of the connection comes after its last byte
+
+
+def test_a_model_is_followed_to_where_it_has_moved(server: Server) -> None:
+    with serving() as elsewhere:
+        elsewhere.answer = lambda peer, _: peer.sendall(answer_of_model("Here"))
+        moved = f"HTTP/1.1 308 Moved\r\nLocation: {elsewhere.url}/v1/responses\r\nContent-Length: 0"
+        server.answer = lambda peer, _: peer.sendall(f"{moved}\r\n\r\n".encode())
+        assert ask_model(server.url) == "Here"
+        assert elsewhere.heard[0].startswith(b"POST /v1/responses ")
+        # Another server is not told the key.
+        assert b"sk-test" in server.heard[0]
+        assert b"sk-test" not in elsewhere.heard[0]
+
+
+def test_a_model_is_asked_over_https_if_it_is_who_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_certificate(tmp_path)
+    with serving(file) as server:
+        server.answer = lambda peer, _: peer.sendall(answer_of_model("Hello"))
+        assert "could not be reached" in ask_model(server.url)
+        assert not server.heard
+        monkeypatch.setenv("SSL_CERT_FILE", str(file))
+        assert ask_model(server.url) == "Hello"
+
+
+def test_a_model_is_asked_through_a_proxy_where_the_environment_names_one(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"no_proxy": "", "NO_PROXY": "", "http_proxy": server.url}.items():
+        monkeypatch.setenv(name, value)
+    server.answer = lambda peer, _: peer.sendall(answer_of_model("Hello"))
+    assert ask_model("http://model.example") == "Hello"
+    assert server.heard[0].startswith(b"POST http://model.example/v1/responses ")
+
+
+def test_a_mail_that_is_too_large_is_refused_though_it_was_not_read(server: Server) -> None:
+    server.reads_only_the_beginning = True
+
+    def refuse(peer: socket.socket, _: bytes) -> None:
+        peer.sendall(b"HTTP/1.1 413 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        peer.shutdown(socket.SHUT_WR)
+        time.sleep(0.3)
+
+    server.answer = refuse
+    outcome = MailSender("SG.x", server.url).send(replace(MAIL, text=BIG.decode()))
+    assert isinstance(outcome, Refused)
+    assert not outcome.operator
