@@ -253,9 +253,9 @@ SETTINGS = (
     ),
     Setting(
         "CONVERSATION_CONCURRENCY",
-        "`32`",
-        "conversations that one worker answers at the same time; each takes about half a megabyte while "
-        "the model thinks: [docs/operate.md](docs/operate.md#limits-and-fairness)",
+        "`64`",
+        "conversations that one worker answers at the same time; each takes a third of a megabyte "
+        "while the model thinks: [docs/operate.md](docs/operate.md#limits-and-fairness)",
     ),
     Setting(
         "PROCESSORS",
@@ -443,7 +443,7 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         policy=_policy(read, shop),
         waits=_waits(read),
         conversation_concurrency=read.parsed("CONVERSATION_CONCURRENCY", values.parse_concurrency)
-        or 32,
+        or 64,
         stays_on_one_processor=read.among("PROCESSORS", ("one", "any")) == "one",
         mails_per_hour=read.parsed("MAILS_PER_HOUR", values.parse_mails) or Limits().mails_per_hour,
         conductor_key=read.parsed("DBOS_CONDUCTOR_KEY", values.parse_key),

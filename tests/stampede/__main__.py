@@ -18,7 +18,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mails", type=int, default=10_000)
     parser.add_argument("--probes", type=int, default=10)
-    parser.add_argument("--concurrency", type=int, default=32)
+    parser.add_argument("--concurrency", type=int, default=64)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds of each answer")
     parser.add_argument("--database", choices=("sqlite", "postgresql"), default="postgresql")
     options = parser.parse_args()
