@@ -172,13 +172,17 @@ class ChatModel:
 
     def _connect(self) -> tuple[openai.OpenAI, bool]:
         """Return the client, and whether it asks a proxy, which only the SDK's own way of sending knows."""
+        import httpx2
         import openai
 
         from mailagent.adapters.kept_transport import KeptTransport
 
         proxied = is_proxied(urlsplit(self._base_url or _OPENAI), "all")
         http_client = openai.DefaultHttpxClient(
-            transport=None if proxied else KeptTransport(self._patience)
+            transport=None if proxied else KeptTransport(self._patience),
+            limits=httpx2.Limits(
+                max_keepalive_connections=self._patience.kept, keepalive_expiry=self._patience.rest
+            ),
         )
         client = openai.OpenAI(
             api_key=self._api_key,

@@ -16,9 +16,20 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
+from http import HTTPStatus
+from http.client import (
+    BadStatusLine,
+    HTTPConnection,
+    HTTPException,
+    HTTPMessage,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+    parse_headers,
+)
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import SplitResult
 from urllib.request import getproxies, proxy_bypass
@@ -27,6 +38,8 @@ from mailagent.adapters.deadline import SHARE, within
 
 if TYPE_CHECKING:
     import socket
+
+_PIECE_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +99,22 @@ class KeptConnections:
         self._resting: list[tuple[float, HTTPConnection]] = []
 
     def ask(
-        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        until: float | None = None,
     ) -> Answer:
-        """Send a request once, and return the whole answer. `target` is what stands behind the host.
+        """Send a request once, and return the whole answer. `target` is what stands behind the host; `until`,
+        by `time.monotonic`, when the answer must have ended, if that is told by somebody else.
 
         Raises NotConnected, NotWritten, NotInTime, or OSError or HTTPException for an answer that was lost.
         """
-        until = time.monotonic() + self._patience.whole
-        connection = self._take() or self._connect()
+        until = until or time.monotonic() + self._patience.whole
+        connection = self._take() or self._connect(until)
         try:
-            response = self._exchange(connection, until, method, target, headers, body)
-            answer = Answer(response.status, response.reason, response.headers, response.read())
+            answer = self._exchange(connection, until, method, target, headers, body)
         except BaseException:
             connection.close()
             raise
@@ -111,20 +129,16 @@ class KeptConnections:
         target: str,
         headers: Mapping[str, str],
         body: bytes | None,
-    ) -> HTTPResponse:
+    ) -> Answer:
         connection.response_class = partial(_Response, until, self._patience.read)  # type: ignore[assignment]  # it is called, and nothing else
         connection.sock.settimeout(_left(until, self._patience.read))
         try:
             connection.request(method, target, body, headers)
         except ConnectionError as problem:
-            try:
-                # A server may refuse what it has not read to its end, and say so before it closes.
-                return connection.getresponse()
-            except (OSError, HTTPException):
-                raise NotWritten from problem
+            return _hear_refusal(connection, problem)
         except OSError as problem:
             raise NotWritten from problem
-        return connection.getresponse()
+        return _read(connection)
 
     def _take(self) -> HTTPConnection | None:
         with self._lock:
@@ -135,7 +149,7 @@ class KeptConnections:
                 connection.close()
         return None
 
-    def _connect(self) -> HTTPConnection:
+    def _connect(self, until: float) -> HTTPConnection:
         seconds = self._patience.connect
         connection = (
             HTTPConnection(self._host, timeout=seconds)
@@ -145,9 +159,9 @@ class KeptConnections:
         connection.auto_open = 0  # else one that was lost would be opened anew, for a second try
         try:
             # Whoever waits for a host's address cannot be stopped, so somebody else does.
-            within(self._patience.whole, connection.connect)
+            within(_left(until, self._patience.whole), connection.connect)
         except OSError as problem:
-            connection.close()
+            # Not closed: it may be connecting still, elsewhere, and ends by itself.
             raise NotConnected from problem
         return connection
 
@@ -156,7 +170,9 @@ class KeptConnections:
             return  # the server has said that it closes it
         with self._lock:
             self._resting.append((time.monotonic(), connection))
-            while len(self._resting) > self._patience.kept or self._is_old(self._resting[0][0]):
+            while self._resting and (
+                len(self._resting) > self._patience.kept or self._is_old(self._resting[0][0])
+            ):
                 self._resting.pop(0)[1].close()
 
     def _is_old(self, since: float) -> bool:
@@ -166,8 +182,19 @@ class KeptConnections:
 class _Response(HTTPResponse):
     """An answer that is read until a time; no read of it waits for longer than `most` seconds."""
 
-    def __init__(self, until: float, most: float, sock: socket.socket, **options: Any) -> None:
-        super().__init__(cast("socket.socket", _ReadUntil(until, most, sock)), **options)
+    def __init__(
+        self, until: float, most: float, sock: socket.socket, *args: Any, **options: Any
+    ) -> None:
+        super().__init__(cast("socket.socket", _ReadUntil(until, most, sock)), *args, **options)
+
+    def _read_status(self) -> tuple[str, int, str]:
+        # RFC 9110 section 15.2: any number of these may come first. http.client passes over 100 only, and would
+        # take another one for the answer, and the answer for that to the next request.
+        while True:
+            version, status, reason = super()._read_status()  # type: ignore[misc]  # what `begin` calls
+            if not 100 <= status < 200 or status == HTTPStatus.SWITCHING_PROTOCOLS:
+                return version, status, reason
+            parse_headers(self.fp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +230,34 @@ class _Reads(io.RawIOBase):
         super().close()
 
 
+def _hear_refusal(connection: HTTPConnection, lost: ConnectionError) -> Answer:
+    """Return what a server said that closed before the whole request was written: it may refuse what it has not
+    read to its end. It cannot have taken it; then nothing was said, as far as we know."""
+    try:
+        answer = _read(connection)
+    except (OSError, HTTPException):
+        raise NotWritten from lost
+    connection.close()
+    if answer.status < 300:
+        raise NotWritten from lost
+    return answer
+
+
+def _read(connection: HTTPConnection) -> Answer:
+    """Return the whole answer. Raises HTTPException for one that makes no sense."""
+    try:
+        with closing(connection.getresponse()) as response:
+            if response.status < 200:
+                raise BadStatusLine(f"{response.status} is no answer")
+            # In pieces: for all of it at once, as much memory is taken as the server says that there will be.
+            body = b"".join(iter(partial(response.read, _PIECE_BYTES), b""))
+            if response.length:
+                raise IncompleteRead(body, response.length)
+            return Answer(response.status, response.reason, response.headers, body)
+    except (ValueError, OverflowError) as problem:
+        raise HTTPException("an answer that makes no sense") from problem
+
+
 def _left(until: float, most: float) -> float:
     """Return for how long the next write or read may wait, in seconds. Raises NotInTime."""
     left = until - time.monotonic()
@@ -213,6 +268,8 @@ def _left(until: float, most: float) -> float:
 
 def _is_silent(connection: HTTPConnection) -> bool:
     """Return whether the server has neither closed the connection nor said anything that nobody asked."""
+    if isinstance(connection.sock, ssl.SSLSocket) and connection.sock.pending():
+        return False
     looks = select.poll()
     looks.register(connection.sock, select.POLLIN | select.POLLPRI)
     return not looks.poll(0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import ssl
-from typing import Any, cast
+from typing import cast
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
@@ -71,9 +71,20 @@ class ProxyOpener:
         self._opener = build_opener(_NoRedirects, HTTPSHandler(context=context))
         self._whole_seconds = timeout_seconds * SHARE
 
-    def open(self, request: Request, timeout: float | None = None) -> Any:
-        """Send the request once. Raises as `KeptOpener.open` does, and TimeoutError."""
-        return within(self._whole_seconds, lambda: self._opener.open(request, timeout=timeout))
+    def open(self, request: Request, timeout: float | None = None) -> addinfourl:
+        """Send the request once, and return the whole answer. Raises as `KeptOpener.open` does."""
+
+        def ask() -> addinfourl:
+            try:
+                found = self._opener.open(request, timeout=timeout)
+            except HTTPError as refusal:
+                body = io.BytesIO(refusal.read())
+                raise HTTPError(
+                    refusal.url, refusal.code, refusal.reason, refusal.headers, body
+                ) from None
+            return addinfourl(io.BytesIO(found.read()), found.headers, found.url, found.status)
+
+        return within(self._whole_seconds, ask)
 
 
 class _NoRedirects(HTTPRedirectHandler):

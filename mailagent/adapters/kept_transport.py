@@ -7,6 +7,7 @@ That pool looks through all of its connections for each request, and waits for a
 from __future__ import annotations
 
 import ssl
+import time
 from http.client import HTTPException
 from threading import Lock
 
@@ -19,6 +20,8 @@ from mailagent.adapters.kept_connections import (
     NotWritten,
     Patience,
 )
+
+_UNTIL = "mailagent.until"
 
 
 class WholeTimeout(httpx2.ReadTimeout):
@@ -38,14 +41,18 @@ class KeptTransport(httpx2.BaseTransport):
         """Send one request and return the whole answer. Raises httpx's exceptions."""
         url = request.url
         server = self._server_of(url.scheme, url.netloc.decode("ascii"))
-        target = url.raw_path.decode("ascii")
+        target, headers, body = url.raw_path.decode("ascii"), dict(request.headers), request.read()
+        # One end for all: a redirect is another request with the same extensions.
+        until = request.extensions.setdefault(_UNTIL, time.monotonic() + self._patience.whole)
         try:
-            answer = server.ask(request.method, target, dict(request.headers), request.read())
+            answer = server.ask(request.method, target, headers, body, until)
         except NotConnected as problem:
             if isinstance(problem.__cause__, TimeoutError):
                 raise httpx2.ConnectTimeout("no connection in time") from problem
             raise httpx2.ConnectError(str(problem.__cause__)) from problem
         except NotWritten as problem:
+            if isinstance(problem.__cause__, TimeoutError):
+                raise httpx2.WriteTimeout("it was not written in time") from problem
             raise httpx2.WriteError(str(problem.__cause__)) from problem
         except NotInTime as problem:
             raise WholeTimeout(str(problem)) from problem
@@ -55,7 +62,12 @@ class KeptTransport(httpx2.BaseTransport):
             raise httpx2.ReadError(str(problem)) from problem
         except HTTPException as problem:
             raise httpx2.RemoteProtocolError(str(problem)) from problem
-        return httpx2.Response(answer.status, headers=answer.headers.items(), content=answer.body)
+        # As bytes, as http.client has read them: httpx takes a text for ASCII.
+        said = [
+            (name.encode("latin-1"), text.encode("latin-1"))
+            for name, text in answer.headers.items()
+        ]
+        return httpx2.Response(answer.status, headers=said, content=answer.body)
 
     def _server_of(self, scheme: str, host: str) -> KeptConnections:
         with self._lock:

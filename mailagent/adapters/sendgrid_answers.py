@@ -26,6 +26,8 @@ def judge_answer(answer: HTTPError) -> SendOutcome:
     status = answer.status_code
     if status == 429:
         return NotSent("SendGrid limits our rate (429)", _seconds_to_reset(answer.headers))
+    if status < 300:
+        return OutcomeUnknown(f"SendGrid's answer began with {status}, and what followed was lost")
     if status < 400:
         return NotSent(
             f"SENDGRID_BASE_URL answers with a redirect ({status}); set it to where that points",
