@@ -28,7 +28,7 @@ class Sizes:
     the customer's thread; `starts`: of each role; `idle_seconds`: until memory is read."""
 
     mails: int = 200
-    slow_mails: int = 2000
+    slow_mails: int = 4000
     pair_mails: int = 320
     waiting: int = 10_000
     decisions: int = 10

@@ -146,7 +146,8 @@ def _told(ground: Ground, before: Memory, first: Waited, again: Waited) -> Told:
     )
     aims = [
         Aim("memory of a waiting refund", max(held), 25, "KB"),
-        Aim("threads for each waiting refund", threads / count, 0.01, ""),
+        # The engine's, which are no more with ten times as many: 64, and one for each conversation.
+        Aim("threads for each waiting refund", threads / count, 0.02, ""),
         Aim("from SIGKILL until all wait again", again.seconds, 90, "s"),
         Aim("a decision is paid meanwhile, the slowest", slowest, 2, "s"),
     ]
