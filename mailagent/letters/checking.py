@@ -17,32 +17,35 @@ from mailagent.domain.goodwill import GoodwillCode
 from mailagent.domain.mail import InboundMail
 from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund
-from mailagent.store import goodwill, mailbox, orders, outbox, refunds
+from mailagent.store import checked_thread, goodwill, orders, outbox, refunds
+from mailagent.store.checked_thread import CheckedThread
 
 ORDERS_CHECKED = 1000
 MAILS_CHECKED = 20
 
 
-def list_checked(connection: sa.Connection, conversation_id: str) -> tuple[InboundMail, ...]:
-    """Return the mails of a conversation whose words an answer may repeat, oldest first."""
-    return mailbox.list_latest(connection, conversation_id, MAILS_CHECKED)
+def load_checked(connection: sa.Connection, conversation: Conversation) -> CheckedThread:
+    """Return the mails of a conversation whose words an answer may repeat, and whether there is more that it is
+    held against."""
+    here = (conversation.conversation_id, conversation.customer_email)
+    return checked_thread.load(connection, *here, MAILS_CHECKED)
 
 
 def find_untrue(
     connection: sa.Connection,
     conversation: Conversation,
-    thread: Sequence[InboundMail],
+    thread: CheckedThread,
     mails: Sequence[InboundMail],
     verified: bool,
     text: str,
 ) -> tuple[str, ...]:
     """Return what of an answer to these mails the rows do not bear out, a sentence each.
 
-    `thread`: the newest mails of the conversation, by `list_checked`. `verified`: the sender of `mails` is
-    proven; to one who is not, nothing may be said about any order.
+    `thread`: what `load_checked` says of the conversation. `verified`: the sender of `mails` is proven; to one
+    who is not, nothing may be said about any order.
     """
-    theirs = {mail.mail_id: mail for mail in (*thread, *mails)}.values()
-    facts = _facts(connection, conversation, theirs, verified)
+    theirs = {mail.mail_id: mail for mail in (*thread.mails, *mails)}.values()
+    facts = _facts(connection, conversation, thread, theirs, verified)
     words = "\n".join(f"{mail.subject}\n{mail.body}" for mail in theirs)
     return reply_check.find_untrue(text, facts, words)
 
@@ -50,6 +53,7 @@ def find_untrue(
 def _facts(
     connection: sa.Connection,
     conversation: Conversation,
+    thread: CheckedThread,
     theirs: Collection[InboundMail],
     verified: bool,
 ) -> ReplyFacts:
@@ -62,10 +66,12 @@ def _facts(
         address = conversation.customer_email
         bought, elsewhere = orders.list_with_elsewhere(connection, address, ORDERS_CHECKED)
         refunded = refunds.list_of_customer(connection, address)
-        codes = goodwill.list_of_customer(connection, address)
+        codes = goodwill.list_of_customer(connection, address) if thread.has_codes else ()
         given = tuple(code for code in codes if code.is_good(live.now()))
-    conversation_id, address = conversation.conversation_id, conversation.customer_email
-    ours = outbox.list_times_to_customer(connection, conversation_id, address, MAILS_CHECKED)
+    here = (conversation.conversation_id, conversation.customer_email)
+    ours = (
+        outbox.list_times_to_customer(connection, *here, MAILS_CHECKED) if thread.has_ours else []
+    )
     return gather_facts(
         bought,
         refunded,

@@ -36,9 +36,11 @@ def write_reply(
     mails: Sequence[InboundMail],
     text: str,
     by_person: bool = False,
+    may_have_code: bool = True,
 ) -> str:
     """Write the agent's answer (`by_person`: that somebody has read and sent). Whoever is not proven
-    answers it to an address that proves them."""
+    answers it to an address that proves them. `may_have_code`: in answer to these mails a discount may have
+    been given."""
     confirm = not all(mail.identity.proven for mail in mails)
     letter = Letter(
         Purpose.REPLY,
@@ -46,7 +48,7 @@ def write_reply(
         {
             "text": text,
             "confirm_code": confirm_code(conversation.confirm_token) if confirm else None,
-            "goodwill": _goodwill_facts(connection, mails),
+            "goodwill": _goodwill_facts(connection, mails) if may_have_code else None,
         },
         dedup_key=f"reply:{mails[-1].mail_id}",
         by_person=by_person,

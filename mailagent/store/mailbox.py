@@ -35,7 +35,7 @@ IS_UNANSWERED_HERE = sa.and_(
     _mails.c.conversation_id == schema.conversations.c.conversation_id,
     _mails.c.status == MailStatus.UNANSWERED.value,
 )
-_LATEST = _OLDEST_FIRST.where(
+LATEST = _OLDEST_FIRST.where(
     _mails.c.mail_id.in_(
         sa.select(_mails.c.mail_id)
         .where(
@@ -221,7 +221,7 @@ def list_latest(
     until: datetime = END_OF_TIME,
 ) -> tuple[InboundMail, ...]:
     """Return the newest customer mails of a thread that had come by a time, oldest of them first."""
-    return _list(connection, _LATEST, conversation_id=conversation_id, most=limit, until=until)
+    return _list(connection, LATEST, conversation_id=conversation_id, most=limit, until=until)
 
 
 def _list(

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.doorbell.sweeps import LATE_AFTER
 from mailagent.store import tallies, workers
-from mailagent.workflows.steps.case import kept
+from mailagent.workflows.steps.kept_cases import kept
 from mailagent.workflows.unattended import RunsHere, Unattended
 
 logger = logging.getLogger(__name__)

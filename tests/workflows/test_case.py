@@ -10,9 +10,10 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent.store import erasure
-from mailagent.workflows.steps import case
+from mailagent.workflows.steps import kept_cases
 from mailagent.workflows.steps.batch import Batch, take_batch
-from mailagent.workflows.steps.case import KeptCases, case_of
+from mailagent.workflows.steps.case import case_of
+from mailagent.workflows.steps.kept_cases import KeptCases
 from tests.cast import ADA, OLGA
 from tests.stage import Stage
 
@@ -21,7 +22,7 @@ WORDS = "Where is my red kettle?"
 
 @pytest.fixture
 def batch(shop: Stage, monkeypatch: pytest.MonkeyPatch) -> Batch:
-    monkeypatch.setattr(case, "kept", KeptCases())
+    monkeypatch.setattr(kept_cases, "kept", KeptCases())
     shop.write(WORDS)
     (conversation,) = shop.rows("SELECT conversation_id FROM conversations")
     taken = take_batch(conversation.conversation_id)
@@ -79,14 +80,14 @@ def test_mails_of_which_nobody_knows_when_they_were_taken_are_read_each_time(
 def test_only_so_many_cases_are_kept_and_none_for_long(
     batch: Batch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(case, "KEPT_MOST", 2)
+    monkeypatch.setattr(kept_cases, "KEPT_MOST", 2)
     case_of(batch)
     others: list[Batch] = [
         {**batch, "taken_at": f"2026-01-0{day}T00:00:00+00:00"} for day in range(1, 4)
     ]
     for each in others:
         case_of(each)
-    assert len(case.kept._cases) == 2
-    monkeypatch.setattr(case, "KEPT_SECONDS", -1.0)
+    assert len(kept_cases.kept._cases) == 2
+    monkeypatch.setattr(kept_cases, "KEPT_SECONDS", -1.0)
     case_of(batch)
-    assert not case.kept._cases
+    assert not kept_cases.kept._cases

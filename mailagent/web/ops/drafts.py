@@ -154,7 +154,7 @@ def _untrue(
     if not draft.waits:
         return ()
     mails = mailbox.list_by_id(connection, draft.mail_ids)
-    thread = letters.list_checked(connection, conversation.conversation_id)
+    thread = letters.load_checked(connection, conversation)
     return letters.find_untrue(connection, conversation, thread, mails, verified, draft.text)
 
 

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from dbos import DBOS
 
 from mailagent import services
+from mailagent.agent import prompt
 from mailagent.agent.languages import find_language
 from mailagent.domain.conversation import (
     FUSE_LOOKS_BACK,
@@ -18,6 +19,7 @@ from mailagent.domain.conversation import (
 )
 from mailagent.domain.mail import InboundMail, MailKind, Purpose
 from mailagent.store import audit, conversations, drafts, mailbox, outbox, traffic, unanswered
+from mailagent.workflows.steps import kept_cases
 from mailagent.workflows.steps.recording import step
 
 
@@ -41,11 +43,12 @@ def take_batch(conversation_id: str) -> Batch | None:
     """Find what is unanswered in a thread; None when nothing is."""
     taken_at = services.current().now()
     with services.current().database.snapshot() as connection:
-        conversation, waiting = unanswered.load(connection, conversation_id)
+        found = unanswered.load(connection, conversation_id, taken_at - FUSE_LOOKS_BACK)
+        conversation, waiting = found.conversation, found.mails
         first = next((mail for mail in waiting if mail.awaits_agent), None)
         if first is None:
             return None
-        task = _task(connection, conversation, first)
+        task = _task(connection, conversation, first, found.was_answered)
     if task == "answer" and conversation.stopped_by_fuse:
         _open_again(conversation_id)
     # A forged mail must not be answered along with an honest one as if both were honest.
@@ -59,13 +62,18 @@ def take_batch(conversation_id: str) -> Batch | None:
     if not together:
         return None
     _note_language(conversation, together)
-    return Batch(
+    batch = Batch(
         conversation_id=conversation_id,
         mail_ids=[mail.mail_id for mail in together],
         verified=first.identity.proven,
         task=task,
         taken_at=taken_at.isoformat(),
     )
+    if task == "answer" and not found.has_past and len(together) == len(waiting):
+        # The case is these mails, and they are at hand.
+        case = prompt.case_item(batch["verified"], (), together)
+        kept_cases.kept.keep(batch, conversation, case["content"])
+    return batch
 
 
 def _take_drafts_back(conversation_id: str, mails: Sequence[InboundMail]) -> list[InboundMail]:
@@ -91,12 +99,15 @@ def _note_language(conversation: Conversation, mails: Sequence[InboundMail]) -> 
             conversations.record_language(connection, conversation.conversation_id, found)
 
 
-def _task(connection: sa.Connection, conversation: Conversation, mail: InboundMail) -> str:
+def _task(
+    connection: sa.Connection, conversation: Conversation, mail: InboundMail, was_answered: bool
+) -> str:
     if mail.kind is MailKind.TEAM:
         return "forward"
     if conversation.status is ConversationStatus.HANDED_OVER and not conversation.stopped_by_fuse:
         return "pass_on"
-    if is_answered_too_often(connection, conversation, mail.identity.proven):
+    proven = mail.identity.proven
+    if was_answered and is_answered_too_often(connection, conversation, proven):
         return "stop"
     return "pass_on" if _people_answer(connection, conversation) else "answer"
 

@@ -1,11 +1,8 @@
-"""What the model is told of the mails of a run: the same at each turn, and so read once while its process
-lives."""
+"""What the model is told of the mails of a run: the same at each turn, and so read once at most while its
+process lives."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,72 +18,10 @@ from mailagent.domain.goodwill import hide_codes
 from mailagent.domain.mail import InboundMail
 from mailagent.store import before_asking, goodwill, mailbox, outbox
 from mailagent.store.database import END_OF_TIME
+from mailagent.workflows.steps import kept_cases
 from mailagent.workflows.steps.batch import Batch
 
 HISTORY_MAILS = 20
-
-# More than a worker usually answers at the same time. A case has some thousand letters, forty thousand at most.
-KEPT_MOST = 512
-KEPT_SECONDS = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """A case as text, and of whose thread it was: erasing a customer changes its address and its token."""
-
-    customer_email: str
-    reply_token: str
-    text: str
-    kept_at: float
-
-    def is_of(self, conversation: Conversation) -> bool:
-        here = (conversation.customer_email, conversation.reply_token)
-        return here == (self.customer_email, self.reply_token)
-
-
-class KeptCases:
-    """The cases of the runs that this process works on, for a while."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._cases: OrderedDict[tuple[object, ...], _Written] = OrderedDict()
-
-    def find(self, batch: Batch, conversation: Conversation) -> str | None:
-        """Return what was written of these mails, unless their customer was erased since."""
-        found = self._cases.get(_key(batch))
-        if found is None or time.monotonic() - found.kept_at > KEPT_SECONDS:
-            return None
-        return found.text if found.is_of(conversation) else None
-
-    def keep(self, batch: Batch, conversation: Conversation, text: str) -> None:
-        """Keep what was written; not of mails of which nobody knows when they were taken up."""
-        if not batch.get("taken_at"):
-            return
-        now = time.monotonic()
-        here = (conversation.customer_email, conversation.reply_token)
-        with self._lock:
-            self._cases[_key(batch)] = _Written(*here, text, now)
-            self._cases.move_to_end(_key(batch))
-        self.drop_old()
-
-    def drop_old(self) -> None:
-        """Drop what was kept for long enough: also of customers who were erased since."""
-        now = time.monotonic()
-        with self._lock:
-            while self._cases and self._is_first_to_go(now):
-                self._cases.popitem(last=False)
-
-    def _is_first_to_go(self, now: float) -> bool:
-        oldest = next(iter(self._cases.values()))
-        return len(self._cases) > KEPT_MOST or now - oldest.kept_at > KEPT_SECONDS
-
-
-def _key(batch: Batch) -> tuple[object, ...]:
-    mails = tuple(batch["mail_ids"])
-    return batch["conversation_id"], mails, batch["verified"], batch.get("taken_at")
-
-
-kept = KeptCases()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +54,10 @@ def case_of(batch: Batch) -> Case:
         conversation, breaker = before_asking.load(
             connection, batch["conversation_id"], Provider.OPENAI
         )
-        text = kept.find(batch, conversation)
+        text = kept_cases.kept.find(batch, conversation)
         if text is None:
             text = _write(connection, conversation, batch)
-            kept.keep(batch, conversation, text)
+            kept_cases.kept.keep(batch, conversation, text)
     return Case({"role": "user", "content": text}, conversation.customer_email, breaker)
 
 

@@ -37,8 +37,8 @@ def write_reply(batch: Batch, text: str, spent: dict[str, int]) -> Written:
     live = services.current()
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, batch["conversation_id"])
-        thread = letters.list_checked(connection, conversation.conversation_id)
-        mails = of_batch(connection, batch, thread)
+        thread = letters.load_checked(connection, conversation)
+        mails = of_batch(connection, batch, thread.mails)
         if not all(mail.awaits_agent for mail in mails):
             return Written(kind="written", outbound_ids=answers_of(mails), items=[], spent=spent)
         verified = batch["verified"]
@@ -53,7 +53,9 @@ def write_reply(batch: Batch, text: str, spent: dict[str, int]) -> Written:
             return Written(
                 kind="written", outbound_ids=[], items=[], spent=spent, done="wrote a draft"
             )
-        outbound_id = letters.write_reply(connection, conversation, mails, text)
+        outbound_id = letters.write_reply(
+            connection, conversation, mails, text, may_have_code=thread.has_codes
+        )
         answered = [mail.mail_id for mail in mails]
         answers.record(
             connection, conversation.conversation_id, answered, outbound_id, used, live.now()

@@ -1,0 +1,259 @@
+"""What a first mail cannot have behind it is not asked for; what there is, is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from mailagent.domain.conversation import HandOverReason
+from mailagent.domain.goodwill import GoodwillCode
+from mailagent.store import goodwill, traffic, unanswered
+from mailagent.workflows.steps import kept_cases
+from mailagent.workflows.steps.batch import Batch, take_batch
+from mailagent.workflows.steps.case import case_of
+from mailagent.workflows.steps.kept_cases import KeptCases
+from mailagent.workflows.steps.reply import write_reply
+from tests.cast import ADA, GRACE, order
+from tests.stage import Stage
+from tests.workflows.test_case import statements
+
+CODE = "K7MX-4PQR-9TWZ"
+DAY = timedelta(days=1)
+SPENT = {"model_turns": 1, "tokens": 1}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_cases, "kept", KeptCases())
+
+
+def thread_of(shop: Stage, message_id: str) -> Any:
+    (row,) = shop.rows(
+        "SELECT mail_id, conversation_id, reply_token FROM conversations"
+        " JOIN inbound_mails USING (conversation_id) WHERE inbound_mails.message_id = :id",
+        id=message_id,
+    )
+    return row
+
+
+def write(shop: Stage, text: str = "Where is my kettle?", **changes: Any) -> Any:
+    """Let Ada write; return her mail's thread."""
+    return thread_of(shop, shop.write(text, **changes).message_id)
+
+
+def write_again(shop: Stage, thread: Any, text: str = "Hello?", **changes: Any) -> Any:
+    return write(shop, text, to=f"case+{thread.reply_token}@shop.example", **changes)
+
+
+def take(thread: Any) -> Batch:
+    batch = take_batch(thread.conversation_id)
+    assert batch is not None
+    return batch
+
+
+def answer(thread: Any, text: str = "Hello, we will look.") -> None:
+    assert write_reply(take(thread), text, SPENT)["kind"] == "written"
+
+
+def give(shop: Stage, thread: Any, order_id: str = "W1001") -> None:
+    """Give Ada a discount in answer to a mail."""
+    now = shop.live.now()
+    code = GoodwillCode(
+        code=CODE, order_id=order_id, conversation_id=thread.conversation_id,
+        mail_id=thread.mail_id, percent=10, policy_version=None, issued_at=now,
+        expires_at=now + 9 * DAY,
+    )  # fmt: skip
+    with shop.live.database.transaction() as connection:
+        goodwill.issue(connection, code)
+
+
+def settle(shop: Stage, thread: Any, why: str = "a test") -> None:
+    """Leave the mails of a thread without an answer."""
+    with shop.live.database.transaction() as connection:
+        connection.execute(
+            sa.text(
+                "UPDATE inbound_mails SET status = 'no_answer', no_answer_reason = :why"
+                " WHERE conversation_id = :here"
+            ),
+            {"here": thread.conversation_id, "why": why},
+        )
+
+
+def told(batch: Batch) -> str:
+    """Return what the model is told of a batch: by what was kept, and read anew, it is the same."""
+    kept = case_of(batch).item
+    kept_cases.kept = KeptCases()
+    assert case_of(batch).item == kept
+    return str(kept["content"])
+
+
+def is_kept(shop: Stage, batch: Batch) -> bool:
+    with statements(shop) as said:
+        case_of(batch)
+    return not [each for each in said if "_mails" in each]
+
+
+def test_the_case_of_a_first_mail_is_known_when_it_is_taken_up(shop: Stage) -> None:
+    batch = take(write(shop))
+    assert is_kept(shop, batch)
+    assert "Where is my kettle?" in told(batch)
+
+
+def test_two_first_mails_of_a_thread_are_one_case(shop: Stage) -> None:
+    thread = write(shop)
+    write_again(shop, thread, "And my pot?")
+    batch = take(thread)
+    assert len(batch["mail_ids"]) == 2
+    assert is_kept(shop, batch)
+    assert "And my pot?" in told(batch)
+
+
+def after_an_answer(shop: Stage) -> tuple[Batch, str]:
+    thread = write(shop)
+    answer(thread, "Hello, it is about your kettle.")
+    return take(write_again(shop, thread)), "it is about your kettle"
+
+
+def after_a_mail_without_an_answer(shop: Stage) -> tuple[Batch, str]:
+    thread = write(shop, "A word before.")
+    settle(shop, thread)
+    return take(write_again(shop, thread)), "A word before."
+
+
+def beside_a_mail_that_may_be_forged(shop: Stage) -> tuple[Batch, str]:
+    thread = write(shop, "Is it me?", aligned=False)
+    write_again(shop, thread, "It is me.")
+    unproven = take(thread)
+    assert not unproven["verified"]
+    return unproven, "It is me."
+
+
+def quoting_a_discount(shop: Stage) -> tuple[Batch, str]:
+    shop.stock(order())
+    earlier = write(shop, "Another thread.")
+    give(shop, earlier)
+    return take(write(shop, f"I cannot use {CODE} here.")), "I cannot use [code] here."
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        after_an_answer,
+        after_a_mail_without_an_answer,
+        beside_a_mail_that_may_be_forged,
+        quoting_a_discount,
+    ],
+)
+def test_what_lies_behind_a_mail_is_told_with_it(
+    shop: Stage, story: Callable[[Stage], tuple[Batch, str]]
+) -> None:
+    batch, words = story(shop)
+    assert not is_kept(shop, batch)
+    assert words in told(batch)
+
+
+def test_a_first_question_costs_so_many_statements(shop: Stage) -> None:
+    shop.stock(order())
+    thread = write(shop)
+    with statements(shop) as said:
+        batch = take(thread)
+    assert count(said) == 1, said
+    with statements(shop) as said:
+        case_of(batch)
+    assert count(said) == 1, said
+    with statements(shop) as said:
+        write_reply(batch, "Hello Ada, your order W1001 was delivered.", SPENT)
+    on_postgresql = shop.live.database.engine.dialect.name == "postgresql"
+    assert count(said) <= (7 if on_postgresql else 9), said
+
+
+def count(said: list[str]) -> int:
+    return len([each for each in said if not each.startswith(("BEGIN", "SET "))])
+
+
+def test_an_answer_says_the_discount_that_was_given_after_the_mail_was_taken_up(
+    shop: Stage,
+) -> None:
+    shop.stock(order())
+    thread = write(shop)
+    batch = take(thread)
+    give(shop, thread)
+    write_reply(batch, "Hello Ada, you find your discount below.", SPENT)
+    (mail,) = shop.rows("SELECT text FROM outbound_mails")
+    assert CODE in mail.text
+
+
+def test_an_answer_may_name_the_day_of_an_earlier_one(shop: Stage) -> None:
+    shop.stock(order())
+    thread = write(shop)
+    answer(thread)
+    long_ago = "2026-03-04"
+    with shop.live.database.transaction() as connection:
+        connection.execute(
+            sa.text("UPDATE outbound_mails SET created_at = :at"),
+            {"at": f"{long_ago} 12:00:00+00:00"},
+        )
+    batch = take(write_again(shop, thread))
+    text = f"Hello Ada, as we wrote on {long_ago}, we look for it."
+    assert write_reply(batch, text, SPENT)["kind"] == "written"
+
+
+def in_the_thread(shop: Stage) -> Any:
+    thread = write(shop)
+    answer(thread)
+    return write_again(shop, thread)
+
+
+def to_the_address(shop: Stage) -> Any:
+    answer(write(shop))
+    return write(shop, "Another one.")
+
+
+def stopped_in_the_thread(shop: Stage) -> Any:
+    thread = write(shop)
+    settle(shop, thread, HandOverReason.FUSE.value)
+    return write_again(shop, thread)
+
+
+def stopped_from_the_address(shop: Stage) -> Any:
+    settle(shop, write(shop), HandOverReason.FUSE.value)
+    return write(shop, "Another one.")
+
+
+def by_the_thread_only(shop: Stage) -> Any:
+    """Of a thread whose customer was somebody else when it was answered."""
+    thread = in_the_thread(shop)
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.text("UPDATE outbound_mails SET to_address = :to"), {"to": GRACE})
+    return thread
+
+
+def a_first_mail(shop: Stage) -> Any:
+    answer(write(shop, from_address=GRACE))
+    return write(shop)
+
+
+@pytest.mark.parametrize(
+    ("story", "found"),
+    [
+        (in_the_thread, True),
+        (to_the_address, True),
+        (stopped_in_the_thread, True),
+        (stopped_from_the_address, True),
+        (by_the_thread_only, True),
+        (a_first_mail, False),
+    ],
+)
+def test_whoever_may_have_been_answered_by_a_machine_is_looked_at(
+    shop: Stage, story: Callable[[Stage], Any], found: bool
+) -> None:
+    here, now = story(shop).conversation_id, shop.live.now()
+    with shop.live.database.snapshot() as connection:
+        assert unanswered.load(connection, here, now - DAY).was_answered is found
+        assert not unanswered.load(connection, here, now + DAY).was_answered
+        listed = traffic.list_automatic(connection, now - DAY, True, here, ADA)
+        assert bool(listed) is found
