@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from mailagent.store.one_processor import one_processor
 
 # With a database on the same machine two keep the process busy; the more, the longer its answers are under way.
-FEWEST, MOST = 2, 6
+FEWEST, MOST = 4, 6
 # Whoever waited for so long goes in anyway: those inside may all wait for a lock, and it may be theirs.
 PATIENCE_SECONDS = 1.0
 
