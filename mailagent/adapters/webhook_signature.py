@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
+from functools import lru_cache
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -46,10 +47,17 @@ def verify(public_keys: Sequence[str], timestamp: str, signature: str, body: byt
 
 def _verifies(public_key: str, signature: bytes, digest: bytes) -> bool:
     try:
-        parse_public_key(public_key).verify(signature, digest, ec.ECDSA(Prehashed(SHA256())))
+        _known_key(public_key).verify(signature, digest, ec.ECDSA(Prehashed(SHA256())))
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+@lru_cache(maxsize=16)
+def _known_key(text: str) -> ec.EllipticCurvePublicKey:
+    """Return the key of a text, read once: each request is verified with the same few. A wrong one is read,
+    and refused, each time."""
+    return parse_public_key(text)
 
 
 def parse_public_key(text: str) -> ec.EllipticCurvePublicKey:
