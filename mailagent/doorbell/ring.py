@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.domain.run_about import RunAbout, hash_customer
+from mailagent.doorbell import by_function
 from mailagent.doorbell.client import Connected
 from mailagent.doorbell.names import (
     ACTIVE,
@@ -69,6 +70,9 @@ class Rings(Connected):
         `again` counts the sweep's repeats, or says why there is one more run, such as "decided".
         """
         log_ids.note(refund_id)
+        if run_id is not None and self._is_at_work_alone(connection, run_id):
+            by_function.send_look(connection, run_id)
+            return run_id
         at_work = None if run_id is None else self._find_at_work(connection, run_id)
         if at_work is None:
             fresh = run_id_of(REFUND, refund_id, again)
@@ -104,6 +108,24 @@ class Rings(Connected):
     def is_at_work(self, connection: sa.Connection, run_id: str) -> bool:
         """Return, within the caller's transaction, whether a run has yet to end."""
         return connection.scalar(self._status, {"run": run_id}) in ACTIVE
+
+    def _is_at_work_alone(self, connection: sa.Connection, run_id: str) -> bool:
+        """Return whether a run has yet to end that was never forked, nor is a fork: so nobody else is to hear
+        the bell, and a function in the database can ring it. Not in a trace, which the client carries on."""
+        if self._is_sqlite or spans.is_on():
+            return False
+        found = connection.execute(self._family, {"run": run_id}).one_or_none()
+        return found is not None and found.status in ACTIVE and not found.has_family
+
+    @cached_property
+    def _family(self) -> sa.Select[Any]:
+        """The state of a run, and whether it has a fork or is one."""
+        runs, forks = self._runs.c, self._runs.alias("forks")
+        has_forks = (
+            sa.select(sa.literal(1)).where(forks.c.forked_from == runs.workflow_uuid).exists()
+        )
+        has_family = sa.or_(runs.forked_from.is_not(None), has_forks).label("has_family")
+        return sa.select(runs.status, has_family).where(runs.workflow_uuid == sa.bindparam("run"))
 
     @cached_property
     def _status(self) -> sa.Select[Any]:
@@ -170,6 +192,9 @@ class Rings(Connected):
             options["queue_partition_key"] = partition_of(subject, known, proven)
         log_ids.note(subject, options["attributes"].get("conversation"))
         with spans.bell(workflow) as context:
+            if context is None and not self._is_sqlite:
+                by_function.queue_run(connection, options, subject)
+                return run_id
             if context is not None:
                 options["otel_context"] = context
             self._client.enqueue_in_transaction(connection, options, subject)  # type: ignore[arg-type]  # a TypedDict built in two steps

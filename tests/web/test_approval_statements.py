@@ -18,9 +18,11 @@ from tests.web.test_approvals import Question
 question = test_approvals.question
 
 TO_SHOW, TO_SHOW_DECIDED = 8, 7
-TO_DECIDE = {"approve": 20, "reject": 19}
+TO_DECIDE = {"approve": 18, "reject": 17}
 # The second is tried as the first before, but the run has the refund by then.
-TO_DECIDE_FIRST, TO_DECIDE_SECOND = 20, 20
+TO_DECIDE_FIRST, TO_DECIDE_SECOND = 18, 18
+# There DBOS's client rings, which looks for forks in questions of their own.
+MORE_ON_SQLITE = 2
 
 
 @contextmanager
@@ -37,6 +39,10 @@ def statements(shop: Stage) -> Iterator[list[str]]:
     sa.event.remove(engine, "before_cursor_execute", note)
 
 
+def more(shop: Stage) -> int:
+    return MORE_ON_SQLITE if shop.live.database.engine.dialect.name == "sqlite" else 0
+
+
 def locks(said: list[str]) -> list[str]:
     return [each for each in said if "FOR UPDATE" in each]
 
@@ -50,7 +56,7 @@ def test_each_fact_of_a_case_is_read_once(question: Question, how: str) -> None:
     assert not locks(said)
     with statements(shop) as said:
         answer = question.press(opened, how)
-    assert (answer.status_code, len(said)) == (200, TO_DECIDE[how])
+    assert (answer.status_code, len(said)) == (200, TO_DECIDE[how] + more(shop))
     # Once under the locks and once when all is recorded: what was decided, for somebody may be faster.
     twice = [each for each, number in Counter(said).items() if number > 1]
     assert [("countersignatures" in each, said.count(each)) for each in twice] == [(True, 2)]
@@ -82,5 +88,5 @@ def test_two_pairs_of_eyes_ask_hardly_more(question: Question) -> None:
         opened = question.token(manager)
         with statements(shop) as said:
             assert question.press(opened, "approve", manager).status_code == 200
-        assert len(said) == most
+        assert len(said) == most + more(shop)
     assert question.refund().status is RefundStatus.APPROVED
