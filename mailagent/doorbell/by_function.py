@@ -14,12 +14,14 @@ import sqlalchemy as sa
 
 from mailagent.doorbell.names import APPLICATION_NAME, LOOK
 
+# Nothing is touched of a run that is there: when it was changed last says for how long it has been quiet.
 _QUEUE_RUN = sa.text(
     "SELECT dbos.enqueue_workflow(workflow_name => :workflow, queue_name => :queue,"
     " positional_args => ARRAY[CAST(:subject AS JSON)], workflow_id => :run,"
     " queue_partition_key => :partition, application_name => :application)"
+    " WHERE NOT EXISTS (SELECT 1 FROM dbos.workflow_status WHERE workflow_uuid = :run)"
 )
-# The function takes no attributes. Those of a run that is queued already stay, as with the client.
+# The function takes no attributes. Of two that queue the same run at the same moment the first describes it.
 _DESCRIBE_RUN = sa.text(
     "UPDATE dbos.workflow_status SET attributes = CAST(:attributes AS JSONB)"
     " WHERE workflow_uuid = :run AND attributes IS NULL"
@@ -33,7 +35,7 @@ _SEND = sa.text(
 def queue_run(connection: sa.Connection, options: Mapping[str, Any], subject: str) -> None:
     """Queue a run about a row unless it is queued already. `options`: as for `DBOSClient.enqueue`."""
     run = options["workflow_id"]
-    connection.execute(
+    queued = connection.execute(
         _QUEUE_RUN,
         {
             "workflow": options["workflow_name"],
@@ -44,8 +46,9 @@ def queue_run(connection: sa.Connection, options: Mapping[str, Any], subject: st
             "application": APPLICATION_NAME,
         },
     )
-    attributes = json.dumps(options["attributes"])
-    connection.execute(_DESCRIBE_RUN, {"run": run, "attributes": attributes})
+    if queued.first() is not None:
+        attributes = json.dumps(options["attributes"])
+        connection.execute(_DESCRIBE_RUN, {"run": run, "attributes": attributes})
 
 
 def send_look(connection: sa.Connection, run_id: str) -> None:

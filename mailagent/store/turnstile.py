@@ -18,7 +18,8 @@ import sqlalchemy as sa
 
 from mailagent.store.one_processor import one_processor
 
-# With a database on the same machine two keep the process busy; the more, the longer its answers are under way.
+# With a database on the same machine four keep the process busy while some of them wait for the disk (decision
+# 48); the more, the longer its answers are under way.
 FEWEST, MOST = 4, 6
 # Whoever waited for so long goes in anyway: those inside may all wait for a lock, and it may be theirs.
 PATIENCE_SECONDS = 1.0

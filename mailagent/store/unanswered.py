@@ -13,8 +13,14 @@ from mailagent.domain.mail import InboundMail
 from mailagent.store import conversations, mailbox, past, schema
 
 _mails = schema.inbound_mails
-_here = schema.conversations.c.conversation_id
-_email = schema.conversations.c.customer_email
+# Not those of the row: what lies behind a thread is looked up once, not for each mail that waits.
+_here: sa.BindParameter[str] = sa.bindparam("conversation_id")
+_the_same = schema.conversations.alias("past_conversations")
+_email = (
+    sa.select(_the_same.c.customer_email)
+    .where(_the_same.c.conversation_id == _here)
+    .scalar_subquery()
+)
 
 _ALL = (
     sa.select(
@@ -27,7 +33,7 @@ _ALL = (
     )
     .select_from(schema.conversations)
     .outerjoin(_mails, mailbox.IS_UNANSWERED_HERE)
-    .where(_here == sa.bindparam("conversation_id"))
+    .where(schema.conversations.c.conversation_id == _here)
     .order_by(_mails.c.received_at, _mails.c.mail_id)
 )
 
