@@ -27,7 +27,7 @@ class Sizes:
     worker and for two; `waiting`: refunds; `stock`: mails that are in the database already; `thread`: in
     the customer's thread; `starts`: of each role; `idle_seconds`: until memory is read."""
 
-    mails: int = 200
+    mails: int = 600
     slow_mails: int = 4000
     pair_mails: int = 320
     waiting: int = 10_000
