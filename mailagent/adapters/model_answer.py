@@ -14,6 +14,7 @@ from mailagent.domain.conversation import HandOverReason
 
 Json = dict[str, Any]
 
+_READ = ("usage", "error", "output", "status", "incomplete_details")
 _ECHOED = frozenset({"reasoning", "message", "function_call"})
 _PASSING_FAULTS = frozenset({"server_error", "rate_limit_exceeded", "server_is_overloaded"})
 
@@ -52,7 +53,8 @@ def read_answer(body: bytes, items_before: int) -> Json:
         return retry("the model's server answered with something that is not JSON")
     if not isinstance(answer, dict):
         return retry("the model's server answered with JSON that is no response")
-    answer = storable(answer)
+    # An answer repeats what was asked, tools and all: most of it is for nobody to store.
+    answer = storable({name: answer[name] for name in _READ if name in answer})
     usage = _usage(answer.get("usage"))
     if isinstance(answer.get("error"), dict):
         return _judge_error(answer["error"], usage)

@@ -14,11 +14,12 @@ from mailagent.domain.conversation import HandOverReason
 from mailagent.domain.mail import MailStatus, Purpose
 from mailagent.store import schema
 
-# Of names of their own: the statements around them may read the same tables.
-_inbound = schema.inbound_mails.alias("past_inbound_mails")
-_outbound = schema.outbound_mails.alias("past_outbound_mails")
-_orders = schema.orders.alias("past_orders")
-_codes = schema.goodwill_codes.alias("past_goodwill_codes")
+# Of names of their own, for the statements around them may read the same tables; short ones, for psycopg keeps
+# what it knows of a statement only up to 4,096 characters.
+_inbound = schema.inbound_mails.alias("came")
+_outbound = schema.outbound_mails.alias("wrote")
+_orders = schema.orders.alias("bought")
+_codes = schema.goodwill_codes.alias("given")
 
 Value = sa.ColumnElement[Any]
 

@@ -15,7 +15,7 @@ from mailagent.store import conversations, mailbox, past, schema
 _mails = schema.inbound_mails
 # Not those of the row: what lies behind a thread is looked up once, not for each mail that waits.
 _here: sa.BindParameter[str] = sa.bindparam("conversation_id")
-_the_same = schema.conversations.alias("past_conversations")
+_the_same = schema.conversations.alias("same")
 _email = (
     sa.select(_the_same.c.customer_email)
     .where(_the_same.c.conversation_id == _here)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from psycopg._queries import MAX_CACHED_STATEMENT_LENGTH
 
 from mailagent.domain.conversation import HandOverReason
 from mailagent.domain.goodwill import GoodwillCode
@@ -169,6 +170,16 @@ def test_a_first_question_costs_so_many_statements(shop: Stage) -> None:
         write_reply(batch, "Hello Ada, your order W1001 was delivered.", SPENT)
     on_postgresql = shop.live.database.engine.dialect.name == "postgresql"
     assert count(said) <= (7 if on_postgresql else 9), said
+
+
+def test_psycopg_keeps_what_it_knows_of_a_question_s_statements(shop: Stage) -> None:
+    shop.stock(order())
+    thread = write(shop)
+    with statements(shop) as said:
+        batch = take(thread)
+        case_of(batch)
+        write_reply(batch, "Hello Ada, your order W1001 was delivered.", SPENT)
+    assert max(map(len, said)) <= MAX_CACHED_STATEMENT_LENGTH
 
 
 def count(said: list[str]) -> int:
