@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 from mailagent.agent.assertion import Kind
 from mailagent.agent.claim_words import AMOUNT
@@ -17,7 +18,7 @@ from mailagent.agent.goodwill_claims import is_true_discount
 from mailagent.agent.languages import is_readable
 from mailagent.agent.reply_facts import RefundFact, ReplyFacts
 from mailagent.agent.spelling import unmask
-from mailagent.agent.time_claims import find_durations
+from mailagent.agent.time_claims import Duration, find_durations
 from mailagent.domain.money import Money
 from mailagent.domain.refund import RefundStatus
 
@@ -73,12 +74,38 @@ def find_untrue(text: str, facts: ReplyFacts, customer_words: str = "") -> tuple
     plain = unmask(text)
     if not any(letter.isalnum() for letter in plain):
         return ("The reply is empty. Write the whole reply.",)
-    return tuple(dict.fromkeys(_problems(plain, facts, unmask(customer_words))))
+    return tuple(dict.fromkeys(_problems(plain, facts, _CustomerWords(customer_words))))
 
 
-def _problems(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str]:
+class _CustomerWords:
+    """What the customer wrote, read only if a reply has something that may be repeated from it: a long thread
+    is many times as long as a reply."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def plain(self) -> str:
+        return unmask(self._text)
+
+    @cached_property
+    def durations(self) -> tuple[Duration, ...]:
+        return tuple(find_durations(self.plain))
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        return frozenset(_bare(match[0]) for match in _REFERENCE.finditer(self.plain))
+
+    @cached_property
+    def foreign(self) -> frozenset[str]:
+        """Words with letters beyond ASCII."""
+        words = _WORD.findall(self.plain.lower())
+        return frozenset(word for word in words if not word.isascii())
+
+
+def _problems(text: str, facts: ReplyFacts, customer: _CustomerWords) -> Iterator[str]:
     names = {word.lower() for name in facts.item_names for word in name.split()}
-    if not is_readable(text, names | _customers_name(text, customer_words)):
+    if not is_readable(text, names | _customers_name(text, customer)):
         yield "The reply can be checked only in English, German, French or Spanish. Use one of them."
     for contact in find_contacts(text, facts.addresses, facts.public_url, names):
         yield f"The reply has the link or address {_quoted(contact)}, which is not ours. Leave it out."
@@ -93,26 +120,25 @@ def _problems(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str
     for figure in dates:
         if not figure.is_one_of(facts.dates):
             yield f"The date {_quoted(figure.text)} is not in our records of this customer."
-    yield from _unknown_durations(rest, facts, customer_words)
-    yield from _unknown_numbers(blank(rest, bare), facts, customer_words)
+    yield from _unknown_durations(rest, facts, customer)
+    yield from _unknown_numbers(blank(rest, bare), facts, customer)
     masked = blank(blank(text, [*priced, *bare], AMOUNT), dates)
     for claim in find_claims(masked):
         yield from _claim_problem(claim, text[claim.start : claim.end], facts, (*priced, *bare))
 
 
-def _unknown_durations(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str]:
+def _unknown_durations(text: str, facts: ReplyFacts, customer: _CustomerWords) -> Iterator[str]:
     """Yield a problem for each length of time that is neither in the rows nor the customer's word."""
-    said = find_durations(customer_words)
     for duration in find_durations(text):
         known = facts.days | facts.days_between if duration.between_dates else facts.days
-        if not (duration.is_one_of(known) or duration.is_repeated_from(said)):
+        if not (duration.is_one_of(known) or duration.is_repeated_from(customer.durations)):
             yield f"The time {_quoted(duration.text)} is not in our records. Name dates instead."
 
 
-def _customers_name(text: str, customer_words: str) -> set[str]:
+def _customers_name(text: str, customer: _CustomerWords) -> set[str]:
     """Return the customer's own words of another script that `text` repeats, if they may be a name."""
-    said = {word for word in _WORD.findall(customer_words.lower()) if not word.isascii()}
-    repeated = [word for word in _WORD.findall(text.lower()) if word in said]
+    foreign = [word for word in _WORD.findall(text.lower()) if not word.isascii()]
+    repeated = [word for word in foreign if word in customer.foreign]
     return set(repeated) if len(repeated) <= _NAME_MAX_WORDS else set()
 
 
@@ -131,24 +157,25 @@ def _without_names(text: str, names: Iterable[str]) -> str:
     return pattern.sub(lambda match: " " * len(match[0]), text)
 
 
-def _unknown_numbers(text: str, facts: ReplyFacts, customer_words: str) -> Iterator[str]:
+def _unknown_numbers(text: str, facts: ReplyFacts, customer: _CustomerWords) -> Iterator[str]:
     """Yield a problem for each number that is neither in the rows nor from the customer."""
     own = {_bare(each) for each in (*facts.order_ids, *facts.item_ids)}
-    said = {_bare(match[0]) for match in _REFERENCE.finditer(customer_words)}
     shapes = _shapes(facts.order_ids)
     numbered = {match[1] for match in _NUMBERED_ORDER.finditer(text)}
-    known, spans = own | said, []
+    spans = []
     for match in _REFERENCE.finditer(text):
         if _is_made_of(match[0], own):
             spans.append(match.span())
         elif match[0].isalpha():
             continue  # nearly all are plain words, and no number is seen in one
-        elif not _is_made_of(match[0], known) and _is_reference(match[0], shapes, numbered):
+        elif _is_reference(match[0], shapes, numbered) and not _is_made_of(
+            match[0], own | customer.numbers
+        ):
             spans.append(match.span())
             yield f"The number {_quoted(match[0])} is not in our records of this customer."
     for number in find_long_numbers(_cut_out(text, spans)):
         # The customer's telephone or card number is not repeated either, only what may be an order's.
-        if _bare(number) not in said or len(number) > _ORDER_MAX_DIGITS:
+        if _bare(number) not in customer.numbers or len(number) > _ORDER_MAX_DIGITS:
             yield f"The reply has the number {_quoted(number)}. Give no such numbers."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -140,6 +141,7 @@ def open_database(
             pool_timeout=pool_seconds,
             pool_use_lifo=True,  # the connection used last has the most statements prepared
             hide_parameters=True,  # an error is logged and kept with its run; mail has no place there
+            json_deserializer=_read_json,
             connect_args={
                 "application_name": name,
                 "cursor_factory": DescribedCursor,
@@ -154,6 +156,11 @@ def open_database(
         drop_stale_plans(engine)
         leave_out_details(engine)
     return Database(engine)
+
+
+def _read_json(data: bytes) -> Any:
+    """Return a value of a column of JSON, which PostgreSQL sends as UTF-8. Most are empty lists."""
+    return [] if data == b"[]" else json.loads(data.decode())
 
 
 def _patience(url: str) -> dict[str, int]:
