@@ -6,7 +6,7 @@ What a text says is found by `figures`, `contacts` and `claims`; here it is comp
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from mailagent.agent.assertion import Kind
@@ -90,7 +90,7 @@ class _CustomerWords:
 
     @cached_property
     def durations(self) -> tuple[Duration, ...]:
-        return tuple(find_durations(self.plain))
+        return find_durations(self.plain)
 
     @cached_property
     def numbers(self) -> frozenset[str]:
@@ -169,7 +169,7 @@ def _unknown_numbers(text: str, facts: ReplyFacts, customer: _CustomerWords) -> 
         elif match[0].isalpha():
             continue  # nearly all are plain words, and no number is seen in one
         elif _is_reference(match[0], shapes, numbered) and not _is_made_of(
-            match[0], own | customer.numbers
+            match[0], own, customer.numbers
         ):
             spans.append(match.span())
             yield f"The number {_quoted(match[0])} is not in our records of this customer."
@@ -191,9 +191,13 @@ def _bare(word: str) -> str:
     return word.lstrip("#").upper()
 
 
-def _is_made_of(word: str, known: set[str]) -> bool:
-    """Say whether a word, or each part of one like "W1001-W1002", is known."""
-    return _bare(word) in known or all(_bare(part) in known for part in word.split("-"))
+def _is_made_of(word: str, *known: Collection[str]) -> bool:
+    """Say whether a word, or each part of one like "W1001-W1002", is among what is known."""
+
+    def is_known(part: str) -> bool:
+        return any(_bare(part) in each for each in known)
+
+    return is_known(word) or all(map(is_known, word.split("-")))
 
 
 def _shapes(order_ids: Iterable[str]) -> re.Pattern[str]:

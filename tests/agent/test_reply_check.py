@@ -464,6 +464,17 @@ def test_four_times_the_text_takes_about_four_times_as_long(reader: Reader, unit
     assert long < 9 * max(short, 0.002)  # 16 times, if the time grew with the square
 
 
+def test_what_the_customer_wrote_is_read_once_for_however_many_numbers() -> None:
+    reply = " ".join(f"W{number}" for number in range(2000, 2660))
+
+    def check(said: str) -> None:
+        find_untrue(reply, facts(), said)
+
+    one, many = (" ".join(f"w{number}x" for number in range(size)) for size in (1, 40_000))
+    reading = seconds_of(lambda said: find_untrue("Hello Ada, see W2000.", facts(), said), many)
+    assert seconds_of(check, many) < 3 * (reading + seconds_of(check, one))
+
+
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_a_hostile_reply_takes_no_longer_than_the_longest_one_that_is_read(unit: str) -> None:
     assert find_untrue(unit * 100_000, facts()) == find_untrue("a" * 4_001, facts())
