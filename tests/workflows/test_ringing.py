@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -26,6 +26,18 @@ OF_THE_MOMENT = {
 }  # fmt: skip
 
 
+@pytest.fixture
+def client(shop: Stage) -> Iterator[DBOSClient]:
+    connected = DBOSClient(
+        system_database_engine=shop.live.database.engine,
+        serializer=DBOSPortableJSONSerializer(),
+        application_name=APPLICATION_NAME,
+        lazy=True,
+    )
+    yield connected
+    connected.destroy()
+
+
 def row(connection: sa.Connection, table: str, run_id: str) -> dict[str, Any]:
     found = connection.execute(
         sa.text(f"SELECT * FROM dbos.{table} WHERE workflow_uuid = :id"), {"id": run_id}
@@ -39,13 +51,9 @@ def stable(values: Mapping[str, Any]) -> dict[str, Any]:
 
 @on_postgresql
 @pytest.mark.parametrize("workflow", [CONVERSATION, REFUND])
-def test_a_run_is_queued_as_dbos_s_client_queues_it(shop: Stage, workflow: str) -> None:
-    client = DBOSClient(
-        system_database_engine=shop.live.database.engine,
-        serializer=DBOSPortableJSONSerializer(),
-        application_name=APPLICATION_NAME,
-        lazy=True,
-    )
+def test_a_run_is_queued_as_dbos_s_client_queues_it(
+    shop: Stage, client: DBOSClient, workflow: str
+) -> None:
     subject = "conversation_1" if workflow == CONVERSATION else 'refund "1" é'
     options: dict[str, Any] = {
         "workflow_name": workflow,
@@ -71,17 +79,10 @@ def test_a_run_is_queued_as_dbos_s_client_queues_it(shop: Stage, workflow: str) 
         assert json.loads(inputs[0]["inputs"]) == json.loads(inputs[1]["inputs"])
         assert abs(inputs[0]["retention_timestamp"] - inputs[1]["retention_timestamp"]) < 60_000
         connection.rollback()
-    client.destroy()
 
 
 @on_postgresql
-def test_a_run_is_made_to_look_as_dbos_s_client_does_it(shop: Stage) -> None:
-    client = DBOSClient(
-        system_database_engine=shop.live.database.engine,
-        serializer=DBOSPortableJSONSerializer(),
-        application_name=APPLICATION_NAME,
-        lazy=True,
-    )
+def test_a_run_is_made_to_look_as_dbos_s_client_does_it(shop: Stage, client: DBOSClient) -> None:
     with shop.live.database.transaction() as connection:
         for number in (1, 2):
             shop.live.doorbell.ring_refund(connection, f"refund_{number}", None, 0, ABOUT)
@@ -98,7 +99,6 @@ def test_a_run_is_made_to_look_as_dbos_s_client_does_it(shop: Stage) -> None:
             del row["destination_uuid"], row["created_at_epoch_ms"]
         assert told[first] == told[other]
         connection.rollback()
-    client.destroy()
 
 
 def runs_in(connection: sa.Connection) -> list[Any]:
