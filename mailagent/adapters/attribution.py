@@ -19,6 +19,8 @@ _BRACKETED_ADDRESS = re.compile(
     r"[<(\[](?:mailto:)?[^\s<>()\[\]]{1,100}@[^\s<>()\[\]]{1,200}[>)\]]"
 )
 _CLOCK = re.compile(r"\b\d{1,2}\s?[:.h時点시]\s?\d{2}\b|\b\d{1,2}\s?[ap]\.?m\b|\d{1,2}[時点시]")
+# Wherever a clock is there is one of these, also in a piece that was cut off in the middle of a number.
+_NEAR_CLOCK = re.compile(r"\d\s?(?:[:.h時点시]\s?\d\d|[ap]\.?m|[時点시])")
 _DATE = re.compile(
     r"\b\d{4}\s?[-/.年년]|\b\d{1,2}[-/.]\s?\d{1,2}[-/.]|\b(?:19|20)\d\d\b|\d{1,2}\s?[月월]"
 )
@@ -26,7 +28,7 @@ _WROTE = re.compile(
     r"(?<!\w)(?:" + "|".join(re.escape(word) for word in words.WROTE) + r")(?!\w)"
     r"|>wrote\b|" + "|".join(words.WROTE_UNSPACED)
 )
-_COLON_END = re.compile(r"(?:[:：]|-{2,})[\s*_]*\Z")
+_COLON_END = (":", "：", "--")
 _START = re.compile(
     r"[-*_\s]{0,10}(?:(?:" + "|".join(words.ON) + r")(?![\w'])|\d|\S{1,12}[.,]\s\d)"
 )
@@ -46,7 +48,7 @@ def attribution_end(lines: Sequence[str], at: int) -> int | None:
         joined = f"{joined} {lines[end - 1]}".strip()
         if len(joined) > ATTRIBUTION_MAX_LENGTH:
             return None
-        if _COLON_END.search(joined):
+        if joined.rstrip(" *_").endswith(_COLON_END):
             wraps = end > at + 1
             quote_follows = _quote_follows(lines, end)
             return end if _is_attribution(joined, wraps, quote_follows) else None
@@ -57,6 +59,11 @@ def names_author(line: str) -> bool:
     """Whether a line has an address, or a date with a time of day, as programs write them."""
     text = line[:ATTRIBUTION_MAX_LENGTH]
     return has_address(text) or bool(_CLOCK.search(text) and _DATE.search(text))
+
+
+def may_name_author(text: str) -> bool:
+    """Return whether `names_author` may be true of a piece of a text, at a glance."""
+    return "@" in text or bool(_NEAR_CLOCK.search(text))
 
 
 def has_address(line: str) -> bool:

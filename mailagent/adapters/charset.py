@@ -93,4 +93,6 @@ def _normal_name(charset: str) -> str:
 
 def clean(text: str) -> str:
     """Return `text` without byte-order marks, NUL and lone surrogates, which PostgreSQL refuses."""
+    if text.isascii():
+        return text.replace("\x00", "")
     return _UNWANTED.sub("", text.removeprefix("\ufeff"))

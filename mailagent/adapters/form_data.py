@@ -7,6 +7,7 @@ mail and try to add fields of their own: whoever reads the form must be able to 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,6 +16,9 @@ from mailagent.adapters.mail_header import first, parse_block, parse_parameters
 from mailagent.adapters.multipart import BOUNDARY_MAX_LENGTH, Span, split_parts
 
 FIELDS_MAX = 1_000
+
+# How SendGrid begins all fields but files: read as any other block of headers would be, but at once.
+_PLAIN_FIELD = re.compile(rb'Content-Disposition: form-data; name="([A-Za-z_]{1,40})"\r\n\r\n')
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,11 @@ def parse_form(content_type: str, body: bytes) -> FormData | None:
     files: list[FormFile] = []
     repeated = split.after_close
     for span in split.parts:
+        if plain := _PLAIN_FIELD.match(body, span.start, span.end):
+            name = plain[1].decode().lower()
+            repeated = repeated or name in fields
+            fields.setdefault(name, Span(plain.end(), span.end))
+            continue
         headers, start = parse_block(body, span)
         name, file_name = _names(first(headers, "content-disposition"))
         value = Span(start, span.end)

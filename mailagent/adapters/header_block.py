@@ -43,5 +43,8 @@ def header_block_end(lines: Sequence[str], at: int) -> int | None:
 
 
 def _label_kind(line: str) -> str | None:
-    match = _LABEL.match(line[:_LABEL_MAX_LENGTH])
+    beginning = line[:_LABEL_MAX_LENGTH]
+    if ":" not in beginning and "：" not in beginning:
+        return None
+    match = _LABEL.match(beginning)
     return _KINDS.get(match[1].strip()) if match else None

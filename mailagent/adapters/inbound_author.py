@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from mailagent.adapters.address_list import Mailbox, parse_addresses
 from mailagent.adapters.mail_header import Headers, first, parse_date
@@ -125,9 +126,14 @@ def _is_addressed_to_us(
 def _names_us(
     headers: Headers, field: str, evidence: Evidence, our_addresses: Collection[str]
 ) -> bool:
-    domains = {address_domain(address) for address in our_addresses} - {None}
+    domains = _domains_of(tuple(our_addresses))
     named = [one.address for value in headers.get(field, ()) for one in parse_addresses(value)]
     return any(one in evidence.envelope_to or address_domain(one) in domains for one in named)
+
+
+@lru_cache(maxsize=16)  # they are settings
+def _domains_of(addresses: tuple[str, ...]) -> frozenset[str | None]:
+    return frozenset({address_domain(address) for address in addresses} - {None})
 
 
 def _tags(headers: Headers) -> list[dict[str, str]]:

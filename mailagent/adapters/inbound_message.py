@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from mailagent.adapters.address_list import Mailbox, parse_addresses
 from mailagent.adapters.attachment import ATTACHMENTS_MAX, make_attachment
@@ -45,9 +46,11 @@ Bytes = bytes | memoryview
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A mail as both modes give it. `part_types` are the media types of its own parts."""
+    """A mail as both modes give it. `authors`: every one that every From field names; `part_types` are the
+    media types of its own parts."""
 
     headers: Headers
+    authors: list[Mailbox]
     text: MailText
     part_types: frozenset[str]
     report: tuple[ReportPart, ...]
@@ -66,7 +69,9 @@ def from_mailboxes(headers: Headers) -> list[Mailbox]:
     return [mailbox for value in headers.get("from", ()) for mailbox in parse_addresses(value)]
 
 
-def dedup_key(headers: Headers, body: Iterable[Bytes], source: Iterable[Bytes]) -> str:
+def dedup_key(
+    headers: Headers, authors: Iterable[Mailbox], body: Iterable[Bytes], source: Iterable[Bytes]
+) -> str:
     """Return the key that two deliveries of one mail share, and two mails do not.
 
     SendGrid gives deliveries no id, and repeats them with another Received line. Message-ID, author,
@@ -76,7 +81,7 @@ def dedup_key(headers: Headers, body: Iterable[Bytes], source: Iterable[Bytes]) 
     """
     message_id = parse_message_id(headers)
     seen = [
-        ",".join(mailbox.address for mailbox in from_mailboxes(headers)),
+        ",".join(mailbox.address for mailbox in authors),
         *(first(headers, name) for name in ("subject", "date", "to", "content-type")),
     ]
     if message_id is None:
@@ -105,6 +110,12 @@ def _digest(begin: bytes, pieces: Iterable[Bytes]) -> str:
     return digest.hexdigest()
 
 
+@lru_cache(maxsize=100)
+def _charsets(data: bytes) -> Mapping[str, object]:
+    """Return in which charset each field is. SendGrid names the same few in almost every request."""
+    return read_json(data)
+
+
 def read_json(data: bytes) -> Mapping[str, object]:
     """Return the object that a field holds as JSON; an empty one if it holds something else."""
     try:
@@ -118,14 +129,17 @@ def _read_raw(source: bytes, span: Span) -> Message:
     mail = parse_mime(source, span)
     whole = memoryview(source)
     received = _RECEIVED.match(source, span.start, span.end)
+    authors = from_mailboxes(mail.headers)
     key = dedup_key(
         mail.headers,
+        authors,
         [memoryview(mail.source)[mail.body.start : mail.body.end]],
         [whole[received.end() if received else span.start : span.end]],
     )
     parts = mail.walk()
     return Message(
         headers=mail.headers,
+        authors=authors,
         text=read_text(mail),
         part_types=frozenset(part.media_type for part in parts),
         report=tuple(_report_part(part) for part in parts if _is_report(part.media_type)),
@@ -142,7 +156,7 @@ def _report_part(part: Part) -> ReportPart:
 
 
 def _read_parsed(form: FormData) -> Message:
-    charsets = read_json(form.value("charsets", SMALL_FIELD_MAX_BYTES))
+    charsets = _charsets(form.value("charsets", SMALL_FIELD_MAX_BYTES))
     span = form.fields.get("headers", Span(0, 0))
     headers, _ = parse_block(form.body, span)
     if not headers:
@@ -170,12 +184,14 @@ def _read_parsed(form: FormData) -> Message:
         )
     ]
     bare_headers = _ANY_RECEIVED.sub(b"", form.body[span.start : span.end])
+    authors = from_mailboxes(headers)
     return Message(
         headers=headers,
+        authors=authors,
         text=MailText(body, attachments, flags),
         part_types=frozenset(types),
         report=tuple(report),
-        dedup_key=dedup_key(headers, content, [bare_headers, *content]),
+        dedup_key=dedup_key(headers, authors, content, [bare_headers, *content]),
     )
 
 
@@ -194,5 +210,5 @@ def _charset(charsets: Mapping[str, object], field: str) -> str | None:
 
 def decoded_field(form: FormData, name: str) -> str:
     """Return a short field as text, in the charset that the form names for it."""
-    charsets = read_json(form.value("charsets", SMALL_FIELD_MAX_BYTES))
+    charsets = _charsets(form.value("charsets", SMALL_FIELD_MAX_BYTES))
     return decode(form.value(name, SMALL_FIELD_MAX_BYTES), _charset(charsets, name)).strip()

@@ -18,6 +18,13 @@ _INLINE = re.compile(
 )
 
 
+def may_split_inline(text: str) -> bool:
+    """Return whether `split_inline` may find anything in a text, at a glance: both of what it looks for have
+    one of these words."""
+    lower = text.lower()
+    return "wrote" in lower or "above" in lower
+
+
 def split_inline(line: str) -> list[str]:
     """Return a line in two or more where a quote begins in the middle of it."""
     return _INLINE.split(line)
@@ -25,7 +32,8 @@ def split_inline(line: str) -> list[str]:
 
 def plain_line(line: str) -> str:
     """Return a line as the rules read it: lower-case, spaces plain, invisible characters gone."""
-    return _INVISIBLE.sub("", " ".join(line.split()).lower())
+    plain = " ".join(line.split()).lower()
+    return plain if plain.isascii() else _INVISIBLE.sub("", plain)
 
 
 def unquoted(line: str) -> str:

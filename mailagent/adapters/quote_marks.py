@@ -57,11 +57,12 @@ def find_mark(lines: Sequence[str], at: int) -> Found | None:
         return None
     if is_reply_above(line):
         return Found(Mark.REPLY_ABOVE, at, at + 1)
-    if is_forwarded_line(line):
+    dashed = _dashed(line)
+    if _announces_forward(line, dashed):
         return Found(Mark.FORWARDED, at, at + 1)
-    if _is_original_line(line):
+    if dashed and any(stem in dashed[1] for stem in words.ORIGINAL_STEMS):
         return Found(Mark.ORIGINAL, at, at + 1)
-    if _is_rule(line) and (end := header_block_end(lines, next_text(lines, at + 1))):
+    if (dashed or _RULE.match(line)) and (end := header_block_end(lines, next_text(lines, at + 1))):
         # Words between the dashes that we do not know are the safer a forward.
         return Found(Mark.HEADERS if _RULE.match(line) else Mark.FORWARDED, at, end)
     if end := header_block_end(lines, at):
@@ -78,18 +79,12 @@ def is_reply_above(line: str) -> bool:
 
 def is_forwarded_line(line: str) -> bool:
     """Whether a line announces a forwarded mail."""
-    dashed = _dashed(line)
+    return _announces_forward(line, _dashed(line))
+
+
+def _announces_forward(line: str, dashed: re.Match[str] | None) -> bool:
     text = dashed[1] if dashed else line if line.endswith((":", "：")) else ""
     return 0 < len(text) <= 70 and any(stem in text for stem in words.FORWARDED_STEMS)
-
-
-def _is_original_line(line: str) -> bool:
-    dashed = _dashed(line)
-    return bool(dashed and any(stem in dashed[1] for stem in words.ORIGINAL_STEMS))
-
-
-def _is_rule(line: str) -> bool:
-    return bool(_RULE.match(line) or _dashed(line))
 
 
 def _dashed(line: str) -> re.Match[str] | None:

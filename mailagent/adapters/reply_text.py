@@ -11,9 +11,15 @@ from collections.abc import Iterator, Sequence
 
 import quotequail
 
-from mailagent.adapters.attribution import names_author
+from mailagent.adapters.attribution import may_name_author, names_author
 from mailagent.adapters.our_lines import our_lines
-from mailagent.adapters.quote_line import is_quoted, plain_line, split_inline, unquoted
+from mailagent.adapters.quote_line import (
+    is_quoted,
+    may_split_inline,
+    plain_line,
+    split_inline,
+    unquoted,
+)
 from mailagent.adapters.quote_marks import (
     Found,
     Mark,
@@ -44,7 +50,7 @@ def new_text(body: str, our_texts: Sequence[str] = (), subject: str = "") -> str
     whole = body.strip()
     if not whole or _FORWARD_SUBJECT.match(subject):
         return whole
-    lines = [part for line in whole.splitlines() for part in _parts(line)]
+    lines = _lines(whole)
     kept = _written_lines(lines, our_lines(lines, our_texts))
     if kept is None:
         return whole
@@ -54,6 +60,13 @@ def new_text(body: str, our_texts: Sequence[str] = (), subject: str = "") -> str
     return text or whole
 
 
+def _lines(text: str) -> list[str]:
+    lines = text.splitlines()
+    if not may_split_inline(text):
+        return lines
+    return [part for line in lines for part in _parts(line)]
+
+
 def _parts(line: str) -> list[str]:
     return split_inline(line) if len(line) <= LINE_MAX_LENGTH else [line]
 
@@ -61,10 +74,11 @@ def _parts(line: str) -> list[str]:
 def _written_lines(lines: Sequence[str], ours: Sequence[bool]) -> list[str] | None:
     """Return the lines that are not quoted, or None for a forward."""
     plain = [plain_line(line[:LINE_MAX_LENGTH]) for line in lines]
+    quoted = [is_quoted(line) for line in lines]
     kept: list[str] = []
     at, at_top = 0, True  # above the first mark; a forward within quoted history is history
     while at < len(lines):
-        if is_quoted(lines[at]):
+        if quoted[at]:
             bare = plain_line(unquoted(lines[at][:LINE_MAX_LENGTH]))
             if at_top and is_forwarded_line(bare):
                 return None
@@ -72,10 +86,12 @@ def _written_lines(lines: Sequence[str], ours: Sequence[bool]) -> list[str] | No
                 break
             at += 1
             continue
-        found = None if _is_wrapped_quote(lines, at) or ours[at] else find_mark(plain, at)
+        if ours[at] or _is_wrapped_quote(lines, quoted, at):
+            at += 1
+            continue
+        found = find_mark(plain, at)
         if found is None:
-            if not ours[at] and not _is_wrapped_quote(lines, at):
-                kept.append(lines[at])
+            kept.append(lines[at])
             at += 1
             continue
         if found.mark is Mark.FORWARDED:
@@ -101,20 +117,21 @@ def _goes_on(
     return is_quoted(lines[following]) or ours[following] or bool(find_mark(plain, following))
 
 
-def _is_wrapped_quote(lines: Sequence[str], at: int) -> bool:
-    """Whether a line is the rest of a quoted line that was too long."""
-    if not 0 < at < len(lines) - 1 or not lines[at].strip():
+def _is_wrapped_quote(lines: Sequence[str], quoted: Sequence[bool], at: int) -> bool:
+    """Whether a line, which is not quoted, is the rest of a quoted line that was too long."""
+    if not 0 < at < len(lines) - 1 or not (quoted[at - 1] and quoted[at + 1]):
         return False
-    before, line, after = lines[at - 1], lines[at], lines[at + 1]
-    between = is_quoted(before) and is_quoted(after) and not is_quoted(line)
-    return between and len(before) >= WRAPPED_MIN_LENGTH and len(line) < WRAPPED_MAX_LENGTH
+    before, line = lines[at - 1], lines[at].strip()
+    return bool(line) and len(before) >= WRAPPED_MIN_LENGTH and len(lines[at]) < WRAPPED_MAX_LENGTH
 
 
 def _by_quotequail(text: str) -> list[str] | None:
     """Return what quotequail shows, if what it hides begins as a program would begin a quote: it also
     takes a line of underscores, or any sentence that ends in "wrote:", for the end of the reply."""
     # Wherever it might begin to hide, most mails have nothing to begin with; and it is slow.
-    if len(text) > QUOTEQUAIL_MAX_LENGTH or not any(map(_begins_quote, _beginnings(text))):
+    if len(text) > QUOTEQUAIL_MAX_LENGTH or not may_name_author(plain_line(text)):
+        return None
+    if not any(map(_begins_quote, _beginnings(text))):
         return None
     parts = quotequail.quote(text, limit=QUOTEQUAIL_MAX_LINES, quote_intro_line=True)
     hidden = next((part for shown, part in parts if not shown), "")

@@ -18,7 +18,6 @@ from mailagent.adapters.inbound_message import (
     SMALL_FIELD_MAX_BYTES,
     Message,
     decoded_field,
-    from_mailboxes,
     key_at_door,
     read_json,
     read_message,
@@ -99,7 +98,7 @@ def _parsed(
     form: FormData, envelope: _Envelope, message: Message, facts: ShopFacts, received_at: datetime
 ) -> ParsedMail:
     headers = message.headers
-    authors = from_mailboxes(headers)
+    authors = message.authors
     readable = (mailbox for mailbox in authors if mailbox.address)
     author = next(readable, authors[0] if authors else Mailbox("", ""))
     subject = _subject(form, headers)

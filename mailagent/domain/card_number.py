@@ -34,6 +34,7 @@ _SPACED_OUT = re.compile(
     re.VERBOSE,
 )
 _DIGITS_SPACED_OUT = re.compile(rf"(?<![0-9])[0-9](?:{_BETWEEN}[0-9](?![0-9]))++")
+_DIGIT = re.compile(r"\d")  # of any script
 _FOREIGN_DIGITS = re.compile(r"[^\D0-9]+")
 _NO_DIGITS = bytes(set(range(128)) - set(b"0123456789"))
 _DOUBLED = bytes.maketrans(b"0123456789", b"0246813579")  # and the digits of that added up
@@ -47,6 +48,8 @@ def mask_card_numbers(text: str) -> str:
     a line break, only that of a network's cards. A customer may write the expiry date or an order
     number right beside it: so within a longer run of numbers, groups that look embossed are tried.
     """
+    if len(_DIGIT.findall(text)) < _LENGTHS.start:
+        return text
     out = list(text)
     rest = _FOREIGN_DIGITS.sub(_folded, text)
     for find in (_close_spans, _spaced_out_spans):

@@ -19,12 +19,14 @@ class Cookies(SecureCookieSessionInterface):
     """
 
     def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:
-        signer = self.get_signing_serializer(app)
-        cookie = request.cookies.get(self.get_cookie_name(app))
-        if signer is None:
+        if not app.secret_key:
             return None
+        cookie = request.cookies.get(self.get_cookie_name(app))
+        if not cookie:
+            return self.session_class()  # webhooks bring none
+        signer = self.get_signing_serializer(app)
         try:
-            return self.session_class(signer.loads(cookie) if cookie else None)
+            return self.session_class(signer.loads(cookie) if signer else None)
         except BadSignature:
             return self.session_class()
 

@@ -14,13 +14,25 @@ CONTENT_SECURITY_POLICY = (
 STRICT_TRANSPORT_SECURITY = "max-age=31536000"
 
 
+# What an answer has already that a view set itself stays.
+_DEFAULTS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+}
+_DEFAULTS_OVER_HTTPS = {
+    **_DEFAULTS,
+    "Strict-Transport-Security": STRICT_TRANSPORT_SECURITY,
+}
+
+
 def harden(response: Response) -> Response:
     """Add the headers that a view did not set itself."""
-    response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
-    response.headers.setdefault("X-Content-Type-Options", "nosniff")
-    response.headers.setdefault("X-Frame-Options", "DENY")
-    response.headers.setdefault("Referrer-Policy", "same-origin")
     # The session's cookie is for HTTPS only if PUBLIC_URL is, and then so are we.
-    if current_app.config["SESSION_COOKIE_SECURE"]:
-        response.headers.setdefault("Strict-Transport-Security", STRICT_TRANSPORT_SECURITY)
+    is_secure = current_app.config["SESSION_COOKIE_SECURE"]
+    there = {name.lower() for name, _value in response.headers}
+    for name, value in (_DEFAULTS_OVER_HTTPS if is_secure else _DEFAULTS).items():
+        if name.lower() not in there:
+            response.headers.add(name, value)
     return response
