@@ -1,54 +1,69 @@
-"""Ringing by the functions that DBOS keeps in a PostgreSQL (docs.dbos.dev, "System Database Functions").
+"""Ringing by functions in a PostgreSQL: those that DBOS keeps there (docs.dbos.dev, "System Database
+Functions"), and ours around the one that queues, which also says what the run is about (migration 0011).
 
 DBOS's client does the same from Python, and builds its statements anew each time: ten times as dear
-(docs/decisions/0050). SQLite has no functions, and they know neither traces nor forks; there the client rings.
+(docs/decisions/0050). SQLite has no functions, and they know no forks; there the client rings.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSON, JSONB
 
 from mailagent.doorbell.names import APPLICATION_NAME, LOOK
 
-# Nothing is touched of a run that is there: when it was changed last says for how long it has been quiet.
-_QUEUE_RUN = sa.text(
-    "SELECT dbos.enqueue_workflow(workflow_name => :workflow, queue_name => :queue,"
-    " positional_args => ARRAY[CAST(:subject AS JSON)], workflow_id => :run,"
-    " queue_partition_key => :partition, application_name => :application)"
-    " WHERE NOT EXISTS (SELECT 1 FROM dbos.workflow_status WHERE workflow_uuid = :run)"
+
+@dataclass(frozen=True, slots=True)
+class Bell:
+    """A bell for another statement to ring: the call of a function in the database, and its values."""
+
+    call: sa.ColumnElement[Any]
+    values: Mapping[str, Any]
+
+
+def _value(name: str, type_: type[sa.types.TypeEngine[Any]] = sa.Text) -> sa.ColumnElement[Any]:
+    return sa.cast(sa.bindparam(f"bell_{name}", type_=sa.Text), type_)
+
+
+_CALL = sa.func.mailagent_queue_run(
+    _value("workflow"),
+    _value("queue"),
+    _value("subject", JSON),
+    _value("run"),
+    _value("partition"),
+    _value("application"),
+    _value("attributes", JSONB),
 )
-# The function takes no attributes. Of two that queue the same run at the same moment the first describes it.
-_DESCRIBE_RUN = sa.text(
-    "UPDATE dbos.workflow_status SET attributes = CAST(:attributes AS JSONB)"
-    " WHERE workflow_uuid = :run AND attributes IS NULL"
-)
+_QUEUE_RUN = sa.select(_CALL)
 _SEND = sa.text(
     "SELECT dbos.send_message(destination_id => :run, message => CAST(:message AS JSON),"
     " topic => :topic)"
 )
 
 
+def bell(options: Mapping[str, Any], subject: str) -> Bell:
+    """Return what queues a run about a row, unless it is queued already. `options`: as for
+    `DBOSClient.enqueue`."""
+    values = {
+        "bell_workflow": options["workflow_name"],
+        "bell_queue": options["queue_name"],
+        "bell_subject": json.dumps(subject),
+        "bell_run": options["workflow_id"],
+        "bell_partition": options.get("queue_partition_key"),
+        "bell_application": APPLICATION_NAME,
+        "bell_attributes": json.dumps(options["attributes"]),
+    }
+    return Bell(_CALL, values)
+
+
 def queue_run(connection: sa.Connection, options: Mapping[str, Any], subject: str) -> None:
     """Queue a run about a row unless it is queued already. `options`: as for `DBOSClient.enqueue`."""
-    run = options["workflow_id"]
-    queued = connection.execute(
-        _QUEUE_RUN,
-        {
-            "workflow": options["workflow_name"],
-            "queue": options["queue_name"],
-            "subject": json.dumps(subject),
-            "run": run,
-            "partition": options.get("queue_partition_key"),
-            "application": APPLICATION_NAME,
-        },
-    )
-    if queued.first() is not None:
-        attributes = json.dumps(options["attributes"])
-        connection.execute(_DESCRIBE_RUN, {"run": run, "attributes": attributes})
+    connection.execute(_QUEUE_RUN, bell(options, subject).values)
 
 
 def send_look(connection: sa.Connection, run_id: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +12,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.run_about import RunAbout, hash_customer
 from mailagent.doorbell import by_function
+from mailagent.doorbell.by_function import Bell
 from mailagent.doorbell.client import Connected
 from mailagent.doorbell.names import (
     ACTIVE,
@@ -172,6 +175,21 @@ class Rings(Connected):
         carried: dict[str, str] = (attributes or {}).get(_CARRIER, {})
         return carried
 
+    @property
+    def rings_in_statements(self) -> bool:
+        """Whether a bell can be rung by the statement that writes a row."""
+        return not self._is_sqlite
+
+    @contextmanager
+    def bell_of_conversation(
+        self, conversation_id: str, mail_id: str, about: RunAbout, proven: bool
+    ) -> Iterator[Bell]:
+        """Give what the statement that stores a mail is to call, within the block, so that a run is queued as
+        by `ring_conversation`."""
+        run_id = run_id_of(CONVERSATION, mail_id)
+        with self._described(CONVERSATION, run_id, conversation_id, about, proven) as options:
+            yield by_function.bell(options, conversation_id)
+
     def _enqueue(
         self,
         connection: sa.Connection,
@@ -182,20 +200,29 @@ class Rings(Connected):
         proven: bool = True,
     ) -> str:
         known = about if about is not None else self._describe(connection, subject)
+        with self._described(workflow, run_id, subject, known, proven) as options:
+            if self._is_sqlite:
+                self._client.enqueue_in_transaction(connection, options, subject)  # type: ignore[arg-type]  # a TypedDict built in two steps
+            else:
+                by_function.queue_run(connection, options, subject)
+        return run_id
+
+    @contextmanager
+    def _described(
+        self, workflow: str, run_id: str, subject: str, about: RunAbout, proven: bool
+    ) -> Iterator[dict[str, Any]]:
+        """Give the options of a run that is to be queued within the block, as for `DBOSClient.enqueue`."""
+        attributes: dict[str, Any] = about.attributes(subject)
         options: dict[str, Any] = {
             "workflow_name": workflow,
             "queue_name": QUEUE_OF[workflow],
             "workflow_id": run_id,
-            "attributes": known.attributes(subject),
+            "attributes": attributes,
         }
         if workflow == CONVERSATION:
-            options["queue_partition_key"] = partition_of(subject, known, proven)
-        log_ids.note(subject, options["attributes"].get("conversation"))
-        with spans.bell(workflow) as context:
-            if context is None and not self._is_sqlite:
-                by_function.queue_run(connection, options, subject)
-                return run_id
-            if context is not None:
-                options["otel_context"] = context
-            self._client.enqueue_in_transaction(connection, options, subject)  # type: ignore[arg-type]  # a TypedDict built in two steps
-        return run_id
+            options["queue_partition_key"] = partition_of(subject, about, proven)
+        log_ids.note(subject, attributes.get("conversation"))
+        with spans.bell(workflow) as carried:
+            if carried:
+                attributes[_CARRIER] = carried
+            yield options

@@ -89,16 +89,16 @@ def call(provider: str, what: str) -> Iterator[None]:
 
 
 @contextmanager
-def bell(workflow: str, heard_by: Mapping[str, str] | None = None) -> Iterator[Context | None]:
-    """Make the span of a bell; give what the run that hears it joins.
+def bell(workflow: str, heard_by: Mapping[str, str] | None = None) -> Iterator[dict[str, str]]:
+    """Make the span of a bell; give what the run that hears it is to carry so that it joins the trace: W3C
+    trace context (https://www.w3.org/TR/trace-context/), or nothing.
 
     `heard_by` is what a run carries that is at work already: then the span stands in that run's trace, with
     a link to what is done here.
     """
     if not _started:
-        yield None
+        yield {}
         return
-    from opentelemetry.context import get_current
     from opentelemetry.trace import Link, SpanKind, get_current_span
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -107,7 +107,9 @@ def bell(workflow: str, heard_by: Mapping[str, str] | None = None) -> Iterator[C
         parent = TraceContextTextMapPropagator().extract(dict(heard_by))
         links = [Link(get_current_span().get_span_context())]
     with _span(f"ring {workflow}", SpanKind.PRODUCER, {}, parent, links):
-        yield get_current()
+        carried: dict[str, str] = {}
+        TraceContextTextMapPropagator().inject(carried)
+        yield carried
 
 
 @contextmanager
