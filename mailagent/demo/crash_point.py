@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from flask import Flask, has_request_context, request
 
 from mailagent import services
-from mailagent.store.database import READS
+from mailagent.store.database import ALONE, READS
 from mailagent.workflows import launch  # loading it is what makes the steps known
 from mailagent.workflows.steps import recording
 
@@ -48,14 +48,18 @@ def plan(app: Flask, crash_at: str, marker: Path | None) -> Callable[[], None]:
         arrive = _die_at(*_parse(app, crash_at), marker)
     unwatch = recording.watch(arrive)
     engine = services.current().database.engine
-    before, after = _before_commit(arrive), _after_commit(arrive)
-    sa.event.listen(engine, "commit", before)
-    sa.event.listen(engine, "checkin", after)
+    watched: dict[str, Callable[..., Any]] = {
+        "commit": _before_commit(arrive),
+        "before_cursor_execute": _before_statement(arrive),
+        "checkin": _after_commit(arrive),
+    }
+    for event, hear in watched.items():
+        sa.event.listen(engine, event, hear)
 
     def call_off() -> None:
         unwatch()
-        sa.event.remove(engine, "commit", before)
-        sa.event.remove(engine, "checkin", after)
+        for event, hear in watched.items():
+            sa.event.remove(engine, event, hear)
 
     return call_off
 
@@ -107,13 +111,27 @@ def _die_at(step: str, point: str, number: int, marker: Path | None) -> recordin
 
 def _before_commit(arrive: recording.Watcher) -> Callable[[sa.Connection], None]:
     def commit(connection: sa.Connection) -> None:
-        if connection.get_execution_options().get(READS):
+        options = connection.get_execution_options()
+        if options.get(READS) or options.get(ALONE):
             return  # PostgreSQL's snapshots end with one, too
-        if has_request_context() and request.url_rule is not None:
-            connection.info[_COMMITTED] = True
-            arrive(_here(), AROUND_COMMIT[0])
+        _about_to_commit(connection, arrive)
 
     return commit
+
+
+def _before_statement(arrive: recording.Watcher) -> Callable[..., None]:
+    # A statement that is a transaction by itself is the commit, too.
+    def execute(connection: sa.Connection, *_statement: Any) -> None:
+        if connection.get_execution_options().get(ALONE):
+            _about_to_commit(connection, arrive)
+
+    return execute
+
+
+def _about_to_commit(connection: sa.Connection, arrive: recording.Watcher) -> None:
+    if has_request_context() and request.url_rule is not None:
+        connection.info[_COMMITTED] = True
+        arrive(_here(), AROUND_COMMIT[0])
 
 
 def _after_commit(arrive: recording.Watcher) -> Callable[[Any, Any], None]:

@@ -56,17 +56,23 @@ class Arrivals:
         self._lock = Lock()
         self._left: dict[bool, _Left] = {}
 
+    def has_room(self, now: datetime, most: int, proven: bool) -> bool:
+        """Let one more mail in without a count. False says that it takes one: ask `is_used_up`."""
+        with self._lock:
+            left = self._left.get(proven)
+            if left is None or not left.holds(most, now):
+                return False
+            left.mails -= 1
+            return True
+
     def is_used_up(self, connection: sa.Connection, now: datetime, most: int, proven: bool) -> bool:
         """Say whether `most` mails an hour have been let in, and one more would be too many.
 
         Mail that is proven to be its sender's and mail that is not are counted apart. Ten processes that all
         count at the same moment keep the limit; many more may go beyond it by a few mails in a hundred.
         """
-        with self._lock:
-            left = self._left.get(proven)
-            if left is not None and left.holds(most, now):
-                left.mails -= 1
-                return False
+        if self.has_room(now, most, proven):
+            return False
         came = connection.scalar(_LET_IN[proven], {"since": now - HOUR, "most": most}) or 0
         with self._lock:
             self._left[proven] = _Left(most, (most - came) // SHARE, now)

@@ -51,7 +51,16 @@ def open_new(
     language: str | None = None,
 ) -> Conversation:
     """Open a conversation with the address that a mail came from, in its language if that can be told."""
-    conversation = Conversation(
+    conversation = make_new(customer_email, subject, now, language)
+    connection.execute(_INSERT, values_of(conversation))
+    return conversation
+
+
+def make_new(
+    customer_email: str, subject: str, now: datetime, language: str | None
+) -> Conversation:
+    """Return a conversation that is to be opened; nothing is recorded here."""
+    return Conversation(
         conversation_id=new_id("conversation"),
         customer_email=customer_email,
         subject=subject,
@@ -63,20 +72,22 @@ def open_new(
         last_mail_at=now,
         language=language,
     )
-    values = {
-        "conversation_id": conversation.conversation_id,
-        "customer_email": customer_email,
-        "subject": subject,
-        "status": conversation.status.value,
-        "reply_token": conversation.reply_token,
-        "confirm_token": conversation.confirm_token,
-        "team_token": conversation.team_token,
-        "opened_at": now,
-        "last_mail_at": now,
-        "language": language,
+
+
+def values_of(new: Conversation) -> dict[str, Any]:
+    """Return the row of a conversation that is to be opened."""
+    return {
+        "conversation_id": new.conversation_id,
+        "customer_email": new.customer_email,
+        "subject": new.subject,
+        "status": new.status.value,
+        "reply_token": new.reply_token,
+        "confirm_token": new.confirm_token,
+        "team_token": new.team_token,
+        "opened_at": new.opened_at,
+        "last_mail_at": new.last_mail_at,
+        "language": new.language,
     }
-    connection.execute(_INSERT, values)
-    return conversation
 
 
 def find(connection: sa.Connection, conversation_id: str) -> Conversation | None:

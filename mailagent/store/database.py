@@ -47,8 +47,10 @@ _LIMIT_HERE = sa.select(
 END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 
-# The option of a connection that only reads.
+# The option of a connection that only reads, and of one whose statement commits itself.
 READS = "mailagent_reads"
+ALONE = "mailagent_alone"
+_ALONE: dict[str, Any] = {ALONE: True, "isolation_level": "AUTOCOMMIT"}
 
 # How many statements each connection keeps prepared. The app and DBOS send some hundreds of different ones;
 # with psycopg's 100, rare ones would push out those that every mail needs.
@@ -91,6 +93,13 @@ class Database:
     def transaction(self) -> Iterator[sa.Connection]:
         """Give a connection whose work is committed at the end, or rolled back on an exception."""
         with self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def statement(self) -> Iterator[sa.Connection]:
+        """Give a connection on which a statement is a transaction by itself: two journeys to the database
+        less. For one that does all there is to do; PostgreSQL only."""
+        with self.engine.connect().execution_options(**_ALONE) as connection:
             yield connection
 
     @contextmanager

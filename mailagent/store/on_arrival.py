@@ -14,10 +14,9 @@ from mailagent.store import schema, sessions, traffic
 
 _mails = schema.inbound_mails
 
-_SAME_MESSAGE_ID = sa.select(sa.func.count()).where(
-    _mails.c.message_id == sa.bindparam("message_id")
-)
-_SAME_MAIL = sa.select(_mails.c.mail_id).where(_mails.c.dedup_key == sa.bindparam("dedup_key"))
+_HAS_SAME_ID = _mails.c.message_id == sa.bindparam("known_message_id")
+_SAME_MESSAGE_ID = sa.select(sa.func.count()).where(_HAS_SAME_ID)
+_SAME_MAIL = sa.select(_mails.c.mail_id).where(_mails.c.dedup_key == sa.bindparam("known_key"))
 
 
 def _look_up(proven: bool) -> sa.Select[Any]:
@@ -28,6 +27,28 @@ def _look_up(proven: bool) -> sa.Select[Any]:
         sa.exists(traffic.of_sender(proven)),
         sa.exists(sessions.LIVE),
     )
+
+
+def is_unknown(proven: bool) -> sa.ColumnElement[bool]:
+    """Return the condition that of a mail nothing is on record that `look_up` would tell of."""
+    return sa.and_(
+        ~sa.exists(_SAME_MAIL),
+        ~sa.exists(sa.select(_mails.c.mail_id).where(_HAS_SAME_ID)),
+        ~sa.exists(traffic.of_sender(proven)),
+        ~sa.exists(sessions.LIVE),
+    )
+
+
+def values_of(mail: ParsedMail, now: datetime, most_of_sender: int) -> dict[str, Any]:
+    """Return the values by which a mail is looked up."""
+    return {
+        "known_key": mail.dedup_key,
+        "known_message_id": mail.message_id,
+        "address": mail.from_address,
+        "since": now - HOUR,
+        "before": most_of_sender - 1,
+        "now": now,
+    }
 
 
 # Only one of them counts mail of a sender: of the other sort there may be any number, which stops at no limit.
@@ -56,16 +77,8 @@ def look_up(
     connection: sa.Connection, mail: ParsedMail, now: datetime, most_of_sender: int
 ) -> Known:
     """Return what is on record of a mail and its sender, before the mail is."""
-    values = {
-        "dedup_key": mail.dedup_key,
-        "message_id": mail.message_id,
-        "address": mail.from_address,
-        "since": now - HOUR,
-        "before": most_of_sender - 1,
-        "now": now,
-    }
     proven = mail.identity.proven
-    row = connection.execute(_LOOK_UP[proven], values).one()
+    row = connection.execute(_LOOK_UP[proven], values_of(mail, now, most_of_sender)).one()
     return Known(
         stored=bool(row[0]),
         same_message_id=row[1],

@@ -24,10 +24,10 @@ from mailagent.domain.keys import without_keys
 from mailagent.domain.mail import MailKind, ParsedMail, find_token
 from mailagent.domain.run_about import RunAbout
 from mailagent.doorbell import CONVERSATION, run_id_of
-from mailagent.store import conversations, mailbox, on_arrival, outbox, sessions
-from mailagent.store.mailbox import Filing, RawMail
+from mailagent.store import conversations, filing, mailbox, on_arrival, outbox, sessions
+from mailagent.store.filing import Filing, RawMail
 from mailagent.store.on_arrival import Known
-from mailagent.web import approval_reply, placing
+from mailagent.web import approval_reply, first_mail, placing
 from mailagent.web.body import NotWhole, read_body
 from mailagent.web.deliveries import record_bounce, record_events
 from mailagent.web.guard import signed_webhook
@@ -64,12 +64,16 @@ def _store(content_type: str, body: bytes) -> str:
     live = services.current()
     facts = ShopFacts(live.shop.support_address, live.shop.reply_domain)
     mail = parse_request(content_type, body, facts, live.now())
+    raw = RawMail(content_type, body)
+    is_first = first_mail.refers_to_nothing(mail)
+    if is_first and first_mail.store(_without_keys(mail, None), raw, live.now()):
+        return "stored\n"
     with live.database.transaction() as connection:
         now = live.now()
         known = on_arrival.look_up(connection, mail, now, live.limits.mails_of_sender_per_hour)
         if known.stored:
             return "known already\n"
-        mail_id = _record(connection, mail, known, RawMail(content_type, body), now)
+        mail_id = _record(connection, mail, known, raw, now)
     if mail_id is None:
         return "known already\n"
     if mail.kind is MailKind.MALFORMED:
@@ -95,11 +99,11 @@ def _record(
         opened = conversations.open_new(connection, mail.from_address, mail.subject, now, language)
         place = place.in_conversation(opened)
     mail = place.mail
-    filing = Filing(parked=place.parked, same_message_id=known.same_message_id, raw=raw)
+    filed = Filing(parked=place.parked, same_message_id=known.same_message_id, raw=raw)
     if _is_rung_for(place):
-        filing = replace(filing, run_id=run_id_of(CONVERSATION, filing.mail_id))
-    mail_id = mailbox.record(
-        connection, mail, place.conversation_id, place.no_answer_reason, now, filing
+        filed = replace(filed, run_id=run_id_of(CONVERSATION, filed.mail_id))
+    mail_id = filing.record(
+        connection, mail, place.conversation_id, place.no_answer_reason, now, filed
     )
     if mail_id is None:
         connection.rollback()  # another request stored the same mail, and its conversation

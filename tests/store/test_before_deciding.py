@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent.domain.mail import Identity, MailKind
-from mailagent.store import before_deciding, conversations, mailbox, orders, schema
+from mailagent.store import before_deciding, conversations, filing, mailbox, orders, schema
 from mailagent.store.before_deciding import Known, Thread
 from mailagent.store.database import Database
 from tests.cast import ADA, NOW, order
@@ -26,7 +26,7 @@ def fill(connection: sa.Connection, many: int) -> tuple[str, list[str]]:
             parsed_mail(dedup_key=f"key-{number}", kind=kind), message_id=f"m{number}@example.com"
         )
         when = NOW + timedelta(minutes=number)
-        mail_id = mailbox.record(connection, mail, thread, None, when)
+        mail_id = filing.record(connection, mail, thread, None, when)
         assert mail_id is not None
         mail_ids.append(mail_id)
     return thread, mail_ids

@@ -7,9 +7,9 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from mailagent.domain.mail import Identity, MailKind
-from mailagent.store import mailbox, sessions
+from mailagent.store import filing, mailbox, sessions
 from mailagent.store.database import Database
-from mailagent.store.mailbox import Filing, RawMail
+from mailagent.store.filing import Filing, RawMail
 from mailagent.store.on_arrival import Known, look_up
 from tests.cast import ADA, NOW
 from tests.store.parsed import parsed_mail
@@ -32,7 +32,7 @@ def test_nothing_is_known_at_first(database: Database) -> None:
 def test_a_stored_mail_is_known_by_its_key_and_its_message_id(database: Database) -> None:
     changed = parsed_mail(dedup_key="key-3")
     with database.transaction() as connection:
-        mailbox.record(connection, parsed_mail(), None, "a test", NOW)
+        filing.record(connection, parsed_mail(), None, "a test", NOW)
         same = look_up(connection, parsed_mail(), NOW, 9)
         other = look_up(connection, changed, NOW, 9)
     assert (same.stored, other.stored) == (True, False)
@@ -42,14 +42,14 @@ def test_a_stored_mail_is_known_by_its_key_and_its_message_id(database: Database
 def test_one_that_could_not_be_read_may_come_again(database: Database) -> None:
     broken = parsed_mail(dedup_key="key-3", kind=MailKind.MALFORMED)
     with database.transaction() as connection:
-        mailbox.record(connection, broken, None, "a test", NOW)
+        filing.record(connection, broken, None, "a test", NOW)
         known = look_up(connection, parsed_mail(), NOW, 9)
     assert (known.same_message_id, known.message_id) == (1, False)
 
 
 def test_proven_mail_of_the_last_hour_uses_up_what_is_proven_only(database: Database) -> None:
     with database.transaction() as connection:
-        mailbox.record(connection, parsed_mail(), None, "a test", NOW)
+        filing.record(connection, parsed_mail(), None, "a test", NOW)
         assert look_up(connection, parsed_mail(), NOW, 1).is_used_up
         assert not look_up(connection, parsed_mail(), NOW, 2).is_used_up
         assert not look_up(connection, parsed_mail(), NOW + timedelta(hours=2), 1).is_used_up
@@ -70,8 +70,8 @@ def test_a_mail_is_stored_with_its_request_or_not_at_all(database: Database) -> 
     with database.transaction() as connection:
         first = Filing(raw=RawMail("text/plain", b"first \xff\x00"))
         second = Filing(raw=RawMail("text/plain", b"second"))
-        mail_id = mailbox.record(connection, parsed_mail(), None, "a test", NOW, first)
-        assert mailbox.record(connection, parsed_mail(), None, "a test", NOW, second) is None
+        mail_id = filing.record(connection, parsed_mail(), None, "a test", NOW, first)
+        assert filing.record(connection, parsed_mail(), None, "a test", NOW, second) is None
         assert mail_id == first.mail_id
         raw = mailbox.find_raw(connection, first.mail_id)
         assert raw == first.raw

@@ -19,7 +19,7 @@ from mailagent.store import (
     approvals,
     audit,
     conversations,
-    mailbox,
+    filing,
     migration,
     orders,
     refunds,
@@ -69,7 +69,7 @@ def test_an_empty_database_is_named_as_such(tmp_path: Path) -> None:
 
 def _conversation_and_mail(connection: sa.Connection) -> tuple[str, str]:
     conversation = conversations.open_new(connection, ADA, "Kettle", NOW)
-    mail_id = mailbox.record(connection, parsed_mail(), conversation.conversation_id, None, NOW)
+    mail_id = filing.record(connection, parsed_mail(), conversation.conversation_id, None, NOW)
     assert mail_id is not None
     return conversation.conversation_id, mail_id
 

@@ -17,7 +17,13 @@ from mailagent.web.signature import SIGNATURE_HEADER, TIMESTAMP_HEADER
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MALLORY, SUPPORT
 from tests.stage import Stage, letter
+from tests.web.ways import take_long_way, take_short_way
 from tests.workflows.trouble import is_sqlite
+
+
+@pytest.fixture(params=[take_long_way, take_short_way], autouse=True)
+def _way(shop: Stage, request: pytest.FixtureRequest) -> None:
+    request.param(shop)
 
 
 def counts(shop: Stage) -> tuple[int, int, int, int]:
@@ -200,6 +206,7 @@ def test_without_a_database_the_mail_is_left_with_sendgrid(shop: Stage) -> None:
 def test_what_fails_after_the_bell_leaves_neither_mail_nor_bell(
     shop: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    take_long_way(shop)
     rung = []
 
     def fails(connection: sa.Connection, *_: object) -> None:

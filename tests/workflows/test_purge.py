@@ -16,9 +16,9 @@ from dbos import DBOS
 from mailagent import services
 from mailagent.demo.inbound_parse import build_body
 from mailagent.settings import SettingsProblem, load_settings
-from mailagent.store import mailbox, on_arrival
+from mailagent.store import filing, mailbox, on_arrival
 from mailagent.store.database import Database
-from mailagent.store.mailbox import Filing, RawMail
+from mailagent.store.filing import Filing, RawMail
 from mailagent.workflows import launch
 from mailagent.workflows.steps import housekeeping
 from mailagent.workflows.steps import sweep as steps
@@ -38,8 +38,8 @@ def keep(database: Database, received_at: datetime, count: int = 1) -> list[str]
         for _ in range(count):
             key = f"key-{received_at.timestamp()}-{len(kept)}"
             mail = parsed_mail(dedup_key=key)
-            filing = Filing(raw=RawMail("text/plain", BODY))
-            mail_id = mailbox.record(connection, mail, None, "a test", received_at, filing)
+            filed = Filing(raw=RawMail("text/plain", BODY))
+            mail_id = filing.record(connection, mail, None, "a test", received_at, filed)
             assert mail_id is not None
             kept.append(mail_id)
     return kept

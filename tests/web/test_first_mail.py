@@ -1,0 +1,237 @@
+"""A mail that begins a thread is stored by one statement, as the long way would have stored it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from mailagent.domain.conversation import Limits
+from mailagent.store import sessions
+from tests.adapters.parse_requests import letter, raw_request
+from tests.cast import ADA, GRACE, MALLORY, SUPPORT, TESS
+from tests.stage import Stage
+from tests.web.ways import take_long_way, take_short_way
+
+pytestmark = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+
+# What differs from one mail to the next, and tokens that DBOS writes.
+OF_ONE = {
+    "mail_id", "dedup_key", "conversation_id", "received_at", "run_id", "opened_at", "last_mail_at",
+    "reply_token", "confirm_token", "team_token", "workflow_uuid", "created_at", "updated_at", "owner_xid",
+    "message_id", "raw_body", "given",
+}  # fmt: skip
+ALL_OF_IT = sa.text(
+    "SELECT m.*, c.*, w.*, r.content_type, r.body AS raw_body, i.inputs AS given"
+    " FROM inbound_mails m JOIN conversations c USING (conversation_id) JOIN raw_mails r USING (mail_id)"
+    " JOIN dbos.workflow_status w ON w.workflow_uuid = m.run_id"
+    " JOIN dbos.workflow_input i ON i.workflow_uuid = m.run_id"
+    " ORDER BY m.mail_id DESC LIMIT 1"
+)
+
+
+@contextmanager
+def said(shop: Stage) -> Iterator[list[str]]:
+    """Give what is said to the database meanwhile."""
+    statements: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_more: object) -> None:
+        statements.append(statement)
+
+    engine = shop.live.database.engine
+    sa.event.listen(engine, "before_cursor_execute", note)
+    yield statements
+    sa.event.remove(engine, "before_cursor_execute", note)
+
+
+def post(shop: Stage, mail: bytes, **common: Any) -> str:
+    return shop.post_inbound(raw_request(mail, **common)).text
+
+
+def now(shop: Stage) -> str:
+    return shop.live.now().strftime("%a, %d %b %Y %H:%M:%S +0000")
+
+
+def stored_last(shop: Stage) -> dict[str, Any]:
+    with shop.live.database.snapshot() as connection:
+        return dict(connection.execute(ALL_OF_IT).mappings().one())
+
+
+def stable(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in OF_ONE}
+
+
+LETTERS: dict[str, dict[str, str]] = {
+    "plain": {},
+    "german": {"text": "Guten Tag, wo ist meine Bestellung? Danke!"},
+    "without a name": {"Message_ID": ""},
+    "with keys": {
+        "text": "Here: https://shop.example/ops/login/abcdefghijklmnop and 4111 1111 1111 1111"
+    },
+    "html and a file": {
+        "text": '--b\nContent-Type: text/html\n\n<p>My kettle, &gt; 5 "years" \\ old % :name</p>\n--b\n'
+        'Content-Type: image/png; name="a.png"\nContent-Disposition: attachment; filename="a.png"\n\n'
+        "x\n--b--\n",
+        "Content_Type": "multipart/mixed; boundary=b",
+    },
+}
+
+
+@pytest.mark.parametrize("name", LETTERS)
+@pytest.mark.parametrize("proven", [True, False])
+def test_both_ways_leave_the_same_rows(shop: Stage, name: str, proven: bool) -> None:
+    rows = []
+    passes: dict[str, Any] = {} if proven else {"dkim": "{@example.com : fail}", "spf": "fail"}
+    date = now(shop)
+    for number, take in enumerate((take_long_way, take_short_way)):
+        take(shop)
+        one = {"Date": date, "Message_ID": f"<m{number}@example.com>", "X_Number": str(number)}
+        mail = letter(**(one | LETTERS[name]))
+        with said(shop) as statements:
+            assert post(shop, mail, **passes) == "stored\n"
+        assert (len(statements) == 1) == (take is take_short_way)
+        row = stored_last(shop)
+        assert bytes(row["raw_body"]) == raw_request(mail, **passes)
+        assert row["opened_at"] == row["last_mail_at"] == row["received_at"]
+        assert json.loads(row["given"])["positionalArgs"] == [row["conversation_id"]]
+        assert row["attributes"].pop("subject") == row["conversation_id"]
+        assert row["attributes"].pop("conversation") == row["conversation_id"]
+        assert len({row[f"{door}_token"] for door in ("reply", "confirm", "team")}) == 3
+        rows.append(row)
+    long, short = rows
+    assert stable(short) == stable(long)
+    assert (short["identity"] == "none") == (not proven)
+
+
+def test_one_that_came_before_is_known(shop: Stage) -> None:
+    take_short_way(shop)
+    mail = letter(Date=now(shop))
+    assert [post(shop, mail) for _ in range(2)] == ["stored\n", "known already\n"]
+    assert len(shop.rows("SELECT 1 FROM conversations")) == 1
+
+
+def test_a_message_id_that_is_known_makes_signatures_worthless(shop: Stage) -> None:
+    take_short_way(shop)
+    date = now(shop)
+    post(shop, letter("One", Date=date))
+    post(shop, letter("Other", Date=date))
+    rows = shop.rows("SELECT flags, same_message_id FROM inbound_mails ORDER BY mail_id")
+    assert [(row.same_message_id, "known_message_id" in row.flags) for row in rows] == [
+        (0, False),
+        (1, True),
+    ]
+
+
+def test_a_sender_of_too_many_is_parked(shop: Stage) -> None:
+    shop.live = replace(shop.live, limits=Limits(mails_of_sender_per_hour=2))
+    take_short_way(shop)
+    for number in range(4):
+        post(shop, letter(f"Mail {number}", Date=now(shop), Message_ID=f"<m{number}@example.com>"))
+    rows = shop.rows("SELECT status FROM inbound_mails ORDER BY mail_id")
+    assert [row.status for row in rows] == ["unanswered", "unanswered", "parked", "parked"]
+    assert len(shop.rows("SELECT 1 FROM dbos.workflow_status")) == 2
+
+
+def test_an_hour_with_too_many_parks(shop: Stage) -> None:
+    shop.live = replace(shop.live, limits=Limits(mails_per_hour=3))
+    take_short_way(shop)
+    for number in range(5):
+        author = f"c{number}@example.com"
+        mail = letter(Date=now(shop), From=f"Ada <{author}>", Message_ID=f"<m{number}@example.com>")
+        post(shop, mail, envelope_from=author)
+    rows = shop.rows("SELECT status FROM inbound_mails ORDER BY mail_id")
+    assert [row.status for row in rows] == ["unanswered"] * 3 + ["parked"] * 2
+
+
+def test_a_link_that_logs_in_is_cut_out(shop: Stage) -> None:
+    take_short_way(shop)
+    secret, at = sessions.new_secret(), shop.live.now()
+    with shop.live.database.transaction() as connection:
+        sessions.record_link(connection, secret, TESS, "/ops", at, at + timedelta(minutes=15))
+    post(shop, letter(f"What is {secret}?", Date=now(shop)))
+    (row,) = shop.rows("SELECT body, new_text FROM inbound_mails")
+    assert secret not in row.body + row.new_text
+    assert "What is" in row.new_text
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"In_Reply_To": "<m0@example.com>"}, {"References": "<m0@example.com>"}],
+)
+def test_what_refers_to_a_mail_goes_the_long_way(shop: Stage, changes: dict[str, str]) -> None:
+    post(shop, letter(Date=now(shop), Message_ID="<m0@example.com>"))
+    take_short_way(shop)
+    post(shop, letter("More", Date=now(shop), Message_ID="<m1@example.com>", **changes))
+    assert len(shop.rows("SELECT 1 FROM conversations")) == 1
+
+
+def test_what_comes_to_a_reply_address_goes_the_long_way(shop: Stage) -> None:
+    post(shop, letter(Date=now(shop), Message_ID="<m0@example.com>"))
+    (thread,) = shop.rows("SELECT * FROM conversations")
+    take_short_way(shop)
+    address = f"case+{thread.reply_token}@{shop.live.shop.reply_domain}"
+    mail = letter("More", Date=now(shop), Message_ID="<m1@example.com>", To=address)
+    post(shop, mail, envelope_to=[address])
+    assert len(shop.rows("SELECT 1 FROM conversations")) == 1
+
+
+@pytest.mark.parametrize(
+    "mail",
+    [
+        letter("Away", Auto_Submitted="auto-replied", Date="Sun, 1 Nov 2026 10:00:00 +0000"),
+        letter("Undelivered", From=f"Mailer <{SUPPORT}>"),
+    ],
+)
+def test_a_machine_goes_the_long_way(shop: Stage, mail: bytes) -> None:
+    take_short_way(shop)
+    post(shop, mail)
+    (row,) = shop.rows("SELECT status, run_id FROM inbound_mails")
+    assert (row.status, row.run_id) == ("no_answer", None)
+
+
+def test_what_fails_in_the_bell_leaves_nothing(shop: Stage) -> None:
+    take_short_way(shop)
+    mail = letter(Date=now(shop))
+    rename = "ALTER FUNCTION dbos.{} RENAME TO {}"
+    with shop.live.database.transaction() as connection:
+        connection.exec_driver_sql(rename.format("enqueue_workflow", "gone"))
+    answer = shop.post_inbound(raw_request(mail))
+    assert answer.status_code == 503
+    for table in ("inbound_mails", "raw_mails", "conversations", "dbos.workflow_status"):
+        assert shop.rows(f"SELECT 1 FROM {table}") == []
+    with shop.live.database.transaction() as connection:
+        connection.exec_driver_sql(rename.format("gone", "enqueue_workflow"))
+    assert post(shop, mail) == "stored\n"
+
+
+def test_the_statement_is_remembered_by_the_driver(shop: Stage) -> None:
+    take_short_way(shop)
+    with said(shop) as statements:
+        for number in range(7):
+            mail = letter(Date=now(shop), Message_ID=f"<m{number}@example.com>")
+            assert post(shop, mail) == "stored\n"
+    assert len(set(statements)) == 1
+    # Longer ones, or with more values, psycopg would read anew each time.
+    assert len(statements[0]) <= 4096
+    assert statements[0].count("%(") <= 50
+    with shop.live.database.transaction() as connection:
+        prepared = "SELECT 1 FROM pg_prepared_statements WHERE statement LIKE '%queue_run%'"
+        assert len(connection.execute(sa.text(prepared)).all()) == 1
+
+
+def test_another_customers_mail_is_another_thread(shop: Stage) -> None:
+    take_short_way(shop)
+    for author in (ADA, GRACE, MALLORY):
+        mail = letter(Date=now(shop), From=f"X <{author}>", Message_ID=f"<of-{author}>")
+        post(shop, mail, envelope_from=author)
+    rows = shop.rows(
+        "SELECT m.from_address, c.customer_email FROM inbound_mails m"
+        " JOIN conversations c USING (conversation_id) ORDER BY mail_id"
+    )
+    assert [tuple(row) for row in rows] == [(each, each) for each in (ADA, GRACE, MALLORY)]
