@@ -37,6 +37,7 @@ from mailagent.adapters.mime import Part, decoded_body, parse_mime
 from mailagent.adapters.multipart import Span
 
 SMALL_FIELD_MAX_BYTES = 20_000
+_USUAL_CHARSETS_MAX_BYTES = 500
 
 _RECEIVED = re.compile(rb"(?:\r?\n)*Received:[^\n]*\n(?:[ \t][^\n]*\n)*+", re.IGNORECASE)
 _ANY_RECEIVED = re.compile(rb"^Received:[^\n]*\n?", re.IGNORECASE | re.MULTILINE)
@@ -110,10 +111,15 @@ def _digest(begin: bytes, pieces: Iterable[Bytes]) -> str:
     return digest.hexdigest()
 
 
-@lru_cache(maxsize=100)
-def _charsets(data: bytes) -> Mapping[str, object]:
-    """Return in which charset each field is. SendGrid names the same few in almost every request."""
-    return read_json(data)
+def _charsets(form: FormData) -> Mapping[str, object]:
+    """Return in which charset each field is."""
+    named = form.value("charsets", SMALL_FIELD_MAX_BYTES)
+    return _usual_charsets(named) if len(named) <= _USUAL_CHARSETS_MAX_BYTES else read_json(named)
+
+
+@lru_cache(maxsize=100)  # SendGrid names the same few in almost every request
+def _usual_charsets(named: bytes) -> Mapping[str, object]:
+    return read_json(named)
 
 
 def read_json(data: bytes) -> Mapping[str, object]:
@@ -156,7 +162,7 @@ def _report_part(part: Part) -> ReportPart:
 
 
 def _read_parsed(form: FormData) -> Message:
-    charsets = _charsets(form.value("charsets", SMALL_FIELD_MAX_BYTES))
+    charsets = _charsets(form)
     span = form.fields.get("headers", Span(0, 0))
     headers, _ = parse_block(form.body, span)
     if not headers:
@@ -210,5 +216,5 @@ def _charset(charsets: Mapping[str, object], field: str) -> str | None:
 
 def decoded_field(form: FormData, name: str) -> str:
     """Return a short field as text, in the charset that the form names for it."""
-    charsets = _charsets(form.value("charsets", SMALL_FIELD_MAX_BYTES))
+    charsets = _charsets(form)
     return decode(form.value(name, SMALL_FIELD_MAX_BYTES), _charset(charsets, name)).strip()

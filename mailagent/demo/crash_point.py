@@ -51,6 +51,7 @@ def plan(app: Flask, crash_at: str, marker: Path | None) -> Callable[[], None]:
     watched: dict[str, Callable[..., Any]] = {
         "commit": _before_commit(arrive),
         "before_cursor_execute": _before_statement(arrive),
+        "after_cursor_execute": _after_statement,
         "checkin": _after_commit(arrive),
     }
     for event, hear in watched.items():
@@ -114,7 +115,9 @@ def _before_commit(arrive: recording.Watcher) -> Callable[[sa.Connection], None]
         options = connection.get_execution_options()
         if options.get(READS) or options.get(ALONE):
             return  # PostgreSQL's snapshots end with one, too
-        _about_to_commit(connection, arrive)
+        if _is_of_request():
+            connection.info[_COMMITTED] = True
+            arrive(_here(), AROUND_COMMIT[0])
 
     return commit
 
@@ -122,16 +125,21 @@ def _before_commit(arrive: recording.Watcher) -> Callable[[sa.Connection], None]
 def _before_statement(arrive: recording.Watcher) -> Callable[..., None]:
     # A statement that is a transaction by itself is the commit, too.
     def execute(connection: sa.Connection, *_statement: Any) -> None:
-        if connection.get_execution_options().get(ALONE):
-            _about_to_commit(connection, arrive)
+        if connection.get_execution_options().get(ALONE) and _is_of_request():
+            arrive(_here(), AROUND_COMMIT[0])
 
     return execute
 
 
-def _about_to_commit(connection: sa.Connection, arrive: recording.Watcher) -> None:
-    if has_request_context() and request.url_rule is not None:
+def _after_statement(connection: sa.Connection, cursor: Any, *_statement: Any) -> None:
+    # One that found a reason to do nothing returns no row, and committed nothing.
+    is_commit = connection.get_execution_options().get(ALONE) and cursor.rowcount > 0
+    if is_commit and _is_of_request():
         connection.info[_COMMITTED] = True
-        arrive(_here(), AROUND_COMMIT[0])
+
+
+def _is_of_request() -> bool:
+    return has_request_context() and request.url_rule is not None
 
 
 def _after_commit(arrive: recording.Watcher) -> Callable[[Any, Any], None]:

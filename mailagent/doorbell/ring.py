@@ -185,7 +185,8 @@ class Rings(Connected):
         self, conversation_id: str, mail_id: str, about: RunAbout, proven: bool
     ) -> Iterator[Bell]:
         """Give what the statement that stores a mail is to call, within the block, so that a run is queued as
-        by `ring_conversation`."""
+        by `ring_conversation`. Whether it was, and so which ids the log and the span are to carry, only the
+        statement's sender knows."""
         run_id = run_id_of(CONVERSATION, mail_id)
         with self._described(CONVERSATION, run_id, conversation_id, about, proven) as options:
             yield by_function.bell(options, conversation_id)
@@ -200,6 +201,7 @@ class Rings(Connected):
         proven: bool = True,
     ) -> str:
         known = about if about is not None else self._describe(connection, subject)
+        log_ids.note(subject, known.conversation_id)
         with self._described(workflow, run_id, subject, known, proven) as options:
             if self._is_sqlite:
                 self._client.enqueue_in_transaction(connection, options, subject)  # type: ignore[arg-type]  # a TypedDict built in two steps
@@ -221,7 +223,6 @@ class Rings(Connected):
         }
         if workflow == CONVERSATION:
             options["queue_partition_key"] = partition_of(subject, about, proven)
-        log_ids.note(subject, attributes.get("conversation"))
         with spans.bell(workflow) as carried:
             if carried:
                 attributes[_CARRIER] = carried

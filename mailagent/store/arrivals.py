@@ -57,7 +57,8 @@ class Arrivals:
         self._left: dict[bool, _Left] = {}
 
     def has_room(self, now: datetime, most: int, proven: bool) -> bool:
-        """Let one more mail in without a count. False says that it takes one: ask `is_used_up`."""
+        """Let one more mail in without a count, and take it off the share, whether it is stored then or not.
+        False says that it takes a count: ask `is_used_up`."""
         with self._lock:
             left = self._left.get(proven)
             if left is None or not left.holds(most, now):

@@ -33,6 +33,7 @@ TOLD = frozenset(
         "mailagent.run_id",
         "mailagent.worker_id",
         "mailagent.role",
+        "mailagent.rung",
     )
 )
 

@@ -16,6 +16,7 @@ from mailagent.doorbell import CONVERSATION, run_id_of
 from mailagent.store import conversations, first_mail, on_arrival
 from mailagent.store.filing import Filing, RawMail
 from mailagent.store.ids import new_id
+from mailagent.telemetry import log_ids, spans
 
 
 def refers_to_nothing(mail: ParsedMail) -> bool:
@@ -45,6 +46,12 @@ def store(mail: ParsedMail, raw: RawMail, now: datetime) -> bool:
         ) as bell,
         live.database.statement() as connection,
     ):
-        return first_mail.store(
+        stored = first_mail.store(
             connection, mail, thread, raw, filed, bell.call, {**known, **bell.values}
         )
+        if stored:
+            log_ids.note(thread.conversation_id)
+            spans.note_ids()
+        else:
+            spans.note_silent_bell()
+    return stored

@@ -23,7 +23,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     if op.get_bind().dialect.name == "postgresql":
-        op.execute("DROP FUNCTION mailagent_queue_run")
+        op.execute("DROP FUNCTION IF EXISTS mailagent_queue_run")
 
 
 # DBOS's tables and functions are looked for when it is called: they are made after this.

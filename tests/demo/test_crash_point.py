@@ -33,6 +33,21 @@ def test_a_post_has_a_point_before_its_commit_and_one_after(
     assert traced() == [f"{INBOUND}:before commit", f"{INBOUND}:after commit"] * 2
 
 
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_statement_that_stores_nothing_has_no_point_after_it(
+    shop: Stage, traced: Callable[[], list[str]]
+) -> None:
+    known = shop.write(QUESTION)
+    before = len(traced())
+    take_short_way(shop)
+    shop.write("Something else", message_id=known.message_id)
+    assert traced()[before:] == [
+        f"{INBOUND}:before commit",
+        f"{INBOUND}:before commit",
+        f"{INBOUND}:after commit",
+    ]
+
+
 def test_a_page_that_only_reads_commits_nothing(
     shop: Stage, traced: Callable[[], list[str]]
 ) -> None:
