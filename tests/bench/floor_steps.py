@@ -1,4 +1,4 @@
-"""The floor of a run: workflows of so many steps that do nothing, on the app's engine settings.
+"""The floor of a run: workflows of so many steps that do nothing, on connections like the app's.
 
 `python -m tests.bench.floor_steps` reads the job on standard input.
 """
@@ -14,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
+
+from mailagent.store.database import open_database
 
 THREADS = 8
 
@@ -39,6 +41,8 @@ def _run(job: Mapping[str, Any]) -> dict[str, float]:
         executor_id="bench-floor",
         serializer=DBOSPortableJSONSerializer(),
         run_migrations=False,
+        # DBOS's own asks of each connection whether it still is one, each time: as many transactions more.
+        system_database_engine=open_database(job["database_url"], name="bench-floor").engine,
         log_level="WARNING",
     )
     DBOS(config=config)

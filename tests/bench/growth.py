@@ -32,13 +32,14 @@ _KEEP = {"RUN_DAYS": "3650", "RAW_MAIL_DAYS": "3650"}
 @dataclass(frozen=True, slots=True)
 class Cost:
     """What a question costs, in ms: CPU of the web process, of the worker, and of PostgreSQL for both; the
-    webhook's p50 under load; one mail by itself. `tokens`: read by the model in each ask."""
+    webhook's p50 under load; one mail by itself, where it was measured. `tokens`: read by the model in each
+    ask."""
 
     receive_ms: float
     answer_ms: float
     database_ms: float
     webhook_p50_ms: float
-    alone_ms: float
+    alone_ms: float | None
     tokens: float
     answered: int
 
@@ -53,8 +54,9 @@ class _Shop:
     web: Child
     worker: Child
 
-    def measure(self, posts: Sequence[Post], alone: Alone, rest: Sequence[Used]) -> Cost:
-        """Let all mails come at once; `rest`: what waiting uses, which is taken off."""
+    def measure(self, posts: Sequence[Post], rest: Sequence[Used], alone: Alone | None) -> Cost:
+        """Let all mails come at once; `rest`: what waiting uses, which is taken off; `alone`: what was measured
+        of such mails one by one, if it was."""
         count = len(posts)
         sent, began_at = self.ground.providers.counts().mails, time.time()
         before = self._read()
@@ -66,7 +68,7 @@ class _Shop:
             answer_ms=worker.cpu_seconds * 1000 / count,
             database_ms=worker.database_seconds * 1000 / count,
             webhook_p50_ms=statistics.median(posted.latencies_ms),
-            alone_ms=alone.whole_ms,
+            alone_ms=alone.whole_ms if alone else None,
             tokens=_tokens(self.url, began_at),
             answered=read_records(self.url, began_at, time.time()).answered,
         )
@@ -96,9 +98,9 @@ def measure(ground: Ground) -> Told:
     key = ground.stable.key
     with ground.database() as url, _open(ground, url) as shop:
         alone, rest = one_by_one(ground, url, shop.webhook, QUESTION), shop.rest()
-        empty = shop.measure(prepare(QUESTION, ground.mails, url, key), alone, rest)
+        empty = shop.measure(prepare(QUESTION, ground.mails, url, key), rest, alone)
         long, longer = (
-            shop.measure(prepare_threads(QUESTION, ground.mails, each, url, key), alone, rest)
+            shop.measure(prepare_threads(QUESTION, ground.mails, each, url, key), rest, None)
             for each in (length, 2 * length)
         )
     with ground.database() as url:
@@ -107,7 +109,7 @@ def measure(ground: Ground) -> Told:
             one_by_one(ground, url, shop.webhook, QUESTION)  # makes the run that is copied
             rows = copy_runs(url, ground.sizes.stock)
             alone, rest = one_by_one(ground, url, shop.webhook, QUESTION), shop.rest()
-            full = shop.measure(prepare(QUESTION, ground.mails, url, key), alone, rest)
+            full = shop.measure(prepare(QUESTION, ground.mails, url, key), rest, alone)
     return _told(ground, {"empty": empty, "full": full, "long": long, "longer": longer}, rows)
 
 
@@ -155,6 +157,8 @@ def _told(ground: Ground, costs: dict[str, Cost], rows: dict[str, int]) -> Told:
         ("full database, answer, CPU", full.answer_ms, empty.answer_ms, _LIMIT),
         ("full database, CPU of PostgreSQL", full.database_ms, empty.database_ms, _LIMIT),
         ("long thread, answer, CPU", long.answer_ms, empty.answer_ms, _LIMIT),
+        ("long thread, receive and answer, CPU", _both(long), _both(empty), _LIMIT),
+        ("long thread, CPU of PostgreSQL", long.database_ms, empty.database_ms, _LIMIT),
         ("tokens of an ask, longer thread against long", longer.tokens, long.tokens, 1.1),
     ]
     aims = [Aim(what, ratio_of(one, other) or 0, limit, "×") for what, one, other, limit in pairs]
@@ -166,5 +170,14 @@ def _told(ground: Ground, costs: dict[str, Cost], rows: dict[str, int]) -> Told:
 
 def _line(name: str, costs: Sequence[Cost]) -> str:
     first, *others = (getattr(cost, name) for cost in costs)
-    cells = "".join(f"{other:>9.1f}{ratio_of(other, first) or 0:>8.2f}×" for other in others)
+    cells = "".join(
+        f"{'–':>9}{'–':>9}"
+        if other is None
+        else f"{other:>9.1f}{ratio_of(other, first) or 0:>8.2f}×"
+        for other in others
+    )
     return f"{_NAMES[name]:<38}{first:>9.1f}{cells}"
+
+
+def _both(cost: Cost) -> float:
+    return cost.receive_ms + cost.answer_ms
