@@ -432,10 +432,11 @@ def test_the_runs_of_a_killed_worker_are_watched_until_none_is_left_or_patience_
     monkeypatch: pytest.MonkeyPatch, counts: list[int | None], runs: int
 ) -> None:
     monkeypatch.setattr(take_overs, "LOOK_SECONDS", 0.05)
-    left = iter(counts)
-    seen = see_taken_over("worker-1", lambda _worker, _before: next(left), patience=0.22)
+    left, patience = iter(counts), 0.22
+    seen = see_taken_over("worker-1", lambda _worker, _before: next(left), patience)
     assert (seen.process, seen.runs) == ("worker-1", runs)
-    assert seen.seconds >= 0.05 * (len(counts) - 1)
+    # On a slow machine patience ends after fewer looks.
+    assert seen.seconds >= min(0.05 * (len(counts) - 1), patience)
 
 
 def test_the_figures_of_a_run_take_the_place_of_those_before(tmp_path: Path) -> None:
