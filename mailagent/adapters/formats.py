@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import lru_cache
 
 from babel import Locale
 from babel.dates import format_date, format_time
@@ -34,6 +35,8 @@ def marker_line(support_address: str) -> str:
 _NEXT_TO_A_CODE = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 
 
+# A refund's pages and letters say the same few amounts some twenty times.
+@lru_cache(maxsize=1024)
 def format_money(amount: Money, locale: Locale) -> str:
     """Return an amount as it is written in `locale`, with all of the currency's decimals.
 
@@ -80,6 +83,8 @@ _SPACES = re.compile(r"[^\S\u00a0]+")
 def one_line(text: str) -> str:
     """Return `text` without line breaks, control characters and direction overrides. The spaces that
     hold an amount together stay."""
+    if text.isprintable() and "  " not in text:
+        return text.strip()  # of all that is not to be there, nothing is printable
     shown = (" " if unicodedata.category(each) in ("Cc", "Zl", "Zp") else each for each in text)
     return _SPACES.sub(" ", _OVERRIDES.sub("", "".join(shown))).strip()
 
