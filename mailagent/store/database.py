@@ -96,9 +96,17 @@ class Database:
             yield connection
 
     @contextmanager
-    def statement(self) -> Iterator[sa.Connection]:
+    def statement(self, reads: bool = False) -> Iterator[sa.Connection]:
         """Give a connection on which a statement is a transaction by itself: two journeys to the database
-        less. For one that does all there is to do; PostgreSQL only."""
+        less. For one that does all there is to do.
+
+        `reads`: it only reads. On SQLite, to which nothing is under way, that is a snapshot, and what
+        writes a transaction.
+        """
+        if not self._commits_reads:
+            with self.snapshot() if reads else self.transaction() as connection:
+                yield connection
+            return
         with self.engine.connect().execution_options(**_ALONE) as connection:
             yield connection
 

@@ -14,6 +14,7 @@ _suppressed = schema.suppressed_addresses
 
 # What stands for erased customers is in it: reserved for names that exist nowhere (RFC 2606 section 2).
 ERASED_DOMAIN = "erased.invalid"
+ERASED_ENDING = f"@{ERASED_DOMAIN}"
 # Begins what stands for an erased address in the table.
 DIGEST = "sha256:"
 
@@ -39,7 +40,7 @@ def why_suppressed(connection: sa.Connection, address: str) -> str | None:
 
 def why_erased(address: str) -> str | None:
     """Return why nothing is sent to what stands for an erased customer's address; None for any other."""
-    return "the customer was erased" if address.endswith(f"@{ERASED_DOMAIN}") else None
+    return "the customer was erased" if address.endswith(ERASED_ENDING) else None
 
 
 def digest(address: str) -> str:

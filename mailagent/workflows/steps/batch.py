@@ -42,13 +42,13 @@ class Batch(TypedDict):
 def take_batch(conversation_id: str) -> Batch | None:
     """Find what is unanswered in a thread; None when nothing is."""
     taken_at = services.current().now()
-    with services.current().database.snapshot() as connection:
+    with services.current().database.statement(reads=True) as connection:
         found = unanswered.load(connection, conversation_id, taken_at - FUSE_LOOKS_BACK)
-        conversation, waiting = found.conversation, found.mails
-        first = next((mail for mail in waiting if mail.awaits_agent), None)
-        if first is None:
-            return None
-        task = _task(connection, conversation, first, found.was_answered)
+    conversation, waiting = found.conversation, found.mails
+    first = next((mail for mail in waiting if mail.awaits_agent), None)
+    if first is None:
+        return None
+    task = _task(conversation, first, found.was_answered)
     if task == "answer" and conversation.stopped_by_fuse:
         _open_again(conversation_id)
     # A forged mail must not be answered along with an honest one as if both were honest.
@@ -99,17 +99,18 @@ def _note_language(conversation: Conversation, mails: Sequence[InboundMail]) -> 
             conversations.record_language(connection, conversation.conversation_id, found)
 
 
-def _task(
-    connection: sa.Connection, conversation: Conversation, mail: InboundMail, was_answered: bool
-) -> str:
+def _task(conversation: Conversation, mail: InboundMail, was_answered: bool) -> str:
     if mail.kind is MailKind.TEAM:
         return "forward"
     if conversation.status is ConversationStatus.HANDED_OVER and not conversation.stopped_by_fuse:
         return "pass_on"
-    proven = mail.identity.proven
-    if was_answered and is_answered_too_often(connection, conversation, proven):
-        return "stop"
-    return "pass_on" if _people_answer(connection, conversation) else "answer"
+    if not was_answered and not conversation.stopped_by_fuse:
+        return "answer"
+    with services.current().database.snapshot() as connection:
+        proven = mail.identity.proven
+        if was_answered and is_answered_too_often(connection, conversation, proven):
+            return "stop"
+        return "pass_on" if _people_answer(connection, conversation) else "answer"
 
 
 def is_answered_too_often(

@@ -50,14 +50,16 @@ class CaseOfStep:
 
 def case_of(batch: Batch) -> Case:
     """Read the case of some mails."""
-    with services.current().database.snapshot() as connection:
+    database = services.current().database
+    with database.statement(reads=True) as connection:
         conversation, breaker = before_asking.load(
             connection, batch["conversation_id"], Provider.OPENAI
         )
-        text = kept_cases.kept.find(batch, conversation)
-        if text is None:
+    text = kept_cases.kept.find(batch, conversation)
+    if text is None:
+        with database.snapshot() as connection:
             text = _write(connection, conversation, batch)
-            kept_cases.kept.keep(batch, conversation, text)
+        kept_cases.kept.keep(batch, conversation, text)
     return Case({"role": "user", "content": text}, conversation.customer_email, breaker)
 
 

@@ -39,25 +39,22 @@ from mailagent.workflows.steps.recording import async_step, declare_marks, mark,
 # After a refusal that concerns the account, not the mail, an operator needs a while.
 OPERATOR_SECONDS = 600.0
 
+_OPEN = (OutboundStatus.QUEUED, OutboundStatus.SENDING)
+
 
 def _send_mail(outbound_id: str) -> str:
     """Send a mail that is queued. What does not go out at once is left to a `delivery` run."""
     live = services.current()
-    with live.database.transaction() as connection:
-        claimed = _claim(connection, outbound_id)
-        if claimed is None:
-            status = outbox.status_of(connection, outbound_id)
-            return _leave_to_delivery(connection, outbound_id, status)
-        mail, leave = claimed.mail, claimed.leave
-        if claimed.why_not is not None:
-            give_back(connection, leave)
-            why = f"nothing is sent to {mail.to_address} any more ({claimed.why_not})"
-            _fail(connection, mail, why)
-            return OutboundStatus.FAILED.value
+    claimed = _claim_plainly(outbound_id) or _claim(outbound_id)
+    if isinstance(claimed, str):
+        return claimed
+    mail, leave = claimed.mail, claimed.leave
     mark("send_mail", "claimed")
     with spans.call(Provider.SENDGRID, "send"):
         outcome = live.sender.send(mail)
     mark("send_mail", "handed over")
+    if isinstance(outcome, Accepted) and not leave.failed_lately:
+        return _record_plainly(mail, outcome)
     with live.database.transaction() as connection:
         # First: whoever takes a turn locks the breaker's row before the mail's, too.
         note_outcome(connection, leave, failure_of(outcome))
@@ -67,30 +64,51 @@ def _send_mail(outbound_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Claimed:
-    """A mail that is "sending" now, with leave to ask SendGrid; `why_not`: why nothing is sent to its
-    address."""
+    """A mail that is "sending" now, with leave to ask SendGrid."""
 
     mail: OutboundMail
     leave: Leave
-    why_not: str | None
 
 
-def _claim(connection: sa.Connection, outbound_id: str) -> _Claimed | None:
-    """Take a queued mail to "sending", with leave to ask SendGrid; None when it is not queued or SendGrid is
-    away."""
-    now = services.current().now()
-    found = before_sending.claim_while_well(connection, outbound_id, Provider.SENDGRID, now)
-    if found is not None:
-        return _Claimed(found.mail, Leave(Provider.SENDGRID), found.why_not)
-    leave = leave_of(connection, Provider.SENDGRID)
-    if leave is None:
-        _put_off(connection, outbound_id)
-        return None
-    found = before_sending.claim(connection, outbound_id, now)
-    if found is None:
-        give_back(connection, leave)
-        return None
-    return _Claimed(found.mail, leave, found.why_not)
+def _claim_plainly(outbound_id: str) -> _Claimed | None:
+    """Take a queued mail to "sending" if nothing stands in its way, as is so of nearly all; else None."""
+    live = services.current()
+    with live.database.statement() as connection:
+        mail = before_sending.claim_plainly(connection, outbound_id, Provider.SENDGRID, live.now())
+    return _Claimed(mail, Leave(Provider.SENDGRID)) if mail else None
+
+
+def _claim(outbound_id: str) -> _Claimed | str:
+    """Take a queued mail to "sending", with leave to ask SendGrid; when it is not queued, SendGrid is away, or
+    nothing is sent to its address, see to that and return the mail's state."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        leave = leave_of(connection, Provider.SENDGRID)
+        if leave is None:
+            _put_off(connection, outbound_id)
+        found = before_sending.claim(connection, outbound_id, live.now()) if leave else None
+        if leave is not None and (found is None or found.why_not is not None):
+            give_back(connection, leave)
+        if leave is None or found is None:
+            status = outbox.status_of(connection, outbound_id)
+            return _leave_to_delivery(connection, outbound_id, status)
+        if found.why_not is not None:
+            why = f"nothing is sent to {found.mail.to_address} any more ({found.why_not})"
+            _fail(connection, found.mail, why)
+            return OutboundStatus.FAILED.value
+        return _Claimed(found.mail, leave)
+
+
+def _record_plainly(mail: OutboundMail, outcome: Accepted) -> str:
+    """Record that SendGrid has accepted a mail; return the mail's state. It is "sent", unless somebody settled
+    it meanwhile."""
+    live, outbound_id = services.current(), mail.outbound_id
+    with live.database.statement() as connection:
+        status = _record(connection, mail, outcome)
+    if status not in _OPEN:
+        return status.value
+    with live.database.transaction() as connection:
+        return _leave_to_delivery(connection, outbound_id, status)
 
 
 def failure_of(outcome: SendOutcome) -> Failure | None:
@@ -120,7 +138,7 @@ def _leave_to_delivery(connection: sa.Connection, outbound_id: str, status: Outb
     A mail that is found "sending" was being sent by a process that died, or is by one that lives:
     either way this one must not send it too.
     """
-    if status in (OutboundStatus.QUEUED, OutboundStatus.SENDING):
+    if status in _OPEN:
         services.current().doorbell.ring_delivery(connection, outbound_id)
     return status.value
 

@@ -25,7 +25,7 @@ declare_marks("claim_refund", "claimed")
 def claim_refund(refund_id: str) -> State:
     """Make this run the one that bells for the refund reach. If it waits for a manager, look as
     `look_at_decision` does, which writes to whoever is to decide: from now on no bell is missed."""
-    with services.current().database.transaction() as connection:
+    with services.current().database.statement() as connection:
         status = refunds.claim(connection, refund_id, DBOS.workflow_id or "")
     mark("claim_refund", "claimed")
     if status is not RefundStatus.AWAITING_APPROVAL:
