@@ -73,8 +73,7 @@ class Rings(Connected):
         `again` counts the sweep's repeats, or says why there is one more run, such as "decided".
         """
         log_ids.note(refund_id)
-        if run_id is not None and self._is_at_work_alone(connection, run_id):
-            by_function.send_look(connection, run_id)
+        if run_id is not None and self._has_rung_alone(connection, run_id):
             return run_id
         at_work = None if run_id is None else self._find_at_work(connection, run_id)
         if at_work is None:
@@ -112,23 +111,26 @@ class Rings(Connected):
         """Return, within the caller's transaction, whether a run has yet to end."""
         return connection.scalar(self._status, {"run": run_id}) in ACTIVE
 
-    def _is_at_work_alone(self, connection: sa.Connection, run_id: str) -> bool:
-        """Return whether a run has yet to end that was never forked, nor is a fork: so nobody else is to hear
-        the bell, and a function in the database can ring it. Not in a trace, which the client carries on."""
+    def _has_rung_alone(self, connection: sa.Connection, run_id: str) -> bool:
+        """Make a run look that has yet to end and was never forked, nor is a fork: so nobody else is to hear
+        the bell, and a function in the database can ring it. Return whether it is so. Not in a trace, which
+        the client carries on."""
         if self._is_sqlite or spans.is_on():
             return False
-        found = connection.execute(self._family, {"run": run_id}).one_or_none()
-        return found is not None and found.status in ACTIVE and not found.has_family
+        return connection.scalar(self._ring_alone, {"run": run_id}) is not None
 
     @cached_property
-    def _family(self) -> sa.Select[Any]:
-        """The state of a run, and whether it has a fork or is one."""
+    def _ring_alone(self) -> sa.Select[Any]:
+        """Rings a run that is at work, and neither has a fork nor is one."""
         runs, forks = self._runs.c, self._runs.alias("forks")
         has_forks = (
             sa.select(sa.literal(1)).where(forks.c.forked_from == runs.workflow_uuid).exists()
         )
-        has_family = sa.or_(runs.forked_from.is_not(None), has_forks).label("has_family")
-        return sa.select(runs.status, has_family).where(runs.workflow_uuid == sa.bindparam("run"))
+        is_active = sa.or_(*(runs.status == state for state in sorted(ACTIVE)))
+        is_alone = sa.and_(is_active, runs.forked_from.is_(None), ~has_forks)
+        # Not WHERE: nobody rings but for a row that was found so.
+        rung = sa.case((is_alone, by_function.SEND_LOOK))
+        return sa.select(rung).where(runs.workflow_uuid == sa.bindparam("run"))
 
     @cached_property
     def _status(self) -> sa.Select[Any]:

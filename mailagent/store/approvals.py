@@ -9,8 +9,9 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
-from mailagent.store import schema
+from mailagent.store import asks, schema
 from mailagent.store.asks import list_asks as list_asks  # noqa: PLC0414 - offered here, too
 from mailagent.store.database import insert_once
 from mailagent.store.ids import new_id
@@ -73,6 +74,14 @@ _STANDING = (
     .outerjoin(_countersignatures, _countersignatures.c.approval_id == _approvals.c.approval_id)
 )
 _STANDING_BY_ID = _STANDING.where(_approvals.c.approval_id == sa.bindparam("approval_id"))
+# One journey for both; SQLite knows no such statements.
+_DECIDE = (
+    postgresql.insert(_decisions)
+    .values({column.name: sa.bindparam(column.name) for column in _decisions.c})
+    .on_conflict_do_nothing(index_elements=["approval_id"])
+    .returning(sa.literal(1))
+    .add_cte(asks.END_ABSENCE.cte("back"))
+)
 _STANDING_OF_REFUND = _STANDING.where(_approvals.c.refund_id == sa.bindparam("refund_id"))
 
 
@@ -139,8 +148,14 @@ def extend(connection: sa.Connection, approval_id: str, expires_at: datetime) ->
 
 
 def record_decision(connection: sa.Connection, decision: RecordedDecision) -> bool:
-    """Record the decision unless one stands already; return whether this one is it."""
-    return insert_once(connection, _decisions, _values(decision), "approval_id")
+    """Record the decision unless one stands already; return whether this one is it. Whoever decides is not away
+    any more."""
+    values = _values(decision)
+    if connection.dialect.name == "postgresql":
+        here_again = {"manager": decision.decided_by}
+        return connection.scalar(_DECIDE, {**values, **here_again}) is not None
+    asks.end_absence(connection, decision.decided_by)
+    return insert_once(connection, _decisions, values, "approval_id")
 
 
 def record_countersignature(connection: sa.Connection, decision: RecordedDecision) -> bool:

@@ -41,7 +41,7 @@ _NOTES_OF = (
     )
     .order_by(_notes.c.written_at, _notes.c.mail_id)
 )
-_END_ABSENCE = _absences.delete().where(_absences.c.manager_email == sa.bindparam("manager"))
+END_ABSENCE = _absences.delete().where(_absences.c.manager_email == sa.bindparam("manager"))
 
 _ASK, _NOTE, _AWAY, _REQUEST = 1, 2, 3, 4
 
@@ -292,4 +292,4 @@ def record_absence(
 
 def end_absence(connection: sa.Connection, manager: str) -> None:
     """Record that a manager is back: they decided, or wrote."""
-    connection.execute(_END_ABSENCE, {"manager": manager})
+    connection.execute(END_ABSENCE, {"manager": manager})

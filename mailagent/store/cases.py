@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -10,7 +11,7 @@ import sqlalchemy as sa
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund
-from mailagent.store import order_rows, orders, refunds, schema
+from mailagent.store import order_rows, orders, payments, refunds, schema
 from mailagent.store.database import Row
 
 OTHERS_SHOWN_MAX = 20
@@ -27,6 +28,7 @@ _CASE = (
     sa.select(
         _orders,
         orders.ELSEWHERE.label("elsewhere_minor"),
+        payments.GIVEN_BACK_ON_OTHERS.label("on_others_minor"),
         sa.select(sa.func.min(_earlier.c.placed_at))
         .where(_earlier.c.customer_email == _orders.c.customer_email)
         .scalar_subquery()
@@ -40,6 +42,7 @@ _CASE = (
     .outerjoin(_mails, _mails.c.mail_id == sa.bindparam("mail_id"))
     .where(_orders.c.order_id == sa.bindparam("order_id"))
 )
+_CASE_AND_ORDER = order_rows.joined_parts(_CASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +57,9 @@ class Case:
     """A refund with its order, its customer and the mail that asked for it.
 
     `amount` is what was asked for, whatever was approved; `already_refunded` is what other refunds of
-    the order paid or are about to, and `elsewhere`: what was given back without us. `owners`: the addresses
-    of the order and of the conversation.
+    the order paid or are about to, and `elsewhere`: what was given back without us. `on_others`: what its
+    payments gave back, or are about to, on other orders that name them, too. `owners`: the addresses of the
+    order and of the conversation.
     """
 
     refund: Refund
@@ -65,6 +69,7 @@ class Case:
     amount: Money
     already_refunded: Money
     elsewhere: Money
+    on_others: Money
     items: tuple[RefundedItem, ...]
     # What of the amount is for carriage; None if nothing is.
     shipping: Money | None
@@ -94,11 +99,12 @@ def load(connection: sa.Connection, refund: Refund, order: Order | None = None) 
         "conversation_id": refund.conversation_id,
         "mail_id": refund.mail_id,
     }
-    row = connection.execute(_CASE, values).one_or_none()
-    if row is None:
+    rows = connection.execute(_CASE if order else _CASE_AND_ORDER, values).all()
+    if not rows:
         raise LookupError(f"order {refund.order_id} does not exist")
+    row = rows[0]
     if order is None:
-        [order] = order_rows.with_parts(connection, [row])
+        order = order_rows.from_joined(rows)
     elsewhere = int(row.elsewhere_minor)
     return Case(
         refund=refund,
@@ -108,6 +114,7 @@ def load(connection: sa.Connection, refund: Refund, order: Order | None = None) 
         amount=refund.asked,
         already_refunded=Money(row.held_minor - refund.held.minor + elsewhere, order.currency),
         elsewhere=Money(elsewhere, order.currency),
+        on_others=Money(int(row.on_others_minor), order.currency),
         items=items_of(refund, order),
         shipping=shipping_of(refund),
         short=Money(refund.short_minor, refund.amount.currency) if refund.short_minor else None,
@@ -118,10 +125,23 @@ def load(connection: sa.Connection, refund: Refund, order: Order | None = None) 
 
 def with_others(connection: sa.Connection, case: Case) -> Case:
     """Return a case with its refund as it is by now, and with the order's newest other refunds."""
-    of_order = refunds.list_of_order(connection, case.order.order_id)
+    return _among(case, refunds.list_of_order(connection, case.order.order_id))
+
+
+def _among(case: Case, of_order: Sequence[Refund]) -> Case:
     (refund,) = (each for each in of_order if each.refund_id == case.refund.refund_id)
     others = tuple(each for each in of_order if each.refund_id != refund.refund_id)
     return replace(case, refund=refund, others=others[-OTHERS_SHOWN_MAX:])
+
+
+def load_among(connection: sa.Connection, refund_id: str) -> Case:
+    """Return the case of a refund with its order's newest other refunds, as they are now. Raises LookupError
+    when there is no such refund."""
+    of_order = refunds.list_beside(connection, refund_id)
+    refund = next((each for each in of_order if each.refund_id == refund_id), None)
+    if refund is None:
+        raise LookupError(f"refund {refund_id} does not exist")
+    return _among(load(connection, refund), of_order)
 
 
 def shipping_of(refund: Refund) -> Money | None:

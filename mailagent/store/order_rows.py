@@ -14,6 +14,7 @@ from mailagent.domain.order import Order, OrderLine, OrderStatus, Payment
 from mailagent.store import schema
 from mailagent.store.database import Row, UtcDateTime
 
+_orders, _refunds = schema.orders, schema.refunds
 _lines, _payments, _outside = (
     schema.order_lines,
     schema.order_payments,
@@ -43,8 +44,11 @@ def _parts_of(
             "charged_back_at": sa.cast(sa.null(), UtcDateTime()),
         }
         named = nothing | columns
-        whose = sa.literal_column(str(kind), sa.Integer).label("kind"), table.c.order_id
-        parts = (named[name].label(name) for name in sorted(named))
+        whose = (
+            sa.literal_column(str(kind), sa.Integer).label("part_kind"),
+            table.c.order_id.label("part_of"),
+        )
+        parts = (named[name].label(f"part_{name}") for name in sorted(named))
         return sa.select(*whose, *parts).where(is_meant(table.c.order_id))
 
     lines, payments, refunded = _lines.c, _payments.c, _outside.c
@@ -73,7 +77,7 @@ def _parts_of(
         part(_REFUNDED, _outside, id=refunded.payment_id, amount_minor=refunded.amount_minor).where(
             refunded.gateway == sa.literal_column(f"'{ORDER_RECORD}'")
         ),
-    ).order_by("position")
+    )
 
 
 _PARTS_OF_ONE = _parts_of(lambda order_id: order_id == sa.bindparam("order_id"))
@@ -81,8 +85,25 @@ _PARTS_OF_ONE = _parts_of(lambda order_id: order_id == sa.bindparam("order_id"))
 _PARTS_OF_SEVERAL = _parts_of(
     lambda order_id: order_id.in_(sa.bindparam("order_ids", expanding=True))
 )
+_BY_POSITION = "part_position"
+_ONES_PARTS = _PARTS_OF_ONE.order_by(_BY_POSITION)
+_SEVERALS_PARTS = _PARTS_OF_SEVERAL.order_by(_BY_POSITION)
 
-_orders, _refunds = schema.orders, schema.refunds
+
+def joined_parts(query: sa.Select[*tuple[Any, ...]]) -> sa.Select[*tuple[Any, ...]]:
+    """Return a query for one order, `order_id`, with what it has: a row for each part, see `from_joined`.
+
+    Not for one that locks: who has waited for a lock gets the order as it is then, but its parts as they
+    were before.
+    """
+    parts = _PARTS_OF_ONE.subquery("parts")
+    return (
+        query.add_columns(*parts.c)
+        .outerjoin_from(_orders, parts, sa.true())
+        .order_by(parts.c[_BY_POSITION])
+    )
+
+
 # The order of the refund `refund_id`.
 IS_OF_REFUND = (
     _orders.c.order_id
@@ -220,17 +241,24 @@ def with_parts(connection: sa.Connection, rows: Sequence[Row]) -> tuple[Order, .
     ids = [row.order_id for row in rows]
     parts: dict[str, list[Row]] = {order_id: [] for order_id in ids}
     found = (
-        connection.execute(_PARTS_OF_ONE, {"order_id": ids[0]})
+        connection.execute(_ONES_PARTS, {"order_id": ids[0]})
         if len(ids) == 1
-        else connection.execute(_PARTS_OF_SEVERAL, {"order_ids": ids})
+        else connection.execute(_SEVERALS_PARTS, {"order_ids": ids})
     )
     for part in found:
-        parts[part.order_id].append(part)
+        parts[part.part_of].append(part)
     return tuple(_order(row, parts[row.order_id]) for row in rows)
 
 
+def from_joined(rows: Sequence[Row]) -> Order:
+    """Return the order of the rows of a `joined_parts`, of which there is one at least."""
+    return _order(rows[0], rows)
+
+
 def _order(row: Row, parts: Sequence[Row]) -> Order:
-    refunded = {part.id: part.amount_minor for part in parts if part.kind == _REFUNDED}
+    refunded = {
+        part.part_id: part.part_amount_minor for part in parts if part.part_kind == _REFUNDED
+    }
     return Order(
         order_id=row.order_id,
         customer_email=row.customer_email,
@@ -241,28 +269,28 @@ def _order(row: Row, parts: Sequence[Row]) -> Order:
         status=OrderStatus(row.status),
         lines=tuple(
             OrderLine(
-                part.position,
-                part.id,
-                part.name,
-                part.quantity,
-                Money(part.amount_minor, row.currency),
-                part.discount_minor,
-                part.category,
-                part.final_sale,
+                part.part_position,
+                part.part_id,
+                part.part_name,
+                part.part_quantity,
+                Money(part.part_amount_minor, row.currency),
+                part.part_discount_minor,
+                part.part_category,
+                part.part_final_sale,
             )
             for part in parts
-            if part.kind == _LINE
+            if part.part_kind == _LINE
         ),
         payments=tuple(
             Payment(
-                part.id,
-                part.name,
-                Money(part.amount_minor, row.currency),
-                part.charged_back_at,
-                refunded.get(part.id, 0),
+                part.part_id,
+                part.part_name,
+                Money(part.part_amount_minor, row.currency),
+                part.part_charged_back_at,
+                refunded.get(part.part_id, 0),
             )
             for part in parts
-            if part.kind == _PAYMENT
+            if part.part_kind == _PAYMENT
         ),
         discount_minor=row.discount_minor,
         shipping_minor=row.shipping_minor,

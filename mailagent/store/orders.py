@@ -44,8 +44,9 @@ _IS_OF_CONVERSATION = (
     .where(schema.conversations.c.conversation_id == sa.bindparam("conversation_id"))
     .scalar_subquery()
 )
-_BY_ID_OF_CONVERSATION = _BY_ID.add_columns(ELSEWHERE.label("elsewhere_minor")).where(
-    _IS_OF_CONVERSATION
+_WHOLE_BY_ID = order_rows.joined_parts(_BY_ID)
+_BY_ID_OF_CONVERSATION = order_rows.joined_parts(
+    _BY_ID.add_columns(ELSEWHERE.label("elsewhere_minor")).where(_IS_OF_CONVERSATION)
 )
 
 # Events that speak of an order's payments are asked for along with it.
@@ -55,6 +56,13 @@ _LOCKED = sa.select(_orders, gateway_events.SPEAKS_OF_ORDER.label("heard")).with
 _LOCK = _LOCKED.where(_orders.c.order_id == sa.bindparam("order_id"))
 _LOCK_OF_CONVERSATION = _LOCK.where(_IS_OF_CONVERSATION)
 _LOCK_OF_REFUND = _LOCKED.where(order_rows.IS_OF_REFUND)
+_LOCK_OF_APPROVAL = _LOCKED.where(
+    _orders.c.order_id
+    == sa.select(schema.refunds.c.order_id)
+    .join(schema.approvals, schema.approvals.c.refund_id == schema.refunds.c.refund_id)
+    .where(schema.approvals.c.approval_id == sa.bindparam("approval_id"))
+    .scalar_subquery()
+)
 
 _HELD = sa.select(_orders.c.held_minor).where(_orders.c.order_id == sa.bindparam("order_id"))
 _CUSTOMER_SINCE = sa.select(sa.func.min(_orders.c.placed_at)).where(_IS_CUSTOMERS)
@@ -177,8 +185,8 @@ def _worths(order: Order) -> list[tuple[object, ...]]:
 
 def find(connection: sa.Connection, order_id: str) -> Order | None:
     """Return the order, whoever's it is: for the shop's own people and code."""
-    rows = connection.execute(_BY_ID, {"order_id": order_id}).all()
-    return order_rows.with_parts(connection, rows)[0] if rows else None
+    rows = connection.execute(_WHOLE_BY_ID, {"order_id": order_id}).all()
+    return order_rows.from_joined(rows) if rows else None
 
 
 def find_of_conversation(
@@ -193,8 +201,7 @@ def find_of_conversation(
         values = {"order_id": name, "conversation_id": conversation_id}
         rows = connection.execute(_BY_ID_OF_CONVERSATION, values).all()
         if rows:
-            [order] = order_rows.with_parts(connection, rows)
-            return order, int(rows[0].elsewhere_minor)
+            return order_rows.from_joined(rows), int(rows[0].elsewhere_minor)
     return None
 
 
@@ -231,6 +238,11 @@ def lock_known(connection: sa.Connection, order_id: str) -> Order:
 def lock_of_refund(connection: sa.Connection, refund_id: str) -> Order | None:
     """Return the order of a refund, locked as by `lock`; None for no such refund."""
     return _lock(connection, _LOCK_OF_REFUND, refund_id=refund_id)
+
+
+def lock_of_approval(connection: sa.Connection, approval_id: str) -> Order | None:
+    """Return the order whose refund an approval is about, locked as by `lock`; None for no such approval."""
+    return _lock(connection, _LOCK_OF_APPROVAL, approval_id=approval_id)
 
 
 def _lock(

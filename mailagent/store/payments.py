@@ -13,6 +13,7 @@ from mailagent.store import schema
 
 _named = schema.order_payments
 _intents, _outside = schema.refund_payments, schema.outside_refunds
+_orders, _refunds = schema.orders, schema.refunds
 
 # The first half of an advisory lock's key, beside those of `caps`.
 _PAYMENT = 0x6D61_0003
@@ -24,22 +25,39 @@ _other = _named.alias()
 IS_SHARED = sa.exists().where(
     _other.c.payment_id == _named.c.payment_id, _other.c.order_id != _named.c.order_id
 )
-_these: sa.BindParameter[Any] = sa.bindparam("payment_ids", expanding=True)
-_BY_OURS = sa.select(_intents.c.payment_id, _intents.c.amount_minor).where(
-    _intents.c.payment_id.in_(_these),
+# What the payments of an order gave back or are giving back, by our refunds and without us.
+_OURS_ARE = (
+    _intents.c.payment_id == _named.c.payment_id,
     _intents.c.state != "refused",
     _intents.c.returned_at.is_(None),
 )
-_BY_OTHERS = sa.select(_outside.c.payment_id, _outside.c.amount_minor).where(
-    _outside.c.payment_id.in_(_these), _outside.c.returned_at.is_(None)
-)
-_GIVEN_BACK = _BY_OURS.union_all(_BY_OTHERS)
-_GIVEN_BACK_ON_OTHERS = _BY_OURS.where(
-    sa.exists().where(
-        schema.refunds.c.refund_id == _intents.c.refund_id,
-        schema.refunds.c.order_id != sa.bindparam("order_id"),
+_OTHERS_ARE = (_outside.c.payment_id == _named.c.payment_id, _outside.c.returned_at.is_(None))
+_IS_ORDERS = _named.c.order_id == sa.bindparam("order_id")
+_GIVEN_BACK = (
+    sa.select(_intents.c.payment_id, _intents.c.amount_minor)
+    .where(_IS_ORDERS, *_OURS_ARE)
+    .union_all(
+        sa.select(_outside.c.payment_id, _outside.c.amount_minor).where(_IS_ORDERS, *_OTHERS_ARE)
     )
-).union_all(_BY_OTHERS.where(_outside.c.order_id != sa.bindparam("order_id")))
+)
+
+
+def _sum_of(amount: sa.ColumnElement[int], *where: sa.ColumnElement[bool]) -> Any:
+    return (
+        sa.select(sa.func.coalesce(sa.func.sum(amount), 0))
+        .where(_named.c.order_id == _orders.c.order_id, *where)
+        .correlate(_orders)
+        .scalar_subquery()
+    )
+
+
+# What the payments of an order gave back or are giving back on other orders, in minor units; for a query of it.
+GIVEN_BACK_ON_OTHERS = _sum_of(
+    _intents.c.amount_minor,
+    *_OURS_ARE,
+    _refunds.c.refund_id == _intents.c.refund_id,
+    _refunds.c.order_id != _orders.c.order_id,
+) + _sum_of(_outside.c.amount_minor, *_OTHERS_ARE, _outside.c.order_id != _orders.c.order_id)
 
 
 def lock(connection: sa.Connection, order: Order) -> None:
@@ -56,19 +74,8 @@ def lock(connection: sa.Connection, order: Order) -> None:
 def given_back(connection: sa.Connection, order: Order) -> dict[str, int]:
     """Return what each payment of an order gave back or is giving back, in minor units: by our refunds
     or without us, on this order or another."""
-    return _sum(connection, _GIVEN_BACK, order)
-
-
-def given_back_on_others_minor(connection: sa.Connection, order: Order) -> int:
-    """Return what the payments of an order gave back or are giving back on other orders."""
-    return sum(_sum(connection, _GIVEN_BACK_ON_OTHERS, order, order_id=order.order_id).values())
-
-
-def _sum(
-    connection: sa.Connection, query: sa.CompoundSelect[str, int], order: Order, **values: str
-) -> dict[str, int]:
     given: dict[str, int] = {}
-    for payment_id, minor in connection.execute(query, {"payment_ids": _ids(order), **values}):
+    for payment_id, minor in connection.execute(_GIVEN_BACK, {"order_id": order.order_id}):
         given[payment_id] = given.get(payment_id, 0) + minor
     return given
 

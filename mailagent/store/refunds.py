@@ -44,6 +44,13 @@ _OF_CUSTOMER = _WITH_LINES.where(
     )
 )
 _OF_ORDER = _WITH_LINES.where(_refunds.c.order_id == sa.bindparam("order_id"))
+_beside = _refunds.alias("beside")
+_BESIDE = _WITH_LINES.where(
+    _refunds.c.order_id
+    == sa.select(_beside.c.order_id)
+    .where(_beside.c.refund_id == sa.bindparam("refund_id"))
+    .scalar_subquery()
+)
 _OF_CONVERSATION = _WITH_LINES.where(_refunds.c.conversation_id == sa.bindparam("conversation_id"))
 _BY_ID = _WITH_LINES.where(_refunds.c.refund_id == sa.bindparam("refund_id"))
 LOCK = _BY_ID.with_for_update(of=_refunds)
@@ -151,6 +158,11 @@ def _found(refund: Refund | None, refund_id: str) -> Refund:
 def list_of_order(connection: sa.Connection, order_id: str) -> tuple[Refund, ...]:
     """Return all refunds of an order, oldest first."""
     return _list(connection, _OF_ORDER, order_id=order_id)
+
+
+def list_beside(connection: sa.Connection, refund_id: str) -> tuple[Refund, ...]:
+    """Return all refunds of a refund's order, itself among them, oldest first."""
+    return _list(connection, _BESIDE, refund_id=refund_id)
 
 
 def list_of_proposal(

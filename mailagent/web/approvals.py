@@ -13,7 +13,7 @@ from mailagent.adapters.links import ApprovalLink
 from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.letters.asking import is_one_of
 from mailagent.store import approvals, cases, orders, refunds
-from mailagent.store.approvals import Approval, Standing
+from mailagent.store.approvals import Standing
 from mailagent.store.cases import Case
 from mailagent.web import case as case_view
 from mailagent.web import decision
@@ -30,12 +30,11 @@ def show(token: str) -> Response:
     """Show the case, or what was decided. Mail scanners open links: nothing may change here."""
     link = services.current().links.verify_approval(token)
     with services.current().database.snapshot() as connection:
-        found = find_asked(connection, link)
-        if link is None or found is None:
+        standing = approvals.find_standing(connection, link.approval_id) if link else None
+        if link is None or standing is None:
             return page("approvals/not_valid.html", 404)
-        standing, refund = found
-        case = cases.load(connection, refund)
-        refusal = find_refusal(link, refund, case.owners)
+        case = cases.load_among(connection, standing.approval.refund_id)
+        refusal = find_refusal(link, case.refund, case.owners)
         return refusal or _show(connection, link, standing, case)
 
 
@@ -45,23 +44,21 @@ def decide(token: str) -> Response:
     """Record the decision unless one stands, and ring the refund in the same transaction."""
     link = services.current().links.verify_approval(token)
     with services.current().database.transaction() as connection:
-        approval = approvals.find(connection, link.approval_id) if link else None
-        if link is None or approval is None:
+        found = _lock(connection, link.approval_id) if link else None
+        if link is None or found is None:
             return page("approvals/not_valid.html", 404)
-        if refusal := _find_former(link):
-            return refusal
-        standing, case = _lock(connection, approval)
+        standing, case = found
         if refusal := find_refusal(link, case.refund, case.owners):
             return refusal
         by_them = decision.is_by(link.manager_email, standing.first)
         if decision.is_open(case.refund, standing.approval) and not by_them:
             try:
                 form = parse_form(case.refund, standing.first)
-                decision.take(connection, link.manager_email, standing, case, form)
+                standing = decision.take(connection, link.manager_email, standing, case, form)
             except FormProblem as problem:
+                case = cases.with_others(connection, case)
                 return _show(connection, link, standing, case, problem)
-            standing = approvals.find_standing(connection, link.approval_id) or standing
-        return _show(connection, link, standing, case)
+        return _show(connection, link, standing, cases.with_others(connection, case))
 
 
 def find_asked(
@@ -74,16 +71,16 @@ def find_asked(
     return standing, refunds.load(connection, standing.approval.refund_id)
 
 
-def _lock(connection: sa.Connection, approval: Approval) -> tuple[Standing, Case]:
-    """Return what an approval is about, locked until the commit. Raises LookupError when it is gone.
+def _lock(connection: sa.Connection, approval_id: str) -> tuple[Standing, Case] | None:
+    """Return what an approval is about, locked until the commit; None where there is none.
 
     The order first: a decision changes what its order has left, and who withdraws holds it.
     """
-    order = orders.lock_of_refund(connection, approval.refund_id)
-    refund = refunds.lock(connection, approval.refund_id)
-    standing = approvals.find_standing(connection, approval.approval_id)
+    order = orders.lock_of_approval(connection, approval_id)
+    standing = approvals.find_standing(connection, approval_id) if order else None
     if order is None or standing is None:
-        raise LookupError(f"approval {approval.approval_id} is gone, or its order is")
+        return None
+    refund = refunds.lock(connection, standing.approval.refund_id)
     return standing, cases.load(connection, refund, order)
 
 
@@ -107,11 +104,10 @@ def _show(
     connection: sa.Connection,
     link: ApprovalLink,
     standing: Standing,
-    before: Case,
+    case: Case,
     problem: FormProblem | None = None,
 ) -> Response:
-    """Return the page of a case. `before`: as it was, perhaps before a decision."""
-    case = cases.with_others(connection, before)
+    """Return the page of a case, with its order's other refunds."""
     refund, made, second = case.refund, standing.first, standing.second
     facts = case_view.of_case(case, standing, link.manager_email)
     facts = case_view.with_files(connection, facts, case)
@@ -120,7 +116,7 @@ def _show(
         facts = case_view.with_asks(connection, facts, case, standing)
         if decision.is_by(link.manager_email, made):
             return page("approvals/second_awaited.html", 200, case=facts, decision=first)
-        facts = case_view.with_news(connection, facts, case)
+        facts = case_view.with_news(facts, case)
         missing = decision.find_missing_first(made)
         if missing:
             facts = replace(facts, news=(*facts.news, missing))

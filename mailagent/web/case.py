@@ -147,9 +147,9 @@ def with_files(connection: sa.Connection, shown: ShownCase, case: Case) -> Shown
     )
 
 
-def with_news(connection: sa.Connection, shown: ShownCase, case: Case) -> ShownCase:
+def with_news(shown: ShownCase, case: Case) -> ShownCase:
     """Return a case with what has happened to its order since, and what is left of it."""
-    left = what_is_left.of_case(connection, case)
+    left = what_is_left.of_case(case)
     lowered = 0 < left.most.minor < case.refund.amount.minor
     return replace(
         shown,

@@ -5,6 +5,8 @@ The order and the refund are locked by the caller, and its run is rung in the sa
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import sqlalchemy as sa
 
 from mailagent import services
@@ -13,7 +15,7 @@ from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.doorbell import REFUND, run_id_of
 from mailagent.letters.asking import is_one_of
-from mailagent.store import approvals, asks, audit, refunds
+from mailagent.store import approvals, audit, refunds
 from mailagent.store.approvals import Approval, RecordedDecision, Standing
 from mailagent.store.cases import Case
 from mailagent.web import what_is_left
@@ -48,18 +50,18 @@ def find_missing_first(first: RecordedDecision | None) -> str | None:
 
 def take(
     connection: sa.Connection, manager: str, standing: Standing, case: Case, form: Form
-) -> None:
-    """Check what a manager decided against what is so by now, and record it. `standing` and `case`: read since
-    the refund and its order were locked.
+) -> Standing:
+    """Check what a manager decided against what is so by now, and record it; return what is decided then.
+    `standing` and `case`: read since the refund's order was locked.
 
     Raises FormProblem for a refund of the manager's own, for more than is left, and for a second approval
     to a first that does not count.
     """
     if is_one_of(case.owners, manager):
         raise FormProblem("decision", OWN)
-    what_is_left.check(connection, case, form)
+    what_is_left.check(case, form)
     check_first(standing.first, form)
-    record(connection, manager, standing, case, form)
+    return record(connection, manager, standing, case, form)
 
 
 def check_first(first: RecordedDecision | None, form: Form) -> None:
@@ -71,8 +73,8 @@ def check_first(first: RecordedDecision | None, form: Form) -> None:
 
 def record(
     connection: sa.Connection, manager: str, standing: Standing, case: Case, form: Form
-) -> None:
-    """Record what a manager decided; where somebody was faster, nothing: the page will say who."""
+) -> Standing:
+    """Record what a manager decided; where somebody was faster, nothing. Return what is decided then."""
     approval, refund, order = standing.approval, case.refund, case.order
     decision = RecordedDecision(
         approval_id=approval.approval_id,
@@ -84,23 +86,26 @@ def record(
         note_shared=form.note_shared,
         mail_id=form.mail_id,
     )
-    asks.end_absence(connection, manager)
     if approvals.record_decision(connection, decision):
         if form.amount is not None:
             refunds.lower_amount(connection, refund, form.amount)
         if refund.four_eyes and form.approves:
-            _await_second(connection, approval, refund, decision, form)
+            approval = _await_second(connection, approval, refund, decision, form)
         else:
             _conclude(connection, refund, order, decision, form, {})
-        return
-    first = standing.first or approvals.find_decision(connection, approval.approval_id)
+        return replace(standing, approval=approval, first=decision)
+    if standing.first is None:  # somebody has decided who did not lock the order
+        standing = approvals.find_standing(connection, approval.approval_id) or standing
+    first = standing.first
     if first is None or not refund.four_eyes or person_of(first.decided_by) == person_of(manager):
-        return
+        return standing
     if approvals.record_countersignature(connection, decision):
         if form.amount is not None:
             refunds.lower_amount(connection, refund, form.amount)
         details = {"first_approved_by": first.decided_by}
         _conclude(connection, refund, order, decision, form, details)
+        return replace(standing, second=decision)
+    return approvals.find_standing(connection, approval.approval_id) or standing
 
 
 def _await_second(
@@ -109,14 +114,16 @@ def _await_second(
     refund: Refund,
     decision: RecordedDecision,
     form: Form,
-) -> None:
-    """Keep the refund waiting, for somebody else, with at least as much time as the first one had."""
+) -> Approval:
+    """Keep the refund waiting, for somebody else, with at least as much time as the first one had. Return the
+    approval with its date."""
     live = services.current()
     expires_at = max(approval.expires_at, decision.decided_at + live.waits.approval_expiry)
     approvals.extend(connection, approval.approval_id, expires_at)
     details = {"second_by": expires_at.isoformat(timespec="seconds")}
     _audit(connection, refund, decision, form, "refund approved, second approval awaited", details)
     _ring(connection, refund, "countersign")
+    return replace(approval, expires_at=expires_at)
 
 
 def _conclude(

@@ -6,11 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import sqlalchemy as sa
-
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order, OrderStatus
-from mailagent.store import payments
 from mailagent.store.cases import Case
 from mailagent.web.decision_form import Form, FormProblem
 
@@ -27,17 +24,16 @@ class Left:
     cancelled: bool = False
 
 
-def of_case(connection: sa.Connection, case: Case) -> Left:
+def of_case(case: Case) -> Left:
     """Return what a refund may still come to, as its case shows it. Whoever lets a decision follow has held the
     lock of its order since before the case was read."""
-    refund, order, elsewhere = case.refund, case.order, case.elsewhere
+    refund, order = case.refund, case.order
     cancelled = order.status is OrderStatus.CANCELLED
     if order.charged_back.minor:
         return Left(Money(0, order.currency), (f"{_charged_back(order)} {_REJECT}",), cancelled)
-    twice_named = Money(payments.given_back_on_others_minor(connection, order), order.currency)
-    left = order.paid.minor - case.already_refunded.minor - twice_named.minor
+    left = order.paid.minor - case.already_refunded.minor - case.on_others.minor
     most = Money(max(0, min(left, refund.amount.minor)), order.currency)
-    words = _given_back(elsewhere, twice_named)
+    words = _given_back(case.elsewhere, case.on_others)
     news = " ".join([*_cancelled(order, Money(max(0, left), order.currency)), *words])
     if not news:
         return Left(most)
@@ -71,12 +67,12 @@ def _charged_back(order: Order) -> str:
     return f"The customer's bank has taken back {order.charged_back} of this order (chargeback)."
 
 
-def check(connection: sa.Connection, case: Case, form: Form) -> None:
+def check(case: Case, form: Form) -> None:
     """Raise FormProblem for an approval of more than is left, or by somebody who was not told that the
     order was cancelled. The order is locked, as in `of_case`."""
     if not form.approves:
         return
-    left = of_case(connection, case)
+    left = of_case(case)
     wanted = form.amount or case.refund.amount
     if wanted.minor <= left.most.minor:
         if left.cancelled and not form.knows_cancelled:

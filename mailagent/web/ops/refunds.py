@@ -60,7 +60,7 @@ def _facts(
     connection: sa.Connection, case: Case, standing: Standing | None, email: str
 ) -> dict[str, Any]:
     refund, order = case.refund, case.order
-    shown = case_view.with_news(connection, case_view.of_case(case, standing, email), case)
+    shown = case_view.with_news(case_view.of_case(case, standing, email), case)
     codes = goodwill.list_codes_for(connection, refund.conversation_id, order.customer_email)
     mails = history.list_mails(connection, refund.refund_id)
     events = timeline.list_events(connection, [mail.outbound_id for mail in mails])
