@@ -4,7 +4,7 @@ money twice, if each looked only at itself. What an order says of its payments i
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from collections.abc import Callable
 
 import sqlalchemy as sa
 
@@ -25,39 +25,66 @@ _other = _named.alias()
 IS_SHARED = sa.exists().where(
     _other.c.payment_id == _named.c.payment_id, _other.c.order_id != _named.c.order_id
 )
-# What the payments of an order gave back or are giving back, by our refunds and without us.
-_OURS_ARE = (
-    _intents.c.payment_id == _named.c.payment_id,
-    _intents.c.state != "refused",
-    _intents.c.returned_at.is_(None),
-)
-_OTHERS_ARE = (_outside.c.payment_id == _named.c.payment_id, _outside.c.returned_at.is_(None))
-_IS_ORDERS = _named.c.order_id == sa.bindparam("order_id")
-_GIVEN_BACK = (
-    sa.select(_intents.c.payment_id, _intents.c.amount_minor)
-    .where(_IS_ORDERS, *_OURS_ARE)
-    .union_all(
-        sa.select(_outside.c.payment_id, _outside.c.amount_minor).where(_IS_ORDERS, *_OTHERS_ARE)
+# What payments gave back or are giving back, by our refunds and without us.
+_OURS_COUNT = (_intents.c.state != "refused", _intents.c.returned_at.is_(None))
+_OTHERS_COUNT = _outside.c.returned_at.is_(None)
+
+
+def _given_back_by(
+    are_meant: Callable[[sa.ColumnElement[str]], sa.ColumnElement[bool]],
+) -> sa.CompoundSelect[str, int]:
+    ours = sa.select(_intents.c.payment_id, _intents.c.amount_minor)
+    others = sa.select(_outside.c.payment_id, _outside.c.amount_minor)
+    return ours.where(are_meant(_intents.c.payment_id), *_OURS_COUNT).union_all(
+        others.where(are_meant(_outside.c.payment_id), _OTHERS_COUNT)
     )
+
+
+# A list of ids is written into the statement each time: for one payment that takes as long as the rest.
+_GIVEN_BACK_BY_ONE = _given_back_by(lambda payment_id: payment_id == sa.bindparam("payment_id"))
+_GIVEN_BACK_BY_SEVERAL = _given_back_by(
+    lambda payment_id: payment_id.in_(sa.bindparam("payment_ids", expanding=True))
 )
 
 
-def _sum_of(amount: sa.ColumnElement[int], *where: sa.ColumnElement[bool]) -> Any:
+def _sum_on_others(
+    amount: sa.ColumnElement[int], payment_id: sa.ColumnElement[str], *where: sa.ColumnElement[bool]
+) -> sa.ScalarSelect[int]:
+    # Within the row of a payment, not joined with them: nothing but an index leads to a payment then.
     return (
         sa.select(sa.func.coalesce(sa.func.sum(amount), 0))
-        .where(_named.c.order_id == _orders.c.order_id, *where)
-        .correlate(_orders)
+        .where(payment_id == _named.c.payment_id, *where)
+        .correlate(_named, _orders)
         .scalar_subquery()
     )
 
 
 # What the payments of an order gave back or are giving back on other orders, in minor units; for a query of it.
-GIVEN_BACK_ON_OTHERS = _sum_of(
-    _intents.c.amount_minor,
-    *_OURS_ARE,
-    _refunds.c.refund_id == _intents.c.refund_id,
-    _refunds.c.order_id != _orders.c.order_id,
-) + _sum_of(_outside.c.amount_minor, *_OTHERS_ARE, _outside.c.order_id != _orders.c.order_id)
+GIVEN_BACK_ON_OTHERS = (
+    sa.select(
+        sa.func.coalesce(
+            sa.func.sum(
+                _sum_on_others(
+                    _intents.c.amount_minor,
+                    _intents.c.payment_id,
+                    *_OURS_COUNT,
+                    _refunds.c.refund_id == _intents.c.refund_id,
+                    _refunds.c.order_id != _orders.c.order_id,
+                )
+                + _sum_on_others(
+                    _outside.c.amount_minor,
+                    _outside.c.payment_id,
+                    _OTHERS_COUNT,
+                    _outside.c.order_id != _orders.c.order_id,
+                )
+            ),
+            0,
+        )
+    )
+    .where(_named.c.order_id == _orders.c.order_id)
+    .correlate(_orders)
+    .scalar_subquery()
+)
 
 
 def lock(connection: sa.Connection, order: Order) -> None:
@@ -75,7 +102,13 @@ def given_back(connection: sa.Connection, order: Order) -> dict[str, int]:
     """Return what each payment of an order gave back or is giving back, in minor units: by our refunds
     or without us, on this order or another."""
     given: dict[str, int] = {}
-    for payment_id, minor in connection.execute(_GIVEN_BACK, {"order_id": order.order_id}):
+    ids = _ids(order)
+    found = (
+        connection.execute(_GIVEN_BACK_BY_ONE, {"payment_id": ids[0]})
+        if len(ids) == 1
+        else connection.execute(_GIVEN_BACK_BY_SEVERAL, {"payment_ids": ids})
+    )
+    for payment_id, minor in found:
         given[payment_id] = given.get(payment_id, 0) + minor
     return given
 

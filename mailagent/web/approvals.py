@@ -43,6 +43,8 @@ def show(token: str) -> Response:
 def decide(token: str) -> Response:
     """Record the decision unless one stands, and ring the refund in the same transaction."""
     link = services.current().links.verify_approval(token)
+    if link is not None and (refusal := _find_former(link)):
+        return refusal  # whoever does not decide locks nothing
     with services.current().database.transaction() as connection:
         found = _lock(connection, link.approval_id) if link else None
         if link is None or found is None:

@@ -18,11 +18,13 @@ class Memory:
     """In bytes, all processes of a program together.
 
     `pss`: each shared page in equal parts with whoever shares it: what the program costs the machine.
-    `rss`: shared pages counted once for each process. `peak_rss`: the most that each process ever held.
+    `rss`: shared pages counted once for each process; `largest_rss`: of the process that holds most.
+    `peak_rss`: the most that each process ever held.
     """
 
     pss: int
     rss: int
+    largest_rss: int
     peak_rss: int
     threads: int
     processes: int
@@ -34,6 +36,7 @@ def read_memory(child: Child) -> Memory:
     return Memory(
         pss=sum(rollup.get("Pss", 0) for rollup, _ in found),
         rss=sum(rollup.get("Rss", 0) for rollup, _ in found),
+        largest_rss=max((rollup.get("Rss", 0) for rollup, _ in found), default=0),
         peak_rss=sum(status.get("VmHWM", 0) for _, status in found),
         threads=sum(status.get("Threads", 0) for _, status in found),
         processes=len(found),

@@ -38,7 +38,9 @@ def measure(ground: Ground) -> Told:
         [post] = prepare(QUESTION, 1, url, ground.stable.key)
         loaded = look_at_web(ground.stable.environment(url, "web"), post)
     heavy = [name for name in _HEAVY if name in loaded["modules"]]
-    lines = [f"{'role':<8}{'start s':>9}{'PSS MB':>9}{'RSS MB':>9}{'processes':>11}{'threads':>9}"]
+    lines = [
+        f"{'role':<8}{'start s':>9}{'PSS MB':>9}{'RSS MB':>9}{'largest':>9}{'processes':>11}{'threads':>9}"
+    ]
     lines += [_line(role, each) for role, each in idle.items()]
     lines.append(
         f"a web process has loaded {len(loaded['modules'])} modules"
@@ -86,7 +88,7 @@ def _line(role: str, idle: Idle) -> str:
     memory = idle.memory
     return (
         f"{role:<8}{idle.start_seconds:>9.2f}{memory.pss / MB:>9.1f}{memory.rss / MB:>9.1f}"
-        f"{memory.processes:>11}{memory.threads:>9}"
+        f"{memory.largest_rss / MB:>9.1f}{memory.processes:>11}{memory.threads:>9}"
     )
 
 
