@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
 from mailagent.domain.escalation import Ask, Question
 from mailagent.domain.mail import OutboundStatus
@@ -74,8 +75,11 @@ class Found:
     requests: Mapping[str, Request]
 
 
-def _all_of_question() -> sa.CompoundSelect[*tuple[Any, ...]]:
-    """Return one query for all that `Found` has: four journeys to the database cost four times as much."""
+def _all_of_question(
+    is_request: sa.ColumnElement[bool],
+) -> sa.CompoundSelect[*tuple[Any, ...]]:
+    """Return one query for all that `Found` has: four journeys to the database cost four times as much.
+    `is_request`: whether a mail has one of the keys `request_keys`."""
 
     def part(kind: int, **columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
         nothing: dict[str, sa.ColumnElement[Any]] = {
@@ -114,12 +118,18 @@ def _all_of_question() -> sa.CompoundSelect[*tuple[Any, ...]]:
         ).where(notes.approval_id == mine, notes.text != ""),  # erased ones say nothing
         part(_AWAY, key=absences.manager_email).where(absences.until > sa.bindparam("now")),
         part(_REQUEST, key=mails.dedup_key, at=mails.created_at, words=mails.status).where(
-            mails.dedup_key.in_(sa.bindparam("request_keys", expanding=True))
+            is_request
         ),
     ).order_by("at", "key")
 
 
-_ALL_OF_QUESTION = _all_of_question()
+_ALL_OF_QUESTION = _all_of_question(
+    _mails.c.dedup_key.in_(sa.bindparam("request_keys", expanding=True))
+)
+# A list is written into the statement each time; an array is a value like any other, but SQLite has none.
+_ALL_BY_ARRAY = _all_of_question(
+    _mails.c.dedup_key == sa.any_(sa.bindparam("request_keys", type_=postgresql.ARRAY(sa.Text)))
+)
 
 
 def look(
@@ -137,7 +147,8 @@ def look(
         "now": now,
     }
     parts: dict[int, list[Row]] = {_ASK: [], _NOTE: [], _AWAY: [], _REQUEST: []}
-    for row in connection.execute(_ALL_OF_QUESTION, values):
+    query = _ALL_BY_ARRAY if connection.dialect.name == "postgresql" else _ALL_OF_QUESTION
+    for row in connection.execute(query, values):
         parts[row.kind].append(row)
     return Found(
         asks=tuple(

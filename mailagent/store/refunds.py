@@ -63,6 +63,7 @@ _PAYMENTS_OF = (
 _UPDATE = _refunds.update().where(_refunds.c.refund_id == sa.bindparam("here"))
 _MOVE = _UPDATE.where(_refunds.c.status == sa.bindparam("from_status"))
 _CLAIM = _UPDATE.returning(_refunds.c.status)
+_STATUS = sa.select(_refunds.c.status).where(_refunds.c.refund_id == sa.bindparam("refund_id"))
 _DONE_OF = (
     sa.select(_payments.c.refund_id, sa.func.sum(_payments.c.amount_minor))
     .where(
@@ -120,19 +121,18 @@ def record(
             "decided_at": refund.decided_at,
         },
     )
-    connection.execute(
-        _INSERT_LINES,
-        [
-            {
-                "refund_id": refund.refund_id,
-                "line_no": line.line_no,
-                "item_id": item_ids[line.line_no],
-                "quantity": line.quantity,
-                "amount_minor": line.amount.minor,
-            }
-            for line in refund.lines
-        ],
-    )
+    lines = [
+        {
+            "refund_id": refund.refund_id,
+            "line_no": line.line_no,
+            "item_id": item_ids[line.line_no],
+            "quantity": line.quantity,
+            "amount_minor": line.amount.minor,
+        }
+        for line in refund.lines
+    ]
+    # A list takes a way of its own, also for the one line that most refunds have.
+    connection.execute(_INSERT_LINES, lines[0] if len(lines) == 1 else lines)
 
 
 def find(connection: sa.Connection, refund_id: str) -> Refund | None:
@@ -153,6 +153,14 @@ def _found(refund: Refund | None, refund_id: str) -> Refund:
     if refund is None:
         raise LookupError(f"refund {refund_id} does not exist")
     return refund
+
+
+def status_of(connection: sa.Connection, refund_id: str) -> RefundStatus:
+    """Return the state of a refund. Raises LookupError."""
+    status = connection.scalar(_STATUS, {"refund_id": refund_id})
+    if status is None:
+        raise LookupError(f"refund {refund_id} does not exist")
+    return RefundStatus(status)
 
 
 def list_of_order(connection: sa.Connection, order_id: str) -> tuple[Refund, ...]:

@@ -52,6 +52,10 @@ def look_at_decision(refund_id: str) -> State:
     While it waits, whoever is due is asked or reminded: the next manager after a while, a second one
     where the first has approved and the policy wants two.
     """
+    with services.current().database.statement(reads=True) as connection:
+        status = refunds.status_of(connection, refund_id)
+    if status is not RefundStatus.AWAITING_APPROVAL:
+        return state_of(status)  # what is decided waits no more
     return _look(refund_id)
 
 
