@@ -29,6 +29,7 @@ _DIGEST = sa.literal(suppression.DIGEST) + sa.func.encode(
 _CLAIM_PLAINLY = _CLAIM_WHILE_WELL.where(
     ~_mails.c.to_address.endswith(suppression.ERASED_ENDING, autoescape=True),
     # Not NOT EXISTS, a join: of one who has waited for the row it would not look up the address as it is then.
+    # What was suppressed only during that wait it does not see, either way: the statement is older.
     sa.select(_suppressed.c.address)
     .where(_suppressed.c.address.in_([_mails.c.to_address, _DIGEST]))
     .limit(1)
