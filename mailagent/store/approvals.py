@@ -19,9 +19,7 @@ from mailagent.store.ids import new_id
 _approvals, _decisions = schema.approvals, schema.decisions
 _countersignatures = schema.countersignatures
 
-_BY_ID = sa.select(_approvals).where(_approvals.c.approval_id == sa.bindparam("approval_id"))
 _OF_REFUND = sa.select(_approvals).where(_approvals.c.refund_id == sa.bindparam("refund_id"))
-_DECISION = sa.select(_decisions).where(_decisions.c.approval_id == sa.bindparam("approval_id"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +96,8 @@ def request(
     return stored
 
 
-def find(connection: sa.Connection, approval_id: str) -> Approval | None:
-    return _find(connection, _BY_ID, approval_id=approval_id)
-
-
 def find_of_refund(connection: sa.Connection, refund_id: str) -> Approval | None:
-    return _find(connection, _OF_REFUND, refund_id=refund_id)
-
-
-def _find(connection: sa.Connection, query: sa.Select[Any], **values: str) -> Approval | None:
-    row = connection.execute(query, values).one_or_none()
+    row = connection.execute(_OF_REFUND, {"refund_id": refund_id}).one_or_none()
     return Approval(**row._mapping) if row else None
 
 
@@ -169,12 +159,6 @@ def record_countersignature(connection: sa.Connection, decision: RecordedDecisio
 
 def _values(decision: RecordedDecision) -> dict[str, Any]:
     return asdict(decision)
-
-
-def find_decision(connection: sa.Connection, approval_id: str) -> RecordedDecision | None:
-    """Return what the first manager decided, or None while nobody has."""
-    row = connection.execute(_DECISION, {"approval_id": approval_id}).one_or_none()
-    return RecordedDecision(**row._mapping) if row else None
 
 
 def list_decisions(connection: sa.Connection, refund_id: str) -> tuple[RecordedDecision, ...]:

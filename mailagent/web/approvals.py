@@ -53,14 +53,15 @@ def decide(token: str) -> Response:
         if refusal := find_refusal(link, case.refund, case.owners):
             return refusal
         by_them = decision.is_by(link.manager_email, standing.first)
+        problem = None
         if decision.is_open(case.refund, standing.approval) and not by_them:
             try:
                 form = parse_form(case.refund, standing.first)
                 standing = decision.take(connection, link.manager_email, standing, case, form)
-            except FormProblem as problem:
-                case = cases.with_others(connection, case)
-                return _show(connection, link, standing, case, problem)
-        return _show(connection, link, standing, cases.with_others(connection, case))
+            except FormProblem as met:
+                problem = met
+        case = cases.with_others(connection, case)
+        return _show(connection, link, standing, case, problem)
 
 
 def find_asked(

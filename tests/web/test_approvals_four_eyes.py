@@ -32,9 +32,9 @@ def dear(question: Question) -> Question:
 
 def expires_at(question: Question) -> datetime:
     with question.shop.live.database.snapshot() as connection:
-        approval = approvals.find(connection, question.approval_id)
-    assert approval is not None
-    return approval.expires_at
+        standing = approvals.find_standing(connection, question.approval_id)
+    assert standing is not None
+    return standing.approval.expires_at
 
 
 def countersignatures(question: Question) -> list[tuple[str, str]]:

@@ -86,17 +86,21 @@ def _claim(outbound_id: str) -> _Claimed | str:
         leave = leave_of(connection, Provider.SENDGRID)
         if leave is None:
             _put_off(connection, outbound_id)
-        found = before_sending.claim(connection, outbound_id, live.now()) if leave else None
-        if leave is not None and (found is None or found.why_not is not None):
-            give_back(connection, leave)
-        if leave is None or found is None:
-            status = outbox.status_of(connection, outbound_id)
-            return _leave_to_delivery(connection, outbound_id, status)
-        if found.why_not is not None:
-            why = f"nothing is sent to {found.mail.to_address} any more ({found.why_not})"
-            _fail(connection, found.mail, why)
-            return OutboundStatus.FAILED.value
-        return _Claimed(found.mail, leave)
+            return _leave_as_it_is(connection, outbound_id)
+        found = before_sending.claim(connection, outbound_id, live.now())
+        if found is not None and found.why_not is None:
+            return _Claimed(found.mail, leave)
+        give_back(connection, leave)
+        if found is None:
+            return _leave_as_it_is(connection, outbound_id)
+        why = f"nothing is sent to {found.mail.to_address} any more ({found.why_not})"
+        _fail(connection, found.mail, why)
+        return OutboundStatus.FAILED.value
+
+
+def _leave_as_it_is(connection: sa.Connection, outbound_id: str) -> str:
+    status = outbox.status_of(connection, outbound_id)
+    return _leave_to_delivery(connection, outbound_id, status)
 
 
 def _record_plainly(mail: OutboundMail, outcome: Accepted) -> str:
