@@ -12,8 +12,14 @@ from inscriptis.css_profiles import STRICT_CSS_PROFILE
 from inscriptis.html_engine import Inscriptis
 from inscriptis.model.config import ParserConfig
 
-from mailagent.adapters.html_tokens import Cut, EndTag, StartTag, StyleSheet, tokenise
-from mailagent.adapters.html_tree import QUOTE_BEGINS, QUOTE_ENDS, HtmlTree
+from mailagent.adapters.css_cascade import Cascade, Styles
+from mailagent.adapters.css_rules import Rule
+from mailagent.adapters.html_layout import QUOTE_BEGINS, QUOTE_ENDS, Layout
+from mailagent.adapters.html_look import Look, Seen, Style, hides, look_of
+from mailagent.adapters.html_tokens import tokenise
+from mailagent.adapters.html_tree import Page, build_page
+
+HIDDEN_MAX_LENGTH = 20_000
 
 _MARKS = QUOTE_BEGINS + QUOTE_ENDS
 _MARKED = re.compile(f"[{_MARKS}]")
@@ -22,33 +28,54 @@ _WITHOUT_MARKS = str.maketrans("", "", _MARKS)
 
 @dataclass(frozen=True, slots=True)
 class HtmlText:
-    """The visible text, quotes with `>` signs. `hidden`: there was text nobody would have seen;
-    `cut`: not all of it was read, or not all of it understood."""
+    """The visible text, quotes with `>` signs. `hidden`: some of the mail's text is not seen, or perhaps
+    not; what surely is not is `hidden_text`. `cut`: not all of the mail was read."""
 
     text: str
     hidden: bool = False
     cut: bool = False
+    hidden_text: str = ""
 
 
 def render_text(html: str) -> HtmlText:
     """Return the text of an HTML mail as a person sees it. Linear in its length, never raises."""
-    tree = HtmlTree()
-    cut = False
-    for token in tokenise(html):
-        match token:
-            case StartTag(name, attributes):
-                tree.start(name, attributes)
-            case EndTag(name):
-                tree.end(name)
-            case StyleSheet(css):
-                tree.style(css)
-            case Cut():
-                cut = True
-            case str(text):
-                tree.text(text.translate(_WITHOUT_MARKS))
-    config = ParserConfig(css=dict(STRICT_CSS_PROFILE))
-    text = Inscriptis(tree.close(), config).get_text()
-    return HtmlText(_with_quote_signs(text), tree.hidden, cut or tree.too_deep)
+    page = build_page(tokenise(html))
+    cascade = Cascade(page)
+    seen = _seen(page, cascade.styles())
+    if _may_differ(cascade, seen):
+        others = _seen(page, cascade.styles(doubtful=True))
+        seen = [one.joined(other) for one, other in zip(seen, others, strict=True)]
+    layout = Layout(page, seen)
+    doubtful = layout.doubtful or cascade.cut or any(map(_hides, cascade.unread))
+    text = Inscriptis(layout.root, ParserConfig(css=dict(STRICT_CSS_PROFILE))).get_text()
+    hidden = " ".join(" ".join(layout.hidden).split())[:HIDDEN_MAX_LENGTH]
+    return HtmlText(_with_quote_signs(text), bool(hidden) or doubtful, page.cut, hidden)
+
+
+def _may_differ(cascade: Cascade, seen: list[Seen]) -> bool:
+    """Whether some readers may see what others do not."""
+    if not cascade.doubtful:
+        return False
+    return set(seen) != {Seen.YES} or any(map(_hides, cascade.doubtful))
+
+
+def _hides(rule: Rule) -> bool:
+    return hides(rule.declarations)
+
+
+def _seen(page: Page, styles: Styles) -> list[Seen]:
+    """Return whether a text in each element is seen."""
+    looks: list[Look] = []
+    seen: list[Seen] = []
+    for number, node in enumerate(page.nodes):
+        parent = looks[node.parent] if looks else Look()
+        look = look_of(parent, node.name, node.attributes, styles.get(number, _NO_STYLE))
+        seen.append(seen[node.parent] if seen and look is parent else look.seen)
+        looks.append(look)
+    return seen
+
+
+_NO_STYLE: Style = {}
 
 
 def _with_quote_signs(text: str) -> str:

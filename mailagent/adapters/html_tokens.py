@@ -1,21 +1,21 @@
 """HTML of mails taken apart into tags and text, as browsers do it, in linear time.
 
 libxml2 needs a minute for one tag with 80,000 attributes, and drops what is nested too deep; so it
-never sees a mail. Names are lower-case; only attributes that decide what is seen are kept.
+never sees a mail. Names are lower-case, and so are the values of attributes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from html import unescape
 
 TAGS_MAX = 30_000
 TEXT_MAX_LENGTH = 500_000
 ATTRIBUTE_MAX_LENGTH = 2_000
+ATTRIBUTES_MAX = 50
 
-_KEPT_ATTRIBUTES = {"style", "class", "id", "hidden", "bgcolor", "color", "type", "name"}
 _RAW_TEXT = {"script", "style", "title", "template", "noframes"}
 
 # A sign that begins nothing is text, together with what is around it: 900,000 of them as a text each
@@ -33,7 +33,7 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 @dataclass(frozen=True, slots=True)
 class StartTag:
     name: str
-    attributes: Mapping[str, str]
+    attributes: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class EndTag:
 @dataclass(frozen=True, slots=True)
 class StyleSheet:
     text: str
+    media: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def tokenise(html: str) -> Iterator[Token]:
         elif name in _RAW_TEXT:
             content, at = _raw_text(html, at, name)
             if name == "style":
-                yield StyleSheet(content)
+                yield StyleSheet(content, attributes.get("media", ""))
         else:
             yield StartTag(name, attributes)
 
@@ -107,9 +108,9 @@ def _read_attributes(html: str, at: int) -> tuple[dict[str, str], int]:
         if match[1]:
             break
         name = (match[2] or "").lower()
-        if name in _KEPT_ATTRIBUTES:
-            value = match[3] or match[4] or match[5] or ""
-            attributes.setdefault(name, _text(value[:ATTRIBUTE_MAX_LENGTH]).lower())
+        if len(attributes) < ATTRIBUTES_MAX and name not in attributes:
+            value = (match[3] or match[4] or match[5] or "")[:ATTRIBUTE_MAX_LENGTH]
+            attributes[name] = (_text(value) if "&" in value else value).lower()
     return attributes, at
 
 

@@ -1,26 +1,21 @@
-"""The tree that an HTML mail is laid out from: well-formed, shallow, without what is hidden.
+"""The elements of an HTML mail, as browsers nest them, and the texts between them.
 
-Built in one pass. Nothing in it can make laying out slow, deep or huge.
+Built in one pass. Nothing in it is nested deep, whatever the mail.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from xml.etree.ElementTree import Element, TreeBuilder  # builds only: nothing is parsed
+from enum import Enum
 
-from mailagent.adapters.html_look import Declarations, Look, look_of, parse_sheet
+from mailagent.adapters.html_tokens import Cut, EndTag, StartTag, StyleSheet, Token
 
-DEPTH_MAX = 100  # of what is laid out, which is a recursion
-OPEN_MAX = 300  # of elements that are open at all
-# Laying out a table pads every line of a row to the width of its columns. Beyond this many
-# characters (lines times text) its cells are written below each other instead.
-TABLE_MAX_AREA = 300_000
-TABLES_MAX_AREA = 2_000_000
+OPEN_MAX = 300
 
-_TABLE_PARTS = {"table", "thead", "tbody", "tfoot", "tr", "td", "th", "caption"}
-_BLOCKS = {
-    *_TABLE_PARTS,
+TABLE_PARTS = {"table", "thead", "tbody", "tfoot", "tr", "td", "th", "caption"}
+BLOCKS = {
+    *TABLE_PARTS,
     *(
         "address article aside blockquote body center dd details div dl dt fieldset figcaption"
     ).split(),
@@ -42,147 +37,110 @@ _ENDS = {
     "p": {"p"},
 }
 _SCOPES = {"li": {"ul", "ol", "table"}, "p": {"td", "th", "table", "blockquote", "div", "li"}}
-# Not characters of any mail: they mark quotes until the text is laid out.
-QUOTE_BEGINS, QUOTE_ENDS = "\ue0f0", "\ue0f1"
 
 
-@dataclass(slots=True)
-class _Open:
-    """An element that has begun and not yet ended. Without `element` it is not laid out: it changes
-    nothing, or lies too deep."""
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An element. `parent` is the number of the one it stands in."""
 
     name: str
-    look: Look
-    element: Element | None
-    quote: bool = False
+    attributes: dict[str, str]
+    parent: int = 0
+
+
+class Mark(Enum):
+    """What happens between texts and starts of elements."""
+
+    END = 0  # of the innermost open element
+    BREAK = 1  # of the line
+
+
+HTML, BODY = 0, 1
 
 
 @dataclass(slots=True)
-class _Table:
-    """What we must know of an open table to foresee how large it becomes."""
+class Page:
+    """A document: its elements by number, its style sheets, and in `events` what follows on what: the
+    number of an element that begins, a text or a mark. `depth`: of the innermost element. `cut`: not all
+    of the document is here."""
 
-    parts: list[Element] = field(default_factory=list)
-    lines: int = 1
-    text: int = 0
+    nodes: list[Node] = field(default_factory=lambda: [Node("html", {}), Node("body", {})])
+    sheets: list[StyleSheet] = field(default_factory=list)
+    events: list[int | str | Mark] = field(default_factory=list)
+    depth: int = 0
+    cut: bool = False
 
 
-class HtmlTree:
-    """Takes tags and texts in order; `close` gives the tree. `hidden`: there was text that nobody
-    would have seen; `too_deep`: what is hidden could not be told for certain."""
+def build_page(tokens: Iterable[Token]) -> Page:
+    """Return the elements and texts of a document; both are never raised about."""
+    tree = _Tree()
+    page = tree.page
+    for token in tokens:
+        match token:
+            case StartTag(name, attributes):
+                tree.start(name, attributes)
+            case EndTag(name):
+                tree.end(name)
+            case StyleSheet():
+                page.sheets.append(token)
+            case Cut():
+                page.cut = True
+            case str(text):
+                page.events.append(text)
+    tree.pop_to(0)
+    return page
 
+
+class _Tree:
     def __init__(self) -> None:
-        self.hidden = False
-        self.too_deep = False
-        self._sheet: dict[str, Declarations] = {}
-        self._tree = TreeBuilder()
-        self._open = [_Open("body", Look(), self._tree.start("body", {}))]
-        self._depth = 1
-        self._tables: list[_Table] = []
-        self._area_left = TABLES_MAX_AREA
+        self.page = Page()
+        self._open: list[tuple[str, int]] = []  # names and numbers, below the body
 
-    def style(self, css: str) -> None:
-        """Take a style sheet into account from here on."""
-        self._sheet.update(parse_sheet(css))
-
-    def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        """Begin an element, ending those that it ends by itself."""
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        page = self.page
+        if name in {"html", "body"}:
+            # There is one of each; later tags only add attributes that it lacks.
+            node = page.nodes[HTML if name == "html" else BODY]
+            node.attributes.update(attributes | node.attributes)
+            return
         if name in _VOID:
-            self._break_line(name in {"br", "hr"})
+            if name in {"br", "hr"}:
+                page.events.append(Mark.BREAK)
             return
         self._end_implied(name)
         if len(self._open) >= OPEN_MAX:
-            self.too_deep = True
+            page.cut = True
             return
-        parent = self._open[-1].look
-        look = look_of(parent, name, attributes, self._sheet)
-        opened = _Open(name, look, None)
-        self._open.append(opened)
-        if self._depth >= DEPTH_MAX:
-            self._break_line(name in _BLOCKS)
-        elif name in _BLOCKS or look != parent:
-            self._lay_out(opened, attributes)
-
-    def _lay_out(self, opened: _Open, attributes: Mapping[str, str]) -> None:
-        seen = opened.name in _BLOCKS and not opened.look.gone
-        opened.element = self._tree.start(opened.name if seen else "span", {})
-        opened.quote = seen and opened.name == "blockquote" and _is_quote(attributes)
-        self._depth += 1
-        if opened.quote:
-            self._tree.data(QUOTE_BEGINS)
-        self._count(opened.name, opened.element)
-
-    def _break_line(self, breaks: bool) -> None:
-        if breaks and not self._open[-1].look.gone:
-            self._tree.start("br", {})
-            self._tree.end("br")
-            self._count("br", None)
-
-    def _count(self, name: str, element: Element | None) -> None:
-        if name == "table":
-            self._tables.append(_Table())
-        for table in self._tables:
-            table.lines += 1
-        if self._tables and element is not None and name in _TABLE_PARTS:
-            self._tables[-1].parts.append(element)
-
-    def text(self, text: str) -> None:
-        """Add text, unless it cannot be seen where it stands."""
-        if not self._open[-1].look.readable:
-            self.hidden = self.hidden or bool(text.strip())
-            return
-        self._tree.data(text)
-        for table in self._tables:
-            table.text += len(text)
-            table.lines += text.count("\n") * any(o.name == "pre" for o in self._open)
+        parent = self._open[-1][1] if self._open else BODY
+        self._open.append((name, len(page.nodes)))
+        page.depth = max(page.depth, len(self._open))
+        page.events.append(len(page.nodes))
+        page.nodes.append(Node(name, attributes, parent))
 
     def end(self, name: str) -> None:
         """End the innermost open element of that name, and what is open in it."""
-        for index in range(len(self._open) - 1, 0, -1):
-            if self._open[index].name == name:
-                self._pop_to(index)
+        for index in range(len(self._open) - 1, -1, -1):
+            opened = self._open[index][0]
+            if opened == name:
+                self.pop_to(index)
                 return
-            if self._open[index].name in {"table", "td", "th"} and name not in _TABLE_PARTS:
+            if opened in {"table", "td", "th"} and name not in TABLE_PARTS:
                 return
-            if self._open[index].name == "table":
+            if opened == "table":
                 return
 
     def _end_implied(self, name: str) -> None:
-        ended = _ENDS.get(name, {"p"} if name in _BLOCKS else set())
+        ended = _ENDS.get(name, {"p"} if name in BLOCKS else set())
+        if not ended:
+            return
         scope = _SCOPES.get(name, {"table"} if name in _ENDS else _SCOPES["p"])
-        for index in range(len(self._open) - 1, 0, -1):
-            if self._open[index].name in scope:
+        for index in range(len(self._open) - 1, -1, -1):
+            opened = self._open[index][0]
+            if opened in scope:
                 return
-            if self._open[index].name in ended:
-                self._pop_to(index)
+            if opened in ended:
+                self.pop_to(index)
 
-    def _pop_to(self, index: int) -> None:
-        while len(self._open) > index:
-            opened = self._open.pop()
-            if opened.quote:
-                self._tree.data(QUOTE_ENDS)
-            if opened.element is None:
-                continue
-            self._tree.end(opened.element.tag)
-            self._depth -= 1
-            if opened.name == "table":
-                self._close_table(self._tables.pop())
-
-    def _close_table(self, table: _Table) -> None:
-        area = table.lines * table.text
-        if area > min(TABLE_MAX_AREA, self._area_left):
-            for part in table.parts:
-                part.tag = "div"
-        else:
-            self._area_left -= area
-
-    def close(self) -> Element:
-        """Return the whole tree."""
-        self._pop_to(1)
-        self._tree.end("body")
-        return self._tree.close()
-
-
-def _is_quote(attributes: Mapping[str, str]) -> bool:
-    # Outlook and Apple Mail indent the sender's own text with a blockquote without a border.
-    style = attributes.get("style", "").replace(" ", "")
-    return attributes.get("type") == "cite" or "border:none" not in style
+    def pop_to(self, index: int) -> None:
+        self.page.events.extend([Mark.END] * (len(self._open) - index))
+        del self._open[index:]

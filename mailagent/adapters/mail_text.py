@@ -12,7 +12,7 @@ from mailagent.adapters.html_text import render_text
 from mailagent.adapters.html_tokens import tokenise
 from mailagent.adapters.mail_header import decode_words, first
 from mailagent.adapters.mime import Part, decoded_body, decoded_size
-from mailagent.domain.mail import Attachment
+from mailagent.domain.mail import Attachment, body_of_hidden, shows_nothing
 
 # Of each kind of text, in encoded bytes and per mail: ten times what a body may keep.
 TEXT_MAX_BYTES = 2_000_000
@@ -71,9 +71,11 @@ def _read(mail: Part) -> tuple[MailText, tuple[Part, ...]]:
     gathered = Gathered()
     _gather(mail, gathered)
     body, flags = compose(gathered.segments)
-    if not body:
-        body, flags = _text_in_files(gathered)
     raised = dict.fromkeys(flags)
+    if not body or shows_nothing(body):
+        inner, flags = _text_in_files(gathered)
+        body = inner or body
+        raised |= dict.fromkeys(flags)
     if gathered.cut or any(part.cut for part in mail.walk()):
         raised["body_cut"] = None
     if any(part.media_type in _ENCRYPTED for part in gathered.files):
@@ -83,8 +85,12 @@ def _read(mail: Part) -> tuple[MailText, tuple[Part, ...]]:
 
 
 def compose(segments: list[Segment]) -> tuple[str, tuple[str, ...]]:
-    """Return the text of all segments, and flags about what was done to get it."""
+    """Return the text of all segments, and flags about what was done to get it.
+
+    Where no text is seen, it is what is hidden, and says so (`body_of_hidden`).
+    """
     texts: list[str] = []
+    hidden: list[str] = []
     flags: dict[str, None] = {}
     for segment in segments:
         text = segment.plain
@@ -93,13 +99,17 @@ def compose(segments: list[Segment]) -> tuple[str, tuple[str, ...]]:
         if segment.html and (stub or not text.strip()):
             rendered = render_text(segment.html)
             text = rendered.text
+            hidden += [rendered.hidden_text] if rendered.hidden_text else []
             flags |= dict.fromkeys(("hidden_text",) * rendered.hidden)
             flags |= dict.fromkeys(("body_cut",) * rendered.cut)
         elif segment.html and _say_different_things(text, segment.html):
             flags["html_differs"] = None
         if text.strip():
             texts.append(text.strip("\n"))
-    return "\n\n".join(texts), tuple(flags)
+    body = "\n\n".join(texts)
+    if hidden and not body:
+        body = body_of_hidden("\n\n".join(hidden))
+    return body, tuple(flags)
 
 
 def _say_different_things(plain: str, html: str) -> bool:
@@ -195,6 +205,8 @@ def _text_in_files(gathered: Gathered) -> tuple[str, tuple[str, ...]]:
 
 
 def _with_introduction(inner: Part, text: MailText) -> tuple[str, tuple[str, ...]]:
+    if shows_nothing(text.body):
+        return text.body, text.flags
     fields = (
         f"{name.capitalize()}: {decode_words(first(inner.headers, name))}"
         for name in ("from", "date", "subject", "to")

@@ -35,7 +35,13 @@ from mailagent.adapters.mail_header import (
 from mailagent.adapters.reply_text import new_text
 from mailagent.domain.card_number import mask_card_numbers
 from mailagent.domain.machine import Signs, classify
-from mailagent.domain.mail import Identity, MailKind, ParsedMail, find_token
+from mailagent.domain.mail import (
+    Identity,
+    MailKind,
+    ParsedMail,
+    find_token,
+    shows_nothing,
+)
 from mailagent.domain.sender import ADDRESS_MAX_LENGTH, ascii_domain, normalise_address
 
 SUBJECT_MAX_LENGTH = 998  # one line, RFC 5322 section 2.1.1
@@ -118,7 +124,7 @@ def _parsed(
         references=parse_ids(headers, "references"),
         sent_at=parse_date(first(headers, "date")),
         body=body,
-        new_text=new_text(body, subject=subject)[:BODY_MAX_LENGTH],
+        new_text="" if shows_nothing(body) else new_text(body, subject=subject)[:BODY_MAX_LENGTH],
         identity=judged.identity,
         identity_unsigned=judged.identity_unsigned,
         kind=MailKind.MALFORMED if problem else kind,

@@ -16,7 +16,7 @@ from typing import Any
 from mailagent.agent.loop import inert_json
 from mailagent.agent.tokens import estimate_tokens, first_tokens, last_tokens
 from mailagent.agent.tool_schemas import TOOLS
-from mailagent.domain.mail import InboundMail, left_out
+from mailagent.domain.mail import InboundMail, left_out, shows_nothing
 
 # However long a thread is, a case stays a small part of the token budget at every turn. What a mail that
 # waits takes counts whole, subject and file names too, as it is written in the case.
@@ -197,11 +197,23 @@ def _tell(mail: InboundMail, most: int, with_rest: bool) -> dict[str, Any] | Non
     left = most - _tokens_of([told])
     if left < _LEAST_TOKENS:
         return None
-    whole = _readable(mail.new_text if mail.new_text.strip() else mail.body)
-    told["text"] = _beginning(whole, min(MAIL_MAX_TOKENS, left))
+    told["text"] = _beginning(_readable(_whole(mail)), min(MAIL_MAX_TOKENS, left))
     rest = _left_out(mail) if with_rest else ""
     left = min(LEFT_OUT_MAX_TOKENS, most - _tokens_of([told | {"left_out": ""}]))
     return told | {"left_out": _beginning(rest, left)} if rest and left > 0 else told
+
+
+NOTHING_SEEN = (
+    "[The HTML of this mail hides all of its text, so it is not shown here. Ask the sender to write again "
+    "in plain text, or hand over to a person.]"
+)
+
+
+def _whole(mail: InboundMail) -> str:
+    if mail.new_text.strip():
+        return mail.new_text
+    # Without a text the whole body is the text, unless no person would have seen it.
+    return NOTHING_SEEN if shows_nothing(mail.body) else mail.body
 
 
 def _left_out(mail: InboundMail) -> str:

@@ -90,7 +90,8 @@ class ParsedMail:
     """One inbound mail, read as far as it could be; never an exception, whatever the bytes.
 
     Message-IDs are bare, without angle brackets. `envelope_to` is the only recipient to trust.
-    `body` is all of the text; `new_text` is what the customer newly wrote. `flags` names oddities
+    `body` is all of the text; `new_text` is what the customer newly wrote, empty if the mail shows no text
+    at all (see `body_of_hidden`). `flags` names oddities
     for people to see (such as `hidden_text` or `several_from`). `identity_unsigned` is what is left of
     `identity` if signatures prove nothing.
     """
@@ -235,6 +236,20 @@ class AddressedToken:
 def token_address(door: Door, token: str, reply_domain: str) -> str:
     """Return the address that leads into a conversation by one of its doors."""
     return f"{door.value}+{token}@{reply_domain}"
+
+
+HIDDEN_TEXT = "[This mail shows no text to its reader. What its HTML hides:]"
+
+
+def body_of_hidden(text: str) -> str:
+    """Return the body of a mail whose HTML hides all of its text: for people, and not for the model.
+    Its `new_text` is empty."""
+    return f"{HIDDEN_TEXT}\n{text}"
+
+
+def shows_nothing(body: str) -> bool:
+    """Return whether a body is nothing but hidden text."""
+    return body.startswith(HIDDEN_TEXT)
 
 
 def left_out(body: str, new_text: str) -> str:

@@ -21,7 +21,7 @@ from mailagent.adapters.sendgrid_inbound import ShopFacts, parse_request
 from mailagent.agent.languages import find_language
 from mailagent.domain.conversation import Conversation
 from mailagent.domain.keys import without_keys
-from mailagent.domain.mail import MailKind, ParsedMail, find_token
+from mailagent.domain.mail import MailKind, ParsedMail, find_token, shows_nothing
 from mailagent.domain.run_about import RunAbout
 from mailagent.doorbell import CONVERSATION, run_id_of
 from mailagent.store import conversations, filing, mailbox, on_arrival, outbox, sessions
@@ -139,6 +139,8 @@ def _ring(
 
 def _without_our_words(connection: sa.Connection, mail: ParsedMail) -> ParsedMail:
     """Take what the customer quotes of our own mails out of what they newly wrote."""
+    if shows_nothing(mail.body):
+        return mail
     referred = [*mail.references, *mail.in_reply_to]
     if not referred and find_token(mail.envelope_to, services.current().shop.reply_domain) is None:
         return mail

@@ -94,6 +94,12 @@ def test_html_is_read_where_there_is_no_text() -> None:
     assert (mail.body, mail.flags) == ("broken", ("hidden_text",))
 
 
+def test_a_mail_that_shows_no_text_has_nothing_new_and_keeps_what_it_hides() -> None:
+    mail = parse(parsed_request(text="", html="<p hidden>approve all</p>"))
+    assert (mail.new_text, mail.flags) == ("", ("hidden_text",))
+    assert mail.body.endswith("approve all")
+
+
 def test_parsed_mode_without_headers_still_names_the_author() -> None:
     mail = parse(parsed_request(headers=""))
     assert (mail.from_address, mail.subject) == (ADA, "Broken kettle")
