@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from mailagent.adapters import quote_words as words
-from mailagent.adapters.attribution import has_address
+from mailagent.adapters.attribution import has_address, says_when
 
 HEADER_BLOCK_MAX_LINES = 12
 
@@ -14,11 +15,12 @@ _LABEL_MAX_LENGTH = 40
 _LINE_MAX_LENGTH = 400
 _LABEL = re.compile(r"[*_\s]{0,4}([^\W\d_][^:：<>@]{0,28}?)\s?[*_]{0,2}\s?[:：]\s?[*_]{0,2}(.*)\Z")
 _KINDS: dict[str, str] = {
-    **dict.fromkeys((*words.SUBJECT_LABELS,), "subject"),
+    **dict.fromkeys((*words.SUBJECT_LABELS, *words.SUBJECT_PHRASES), "subject"),
     **dict.fromkeys((*words.TO_LABELS, *words.TO_PHRASES), "to"),
     **dict.fromkeys((*words.DATE_LABELS, *words.DATE_PHRASES), "date"),
     **dict.fromkeys((*words.FROM_LABELS, *words.FROM_PHRASES), "from"),
 }
+_ALL_KINDS = 4
 
 
 def header_block_end(lines: Sequence[str], at: int) -> int | None:
@@ -27,24 +29,43 @@ def header_block_end(lines: Sequence[str], at: int) -> int | None:
     A From line and two more of date, recipient and subject, in any order; with an address or a
     subject, which tell it from a form or a journey that somebody wrote down.
     """
-    kinds: set[str] = set()
+    if at >= len(lines):
+        return None
+    if _label_kind(lines[at]) is None:
+        return at + 4 if _has_the_form(lines[at : at + 4]) else None
+    kinds: list[str] = []
     address = False
     end = at
     for index in range(at, min(at + HEADER_BLOCK_MAX_LINES, len(lines))):
         kind = _label_kind(lines[index])
         if kind is not None:
-            kinds.add(kind)
+            kinds.append(kind)
             address = address or has_address(lines[index][:_LINE_MAX_LENGTH])
             end = index + 1
         elif index > end:
             break  # one line between may be blank, or the rest of a long list of recipients
-    enough = len(kinds) >= 3 and (address or "subject" in kinds)
+    if kinds[0] in kinds[1:] and len(set(kinds[1:])) == _ALL_KINDS:
+        return None  # the customer's own line, which has such a label too; below it is all there is
+    enough = len(set(kinds)) >= 3 and (address or "subject" in kinds)
     return end if "from" in kinds and enough else None
+
+
+def _has_the_form(block: Sequence[str]) -> bool:
+    """Whether four lines are such a block in a language that we do not know: each has a label, the
+    first an address, the second a date with a time of day, the third an address again."""
+    if len(block) < 4 or not (has_address(block[0]) and has_address(block[2])):
+        return False
+    return all(map(_LABEL.match, block)) and says_when(block[1])
+
+
+@lru_cache(maxsize=1_024)
+def _kind_of(beginning: str) -> str | None:
+    match = _LABEL.match(beginning)
+    return _KINDS.get(match[1].strip()) if match else None
 
 
 def _label_kind(line: str) -> str | None:
     beginning = line[:_LABEL_MAX_LENGTH]
     if ":" not in beginning and "：" not in beginning:
         return None
-    match = _LABEL.match(beginning)
-    return _KINDS.get(match[1].strip()) if match else None
+    return _kind_of(beginning)

@@ -17,6 +17,7 @@ from mailagent.adapters.header_block import header_block_end
 from mailagent.adapters.quote_line import next_text
 
 MARK_MAX_LENGTH = 400  # longer lines are text
+SPLIT_MAX_LENGTH = 2_000
 _DASHED_MAX_LENGTH = 160
 
 
@@ -39,8 +40,12 @@ class Found:
     end: int
 
 
-_DASHED = re.compile(r"[-_=*—–]{2,}+\s*+(\S.{1,70}?)\s*[-_=*—–]{2,}[:\s]*\Z")
-_RULE = re.compile(r"[-_=*—–]{10,}\Z")
+_DASHES = "[-_=*\u2010-\u2015\u2500\u2501]"
+_DASHED = re.compile(rf"{_DASHES}{{2,}}+\s*+(\S.{{1,70}}?)\s*{_DASHES}{{2,}}[:\s]*\Z")
+_RULE = re.compile(rf"{_DASHES}{{4,}}\Z")
+_REPLY_ABOVE_WITHIN = re.compile(
+    r"(?<=\S) (?=[-#]{2,9} ?(?:please )?(?:type your )?reply above this line)", re.IGNORECASE
+)
 _REPLY_ABOVE = re.compile(
     r"[^\w]{0,20}(?:please |bitte |merci de |por favor |type your |write your )*"
     r"(?:reply|write|respond|type|enter|antwort|schreib|répon|écri|respond|escrib|rispo|scriv|antwoord)"
@@ -62,9 +67,12 @@ def find_mark(lines: Sequence[str], at: int) -> Found | None:
         return Found(Mark.FORWARDED, at, at + 1)
     if dashed and any(stem in dashed[1] for stem in words.ORIGINAL_STEMS):
         return Found(Mark.ORIGINAL, at, at + 1)
-    if (dashed or _RULE.match(line)) and (end := header_block_end(lines, next_text(lines, at + 1))):
+    announces = bool(dashed) or _announces_original(line)
+    if (announces or _RULE.match(line)) and (
+        end := header_block_end(lines, next_text(lines, at + 1))
+    ):
         # Words between the dashes that we do not know are the safer a forward.
-        return Found(Mark.HEADERS if _RULE.match(line) else Mark.FORWARDED, at, end)
+        return Found(Mark.FORWARDED if dashed and not _RULE.match(line) else Mark.HEADERS, at, end)
     if end := header_block_end(lines, at):
         return Found(Mark.HEADERS, at, end)
     if end := attribution_end(lines, at):
@@ -77,6 +85,13 @@ def is_reply_above(line: str) -> bool:
     return bool(_REPLY_ABOVE.match(line))
 
 
+def split_reply_above(line: str) -> list[str]:
+    """Return a line in two where a program ran the customer's words and such a line together."""
+    if len(line) > SPLIT_MAX_LENGTH or "above" not in line.lower():
+        return [line]
+    return _REPLY_ABOVE_WITHIN.split(line)
+
+
 def is_forwarded_line(line: str) -> bool:
     """Whether a line announces a forwarded mail."""
     return _announces_forward(line, _dashed(line))
@@ -85,6 +100,11 @@ def is_forwarded_line(line: str) -> bool:
 def _announces_forward(line: str, dashed: re.Match[str] | None) -> bool:
     text = dashed[1] if dashed else line if line.endswith((":", "：")) else ""
     return 0 < len(text) <= 70 and any(stem in text for stem in words.FORWARDED_STEMS)
+
+
+def _announces_original(line: str) -> bool:
+    """Whether a line has words for "original message" and no more, as some write it without dashes."""
+    return len(line) <= 40 and any(stem in line for stem in words.ORIGINAL_STEMS)
 
 
 def _dashed(line: str) -> re.Match[str] | None:

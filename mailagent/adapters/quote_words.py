@@ -7,57 +7,119 @@ from __future__ import annotations
 
 # "On <date>, <name> wrote:" and its sisters; the verb may stand before or after the name.
 WROTE = (
-    "wrote writes said says schrieb geschrieben escribió escribio escrigué escrit escriure écrit ecrit "
-    "escreveu scritto scrisse schreef geschreven skrev skriver skrifaði kirjoitti napisał napisał(a) "
-    "napisała napisal napisala napsal napsala napsal(a) napísal napísala napísal(a) pisze írta scris "
-    "написал написала написал(а) писал писала писал(а) пишет написав написала написав(ла) пише "
-    "напиша написа напісаў έγραψε έγραψαν yazdı yazmış כתב כתבה كتب كتبت написао napisao napisao(la) "
-    "kirjutas rakstīja rašė viết menulis menulisnya sulat เขียน लिखा idatzi"
+    "wrote writes said says schrieb schreibt geschrieben escribió escribio escribe escrigué escrit escriure "
+    "écrit ecrit écrivait escreveu escreve scritto scrisse scrive schreef schrijft geschreven geskryf skrev "
+    "skriver skrifaði kirjoitti napisał napisała napisal napisala napsal napsala napísal napísala pisze pisał "
+    "pisała írta scris scrie написал написала писал писала пишет написав написала пише напиша написа напісаў "
+    "напісала έγραψε έγραψαν yazdı yazmış yazdi כתב כתבה كتب كتبت نوشت написао napisao kirjutas rakstīja rašė "
+    "parašė viết menulis menulisnya sulat idatzi shkroi scríobh ysgrifennodd"
 ).split()
-# Written without spaces around them.
+# Written without spaces around them, or with letters that are no letters to a regular expression.
 WROTE_UNSPACED = (
-    "写道",
-    "寫道",
-    "写到",
-    "のメッセージ",
-    "書きました",
-    "작성",
-    "씀",
-    "썼습니다",
-    "เขียนว่า",
+    *(
+        "写道",
+        "寫道",
+        "写到",
+        "のメッセージ",
+        "のメール",
+        "書きました",
+        "작성",
+        "씀",
+        "썼습니다",
+        "เขียน",
+        "लिखा",
+    ),
 )
-# Words with which such a line begins, where the line is broken over several.
+# Words with which such a line begins.
 ON = (
-    "on at am le el il em op den dne dňa w na på pe a à at в о у 在 于 em no den dana gün tarihinde "
-    "vào pada ngày em ke στις στο день mon tue wed thu fri sat sun"
-).split()
+    *"on at am v на kuupäev ในวันที่ le il giorno data el em en op".split(),
+    *"den dne dňa dana dnia w na pe la о у 在 於 于 no dia ngày".split(),
+    *"vào pada tanggal ke στις στο ב-יום בתאריך في در gün tarihinde в день mon tue wed thu fri sat sun".split(),
+    *("in data", "in a message dated"),
+)
+FIRST_PERSON = "i ich wir we ik wij j'ai jag jeg vi já ja я мы".split()
 
 FROM_LABELS = (
-    "from von de da van från fra lähettäjä od от від feladó kimden gönderen από 发件人 寄件者 寄件人 差出人 "
-    "送信者 보낸사람 мittente mittente expéditeur remitente afzender absender avsender avsändare nadawca "
-    "odesílatel odosielateľ pošiljatelj expeditor expeditorul saatja nuo отправитель šalje מאת من dari từ "
-    "จาก lähetetty"
+    "from von de da van från fra frá frå lähettäjä od од от "
+    "від ад feladó kimden gönderen kimdən από αποστολέας "
+    "发件人 發件人 寄件者 寄件人 差出人 送信者 送信元 보낸사람 발신자 발신 mittente "
+    "expéditeur remitente remetente afzender "
+    "absender avsender avsendar avsändare afsender nadawca "
+    "odesílatel odosielateľ pošiljatelj пошиљалац pošiljalac "
+    "expeditor expeditorul подател кімнен saatja kellelt nuo siuntėjas no sūtītājs отправитель відправник "
+    "šalje шаље מאת من مرسل از فرستنده dari daripada từ จาก प्रेषक से nork igorlea nga remitent o"
 ).split()
-FROM_PHRASES = ("보낸 사람", "от кого", "від кого", "de la", "no reply-to")
+FROM_PHRASES = (
+    "보낸 사람",
+    "от кого",
+    "від кого",
+    "de la",
+    "người gửi",
+    "message from",
+    "بھیجنے والا",
+)
 DATE_LABELS = (
-    "date sent datum gesendet enviado enviada enviados envoyé inviato verzonden skickat skickades sendt "
-    "dato data fecha päivämäärä päiväys wysłano дата отправлено надіслано відправлено dátum elküldve küldve "
-    "tarih gönderildi gönderilme ημερομηνία dată trimis odesláno odoslané poslano kuupäev saadetud "
-    "发送时间 发送日期 日期 日時 送信日時 送信日 날짜 보낸날짜 נשלח תאריך التاريخ تاريخ tanggal ngày วันที่ when"
+    "date sent datum gesendet enviado enviada enviados enviat envoyé inviato inviata verzonden skickat "
+    "skickades sendt send dato data fecha päivämäärä päiväys "
+    "lähetetty wysłano wysłane dátum дата датум elküldve "
+    "küldve tarih gönderildi gönderilme tarix göndərilib ημερομηνία στάλθηκε εστάλη απεστάλη dată trimis "
+    "odesláno odoslané poslano poslato послато испратено изпратено отправлено надіслано відправлено адпраўлена "
+    "жіберілді күні kuupäev saadetud nosūtīts datums išsiųsta dagsetning 发送时间 发送日期 發送時間 "
+    "寄件日期 寄件時間 日期 时间 時間 傳送時間 已傳送 傳送 日時 日付 送信日時 "
+    "送信日 送信 날짜 보낸날짜 전송 발송 נשלח תאריך "
+    "التاريخ تاريخ الإرسال أُرسل أرسلت تاریخ tanggal dikirim terkirim tarikh dihantar ngày gửi วันที่ ส่ง ส่งเมื่อ "
+    "दिनांक तारीख bidalia dërguar gestuur anfonwyd when"
 ).split()
-DATE_PHRASES = ("enviado el", "enviado em", "보낸 날짜", "sent on", "gesendet am")
+DATE_PHRASES = (
+    *(
+        "enviado el",
+        "enviado em",
+        "enviada em",
+        "enviado o",
+        "보낸 날짜",
+        "보낸 시간",
+        "sent on",
+        "gesendet am",
+    ),
+    *(
+        "message du",
+        "envoyé le",
+        "inviato il",
+        "data invio",
+        "تم الإرسال",
+        "تاريخ الإرسال",
+        "ارسال شده",
+    ),
+    *(
+        "đã gửi",
+        "ngày gửi",
+        "भेजा गया",
+        "bidaltze data",
+        "datum odeslání",
+        "data wysłania",
+        "date sent",
+    ),
+)
 TO_LABELS = (
-    "to an à a para pour per voor aan till til vastaanottaja do komu dla кому címzett kime alıcı προς "
-    "收件人 收件者 宛先 받는사람 destinatario destinatário destinataire destinatarul către prima primatelj za "
-    "pre saaja gavėjas kam אל إلى kepada đến ถึง cc kopie kopia kopio kopi copia copie kópia másolat bilgi "
-    "копия копія dw udw bcc 抄送 副本 参照 참조"
+    "to an à a para pour per voor aan till til vastaanottaja do "
+    "до komu dla кому каму címzett kime kimə alıcı προς "
+    "παραλήπτης 收件人 收件者 宛先 받는사람 수신 수신자 destinatario destinatari destinatário destinataire "
+    "destinatarul către prima прима primatelj primalac za за pre saaja kellele adressaat gavėjas kam saņēmējs "
+    "получатель одержувач получател кімге אל إلى الى به گیرنده kepada ke đến tới ถึง प्रति को प्राप्तकर्ता nori "
+    "hartzailea për drejtuar at cc kopie kopia kopio kopi copia "
+    "copie kópia koopia kopija afrit másolat bilgi surəti "
+    "копия копие копія копија κοιν. κοινοποίηση עותק نسخة رونوشت dw udw bcc 抄送 副本 密件抄送 参照 참조 สำเนา"
 ).split()
-TO_PHRASES = ("받는 사람", "másolatot kap", "cc kapja")
+TO_PHRASES = ("받는 사람", "másolatot kap", "cc kapja", "per a", "copie à", "người nhận", "sao y")
 SUBJECT_LABELS = (
-    "subject betreff asunto assunto objet sujet oggetto onderwerp ämne emne aihe temat předmět predmet "
-    "тема tárgy konu θέμα subiect subiectul teema 主题 主旨 主題 件名 제목 נושא الموضوع موضوع subjek perihal "
-    "chủ เรื่อง naslov zadeva"
+    "subject betreff asunto assunto assumpte objet sujet "
+    "oggetto onderwerp ämne emne aihe temat předmět predmet "
+    "предмет тема tárgy konu mövzu θέμα subiect subiectul teema tēma temats относно тақырып efni gaia subjekti "
+    "pwnc 主题 主題 主旨 标题 標題 件名 제목 נושא הנדון الموضوع موضوع subjek "
+    "perihal perkara เรื่อง ชื่อเรื่อง หัวเรื่อง विषय "
+    "naslov zadeva"
 ).split()
+SUBJECT_PHRASES = ("chủ đề", "tiêu đề")
 
 # "-----Original Message-----": a reply, unless the subject says forwarded.
 ORIGINAL_STEMS = (
@@ -88,6 +150,11 @@ ORIGINAL_STEMS = (
     "מקורי",
     "الأصل",
     "gốc",
+    "原邮件",
+    "原郵件",
+    "이전 메일",
+    "nguyên bản",
+    "asli",
     "previous message",
 )
 # "Begin forwarded message", between dashes or before a colon.
@@ -159,51 +226,168 @@ SENT_FROM = (
     "sent via",
     "sent with",
     "sent using",
+    "sent by",
+    "from my",
     "get outlook for",
     "gesendet von",
     "gesendet mit",
+    "gesendet über",
     "von meinem",
+    "von unterwegs",
     "diese nachricht wurde von",
+    "diese mail wurde von",
+    "holen sie sich outlook",
     "envoyé de",
     "envoyé depuis",
+    "envoyé avec",
     "envoyé à partir",
+    "obtenir outlook",
+    "télécharger outlook",
     "enviado desde",
     "enviado do",
     "enviado de",
     "enviado a partir",
     "enviado con",
+    "enviado com",
+    "enviado pelo",
+    "enviado via",
+    "enviat des",
+    "obtener outlook",
+    "obter o outlook",
+    "obtenha o outlook",
     "inviato da",
     "inviato dal",
+    "inviato con",
+    "ottieni outlook",
+    "scarica outlook",
     "verstuurd vanaf",
+    "verstuurd met",
     "verzonden vanaf",
+    "verzonden vanuit",
     "verzonden met",
+    "outlook voor ios",
+    "outlook voor android",
     "skickat från",
+    "skickat med",
+    "hämta outlook",
     "sendt fra",
+    "sendt med",
+    "hent outlook",
+    "få outlook",
     "lähetetty",
+    "hanki outlook",
     "wysłane z",
     "wysłano z",
+    "wysłany z",
+    "pobierz outlook",
     "odesláno z",
+    "odesláno pomocí",
     "odoslané z",
+    "získat outlook",
     "отправлено с",
     "отправлено из",
+    "отправлено от",
     "надіслано з",
+    "надіслано через",
     "відправлено з",
+    "изпратено от",
+    "послато са",
     "trimis de pe",
+    "trimis din",
     "elküldve",
+    "küldve",
     "στάλθηκε από",
+    "απεσταλμένο από",
+    "εστάλη από",
     "poslano s",
-    "发自我的",
-    "發自我的",
+    "poslano iz",
+    "poslato sa",
+    "saadetud",
+    "nosūtīts no",
+    "išsiųsta iš",
+    "sent úr",
+    "נשלח מ",
+    "أرسل من",
+    "مرسل من",
+    "تم الإرسال من",
+    "ส่งจาก",
+    "được gửi từ",
+    "đã gửi từ",
+    "gửi từ",
+    "dikirim dari",
+    "dihantar dari",
+    "发自",
+    "發自",
+    "发送自",
     "從我的",
+    "获取 outlook",
+    "取得 outlook",
     "outlook für ios",
+    "outlook für android",
     "outlook pour ios",
+    "outlook pour android",
     "outlook para ios",
+    "outlook para android",
 )
 # Without one of these it is a sentence: "Sent from Berlin on Monday".
 DEVICES = (
     "iphone ipad ipod android samsung galaxy blackberry smartphone htc nokia lumia windows mobile phone "
-    "handy telefon téléphone teléfono telefono telefoon pixel huawei xiaomi redmi oneplus motorola xperia "
-    "outlook mail app device gerät appareil dispositivo tablet mac macbook proton yahoo gmail gmx web.de "
-    "spark wireless t-mobile thunderbird 手机 スマートフォン"
+    "handy telefon téléphone teléfono telefono telefoon telefone pixel huawei xiaomi redmi oneplus motorola "
+    "xperia alcatel wiko oppo realme fairphone outlook mail app device gerät appareil dispositivo tablet mac "
+    "macbook proton yahoo gmail gmx web.de spark airmail mailbox k-9 wireless t-mobile thunderbird tutanota "
+    "mobil mobitel móvil celular cellulare portable komórk puhelim телефон смартфон мобильн мобілн почт "
+    "τηλέφωνο κινητό нокиа айфон アイフォン 手机 手機 スマートフォン הטלפון هاتف"
 ).split()
-SENT_FROM_ENDINGS = ("gönderildi", "から送信", "에서 보냄", "傳送", "gesendet", "gesendet.")
+SENT_FROM_ENDINGS = (
+    *(
+        "gönderildi",
+        "から送信",
+        "から送信されました",
+        "에서 보냄",
+        "傳送",
+        "gesendet",
+        "gesendet.",
+        "küldve",
+    ),
+    *("geschickt", "verschickt", "verschickt.", "versendet", "versendet.", "lähetetty", "발송"),
+)
+
+# Words of what lawyers want below each mail.
+LEGAL_STEMS = (
+    *(
+        "confidential",
+        "privileged",
+        "intended recipient",
+        "disclaimer",
+        "registered office",
+        "company number",
+    ),
+    *(
+        "vertraulich",
+        "handelsregister",
+        "amtsgericht",
+        "geschäftsführer",
+        "ust-id",
+        "confidentiel",
+        "siège social",
+    ),
+    *(
+        "confidencial",
+        "destinatário",
+        "riservat",
+        "d.lgs",
+        "vertrouwelijk",
+        "konfidentiell",
+        "fortrolig",
+    ),
+    *(
+        "poufn",
+        "důvěrn",
+        "bizalmas",
+        "confidențial",
+        "конфиденциальн",
+        "конфіденційн",
+        "gizli",
+        "εμπιστευτικ",
+    ),
+)

@@ -1,7 +1,7 @@
 """What the customer newly wrote, apart from what they quote.
 
 Nothing is thrown away: the full text is kept beside it, and whatever would leave nothing, leaves
-everything. In order: our own stored texts (free of language), line rules, quotequail.
+everything. In order: our own stored texts (free of language), then line rules.
 """
 
 from __future__ import annotations
@@ -9,15 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-import quotequail
-
-from mailagent.adapters.attribution import may_name_author, names_author
+from mailagent.adapters.attribution import attribution_within
 from mailagent.adapters.our_lines import our_lines
 from mailagent.adapters.quote_line import (
     is_quoted,
-    may_split_inline,
     plain_line,
-    split_inline,
     unquoted,
 )
 from mailagent.adapters.quote_marks import (
@@ -26,15 +22,17 @@ from mailagent.adapters.quote_marks import (
     find_mark,
     is_forwarded_line,
     is_reply_above,
+    split_reply_above,
 )
 from mailagent.adapters.quote_words import FORWARD_PREFIXES
 from mailagent.adapters.signature_lines import without_signature
 
 LINE_MAX_LENGTH = 2_000  # longer lines are text, whatever they look like
-QUOTEQUAIL_MAX_LENGTH = 20_000
-QUOTEQUAIL_MAX_LINES = 1_000  # the rest it hides unread
-WRAPPED_MIN_LENGTH = 65
-WRAPPED_MAX_LENGTH = 45
+# Of the customer's own lines; what is below so many is all text, or marked line by line.
+MARKS_MAX_LINES = 2_000
+QUOTE_WIDTH = 70  # the least at which programs break the lines that they quote
+WRAPPED_MAX_LENGTH = 80
+SENTENCE_ENDS = (".", "?", "!", ":", "…", "。", "？", "！")
 
 _FORWARD_SUBJECT = re.compile(
     r"\s*[\[(]?(?:" + "|".join(re.escape(word) for word in FORWARD_PREFIXES) + r")\s?[:：]", re.I
@@ -51,31 +49,36 @@ def new_text(body: str, our_texts: Sequence[str] = (), subject: str = "") -> str
     if not whole or _FORWARD_SUBJECT.match(subject):
         return whole
     lines = _lines(whole)
-    kept = _written_lines(lines, our_lines(lines, our_texts))
-    if kept is None:
+    stretches = _written(lines, our_lines(lines, our_texts))
+    if stretches is None:
         return whole
-    if kept == lines:
-        kept = _by_quotequail(whole) or kept
-    text = "\n".join(without_signature(kept)).strip()
-    return text or whole
+    kept = [line for stretch in stretches for line in without_signature(stretch)]
+    return "\n".join(kept).strip() or whole
 
 
 def _lines(text: str) -> list[str]:
+    """Return the lines of a text, those in two or more that hold a mark behind the customer's words."""
     lines = text.splitlines()
-    if not may_split_inline(text):
-        return lines
-    return [part for line in lines for part in _parts(line)]
+    searched = min(len(lines), MARKS_MAX_LINES)
+    return [part for at in range(searched) for part in _parts(lines, at)] + lines[searched:]
 
 
-def _parts(line: str) -> list[str]:
-    return split_inline(line) if len(line) <= LINE_MAX_LENGTH else [line]
+def _parts(lines: Sequence[str], at: int) -> Iterator[str]:
+    line = lines[at]
+    if found := attribution_within(lines, at):
+        start, end = found
+        yield from (line[:start], line[start:end].lstrip(" -"))
+        line = line[end:]
+    if line or not found:
+        yield from split_reply_above(line)
 
 
-def _written_lines(lines: Sequence[str], ours: Sequence[bool]) -> list[str] | None:
-    """Return the lines that are not quoted, or None for a forward."""
+def _written(lines: Sequence[str], ours: Sequence[bool]) -> list[list[str]] | None:
+    """Return the lines that are not quoted, in stretches between quotes, or None for a forward."""
     plain = [plain_line(line[:LINE_MAX_LENGTH]) for line in lines]
     quoted = [is_quoted(line) for line in lines]
-    kept: list[str] = []
+    kept: list[list[str]] = [[]]
+    left = MARKS_MAX_LINES
     at, at_top = 0, True  # above the first mark; a forward within quoted history is history
     while at < len(lines):
         if quoted[at]:
@@ -85,20 +88,21 @@ def _written_lines(lines: Sequence[str], ours: Sequence[bool]) -> list[str] | No
             if is_reply_above(bare):
                 break
             at += 1
-            continue
-        if ours[at] or _is_wrapped_quote(lines, quoted, at):
+        elif ours[at] or _is_wrapped_quote(lines, quoted, at):
+            at += 1
+        elif left <= 0 or (found := find_mark(plain, at)) is None:
+            kept[-1].append(lines[at])
+            left -= bool(plain[at])
             at += 1
             continue
-        found = find_mark(plain, at)
-        if found is None:
-            kept.append(lines[at])
-            at += 1
-            continue
-        if found.mark is Mark.FORWARDED:
+        elif found.mark is Mark.FORWARDED:
             return None
-        if not _goes_on(lines, plain, ours, found):
+        elif not _goes_on(lines, plain, ours, found):
             break
-        at, at_top = found.end, False
+        else:
+            at, at_top = found.end, False
+            left -= 1
+        kept.append([])
     return kept
 
 
@@ -118,35 +122,12 @@ def _goes_on(
 
 
 def _is_wrapped_quote(lines: Sequence[str], quoted: Sequence[bool], at: int) -> bool:
-    """Whether a line, which is not quoted, is the rest of a quoted line that was too long."""
+    """Whether a line, which is not quoted, is the rest of a quoted line that was too long: it goes on
+    in the middle of a sentence, with a word for which that line had no room."""
     if not 0 < at < len(lines) - 1 or not (quoted[at - 1] and quoted[at + 1]):
         return False
-    before, line = lines[at - 1], lines[at].strip()
-    return bool(line) and len(before) >= WRAPPED_MIN_LENGTH and len(lines[at]) < WRAPPED_MAX_LENGTH
-
-
-def _by_quotequail(text: str) -> list[str] | None:
-    """Return what quotequail shows, if what it hides begins as a program would begin a quote: it also
-    takes a line of underscores, or any sentence that ends in "wrote:", for the end of the reply."""
-    # Wherever it might begin to hide, most mails have nothing to begin with; and it is slow.
-    if len(text) > QUOTEQUAIL_MAX_LENGTH or not may_name_author(plain_line(text)):
-        return None
-    if not any(map(_begins_quote, _beginnings(text))):
-        return None
-    parts = quotequail.quote(text, limit=QUOTEQUAIL_MAX_LINES, quote_intro_line=True)
-    hidden = next((part for shown, part in parts if not shown), "")
-    if not _begins_quote(hidden.split("\n", 3)[:3]):
-        return None
-    kept = "\n".join(part for shown, part in parts if shown)
-    return kept.split("\n") if kept.strip() else None
-
-
-def _beginnings(text: str) -> Iterator[list[str]]:
-    """Return all that quotequail may hide from, each with the lines that tell."""
-    lines = text.split("\n")
-    return (lines[at : at + 3] for at in range(min(len(lines), QUOTEQUAIL_MAX_LINES)))
-
-
-def _begins_quote(lines: Sequence[str]) -> bool:
-    """Whether a program would begin a quote with these lines."""
-    return names_author(plain_line(" ".join(lines)))
+    before, line = lines[at - 1].rstrip(), lines[at].strip()
+    if not line or len(line) > WRAPPED_MAX_LENGTH or before.endswith(SENTENCE_ENDS):
+        return False
+    word = line.split(maxsplit=1)[0]
+    return not (word[0].isupper() or word[0].isdigit()) and len(before) + len(word) >= QUOTE_WIDTH

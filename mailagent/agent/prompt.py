@@ -24,6 +24,7 @@ MAIL_MAX_TOKENS = 2_000
 MAILS_MAX_TOKENS = 6_000
 HISTORY_MAX_TOKENS = 3_000
 LEFT_OUT_MAX_TOKENS = 500
+LEFT_OUT_MAX_LINES = 1_000
 FILES_MAX_TOKENS = 1_200
 SUBJECT_MAX_LENGTH = 300
 ATTACHMENTS_MAX = 20
@@ -145,7 +146,7 @@ def case_item(
     `history` and `mails` are oldest first. Of the history the oldest goes first; of the mails that
     wait, each keeps its beginning, the newest are served first, and those that do not fit are counted.
     """
-    shown = _cut_mails(mails, with_rest=not history)
+    shown = _cut_mails(mails, [past.text for past in history if past.author is Author.SHOP])
     hidden = len(mails) - len(shown)
     case = {
         "sender_verified": verified,
@@ -173,12 +174,12 @@ def _cut_history(history: Sequence[PastMail]) -> list[PastMail]:
     return kept[::-1]
 
 
-def _cut_mails(mails: Sequence[InboundMail], with_rest: bool) -> list[dict[str, Any]]:
+def _cut_mails(mails: Sequence[InboundMail], our_texts: Sequence[str]) -> list[dict[str, Any]]:
     """Return the newest mails as they are told, oldest of them first: as many as fit."""
     shown: list[dict[str, Any]] = []
     left = MAILS_MAX_TOKENS
     for mail in reversed(mails):
-        told = _tell(mail, left, with_rest)
+        told = _tell(mail, left, our_texts)
         if told is None:
             break
         shown.append(told)
@@ -186,7 +187,7 @@ def _cut_mails(mails: Sequence[InboundMail], with_rest: bool) -> list[dict[str, 
     return shown[::-1]
 
 
-def _tell(mail: InboundMail, most: int, with_rest: bool) -> dict[str, Any] | None:
+def _tell(mail: InboundMail, most: int, our_texts: Sequence[str]) -> dict[str, Any] | None:
     """Return a mail as it is told in at most so many tokens; None if that is too few."""
     told: dict[str, Any] = {
         "at": _instant(mail.received_at),
@@ -198,7 +199,7 @@ def _tell(mail: InboundMail, most: int, with_rest: bool) -> dict[str, Any] | Non
     if left < _LEAST_TOKENS:
         return None
     told["text"] = _beginning(_readable(_whole(mail)), min(MAIL_MAX_TOKENS, left))
-    rest = _left_out(mail) if with_rest else ""
+    rest = _left_out(mail, our_texts)
     left = min(LEFT_OUT_MAX_TOKENS, most - _tokens_of([told | {"left_out": ""}]))
     return told | {"left_out": _beginning(rest, left)} if rest and left > 0 else told
 
@@ -216,9 +217,19 @@ def _whole(mail: InboundMail) -> str:
     return NOTHING_SEEN if shows_nothing(mail.body) else mail.body
 
 
-def _left_out(mail: InboundMail) -> str:
-    # Without a text the whole body is the text.
-    return _readable(left_out(mail.body, mail.new_text)) if mail.new_text.strip() else ""
+def _left_out(mail: InboundMail, our_texts: Sequence[str]) -> str:
+    """Return what was cut from a mail, without what it quotes of our mails: the history tells those."""
+    if not mail.new_text.strip():
+        return ""  # then the whole body is the text
+    lines = left_out(mail.body, mail.new_text).split("\n")[:LEFT_OUT_MAX_LINES]
+    ours = "\n".join(map(_bare, our_texts))
+    return _readable(
+        "\n".join(line for line in lines if (bare := _bare(line)) and bare not in ours)
+    )
+
+
+def _bare(text: str) -> str:
+    return _NOT_WORDS.sub("", text).lower()
 
 
 def _files(mail: InboundMail) -> list[str]:
@@ -254,6 +265,10 @@ def _tokens_of(value: object) -> int:
 # Letters that people do not see but models read: the Unicode tag block, and marks that turn the
 # direction of writing. Text is hidden with them, never told.
 _UNSEEN = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+
+
+# Programs add these to what they quote, and break lines where they like.
+_NOT_WORDS = re.compile(r"[\s>*_|]+")
 
 
 def _readable(text: str) -> str:

@@ -252,9 +252,24 @@ def test_the_rest_of_a_first_mail_is_told_apart() -> None:
     assert (told["text"], told["left_out"]) == ("It broke.", "-- \nOrder: W1001")
 
 
-def test_the_rest_of_a_later_mail_is_our_own_words_and_not_told() -> None:
+def test_the_rest_of_a_later_mail_is_told_without_our_own_words() -> None:
+    ours = past("Hello Ada,\n\nwhich order is it?\n\nThe shop", NOW, Author.SHOP)
+    body = "The last one.\n\n> Hello Ada,\n> which order\n> is it?\n> The shop\n\n-- \nOrder W1001"
+    later = mail(body=body, new_text="The last one.")
+    assert case(later, history=(ours,))["mails"][0]["left_out"] == "-- \nOrder W1001"
+
+
+def test_a_later_mail_that_quotes_us_alone_has_no_rest() -> None:
     later = mail(body="Thanks!\n> Hello Ada", new_text="Thanks!")
     assert "left_out" not in case(later, history=(past("Hello Ada", NOW, Author.SHOP),))["mails"][0]
+
+
+def test_what_a_customer_quotes_of_another_is_told_with_history_too() -> None:
+    later = mail(body="See below.\n> Your kettle: 49.99", new_text="See below.")
+    told = case(later, history=(past("Hello Ada", NOW, Author.SHOP), past("Hello", NOW)))["mails"][
+        0
+    ]
+    assert told["left_out"] == "> Your kettle: 49.99"
 
 
 def test_a_long_rest_is_cut() -> None:

@@ -63,7 +63,7 @@ def test_a_word_of_the_managers_decides(
 ) -> None:
     request = ask(question)
     quoted = "\n".join(f"> {line}" for line in request.text.splitlines())
-    mail = reply(question, f"{word}\n\nWe owe her that.\n\nOn Monday we wrote:\n{quoted}")
+    mail = reply(question, f"{word}\n\nWe owe her that.\n\nOn Monday The Shop wrote:\n{quoted}")
     refund = question.refund()
     assert (refund.status, refund.decided_by, refund.note) == (status, MONA, "We owe her that.")
     (made,) = question.shop.rows("SELECT note_shared, mail_id FROM decisions")

@@ -1,0 +1,30 @@
+"""Outlook's header block: found in every language, with and without a blank line or a rule above it."""
+
+from __future__ import annotations
+
+import pytest
+
+from mailagent.adapters.reply_text import new_text
+from tests.adapters.quotes import LABELS
+from tests.adapters.test_reply_text import NEW, OURS
+
+VALUES = ("The Shop <support@shop.example>", "3. 11. 2026 10:12", "Ada <ada@example.com>", "Kettle")
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS.keys())
+def test_a_header_block_below_the_reply_is_cut(labels: str) -> None:
+    for above in ("", "\n", "_" * 32 + "\n", "\n-----\n", "\n----- Original Message -----\n"):
+        for form in ("{}: {}", "{} : {}", "{}\uff1a{}", "*{}:* {}", "**{}:** {}"):
+            block = "\n".join(map(form.format, labels.split("|"), VALUES))
+            assert new_text(f"{NEW}\n{above}{block}\n\n{OURS}", subject="Re: Kettle") == NEW
+
+
+@pytest.mark.parametrize("own", ["Date: 3 November", "To: your support", "Subject: the lid"])
+def test_a_line_of_the_customer_that_has_such_a_label_is_kept(own: str) -> None:
+    block = "\n".join(map("{}: {}".format, LABELS["en"].split("|"), VALUES))
+    assert new_text(f"{NEW}\n{own}\n{block}\n\n{OURS}") == f"{NEW}\n{own}"
+
+
+def test_four_labels_are_no_header_block_if_they_name_no_mail() -> None:
+    body = "Hello,\nItem: kettle\nBought: 3.11.2026 10:12\nPaid: 49.99\nOrder: W1001\nIt broke."
+    assert new_text(body) == body
