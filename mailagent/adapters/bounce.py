@@ -23,6 +23,7 @@ RETURNED_TYPES = {
     "message/global-headers",
 }
 
+_STATUS_OF_ACTION = {"failed": "5.0.0", "delayed": "4.0.0"}  # RFC 3464 section 2.3.3
 _GROUP_END = re.compile(rb"\r?\n[ \t]*\r?\n")
 _STATUS = re.compile(r"(?<![\d.])([245]\.\d{1,3}\.\d{1,3})(?![\d.])")
 _REPLY_CODE = re.compile(r"(?<![\d.-])([45])\d\d[ -](?!\d)")
@@ -35,6 +36,17 @@ _RETURNED_ID = re.compile(
 _RETURNED_MAIL = re.compile(
     r"\n.{0,40}(?:copy of (?:the|your) message|original message|returned message|message headers?)"
     r"|\n[ \t>]{0,8}(?:return-path|received|message-id|dkim-signature|mime-version|x-[\w-]{1,40}):",
+    re.IGNORECASE,
+)
+_DELAYED = re.compile(
+    r"warning (?:message )?only|has been delayed|(?:is|are) delayed|delayed mail|still being retried"
+    r"|will (?:be retried|keep trying|continue to (?:try|be attempted|retry))|not yet (?:been )?delivered"
+    r"|do not need to re-?send",
+    re.IGNORECASE,
+)
+_MAILBOX_FULL = re.compile(
+    r"(?:mail)?box (?:is )?(?:\w+ )?full|(?:over|exceed\w*) (?:\w+ ){0,3}quota|quota (?:\w+ ){0,2}exceeded"
+    r"|mailbox (?:size )?limit",
     re.IGNORECASE,
 )
 _UNKNOWN_USER = re.compile(
@@ -53,11 +65,14 @@ class ReportPart:
     data: bytes
 
 
-def read_bounce(headers: Headers, parts: Sequence[ReportPart], text: str) -> Bounce:
+def read_bounce(
+    headers: Headers, parts: Sequence[ReportPart], text: str, is_notice: bool = True
+) -> Bounce:
     """Return what a bounce says. Never raises; what is not told stays empty.
 
     `headers` are the bounce's own, `parts` its status and returned parts, `text` what a person reads
-    in it, where older servers put everything.
+    in it, where older servers put everything. `is_notice`: a mail system wrote it. A mail system that
+    returns a mail has given up, unless it speaks of a delay.
     """
     recipients = [
         recipient
@@ -66,7 +81,9 @@ def read_bounce(headers: Headers, parts: Sequence[ReportPart], text: str) -> Bou
         for recipient in _status_recipients(part.data[:REPORT_MAX_BYTES])
     ]
     if not any(recipient.address or recipient.original for recipient in recipients):
-        recipients = _text_recipients(first(headers, "x-failed-recipients"), text[:TEXT_MAX_LENGTH])
+        told = next((recipient for recipient in recipients if recipient.status), None)
+        status = told.status if told else _text_status(text, is_notice)
+        recipients = _text_recipients(first(headers, "x-failed-recipients"), text, status)
     returned = [
         parse_message_id(parse_block(part.data, Span(0, len(part.data)))[0])
         for part in parts
@@ -97,11 +114,11 @@ def _recipient(fields: Headers) -> FailedRecipient:
     status = _STATUS.search(first(fields, "status")) or _STATUS.search(
         first(fields, "diagnostic-code")
     )
-    action = re.match(r"[a-z]{0,20}", first(fields, "action").strip().lower())
+    action = re.match(r"[a-z]{0,20}", first(fields, "action").strip().lower())[0]  # type: ignore[index]  # matches nothing, too
     return FailedRecipient(
         address=final,
-        action=action[0] if action else "",
-        status=status[1] if status else "",
+        action=action,
+        status=status[1] if status else _STATUS_OF_ACTION.get(action, ""),
         original=original,
     )
 
@@ -111,18 +128,33 @@ def _address(text: str) -> str:
     return (normalise_address(match[0].strip("'.")) or "") if match else ""
 
 
-def _text_recipients(failed_header: str, text: str) -> list[FailedRecipient]:
+def _text_recipients(failed_header: str, text: str, status: str) -> list[FailedRecipient]:
     """Read a bounce in free words: the addresses above the returned mail, one status for all."""
-    report = _RETURNED_MAIL.split(text, maxsplit=1)[0]
-    found = failed_header if "@" in failed_header else report
-    addresses = dict.fromkeys(_address(match) for match in _ADDRESS.findall(found[:5_000]))
-    status = _text_status(report)
-    return [FailedRecipient(one, "failed", status) for one in addresses if one][:RECIPIENTS_MAX]
+    found = failed_header if "@" in failed_header else _report(text)
+    named = (_address(match) for match in _ADDRESS.findall(found[:5_000]))
+    addresses = [one for one in dict.fromkeys(named) if one] or ([""] if status else [])
+    return [FailedRecipient(one, "failed", status) for one in addresses][:RECIPIENTS_MAX]
 
 
-def _text_status(report: str) -> str:
+def _report(text: str) -> str:
+    return _RETURNED_MAIL.split(text[:TEXT_MAX_LENGTH], maxsplit=1)[0]
+
+
+def tells_failure(text: str) -> bool:
+    """Return whether a text has the code or the words by which mail systems say that a mail failed."""
+    return bool(_text_status(text, is_notice=False))
+
+
+def _text_status(text: str, is_notice: bool) -> str:
+    report = _report(text)
     if status := _STATUS.search(report):
         return status[1]
     if code := _REPLY_CODE.search(report):
         return f"{code[1]}.0.0"
-    return "5.1.1" if _UNKNOWN_USER.search(report) else ""
+    if _DELAYED.search(report):
+        return "4.0.0"
+    if _UNKNOWN_USER.search(report):
+        return "5.1.1"
+    if _MAILBOX_FULL.search(report):
+        return "5.2.2"
+    return "5.0.0" if is_notice and report.strip() else ""

@@ -35,11 +35,15 @@ from mailagent.adapters.mail_text import (
 )
 from mailagent.adapters.mime import Part, decoded_body, parse_mime
 from mailagent.adapters.multipart import Span
+from mailagent.domain.machine import CALENDAR_REPLY
 
 SMALL_FIELD_MAX_BYTES = 20_000
 _USUAL_CHARSETS_MAX_BYTES = 500
 
 _RECEIVED = re.compile(rb"(?:\r?\n)*Received:[^\n]*\n(?:[ \t][^\n]*\n)*+", re.IGNORECASE)
+# An answer to an invitation (RFC 5546 section 3.2), which mail programs write by themselves.
+_CALENDAR_REPLY = re.compile(rb"^METHOD:(?:REPLY|COUNTER)\s*$", re.IGNORECASE | re.MULTILINE)
+_CALENDAR_MAX_BYTES = 20_000
 _ANY_RECEIVED = re.compile(rb"^Received:[^\n]*\n?", re.IGNORECASE | re.MULTILINE)
 
 Bytes = bytes | memoryview
@@ -48,7 +52,7 @@ Bytes = bytes | memoryview
 @dataclass(frozen=True, slots=True)
 class Message:
     """A mail as both modes give it. `authors`: every one that every From field names; `part_types` are the
-    media types of its own parts."""
+    media types of its own parts, with `CALENDAR_REPLY` where one answers an invitation."""
 
     headers: Headers
     authors: list[Mailbox]
@@ -147,10 +151,27 @@ def _read_raw(source: bytes, span: Span) -> Message:
         headers=mail.headers,
         authors=authors,
         text=read_text(mail),
-        part_types=frozenset(part.media_type for part in parts),
+        part_types=_part_types(
+            (part.media_type, decoded_body(part, _calendar_bytes(part.media_type)))
+            for part in parts
+        ),
         report=tuple(_report_part(part) for part in parts if _is_report(part.media_type)),
         dedup_key=key,
     )
+
+
+def _part_types(parts: Iterable[tuple[str, bytes]]) -> frozenset[str]:
+    """Return the media types of parts that are given with the beginning of their bytes."""
+    types: set[str] = set()
+    for media_type, data in parts:
+        types.add(media_type)
+        if media_type == "text/calendar" and _CALENDAR_REPLY.search(data):
+            types.add(CALENDAR_REPLY)
+    return frozenset(types)
+
+
+def _calendar_bytes(media_type: str) -> int:
+    return _CALENDAR_MAX_BYTES if media_type == "text/calendar" else 0
 
 
 def _is_report(media_type: str) -> bool:
@@ -195,7 +216,10 @@ def _read_parsed(form: FormData) -> Message:
         headers=headers,
         authors=authors,
         text=MailText(body, attachments, flags),
-        part_types=frozenset(types),
+        part_types=_part_types(
+            (media_type, file.value(form.body, _calendar_bytes(media_type)))
+            for media_type, file in zip(types, form.files, strict=True)
+        ),
         report=tuple(report),
         dedup_key=dedup_key(headers, authors, content, [bare_headers, *content]),
     )

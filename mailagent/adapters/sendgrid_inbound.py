@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mailagent.adapters.address_list import Mailbox
-from mailagent.adapters.bounce import read_bounce
+from mailagent.adapters.bounce import read_bounce, tells_failure
 from mailagent.adapters.charset import clean
 from mailagent.adapters.form_data import FormData, parse_form
 from mailagent.adapters.inbound_author import Evidence, judge_author
@@ -33,8 +33,9 @@ from mailagent.adapters.mail_header import (
     parse_message_id,
 )
 from mailagent.adapters.reply_text import new_text
+from mailagent.domain.bounce import Bounce
 from mailagent.domain.card_number import mask_card_numbers
-from mailagent.domain.machine import Signs, classify
+from mailagent.domain.machine import NULL_RETURN_PATH, Signs, classify
 from mailagent.domain.mail import (
     Identity,
     MailKind,
@@ -133,8 +134,14 @@ def _parsed(
         kind_reason=problem or reason,
         attachments=message.text.attachments,
         flags=(*message.text.flags, *body_flags, *judged.flags),
-        bounce=read_bounce(headers, message.report, body) if kind is MailKind.BOUNCE else None,
+        bounce=_bounce(message, body, reason) if kind is MailKind.BOUNCE else None,
     )
+
+
+def _bounce(message: Message, body: str, reason: str | None) -> Bounce:
+    # People who are away answer with a null return path, too.
+    is_notice = reason != NULL_RETURN_PATH
+    return read_bounce(message.headers, message.report, body, is_notice)
 
 
 def _unreadable(body: bytes, reason: str) -> ParsedMail:
@@ -195,6 +202,7 @@ def _kind(
             part_types=message.part_types,
             own_addresses=(normalise_address(facts.support_address) or facts.support_address,),
             reply_domain=ascii_domain(facts.reply_domain) or facts.reply_domain,
+            tells_failure=tells_failure(message.text.body),
         )
     )
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from mailagent.domain.mail import Door, MailKind
 
 READ_RECEIPT = "read receipt"  # says that somebody is there
+NULL_RETURN_PATH = "null return path"
+CALENDAR_REPLY = "text/calendar; method=reply"  # among `Signs.part_types`
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +24,9 @@ class Signs:
 
     `headers` have lower-case names. `envelope_from` is empty for the null return path and None if
     unknown. `from_name` is the display name, or all of a From field without an address.
-    `part_types` are the media types of the mail's own parts. `own_addresses` are ours to send from,
-    `reply_domain` is where our reply addresses live.
+    `part_types` are the media types of the mail's own parts, and `CALENDAR_REPLY`. `own_addresses` are
+    ours to send from, `reply_domain` is where our reply addresses live. `tells_failure`: the text has
+    the code or the words by which mail systems say that a mail did not arrive.
     """
 
     headers: Mapping[str, Sequence[str]]
@@ -34,6 +37,7 @@ class Signs:
     part_types: Collection[str]
     own_addresses: Collection[str]
     reply_domain: str
+    tells_failure: bool = False
 
     def header(self, name: str) -> str:
         """Return the first value of a header, trimmed and lower-case; empty if there is none."""
@@ -62,12 +66,15 @@ _DAEMON_LOCAL_PART = re.compile(
 _POSTMASTER_LOCAL_PART = re.compile(r"po+st[-_.]?master")
 _DAEMON_NAME = re.compile(
     r"mailer[- ]daemon|mail delivery (?:sub)?system|(?:internet )?mail delivery|delivery subsystem"
-    r"|mail delivery service"
+    r"|mail delivery service|interscan"
 )
+# Only with a second sign: customers write of deliveries that failed.
 _BOUNCE_SUBJECT = re.compile(
-    r"undelivered mail returned to sender|undeliverable(?: mail\Z|:)|unzustellbar:|non remis ?:|onbestelbaar:"
-    r"|delivery status notification|delivery notification: delivery has failed|failure notice\Z"
-    r"|mail delivery (?:failed|failure)|mail system error|returned mail: (?:see transcript|user unknown)"
+    r"undeliver(?:ed|able)\b|delivery[ _](?:failure|status notification|notification: delivery has failed)"
+    r"|mail delivery (?:failed|failure)|mail system error|returned mail:|failure notice\Z|failed delivery"
+    r"|(?:mail|message) (?:could not be|was not|not) delivered|unzustellbar|non remis|onbestelbaar"
+    r"|no se puede entregar|impossibile recapitare|niedostarczona wiadomość|nedoručitelné|недоставлен"
+    r"|メッセージを配信できません|配信不能|配信失敗|无法传递|無法傳遞|未传递的|배달되지 않음|배달되지 못함"
     r"|warning: (?:could not send message|message .{1,60} delayed)"
 )
 # Whole subjects as mail systems write them: nobody says "failure notice" of a parcel, but many do.
@@ -79,29 +86,47 @@ _WHOLE_BOUNCE_SUBJECT = re.compile(
     r"|warning: could not send message for past \d{1,4} (?:hours?|days?)"
 )
 _COMPLAINT_SUBJECT = re.compile(r"complaint about message from \[?[0-9a-f]*[.:][0-9a-f.:]+\]?")
-# What mail programs write before a colon and our subject, or as the whole subject.
-_AUTO_REPLY_WORDS = (
-    r"(?:auto(?:matic|mated)?[ -]?(?:reply|response|answer)|autosvar|autoreply|autoresponse"
-    r"|out of (?:the )?office(?: auto[ -]?reply)?|automatische (?:antwort|reaktion)"
-    r"|abwesenheits(?:notiz|assistent)"
-    r"|réponse automatique|absence du bureau|respuesta automática|fuera de la oficina"
-    r"|risposta automatica|fuori sede|resposta automática|ausência temporária|automatisch antwoord"
-    r"|automatiskt svar|automatisk svar"
-    r"|automaattinen vastaus|automatyczna odpowiedź|automatická odpověď|automatikus válasz"
-    r"|răspuns automat|автоответ|автоматический ответ|автоматична відповідь|otomatik (?:yanıt|cevap)"
-    r"|αυτόματη απάντηση|自動返信|自動応答|自动回复|自動回覆|자동 ?(?:회신|응답)|תשובה אוטומטית|رد تلقائي)"
+# "Automatic reply" and "answered by itself" in the languages of mail programs: a word that begins like
+# "automatic" beside one that begins like "answer". They stand before a colon, or are the whole subject:
+# people write "Automatic reply did not help me".
+_AUTOMATIC = (
+    r"autom[aáàā]|otomat|awtomat|avtomat|outomat|αυτ[όο]ματ|автомат|аўтамат"
+    r"|аутомат|ավտոմատ|ავტომატ|samodejn|sjálfvirk|uathoibr"
+    r"|자동|自动|自動|אוטומטי|تلقائي|خودکار|स्वचालित|স্বয়ংক্রিয়|อัตโนมัติ|tự động|தானியங்கி"
+)
+_ANSWER = (
+    r"repl|respon|respue|resposta|rispost|réponse|antw|reactie|reaktion|answer|svar|vasta|vastus|odpov|odpow"
+    r"|odgovor|одговор|отговор|ответ|відпов|адказ|válasz|răspuns|raspuns|atbild|atsaky|απάντησ|απαντησ|yanıt|cevap"
+    r"|cavab|жауап|javob|պատասխան|პასუხ|përgjigj|erantzun|freagra|ateb|ymateb|tweġiba|balasan|jawapan|tugon|jibu"
+    r"|trả lời|ตอบกลับ|उत्तर|जवाब|উত্তর|பதில்|پاسخ|جواب|رد|الرد|תשובה|מענה"
+    r"|회신|응답|返信|応答|答复|答覆|回复|回覆|回應"
+)
+_AUTOMATIC_ANSWER = (
+    rf"(?:autosvar|auto[ -]?(?:reply|response|responder)|автоответ|automaatvastus"
+    rf"|(?:{_AUTOMATIC})[^\s:：]{{0,12}}[ -]?(?:{_ANSWER})[^\s:：]{{0,12}}"
+    rf"|(?:การ|thư )?(?:{_ANSWER})[^\s:：]{{0,12}} ?(?:ال)?(?:{_AUTOMATIC})[^\s:：]{{0,12}})"
+)
+_NOTICE_OF_ABSENCE = (
+    r"(?:out of (?:the )?office auto[ -]?reply|abwesenheits(?:notiz|assistent|nachricht))"
+)
+# IBM Notes: "AUTO: Ada is out of the office", "Ada is out of the office (returning 12/01/2026)".
+_IS_OUT = r".{1,200} (?:is out of the office|ist außer haus|ist nicht im büro|est absente?|è fuori ufficio)\b"
+_OUT_IN_NOTES = re.compile(
+    rf"auto: {_IS_OUT}"
+    rf"|{_IS_OUT} ?\((?:returning|rückkehr|retour|di ritorno)\b[^()\d]{{0,40}}\d[^()]{{0,40}}\)\.?\Z"
 )
 _AUTO_REPLY_SUBJECT = re.compile(
-    rf"{_AUTO_REPLY_WORDS}\s{{0,3}}(?:[:：].*)?\Z"
-    r"|auto: .{1,200} (?:is out of the office|ist außer haus|ist nicht im büro)\b.*\Z"
+    rf"(?:{_AUTOMATIC_ANSWER}|{_NOTICE_OF_ABSENCE})\s{{0,3}}(?:[:：].*)?\Z"
 )
 # Some put "Re:" before it; then no header names the mail that is answered, as a person's would.
 _ANSWERED_AUTO_REPLY_SUBJECT = re.compile(
-    rf"(?:re|aw|sv|antw)\s?: ?{_AUTO_REPLY_WORDS}\s{{0,3}}[:：]"
+    rf"(?:re|aw|sv|antw)\s?: ?(?:{_AUTOMATIC_ANSWER}|{_NOTICE_OF_ABSENCE}|out of (?:the )?office)\s{{0,3}}[:：]"
 )
-# Words that customers use, too ("away from the parcel"): only of an answer to a mail.
+# Words that customers use, too ("out of office: leave it with the neighbour"): only of an answer to a mail.
 _ABSENCE_SUBJECT = re.compile(
-    r"(?:absence|abwesenheit|afwezigheid|afwezig|niet aanwezig|frånvaro|fravær|poissa)\s{0,3}[:：]"
+    r"(?:out of (?:the )?office|absen[ct]e?(?: du bureau)?|abwesenheit|afwezigheid|afwezig|niet aanwezig"
+    r"|fuera de la oficina|ausente|fuori (?:sede|ufficio)|ausência(?: temporária)?|frånvaro|fravær|poissa"
+    r"|nieobecność|nepřítomnost|вне офиса|отсутствие|ofis dışında|不在)\s{0,3}(?:[:：]|\Z)"
 )
 _LIST_LOCAL_PART = re.compile(r".+-(?:request|bounces?)|bounces?[+=_-].+")
 _NO_REPLY_LOCAL_PART = re.compile(
@@ -188,7 +213,7 @@ _AUTOREPLY_HEADERS = (
 )
 _LIST_HEADERS = (
     *("list-id", "list-post", "list-unsubscribe", "list-help", "list-subscribe", "list-owner"),
-    *("mailing-list", "x-mailing-list", "x-beenthere", "x-list-id"),
+    *("mailing-list", "x-mailing-list", "x-beenthere", "x-list-id", "x-mlserver", "x-ml-name"),
 )
 
 
@@ -208,12 +233,24 @@ def _has_bounce_subject(signs: Signs) -> bool:
         _fits(_POSTMASTER_LOCAL_PART, signs.local_part)
         or "text/rfc822-headers" in signs.part_types
         or _has_null_return_path(signs)
+        or _is_returned_to_daemon(signs)
+    )
+
+
+def _is_returned_to_daemon(signs: Signs) -> bool:
+    local_part = (signs.envelope_from or "").partition("@")[0].lower()
+    return _fits(_DAEMON_LOCAL_PART, local_part)
+
+
+def _is_failure_from_postmaster(signs: Signs) -> bool:
+    return _fits(_POSTMASTER_LOCAL_PART, signs.local_part) and (
+        signs.tells_failure or _is_returned_to_daemon(signs)
     )
 
 
 def _has_auto_reply_subject(signs: Signs) -> bool:
     subject = signs.subject.strip().lower()
-    if _AUTO_REPLY_SUBJECT.match(subject):
+    if _AUTO_REPLY_SUBJECT.match(subject) or _OUT_IN_NOTES.match(subject):
         return True
     if signs.header("in-reply-to") or signs.header("references"):
         return bool(_ABSENCE_SUBJECT.match(subject))
@@ -237,6 +274,8 @@ _RULES: tuple[tuple[MailKind, str, Callable[[Signs], bool]], ...] = (
     (MailKind.BOUNCE, "X-Failed-Recipients", lambda s: bool(s.header("x-failed-recipients"))),
     (MailKind.BOUNCE, "multipart/report", lambda s: s.media_type == "multipart/report"),
     (MailKind.BOUNCE, "subject of a bounce", _has_bounce_subject),
+    (MailKind.BOUNCE, "failure told by a postmaster", _is_failure_from_postmaster),
+    (MailKind.AUTO_REPLY, "answer to an invitation", lambda s: CALENDAR_REPLY in s.part_types),
     (MailKind.AUTO_REPLY, "Auto-Submitted: auto-replied", _is_auto_replied),
     (MailKind.AUTO_REPLY, "header of an automatic answer", _has_autoreply_header),
     (MailKind.AUTO_REPLY, "subject of an automatic answer", _has_auto_reply_subject),
@@ -245,7 +284,7 @@ _RULES: tuple[tuple[MailKind, str, Callable[[Signs], bool]], ...] = (
     (MailKind.AUTO_REPLY, "Auto-Submitted", _is_auto_submitted),
     (MailKind.AUTO_REPLY, "X-Loop", lambda s: bool(s.header("x-loop"))),
     (MailKind.MALFORMED, "no From address that can be read", lambda s: not s.from_address),
-    (MailKind.BOUNCE, "null return path", _has_null_return_path),
+    (MailKind.BOUNCE, NULL_RETURN_PATH, _has_null_return_path),
     (MailKind.LIST, "list address", lambda s: _fits(_LIST_LOCAL_PART, s.local_part)),
     (MailKind.NO_REPLY, "no-reply address", lambda s: _fits(_NO_REPLY_LOCAL_PART, s.local_part)),
     (MailKind.NO_REPLY, "address and return path of a program", _is_role_of_program),

@@ -52,13 +52,38 @@ def test_a_delivery_status_notification_is_read() -> None:
             "User ada@example.com is unknown here: no such user",
             FailedRecipient(ADA, "failed", "5.1.1"),
         ),
-        ("Your mail to ada@example.com was not delivered.", FailedRecipient(ADA, "failed", "")),
+        (
+            "Your mail to ada@example.com was not delivered.",
+            FailedRecipient(ADA, "failed", "5.0.0"),
+        ),
+        (
+            "THIS IS A WARNING MESSAGE ONLY.\nYour mail to ada@example.com has been delayed.",
+            FailedRecipient(ADA, "failed", "4.0.0"),
+        ),
+        (
+            "ada@example.com\nThe mailbox is full; the mail was returned.",
+            FailedRecipient(ADA, "failed", "5.2.2"),
+        ),
+        ("The following addresses had permanent errors:", FailedRecipient("", "failed", "5.0.0")),
     ],
 )
 def test_a_bounce_in_free_words_is_read(text: str, recipient: FailedRecipient) -> None:
     returned = "\n--- Below this line is a copy of the message.\n\nFrom: support@shop.example\n"
     returned += "Message-ID: <o-1@shop.example>\nTo: ada@example.com, max@shop.example\n"
     assert read_bounce({}, [], text + returned) == Bounce((recipient,), "o-1@shop.example")
+
+
+def test_a_notice_that_may_be_a_persons_is_no_failure_without_words_of_one() -> None:
+    away = "I am away until Monday. Write to grace@example.org meanwhile."
+    found = read_bounce({}, [], away, is_notice=False)
+    assert [one.permanent for one in found.recipients] == [False]
+
+
+@pytest.mark.parametrize(("action", "status"), [("failed", "5.0.0"), ("delayed", "4.0.0")])
+def test_the_action_tells_what_a_report_without_status_means(action: str, status: str) -> None:
+    report = f"Final-Recipient: rfc822; {ADA}\nAction: {action}\n".encode()
+    found = read_bounce({}, [ReportPart("message/delivery-status", report)], "")
+    assert found.recipients == (FailedRecipient(ADA, action, status),)
 
 
 def test_failed_recipients_may_stand_in_a_header() -> None:

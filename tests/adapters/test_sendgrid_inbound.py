@@ -538,3 +538,37 @@ def test_no_header_value_raises(author: str, charset: str, text: bytes) -> None:
         text, From=author, Subject=author, Date=author, To=author, Content_Type=content_type
     )
     assert_storable(mail)
+
+
+def _invitation_answer(method: str) -> str:
+    return f"BEGIN:VCALENDAR\r\nMETHOD:{method}\r\nBEGIN:VEVENT\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"), [("REPLY", MailKind.AUTO_REPLY), ("REQUEST", MailKind.CUSTOMER)]
+)
+@pytest.mark.parametrize("mode", ["raw", "parsed"])
+def test_an_answer_to_an_invitation_is_a_machines(method: str, kind: MailKind, mode: str) -> None:
+    calendar = _invitation_answer(method)
+    if mode == "raw":
+        multipart = "multipart/mixed; boundary=b"
+        text = f"--b\n\nAda\n--b\nContent-Type: text/calendar\n\n{calendar}--b--\n"
+        found = parse_letter(text, Content_Type=multipart)
+    else:
+        file = ("attachment1", "invite.ics", "text/calendar", calendar.encode())
+        found = parse(parsed_request(file))
+    assert found.kind is kind
+
+
+def test_a_postmaster_who_tells_of_a_failure_is_a_mail_system() -> None:
+    text = "Error: invalid user\n\n550 - Requested action not taken: no such user here\n"
+    assert parse_letter(text, From="post_master@vtext.example").kind is MailKind.BOUNCE
+    assert parse_letter(From="postmaster@example.com").kind is MailKind.CUSTOMER
+
+
+def test_an_absence_with_a_null_return_path_does_not_make_our_mail_undelivered() -> None:
+    away = raw_request(letter("I am away. Write to grace@example.org."), envelope_from="")
+    found = parse(away)
+    assert found.kind is MailKind.BOUNCE
+    assert found.bounce is not None
+    assert not any(one.permanent for one in found.bounce.recipients)

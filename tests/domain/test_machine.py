@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.domain.machine import Signs, classify
+from mailagent.domain.machine import CALENDAR_REPLY, Signs, classify
 from mailagent.domain.mail import MailKind
 from tests.cast import ADA, SUPPORT
 
@@ -56,6 +57,18 @@ MACHINES: list[tuple[dict[str, Any], MailKind]] = [
     ({"subject": "Undelivered Mail Returned to Sender"}, MailKind.BOUNCE),
     ({"subject": "Mail delivery failed: returning message to sender"}, MailKind.BOUNCE),
     ({"subject": "failure notice", "envelope_from": ""}, MailKind.BOUNCE),
+    ({"from_address": "postmaster@example.com", "subject": "DELIVERY FAILURE: x"}, MailKind.BOUNCE),
+    ({"from_address": "postmaster@example.com", "subject": "Failed delivery"}, MailKind.BOUNCE),
+    (
+        {"from_address": "postmaster@example.com", "envelope_from": "mailer-daemon@example.com"},
+        MailKind.BOUNCE,
+    ),
+    ({"from_address": "post_master@vtext.example", "tells_failure": True}, MailKind.BOUNCE),
+    (
+        {"from_address": "admin@example.com", "from_name": "InterScan MSS"},
+        MailKind.BOUNCE,
+    ),
+    ({"h_x_mlserver": "fml [fml 4.0.3]"}, MailKind.LIST),
     ({"subject": "failure notice", "part_types": {"text/rfc822-headers"}}, MailKind.BOUNCE),
     ({"subject": "Delivery Status Notification (Failure)"}, MailKind.BOUNCE),
     ({"subject": "Warning: could not send message for past 4 hours"}, MailKind.BOUNCE),
@@ -77,7 +90,9 @@ MACHINES: list[tuple[dict[str, Any], MailKind]] = [
     ({"h_precedence": "auto_reply"}, MailKind.AUTO_REPLY),
     ({"h_x_loop": "somebody@example.com"}, MailKind.AUTO_REPLY),
     ({"subject": "Automatic reply: Your kettle"}, MailKind.AUTO_REPLY),
-    ({"subject": "Out of Office: Your kettle"}, MailKind.AUTO_REPLY),
+    ({"subject": "Out of Office AutoReply: Your kettle"}, MailKind.AUTO_REPLY),
+    ({"subject": "Out of Office: Your kettle", "h_in_reply_to": "<o-1@x>"}, MailKind.AUTO_REPLY),
+    ({"subject": "Nieobecność: czajnik", "h_references": "<o-1@x>"}, MailKind.AUTO_REPLY),
     ({"subject": "Automatische Antwort: Ihr Kessel"}, MailKind.AUTO_REPLY),
     ({"subject": "Abwesenheitsnotiz: Ihr Kessel"}, MailKind.AUTO_REPLY),
     ({"subject": "Réponse automatique : Votre bouilloire"}, MailKind.AUTO_REPLY),
@@ -86,6 +101,10 @@ MACHINES: list[tuple[dict[str, Any], MailKind]] = [
     ({"subject": "Automatic reply"}, MailKind.AUTO_REPLY),
     ({"subject": "Re: Out of office: Your refund"}, MailKind.AUTO_REPLY),
     ({"subject": "AUTO: Ada is out of the office (returning 12/01)"}, MailKind.AUTO_REPLY),
+    ({"subject": "AUTO: Ada is out of the office until Monday"}, MailKind.AUTO_REPLY),
+    ({"subject": "Ada Example is out of the office (returning 12/01/2026)"}, MailKind.AUTO_REPLY),
+    ({"subject": "Ada ist nicht im Büro (Rückkehr am 01.12.2026)"}, MailKind.AUTO_REPLY),
+    ({"part_types": {"text/plain", CALENDAR_REPLY}}, MailKind.AUTO_REPLY),
     ({"subject": "Absence : Votre bouilloire", "h_in_reply_to": "<o-1@x>"}, MailKind.AUTO_REPLY),
     ({"subject": "Poissa: Keitin", "h_references": "<o-1@x>"}, MailKind.AUTO_REPLY),
     ({"h_list_id": "<kettles.lists.example>"}, MailKind.LIST),
@@ -112,6 +131,30 @@ MACHINES: list[tuple[dict[str, Any], MailKind]] = [
 ]
 
 
+# What the mail programs of these languages write before the subject that they answer.
+AUTOMATIC_REPLIES = """
+Automatic reply · Automated response · Auto-Reply · Automatische Antwort · Automatische reactie
+Automatisch antwoord · Réponse automatique · Respuesta automática · Resposta automática
+Resposta automàtica · Risposta automatica · Răspuns automat · Erantzun automatikoa · Autosvar
+Automatiskt svar · Automatisk svar · Sjálfvirkt svar · Automaattinen vastaus · Automaatvastus
+Automātiskā atbilde · Automatinis atsakymas · Odpowiedź automatyczna · Automatyczna odpowiedź
+Automatická odpověď · Automatická odpoveď · Automatikus válasz · Samodejni odgovor
+Automatski odgovor · Аутоматски одговор · Автоматичен отговор · Автоматический ответ · Автоответ
+Автоматична відповідь · Аўтаматычны адказ · Αυτόματη απάντηση · Otomatik yanıt · Avtomatik cavab
+Автоматты жауап · Avtomatik javob · Ավտոմատ պատասխան · ავტომატური პასუხი · Përgjigje automatike
+תשובה אוטומטית · מענה אוטומטי · رد تلقائي · الرد التلقائي · پاسخ خودکار · स्वचालित उत्तर
+স্বয়ংক্রিয় উত্তর · การตอบกลับอัตโนมัติ · Trả lời tự động · Thư trả lời tự động · Balasan otomatis
+Balasan automatik · Awtomatikong tugon · Jibu otomatiki · Outomatiese antwoord
+自动答复 · 自动回复 · 自動回覆 · 自動答覆 · 自動返信 · 自動応答 · 자동 회신 · 자동 응답
+"""
+
+
+@pytest.mark.parametrize("words", re.split(r" · |\n", AUTOMATIC_REPLIES.strip()))
+@pytest.mark.parametrize("rest", ["", ": Your kettle", " : Votre bouilloire", "：ケトル"])
+def test_automatic_replies_are_recognised_by_their_subject(words: str, rest: str) -> None:
+    assert kind(subject=words + rest) is MailKind.AUTO_REPLY
+
+
 @pytest.mark.parametrize(("signs", "expected"), MACHINES)
 def test_machines_are_recognised(signs: dict[str, Any], expected: MailKind) -> None:
     assert kind(**signs) is expected
@@ -134,6 +177,17 @@ PEOPLE: list[dict[str, Any]] = [
     {"subject": "Automatic reply did not help me"},
     {"subject": "Autoresponder keeps answering, I want my money"},
     {"subject": "Out of the office when the courier came"},
+    {"subject": "Out of office: please deliver to the neighbour"},
+    {"subject": "Fuori sede: consegna fallita"},
+    {"subject": "Respuesta a su mensaje automático"},
+    {"subject": "Kaffeevollautomat: keine Antwort von Ihnen"},
+    {"subject": "Automatic umbrella: no reply since Monday"},
+    {"subject": "Automatic answering machine"},
+    {"subject": "Machine à café automatique : réponse ?"},
+    {"subject": "Nobody is out of the office (returning my kettle)"},
+    {"subject": "Delivery failure: my parcel W1001"},
+    {"tells_failure": True},
+    {"part_types": {"text/plain", "text/calendar"}},
     {"subject": "Niet aanwezig bij bezorging"},
     {"subject": "Poissa paketista: keitin W1001"},
     {"subject": "Absence : le livreur n'est pas venu"},
