@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 from mailagent.adapters.address_list import Mailbox, parse_addresses
 from mailagent.adapters.attachment import ATTACHMENTS_MAX, make_attachment
@@ -22,7 +23,7 @@ from mailagent.adapters.bounce import (
     ReportPart,
 )
 from mailagent.adapters.charset import decode
-from mailagent.adapters.form_data import FormData
+from mailagent.adapters.form_data import FormData, FormFile
 from mailagent.adapters.mail_header import Headers, first, parse_block, parse_message_id
 from mailagent.adapters.mail_text import (
     HTML_MAX_BYTES,
@@ -31,11 +32,15 @@ from mailagent.adapters.mail_text import (
     Segment,
     compose,
     decode_html,
+    is_tnef,
     read_text,
+    tnef_segment,
 )
 from mailagent.adapters.mime import Part, decoded_body, parse_mime
 from mailagent.adapters.multipart import Span
+from mailagent.adapters.tnef import TNEF_MAX_BYTES
 from mailagent.domain.machine import CALENDAR_REPLY
+from mailagent.domain.mail import shows_nothing
 
 SMALL_FIELD_MAX_BYTES = 20_000
 _USUAL_CHARSETS_MAX_BYTES = 500
@@ -193,7 +198,10 @@ def _read_parsed(form: FormData) -> Message:
         decode_html(form.value("html", HTML_MAX_BYTES), _charset(charsets, "html")),
     )
     body, flags = compose([segment])
-    types = [file.content_type.partition(";")[0].strip().lower() for file in form.files]
+    if not body or shows_nothing(body):
+        wrapped, more = compose(_wrapped_texts(form))
+        body, flags = wrapped or body, tuple(dict.fromkeys((*flags, *more)))
+    types = [_media_type(file) for file in form.files]
     report = [
         ReportPart(media_type, file.value(form.body, REPORT_MAX_BYTES))
         for media_type, file in zip(types, form.files, strict=True)
@@ -223,6 +231,15 @@ def _read_parsed(form: FormData) -> Message:
         report=tuple(report),
         dedup_key=dedup_key(headers, authors, content, [bare_headers, *content]),
     )
+
+
+def _wrapped_texts(form: FormData) -> list[Segment]:
+    wrapped = (file for file in form.files if is_tnef(_media_type(file), file.name))
+    return [tnef_segment(file.value(form.body, TNEF_MAX_BYTES)) for file in islice(wrapped, 1)]
+
+
+def _media_type(file: FormFile) -> str:
+    return file.content_type.partition(";")[0].strip().lower()
 
 
 def _headers_from_fields(form: FormData, charsets: Mapping[str, object]) -> Headers:

@@ -13,6 +13,7 @@ from mailagent.adapters.mail_text import MailText, read_text
 from mailagent.adapters.mime import parse_mime
 from mailagent.adapters.multipart import Span
 from mailagent.domain.mail import Attachment, shows_nothing
+from tests.adapters import tnef_files
 from tests.growth import assert_linear
 
 
@@ -323,3 +324,21 @@ def test_hostile_mail_takes_linear_time(piece: bytes) -> None:
         lambda body: read(b"Content-Type: multipart/mixed; boundary=b\n\n" + body), piece, 200_000
     )
     assert_linear(read, piece, 200_000)
+
+
+WINMAIL = part(
+    "application/ms-tnef; name=winmail.dat",
+    base64.b64encode(tnef_files.winmail(tnef_files.body("My kettle is broken."))).decode(),
+    "Content-Transfer-Encoding: base64",
+    "Content-Disposition: attachment; filename=winmail.dat",
+)
+
+
+def test_a_mail_that_outlook_wrapped_is_read() -> None:
+    found = read(multipart("mixed", part("text/plain", "\n"), WINMAIL))
+    assert found.body == "My kettle is broken."
+    assert [file.name for file in found.attachments] == ["winmail.dat"]
+
+
+def test_a_wrapped_copy_beside_the_text_is_not_read_again() -> None:
+    assert read(multipart("mixed", PLAIN, WINMAIL)).body == "plain"
