@@ -19,6 +19,7 @@ from mailagent.agent.languages import is_readable
 from mailagent.agent.reply_facts import RefundFact, ReplyFacts
 from mailagent.agent.spelling import unmask
 from mailagent.agent.time_claims import Duration, find_durations
+from mailagent.agent.tool_words import find_codes, find_json
 from mailagent.domain.money import Money
 from mailagent.domain.refund import RefundStatus
 
@@ -93,6 +94,10 @@ class _CustomerWords:
         return find_durations(self.plain)
 
     @cached_property
+    def codes(self) -> frozenset[str]:
+        return frozenset(code.lower() for code in find_codes(self.plain))
+
+    @cached_property
     def numbers(self) -> frozenset[str]:
         return frozenset(_bare(match[0]) for match in _REFERENCE.finditer(self.plain))
 
@@ -109,6 +114,8 @@ def _problems(text: str, facts: ReplyFacts, customer: _CustomerWords) -> Iterato
         yield "The reply can be checked only in English, German, French or Spanish. Use one of them."
     for contact in find_contacts(text, facts.addresses, facts.public_url, names):
         yield f"The reply has the link or address {_quoted(contact)}, which is not ours. Leave it out."
+    for words in _tool_words(text, facts, customer):
+        yield f"The reply has {_quoted(words)}, which is a tool's language. Say it in plain words."
     priced = [amount for amount in find_amounts(text) if not amount.bare]
     rest = blank(text, priced)
     dates = find_dates(rest)
@@ -125,6 +132,16 @@ def _problems(text: str, facts: ReplyFacts, customer: _CustomerWords) -> Iterato
     masked = blank(blank(text, [*priced, *bare], AMOUNT), dates)
     for claim in find_claims(masked):
         yield from _claim_problem(claim, text[claim.start : claim.end], facts, (*priced, *bare))
+
+
+def _tool_words(text: str, facts: ReplyFacts, customer: _CustomerWords) -> Iterator[str]:
+    """Yield what only a tool writes: JSON, and codes that no row and no customer has."""
+    yield from find_json(text)
+    codes = find_codes(text)
+    if codes:
+        ours = " ".join((*facts.order_ids, *facts.item_ids, *facts.item_names, *facts.addresses))
+        known = {code.lower() for code in find_codes(ours)} | customer.codes
+        yield from (code for code in codes if code.lower() not in known)
 
 
 def _unknown_durations(text: str, facts: ReplyFacts, customer: _CustomerWords) -> Iterator[str]:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mailagent.agent import tool_schemas
 from mailagent.agent.claims import find_claims
 from mailagent.agent.contacts import find_contacts, find_long_numbers
 from mailagent.agent.figures import blank, find_amounts, find_dates
@@ -20,6 +21,7 @@ from mailagent.agent.languages import is_readable
 from mailagent.agent.reply_check import REPLY_MAX_LENGTH, find_untrue
 from mailagent.agent.reply_facts import ReplyFacts, gather_facts
 from mailagent.agent.spelling import unmask
+from mailagent.agent.tool_words import find_codes, find_json
 from mailagent.demo.reading import Language
 from mailagent.demo.replies import letter, phrase
 from mailagent.domain.money import Money
@@ -493,3 +495,67 @@ def test_any_text_can_be_checked(text: str) -> None:
 )
 def test_a_false_sentence_is_found_out_in_any_honest_company(false: str, honest: str) -> None:
     assert find_untrue(f"{honest}\n\n{false}", facts(), CUSTOMER_WORDS)
+
+
+# --- what only a tool writes ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        '{"error": "no_such_order", "say": "Say that you cannot find it."}',
+        '{"error": "no_such_order"',
+        "{'status': 'approved'}",
+        '["W1001"]',
+        'The answer was "status": "approved".',
+        "The tool says no_such_order.",
+        "Your refund is awaiting_approval.",
+        "I will call hand_over for you.",
+        "look_at_order(W1001)",
+        "The reason is `not_delivered`.",
+        "sender_not_verified: please answer this mail",
+    ],
+)
+def test_what_a_tool_answers_is_held_back(leak: str) -> None:
+    problems = find_untrue(f"Hello Ada, {leak}", facts())
+    assert any("a tool's language" in problem for problem in problems)
+
+
+def test_every_name_and_code_of_our_tools_is_held_back() -> None:
+    codes = {tool["name"] for tool in tool_schemas.TOOLS} | {
+        each.value for enum in (RefundStatus, RefundReason) for each in enum if "_" in each.value
+    }
+    assert len(codes) >= 8
+    for code in codes:
+        assert find_untrue(f"Hello Ada, the result is {code}.", facts()) != ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Hello Ada, the "Kettle": what is wrong with it?',
+        "Hello Ada, you sent kettle_1.jpg and IMG_2.jpg, thank you.",
+        "Hello Ada, write to support_team@shop.example [or answer this mail].",
+        "Hello Ada, is it the usb_cable?",
+        "Hello Ada, please answer with your order number: __________",
+        "Hello Ada, _really_ sorry for that {and for the wait}.",
+    ],
+)
+def test_plain_words_are_no_tool_s_whatever_their_signs(text: str) -> None:
+    known = facts()
+    known = replace(
+        known,
+        addresses=known.addresses | {"support_team@shop.example"},
+        item_names=known.item_names | {"usb_cable"},
+    )
+    assert find_untrue(text, known, "see kettle_1.jpg and IMG_2.jpg") == ()
+
+
+def test_looking_for_tools_words_takes_time_in_proportion() -> None:
+    def seconds(times: int) -> float:
+        text = ('{ "a_b_' * times) + ("[ '" * times) + ("a_" * times)
+        began = time.process_time()
+        find_json(text), find_codes(text)
+        return time.process_time() - began
+
+    assert seconds(40_000) < 4 * seconds(20_000) + 0.1
