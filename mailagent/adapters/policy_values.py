@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from babel.numbers import is_currency
-
 from mailagent.adapters.toml_table import Value, Wrong
 from mailagent.domain.money import parse_currency, parse_money
 from mailagent.domain.payment_method import method_word
@@ -67,10 +65,7 @@ def read_cap_amounts(value: Value) -> Mapping[str, int]:
 
 def _read_amount(currency: str, value: Value) -> int:
     try:
-        code = parse_currency(currency)
-        if not is_currency(code):
-            raise ValueError(f"{code} is no currency of ISO 4217; write one like EUR")
-        return parse_money(value.raw, code).minor
+        return parse_money(value.raw, parse_currency(currency)).minor
     except ValueError as problem:
         raise value.wrong(f": {problem}") from None
 

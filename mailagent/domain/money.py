@@ -6,15 +6,24 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 
-# ISO 4217, table A.1: currencies whose minor unit is not a hundredth.
+# ISO 4217, table A.1, as of 2026: what prices are in. Without funds (CLF), metals (XAU), and codes for
+# testing (XTS); replaced currencies (HRK, BGN, ANG) are in table A.3.
+_CURRENCIES = frozenset(
+    "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF"
+    " CHF CLP CNY COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ"
+    " GYD HKD HNL HTG HUF IDR ILS INR IQD IRR ISK JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP"
+    " LKR LRD LSL LYD MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MYR MZN NAD NGN NIO NOK NPR NZD OMR"
+    " PAB PEN PGK PHP PKR PLN PYG QAR RON RSD RUB RWF SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC"
+    " SYP SZL THB TJS TMT TND TOP TRY TTD TWD TZS UAH UGX USD UYU UZS VED VES VND VUV WST XAF XCD XCG XOF"
+    " XPF YER ZAR ZMW ZWG".split()
+)
+# Of these, those whose minor unit is not a hundredth.
 _EXPONENTS = {
-    **dict.fromkeys(
-        "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF".split(), 0
-    ),
+    **dict.fromkeys("BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF".split(), 0),
     **dict.fromkeys("BHD IQD JOD KWD LYD OMR TND".split(), 3),
 }
 
-_CURRENCY = re.compile(r"[A-Z]{3}")
+_CODE = re.compile(r"[A-Z]{3}")
 _AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,3})?")
 
 
@@ -53,10 +62,12 @@ class Money:
 def parse_currency(text: object) -> str:
     """Return the ISO 4217 code in `text`.
 
-    Raises ValueError when it is not three capital letters.
+    Raises ValueError for anything that is not the code of a currency in use.
     """
-    if not isinstance(text, str) or not _CURRENCY.fullmatch(text):
+    if not isinstance(text, str) or not _CODE.fullmatch(text):
         raise ValueError(f"{text!r} is not a currency code such as USD")
+    if text not in _CURRENCIES:
+        raise ValueError(f"{text} is no currency of ISO 4217; write one like EUR")
     return text
 
 

@@ -46,6 +46,10 @@ def test_orders_may_be_laid_out_in_any_way(text: str, lines: list[int | None]) -
     [
         (json.dumps(ONE, indent=2) + "\n{\n}\n", "line 27: the order: 'currency' is missing"),
         (json.dumps(ONE, indent=2)[:-1], "is not JSON"),
+        (
+            f"{json.dumps(ONE)}\n{json.dumps(TWO | {'currency': 'ZZZ'})}",
+            "line 2: currency: ZZZ is no currency of ISO 4217",
+        ),
         (f"[\n{json.dumps(ONE)}", "line 2: is not JSON"),
         (f"[\n{json.dumps(ONE)},\n17]", "line 3"),
         (f"[\n{json.dumps(ONE)}]\n{json.dumps(TWO)}", "line 3: is not JSON"),

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
+from babel.core import get_global
+from babel.numbers import get_territory_currencies
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.domain.money import Money, parse_money
+from mailagent.domain.money import Money, parse_currency, parse_money
+
+TODAY = date(2026, 11, 1)
 
 
 @pytest.mark.parametrize(
@@ -57,3 +63,32 @@ def test_writing_and_reading_gives_the_same(minor: int, currency: str) -> None:
 def test_currencies_are_never_mixed() -> None:
     with pytest.raises(ValueError, match="cannot be added up"):
         Money(1, "USD") + Money(1, "EUR")
+
+
+def tender() -> set[str]:
+    """The currencies that are legal tender somewhere, as CLDR has it."""
+    territories = get_global("territory_currencies")
+    return {code for each in territories for code in get_territory_currencies(each, TODAY)}
+
+
+# What CLDR has not caught up with, or sees otherwise than ISO 4217: El Salvador's and Venezuela's second
+# currency, the Caribbean guilder of 2025, and Bulgaria's lev, which gave way to the euro in 2026.
+BESIDE_CLDR = {"SVC", "VED", "XCG"}
+REPLACED = {"BGN"}
+
+
+def test_every_currency_that_people_pay_with_is_one() -> None:
+    for code in (tender() | BESIDE_CLDR) - REPLACED:
+        assert parse_currency(code) == code
+
+
+@pytest.mark.parametrize("code", ["ZZZ", "UDS", "XTS", "XXX", "XAU", "CLF", "HRK", "DEM", "BGN"])
+def test_a_currency_that_iso_4217_does_not_have_is_refused(code: str) -> None:
+    with pytest.raises(ValueError, match=f"{code} is no currency of ISO 4217"):
+        parse_currency(code)
+
+
+@pytest.mark.parametrize("text", ["usd", "US", "USDT", "US1", "", None, 840, ["USD"]])
+def test_what_is_no_code_at_all_is_refused(text: object) -> None:
+    with pytest.raises(ValueError, match="is not a currency code such as USD"):
+        parse_currency(text)

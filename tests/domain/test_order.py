@@ -35,6 +35,7 @@ def test_the_same_item_may_stand_on_two_lines() -> None:
         ({"order_id": ""}, "order_id: "),
         ({"order_id": 7}, "order_id: "),
         ({"currency": "usd"}, "currency: 'usd'"),
+        ({"currency": "ZZZ"}, "currency: ZZZ is no currency of ISO 4217"),
         ({"status": "lost"}, "status: 'lost' is none of pending, shipped"),
         ({"placed_at": "yesterday"}, "placed_at: "),
         ({"placed_at": "2026-11-01T09:00:00"}, "no time zone"),

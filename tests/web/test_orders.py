@@ -190,6 +190,7 @@ def test_ten_at_once_create_one_order(shop: Stage) -> None:
     ("change", "words"),
     [
         ({"currency": "dollars"}, "currency"),
+        ({"currency": "ZZZ"}, "currency"),
         ({"items": []}, "items"),
         ({"colour": "red"}, "'colour'"),
         ({"order_id": "W1002"}, "'W1002' is not the 'W1001' of the address"),
