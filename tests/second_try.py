@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-ROOMS = frozenset({"browser", "demo", "journeys", "upgrades", "workflows"})
+ROOMS = frozenset({"attacks", "browser", "demo", "journeys", "upgrades", "workflows"})
 
 # Of some two thousand in a run.
 MOST = 2

@@ -85,7 +85,7 @@ def read_bounce(
         status = told.status if told else _text_status(text, is_notice)
         recipients = _text_recipients(first(headers, "x-failed-recipients"), text, status)
     returned = [
-        parse_message_id(parse_block(part.data, Span(0, len(part.data)))[0])
+        parse_message_id(parse_block(part.data, Span(0, len(part.data))).headers)
         for part in parts
         if part.media_type in RETURNED_TYPES
     ]
@@ -97,7 +97,7 @@ def read_bounce(
 def _status_recipients(data: bytes) -> list[FailedRecipient]:
     # One group of fields about the report, then one for each recipient, with blank lines between.
     groups = [
-        parse_block(group, Span(0, len(group)))[0]
+        parse_block(group, Span(0, len(group))).headers
         for group in _GROUP_END.split(data, RECIPIENTS_MAX + 1)
     ]
     return [

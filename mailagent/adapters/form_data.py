@@ -72,7 +72,7 @@ def parse_form(content_type: str, body: bytes) -> FormData | None:
             repeated = repeated or name in fields
             fields.setdefault(name, Span(plain.end(), span.end))
             continue
-        headers, start = parse_block(body, span)
+        headers, start, _ = parse_block(body, span)
         name, file_name = _names(first(headers, "content-disposition"))
         value = Span(start, span.end)
         if not name:

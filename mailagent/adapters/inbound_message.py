@@ -24,7 +24,13 @@ from mailagent.adapters.bounce import (
 )
 from mailagent.adapters.charset import decode
 from mailagent.adapters.form_data import FormData, FormFile
-from mailagent.adapters.mail_header import Headers, first, parse_block, parse_message_id
+from mailagent.adapters.mail_header import (
+    ODD_HEADERS,
+    Headers,
+    first,
+    parse_block,
+    parse_message_id,
+)
 from mailagent.adapters.mail_text import (
     HTML_MAX_BYTES,
     TEXT_MAX_BYTES,
@@ -60,6 +66,7 @@ class Message:
     media types of its own parts, with `CALENDAR_REPLY` where one answers an invitation."""
 
     headers: Headers
+    header_flaw: str | None
     authors: list[Mailbox]
     text: MailText
     part_types: frozenset[str]
@@ -154,6 +161,7 @@ def _read_raw(source: bytes, span: Span) -> Message:
     parts = mail.walk()
     return Message(
         headers=mail.headers,
+        header_flaw=mail.flaw,
         authors=authors,
         text=read_text(mail),
         part_types=_part_types(
@@ -190,7 +198,9 @@ def _report_part(part: Part) -> ReportPart:
 def _read_parsed(form: FormData) -> Message:
     charsets = _charsets(form)
     span = form.fields.get("headers", Span(0, 0))
-    headers, _ = parse_block(form.body, span)
+    headers, end, flaw = parse_block(form.body, span)
+    if end < span.end:
+        flaw = flaw or ODD_HEADERS  # a header block and nothing else was to be there
     if not headers:
         headers = _headers_from_fields(form, charsets)
     segment = Segment(
@@ -222,6 +232,7 @@ def _read_parsed(form: FormData) -> Message:
     authors = from_mailboxes(headers)
     return Message(
         headers=headers,
+        header_flaw=flaw,
         authors=authors,
         text=MailText(body, attachments, flags),
         part_types=_part_types(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from mailagent.adapters.charset import clean, decode
@@ -22,10 +23,19 @@ IDS_MAX = 100
 # Servers put their fields above the "From ada@example.com Sat Jan  1 ..." of a mailbox file, and
 # filters write notes of theirs without a colon.
 BROKEN_LINES_MAX = 3
+TRACE_FIELDS = {"received", "return-path"}
 
 # Lower-case names; values in order of appearance, unfolded, encoded words as they came.
 Headers = Mapping[str, tuple[str, ...]]
 
+# Flags of a block: we did not read all of it; other programs may read it otherwise.
+CUT_HEADERS, ODD_HEADERS = "cut_headers", "odd_headers"
+
+# Control characters, blanks before a colon, lines of blanks only: where a field begins, how it is called,
+# and where the block ends, is then a matter of the program.
+_ODD = re.compile(
+    rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|^[ \t]++\r?$|^[!-9;-~]++[ \t]++:", re.MULTILINE
+)
 _FIELD = re.compile(rb"([!-9;-~]{1,200})[ \t]*:")
 _WORD = re.compile(r"=\?([^?\s]{1,60})\?([bBqQ])\?([^?]*+(?:\?(?!=)[^?]*+){0,20}+)\?=")
 _PARAMETER = re.compile(
@@ -36,30 +46,44 @@ _BRACKETED = re.compile(r"<([^<>]{1,1200})>")
 _ID = re.compile(r"[!-;=?-~]{1,998}")  # printable ASCII; one line, RFC 5322 section 2.1.1
 
 
-def parse_block(source: bytes, whole: Span) -> tuple[Headers, int]:
-    """Return the header fields at the start of `whole`, and where the body begins.
+class Block(NamedTuple):
+    """A header block. `body`: where the body begins. `flaw`: why a server that verifies signatures may have
+    read other fields from these bytes than we; None if it read the same."""
+
+    headers: Headers
+    body: int
+    flaw: str | None
+
+
+def parse_block(source: bytes, whole: Span) -> Block:
+    """Return the header fields at the start of `whole`.
 
     A line that is no field ends the block, blank or not: so nothing of the body is lost when the
     blank line is missing. Unless fields go on below it: then it is a broken one.
     """
     fields: list[tuple[str, list[bytes]]] = []
-    at, broken = whole.start, 0
+    at, broken, cut, odd = whole.start, 0, False, False
     while at < whole.end:
         line, following = _line_at(source, at, whole.end)
         if not line:
-            return _collected(fields), following
+            break
         if line[:1] in b" \t" and fields:
             fields[-1][1].append(line)
         elif match := _FIELD.match(line):
             fields.append((match[1].decode("ascii").lower(), [line[match.end() :]]))
         elif broken < BROKEN_LINES_MAX and _FIELD.match(_line_at(source, following, whole.end)[0]):
             broken += 1
+            # Above it is nothing that is signed: who takes it for the end finds no signature.
+            odd = odd or any(name not in TRACE_FIELDS for name, _lines in fields)
         else:
-            return _collected(fields), at
+            return _block(fields, at, cut, odd=True)
+        cut = cut or following - at > VALUE_MAX_LENGTH
         at = following
         if at - whole.start > BLOCK_MAX_BYTES or len(fields) > FIELDS_MAX:
-            return _collected(fields), _after_blank_line(source, at, whole.end)
-    return _collected(fields), whole.end
+            body = _after_blank_line(source, at, whole.end)
+            return _block(fields, body, cut=True)
+    odd = odd or _ODD.search(source, whole.start, at) is not None
+    return _block(fields, _line_at(source, at, whole.end)[1], cut, odd)
 
 
 def _line_at(source: bytes, at: int, end: int) -> tuple[bytes, int]:
@@ -73,12 +97,14 @@ def _after_blank_line(source: bytes, at: int, end: int) -> int:
     return match.end() if match else end
 
 
-def _collected(fields: list[tuple[str, list[bytes]]]) -> Headers:
+def _block(fields: list[tuple[str, list[bytes]]], body: int, cut: bool, odd: bool = False) -> Block:
     values: dict[str, list[str]] = {}
     for name, lines in fields:
-        value = decode(b" ".join(line.strip() for line in lines)[:VALUE_MAX_LENGTH], None)
-        values.setdefault(name, []).append(value)
-    return {name: tuple(found) for name, found in values.items()}
+        value = b" ".join(line.strip() for line in lines)
+        cut = cut or len(value) > VALUE_MAX_LENGTH
+        values.setdefault(name, []).append(decode(value[:VALUE_MAX_LENGTH], None))
+    flaw = CUT_HEADERS if cut else ODD_HEADERS if odd else None
+    return Block({name: tuple(found) for name, found in values.items()}, body, flaw)
 
 
 def first(headers: Headers, name: str) -> str:
@@ -188,7 +214,8 @@ def _bare_id(word: str) -> str:
 def parse_date(value: str) -> datetime | None:
     """Return a Date field as an aware UTC time, or None. A missing zone is taken for UTC."""
     try:
-        at = parsedate_to_datetime(value[:200])
+        # Blanks are collapsed first: a signature allows more of them (RFC 6376 section 3.4.2).
+        at = parsedate_to_datetime(" ".join(value.split())[:200])
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mailagent.adapters.mail_header import (
+    ODD_HEADERS,
     Headers,
     decode_base64,
     first,
@@ -36,7 +37,7 @@ class Part:
     """One node of the tree. Its body is `source[body.start:body.end]`, still encoded.
 
     `children` of a message/rfc822 part are the one message in it. `cut`: the mail had more parts,
-    or deeper ones, than we follow.
+    or deeper ones, than we follow. `flaw` is that of the header block.
     """
 
     source: bytes
@@ -46,6 +47,7 @@ class Part:
     body: Span
     children: tuple[Part, ...] = ()
     cut: bool = False
+    flaw: str | None = None
 
     @property
     def disposition(self) -> str:
@@ -82,18 +84,19 @@ def parse_mime(source: bytes, whole: Span) -> Part:
     last = whole.end - source.endswith(b"\n", written, whole.end)
     if source.find(b"\n", written, last) < 0 and source.find(b"\r", written, last) >= 0:
         source = source[start : whole.end].replace(b"\r", b"\n")  # line ends of old Macs
-        start, whole = 0, Span(0, len(source))
+        part = _parse_part(source, Span(0, len(source)), "text/plain", DEPTH_MAX, _Budget())
+        return replace(part, flaw=part.flaw or ODD_HEADERS)
     return _parse_part(source, Span(start, whole.end), "text/plain", DEPTH_MAX, _Budget())
 
 
 def _parse_part(source: bytes, whole: Span, default: str, depth: int, budget: _Budget) -> Part:
-    headers, body_start = parse_block(source, whole)
+    headers, body_start, flaw = parse_block(source, whole)
     media_type, parameters = parse_parameters(first(headers, "content-type"))
     if not _MEDIA_TYPE.fullmatch(media_type):
         # "Content-Type: text" and the like; an unreadable type must not hide a text.
         media_type = "text/html" if "html" in media_type else default
     budget.parts -= 1
-    part = Part(source, headers, media_type, parameters, Span(body_start, whole.end))
+    part = Part(source, headers, media_type, parameters, Span(body_start, whole.end), flaw=flaw)
     if media_type.startswith("multipart/"):
         return _with_children(part, depth, budget)
     if media_type in {"message/rfc822", "message/global"}:

@@ -42,6 +42,7 @@ from mailagent.domain.mail import (
     ParsedMail,
     find_token,
     shows_nothing,
+    token_address,
 )
 from mailagent.domain.sender import ADDRESS_MAX_LENGTH, ascii_domain, normalise_address
 
@@ -112,7 +113,7 @@ def _parsed(
     problem = envelope.problem or (None if form.closed else "the request was cut off")
     kind, reason = _kind(envelope, message, author, subject, facts)
     body, body_flags = _body(message)
-    evidence = _evidence(form, envelope, received_at)
+    evidence = _evidence(form, envelope, message, facts, received_at)
     judged = judge_author(authors, headers, evidence, facts.customer_addresses)
     return ParsedMail(
         from_address=author.address,
@@ -124,6 +125,7 @@ def _parsed(
         in_reply_to=parse_ids(headers, "in-reply-to"),
         references=parse_ids(headers, "references"),
         sent_at=parse_date(first(headers, "date")),
+        known_by_date=judged.known_by_date,
         body=body,
         new_text="" if shows_nothing(body) else new_text(body, subject=subject)[:BODY_MAX_LENGTH],
         identity=judged.identity,
@@ -228,12 +230,21 @@ def _body(message: Message) -> tuple[str, tuple[str, ...]]:
     return text[:BODY_MAX_LENGTH], flags
 
 
-def _evidence(form: FormData, envelope: _Envelope, received_at: datetime) -> Evidence:
+def _evidence(
+    form: FormData, envelope: _Envelope, message: Message, facts: ShopFacts, received_at: datetime
+) -> Evidence:
+    token = find_token(envelope.to, facts.reply_domain)
     return Evidence(
         spf=decoded_field(form, "spf"),
         dkim=decoded_field(form, "dkim"),
         envelope_from=envelope.sender,
         envelope_to=envelope.to,
+        reply_address=(
+            normalise_address(token_address(token.door, token.token, facts.reply_domain))
+            if token
+            else None
+        ),
         tampered=form.repeated or {"email", "headers"} <= form.fields.keys(),
+        header_flaw=message.header_flaw,
         received_at=received_at,
     )

@@ -93,7 +93,8 @@ class ParsedMail:
     `body` is all of the text; `new_text` is what the customer newly wrote, empty if the mail shows no text
     at all (see `body_of_hidden`). `flags` names oddities
     for people to see (such as `hidden_text` or `several_from`). `identity_unsigned` is what is left of
-    `identity` if signatures prove nothing.
+    `identity` if signatures prove nothing. `known_by_date`: a signature that does not cover the Message-ID is
+    all that proves it, so that author and Date tell whether it came before.
     """
 
     from_address: str
@@ -115,6 +116,7 @@ class ParsedMail:
     flags: tuple[str, ...] = ()
     bounce: Bounce | None = None
     identity_unsigned: Identity = Identity.NONE
+    known_by_date: bool = False
 
     def without_signatures(self, why: str) -> ParsedMail:
         """Return this mail with signatures not counted as proof; `why` is flagged."""

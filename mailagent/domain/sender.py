@@ -7,17 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
 from functools import lru_cache
 
 from mailagent.domain.mail import Identity
 
 ADDRESS_MAX_LENGTH = 320  # RFC 3696 erratum 1690 says 254; old systems allow 64 + 1 + 255
-
-# Mail servers give up after five days (RFC 5321 section 4.5.4.1), and SendGrid may post a mail again
-# for some of them. Nobody needs longer, except who sends an old mail again.
-NEW_MAIL_DAYS = 7
-_CLOCK_ERROR = timedelta(days=1)  # wrong clocks, and a Date without its zone
 
 # The last label may not be a number: an IP address has no organisation.
 _HOST = re.compile(r"(?:(?!-)[a-z0-9_-]{1,63}(?<!-)\.)*(?!-|\d+\Z)[a-z0-9_-]{1,63}(?<!-)")
@@ -41,8 +35,9 @@ def decide_identity(
 
     `from_addresses` are all addresses of all From fields: more than one proves nothing. `spf` is
     about `envelope_from`, `dkim_field` names the domains that signed; neither says anything of From
-    by itself. `organisational_domain` gives the registrable domain, or None for a public suffix.
-    RFC 7489 section 3.1. What cannot be read counts as not passed.
+    by itself. What signatures cover is judged in `domain.dkim`. `organisational_domain` gives the
+    registrable domain, or None for a public suffix. RFC 7489 section 3.1. What cannot be read counts
+    as not passed.
     """
     if len(from_addresses) != 1:
         return Identity.NONE
@@ -51,7 +46,7 @@ def decide_identity(
         return Identity.NONE
 
     def aligned(domain: str | None) -> bool:
-        return domain is not None and _aligned(author, domain, organisational_domain)
+        return domain is not None and is_aligned(author, domain, organisational_domain)
 
     if any(result == "pass" and aligned(domain) for domain, result in parse_dkim(dkim_field)):
         return Identity.DKIM
@@ -60,12 +55,10 @@ def decide_identity(
     return Identity.NONE
 
 
-def is_new(sent_at: datetime, received_at: datetime) -> bool:
-    """Return whether a Date is near enough to the time of reception for a mail just written."""
-    return -timedelta(days=NEW_MAIL_DAYS) <= sent_at - received_at <= _CLOCK_ERROR
-
-
-def _aligned(author: str, domain: str, organisational_domain: Callable[[str], str | None]) -> bool:
+def is_aligned(
+    author: str, domain: str, organisational_domain: Callable[[str], str | None]
+) -> bool:
+    """Return whether a domain that signed or sent may vouch for the domain of From, relaxed alignment."""
     if author == domain:
         return True
     organisation = organisational_domain(author)

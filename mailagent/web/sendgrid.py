@@ -92,6 +92,8 @@ def _record(
     if known.message_id:
         # The customer's own mail, sent again with something changed that the signature leaves out.
         mail = mail.without_signatures("known_message_id")
+    elif known.signed_date:
+        mail = mail.without_signatures("known_date")  # the same under another Message-ID
     place = placing.find_place_locked(connection, mail, known, now)
     opens_new = place.opens_new
     if opens_new:

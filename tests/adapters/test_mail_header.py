@@ -21,7 +21,7 @@ from tests.growth import assert_linear
 
 
 def block(source: bytes) -> tuple[dict[str, tuple[str, ...]], bytes]:
-    headers, body = parse_block(source, Span(0, len(source)))
+    headers, body, _ = parse_block(source, Span(0, len(source)))
     return dict(headers), source[body:]
 
 

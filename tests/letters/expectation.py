@@ -21,13 +21,13 @@ class Expectation:
 
     file: str
     shows: str
-    dkim: str = "{@example.com : pass}"
+    dkim: str = "none"
     spf: str = "pass"
     envelope_from: str = ADA
     envelope_to: str = SUPPORT
     answer: str = "stored"
     kind: str = MailKind.CUSTOMER.value
-    identity: str = Identity.DKIM.value
+    identity: str = Identity.SPF.value
     status: str = MailStatus.UNANSWERED.value
     reason: str | None = None
     thread: str = NEW_THREAD

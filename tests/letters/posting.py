@@ -65,7 +65,7 @@ def likely_checks(mail: bytes, dkim: str, spf: str) -> Checks:
 
     A `dkim` of one word is the result for the domain of From; with braces it is taken as it is.
     """
-    headers, _ = parse_block(mail, Span(0, len(mail)))
+    headers = parse_block(mail, Span(0, len(mail))).headers
     author = next((one.address for one in from_mailboxes(headers) if one.address), "")
     returned = parse_addresses(first(headers, "return-path"))
     sender = author if "return-path" not in headers else returned[0].address if returned else ""

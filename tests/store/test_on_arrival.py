@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -11,7 +12,7 @@ from mailagent.store import filing, mailbox, sessions
 from mailagent.store.database import Database
 from mailagent.store.filing import Filing, RawMail
 from mailagent.store.on_arrival import Known, look_up
-from tests.cast import ADA, NOW
+from tests.cast import ADA, GRACE, NOW
 from tests.store.parsed import parsed_mail
 
 FORGED = parsed_mail(dedup_key="key-2", message_id="m2@example.com", identity=Identity.NONE)
@@ -23,6 +24,7 @@ def test_nothing_is_known_at_first(database: Database) -> None:
             stored=False,
             same_message_id=0,
             message_id=False,
+            signed_date=False,
             proven=True,
             is_used_up=False,
             live_logins=False,
@@ -39,12 +41,30 @@ def test_a_stored_mail_is_known_by_its_key_and_its_message_id(database: Database
     assert (other.same_message_id, other.message_id) == (1, True)
 
 
+def test_a_mail_whose_message_id_is_not_signed_is_known_by_author_and_date(
+    database: Database,
+) -> None:
+    changed = {"dedup_key": "key-3", "message_id": "m3@example.com", "known_by_date": True}
+    others: list[dict[str, Any]] = [
+        {"from_address": GRACE},
+        {"sent_at": NOW + timedelta(seconds=1)},
+        {"sent_at": None},
+        {"known_by_date": False},
+    ]
+    with database.transaction() as connection:
+        filing.record(connection, parsed_mail(), None, "a test", NOW + timedelta(days=7))
+        assert look_up(connection, parsed_mail(**changed), NOW, 9).signed_date
+        for other in others:
+            mail = parsed_mail(**changed | other)
+            assert not look_up(connection, mail, NOW, 9).signed_date
+
+
 def test_one_that_could_not_be_read_may_come_again(database: Database) -> None:
     broken = parsed_mail(dedup_key="key-3", kind=MailKind.MALFORMED)
     with database.transaction() as connection:
         filing.record(connection, broken, None, "a test", NOW)
-        known = look_up(connection, parsed_mail(), NOW, 9)
-    assert (known.same_message_id, known.message_id) == (1, False)
+        known = look_up(connection, parsed_mail(known_by_date=True), NOW, 9)
+    assert (known.same_message_id, known.message_id, known.signed_date) == (1, False, False)
 
 
 def test_proven_mail_of_the_last_hour_uses_up_what_is_proven_only(database: Database) -> None:
