@@ -20,8 +20,10 @@ from gunicorn.glogging import Logger
 
 # The address is gunicorn's own: 127.0.0.1:8000, 0.0.0.0:$PORT where PORT is set, or --bind.
 workers = 1
-worker_class = "gthread"
+worker_class = "mailagent.buffering.BufferingWorker"
 threads = 16
+# Each has an open file, and another one where a large body waits on disk; systemd allows 1,024.
+worker_connections = 500
 timeout = 60
 # Above the worst end of the role `all`: steps at work may end for 20 seconds, what follows takes 9 at most.
 graceful_timeout = 30
@@ -132,6 +134,14 @@ def post_worker_init(worker: Any) -> None:
     if settings.runs_workflows:
         launch(engine_of(settings))
         _drains.append(Drain())
+
+
+def post_request(worker: Any, _request: Any, environ: dict[str, Any], _response: Any) -> None:
+    """Note where signed mail comes from: such an address may have many requests under way."""
+    from mailagent.web.signature import VERIFIED
+
+    if VERIFIED in environ:
+        worker.verified(environ["REMOTE_ADDR"])
 
 
 class Drain:

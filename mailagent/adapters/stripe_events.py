@@ -7,6 +7,7 @@ imported only to verify: a process that takes no events needs none.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -29,6 +30,9 @@ _MONEY_BACK = "won"
 # `prevented` is said of a case of the kind `block`, which never took money, and of such as were settled
 # by giving it back (`resolution`).
 _PREVENTED, _NEVER_TAKEN = "prevented", "block"
+
+
+_SIGNATURE_PARTS = (re.compile("t=[0-9]{1,12}"), re.compile("v1=[0-9a-f]{64}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,13 @@ class StripeEvent:
                 "total": str(self.given_back.total),
             },
         }
+
+
+def can_verify(header: str) -> bool:
+    """Say whether a `Stripe-Signature` header can be Stripe's, whatever the body is: it has a time and a
+    signature. https://docs.stripe.com/webhooks/signature"""
+    parts = [each.strip() for each in header.split(",")]
+    return all(any(form.fullmatch(each) for each in parts) for form in _SIGNATURE_PARTS)
 
 
 def verify(secrets: Sequence[str], header: str, body: bytes, now: datetime) -> bool:

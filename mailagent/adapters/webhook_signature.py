@@ -8,12 +8,12 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
+from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
@@ -25,25 +25,42 @@ _SIGNATURE_MAX_LENGTH = 200  # base64 of a P-256 signature has at most 96 charac
 _TIMESTAMP_MAX_LENGTH = 20
 
 
-def verify(public_keys: Sequence[str], timestamp: str, signature: str, body: bytes) -> bool:
+def can_verify(timestamp: str, signature: str) -> bool:
+    """Say whether a request with these two headers can be SendGrid's, whatever its body is.
+
+    The signature is base64 of an ECDSA signature's DER form, the timestamp is Unix seconds.
+    """
+    return timestamp.isdecimal() and _parse_signature(timestamp, signature) is not None
+
+
+def verify(
+    public_keys: Sequence[str], timestamp: str, signature: str, body: Iterable[bytes]
+) -> bool:
     """Verify that one of `public_keys` signed `timestamp` (as in the header) followed by `body`.
 
-    ECDSA on P-256 with SHA-256; keys as SendGrid shows them (base64 of the DER form). Whatever
-    cannot be read, key or signature, does not verify; nothing is raised. The timestamp's age is the
-    caller's to judge.
+    ECDSA on P-256 with SHA-256; keys as SendGrid shows them (base64 of the DER form). The body comes in
+    pieces, all of which are taken. Whatever cannot be read, key or signature, does not verify; only what
+    `body` raises is raised. The timestamp's age is the caller's to judge.
     """
+    digest = hashlib.sha256(timestamp.encode("ascii", "replace"))
+    for piece in body:
+        digest.update(piece)
+    hashed = digest.digest()
+    der = _parse_signature(timestamp, signature)
+    return der is not None and any(_verifies(key, der, hashed) for key in public_keys)
+
+
+def _parse_signature(timestamp: str, signature: str) -> bytes | None:
     if len(signature) > _SIGNATURE_MAX_LENGTH or len(timestamp) > _TIMESTAMP_MAX_LENGTH:
-        return False
+        return None
+    if not timestamp.isascii():
+        return None
     try:
         der = base64.b64decode(signature.strip(), validate=True)
-        stamp = timestamp.encode("ascii")
+        decode_dss_signature(der)
     except (binascii.Error, ValueError):
-        return False
-    # Hashed in two pieces: joining them would copy a 30 MB mail.
-    digest = hashlib.sha256(stamp)
-    digest.update(body)
-    hashed = digest.digest()
-    return any(_verifies(key, der, hashed) for key in public_keys)
+        return None
+    return der
 
 
 def _verifies(public_key: str, signature: bytes, digest: bytes) -> bool:

@@ -28,10 +28,10 @@ from mailagent.store import conversations, filing, mailbox, on_arrival, outbox, 
 from mailagent.store.filing import Filing, RawMail
 from mailagent.store.on_arrival import Known
 from mailagent.web import approval_reply, first_mail, placing
-from mailagent.web.body import NotWhole, read_body
+from mailagent.web.body import NotWhole
 from mailagent.web.deliveries import record_bounce, record_events
 from mailagent.web.guard import signed_webhook
-from mailagent.web.signature import SignatureDoor
+from mailagent.web.signature import Refused, SignatureDoor
 
 logger = logging.getLogger(__name__)
 
@@ -47,11 +47,10 @@ def receive_mail() -> Response:
     """Take one inbound mail."""
     live = services.current()
     try:
-        body = read_body(request)
-        refusal = _inbound_door.refusal(request, body, live.inbound_keys)
-        if refusal is not None:
-            return _plain(*refusal)
-        return _plain(_store(request.headers.get("Content-Type", ""), body), 200)
+        with _inbound_door.receive(request, live.inbound_keys) as body:
+            return _plain(_store(request.headers.get("Content-Type", ""), body), 200)
+    except Refused as refusal:
+        return _plain(refusal.words, refusal.status)
     except NotWhole as problem:
         logger.error("an inbound mail did not arrive whole: %s", problem)
         return _plain("the request did not arrive whole; deliver it again\n", 503)
@@ -167,11 +166,10 @@ def receive_events() -> Response:
     """Take a batch of delivery events. Anything but 2xx makes SendGrid send the batch again."""
     live = services.current()
     try:
-        body = read_body(request)
-        refusal = _events_door.refusal(request, body, live.events_keys)
-        if refusal is not None:
-            return _plain(*refusal)
-        record_events(parse_events(body))
+        with _events_door.receive(request, live.events_keys) as body:
+            record_events(parse_events(body))
+    except Refused as refusal:
+        return _plain(refusal.words, refusal.status)
     except NotWhole as problem:
         logger.error("delivery events did not arrive whole: %s", problem)
         return _plain("the request did not arrive whole; send it again\n", 503)

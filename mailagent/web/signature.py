@@ -1,5 +1,7 @@
 """Whether a webhook request comes from SendGrid, and what to answer when it seems not to.
 
+A request whose headers cannot be SendGrid's ends there; its body is not read.
+
 SendGrid throws mail away on any 4xx and keeps it for three days on a 5xx. So a bad signature is only
 told "403" once a good one has been seen: until then it may be our own key that is wrong.
 """
@@ -7,12 +9,14 @@ told "403" once a good one has been seen: until then it may be our own key that 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from flask import Request
 
 from mailagent import services
-from mailagent.adapters.webhook_signature import verify
+from mailagent.adapters.webhook_signature import can_verify, verify
+from mailagent.web.body import spooled
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +28,18 @@ TIMESTAMP_HEADER = "X-Twilio-Email-Event-Webhook-Timestamp"
 AHEAD_SECONDS, BEHIND_SECONDS = 5, 300
 
 
+# In the environ of a request whose signature was good.
+VERIFIED = "mailagent.verified"
+
+
+class Refused(Exception):
+    """A request whose signature is not good; what to answer."""
+
+    def __init__(self, words: str, status: int) -> None:
+        super().__init__(words)
+        self.words, self.status = words, status
+
+
 class SignatureDoor:
     """One webhook's door. Without keys it is open, which production settings do not allow."""
 
@@ -32,16 +48,25 @@ class SignatureDoor:
         self._verified_with: tuple[str, ...] = ()
         self._clocks_differ = False
 
-    def refusal(self, request: Request, body: bytes, keys: Sequence[str]) -> tuple[str, int] | None:
-        """Return the answer for a request whose signature is not good, or None to let it in."""
-        if not keys:
-            return None
+    @contextmanager
+    def receive(self, request: Request, keys: Sequence[str]) -> Iterator[bytes]:
+        """Give the bytes of a request whose signature is good. Raises Refused, NotWhole and Busy."""
         signature = request.headers.get(SIGNATURE_HEADER, "")
         timestamp = request.headers.get(TIMESTAMP_HEADER, "")
-        if verify(keys, timestamp, signature, body):
-            self._verified_with = tuple(keys)
-            self._compare_clocks(timestamp)
-            return None
+        if keys and not can_verify(timestamp, signature):
+            raise self._refusal(signature, keys)
+        with spooled(request) as body:
+            good = verify(keys, timestamp, signature, body.pieces())
+            if keys and not good:
+                raise self._refusal(signature, keys)
+            if keys:
+                self._verified_with = tuple(keys)
+                self._compare_clocks(timestamp)
+                request.environ[VERIFIED] = True
+            with body.whole() as whole:
+                yield whole
+
+    def _refusal(self, signature: str, keys: Sequence[str]) -> Refused:
         reason = "the signature is wrong" if signature else "there is no signature"
         seen = self._verified_with == tuple(keys)
         logger.error(
@@ -52,8 +77,8 @@ class SignatureDoor:
             403 if seen else 503,
         )
         if seen:
-            return f"{reason}: this request does not come from our mail provider\n", 403
-        return (
+            return Refused(f"{reason}: this request does not come from our mail provider\n", 403)
+        return Refused(
             f"{reason}, and no request has been verified since the start: check the verification key "
             "in the settings; the mail can be delivered again\n",
             503,

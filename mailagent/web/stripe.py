@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from flask import Blueprint, Response, request
 
 from mailagent import services
-from mailagent.adapters.stripe_events import StripeEvent, parse_event, verify
+from mailagent.adapters.stripe_events import StripeEvent, can_verify, parse_event, verify
 from mailagent.adapters.stripe_refunds import NAME
 from mailagent.store import gateway_events
 from mailagent.store.gateway_words import follow_sum
@@ -34,8 +34,9 @@ def receive_event() -> Response:
     """Take one event. Known ones, and kinds that say nothing of our money, are thanked for too."""
     live = services.current()
     try:
-        body = read_body(request, LARGEST_EVENT_BYTES)
         header = request.headers.get("Stripe-Signature", "")
+        # A request that cannot be Stripe's ends at its headers; its body is not read.
+        body = read_body(request, LARGEST_EVENT_BYTES) if can_verify(header) else b""
         if not verify(live.stripe_webhook_secrets, header, body, live.now()):
             logger.error(
                 "stripe webhook: the signature is wrong or old; answered 400. If this is Stripe, "

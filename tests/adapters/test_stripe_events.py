@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -29,18 +30,18 @@ BODY = event("refund.updated", REFUND, "evt_1")
 
 
 @pytest.mark.parametrize(
-    ("header", "verified"),
+    ("sign_now", "verified"),
     [
-        (sign(BODY, NEW), True),
-        (sign(BODY, OLD), True),
-        (sign(BODY, "whsec_mallory"), False),
-        (sign(BODY + b" ", NEW), False),
-        (sign(BODY, NEW, int(time.time()) - TOLERANCE_SECONDS + 200), True),
-        (sign(BODY, NEW, int(time.time()) - TOLERANCE_SECONDS - 30), False),
-        (sign(BODY, NEW).replace("v1=", "v0="), False),
-        ("", False),
-        ("t=soon,v1=x", False),
-        (f"t={int(time.time())},v1=\u00e9", False),
+        (lambda: sign(BODY, NEW), True),
+        (lambda: sign(BODY, OLD), True),
+        (lambda: sign(BODY, "whsec_mallory"), False),
+        (lambda: sign(BODY + b" ", NEW), False),
+        (lambda: sign(BODY, NEW, int(time.time()) - TOLERANCE_SECONDS + 200), True),
+        (lambda: sign(BODY, NEW, int(time.time()) - TOLERANCE_SECONDS - 30), False),
+        (lambda: sign(BODY, NEW).replace("v1=", "v0="), False),
+        (lambda: "", False),
+        (lambda: "t=soon,v1=x", False),
+        (lambda: f"t={int(time.time())},v1=\u00e9", False),
     ],
     ids=[
         "new",
@@ -56,9 +57,9 @@ BODY = event("refund.updated", REFUND, "evt_1")
     ],
 )
 def test_an_event_is_believed_only_if_it_is_signed_now_with_one_of_the_secrets(
-    header: str, verified: bool
+    sign_now: Callable[[], str], verified: bool
 ) -> None:
-    assert verify((NEW, OLD), header, BODY, datetime.now(UTC)) is verified
+    assert verify((NEW, OLD), sign_now(), BODY, datetime.now(UTC)) is verified
 
 
 @pytest.mark.parametrize(

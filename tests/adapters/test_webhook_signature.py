@@ -37,12 +37,12 @@ PUBLIC = shown(KEY)
 
 
 def test_a_body_that_is_no_text_verifies() -> None:
-    assert verify([PUBLIC], STAMP, signed(KEY), BODY)
+    assert verify([PUBLIC], STAMP, signed(KEY), [BODY])
 
 
 @pytest.mark.parametrize("key", [KEY, OLD_KEY])
 def test_any_one_of_several_keys_verifies(key: ec.EllipticCurvePrivateKey) -> None:
-    assert verify([PUBLIC, shown(OLD_KEY)], STAMP, signed(key), BODY)
+    assert verify([PUBLIC, shown(OLD_KEY)], STAMP, signed(key), [BODY])
 
 
 @pytest.mark.parametrize(
@@ -67,16 +67,16 @@ def test_any_one_of_several_keys_verifies(key: ec.EllipticCurvePrivateKey) -> No
 def test_anything_else_does_not_verify(
     keys: list[str], stamp: str, signature: str, body: bytes
 ) -> None:
-    assert not verify(keys, stamp, signature, body)
+    assert not verify(keys, stamp, signature, [body])
 
 
 def test_an_unreadable_key_does_not_spoil_the_others() -> None:
-    assert verify(["", "no key", PUBLIC], STAMP, signed(KEY), BODY)
+    assert verify(["", "no key", PUBLIC], STAMP, signed(KEY), [BODY])
 
 
 @given(st.text(), st.text(), st.text(), st.binary())
 def test_no_input_raises(key: str, stamp: str, signature: str, body: bytes) -> None:
-    assert not verify([key, PUBLIC], stamp, signature, body)
+    assert not verify([key, PUBLIC], stamp, signature, [body])
 
 
 def test_a_key_is_read_with_the_white_space_of_copying() -> None:

@@ -103,7 +103,7 @@ def is_signed(request: Request, key: WebhookKey) -> bool:
         [key.public_text()],
         request.headers["X-Twilio-Email-Event-Webhook-Timestamp"],
         request.headers["X-Twilio-Email-Event-Webhook-Signature"],
-        request.body,
+        [request.body],
     )
 
 

@@ -17,8 +17,11 @@ from mailagent.workflows.launch import CLOSE_SECONDS
 from tests.deploy.files import Started, pods, started
 
 STARTED = started()
-# Not the app's: the database's container, the interpreter, the search path.
-OTHERS = {"POSTGRES_PASSWORD", "WORKERS", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PATH"}
+# Not the app's: the database's container, the interpreter, the search path, the folder of temporary files.
+OTHERS = {
+    *("POSTGRES_PASSWORD", "POSTGRES_IMAGE", "WORKERS"),
+    *("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PATH", "TMPDIR"),
+}
 
 
 def named(process: Started) -> str:
