@@ -101,6 +101,7 @@ def make_services(settings: Settings) -> services.Services:
         pace=settings.pace,
         draft_replies=settings.draft_replies,
         retention=settings.retention,
+        webhook_hours=settings.webhook_hours,
         limits=Limits(mails_per_hour=settings.mails_per_hour),
         now=open_clock(database),
     )

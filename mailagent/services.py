@@ -24,6 +24,7 @@ from mailagent.domain.payment import PaymentGateway
 from mailagent.domain.policy import Policy
 from mailagent.domain.retention import Retention
 from mailagent.domain.shop import Shop, Waits
+from mailagent.domain.webhook import USUAL_HOURS
 from mailagent.doorbell import Doorbell
 from mailagent.store.arrivals import Arrivals
 from mailagent.store.database import Database
@@ -79,6 +80,7 @@ class Services:
     daily_budget: DailyBudget | None = None
     pace: Pace = Pace()
     spending: Spending = field(default_factory=Spending)
+    webhook_hours: int = USUAL_HOURS
     arrivals: Arrivals = field(default_factory=Arrivals)
     draft_replies: DraftReplies = DraftReplies.NONE
     retention: Retention = Retention()

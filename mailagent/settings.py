@@ -28,6 +28,7 @@ from mailagent.domain.pace import Pace
 from mailagent.domain.policy import Policy
 from mailagent.domain.retention import Retention
 from mailagent.domain.shop import Shop, Waits, person_of
+from mailagent.domain.webhook import MOST_HOURS, USUAL_HOURS
 
 T = TypeVar("T")
 
@@ -156,6 +157,12 @@ SETTINGS = (
     ),
     Setting(
         "SENDGRID_EVENTS_PUBLIC_KEY", "–", "verification key of the Event Webhook; a list likewise"
+    ),
+    Setting(
+        "WEBHOOK_HOURS",
+        f"`{USUAL_HOURS}`",
+        f"how many hours ago SendGrid may have signed a request; up to `{MOST_HOURS}` while mail comes that "
+        "waited there: [docs/operate.md](docs/operate.md#after-an-outage-of-more-than-a-day)",
     ),
     Setting(
         "PAYMENT_GATEWAY",
@@ -324,6 +331,7 @@ class Settings:
     conversation_concurrency: int
     stays_on_one_processor: bool
     mails_per_hour: int
+    webhook_hours: int
     conductor_key: str | None
     conductor_url: str | None
     demo_url: str | None
@@ -446,6 +454,10 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         or 64,
         stays_on_one_processor=read.among("PROCESSORS", ("one", "any")) == "one",
         mails_per_hour=read.parsed("MAILS_PER_HOUR", values.parse_mails) or Limits().mails_per_hour,
+        webhook_hours=read.parsed(
+            "WEBHOOK_HOURS", lambda text: values.parse_whole(text, MOST_HOURS)
+        )
+        or USUAL_HOURS,
         conductor_key=read.parsed("DBOS_CONDUCTOR_KEY", values.parse_key),
         conductor_url=read.parsed("DBOS_CONDUCTOR_URL", values.parse_conductor_url),
         demo_url=read.text("MAILAGENT_DEMO"),

@@ -12,6 +12,7 @@ from mailagent.cli.printing import explain
 from mailagent.domain.breaker import tell_breaker
 from mailagent.domain.policy import Policy
 from mailagent.domain.shop import Shop
+from mailagent.domain.webhook import USUAL_HOURS
 from mailagent.settings import Settings
 from mailagent.store import breakers, matters, outbox, policies, suppression
 from mailagent.store.clock import SKEW_WORTH_A_WORD, find_skew, tell_skew
@@ -29,7 +30,7 @@ def check() -> None:
         problems += _mail_problems(settings.shop)
         notes = [*_suppressed_customers(settings.shop), *_renamed_policy(settings.policy)]
         notes += [*_runs_of_other_versions(), *_away()]
-    notes += _late_dates(settings)
+    notes += [*_late_dates(settings), *_backlog(settings)]
     problems = [*_missing_keys(settings), *problems]
     for problem in problems:
         click.echo(f"problem: {problem}")
@@ -60,6 +61,15 @@ def _missing_keys(settings: Settings) -> list[str]:
             text = "STRIPE_WEBHOOK_SECRET is not set: what happens at Stripe without us is not followed"
             wanted[text] = ",".join(settings.stripe_webhook_secrets)
     return [text for text, value in wanted.items() if not value]
+
+
+def _backlog(settings: Settings) -> list[str]:
+    if settings.webhook_hours <= USUAL_HOURS:
+        return []
+    return [
+        f"WEBHOOK_HOURS is {settings.webhook_hours}: recorded requests of SendGrid are taken for so long; "
+        "leave it out when mail that waited has come"
+    ]
 
 
 def _late_dates(settings: Settings) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import os
 import time
+from datetime import datetime
 from pathlib import Path
 
 from cryptography.hazmat.primitives import hashes, serialization
@@ -33,9 +34,9 @@ class WebhookKey:
         )
         return base64.b64encode(der).decode()
 
-    def sign(self, body: bytes) -> dict[str, str]:
-        """Return the two headers for `body`, signed now."""
-        timestamp = str(int(time.time()))
+    def sign(self, body: bytes, at: datetime | None = None) -> dict[str, str]:
+        """Return the two headers for `body`, signed now, or `at` another time."""
+        timestamp = str(int(at.timestamp() if at else time.time()))
         signature = self._key.sign(timestamp.encode() + body, ec.ECDSA(hashes.SHA256()))
         return {
             "X-Twilio-Email-Event-Webhook-Signature": base64.b64encode(signature).decode(),

@@ -16,6 +16,7 @@ from flask import Request
 
 from mailagent import services
 from mailagent.adapters.webhook_signature import can_verify, verify
+from mailagent.domain.webhook import age_seconds, is_fresh
 from mailagent.web.body import spooled
 
 logger = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class SignatureDoor:
             if keys:
                 self._verified_with = tuple(keys)
                 self._compare_clocks(timestamp)
+                self._refuse_by_age(timestamp)
                 request.environ[VERIFIED] = True
             with body.whole() as whole:
                 yield whole
@@ -84,12 +86,34 @@ class SignatureDoor:
             503,
         )
 
-    def _compare_clocks(self, timestamp: str) -> None:
-        """Log once that SendGrid's clock and ours differ, by the time at which it signed. The age of a
-        signature refuses nothing: the same mail twice is one row."""
-        if not timestamp.isdecimal():
+    def _refuse_by_age(self, timestamp: str) -> None:
+        """Raise Refused for a good signature that is too old, or of the future.
+
+        Never 4xx: it may be honest mail that waited at SendGrid, or our own clock that is wrong.
+        """
+        live = services.current()
+        now, most = live.now(), live.webhook_hours
+        if is_fresh(timestamp, now, most):
             return
-        ahead = int(timestamp) - services.current().now().timestamp()
+        logger.error(
+            "%s webhook: signed at %s, by our clock it is %.0f, a difference of %s s; at most %d hours are "
+            "taken; answered 503. If SendGrid delivers after an outage, raise WEBHOOK_HOURS; else compare "
+            "the clock of the database's machine.",
+            self._webhook,
+            timestamp,
+            now.timestamp(),
+            age_seconds(timestamp, now),
+            most,
+        )
+        words = f"signed more than {most} hours ago, or in the future; deliver it again\n"
+        raise Refused(words, 503)
+
+    def _compare_clocks(self, timestamp: str) -> None:
+        """Log once that SendGrid's clock and ours differ, by the time at which it signed."""
+        age = age_seconds(timestamp, services.current().now())
+        if age is None:
+            return
+        ahead = -age
         differ = not -BEHIND_SECONDS <= ahead <= AHEAD_SECONDS
         if differ and not self._clocks_differ:
             logger.warning(

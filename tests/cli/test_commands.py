@@ -492,6 +492,13 @@ def test_check_names_what_would_be_due_after_a_refund_is_closed(
     assert all("raise APPROVAL_EXPIRY_SECONDS" in note for note in notes)
 
 
+def test_check_says_that_old_requests_of_sendgrid_are_taken(shop: Stage) -> None:
+    settings = shop.app.config["MAILAGENT"]
+    assert "WEBHOOK_HOURS" not in flask(shop, "check").output
+    shop.app.config["MAILAGENT"] = replace(settings, webhook_hours=96)
+    assert "note: WEBHOOK_HOURS is 96" in flask(shop, "check").output
+
+
 def test_check_prints_every_problem_and_then_none(shop: Stage) -> None:
     before = flask(shop, "check")
     assert before.exit_code == 1

@@ -22,7 +22,7 @@ from mailagent.store import schema
 from mailagent.store.database import Row
 from tests.adapters.parse_requests import CONTENT_TYPE, raw_request
 from tests.cast import SUPPORT
-from tests.stage import Stage
+from tests.stage import Stage, sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def post(shop: Stage, mail: bytes, checks: Checks) -> Outcome:
 
 def post_request(shop: Stage, body: bytes, content_type: str = CONTENT_TYPE) -> Outcome:
     """Post a request as it is, signed."""
-    signed = shop.inbound_key.sign(body)
+    signed = sign(shop.inbound_key, body)
     code, answer, milliseconds, row, kept = 0, "", 0.0, None, None
     with _exceptions() as problems:
         begun = time.perf_counter()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from email.utils import format_datetime
 
 import pytest
 import sqlalchemy as sa
 from werkzeug.test import EnvironBuilder
 
+from mailagent import services
 from mailagent.demo.inbound_parse import BOUNDARY, CONTENT_TYPE, build_body
 from mailagent.domain.mail import confirm_code
 from mailagent.web import approval_reply
@@ -131,6 +134,45 @@ def test_a_bad_signature_is_503_until_a_good_one_was_seen_then_403(
     forged = shop.post_inbound(build_body(letter("Pay me")), headers=headers)
     assert forged.status_code == 403
     assert counts(shop) == (1, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("hours", "most", "status"),
+    [
+        (0, 24, 200),
+        (23.9, 24, 200),
+        (24.1, 24, 503),
+        (24.1, 96, 200),
+        (96.1, 96, 503),
+        (-0.9, 24, 200),
+        (-1.1, 24, 503),
+    ],
+)
+@pytest.mark.parametrize("webhook", ["inbound", "events"])
+def test_what_was_signed_too_long_ago_is_refused_and_may_come_again(
+    shop: Stage,
+    caplog: pytest.LogCaptureFixture,
+    webhook: str,
+    hours: float,
+    most: int,
+    status: int,
+) -> None:
+    services.bind(replace(shop.live, webhook_hours=most))
+    key = shop.inbound_key if webhook == "inbound" else shop.events_key
+    body = build_body(letter("Hello")) if webhook == "inbound" else b"[]"
+    signed_at = shop.live.now() - timedelta(hours=hours)
+    answer = shop.client.post(
+        f"/webhooks/sendgrid/{webhook}",
+        data=body,
+        content_type=CONTENT_TYPE,
+        headers=key.sign(body, signed_at),
+    )
+    assert answer.status_code == status
+    assert counts(shop)[0] == (webhook == "inbound" and status == 200)
+    difference = re.search(r"a difference of (-?\d+) s.*answered 503", caplog.text)
+    assert (difference is not None) == (status == 503)
+    if difference:
+        assert int(difference[1]) == pytest.approx(hours * 3600, abs=30)
 
 
 def test_the_signature_covers_the_very_bytes(shop: Stage) -> None:

@@ -1,0 +1,29 @@
+"""How old a signed webhook of SendGrid may be. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+# SendGrid keeps mail that it cannot deliver for 72 hours, and does not say whether it signs a retry again.
+USUAL_HOURS = 24
+MOST_HOURS = 96
+
+# A clock that is wrong by more is ours or SendGrid's; nobody can record a request of the future.
+AHEAD_SECONDS = 3600
+
+
+def age_seconds(timestamp: str, now: datetime) -> int | None:
+    """Return how long ago a request was signed, below 0 for a time to come; None for no timestamp.
+
+    `timestamp`: Unix seconds in decimal digits, as in the header
+    (https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/getting-started-event-webhook-security-features).
+    """
+    if not timestamp.isascii() or not timestamp.isdigit() or len(timestamp) > 12:
+        return None
+    return int(now.timestamp()) - int(timestamp)
+
+
+def is_fresh(timestamp: str, now: datetime, most_hours: int = USUAL_HOURS) -> bool:
+    """Decide whether a request was signed within the last `most_hours`, and not in the future."""
+    age = age_seconds(timestamp, now)
+    return age is not None and -AHEAD_SECONDS <= age <= most_hours * 3600
