@@ -9,6 +9,8 @@ _ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".heic", ".heif", ".gif", ".bmp", 
 
 # Logos in signatures and counting pixels are pictures too, but smaller than any photo.
 PHOTO_MIN_BYTES = 10_000
+# Pages show six.
+PREVIEWS_OF_MAIL_MAX = 20
 
 
 def is_photo(file: Attachment) -> bool:

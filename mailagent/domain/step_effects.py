@@ -80,6 +80,8 @@ EFFECTS: Mapping[str, StepEffect] = {
     "purge_histories": _does("deletes histories of runs that are old enough"),
     "purge_words": _does("takes out what was said long enough ago"),
     "purge_short_lived": _does("deletes old logins and the like"),
+    # previews
+    "make_previews": _does("makes pictures of photos that have none"),
     # what DBOS itself records
     "DBOS.recv": _does("waits for a bell, or until its time is up"),
     "DBOS.sleep": _does("waits"),

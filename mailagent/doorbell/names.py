@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 CONVERSATION, REFUND, DELIVERY, SWEEP = "conversation", "refund", "delivery", "sweep"
-HOUSEKEEPING = "housekeeping"
+HOUSEKEEPING, PREVIEWS = "housekeeping", "previews"
 
 # What a clock begins, not a row.
-SCHEDULED = (SWEEP, HOUSEKEEPING)
+SCHEDULED = (SWEEP, HOUSEKEEPING, PREVIEWS)
 
 CONVERSATIONS = "conversations"  # partitioned: one run per customer at a time
 REFUNDS = "refunds"

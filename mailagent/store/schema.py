@@ -166,6 +166,8 @@ inbound_mails = sa.Table(
     sa.Column("put_off", sa.Integer, nullable=False, server_default="0"),
     # The draft that answers it once somebody has sent it.
     sa.Column("draft_id", sa.Text),
+    # When a worker had tried each of its photos: see `photo_previews`.
+    sa.Column("previews_made_at", UtcDateTime),
     _one_of("status", MailStatus),
     sa.CheckConstraint(
         "(status = 'answered') = (answered_by IS NOT NULL)", name="answered_by_a_mail"
@@ -203,6 +205,16 @@ inbound_mails = sa.Table(
         sqlite_where=sa.text("status = 'no_answer'"),
         postgresql_where=sa.text("status = 'no_answer'"),
     ),
+    sa.Index(
+        "ix_inbound_mails_without_previews",
+        "received_at",
+        sqlite_where=sa.text(
+            "previews_made_at IS NULL AND kind = 'customer' AND attachments <> '[]'"
+        ),
+        postgresql_where=sa.text(
+            "previews_made_at IS NULL AND kind = 'customer' AND attachments <> '[]'::jsonb"
+        ),
+    ),
 )
 
 # Apart from the mail, so that lists never drag 30 MB along and purging is one delete.
@@ -214,6 +226,23 @@ raw_mails = sa.Table(
     sa.Column("body", sa.LargeBinary, nullable=False),
     sa.Column("received_at", UtcDateTime, nullable=False),
     sa.Index("ix_raw_mails_received_at", "received_at"),
+)
+
+# A picture of each photo among a mail's files, or why there is none. They go with the raw mail.
+photo_previews = sa.Table(
+    "photo_previews",
+    metadata,
+    sa.Column(
+        "mail_id",
+        sa.Text,
+        sa.ForeignKey("raw_mails.mail_id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    sa.Column("number", sa.Integer, primary_key=True),  # from 0, among the mail's attachments
+    sa.Column("picture", sa.LargeBinary),
+    sa.Column("problem", sa.Text),
+    sa.Column("made_at", UtcDateTime, nullable=False),
+    sa.CheckConstraint("(picture IS NULL) <> (problem IS NULL)", name="picture_or_problem"),
 )
 
 outbound_mails = sa.Table(

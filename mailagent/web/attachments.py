@@ -1,17 +1,19 @@
 """Files that came with a refund's conversation, handed to the manager whose link it is: only ever to be
-saved, never shown, because a stranger made them. Of a photo a picture of our own is shown."""
+saved, never shown, because a stranger made them. Of a photo the picture is shown that a worker made of it; no
+image is decoded here."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from flask import Blueprint, Response
+from markupsafe import escape
 
 from mailagent import services
 from mailagent.adapters.attachment import content_disposition
 from mailagent.adapters.attachment_bytes import AttachmentBytes, find_attachment
-from mailagent.adapters.photo_preview import make_preview
 from mailagent.domain.mail import MailKind
-from mailagent.store import cases, mailbox
+from mailagent.store import cases, mailbox, photo_previews
+from mailagent.store.database import Row
 from mailagent.web import file_rules
 from mailagent.web.approvals import find_asked, find_refusal, page
 from mailagent.web.guard import signed_link
@@ -25,24 +27,32 @@ _DIGITS_MAX = 4
 @signed_link
 def download(token: str, mail_id: str, number: str) -> Response:
     """Hand out one file that the manager's page lists; whatever it does not list is not there."""
-    found = _find(token, mail_id, number)
-    if not isinstance(found, AttachmentBytes):
-        return found
-    if may_be_key(found):
-        return page("approvals/file_kept_back.html", 403, name=found.name)
-    return saved(found)
+    position = _find(token, mail_id, number)
+    if not isinstance(position, int):
+        return position
+    live = services.current()
+    with live.database.snapshot() as connection:
+        raw = mailbox.find_raw(connection, mail_id)
+    if raw is None:
+        return page("approvals/no_longer_kept.html", 410, days=live.waits.raw_mail_days)
+    file = find_attachment(raw.content_type, raw.body, position)
+    if file is None:
+        return page("approvals/not_valid.html", 404)
+    if may_be_key(file):
+        return page("approvals/file_kept_back.html", 403, name=file.name)
+    return saved(file)
 
 
 @blueprint.get("/approvals/<token>/photos/<mail_id>/<number>")
 @signed_link
 def preview(token: str, mail_id: str, number: str) -> Response:
-    """Show what a photo shows, in a picture made by us; 404 for what is none."""
-    found = _find(token, mail_id, number)
-    return shown(found) if isinstance(found, AttachmentBytes) else found
+    """Show what a photo shows, in a picture made by us; 404 for what has none."""
+    position = _find(token, mail_id, number)
+    return shown(mail_id, position) if isinstance(position, int) else position
 
 
-def _find(token: str, mail_id: str, number: str) -> AttachmentBytes | Response:
-    """Return a file that the manager's page lists, or the page that says why there is none."""
+def _find(token: str, mail_id: str, number: str) -> int | Response:
+    """Return the number of a file that the manager's page lists, or the page that says why there is none."""
     live = services.current()
     link = live.links.verify_approval(token)
     position = parse_number(number)
@@ -56,11 +66,7 @@ def _find(token: str, mail_id: str, number: str) -> AttachmentBytes | Response:
             return refusal
         if position is None or not is_listed(connection, refund.conversation_id, mail_id, position):
             return page("approvals/not_valid.html", 404)
-        raw = mailbox.find_raw(connection, mail_id)
-    if raw is None:
-        return page("approvals/no_longer_kept.html", 410, days=live.waits.raw_mail_days)
-    file = find_attachment(raw.content_type, raw.body, position)
-    return file or page("approvals/not_valid.html", 404)
+    return position
 
 
 def parse_number(text: str) -> int | None:
@@ -100,17 +106,37 @@ def saved(file: AttachmentBytes) -> Response:
     )
 
 
-def shown(file: AttachmentBytes) -> Response:
-    """Return a picture of ours of a photo: small, and without anything else that the file carried."""
-    picture = make_preview(file.data)
-    if picture is None:
-        return Response("there is no preview of this file\n", 404, mimetype="text/plain")
+def shown(mail_id: str, position: int) -> Response:
+    """Return the picture of a photo that a worker made, or one that says that there is none, or none yet."""
+    with services.current().database.snapshot() as connection:
+        preview = photo_previews.find(connection, mail_id, position)
+    status = 404 if preview is not None and preview.picture is None else 200
     return Response(
-        picture,
-        headers={
-            "Content-Type": "image/jpeg",
+        _picture(preview),
+        status,
+        {
+            "Content-Type": "image/jpeg" if preview and preview.picture else "image/svg+xml",
             "X-Content-Type-Options": "nosniff",
             "Content-Security-Policy": "sandbox; default-src 'none'",
             "Cache-Control": "no-store",
         },
     )
+
+
+def _picture(preview: Row | None) -> bytes:
+    if preview is None:
+        return _placeholder("The preview is being made.", "Reload in a minute.")
+    if preview.picture is None:
+        return _placeholder("No preview:", f"{preview.problem}.")
+    return bytes(preview.picture)
+
+
+def _placeholder(*lines: str) -> bytes:
+    """Return a picture of some words, legible on a light and on a dark page."""
+    words = "".join(
+        f'<text x="200" y="{100 + 28 * at}">{escape(line)}</text>' for at, line in enumerate(lines)
+    )
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 400 240" fill="#777" '
+        f'font-family="sans-serif" font-size="17" text-anchor="middle">{words}</svg>'
+    ).encode()

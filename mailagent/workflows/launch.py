@@ -20,14 +20,14 @@ from mailagent import doorbell
 from mailagent.store.database import open_database
 from mailagent.store.outage import mark_outages
 from mailagent.telemetry import log_ids, spans
-from mailagent.workflows import conversation, delivery, housekeeping, refund, sweep
+from mailagent.workflows import conversation, delivery, housekeeping, previews, refund, sweep
 from mailagent.workflows.heartbeat import Heartbeat
 from mailagent.workflows.steps.at_work import at_work
 
 logger = logging.getLogger(__name__)
 
 # Registering is importing: DBOS finds the workflows because these modules were loaded.
-WORKFLOWS = (conversation, delivery, housekeeping, refund, sweep)
+WORKFLOWS = (conversation, delivery, housekeeping, previews, refund, sweep)
 
 SQLITE_POLL_SECONDS = 0.2
 # How often each queue is looked at, in seconds: nearly all that a worker does with nothing to do. A customer
@@ -145,6 +145,12 @@ def _apply_schedules() -> None:
                 "schedule_name": doorbell.HOUSEKEEPING,
                 "workflow_fn": housekeeping.housekeeping,
                 "schedule": housekeeping.EVERY_HOUR,
+                "context": None,
+            },
+            {
+                "schedule_name": doorbell.PREVIEWS,
+                "workflow_fn": previews.previews,
+                "schedule": previews.EVERY_MINUTE,
                 "context": None,
             },
         ]

@@ -9,7 +9,7 @@ import zlib
 import pytest
 from PIL import Image
 
-from mailagent.adapters.photo_preview import PREVIEW_PIXELS, make_preview
+from mailagent.adapters.photo_preview import PREVIEW_PIXELS, Preview, count_scans, make_preview
 
 
 def photo(kind: str, size: tuple[int, int] = (1600, 1200), mode: str = "RGB") -> bytes:
@@ -18,9 +18,9 @@ def photo(kind: str, size: tuple[int, int] = (1600, 1200), mode: str = "RGB") ->
     return written.getvalue()
 
 
-def opened(preview: bytes | None) -> Image.Image:
-    assert preview is not None
-    return Image.open(io.BytesIO(preview))
+def opened(preview: Preview) -> Image.Image:
+    assert preview.picture is not None, preview.problem
+    return Image.open(io.BytesIO(preview.picture))
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF"])
@@ -47,9 +47,9 @@ def test_where_and_with_what_it_was_taken_is_not_in_it() -> None:
     assert b"A maker's name" in written.getvalue()
     preview = make_preview(written.getvalue())
     assert opened(preview).size == (200, 300)  # upright
-    assert preview is not None
-    assert b"A maker's name" not in preview
-    assert b"<script>" not in preview
+    assert preview.picture is not None
+    assert b"A maker's name" not in preview.picture
+    assert b"<script>" not in preview.picture
     assert not opened(preview).getexif()
 
 
@@ -85,4 +85,19 @@ def huge_png() -> bytes:
     ids=["nothing", "script", "svg", "postscript", "bmp", "tiff", "cut_off", "bomb"],
 )
 def test_anything_else_has_no_preview(data: bytes) -> None:
-    assert make_preview(data) is None
+    preview = make_preview(data)
+    assert preview.picture is None
+    assert preview.problem
+
+
+def test_scans_are_counted_up_to_the_end_and_not_within_what_a_camera_adds() -> None:
+    written = io.BytesIO()
+    Image.effect_noise((64, 64), 90).convert("RGB").save(written, "JPEG", progressive=True)
+    progressive, plain = written.getvalue(), photo("JPEG", (64, 64))
+    assert count_scans(plain) == 1
+    assert 5 < count_scans(progressive) < 15
+    thumbnail = b"\xff\xe1" + (len(progressive) + 2).to_bytes(2, "big") + progressive
+    assert count_scans(plain[:2] + thumbnail + plain[2:]) == 1
+    assert (
+        count_scans(plain + progressive) == 1
+    )  # a film behind the picture, as some phones have it

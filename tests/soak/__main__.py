@@ -45,7 +45,7 @@ _NOT_AT_REST = (
     " + (SELECT count(*) FROM outbound_mails WHERE status IN ('queued', 'sending'))"
     " + (SELECT count(*) FROM refunds WHERE status IN ('awaiting_approval', 'approved'))"
     " + (SELECT count(*) FROM dbos.workflow_status WHERE status IN ('ENQUEUED', 'PENDING', 'DELAYED')"
-    " AND name NOT IN ('sweep', 'housekeeping'))"
+    " AND name NOT IN ('sweep', 'housekeeping', 'previews'))"
 )
 
 

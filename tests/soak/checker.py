@@ -77,7 +77,7 @@ def _paid(seen: Evidence) -> Found:
 def _at_rest(seen: Evidence) -> Found:
     for run in seen.runs:
         # One may always be at work, and one that met a long outage is followed by the next.
-        by_the_clock = run.workflow in ("sweep", "housekeeping")
+        by_the_clock = run.workflow in ("sweep", "housekeeping", "previews")
         at_work = run.status not in _AT_REST
         if by_the_clock and (at_work or seen.story.was_away(run.began, run.ended)):
             continue

@@ -17,7 +17,8 @@ from mailagent.adapters.attachment import DOWNLOAD_MAX_BYTES
 from mailagent.adapters.links import Links
 from mailagent.domain.money import Money
 from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus
-from mailagent.store import approvals, refunds, sessions
+from mailagent.store import approvals, photo_previews, refunds, sessions
+from mailagent.workflows.steps.photo_previews import make_previews
 from mailagent.workflows.steps.sweep import purge_raw_mail
 from tests.adapters.parse_requests import common_fields, form, raw_request
 from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, TESS, a_photo, big_order
@@ -68,7 +69,9 @@ def ask(shop: Stage, body: bytes) -> Desk:
     """Let a mail come in and a refund wait on it."""
     shop.stock(big_order())
     assert shop.post_inbound(body).status_code == 200
-    (mail,) = shop.rows("SELECT mail_id, conversation_id FROM inbound_mails")
+    mail = shop.rows(
+        "SELECT mail_id, conversation_id FROM inbound_mails ORDER BY received_at DESC LIMIT 1"
+    )[0]
     now, amount = shop.live.now(), Money(1_499_00, "USD")
     refund = Refund(
         refund_id="refund_1",
@@ -128,6 +131,10 @@ def test_a_photo_is_shown_as_a_picture_of_ours(shop: Stage) -> None:
     photo = a_photo()
     desk = ask(shop, mail_with(("crack.jpg", "image/jpeg", photo), ("a.png", "image/png", JPEG)))
     (source,) = set(re.findall(r'src="(/approvals/[^"]+)"', desk.page()))
+    awaited = shop.client.get(source)
+    assert (awaited.status_code, awaited.content_type[:13]) == (200, "image/svg+xml")
+    assert "The preview is being made" in awaited.text
+    assert [make_previews(), make_previews()] == [1, 0]  # once, and kept
     shown = shop.client.get(source)
     assert (shown.status_code, shown.content_type) == (200, "image/jpeg")
     assert shown.headers["Content-Security-Policy"] == "sandbox; default-src 'none'"
@@ -135,6 +142,36 @@ def test_a_photo_is_shown_as_a_picture_of_ours(shop: Stage) -> None:
     assert b"taken at home" in photo
     assert b"taken at home" not in shown.data
     assert desk.get(0).data == photo
+
+
+def test_a_photo_without_a_preview_says_why_and_is_saved_all_the_same(shop: Stage) -> None:
+    broken = a_photo()[:12_000]
+    desk = ask(shop, mail_with(("crack.jpg", "image/jpeg", broken)))
+    assert make_previews() == 1
+    (source,) = set(re.findall(r'src="(/approvals/[^"]+)"', desk.page()))
+    shown = shop.client.get(source)
+    assert (shown.status_code, shown.content_type[:13]) == (404, "image/svg+xml")
+    assert "No preview:" in shown.text
+    assert "broken" in shown.text
+    assert desk.get(0).data == broken
+
+
+def test_a_photo_that_ended_its_worker_is_not_tried_again(shop: Stage) -> None:
+    desk = ask(shop, mail_with(("crack.jpg", "image/jpeg", a_photo())))
+    with shop.live.database.transaction() as connection:
+        assert photo_previews.begin(connection, desk.mail_id, 0, shop.live.now())
+    assert make_previews() == 0
+    (row,) = shop.rows("SELECT picture, problem FROM photo_previews")
+    assert (row.picture, row.problem) == (None, photo_previews.INTERRUPTED)
+
+
+def test_previews_go_with_the_raw_mail(shop: Stage) -> None:
+    ask(shop, mail_with(("crack.jpg", "image/jpeg", a_photo())))
+    assert make_previews() == 1
+    later = shop.live.now() + timedelta(days=30, minutes=1)
+    services.bind(replace(shop.live, now=lambda: later))
+    assert purge_raw_mail() == 1
+    assert shop.rows("SELECT * FROM photo_previews") == []
 
 
 def test_only_the_managers_own_link_shows_photos(shop: Stage) -> None:

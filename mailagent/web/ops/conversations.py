@@ -111,14 +111,22 @@ def download(conversation_id: str, mail_id: str, number: str) -> Response:
 @needs(Permission.LOOK)
 def preview(conversation_id: str, mail_id: str, number: str) -> Response:
     """Show what a photo among a customer's files shows, in a picture made by us."""
-    file = _find_file(conversation_id, mail_id, number)
-    return shown(file) if file else not_found("file")
+    position = _find_position(conversation_id, mail_id, number)
+    return not_found("file") if position is None else shown(mail_id, position)
 
 
-def _find_file(conversation_id: str, mail_id: str, number: str) -> AttachmentBytes | None:
+def _find_position(conversation_id: str, mail_id: str, number: str) -> int | None:
     position = parse_number(number)
     with services.current().database.snapshot() as connection:
         if position is None or not is_listed(connection, conversation_id, mail_id, position):
             return None
+    return position
+
+
+def _find_file(conversation_id: str, mail_id: str, number: str) -> AttachmentBytes | None:
+    position = _find_position(conversation_id, mail_id, number)
+    if position is None:
+        return None
+    with services.current().database.snapshot() as connection:
         raw = mailbox.find_raw(connection, mail_id)
     return find_attachment(raw.content_type, raw.body, position) if raw else None

@@ -92,6 +92,8 @@ def _lines(run: Run) -> list[str]:
         return [told, "Rows that wait may not be rung for until this is put right: see the log."]
     if run.workflow == doorbell.HOUSEKEEPING:
         return [told, "Old data is not deleted until this is put right: see the log."]
+    if run.workflow == doorbell.PREVIEWS:
+        return [told, "Pages show no new photos until this is put right: see the log."]
     return [told, f"flask runs show {run.run_id}", f"flask runs replay {run.run_id}"]
 
 
