@@ -11,6 +11,7 @@ from dbos import DBOS
 
 from mailagent.adapters.setting_values import parse_database_url
 from mailagent.cli.printing import explain
+from mailagent.doorbell.own_queue import keep_own_queues
 from mailagent.settings import DEFAULT_DATABASE_URL
 from mailagent.store.database import Database, open_database
 from mailagent.store.migrating import (
@@ -40,12 +41,22 @@ def run() -> None:
             if not arguments.get("app_only"):
                 with short_locks(patience):
                     with_patience(database.engine, lambda: DBOS.migrate(url), patience, _say)
+                with_patience(
+                    database.engine, lambda: _keep_own_queues(database, patience), patience, _say
+                )
     except GaveUp as problem:
         raise SystemExit(str(problem)) from None
     except sa.exc.OperationalError as problem:
         raise SystemExit(explain(problem)) from None
     finally:
         database.close()
+
+
+def _keep_own_queues(database: Database, patience: Patience) -> None:
+    with database.engine.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(sa.text(f"SET LOCAL lock_timeout = {patience.lock_milliseconds}"))
+        keep_own_queues(connection)
 
 
 def _patience(arguments: dict[str, str]) -> Patience:

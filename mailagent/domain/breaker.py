@@ -126,8 +126,9 @@ def _pause_seconds(open_seconds: float, failure: Failure) -> float:
 
 def given_another_chance(breaker: Breaker) -> Breaker:
     """Return the breaker after an operator has put something right and replays: everybody asks, and the
-    first failure opens it again."""
-    return Breaker(failures=min(breaker.failures, FAILURES_TO_OPEN - 1), why=breaker.why)
+    first failure opens it again. A provider that still refuses us is no news."""
+    failures = min(breaker.failures, FAILURES_TO_OPEN - 1)
+    return Breaker(failures, needs_operator=breaker.needs_operator, why=breaker.why)
 
 
 def look_again_seconds(row_id: str, age_seconds: float) -> float:

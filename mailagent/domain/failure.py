@@ -6,6 +6,12 @@ import re
 
 LONGEST = 200
 
+
+class NeedsOperatorError(RuntimeError):
+    """A run cannot go on until somebody has put something right. Its text is made of ids, kinds and reasons:
+    DBOS keeps it, and the DBOS console shows it."""
+
+
 _ADDRESS = re.compile(r"[^\s<>\"'(),;:]+@[^\s<>\"'(),;:]+")
 # Errors quote the value they complain about; a database puts it in brackets: Key (name)=(value).
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<==)\([^)]*\)")

@@ -5,9 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 # Ours begin with what they name; an order's is the shop's own.
 _KEYS = {"conversation_": "conversation", "refund_": "refund"}
+
+
+class HeldUpBy(StrEnum):
+    """What held a run up last: the model's provider (away, or refusing us), the day's budget for the model, or
+    its limits of calls and tokens a minute. The attribute `held_up_by` of the run."""
+
+    MODEL = "model"
+    BUDGET = "budget"
+    LIMITS = "limits"
 
 
 def hash_customer(email: str) -> str:

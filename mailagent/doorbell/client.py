@@ -60,6 +60,7 @@ def _table_of_runs(schema: str | None) -> sa.TableClause:
         "updated_at",
         "completed_at",
         "forked_from",
+        "was_forked_from",
         "queue_name",
         "owner_xid",
         "started_at_epoch_ms",

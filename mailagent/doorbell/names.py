@@ -14,6 +14,9 @@ DELIVERIES = "deliveries"
 
 QUEUE_OF = {CONVERSATION: CONVERSATIONS, REFUND: REFUNDS, DELIVERY: DELIVERIES}
 
+# DBOS's own, where a run waits that was put into no other. The schedule uses it, too.
+INTERNAL_QUEUE = "_dbos_internal_queue"
+
 LOOK = "look"  # the topic of every bell
 
 STATUSES = (

@@ -9,10 +9,7 @@ from itertools import islice
 import sqlalchemy as sa
 
 from mailagent.doorbell.client import Connected
-from mailagent.doorbell.names import QUEUE_OF, SCHEDULED
-
-# DBOS's own queue, where a run waits that was in no other.
-_NO_QUEUE_OF_ITS_OWN = "_dbos_internal_queue"
+from mailagent.doorbell.names import INTERNAL_QUEUE, QUEUE_OF, SCHEDULED
 
 _OURS = (*QUEUE_OF, *SCHEDULED)
 
@@ -94,7 +91,7 @@ class Orphans(Connected):
                 owner_xid=None,
                 started_at_epoch_ms=None,
                 updated_at=self._now_milliseconds(),
-                queue_name=sa.func.coalesce(runs.queue_name, _NO_QUEUE_OF_ITS_OWN),
+                queue_name=sa.func.coalesce(runs.queue_name, INTERNAL_QUEUE),
             )
             .returning(runs.name)
         )

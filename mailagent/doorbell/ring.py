@@ -107,6 +107,11 @@ class Rings(Connected):
         run_id = run_id_of(DELIVERY, outbound_id, again)
         return self._enqueue(connection, DELIVERY, run_id, outbound_id, about)
 
+    def describe_hold_up(self, run_id: str, held_up_by: str) -> None:
+        """Say among a run's attributes what held it up last: it is shown in the DBOS console."""
+        attributes = {"held_up_by": str(held_up_by)}
+        self._client.update_workflow_attributes(run_id, attributes, merge=True)
+
     def is_at_work(self, connection: sa.Connection, run_id: str) -> bool:
         """Return, within the caller's transaction, whether a run has yet to end."""
         return connection.scalar(self._status, {"run": run_id}) in ACTIVE

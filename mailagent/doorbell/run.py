@@ -43,6 +43,7 @@ class Run:
     error: str | None = None
     steps: tuple[RecordedStep, ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
+    was_forked_from: bool = False
 
     @property
     def is_active(self) -> bool:
@@ -112,6 +113,7 @@ def read_run(status: WorkflowStatus, steps: tuple[RecordedStep, ...] = ()) -> Ru
         error=error_text(status.error),
         steps=steps,
         attributes=attributes,
+        was_forked_from=bool(status.was_forked_from),
     )
 
 

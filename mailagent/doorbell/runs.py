@@ -21,7 +21,8 @@ _DAY_MILLISECONDS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs are wanted: of these DBOS states, of these workflows (without any, all but the sweep),
+    """Which runs are wanted: of these DBOS states (a run that was forked after it failed has none that can be
+    asked for: its fork has), of these workflows (without any, all but the sweep),
     about something a person names (an id, or a customer's address), begun in a span of time. `after`
     is the position of the last run of the page before."""
 
@@ -62,6 +63,26 @@ class Runs(Connected):
         found = self._client.list_workflows(workflow_ids=list(run_ids))
         return {each.workflow_id: read_run(each) for each in found}
 
+    def find_latest(self, run_ids: Sequence[str]) -> dict[str, Run]:
+        """Return, by the id of each run that exists, the run that counts for its row: of the run, its forks
+        and their forks the one at work, else the one that ended last. A fork counts wherever it was made."""
+        known = self.find_runs(run_ids)
+        latest = {run_id: known[run_id] for run_id in run_ids if run_id in known}
+        forked = [run_id for run_id, run in known.items() if run.was_forked_from]
+        while forked:
+            forks = map(read_run, self._client.list_workflows(forked_from=forked))
+            fresh = {fork.run_id: fork for fork in forks if fork.run_id not in known}
+            known |= fresh
+            forked = [fork.run_id for fork in fresh.values() if fork.was_forked_from]
+        for fork in known.values():
+            origin = known.get(fork.forked_from or "")
+            while origin is not None:
+                if origin.run_id in latest:
+                    # The later of two within a second, which is all that DBOS tells on SQLite, is first.
+                    latest[origin.run_id] = max(fork, latest[origin.run_id], key=_counts)
+                origin = known.get(origin.forked_from or "")
+        return latest
+
     def list_runs(
         self, status: str | None = None, subject: str | None = None, limit: int = 50
     ) -> list[Run]:
@@ -83,7 +104,7 @@ class Runs(Connected):
         )
         query = query.where(runs.name.in_(sorted(wanted.workflows)))
         if wanted.statuses:
-            query = query.where(runs.status.in_(sorted(wanted.statuses)))
+            query = query.where(runs.status.in_(sorted(wanted.statuses)), ~self._is_replaced())
         if wanted.since is not None:
             query = query.where(runs.created_at >= _milliseconds(wanted.since))
         if wanted.before is not None:
@@ -129,18 +150,20 @@ class Runs(Connected):
         return [read_run(each) for each in found]
 
     def list_failed(self, connection: sa.Connection, since: datetime) -> list[str]:
-        """Return the runs that failed since a time, the sweep's own too, oldest first."""
+        """Return the runs that failed since a time and were not forked since, the sweep's own too, oldest
+        first."""
         runs = self._runs.c
         query = sa.select(runs.workflow_uuid).where(
             runs.status.in_(sorted(FAILED)),
             runs.name.in_((*_OURS, *SCHEDULED)),
             runs.completed_at >= _milliseconds(since),
+            ~self._is_replaced(),
         )
         return list(connection.scalars(query.order_by(runs.completed_at)))
 
     def failed_runs(self) -> sa.Select[Any]:
-        """Return the question which runs have failed: run_id, workflow, status, and when, in milliseconds
-        since 1970. Of the sweeps of a day the last one that failed stands for all."""
+        """Return the question which runs have failed and were not forked since: run_id, workflow, status, and
+        when, in milliseconds since 1970. Of the sweeps of a day the last one that failed stands for all."""
         runs = self._runs.c
         sweeps = self._runs.alias("sweeps").c
         last = sa.func.max(sweeps.workflow_uuid)  # their ids end in the minute they were due
@@ -153,11 +176,21 @@ class Runs(Connected):
             sa.func.coalesce(runs.completed_at, runs.updated_at).label("failed_ms"),
         ).where(
             _has_failed(runs.status),
+            ~self._is_replaced(),
             sa.or_(
                 runs.name.in_(_OURS),
                 runs.workflow_uuid.in_(of_each_day.group_by(sweeps.name, days)),
             ),
         )
+
+    def _is_replaced(self) -> sa.ColumnElement[bool]:
+        """Whether a failed run was forked after it failed: its fork is what counts now."""
+        runs, forks = self._runs.c, self._runs.alias("forks").c
+        failed_at = sa.func.coalesce(runs.completed_at, runs.updated_at)
+        forked_since = sa.exists().where(
+            forks.forked_from == runs.workflow_uuid, forks.created_at >= failed_at
+        )
+        return sa.and_(_has_failed(runs.status), runs.was_forked_from.is_(sa.true()), forked_since)
 
     def missing_queues(self) -> list[str]:
         """Return the queues that no worker has registered yet."""
@@ -175,6 +208,10 @@ class Runs(Connected):
             )
             for step in self._client.list_workflow_steps(run_id)
         )
+
+
+def _counts(run: Run) -> tuple[bool, datetime]:
+    return run.is_active, run.updated_at
 
 
 def _has_failed(status: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:

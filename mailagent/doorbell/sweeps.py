@@ -8,10 +8,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from mailagent.doorbell.client import Connected
-from mailagent.doorbell.names import ACTIVE, APPLICATION_VERSION, SWEEP
-
-# DBOS's own queue, which the schedule uses too.
-_QUEUE = "_dbos_internal_queue"
+from mailagent.doorbell.names import ACTIVE, APPLICATION_VERSION, INTERNAL_QUEUE, SWEEP
 
 # A sweep each minute, one that was slow, and the time that a worker takes to start.
 LATE_AFTER = timedelta(minutes=3)
@@ -38,7 +35,7 @@ class Sweeps(Connected):
             connection,
             {
                 "workflow_name": SWEEP,
-                "queue_name": _QUEUE,
+                "queue_name": INTERNAL_QUEUE,
                 "workflow_id": f"sched-{SWEEP}-{due}-late",
                 "app_version": APPLICATION_VERSION,
             },

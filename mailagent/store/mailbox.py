@@ -297,19 +297,16 @@ def put_off(
     connection: sa.Connection, conversation_id: str, mail_ids: Sequence[str], run_id: str | None
 ) -> int:
     """Record that a run ended because the model's provider was away: for the mail that it was rung for,
-    and for those it was at that have not been put off yet. Returns how many.
+    and for those it was at. Returns how many.
 
-    Not more often than there were runs: a step may be repeated.
+    Not more often than a mail was rung for: a step may be repeated, and a run forked.
     """
     counted = connection.execute(
         _mails.update()
         .where(
             _mails.c.conversation_id == conversation_id,
             _mails.c.status == MailStatus.UNANSWERED.value,
-            sa.or_(
-                _mails.c.run_id == run_id,
-                sa.and_(_mails.c.mail_id.in_(mail_ids), _mails.c.put_off == 0),
-            ),
+            sa.or_(_mails.c.run_id == run_id, _mails.c.mail_id.in_(mail_ids)),
             _mails.c.put_off <= _mails.c.rings,
         )
         .values(put_off=_mails.c.put_off + 1)

@@ -71,18 +71,6 @@ class Heartbeat:
         except sa.exc.SQLAlchemyError:
             logger.warning("worker %s could not sign out; it will be missed", self._worker_id)
 
-    def rename(self, worker_id: str) -> None:
-        """Go on under another name, at once: that under which the engine takes its runs."""
-        if worker_id == self._worker_id:
-            return
-        former, self._worker_id = self._worker_id, worker_id
-        self._beat()
-        try:
-            with services.current().database.transaction() as connection:
-                workers.sign_out(connection, former)
-        except sa.exc.SQLAlchemyError:
-            logger.warning("worker %s could not sign out; it will be missed", former)
-
     def _run(self) -> None:
         while not self._stopping.wait(random.uniform(*BEAT_SECONDS)):  # noqa: S311 - no secret
             if self._beat():

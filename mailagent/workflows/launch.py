@@ -15,6 +15,7 @@ from typing import IO
 
 import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
+from dbos._enterprise import ConductorThread
 
 from mailagent import doorbell
 from mailagent.store.database import open_database
@@ -36,6 +37,7 @@ QUEUE_POLL_SECONDS = {doorbell.CONVERSATIONS: 0.2, doorbell.REFUNDS: 0.5, doorbe
 CLOSE_SECONDS = 3.0
 # For the steps of runs that wait without a thread, beside the conversations, which have one each.
 STEP_THREADS = 64
+CONDUCTOR_URL = "wss://cloud.dbos.dev/conductor/v1alpha1"  # DBOS's own
 # To DBOS it is a mistake if no connection is free for so long, and the run ends: so it waits, as it does for a
 # database that is away.
 POOL_SECONDS = 3600.0
@@ -91,12 +93,11 @@ def launch(engine: Engine) -> None:
     at_work.open()
     # Before it has runs: those of a worker that nobody knows are taken.
     _heartbeat.start(worker_id, engine.beat_file)
-    _launched.append(_Launched(DBOS(config=_config(engine, worker_id, system)), system))
+    dbos = DBOS(config=_config(engine, worker_id, system))
+    _launched.append(_Launched(dbos, system))
     DBOS.launch()
-    # With the console DBOS names itself anew at each start. Runs that it has taken within these
-    # milliseconds may be taken over by others, and go on there.
-    _heartbeat.rename(DBOS.executor_id)
-    log_ids.describe_process(worker_id=DBOS.executor_id)
+    if engine.conductor_key:
+        dbos.conductor_websocket = _connect_console(dbos, engine, engine.conductor_key)
     _register_queues(engine.conversation_concurrency)
     _apply_schedules()
 
@@ -106,7 +107,7 @@ def _open_system(url: str) -> sa.Engine:
 
 
 def _config(engine: Engine, worker_id: str, system: sa.Engine | None) -> DBOSConfig:
-    config = DBOSConfig(
+    return DBOSConfig(
         name=doorbell.APPLICATION_NAME,
         system_database_url=engine.database_url,
         application_version=doorbell.APPLICATION_VERSION,
@@ -124,12 +125,26 @@ def _config(engine: Engine, worker_id: str, system: sa.Engine | None) -> DBOSCon
         enable_otlp=spans.is_on(),
         otel_attribute_format="semconv",
     )
-    if engine.conductor_key:
-        config["conductor_key"] = engine.conductor_key
-        config["conductor_metadata_only_mode"] = True
-        if engine.conductor_url:
-            config["conductor_url"] = engine.conductor_url
-    return config
+
+
+def _connect_console(dbos: DBOS, engine: Engine, key: str) -> ConductorThread:
+    """Connect to the DBOS console under this worker's name; `DBOS.destroy()` ends the connection.
+
+    `DBOS.launch()`, given the key, would replace the name by a random one at each start.
+    """
+    from dbos_enterprise import ConductorWebsocket
+
+    connection = ConductorWebsocket(
+        dbos,
+        app_name=doorbell.APPLICATION_NAME,
+        conductor_url=engine.conductor_url or CONDUCTOR_URL,
+        conductor_key=key,
+        executor_metadata={"worker_id": DBOS.executor_id},
+        metadata_only_mode=True,
+        alert_handler=None,
+    )
+    connection.start()
+    return connection
 
 
 def _apply_schedules() -> None:

@@ -110,6 +110,12 @@ def test_after_another_chance_everybody_asks_and_one_failure_opens_it(failures: 
         assert pause_after(fresh, DOWN) == 10
 
 
+def test_a_refusal_after_another_chance_is_no_news() -> None:
+    fresh = given_another_chance(replace(opened(20), needs_operator=True))
+    assert fresh.needs_operator
+    assert not after_failure(fresh, DOWN, NOW, probing=False).needs_operator
+
+
 @pytest.mark.parametrize(
     ("age_seconds", "shortest", "longest"),
     [(0, 60, 120), (60, 60, 120), (300, 300, 600), (450, 450, 900), (3 * 86_400, 450, 900)],

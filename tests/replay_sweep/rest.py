@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from mailagent.workflows.steps.neglected import ring_for_outbox, ring_for_refunds
+from mailagent.workflows.steps.sweep import ring_for_mail
 from tests.stage import Stage
 from tests.workflows.trouble import is_sqlite
 
@@ -20,6 +21,7 @@ _AT_REST = {"look_at_decision", "DBOS.sleep"}  # what a run records last before 
 
 def ring_anew() -> None:
     """Ring, as the sweep of each minute does, for what no run looks after."""
+    ring_for_mail()
     ring_for_refunds()
     ring_for_outbox()
 
@@ -30,11 +32,11 @@ def settle(stage: Stage) -> dict[str, str]:
     began = swept = time.monotonic()
     while True:
         busy = list_busy(stage)
-        if not busy and _no_mail_on_its_way(stage):
+        if not busy and _no_mail_on_its_way(stage) and _no_mail_is_put_off(stage):
             return {}
         now = time.monotonic()
         if now - began > PATIENCE_SECONDS:
-            return busy or {"": "a mail is on its way"}
+            return busy or {"": "a mail is on its way, or put off"}
         if now - swept > SWEEP_EVERY_SECONDS:
             ring_anew()
             swept = now
@@ -43,6 +45,12 @@ def settle(stage: Stage) -> dict[str, str]:
 
 def _no_mail_on_its_way(stage: Stage) -> bool:
     return not stage.rows("SELECT 1 FROM outbound_mails WHERE status IN ('queued', 'sending')")
+
+
+def _no_mail_is_put_off(stage: Stage) -> bool:
+    """Whether no mail waits for the model, which is well again, until the sweep rings for it."""
+    waiting = "status = 'unanswered' AND draft_id IS NULL AND put_off > 0"
+    return not stage.rows(f"SELECT 1 FROM inbound_mails WHERE {waiting}")
 
 
 def list_busy(stage: Stage) -> dict[str, str]:

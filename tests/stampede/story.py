@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -51,10 +51,15 @@ class Figures:
 
 @contextmanager
 def open_busy_shop(
-    folder: Path, database_url: str, openai: AbsentOpenAI, concurrency: int
+    folder: Path,
+    database_url: str,
+    openai: AbsentOpenAI,
+    concurrency: int,
+    more: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[Stage, Clock]]:
-    """Run a shop that asks `openai`, by a clock that can be put forward."""
+    """Run a shop that asks `openai`, by a clock that can be put forward; `more` settings are its own."""
     settings = {
+        **(more or {}),
         "OPENAI_BASE_URL": f"{openai.url}/v1",
         "CONVERSATION_CONCURRENCY": str(concurrency),
     }

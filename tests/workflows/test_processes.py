@@ -20,10 +20,12 @@ from mailagent.store import schema
 from tests.bench.child import base_environment
 from tests.cast import ADA, MONA, big_order, order
 from tests.databases import postgres_copy
+from tests.dbos_command import dbos
+from tests.journeys.test_outages import model_says
 from tests.processes import Web, Worker
 from tests.soak.take_overs import count_left, see_taken_over
 from tests.stage import Stage, letter, open_shop, running, wait_until
-from tests.workflows.trouble import let_be_missed
+from tests.workflows.trouble import let_be_missed, wait_for_run
 
 WISH = "My kettle from order {} arrived broken. I want my money back."
 
@@ -286,3 +288,30 @@ def test_workers_that_are_replaced_under_load_lose_and_double_nothing(shop: Stag
         each for each, status in written.items() if status == "sending"
     }
     assert shop.live.doorbell.list_runs(status="ERROR") == []
+
+
+def test_a_replay_made_elsewhere_outlives_the_workers_that_are_killed_at_it(shop: Stage) -> None:
+    refused = model_says(401, "invalid_api_key")
+    shop.faults.openai += [refused] * 1000
+    first, second = worker(shop, "first"), worker(shop, "second")
+    first.start_and_wait()
+    shop.write("Which orders of mine do you have?")
+    run_id = wait_for_run(shop, "conversation", "ERROR")
+    first.kill()
+    # It is forked while no worker lives, and the one that takes the fork dies of it.
+    dbos(shop, "fork", run_id, "--step", "2")
+    dies_of_it = worker(shop, "first", MAILAGENT_CRASH_AT="put_off:after")
+    dies_of_it.start()
+    wait_until(lambda: not dies_of_it.lives, 60, "the worker to be killed")
+    second.start_and_wait()
+    let_vanish(shop, "first")
+    ended = "SELECT 1 FROM dbos.workflow_status WHERE forked_from = :run AND status = 'SUCCESS'"
+    wait_until(lambda: bool(shop.rows(ended, run=run_id)), 60, "the fork to end")
+    assert shop.live.doorbell.list_runs(status="ERROR") == []
+    shop.faults.openai.clear()
+    # By itself: the schedule's sweep rings when the breaker's pause is over.
+    shop.wait_for_mails(ADA, 1, 200)
+    wait_until(shop.at_rest, 30, "all to be at rest")
+    second.ask_to_end()
+    second.wait(30)
+    assert len(shop.mails_to(ADA)) == 1

@@ -96,8 +96,11 @@ def lines_of(connection: sa.Connection, entries: Iterable[Entry]) -> list[Line]:
     entries = tuple(entries)
     refund_ids = [each.row_id for each in entries if each.state == "awaiting_approval"]
     asked = entry_rows.list_asked(connection, refund_ids)
-    run_ids = list(filter(None, map(_run_id, entries)))
-    runs = services.current().doorbell.find_runs(run_ids) if run_ids else {}
+    doorbell = services.current().doorbell
+    runs = {
+        **doorbell.find_latest([each.run_id for each in entries if each.run_id]),
+        **doorbell.find_runs([each.row_id for each in entries if each.kind == "run"]),
+    }
     subjects = {runs[each.row_id].subject for each in entries if each.row_id in runs}
     facts = run_subjects.list_facts(connection, subjects)
     lines = []
@@ -148,7 +151,7 @@ def _line(entry: Entry, asked: Mapping[str, Sequence[str]], run: Run | None) -> 
         at=entry.at,
         path=_path(entry),
         note=_note(entry, asked, run),
-        state_path=_path_of_run(entry.run_id) if stuck else None,
+        state_path=_path_of_run(run.run_id) if run is not None and stuck else None,
         expires_at=entry.expires_at,
         may_put_away=loses,
         put_away_by=entry.put_away_by,

@@ -40,7 +40,7 @@ def list_to_bring_back(is_over: Callable[[Run | None], bool]) -> list[Row]:
     while len(due) < most:
         with services.current().database.snapshot() as connection:
             page = mailbox.list_put_off(connection, BROUGHT_BACK_AT_ONCE, looked_at, by_turns)
-        runs = services.current().doorbell.find_runs([row.run_id for row in page if row.run_id])
+        runs = services.current().doorbell.find_latest([row.run_id for row in page if row.run_id])
         due += [row for row in page if is_over(runs.get(row.run_id))]
         looked_at += len(page)
         if len(page) < BROUGHT_BACK_AT_ONCE:

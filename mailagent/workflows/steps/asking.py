@@ -14,7 +14,7 @@ from mailagent.agent import first_model, loop, prompt, tool_schemas
 from mailagent.domain.breaker import Provider
 from mailagent.domain.conversation import HandOverReason
 from mailagent.domain.matter import Matter
-from mailagent.domain.run_about import hash_customer
+from mailagent.domain.run_about import HeldUpBy, hash_customer
 from mailagent.store import ids, model_calls
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.batch import Batch
@@ -28,7 +28,7 @@ from mailagent.workflows.steps.leave import (
     take_leave,
 )
 from mailagent.workflows.steps.matters import note_matter
-from mailagent.workflows.steps.moves import move_of
+from mailagent.workflows.steps.moves import held_up, move_of
 from mailagent.workflows.steps.spending import why_stopped
 from mailagent.workflows.steps.turn import is_above_the_limit, note_tokens, note_wish, take_turn
 
@@ -49,7 +49,7 @@ def ask_in_turn(
     """Ask the model if it may be asked now; else return what to do instead."""
     stopped = None if has_begun else why_stopped()
     if stopped is not None:
-        return move_of("later", used, why=stopped)
+        return held_up(HeldUpBy.BUDGET, "later", used, why=stopped)
     case = case_of_step.find()
     told = [case.item, *items[used.left_items :]]
     if is_above_the_limit(_instructions(), told):
@@ -57,16 +57,17 @@ def ask_in_turn(
         return move_of("person", used, reason=HandOverReason.BUDGET_SPENT.name, summary=why)
     leave = take_leave(Provider.OPENAI, case.breaker)
     if leave is None:
-        return move_of("later", used, why=case.breaker.why if case.breaker else "")
+        why = case.breaker.why if case.breaker else ""
+        return held_up(HeldUpBy.MODEL, "later", used, why=why)
     turn = take_turn(_instructions(), told, used.turn_ms, has_begun)
     if turn is None or turn.wait_seconds:
         _give_back(leave)
         if turn is None:
-            return move_of("later", used, why="the limits of calls and tokens a minute are used up")
+            why = "the limits of calls and tokens a minute are used up"
+            return held_up(HeldUpBy.LIMITS, "later", used, why=why)
         waits = replace(used, turn_ms=turn.at_ms)
-        return move_of(
-            "wait", waits, after_seconds=turn.wait_seconds, why="its turn is yet to come"
-        )
+        why = "its turn is yet to come"
+        return held_up(HeldUpBy.LIMITS, "wait", waits, after_seconds=turn.wait_seconds, why=why)
     outcome = _ask(told, case.address, used)
     note_tokens(turn, outcome)
     return Asked(outcome, leave)

@@ -60,11 +60,9 @@ def give_back(connection: sa.Connection, leave: Leave) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What a call came to for those who ask next. `is_open`: nobody asks for now; `was_refused`: it was
-    known already that the provider refuses us."""
+    """What a call came to for those who ask next. `is_open`: the provider is not asked for now."""
 
     is_open: bool = False
-    was_refused: bool = False
 
 
 def note_trouble_of_one_model(connection: sa.Connection, leave: Leave) -> Noted:
@@ -83,6 +81,6 @@ def note_outcome(connection: sa.Connection, leave: Leave, failure: Failure | Non
             breakers.record_success(connection, leave.provider, leave.probing, now)
         return Noted()
     told = Failure(tell_error(failure.why), failure.wish_seconds, failure.needs_operator)
-    before, after = breakers.record_failure(connection, leave.provider, told, now, leave.probing)
+    _before, after = breakers.record_failure(connection, leave.provider, told, now, leave.probing)
     tallies.count_failure(connection, leave.provider.value)
-    return Noted(after.until_at is not None, before.needs_operator)
+    return Noted(after.until_at is not None)

@@ -50,7 +50,7 @@ def ask_model(batch: Batch, items: list[dict[str, Any]], spent: dict[str, int]) 
     ends) or `person`; `items` is what the model is to be told next time on top of what it was told,
     `spent` what the answers have cost, `looked` what was looked up.
 
-    Raises OperatorNeededError when no mail can be answered: recorded as this step's error, so that a
+    Raises NeedsOperatorError when no mail can be answered: recorded as this step's error, so that a
     replay begins with asking again.
     """
     live = services.current()

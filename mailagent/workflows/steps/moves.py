@@ -10,13 +10,11 @@ from dbos import DBOS
 
 from mailagent import services
 from mailagent.agent import loop, tools
+from mailagent.domain.failure import NeedsOperatorError
 from mailagent.domain.matter import Matter
+from mailagent.domain.run_about import HeldUpBy
 from mailagent.workflows.steps.leave import Noted
 from mailagent.workflows.steps.matters import note_matter
-
-
-class OperatorNeededError(Exception):
-    """The run cannot go on until an operator has put something right; then it is replayed."""
 
 
 def move_of(kind: str, used: loop.Spent, **more: Any) -> dict[str, Any]:
@@ -24,8 +22,20 @@ def move_of(kind: str, used: loop.Spent, **more: Any) -> dict[str, Any]:
     return {"kind": kind, "items": [], "spent": used.plain(), **more}
 
 
+def held_up(by: HeldUpBy, kind: str, used: loop.Spent, **more: Any) -> dict[str, Any]:
+    """Return the move of a run that cannot go on now, and say among its attributes what holds it up."""
+    _note_hold_up(by)
+    return move_of(kind, used, **more)
+
+
+def _note_hold_up(by: HeldUpBy) -> None:
+    run_id = DBOS.workflow_id
+    if run_id is not None:
+        services.current().doorbell.describe_hold_up(run_id, by)
+
+
 def plain_move(move: loop.Move, used: loop.Spent, noted: Noted) -> dict[str, Any]:
-    """Return a move as plain data. Raises OperatorNeededError when an operator is needed who is not told
+    """Return a move as plain data. Raises NeedsOperatorError when an operator is needed who is not told
     yet."""
     match move:
         case loop.CallTool():
@@ -33,16 +43,17 @@ def plain_move(move: loop.Move, used: loop.Spent, noted: Noted) -> dict[str, Any
         case loop.Reply(text):
             return move_of("reply", used, text=text)
         case loop.AskAgain(why=why) if noted.is_open or _is_limited_for_long(move, used):
-            return move_of("later", used, why=why)
-        case loop.AskAgain():
+            return held_up(HeldUpBy.MODEL, "later", used, why=why)
+        case loop.AskAgain(why=why):
             pause = loop.pause_seconds(move, used, str(DBOS.workflow_id))
-            return move_of("wait", used, after_seconds=pause, why=move.why)
-        case loop.AskOperator(why) if noted.was_refused:
-            return move_of("later", used, why=why)  # operators know, and one failed run is enough
+            return held_up(HeldUpBy.MODEL, "wait", used, after_seconds=pause, why=why)
         case loop.AskOperator(why):
             with services.current().database.transaction() as connection:
-                note_matter(connection, Matter.OPENAI, why)
-            raise OperatorNeededError(why)
+                is_news = note_matter(connection, Matter.OPENAI, why)
+            if not is_news:  # operators know, and one failed run is enough
+                return held_up(HeldUpBy.MODEL, "later", used, why=why)
+            _note_hold_up(HeldUpBy.MODEL)
+            raise NeedsOperatorError(why)
         case loop.AskPerson(reason, why):
             return move_of("person", used, reason=reason.name, summary=why)
 

@@ -36,7 +36,9 @@ def see_to_waiting(
     while True:
         page = _read(read, last)
         if page:
-            runs = services.current().doorbell.find_runs([r for row in page for r in runs_of(row)])
+            runs = services.current().doorbell.find_latest(
+                [r for row in page for r in runs_of(row)]
+            )
             # A run that has ended since the rows were read has left its mark in them.
             unchanged = set(_read(read, last))
             waiting = [row for row in page if row in unchanged]
