@@ -290,6 +290,12 @@ SETTINGS = (
         "DBOS_CONDUCTOR_KEY", "–", "connects workers to the DBOS console (needs `dbos[enterprise]`)"
     ),
     Setting("DBOS_CONDUCTOR_URL", "DBOS's", "a console of your own"),
+    Setting(
+        "DBOS_CONDUCTOR_METADATA_ONLY",
+        "`no`",
+        "`yes`: the console gets no inputs, outputs and errors of runs and steps, which hold ids, kinds and"
+        " reasons: [docs/operate.md](docs/operate.md#the-dbos-console)",
+    ),
 )
 
 
@@ -334,6 +340,7 @@ class Settings:
     webhook_hours: int
     conductor_key: str | None
     conductor_url: str | None
+    conductor_metadata_only: bool
     demo_url: str | None
     crash_at: str | None
     crash_marker: str | None
@@ -460,6 +467,7 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         or USUAL_HOURS,
         conductor_key=read.parsed("DBOS_CONDUCTOR_KEY", values.parse_key),
         conductor_url=read.parsed("DBOS_CONDUCTOR_URL", values.parse_conductor_url),
+        conductor_metadata_only=read.among("DBOS_CONDUCTOR_METADATA_ONLY", ("no", "yes")) == "yes",
         demo_url=read.text("MAILAGENT_DEMO"),
         crash_at=read.text("MAILAGENT_CRASH_AT"),
         crash_marker=read.text("MAILAGENT_CRASH_ONCE"),

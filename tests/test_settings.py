@@ -82,6 +82,10 @@ def test_lists_are_read_newest_first(key_file: Path) -> None:
         ({"SENDGRID_BASE_URL": "http://x:port"}, "SENDGRID_BASE_URL: 'http://x:port' is not"),
         ({"SENDGRID_BASE_URL": "http://x:99999"}, "SENDGRID_BASE_URL: 'http://x:99999' is not"),
         ({"DBOS_CONDUCTOR_URL": "console"}, "write one like wss://"),
+        (
+            {"DBOS_CONDUCTOR_METADATA_ONLY": "perhaps"},
+            "DBOS_CONDUCTOR_METADATA_ONLY is 'perhaps'; use one of no, yes",
+        ),
         ({"OPENAI_API_KEY": "sk-\u00e9"}, "OPENAI_API_KEY: has characters that no key has"),
         ({"SENDGRID_API_KEY": "SG.x\nSG.y"}, "SENDGRID_API_KEY: has characters that no key has"),
         ({"OPENAI_MODEL": "gpt\nx"}, "OPENAI_MODEL: is over 200 characters or has line breaks"),

@@ -35,6 +35,7 @@ def engine_of(settings: Settings) -> Engine:
         conversation_concurrency=settings.conversation_concurrency,
         conductor_key=settings.conductor_key,
         conductor_url=settings.conductor_url,
+        conductor_metadata_only=settings.conductor_metadata_only,
         beat_file=settings.worker_beat_file,
     )
 

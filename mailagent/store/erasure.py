@@ -21,6 +21,7 @@ from mailagent.store import (
     erasure_traces,
     gateway_events,
     schema,
+    step_words,
     suppression,
 )
 from mailagent.store.erasure_scope import Obstacle, Scope
@@ -206,6 +207,8 @@ def _erase_gateway_words(connection: sa.Connection, scope: Scope, alias: str) ->
 def _erase_threads(connection: sa.Connection, scope: Scope, alias: str) -> None:
     threads, drafts = schema.conversations, schema.drafts
     _update(connection, drafts.c.draft_id, scope.draft_ids, {"text": ""})
+    for some in batches(scope.conversation_ids):
+        step_words.delete_of_conversations(connection, some)
     for conversation_id in scope.conversation_ids:
         values: dict[str, Any] = {
             # One of the shop's people who answered there a mail about them stays who they are.

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.domain.mail import MailStatus
-from mailagent.store import schema
+from mailagent.store import schema, step_words
 from mailagent.store.open_matters import UNDECIDED, UNSENT, nothing_is_open
 
 _threads, _drafts, _notes = schema.conversations, schema.drafts, schema.approval_notes
@@ -103,6 +103,7 @@ def purge_conversations(
     about = sa.or_(_outbound.c.conversation_id.in_(ids), _outbound.c.refund_id.in_(of_refunds))
     _blank_in(connection, came)
     _blank_out(connection, _ids(connection, _outbound.c.outbound_id, about))
+    step_words.delete_of_conversations(connection, ids)
     connection.execute(_drafts.update().where(_drafts.c.conversation_id.in_(ids)).values(text=""))
     values = {"subject": "", "words_purged_at": now}
     connection.execute(_threads.update().where(key.in_(ids)).values(**values))

@@ -566,6 +566,23 @@ sessions = sa.Table(
 )
 
 # Every call of the model and what it cost, also of answers that never left.
+step_words = sa.Table(
+    "step_words",
+    metadata,
+    sa.Column("words_id", sa.Text, primary_key=True),
+    sa.Column(
+        "conversation_id",
+        sa.Text,
+        sa.ForeignKey("conversations.conversation_id"),
+        nullable=False,
+    ),
+    sa.Column("at", UtcDateTime, nullable=False),
+    # Not `Json`: the model is told its own items byte by byte as they were, and JSONB sorts their keys.
+    sa.Column("words", sa.JSON(), nullable=False),
+    sa.Index("ix_step_words_conversation_id", "conversation_id"),
+    sa.Index("ix_step_words_at", "at"),
+)
+
 model_calls = sa.Table(
     "model_calls",
     metadata,

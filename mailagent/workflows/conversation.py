@@ -12,14 +12,13 @@ from mailagent.workflows.steps.batch import Batch, take_batch
 from mailagent.workflows.steps.delivery import send_mail
 from mailagent.workflows.steps.fuse import stop_loop
 from mailagent.workflows.steps.model import ask_model
-from mailagent.workflows.steps.moves import tool_items
 from mailagent.workflows.steps.people import (
     forward_team_replies,
     hand_over,
     pass_on_to_people,
 )
 from mailagent.workflows.steps.reply import write_reply
-from mailagent.workflows.steps.tools import TOOLS
+from mailagent.workflows.steps.tools import TOOL_STEPS, told_of_call
 
 
 @DBOS.workflow(name=doorbell.CONVERSATION)
@@ -51,10 +50,9 @@ def _answer(batch: Batch) -> tuple[list[str], str]:
         items, spent = items + move["items"], move["spent"]
         match move["kind"]:
             case "call":
-                output = TOOLS[move["tool"]](batch, move["arguments"])
-                items += tool_items(move, output)
+                items += told_of_call(move, TOOL_STEPS[move["tool"]](batch, move))
             case "reply":
-                written = write_reply(batch, move["text"], spent)
+                written = write_reply(batch, move, spent)
                 if written["kind"] == "written":
                     return written["outbound_ids"], written.get("done", "answered")
                 items, spent = items + written["items"], written["spent"]
@@ -64,4 +62,4 @@ def _answer(batch: Batch) -> tuple[list[str], str]:
             case "wait":
                 DBOS.sleep(move["after_seconds"])
             case "person":
-                return hand_over(batch, move["reason"], move["summary"]), "handed over"
+                return hand_over(batch, move), "handed over"

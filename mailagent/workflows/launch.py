@@ -53,6 +53,7 @@ class Engine:
     conversation_concurrency: int
     conductor_key: str | None = None
     conductor_url: str | None = None
+    conductor_metadata_only: bool = False
     beat_file: Path | None = None
 
 
@@ -140,7 +141,7 @@ def _connect_console(dbos: DBOS, engine: Engine, key: str) -> ConductorThread:
         conductor_url=engine.conductor_url or CONDUCTOR_URL,
         conductor_key=key,
         executor_metadata={"worker_id": DBOS.executor_id},
-        metadata_only_mode=True,
+        metadata_only_mode=engine.conductor_metadata_only,
         alert_handler=None,
     )
     connection.start()

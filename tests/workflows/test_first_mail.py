@@ -57,7 +57,7 @@ def take(thread: Any) -> Batch:
 
 
 def answer(thread: Any, text: str = "Hello, we will look.") -> None:
-    assert write_reply(take(thread), text, SPENT)["kind"] == "written"
+    assert write_reply(take(thread), {"text": text}, SPENT)["kind"] == "written"
 
 
 def give(shop: Stage, thread: Any, order_id: str = "W1001") -> None:
@@ -167,7 +167,7 @@ def test_a_first_question_costs_so_many_statements(shop: Stage) -> None:
         case_of(batch)
     assert count(said) == 1, said
     with statements(shop) as said:
-        write_reply(batch, "Hello Ada, your order W1001 was delivered.", SPENT)
+        write_reply(batch, {"text": "Hello Ada, your order W1001 was delivered."}, SPENT)
     on_postgresql = shop.live.database.engine.dialect.name == "postgresql"
     assert count(said) <= (7 if on_postgresql else 9), said
 
@@ -178,7 +178,7 @@ def test_psycopg_keeps_what_it_knows_of_a_question_s_statements(shop: Stage) -> 
     with statements(shop) as said:
         batch = take(thread)
         case_of(batch)
-        write_reply(batch, "Hello Ada, your order W1001 was delivered.", SPENT)
+        write_reply(batch, {"text": "Hello Ada, your order W1001 was delivered."}, SPENT)
     assert max(map(len, said)) <= MAX_CACHED_STATEMENT_LENGTH
 
 
@@ -193,7 +193,7 @@ def test_an_answer_says_the_discount_that_was_given_after_the_mail_was_taken_up(
     thread = write(shop)
     batch = take(thread)
     give(shop, thread)
-    write_reply(batch, "Hello Ada, you find your discount below.", SPENT)
+    write_reply(batch, {"text": "Hello Ada, you find your discount below."}, SPENT)
     (mail,) = shop.rows("SELECT text FROM outbound_mails")
     assert CODE in mail.text
 
@@ -210,7 +210,7 @@ def test_an_answer_may_name_the_day_of_an_earlier_one(shop: Stage) -> None:
         )
     batch = take(write_again(shop, thread))
     text = f"Hello Ada, as we wrote on {long_ago}, we look for it."
-    assert write_reply(batch, text, SPENT)["kind"] == "written"
+    assert write_reply(batch, {"text": text}, SPENT)["kind"] == "written"
 
 
 def in_the_thread(shop: Stage) -> Any:

@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent.doorbell import RecordedStep
+from mailagent.web.ops.recorded import with_words
 from mailagent.workflows.steps import looks, model, unrecorded
 from mailagent.workflows.steps.at_work import AtWork
 from mailagent.workflows.steps.batch import Batch
@@ -27,7 +28,7 @@ def steps_of(shop: Stage) -> list[RecordedStep]:
     (listed,) = (run for run in shop.live.doorbell.list_runs() if run.workflow == "conversation")
     run = shop.live.doorbell.find_run(listed.run_id, with_steps=True)
     assert run is not None
-    return sorted(run.steps, key=lambda step: step.number)
+    return sorted(with_words(run.steps), key=lambda step: step.number)
 
 
 def asks(shop: Stage) -> int:

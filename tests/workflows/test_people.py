@@ -52,7 +52,7 @@ def asked_again(shop: Stage) -> Batch:
 
 def written_by_team(shop: Stage, *texts: str, subject: str = "Re: My order") -> Batch:
     """Let the team write into a conversation that it looks after."""
-    hand_over(asked_by_customer(shop), "CUSTOMER_ASKED", "")
+    hand_over(asked_by_customer(shop), {"reason": "CUSTOMER_ASKED"})
     door = f"team+{thread(shop).team_token}@shop.example"
     for text in texts:
         shop.write(text, from_address=TESS, from_name="Tess Team", to=door, subject=subject)
@@ -67,7 +67,7 @@ def everything(shop: Stage) -> list[object]:
 
 HAND_OVER = pytest.param(
     asked_by_customer,
-    lambda batch: hand_over(batch, "CUSTOMER_ASKED", "a summary"),
+    lambda batch: hand_over(batch, {"reason": "CUSTOMER_ASKED", "summary": "a summary"}),
     give_to_agent,
     id="hand_over",
 )

@@ -51,7 +51,7 @@ def codes(shop: Stage) -> list[Any]:
 
 def reply(shop: Stage, batch: Batch, text: str) -> str:
     """Write the model's reply; return the text of the mail, or nothing when it was found untrue."""
-    written = write_reply(batch, text, {"model_turns": 1, "tokens": 1})
+    written = write_reply(batch, {"text": text}, {"model_turns": 1, "tokens": 1})
     if written["kind"] == "untrue":
         return ""
     (row,) = shop.rows(

@@ -27,6 +27,7 @@ from mailagent.store import rows_now
 from mailagent.web.guard import needs
 from mailagent.web.ops.pages import not_found, page
 from mailagent.web.ops.paging import address, day_after, parse_day, typed
+from mailagent.web.ops.recorded import with_words
 from mailagent.web.ops.run_words import STATES, WORKFLOWS, output_of, path_of_run, paths_of
 
 blueprint = Blueprint("ops_runs", __name__)
@@ -129,7 +130,7 @@ def show_run(
         about=paths_of(run),
         forks=[(fork, path_of_run(fork.run_id)) for fork in live.doorbell.list_forks(run.run_id)],
         origin=path_of_run(run.forked_from) if run.forked_from else None,
-        steps=[_step(step) for step in run.steps],
+        steps=[_step(step) for step in with_words(run.steps)],
         may_replay=run.workflow in QUEUE_OF and not run.is_active,
         may_cancel=run.is_active,
     )

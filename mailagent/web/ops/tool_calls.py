@@ -11,6 +11,7 @@ from typing import Any
 from mailagent import services
 from mailagent.doorbell import RecordedStep, Run
 from mailagent.store.timeline_entries import Entry, EntryKind
+from mailagent.web.ops.recorded import with_words
 
 RUNS_READ_MAX = 20
 
@@ -43,15 +44,16 @@ def _is_between(at: datetime, since: datetime | None, until: datetime | None) ->
 
 
 def _of_run(run: Run) -> Iterator[Entry]:
-    for step in sorted(run.steps, key=lambda step: step.number):
+    steps = with_words(run.steps)
+    for step in sorted(steps, key=lambda step: step.number):
         for number, look in enumerate(_looks(step)):
-            at, answer = datetime.fromisoformat(look["at"]), look["output"]
+            at, answer = datetime.fromisoformat(look["at"]), look.get("output")
             yield _entry(run, step, at, look, _word(answer), answer, number)
-    for asked, answered in _pairs(run.steps):
+    for asked, answered in _pairs(steps):
         if asked.started_at is None:
             continue
         at = answered.started_at if answered and answered.started_at else asked.started_at
-        answer = answered.output if answered else None
+        answer = _answer(answered.output) if answered else None
         yield _entry(run, asked, at, asked.output, _outcome(answered), answer)
 
 
@@ -102,6 +104,11 @@ def _outcome(answered: RecordedStep | None) -> str:
     if answered.error:
         return "failed"
     return _word(answered.output)
+
+
+def _answer(output: Any) -> Any:
+    """Return what a tool answered; steps of 0.1.0-0011 and before recorded nothing else."""
+    return output.get("output") if isinstance(output, dict) and "words_id" in output else output
 
 
 def _word(answer: Any) -> str:

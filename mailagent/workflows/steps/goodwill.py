@@ -18,11 +18,9 @@ from mailagent.domain.order import Order, OrderStatus
 from mailagent.domain.policy import Goodwill
 from mailagent.store import audit, conversations, goodwill, orders, policies
 from mailagent.workflows.steps.batch import Batch
-from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.tool_rights import is_waiting
 
 
-@step
 def offer_goodwill(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Give the customer a discount for one of their orders, if the policy gives any.
 

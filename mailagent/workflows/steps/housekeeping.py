@@ -16,7 +16,7 @@ from dbos import DBOS
 
 from mailagent import services
 from mailagent.doorbell import OldRun
-from mailagent.store import old_words, open_matters, short_lived
+from mailagent.store import old_words, open_matters, short_lived, step_words
 from mailagent.workflows.steps.at_work import at_work
 from mailagent.workflows.steps.recording import step
 
@@ -76,15 +76,18 @@ def purge_short_lived() -> int:
 
 
 def delete_histories(clock: Clock, back: timedelta | None = None) -> int:
-    """Delete the histories that are old enough until the clock stops it; return of how many runs. `back`:
+    """Delete the histories that are old enough, and the words that they speak of, until the clock stops it;
+    return of how many runs. `back`:
     how far before that to look for what the schedule began, None for everything."""
     live = services.current()
     now, kept, bell = live.now(), live.retention, live.doorbell
     scheduled, ended = kept.scheduled_runs_before(now), kept.runs_before(now)
     since = None if back is None else _place_of(scheduled - back)
-    return _delete_all(bell.list_scheduled_before, scheduled, clock, since) + _delete_all(
+    deleted = _delete_all(bell.list_scheduled_before, scheduled, clock, since) + _delete_all(
         bell.list_ended_before, ended, clock
     )
+    _repeat(lambda connection: step_words.purge(connection, ended, ROWS_AT_ONCE), clock)
+    return deleted
 
 
 def _place_of(moment: datetime) -> OldRun:

@@ -15,9 +15,10 @@ from mailagent.workflows.steps.at_work import at_work
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.case import CaseOfStep
 from mailagent.workflows.steps.looks import LOOKS
-from mailagent.workflows.steps.moves import move_of, plain_move, tool_items
+from mailagent.workflows.steps.moves import move_of, plain_move, tool_items, without_words
 from mailagent.workflows.steps.recording import declare_marks, mark, step
 from mailagent.workflows.steps.unrecorded import Unrecorded
+from mailagent.workflows.steps.words import items_of
 
 # A look-up lies between two asks of the model. More of them would make a step last for minutes, and a worker
 # that is to end waits for its steps.
@@ -29,13 +30,15 @@ declare_marks("ask_model", "looked")
 @dataclass(slots=True)
 class _Progress:
     """How far a step has come, for its next try: `asked` is an answer that is not on record yet, `call` a
-    look-up that is not done; `items` is what the model is told on top of what the step was given."""
+    look-up that is not done, `move` what follows in the end; `items` is what the model is told on top of what
+    the step was given."""
 
     used: loop.Spent
     items: list[dict[str, Any]] = field(default_factory=list)
     looked: list[dict[str, Any]] = field(default_factory=list)
     asked: Asked | None = None
     call: dict[str, Any] | None = None
+    move: dict[str, Any] | None = None
 
 
 _unrecorded = Unrecorded[_Progress]()
@@ -47,22 +50,30 @@ def ask_model(batch: Batch, items: list[dict[str, Any]], spent: dict[str, int]) 
     is asked once more.
 
     `kind` is `call` (use a tool), `again`, `reply`, `wait`, `later` (it is not to be asked for now: the run
-    ends) or `person`; `items` is what the model is to be told next time on top of what it was told,
-    `spent` what the answers have cost, `looked` what was looked up.
+    ends) or `person`; `words_id` names the words of it (`words.words_of`), `items` those that the model is to
+    be told next time on top of what it was told; `spent` is what the answers have cost.
 
     Raises NeedsOperatorError when no mail can be answered: recorded as this step's error, so that a
     replay begins with asking again.
     """
     live = services.current()
-    begun = first_model.begun(loop.Spent(**spent), bool(spent), bool(live.first_model), len(items))
+    told = items_of(items)
+    begun = first_model.begun(loop.Spent(**spent), bool(spent), bool(live.first_model), len(told))
     progress = _unrecorded.find() or _Progress(begun)
     try:
-        move = _next_move(batch, items, progress, bool(items or spent))
+        if progress.move is None:
+            progress.move = _next_move(batch, told, progress, bool(items or spent))
+        recorded = without_words(batch, _whole(progress.move, progress))
     except Exception as problem:
         if not is_outage(problem):  # else the step is tried again
             _unrecorded.forget()
         raise
     _unrecorded.forget()
+    return recorded
+
+
+def _whole(move: dict[str, Any], progress: _Progress) -> dict[str, Any]:
+    """Return a move with what was looked up before it."""
     looked = {"looked": progress.looked} if progress.looked else {}
     return move | {"items": [*progress.items, *move["items"]]} | looked
 

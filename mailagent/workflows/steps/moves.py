@@ -13,8 +13,10 @@ from mailagent.agent import loop, tools
 from mailagent.domain.failure import NeedsOperatorError
 from mailagent.domain.matter import Matter
 from mailagent.domain.run_about import HeldUpBy
+from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.leave import Noted
 from mailagent.workflows.steps.matters import note_matter
+from mailagent.workflows.steps.words import put_away
 
 
 def move_of(kind: str, used: loop.Spent, **more: Any) -> dict[str, Any]:
@@ -76,6 +78,27 @@ def _plain_call(move: loop.CallTool, used: loop.Spent) -> dict[str, Any]:
         arguments=asdict(call),
         call_id=move.call_id,
         other_call_ids=list(move.other_call_ids),
+    )
+
+
+# What a recorded move holds itself: names, reasons and numbers of ours. All else in it are words.
+_RECORDED = frozenset({"kind", "spent", "tool", "reason", "after_seconds", "why"})
+
+
+def without_words(batch: Batch, move: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a move to be recorded: its words stand in a row of their own. `items` is what names them there,
+    if the model is to be told of any; `looked` names what was looked up."""
+    recorded = {name: move[name] for name in move if name in _RECORDED} | {"items": []}
+    words = {name: move[name] for name in move if name not in _RECORDED}
+    if not any(words.values()):
+        return recorded
+    named = put_away(batch, words)
+    looked = [{"tool": look["tool"], "at": look["at"]} for look in move.get("looked", ())]
+    return (
+        recorded
+        | named
+        | ({"looked": looked} if looked else {})
+        | {"items": [named] if move["items"] else []}
     )
 
 

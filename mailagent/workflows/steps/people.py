@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -15,17 +16,20 @@ from mailagent.store import audit, conversations, left_to_people, mailbox, outbo
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.reply import answers_of
+from mailagent.workflows.steps.words import words_of
 
 
 @step
-def hand_over(batch: Batch, reason: str, summary: str) -> list[str]:
+def hand_over(batch: Batch, move: Mapping[str, Any]) -> list[str]:
     """Give the conversation to people: tell the customer, and the team with the whole case.
 
-    `reason` is the name of a HandOverReason; `summary` is the model's, or empty. A replay that comes
-    when nothing waits any more changes nothing: people may have given the conversation back.
+    `move` has the name of a HandOverReason as `reason` and the model's `summary`, perhaps empty. A replay
+    that comes when nothing waits any more changes nothing: people may have given the conversation back.
+    Raises NeedsOperatorError as `words.words_of` does.
     """
     live = services.current()
-    why, matter = HandOverReason[reason], f"hand_over:{batch['mail_ids'][-1]}"
+    summary = str(words_of(move).get("summary") or "")
+    why, matter = HandOverReason[move["reason"]], f"hand_over:{batch['mail_ids'][-1]}"
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, batch["conversation_id"])
         mails = mailbox.list_by_id(connection, batch["mail_ids"])

@@ -32,7 +32,6 @@ from mailagent.domain.run_about import RunAbout
 from mailagent.store import approvals, audit, before_deciding, orders, policies, refunds
 from mailagent.store.ids import new_id
 from mailagent.workflows.steps.batch import Batch
-from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.refund_facts import (
     MAILS_WITH_PHOTOS_MAX,
     Asked,
@@ -45,7 +44,6 @@ from mailagent.workflows.steps.refund_facts import (
 )
 
 
-@step
 def propose_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Decide on what the model proposes, under the order's lock, and record what was decided.
 

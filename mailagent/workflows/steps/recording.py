@@ -10,12 +10,14 @@ repeated: what was done outside stands in a row before anything else is done.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from dbos import DBOS, StepOptions
 
+from mailagent.domain.failure import NeedsOperatorError
 from mailagent.store.outage import is_outage
 from mailagent.telemetry import log_ids, spans
 from mailagent.workflows.steps.at_work import at_work
@@ -67,9 +69,33 @@ def _name(effect: Callable[P, R]) -> str:
     return effect.__name__.removeprefix("_")
 
 
+class StepFailedError(Exception):
+    """A step failed by a mistake. The text is all that is recorded of it: which kind of error, and where. Its
+    own words may be a customer's; the log has them, under this one."""
+
+    def __init__(self, problem: Exception) -> None:
+        super().__init__(f"{type(problem).__name__} in {_place_of(problem)}; the log has the rest")
+
+
+def _place_of(problem: Exception) -> str:
+    """Return the module and the line of ours in which an error came up, the innermost."""
+    ours = [
+        f"{frame.f_globals['__name__']}:{line}"
+        for frame, line in traceback.walk_tb(problem.__traceback__)
+        if str(frame.f_globals.get("__name__")).startswith("mailagent.")
+    ]
+    return ours[-1] if ours else __name__
+
+
 def _watched(effect: Callable[P, R]) -> Callable[P, R]:
     name = _name(effect)
     CRASH_POINTS.setdefault(name, AROUND)
+
+    def done(*args: P.args, **kwargs: P.kwargs) -> R:
+        _pass(name, "before")
+        result = effect(*args, **kwargs)
+        _pass(name, "after")
+        return result
 
     @wraps(effect)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -79,10 +105,16 @@ def _watched(effect: Callable[P, R]) -> Callable[P, R]:
             at_work.check()
         with log_ids.about(*args, run_id=run_id):
             spans.note_ids()
-            _pass(name, "before")
-            result = effect(*args, **kwargs)
-            _pass(name, "after")
-        return result
+            if run_id is None:
+                return done(*args, **kwargs)
+            try:
+                return done(*args, **kwargs)
+            except NeedsOperatorError:
+                raise
+            except Exception as problem:
+                if is_outage(problem):  # tried again; in the end DBOS records that it was in vain
+                    raise
+                raise StepFailedError(problem) from problem
 
     return run
 

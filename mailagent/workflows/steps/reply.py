@@ -3,7 +3,7 @@ somebody sends it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
 import sqlalchemy as sa
@@ -18,11 +18,12 @@ from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.case import of_batch
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.topics import find_topics
+from mailagent.workflows.steps.words import put_away, words_of
 
 
 class Written(TypedDict):
     """What became of a reply: `written` with the mails to send (none if it waits as a draft, which
-    `done` says), or `untrue` with what to tell the model."""
+    `done` says), or `untrue`; `items` names what to tell the model then."""
 
     kind: str
     outbound_ids: list[str]
@@ -32,25 +33,38 @@ class Written(TypedDict):
 
 
 @step
-def write_reply(batch: Batch, text: str, spent: dict[str, int]) -> Written:
-    """Write the model's reply as a mail to be sent, or as a draft, if it agrees with the rows."""
+def write_reply(batch: Batch, move: Mapping[str, Any], spent: dict[str, int]) -> Written:
+    """Write the model's reply, the text of a move, as a mail to be sent, or as a draft, if it agrees with
+    the rows. Raises NeedsOperatorError as `words.words_of` does."""
+    problems, written = _write_if_true(batch, str(words_of(move)["text"]), spent)
+    if written is not None:
+        return written
+    more = loop.Spent(**spent).plus_unusable_reply()
+    items = [put_away(batch, {"items": [loop.correction_item(problems)]})]
+    return Written(kind="untrue", outbound_ids=[], items=items, spent=more.plain())
+
+
+def _write_if_true(
+    batch: Batch, text: str, spent: dict[str, int]
+) -> tuple[Sequence[str], Written | None]:
+    """Return what in a reply is not true; if nothing, what was written."""
     live = services.current()
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, batch["conversation_id"])
         thread = letters.load_checked(connection, conversation)
         mails = of_batch(connection, batch, thread.mails)
         if not all(mail.awaits_agent for mail in mails):
-            return Written(kind="written", outbound_ids=answers_of(mails), items=[], spent=spent)
+            return (), Written(
+                kind="written", outbound_ids=answers_of(mails), items=[], spent=spent
+            )
         verified = batch["verified"]
         problems = letters.find_untrue(connection, conversation, thread, mails, verified, text)
         if problems:
-            more = loop.Spent(**spent).plus_unusable_reply()
-            items = [loop.correction_item(problems)]
-            return Written(kind="untrue", outbound_ids=[], items=items, spent=more.plain())
+            return problems, None
         used = (spent["model_turns"], spent["tokens"])
         if _write_draft_if_wanted(connection, conversation, mails, text):
             conversations.count_model_use(connection, conversation.conversation_id, *used)
-            return Written(
+            return (), Written(
                 kind="written", outbound_ids=[], items=[], spent=spent, done="wrote a draft"
             )
         outbound_id = letters.write_reply(
@@ -60,7 +74,7 @@ def write_reply(batch: Batch, text: str, spent: dict[str, int]) -> Written:
         answers.record(
             connection, conversation.conversation_id, answered, outbound_id, used, live.now()
         )
-    return Written(kind="written", outbound_ids=[outbound_id], items=[], spent=spent)
+    return (), Written(kind="written", outbound_ids=[outbound_id], items=[], spent=spent)
 
 
 def _write_draft_if_wanted(

@@ -7,19 +7,50 @@ What it looks up was a step of its own, too, in runs of 0.1.0-0010 and before; s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any
 
 from mailagent.workflows.steps import looks
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.goodwill import offer_goodwill
+from mailagent.workflows.steps.moves import tool_items
 from mailagent.workflows.steps.proposal import propose_refund
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.withdrawal import withdraw_refund
+from mailagent.workflows.steps.words import put_away, words_of
 
-TOOLS: Mapping[str, Callable[[Batch, Mapping[str, Any]], dict[str, Any]]] = {
-    "find_my_orders": step(looks.find_my_orders),
-    "look_at_order": step(looks.look_at_order),
+Tool = Callable[[Batch, Mapping[str, Any]], dict[str, Any]]
+
+TOOLS: Mapping[str, Tool] = {
+    "find_my_orders": looks.find_my_orders,
+    "look_at_order": looks.look_at_order,
     "propose_refund": propose_refund,
     "withdraw_refund": withdraw_refund,
     "offer_goodwill": offer_goodwill,
 }
+
+
+# What of a tool's output is from closed lists of ours.
+_OURS = ("outcome", "error", "reason")
+
+
+def _step(tool: Tool) -> Tool:
+    @wraps(tool)
+    def use(batch: Batch, move: Mapping[str, Any]) -> dict[str, Any]:
+        call = words_of(move)
+        output = tool(batch, call["arguments"])
+        named = put_away(batch, {"output": output, "items": tool_items(call, output)})
+        came_of_it = {name: output[name] for name in _OURS if name in output}
+        return named | came_of_it
+
+    return step(use)
+
+
+# Each takes a move of the kind `call`, and records what came of it and where its words are.
+TOOL_STEPS: Mapping[str, Tool] = {name: _step(tool) for name, tool in TOOLS.items()}
+
+
+def told_of_call(move: Mapping[str, Any], done: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what the model is to be told of a call, by the record of its step. Steps of 0.1.0-0011 and
+    before recorded the tool's output itself."""
+    return [{"words_id": done["words_id"]}] if "words_id" in done else tool_items(move, done)

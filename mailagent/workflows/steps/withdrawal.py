@@ -17,13 +17,11 @@ from mailagent.domain.refund import RefundStatus
 from mailagent.doorbell import REFUND, run_id_of
 from mailagent.store import audit, orders, refunds
 from mailagent.workflows.steps.batch import Batch
-from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.tool_rights import is_waiting
 
 _SETTLED = (RefundStatus.APPROVED, RefundStatus.PAID)
 
 
-@step
 def withdraw_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Withdraw the refunds of one order that wait for a decision, whoever of its threads asked.
 

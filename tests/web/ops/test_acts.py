@@ -61,7 +61,7 @@ def test_taking_over_stops_the_agent_in_the_middle_of_its_work(shop: Stage) -> N
     assert (response.status_code, response.location) == (
         303, f"/ops/conversations/{conversation_id}",
     )  # fmt: skip
-    assert write_reply(batch, "Hello, how can I help?", SPENT)["outbound_ids"] == []
+    assert write_reply(batch, {"text": "Hello, how can I help?"}, SPENT)["outbound_ids"] == []
     assert shop.rows("SELECT * FROM outbound_mails") == []
     conversation = thread(shop)
     assert (conversation.status, conversation.handed_over_reason, conversation.owner_email) == (
@@ -155,7 +155,7 @@ def test_what_the_agent_did_meanwhile_overtakes_too_and_a_forged_sight_is_none(s
     seen = field(client.get(f"/ops/conversations/{conversation_id}").text, "seen")
     batch = take_batch(conversation_id)
     assert batch is not None
-    write_reply(batch, "Hello, how can I help?", SPENT)
+    write_reply(batch, {"text": "Hello, how can I help?"}, SPENT)
     for saw in (seen, "", "x", "|||", "\0|a|b|c", "|" * 700):
         fields = {"text": "I am here.", "once": new_id("once"), "seen": saw}
         told = press(client, conversation_id, "answer", **fields)

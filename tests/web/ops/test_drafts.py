@@ -40,7 +40,7 @@ def take(stage: Stage) -> Batch:
 
 
 def reply(batch: Batch, text: str = ANSWER) -> Written:
-    return write_reply(batch, text, SPENT)
+    return write_reply(batch, {"text": text}, SPENT)
 
 
 def draft(stage: Stage, text: str = "Where is my parcel?", answer: str = ANSWER) -> Any:
@@ -91,7 +91,7 @@ def test_the_steps_done_again_write_no_second_draft_and_no_mail(drafting: Stage)
     assert reply(batch)["done"] == "wrote a draft"
     for state in ("waiting", "sent"):
         assert reply(batch)["outbound_ids"] == [row.outbound_id for row in written(drafting)]
-        assert hand_over(batch, "CUSTOMER_ASKED", "") == [
+        assert hand_over(batch, {"reason": "CUSTOMER_ASKED"}) == [
             row.outbound_id for row in written(drafting)
         ]
         assert take_batch(batch["conversation_id"]) is None
