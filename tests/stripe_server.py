@@ -23,13 +23,15 @@ Fault = Callable[[Create], Answer]
 class StripeServer:
     """Payments by id with their amount; what was refunded; what goes wrong next, first in the list.
 
-    A fault is given the real call and may make it. `statuses` are what the next refunds begin as.
+    A fault is given the real call and may make it. `statuses` are what the next refunds begin as. While
+    `refusal` is set every refund is refused with it, and the refusal is stored under the key.
     """
 
     payments: dict[str, int]
     currency: str = "usd"
     faults: list[Fault] = field(default_factory=list)
     read_faults: list[Callable[[], Answer]] = field(default_factory=list)
+    refusal: Answer | None = None
     statuses: list[str] = field(default_factory=list)
     refunds: list[dict[str, Any]] = field(default_factory=list)
     keys_used: list[str] = field(default_factory=list)
@@ -86,6 +88,8 @@ class StripeServer:
     def _execute(self, key: str, sent: str) -> Answer:
         fields = {name: values[0] for name, values in parse_qs(sent).items()}
         with self._lock:
+            if key in self._stored:  # a fault took its time
+                return self._replayed(key, sent)
             answer = self._refund(fields)
             self._stored[key] = (sent, answer)
         return answer
@@ -106,7 +110,10 @@ class StripeServer:
                 400, "charge_already_refunded", f"Charge {payment_id} has already been refunded."
             )
         if amount > left:
-            return error(400, None, "Refund amount is greater than unrefunded amount on charge")
+            words = "Refund amount is greater than unrefunded amount on charge"
+            return error(400, None, words, param="amount")
+        if self.refusal:
+            return self.refusal
         metadata = {
             name[9:-1]: text for name, text in fields.items() if name.startswith("metadata[")
         }
@@ -178,11 +185,21 @@ def sign(body: bytes, secret: str, at: int | None = None) -> str:
 
 
 def error(
-    status: int, code: str | None, message: str, kind: str = "invalid_request_error"
+    status: int,
+    code: str | None,
+    message: str,
+    kind: str = "invalid_request_error",
+    param: str | None = None,
 ) -> Answer:
     """Return an error in Stripe's form."""
-    body = {"type": kind, "message": message} | ({"code": code} if code else {})
+    body = {"type": kind, "message": message}
+    body |= {name: text for name, text in (("code", code), ("param", param)) if text}
     return Answer(status, {"error": body})
+
+
+NO_BALANCE = error(400, "balance_insufficient", "Insufficient funds in your Stripe balance.")
+NOT_FOUND = error(404, "resource_missing", "No such payment_intent: 'pi_1'", param="payment_intent")
+CARD_ERROR = error(402, "card_declined", "The refund was declined.", "card_error")
 
 
 def lost_before(_create: Create) -> Answer:

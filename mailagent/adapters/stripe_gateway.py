@@ -34,17 +34,27 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Stripe stores a 500 under the key and answers it again for a day. When its books show no refund, the
-# request is asked under a second and a third key; one more than that is a person's business.
-KEYS_MAX = 3
+# Stripe stores an error under the key and answers it again for a day. When its books show no refund, the
+# request is asked under the next key: after a refusal because somebody may have put its cause right, after
+# a 500 a second and a third time; one more than that is a person's business.
+KEYS_MAX = 40
+KEYS_WITH_500_MAX = 3
 
 LOOK_AGAIN_SECONDS = 3600.0
 OPERATOR_SECONDS = 600.0
 
 _OUR_KEY = (stripe.AuthenticationError, stripe.PermissionError)
 
-# What no repetition changes: https://docs.stripe.com/error-codes.
-_ELSEWHERE = "charge_already_refunded"
+# Refusals about the payment itself, which nobody can put right: https://docs.stripe.com/error-codes.
+# All others (no balance, an id that this account does not know, a restriction) wait for an operator.
+FINAL_CODES = {
+    "charge_already_refunded": "refunded elsewhere",
+    "charge_disputed": "charged back",
+    "charge_not_refundable": "no longer refundable",
+    "refund_disputed_payment": "disputed",
+}
+# What Stripe says of an amount above the rest of the payment: no code, but this parameter.
+_AMOUNT, _TOO_MUCH = "amount", "more than is left of the payment"
 
 
 class StripeGateway:
@@ -90,21 +100,29 @@ class StripeGateway:
         except stripe.StripeError as problem:
             return self._judge(request, problem)
         if paid_in != request.amount.currency:
-            return Refused(
-                f"payment {request.payment_id} was made in {paid_in}, and {request.amount} of it was to "
-                "be given back; correct the order's currency"
-            )
+            words = f"payment {request.payment_id} was made in {paid_in}, and {request.amount} of it was "
+            words += "to be given back; correct the order's currency"
+            return NotDone(words, 0, for_people=True)
+        return self._ask_under_fresh_key(request)
+
+    def _ask_under_fresh_key(self, request: RefundRequest) -> PaymentOutcome:
+        """Ask under the first key of which Stripe does not only repeat an error that it has stored."""
+        with_500 = 0
         for number in range(1, KEYS_MAX + 1):
             try:
                 return self._outcome(request, self._create(request, number))
             except stripe.StripeError as problem:
                 if not _is_spent(problem):
                     return self._judge(request, problem)
+                with_500 += (problem.http_status or 0) >= 500
             known = self.look_up(request)
             if not isinstance(known, NotDone):
                 return known
-        words = f"Stripe answered {KEYS_MAX} keys with an error that it has stored"
-        return OutcomeUnknown(words, answered=True)
+            if with_500 == KEYS_WITH_500_MAX:
+                words = f"Stripe answered {with_500} keys with an error that it has stored"
+                return OutcomeUnknown(words, answered=True)
+        words = f"Stripe repeats refusals under {KEYS_MAX} keys, and forgets them after a day"
+        return NotDone(words, 0, for_people=True)
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
         """Return what became of an earlier call; NotDone when Stripe has no refund of it."""
@@ -116,10 +134,14 @@ class StripeGateway:
                 if _key_of(each) == request.idempotency_key
             ]
         except stripe.StripeError as problem:
-            if problem.http_status == 404:
-                return Refused(f"Stripe does not know payment {request.payment_id}")
             words = f"the refunds could not be looked up: {_words(problem)}"
-            return OutcomeUnknown(words, operator=isinstance(problem, _OUR_KEY))
+            # Another account's key does not see the payment, nor what was given back of it.
+            return OutcomeUnknown(
+                words,
+                for_people=_is_refusal(problem),
+                operator=isinstance(problem, _OUR_KEY),
+                answered=_is_refusal(problem),
+            )
         if not ours:
             return NotDone("Stripe has no such refund", 0)
         # Of several, the one that counts: money that moved or may yet move goes before one that failed.
@@ -188,15 +210,13 @@ class StripeGateway:
                 return NotDone(words, OPERATOR_SECONDS, operator=True)
             case stripe.IdempotencyError():
                 return OutcomeUnknown(words, answered=True)
-            case stripe.InvalidRequestError() if _code(problem) == _ELSEWHERE:
-                known = self.look_up(request)
-                return (
-                    Refused(f"refunded elsewhere: {words}") if isinstance(known, NotDone) else known
-                )
-            case stripe.InvalidRequestError() | stripe.CardError() if _is_final(problem):
-                return Refused(words)
-            case _:
+            case _ if not _is_refusal(problem):
                 return OutcomeUnknown(words)
+        final = _why_final(problem)
+        if final is None:
+            return NotDone(words, 0, for_people=True)
+        known = self.look_up(request)
+        return Refused(f"{final}: {words}") if isinstance(known, NotDone) else known
 
 
 class _Client(stripe.RequestsClient):
@@ -232,14 +252,27 @@ def _key_of(refund: stripe.Refund) -> str | None:
 
 
 def _is_spent(problem: stripe.StripeError) -> bool:
-    """Whether Stripe has finished this key with an error of its own, and only repeats it."""
+    """Whether Stripe has finished this key with an error of its own, or a refusal that may have been put
+    right since, and only repeats it."""
     headers = {name.lower(): value for name, value in (problem.headers or {}).items()}
     replayed = headers.get("idempotent-replayed", "").lower() == "true"
+    if _is_refusal(problem):
+        return replayed and _why_final(problem) is None
     return replayed and (problem.http_status or 0) >= 500
 
 
-def _is_final(problem: stripe.StripeError) -> bool:
-    return (problem.http_status or 0) in {400, 402, 404}
+def _is_refusal(problem: stripe.StripeError) -> bool:
+    """Whether Stripe has understood the request and will not do it as things are."""
+    its = isinstance(problem, stripe.InvalidRequestError | stripe.CardError)
+    return its and (problem.http_status or 0) in {400, 402, 404}
+
+
+def _why_final(problem: stripe.StripeError) -> str | None:
+    """Return why a refusal stands whatever is put right, or None."""
+    code = _code(problem)
+    if code is None and getattr(problem, "param", None) == _AMOUNT:
+        return _TOO_MUCH
+    return FINAL_CODES.get(code or "")
 
 
 def _code(problem: stripe.StripeError) -> str | None:

@@ -41,7 +41,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The gateway will not do it, however often it is asked."""
+    """The gateway will never give this payment back: the reason lies in the payment itself."""
 
     why: str
 
@@ -49,11 +49,13 @@ class Refused:
 @dataclass(frozen=True, slots=True)
 class NotDone:
     """Certainly not done; may be asked again after `retry_after_seconds`. `operator`: the gateway refuses
-    our key, so every other refund would meet the same."""
+    our key, so every other refund would meet the same. `for_people`: asking again does not help until
+    somebody has put the cause right."""
 
     why: str
     retry_after_seconds: float
     operator: bool = False
+    for_people: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mailagent.adapters.stripe_amounts import from_stripe, to_stripe
-from mailagent.adapters.stripe_gateway import StripeGateway
+from mailagent.adapters.stripe_gateway import FINAL_CODES, KEYS_MAX, StripeGateway
 from mailagent.demo.local_server import Answer
 from mailagent.domain.money import Money
 from mailagent.domain.payment import (
@@ -320,7 +322,6 @@ def test_what_was_refunded_in_the_dashboard_is_not_ours(
     ("change", "words"),
     [
         ({"amount": Money(10_001, "USD")}, "greater than"),
-        ({"payment_id": "pi_unknown"}, "No such payment_intent"),
         ({"payment_id": "gift-17"}, "not one of Stripe's"),
     ],
 )
@@ -330,6 +331,91 @@ def test_what_can_never_be_paid_is_refused(
     outcome = at_stripe.refund(replace(ASKED, **change))
     assert isinstance(outcome, Refused)
     assert words in outcome.why
+
+
+@pytest.mark.parametrize("code", FINAL_CODES)
+def test_a_refusal_about_the_payment_itself_is_final(
+    code: str, stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    stripe.refusal = stripe_server.error(400, code, "No.")
+    for _ in range(2):  # also when Stripe only repeats it
+        outcome = at_stripe.refund(ASKED)
+        assert isinstance(outcome, Refused)
+        assert code in outcome.why
+    assert stripe.keys_used == ["r_17", "r_17"]
+
+
+def test_the_final_refusals_are_those_that_operators_read_of() -> None:
+    told = (Path(__file__).parents[2] / "docs" / "money.md").read_text()
+    assert {*re.findall(r"`(charge_\w+|refund_\w+_payment)`", told)} == set(FINAL_CODES)
+
+
+REPARABLE = {
+    "no balance": stripe_server.NO_BALANCE,
+    "another account's key": stripe_server.NOT_FOUND,
+    "402": stripe_server.CARD_ERROR,
+    "unheard of": stripe_server.error(400, "account_restricted_2031", "No."),
+}
+
+
+@pytest.mark.parametrize("tries", [1, 2, 5])
+@pytest.mark.parametrize("name", REPARABLE)
+def test_what_somebody_can_put_right_is_not_final_and_is_paid_once_afterwards(
+    name: str, tries: int, stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    stripe.refusal = REPARABLE[name]
+    for _ in range(tries):
+        outcome = at_stripe.refund(ASKED)
+        assert isinstance(outcome, NotDone)
+        assert outcome.for_people
+        assert isinstance(at_stripe.look_up(ASKED), NotDone)
+    stripe.refusal = None
+    assert at_stripe.refund(ASKED) == at_stripe.refund(ASKED) == Refunded("re_1")
+    assert len(stripe.refunds) == 1
+    assert max(stripe.keys_used) == f"r_17:{tries + 1}"
+
+
+def test_two_that_ask_again_after_a_refusal_pay_once(
+    stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    stripe.refusal = stripe_server.NO_BALANCE
+    at_stripe.refund(ASKED)
+    stripe.refusal = None
+    other = StripeGateway("sk_test_17", stripe.url, timeout_seconds=5)
+
+    def overtaken(create: stripe_server.Create) -> Answer:
+        assert other.refund(ASKED) == Refunded("re_1")
+        return create()
+
+    stripe.faults.append(overtaken)
+    assert at_stripe.refund(ASKED) == Refunded("re_1")
+    assert len(stripe.refunds) == 1
+
+
+def test_refusals_that_fill_all_keys_wait_until_stripe_forgets_them(
+    stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    stripe.refusal = stripe_server.NO_BALANCE
+    at_stripe.refund(ASKED)
+    for number in range(2, KEYS_MAX + 1):
+        stripe._stored[f"r_17:{number}"] = stripe._stored["r_17"]
+    stripe.refusal = None
+    outcome = at_stripe.refund(ASKED)
+    assert isinstance(outcome, NotDone)
+    assert outcome.for_people
+    stripe.forget_keys()
+    assert at_stripe.refund(ASKED) == Refunded("re_1")
+
+
+def test_another_accounts_key_cannot_say_what_became_of_a_refund(
+    stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    outcome = at_stripe.look_up(replace(ASKED, payment_id="pi_unknown"))
+    assert isinstance(outcome, OutcomeUnknown)
+    assert outcome.for_people
+    asked = at_stripe.refund(replace(ASKED, payment_id="pi_unknown"))
+    assert isinstance(asked, NotDone)
+    assert asked.for_people
 
 
 def test_no_connection_at_all_is_unknown(stripe: StripeServer, at_stripe: StripeGateway) -> None:

@@ -4,6 +4,7 @@ are read after stories in which each of those has a canary."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +13,15 @@ import sqlalchemy as sa
 from mailagent.demo.local_server import Answer
 from mailagent.domain.order import Order
 from mailagent.store import schema
+from tests import stripe_server
 from tests.cast import ADA, MONA, TESS, big_order, order
 from tests.histories.stories import ended
 from tests.journeys.test_erasure import write_with_file
 from tests.journeys.test_hostile_model import calls, says
 from tests.journeys.test_outages import limited, model_says
 from tests.journeys.test_refunds import decide, link_in
-from tests.stage import Stage, wait_until
+from tests.stage import Stage, open_shop, running, wait_until
+from tests.stripe_server import StripeServer
 from tests.workflows.trouble import watched
 
 CANARY = "Canary"  # also in what `write_with_file` writes
@@ -175,3 +178,24 @@ def test_nobodys_words_are_in_what_the_console_shows(
     story(busy_shop)
     wait_for_rest(busy_shop)
     assert_dbos_has_no_words(busy_shop)
+
+
+def test_nor_are_those_of_a_gateway_that_refuses(tmp_path: Path, database_url: str) -> None:
+    stripe = StripeServer({"pi_card": 4999})
+    told = f"{ADA} has no balance, '{CANARY}'"
+    stripe.refusal = stripe_server.error(400, "balance_insufficient", told)
+    settings = {
+        "PAYMENT_GATEWAY": "stripe",
+        "STRIPE_API_KEY": "sk_test_17",
+        "STRIPE_API_BASE": stripe.url,
+    }
+    card = {"payment_id": "pi_card", "method": "card", "amount": "49.99"}
+    with open_shop(tmp_path, database_url, settings) as shop, running(shop):
+        shop.stock(ordered(order, payments=[card]))
+        shop.write(
+            f"My kettle of order W1001 arrived broken. I want my money back. {CANARY}", **SAYS_IT
+        )
+        assert "400 balance_insufficient" in wait_for_failed_run(shop, "refund")
+        wait_for_rest(shop)
+        assert_dbos_has_no_words(shop)
+    stripe.stop()

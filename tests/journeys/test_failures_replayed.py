@@ -4,28 +4,32 @@ each way there is. Paid once, written once, and links mailed before still work."
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from dbos import DBOSClient, DBOSPortableJSONSerializer
 
 from mailagent import services
+from mailagent.demo.local_server import Answer
 from mailagent.domain.order import Order
 from mailagent.domain.payment import OutcomeUnknown, PaymentOutcome, RefundRequest
 from mailagent.doorbell import CONVERSATION, DELIVERY, REFUND, first_step_to_repeat
 from mailagent.store.ledger import LedgerGateway
 from mailagent.workflows.steps.operators import report_failed_runs
 from mailagent.workflows.steps.sweep import ring_for_mail
+from tests import stripe_server
 from tests.cast import MONA, OLGA, big_order, order
 from tests.dbos_command import dbos
 from tests.journeys.test_outages import model_says, no_key
 from tests.journeys.test_refunds import decide, link_in
 from tests.journeys.test_replays import wait_for_quiet
-from tests.stage import Stage, beside, post_form, wait_until
+from tests.stage import Stage, beside, open_shop, post_form, running, wait_until
 from tests.stampede.story import Clock
+from tests.stripe_server import StripeServer
 from tests.workflows.trouble import failing, is_sqlite, wait_for_run
 
 KETTLE = "My kettle from order {} arrived broken. I want my money back."
@@ -181,6 +185,57 @@ def test_the_gateway_is_out_of_order(busy_shop: Stage) -> None:
     assert len(busy_shop.rows("SELECT 1 FROM ledger_entries")) == len(CUSTOMERS)
     assert {refund.status for refund in busy_shop.refunds()} == {"paid"}
     assert len(notices(busy_shop)) == 1
+
+
+@pytest.fixture
+def stripe() -> Iterator[StripeServer]:
+    server = StripeServer({f"pi_{number}": 4999 for number in range(len(WAYS))})
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def shop_at_stripe(tmp_path: Path, database_url: str, stripe: StripeServer) -> Iterator[Stage]:
+    """A shop at work that has an order of each customer, paid through Stripe."""
+    settings = {
+        "PAYMENT_GATEWAY": "stripe",
+        "STRIPE_API_KEY": "sk_test_17",
+        "STRIPE_API_BASE": stripe.url,
+    }
+    with open_shop(tmp_path, database_url, settings) as stage:
+        for number, each in enumerate(orders_of(order)):
+            paid = replace(each.payments[0], payment_id=f"pi_{number}")
+            stage.stock(replace(each, payments=(paid,)))
+        with running(stage):
+            yield stage
+
+
+@pytest.mark.parametrize(
+    ("refusal", "code"),
+    [
+        (stripe_server.NO_BALANCE, "400 balance_insufficient"),
+        (stripe_server.NOT_FOUND, "404 resource_missing"),
+        (stripe_server.CARD_ERROR, "402 card_declined"),
+    ],
+)
+def test_a_refund_that_stripe_refuses_until_somebody_puts_that_right(
+    shop_at_stripe: Stage, stripe: StripeServer, refusal: Answer, code: str
+) -> None:
+    shop = shop_at_stripe
+    stripe.refusal = refusal
+    write_all(shop, KETTLE)
+    run_ids = wait_for_failed(shop, REFUND)
+    report_failed_runs()
+    assert code in shop.wait_for_mails(OLGA)[0].text
+    assert {refund.status for refund in shop.refunds()} == {"approved"}
+    assert_answered(shop)
+    wait_until(shop.at_rest, 30, "the answers to be sent")
+    assert [len(shop.mails_to(email)) for email in CUSTOMERS] == [1] * len(CUSTOMERS)
+    stripe.refusal = None
+    replay_all(shop, run_ids)
+    assert_each_got(shop, 2)
+    assert {refund.status for refund in shop.refunds()} == {"paid"}
+    assert sorted(made["payment"] for made in stripe.refunds) == sorted(stripe.payments)
 
 
 def test_links_mailed_before_still_work(busy_shop: Stage) -> None:

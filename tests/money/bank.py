@@ -33,7 +33,7 @@ _STATES = {
 }
 
 # What may happen to one call, in the order in which examples get harder.
-MOODS = ("well", "busy", "lost before", "lost after", "slow", "refused")
+MOODS = ("well", "busy", "lost before", "lost after", "slow", "no balance", "refused")
 
 
 @dataclass
@@ -90,6 +90,8 @@ class Bank:
             if mood == "refused" or self._has_refused(request):
                 self.refusals.append((request.idempotency_key, self._now()))
                 return Refused("the card is closed")
+            if mood == "no balance":
+                return NotDone("the shop's balance is too low", 0, for_people=True)
             if request.amount.minor > self._left(request.payment_id):
                 return Refused("more than is left of the payment")
             entry = self._enter(request, "pending" if mood == "slow" else "succeeded")

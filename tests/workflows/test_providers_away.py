@@ -12,6 +12,7 @@ import pytest
 
 from mailagent import services
 from mailagent.domain.breaker import Provider
+from mailagent.domain.failure import NeedsOperatorError
 from mailagent.store import breakers, refunds
 from mailagent.workflows.steps import delivery, refund_payment, sweep
 from tests import stripe_server
@@ -164,7 +165,8 @@ def test_while_stripe_is_away_nothing_is_asked_and_nothing_counted(
 ) -> None:
     first, second = refund_ids
     stripe.faults.append(stripe_server.no_key)
-    assert pay(first)["status"] == "approved"
+    with pytest.raises(NeedsOperatorError, match="401"):
+        pay(first)
     for refund_id in refund_ids:
         state = pay(refund_id)
         assert state["status"] == "approved"
@@ -195,7 +197,8 @@ def test_a_stripe_that_stays_away_is_an_operator_s_business(
 ) -> None:
     first, second = refund_ids
     stripe.faults.append(stripe_server.no_key)
-    pay(first)
+    with pytest.raises(NeedsOperatorError, match="401"):
+        pay(first)
     clock.put_forward(36 * 3600)
     stripe.faults.append(stripe_server.no_key)
     pay(first)  # the probe

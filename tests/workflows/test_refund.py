@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.domain.failure import NeedsOperatorError
 from mailagent.domain.money import Money
 from mailagent.domain.payment import (
     GatewayRefund,
@@ -293,6 +294,39 @@ def test_a_rejection_is_told_although_the_line_has_left_the_order_since(shop: St
         refunds.move(connection, refund, RefundStatus.REJECTED)
     shop.stock(order(status="shipped", delivered_at=None))
     assert len(tell(refund.refund_id)) == 1
+
+
+# --- refused until somebody puts that right -------------------------------------------------------
+
+NO_BALANCE = NotDone("400 balance_insufficient: ask ada@example.com", 0, for_people=True)
+
+
+@pytest.mark.parametrize("refused_at", [GIFT, CARD])
+def test_what_an_operator_can_put_right_stops_the_run_and_the_next_pays_the_rest_once(
+    shop: Stage, refused_at: str
+) -> None:
+    refund = approved(shop)
+    moody(shop, {refused_at: [NO_BALANCE] * 2})
+    for _ in range(2):
+        with pytest.raises(NeedsOperatorError, match="400 balance_insufficient") as raised:
+            pay(refund.refund_id)
+        assert refund.refund_id in str(raised.value)
+        assert ADA not in str(raised.value)
+        assert tell(refund.refund_id) == []
+    assert shop.refunds()[0].status is RefundStatus.APPROVED
+    assert held(shop) == 49_99
+    assert pay(refund.refund_id)["status"] == "paid"
+    assert ledger(shop) == {GIFT: 20_00, CARD: 29_99}
+
+
+def test_an_order_cancelled_while_an_operator_is_waited_for_is_not_paid(shop: Stage) -> None:
+    refund = approved(shop)
+    moody(shop, {GIFT: [NO_BALANCE]})
+    with pytest.raises(NeedsOperatorError):
+        pay(refund.refund_id)
+    cancel(shop)
+    assert pay(refund.refund_id)["status"] == "failed"
+    assert (held(shop), ledger(shop)) == (0, {})
 
 
 # --- cancelled on the way -----------------------------------------------------------------------

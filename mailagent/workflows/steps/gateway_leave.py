@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.breaker import Failure, Provider, look_again_seconds
+from mailagent.domain.failure import NeedsOperatorError
 from mailagent.domain.payment import NotDone, OutcomeUnknown, PaymentOutcome, RefundRequest
 from mailagent.domain.refund import RefundStatus
 from mailagent.domain.retry import PAYMENT_IS_STUCK_AFTER
@@ -43,7 +44,7 @@ def failure_of(outcome: PaymentOutcome) -> Failure | None:
     match outcome:
         case NotDone(why, operator=True) | OutcomeUnknown(why, operator=True):
             return Failure(why, needs_operator=True)
-        case NotDone(why, seconds):
+        case NotDone(why, seconds, for_people=False):
             return Failure(why, wish_seconds=seconds)
         case OutcomeUnknown(why, for_people=False, answered=False):
             return Failure(why)
@@ -53,7 +54,7 @@ def failure_of(outcome: PaymentOutcome) -> Failure | None:
 def wait_for_gateway(refund_id: str) -> State:
     """Return the state of a refund whose gateway is not asked because it is away: no attempt.
 
-    Raises RuntimeError when it is away for so long that an operator has to look.
+    Raises NeedsOperatorError when it is away for so long that an operator has to look.
     """
     live = services.current()
     with live.database.snapshot() as connection:
@@ -64,7 +65,7 @@ def wait_for_gateway(refund_id: str) -> State:
     since = away.opened_at if away else None
     # Both: Stripe may have failed long ago, and nobody may have had to ask it since.
     if away and since and min(now - since, waited) >= PAYMENT_IS_STUCK_AFTER:
-        raise RuntimeError(
+        raise NeedsOperatorError(
             f"refund {refund_id} cannot be paid: Stripe is away since {since:%Y-%m-%d %H:%M} "
             f"UTC ({away.why}); when it works again, replay this run: it looks up what was paid first"
         )

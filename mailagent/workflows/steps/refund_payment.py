@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.domain.failure import NeedsOperatorError, tell_error
 from mailagent.domain.matter import Matter
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order, OrderStatus
@@ -60,7 +61,8 @@ def pay_refund(refund_id: str) -> State:
     """Have the gateway pay an approved refund, as far as that is possible now; while it is away it is not
     asked.
 
-    Raises RuntimeError when it was tried too often, or is away for too long: an operator has to look.
+    Raises NeedsOperatorError when it will not pay until somebody has put something right, when it was tried
+    too often, or is away for too long. The refund stays approved: the next run of it pays what is not paid.
     """
     intents = _intend(refund_id)
     if intents is None:
@@ -77,6 +79,7 @@ def pay_refund(refund_id: str) -> State:
         if state is not None:
             return state
         if not isinstance(outcome, Refunded | Refused):
+            _stop_for_operator(refund_id, outcome)
             return _wait_or_give_up(refund_id, outcome)
     return _conclude_again(refund_id)
 
@@ -204,8 +207,6 @@ def _record_outcome(intent: _Intent, outcome: PaymentOutcome, leave: Leave) -> S
                 row = refunds.record_payment(
                     connection, request.idempotency_key, "asked", problem=kept or why
                 )
-                if outcome.operator:
-                    note_matter(connection, Matter.STRIPE, why)
         if row is not None and intent.is_only_one and not locked.heard:
             rows: Sequence[Row] = [row]
         else:
@@ -228,6 +229,22 @@ def _pending_problem(connection: sa.Connection, request: RefundRequest) -> str |
     return refunds.pending_problem(reference) if reference else None
 
 
+def _stop_for_operator(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown) -> None:
+    """Raise NeedsOperatorError where asking again does not help. Of those that meet a refused key only the
+    first stops: the others wait until the gateway may be asked again."""
+    if isinstance(outcome, Pending):
+        return
+    stops = outcome.for_people
+    if outcome.operator:
+        with services.current().database.transaction() as connection:
+            stops = note_matter(connection, Matter.STRIPE, outcome.why)
+    if stops:
+        raise NeedsOperatorError(
+            f"refund {refund_id} cannot be paid: {tell_error(outcome.why)}; put that right, then "
+            "replay this run: it looks up what was paid first"
+        )
+
+
 def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown) -> State:
     with services.current().database.snapshot() as connection:
         rows = refunds.list_payments(connection, refund_id)
@@ -242,11 +259,9 @@ def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown
             pass
         case OutcomeUnknown(why):
             wanted = 0
-    if isinstance(outcome, OutcomeUnknown) and outcome.for_people:
-        raise RuntimeError(f"refund {refund_id}: {why}; see to it at the gateway")
     if attempts >= most:
-        raise RuntimeError(
-            f"refund {refund_id} could not be paid in {attempts} attempts ({why}); "
+        raise NeedsOperatorError(
+            f"refund {refund_id} could not be paid in {attempts} attempts ({tell_error(why)}); "
             "when the gateway works again, replay this run: it looks up what was paid first"
         )
     if isinstance(outcome, Pending):
