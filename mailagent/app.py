@@ -18,7 +18,7 @@ from mailagent.adapters.payment_routes import RoutedGateway
 from mailagent.adapters.templates import MAIL_FOLDER, Templates
 from mailagent.demo.command import demo_command
 from mailagent.domain.conversation import Limits
-from mailagent.domain.delivery import Refused, SendOutcome
+from mailagent.domain.delivery import Blame, Refused, SendOutcome, Trace
 from mailagent.domain.mail import OutboundMail
 from mailagent.domain.payment import PaymentGateway
 from mailagent.doorbell import Doorbell
@@ -55,7 +55,10 @@ class NotConfigured:
         self._why = f"{setting} is not set"
 
     def send(self, _mail: OutboundMail) -> SendOutcome:
-        return Refused(self._why, operator=True)
+        return Refused(self._why, Blame.ACCOUNT)
+
+    def find_trace(self, _outbound_id: str) -> Trace:
+        return Trace.NOT_ASKED
 
     def ask(self, *_arguments: Any) -> dict[str, Any]:
         return {"kind": "operator", "why": self._why}

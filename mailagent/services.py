@@ -16,7 +16,7 @@ from mailagent.adapters.templates import Templates
 from mailagent.domain.budget import DailyBudget
 from mailagent.domain.conversation import Budget, Limits
 from mailagent.domain.cost import TokenPrices
-from mailagent.domain.delivery import SendOutcome
+from mailagent.domain.delivery import SendOutcome, Trace
 from mailagent.domain.draft import DraftReplies
 from mailagent.domain.mail import OutboundMail
 from mailagent.domain.pace import Pace
@@ -50,6 +50,9 @@ class Sender(Protocol):
 
     def send(self, mail: OutboundMail) -> SendOutcome:
         """Hand a mail to the provider."""
+
+    def find_trace(self, outbound_id: str) -> Trace:
+        """Ask the provider's records for a mail."""
 
 
 @dataclass(frozen=True)

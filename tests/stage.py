@@ -64,12 +64,14 @@ def letter(text: str, **changes: Any) -> Letter:
 class Faults:
     """What the local providers do wrong, next first; afterwards they are well again.
 
-    `asked`: the bodies of the requests that SendGrid was sent, as they came.
+    `asked`: the bodies of the requests that SendGrid was sent, as they came. `has_activity`: whether the
+    account at SendGrid has Email Activity.
     """
 
     openai: list[Callable[[], Answer]] = field(default_factory=list)
     sendgrid: list[Callable[[Callable[[], Answer]], Answer]] = field(default_factory=list)
     asked: list[dict[str, Any]] = field(default_factory=list)
+    has_activity: bool = False
 
 
 class FaultyOpenAI(OpenAIServer):
@@ -89,6 +91,10 @@ class FaultySendGrid(SendGridServer):
     def __init__(self, mailboxes: Mailboxes, faults: Faults) -> None:
         self._faults = faults
         super().__init__(mailboxes, SUPPORT)
+
+    def _find(self, request: Request) -> Answer:
+        self.has_activity = self._faults.has_activity
+        return super()._find(request)
 
     def _send(self, request: Request) -> Answer:
         self._faults.asked.append(json.loads(request.body))

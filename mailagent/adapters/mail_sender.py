@@ -6,8 +6,10 @@ in v3/mail/send, so this room never tries twice: whoever calls it holds the row 
 
 from __future__ import annotations
 
+import json
 import logging
 import re
+import time
 from collections.abc import Iterable
 from http.client import HTTPException
 from typing import Any
@@ -19,7 +21,7 @@ from sendgrid import SendGridAPIClient
 
 from mailagent.adapters.kept_opener import KeptOpener, ProxyOpener, opener_for
 from mailagent.adapters.sendgrid_answers import judge_answer, judge_loss
-from mailagent.domain.delivery import Accepted, OutcomeUnknown, Refused, SendOutcome
+from mailagent.domain.delivery import Accepted, Blame, OutcomeUnknown, Refused, SendOutcome, Trace
 from mailagent.domain.mail import OutboundMail
 
 # Anything that ends a header line, and the other controls except the tab.
@@ -31,6 +33,10 @@ _BASE_URL = re.compile(
     r"https?://(\[[0-9a-f:.]+\]|[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})*)(:\d{1,5})?(/\S*)?",
     re.IGNORECASE,
 )
+
+# An account without Email Activity, or a key without the right to it.
+_NO_ACTIVITY = frozenset({401, 403, 404})
+_ACTIVITY_ASKED_AGAIN_SECONDS = 6 * 3600.0
 
 # RFC 5322 section 2.1.1: a line has at most 998 characters, the header's name among them.
 _HEADER_LENGTH = 900
@@ -56,6 +62,7 @@ class MailSender:
             raise ValueError(f"the support name {support_name!r} has a line break in it")
         self._support_name = _name(support_name)
         self._timeout_seconds = timeout_seconds
+        self._no_activity_until = 0.0
         self._sendgrid = SendGridAPIClient(api_key, host=base_url.rstrip("/"))
         self._sendgrid.client = _Client(
             opener_for(base_url, timeout_seconds),
@@ -75,7 +82,7 @@ class MailSender:
         """
         problem = _problem(mail)
         if problem is not None:
-            return Refused(f"mail {mail.outbound_id} was not sent: {problem}", operator=False)
+            return Refused(f"mail {mail.outbound_id} was not sent: {problem}", Blame.MAIL)
         try:
             body = _request_body(mail, self._support_name)
             response = self._sendgrid.send(body)
@@ -89,6 +96,25 @@ class MailSender:
             # A proxy's or a captive portal's page; only 202 is SendGrid's word for "taken".
             return OutcomeUnknown(f"the answer was {response.status_code} instead of 202")
         return Accepted(response.headers.get("X-Message-Id"))
+
+    def find_trace(self, outbound_id: str) -> Trace:
+        """Look for a mail in the account's Email Activity (`GET /v3/messages`), an add-on that few have.
+
+        Source: twilio.com/docs/sendgrid, "Getting Started with the Email Activity Feed API".
+        """
+        if time.monotonic() < self._no_activity_until:
+            return Trace.NOT_ASKED
+        query = f"(unique_args['outbound_id']=\"{outbound_id}\")"
+        try:
+            answer = self._sendgrid.client.messages.get(query_params={"query": query, "limit": 1})
+            found = json.loads(answer.body)["messages"]
+        except HTTPError as refused:
+            if refused.status_code in _NO_ACTIVITY:
+                self._no_activity_until = time.monotonic() + _ACTIVITY_ASKED_AGAIN_SECONDS
+            return Trace.NOT_ASKED
+        except (OSError, HTTPException, ValueError, LookupError, TypeError):
+            return Trace.NOT_ASKED
+        return Trace.FOUND if found else Trace.NONE
 
 
 class _Client(python_http_client.Client):  # type: ignore[misc]  # the package ships no types

@@ -12,7 +12,7 @@ from urllib.error import URLError
 from python_http_client.exceptions import HTTPError
 
 from mailagent.adapters.retry_after import retry_after_seconds, within_reason
-from mailagent.domain.delivery import NotSent, OutcomeUnknown, Refused, SendOutcome
+from mailagent.domain.delivery import Blame, NotSent, OutcomeUnknown, Refused, SendOutcome
 
 _WITHOUT_A_HINT_SECONDS = 60.0
 
@@ -20,8 +20,8 @@ _WITHOUT_A_HINT_SECONDS = 60.0
 def judge_answer(answer: HTTPError) -> SendOutcome:
     """Return the outcome of a call that was answered with anything but a 2xx.
 
-    400 and 413 are about this mail; every other 4xx would meet each mail alike (403: a sender that
-    is not verified, a key without the scope).
+    413 is about this mail. Every other 4xx but 400 would meet each mail alike (403: a sender that is not
+    verified, a key without the scope). 400 says what it is about by the fields that it names, if any.
     """
     status = answer.status_code
     if status == 429:
@@ -36,7 +36,21 @@ def judge_answer(answer: HTTPError) -> SendOutcome:
     if status >= 500:
         return OutcomeUnknown(f"SendGrid answered {status}; it may have taken the mail")
     why = f"SendGrid answered {status}: {_vendor_words(answer.body)}"
-    return Refused(why, operator=status not in (400, 413))
+    if status == 413:
+        return Refused(why, Blame.MAIL)
+    return Refused(why, _blame(answer.body) if status == 400 else Blame.ACCOUNT)
+
+
+def _blame(body: bytes) -> Blame:
+    """Return what a 400 is about: `from` is a setting, and the same in every mail of ours."""
+    try:
+        fields = {each.get("field") for each in json.loads(body)["errors"]}
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return Blame.UNSAID
+    named = {str(field) for field in fields if field}
+    if any(field.partition(".")[0] == "from" for field in named):
+        return Blame.ACCOUNT
+    return Blame.FIELD if named and len(named) == len(fields) else Blame.UNSAID
 
 
 def judge_loss(problem: Exception) -> SendOutcome:

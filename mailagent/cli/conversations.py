@@ -130,6 +130,7 @@ def _mails_out(connection: sa.Connection, conversation: Conversation) -> list[di
             "purpose": row.purpose,
             "status": row.status,
             "error": row.error,
+            "sent_again": row.sent_again_why,
         }
         for row in outbox.list_of_conversation(connection, conversation.conversation_id)
     ]
@@ -141,8 +142,10 @@ def _print(record: dict[str, Any]) -> None:
         click.echo(f"handed over: {record['handed_over_reason']}")
     for mail in record["mails"]:
         other = f"from {mail['from']}" if mail["direction"] == "in" else f"to {mail['to']}"
-        state = mail["no_answer_reason"] or mail["status"]
+        state = mail.get("no_answer_reason") or mail["status"]
         click.echo(f"\n{mail['at']}  {other}  [{state}]  {one_line(mail['subject'])}")
+        if mail.get("sent_again"):
+            click.echo(f"    sent again: {mail['sent_again']}")
         for line in mail["text"].strip().splitlines():
             click.echo(f"    {one_line(line)}")
     for refund in record["refunds"]:

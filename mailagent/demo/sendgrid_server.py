@@ -1,7 +1,7 @@
 """A local server that speaks SendGrid's v3 API to the app and keeps the demo's mailboxes.
 
-`POST /v3/mail/send` is SendGrid's; `/demo/letters` and `/demo/mailboxes` are how the demo's page and
-its story write as a customer and read what arrived.
+`POST /v3/mail/send` and `GET /v3/messages` are SendGrid's; `/demo/letters` and `/demo/mailboxes` are how the
+demo's page and its story write as a customer and read what arrived.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parseaddr
 from typing import Any
+from urllib.parse import parse_qs
 
 from mailagent.demo.inbound_parse import build_body
 from mailagent.demo.local_server import Answer, LocalServer, Request
@@ -28,7 +29,10 @@ class LetterProblem(ValueError):
 
 
 class SendGridServer(LocalServer):
-    """`app_origins`: the pages that may use the demo's own routes from a browser."""
+    """`app_origins`: the pages that may use the demo's own routes from a browser. The account does not have
+    Email Activity, an add-on, unless `has_activity` is set."""
+
+    has_activity = False
 
     def __init__(
         self,
@@ -42,6 +46,7 @@ class SendGridServer(LocalServer):
         self._app_origins = app_origins
         routes = {
             "POST /v3/mail/send": self._send,
+            "GET /v3/messages": self._find,
             "POST /demo/letters": self._write,
             "OPTIONS /demo/letters": self._allow,
             "GET /demo/mailboxes": self._read,
@@ -68,6 +73,18 @@ class SendGridServer(LocalServer):
         for mail in mails:
             self._mailboxes.record_sent(mail)
         return Answer(202, None, {"X-Message-Id": mails[0].mail_id})
+
+    def _find(self, request: Request) -> Answer:
+        if not self.has_activity:
+            return _errors(403, [("", "access forbidden")])
+        query = parse_qs(request.query).get("query", [""])[0]
+        asked = _BY_ARGUMENT.fullmatch(query)
+        if asked is None:
+            return _errors(400, [("query", f"invalid syntax: {query!r}")])
+        found = [
+            mail for mail in self._mailboxes.sent() if mail.custom_args.get(asked[1]) == asked[2]
+        ]
+        return Answer(200, {"messages": [_activity_of(mail) for mail in found]})
 
     def _write(self, request: Request) -> Answer:
         origin = request.headers.get("Origin")
@@ -132,6 +149,23 @@ class SendGridServer(LocalServer):
         if origin not in self._app_origins:
             return {}
         return {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
+
+
+# The one query that is known: by a unique argument.
+_BY_ARGUMENT = re.compile(r"\(unique_args\['(\w+)'\]=\"([^\"]*)\"\)")
+
+
+def _activity_of(mail: SentMail) -> dict[str, Any]:
+    return {
+        "from_email": mail.from_address,
+        "msg_id": mail.mail_id,
+        "subject": mail.subject,
+        "to_email": mail.to,
+        "status": "delivered",
+        "opens_count": 0,
+        "clicks_count": 0,
+        "last_event_time": mail.sent_at,
+    }
 
 
 def _has_key(request: Request) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
+from enum import Enum, StrEnum
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +18,21 @@ class Accepted:
     provider_id: str | None
 
 
+class Blame(Enum):
+    """What a refusal is about, as far as the vendor says."""
+
+    MAIL = "this mail, for certain"
+    FIELD = "a field of this mail, which the vendor names"
+    ACCOUNT = "the account or the settings: every other mail would be refused, too"
+    UNSAID = "nothing is named"
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The vendor will not take it, however often it is asked.
-
-    `operator` says that the account or the settings are at fault, not this mail: every other mail
-    would be refused too, until an operator puts it right.
-    """
+    """The vendor has answered that it does not take the mail: certainly not sent."""
 
     why: str
-    operator: bool
+    blame: Blame
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,14 @@ class OutcomeUnknown:
     """The answer was lost. Sending again could write to the customer twice: look it up first."""
 
     why: str
+
+
+class Trace(Enum):
+    """What the vendor's own records say of a mail whose answer was lost."""
+
+    FOUND = "the vendor has it"
+    NONE = "the vendor does not have it, though it has others"
+    NOT_ASKED = "not asked, or the account does not have the records"
 
 
 SendOutcome = Accepted | Refused | NotSent | OutcomeUnknown

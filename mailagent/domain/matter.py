@@ -71,6 +71,15 @@ WORDS = {
     ),
 }
 
+# What is mailed instead where the mail itself can only arrive when it is over.
+MAILED = WORDS | {
+    Matter.SENDGRID: MatterWords(
+        "SendGrid has refused mail of ours",
+        "It takes mail again, as this one shows: what waited goes out by itself, and nothing is lost. If it "
+        "comes again check SENDGRID_API_KEY, the sender and the account. Of a mail that alone is refused its "
+        "people are told.",
+    )
+}
 
 # What an outage means to those who cannot put it right.
 _MEANS = {

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum
 
-from mailagent.domain.mail import OutboundStatus
+from mailagent.domain.delivery import Blame, Trace
+from mailagent.domain.mail import OutboundStatus, Purpose
 
 MAIL_IS_STALE_AFTER = timedelta(days=3)  # as long as SendGrid itself keeps trying (72 hours)
 SILENCES_BEFORE_GIVING_UP = (
@@ -23,6 +25,37 @@ MOST_RINGS = 5  # for one row; then people have it
 CANCELLED_IS_LEFT_FOR = timedelta(days=1)  # long enough for whoever cancelled it to come back to it
 
 
+# A mail that is refused while no other is handed over waits so long for one that shows what it is about.
+REFUSED_ALONE_FOR = timedelta(minutes=2)
+RECIPIENTS_OF_AN_OUTAGE = 3  # refused in a row: then it is not about them
+
+
+class Verdict(Enum):
+    """What a refusal means for the mail."""
+
+    FAILED = "it is about this mail: people are told"
+    AGAIN = "not known yet: it is tried again soon"
+    OUTAGE = "it is about every mail: this one waits with the others"
+
+
+def judge_refusal(
+    blame: Blame, refused_for: timedelta, accepted_since: bool, recipients: int
+) -> Verdict:
+    """Decide about a mail that was refused, for the first time `refused_for` ago.
+
+    `accepted_since`: another mail was handed over after that, and accepted. `recipients`: to how many
+    different addresses mail was refused since one was last accepted, this one's among them. What SendGrid
+    says is not enough: while it is in trouble it answers 400 to everything.
+    """
+    if blame is Blame.MAIL or (accepted_since and blame is not Blame.ACCOUNT):
+        return Verdict.FAILED
+    if blame is Blame.ACCOUNT or recipients >= RECIPIENTS_OF_AN_OUTAGE:
+        return Verdict.OUTAGE
+    if refused_for < REFUSED_ALONE_FOR:
+        return Verdict.AGAIN
+    return Verdict.FAILED if blame is Blame.FIELD and recipients == 1 else Verdict.OUTAGE
+
+
 def backoff_seconds(attempt: int, first_seconds: float = 5, longest_seconds: float = 3600) -> float:
     """Return how long to wait after the `attempt`-th failure (from 1): doubling, with a ceiling."""
     return float(min(longest_seconds, first_seconds * 2 ** min(attempt - 1, 30)))
@@ -33,12 +66,31 @@ def share_of(name: str) -> float:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") / 2**32
 
 
+# Whether a mail may go out twice, under one Message-ID, where nobody can tell whether it went out. Of their
+# money customers have to hear. Of an answer the team is told, which writes to the customer itself; and of mail
+# to our own people the next of them is asked or told.
+MAY_GO_TWICE: Mapping[Purpose, bool] = {
+    Purpose.RECEIPT: True,
+    Purpose.REFUND_OUTCOME: True,
+    Purpose.REPLY: False,
+    Purpose.TEAM_REPLY: False,
+    Purpose.APPROVAL_REQUEST: False,
+    Purpose.HAND_OVER: False,
+    Purpose.NOTICE: False,
+    Purpose.LOGIN: False,
+}
+
+SAW_LATER_MAIL = "SendGrid told of a mail handed over later, and not of this one"
+HAS_NO_TRACE = "SendGrid's records have no trace of it"
+NOBODY_KNOWS = "nobody knows whether it went out, and twice is better than never"
+
+
 @dataclass(frozen=True, slots=True)
 class MailState:
     """What is on record about a mail of ours. `accepted`: an event shows that the vendor has it;
     `undelivered`: an event shows that its recipient did not get it; `sent_again`: it was handed over
     once more already because nobody knew. `away`: the vendor is not asked for now; `back_at`: when it was
-    last asked again after that."""
+    last asked again after that. `trace`: what the vendor's records say; `may_go_twice`: of its purpose."""
 
     status: OutboundStatus
     created_at: datetime
@@ -49,6 +101,8 @@ class MailState:
     sent_again: bool = False
     away: bool = False
     back_at: datetime | None = None
+    trace: Trace = Trace.NOT_ASKED
+    may_go_twice: bool = False
 
 
 class Events(StrEnum):
@@ -71,9 +125,10 @@ class WaitFor:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """The mail's state is known now, or will never be: record `status`."""
+    """The mail's state is known now, or will never be: record `status`. `why`: why it is sent again."""
 
     status: OutboundStatus
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +142,10 @@ def decide_delivery(
     """Decide what to do about a mail that did not simply go out.
 
     A mail that says "sending" was with the vendor when the process died, or the answer was lost. If
-    any event names it, it went out. If none came for `outcome_seconds`, but one for a mail handed over
-    later did, it did not, and is sent again under the same Message-ID: once. Silence alone proves
-    nothing; if no later mail breaks it, the mail is given up. Where no event ever came, at once.
+    any event names it, or the vendor's records have it, it went out. If none came for `outcome_seconds`, but
+    one for a mail handed over later did, or the records have no trace of it, it did not, and is sent again
+    under the same Message-ID: once. Silence alone proves nothing; if no later mail breaks it, the mail is given
+    up, or sent once more if it may go twice. Where no event ever came, at once.
     While the vendor is away no later mail can break it, so silence begins when it is back; but a mail
     that is too old to be sent is not waited for any longer.
     """
@@ -114,13 +170,30 @@ def _decide_unknown(
     silent_for = _silent_for(mail, now)
     if silent_for < silence:
         return WaitFor((silence - silent_for).total_seconds())
-    if mail.sent_again or events is Events.NEVER:
+    if mail.trace is Trace.FOUND:
+        return Settle(OutboundStatus.SENT)
+    if mail.sent_again:
         return Settle(OutboundStatus.UNKNOWN)
     if events is Events.LATER:
-        return Settle(OutboundStatus.QUEUED)
-    if silent_for >= silence * SILENCES_BEFORE_GIVING_UP:
-        return Settle(OutboundStatus.UNKNOWN)
+        return Settle(OutboundStatus.QUEUED, SAW_LATER_MAIL)
+    if mail.trace is Trace.NONE:
+        return Settle(OutboundStatus.QUEUED, HAS_NO_TRACE)
+    if events is Events.NEVER or silent_for >= silence * SILENCES_BEFORE_GIVING_UP:
+        return _give_up(mail, now)
     return WaitFor((silence - silent_for % silence).total_seconds())
+
+
+def _give_up(mail: MailState, now: datetime) -> Settle:
+    if mail.may_go_twice and now < mail.created_at + MAIL_IS_STALE_AFTER:
+        return Settle(OutboundStatus.QUEUED, NOBODY_KNOWS)
+    return Settle(OutboundStatus.UNKNOWN)
+
+
+def is_trace_wanted(mail: MailState, now: datetime, outcome_seconds: int) -> bool:
+    """Return whether the vendor is to be asked for its records of a mail: nobody knows, and it was silent."""
+    unknown = mail.status is OutboundStatus.SENDING and not (mail.accepted or mail.undelivered)
+    silence = timedelta(seconds=outcome_seconds)
+    return unknown and not mail.away and _silent_for(mail, now) >= silence
 
 
 def _silent_for(mail: MailState, now: datetime) -> timedelta:

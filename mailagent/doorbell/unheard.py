@@ -1,15 +1,15 @@
-"""Runs that missed their bell: DBOS takes the messages of a run away when it is rewound, and gives none
-to a fork. We ring after both; the DBOS console and `dbos workflow` do not."""
+"""Runs that wait, found by their rows. Some have missed their bell: DBOS takes the messages of a run away when
+it is rewound, and gives none to a fork. We ring after both; the DBOS console and `dbos workflow` do not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
 
 from mailagent.doorbell.client import Connected
-from mailagent.doorbell.names import LOOK, REFUND
+from mailagent.doorbell.names import DELIVERY, LOOK, REFUND
 
 # Says of a refund's id whether there is more to see than when its run began to wait.
 HasMovedOn = Callable[[sa.ColumnElement[str]], sa.ColumnElement[bool]]
@@ -45,6 +45,19 @@ class Unheard(Connected):
         for run_id in unheard:
             self._client.send_in_transaction(connection, run_id, LOOK, topic=LOOK)
         return len(unheard)
+
+    def ring_deliveries_at_work(
+        self, connection: sa.Connection, outbound_ids: Sequence[str]
+    ) -> None:
+        """Ring the runs that wait with these mails of ours."""
+        if not outbound_ids:
+            return
+        runs = self._runs.c
+        waiting = sa.select(runs.workflow_uuid).where(
+            runs.status == "PENDING", runs.name == DELIVERY, self._subject().in_(outbound_ids)
+        )
+        for run_id in list(connection.scalars(waiting)):
+            self._client.send_in_transaction(connection, run_id, LOOK, topic=LOOK)
 
     @property
     def _bells(self) -> sa.TableClause:

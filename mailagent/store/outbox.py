@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
@@ -55,6 +55,7 @@ CLAIM = (
         sending_at=sa.bindparam("now"),
         attempts=_mails.c.attempts + 1,
         error=None,
+        put_off_at=None,
     )
     .returning(_mails)
 )
@@ -151,31 +152,99 @@ def claim_for_sending(
 
 
 def record_outcome(
-    connection: sa.Connection, outbound_id: str, status: OutboundStatus, **values: Any
+    connection: sa.Connection, mail: OutboundMail, status: OutboundStatus, **values: Any
 ) -> OutboundStatus:
     """Record what became of a mail that was "sending"; one that is not any more stays as it is. Returns its
     state."""
-    values |= {"here": outbound_id, "status": status.value}
+    values |= {"here": mail.outbound_id, "status": status.value}
     known = connection.scalar(_FROM_SENDING, values)
-    return status_of(connection, outbound_id) if known is None else OutboundStatus(known)
+    return status_of(connection, mail.outbound_id) if known is None else OutboundStatus(known)
 
 
-def put_off(connection: sa.Connection, outbound_id: str, next_attempt_at: datetime) -> None:
+def put_off(
+    connection: sa.Connection, outbound_id: str, next_attempt_at: datetime, now: datetime
+) -> None:
     """Record when a queued mail is to be looked at again whose vendor is not asked for now."""
     connection.execute(
         _mails.update()
         .where(_mails.c.outbound_id == outbound_id, _mails.c.status == OutboundStatus.QUEUED.value)
-        .values(next_attempt_at=next_attempt_at)
+        .values(next_attempt_at=next_attempt_at, put_off_at=now)
     )
 
 
+def take_up(connection: sa.Connection, limit: int, now: datetime) -> list[str]:
+    """Make mails that were put off due at once, those first that have waited longest since they were last
+    looked at; return which."""
+    waiting = (
+        sa.select(_mails.c.outbound_id)
+        .where(_mails.c.status == OutboundStatus.QUEUED.value, _mails.c.put_off_at.is_not(None))
+        .order_by(_mails.c.put_off_at, _mails.c.created_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    found = list(connection.scalars(waiting))
+    due = _mails.update().where(_mails.c.outbound_id.in_(found))
+    connection.execute(due.values(next_attempt_at=now, put_off_at=None))
+    return found
+
+
+def find_latest_taken(connection: sa.Connection, now: datetime) -> str | None:
+    """Return a mail that SendGrid is known to have taken, of the last days the latest."""
+    query = (
+        sa.select(_mails.c.outbound_id)
+        .where(_mails.c.created_at > now - _TRIED_FOR, _mails.c.sent_at.is_not(None))
+        .order_by(_mails.c.created_at.desc())
+    )
+    found: str | None = connection.scalar(query.limit(1))
+    return found
+
+
+# Mail is tried for three days.
+_TRIED_FOR = timedelta(days=4)
+
+
+def was_another_accepted(
+    connection: sa.Connection, outbound_id: str, since: datetime, now: datetime
+) -> bool:
+    """Return whether SendGrid took another mail that was handed over after a time."""
+    query = sa.select(sa.literal(1)).where(
+        _mails.c.created_at > now - _TRIED_FOR,
+        _mails.c.sending_at > since,
+        _mails.c.sent_at.is_not(None),
+        _mails.c.outbound_id != outbound_id,
+    )
+    return connection.scalar(query.limit(1)) is not None
+
+
+def count_others_refused(connection: sa.Connection, address: str, now: datetime) -> int:
+    """Return to how many other addresses mail was refused since SendGrid last took one."""
+    lately = _mails.c.created_at > now - _TRIED_FOR
+    taken = sa.select(sa.func.max(_mails.c.sending_at)).where(lately, _mails.c.sent_at.is_not(None))
+    last = connection.scalar(taken)
+    after = [] if last is None else [_mails.c.refused_at > last]
+    query = sa.select(sa.func.count(_mails.c.to_address.distinct())).where(
+        lately,
+        _mails.c.refused_at.is_not(None),
+        _mails.c.sent_at.is_(None),
+        _mails.c.to_address != address,
+        *after,
+    )
+    return connection.scalar(query) or 0
+
+
 def settle(
-    connection: sa.Connection, outbound_id: str, status: OutboundStatus, now: datetime
+    connection: sa.Connection,
+    outbound_id: str,
+    status: OutboundStatus,
+    now: datetime,
+    sent_again_why: str = "",
 ) -> None:
-    """Record what a mail's state turned out to be, whatever it was before."""
+    """Record what a mail's state turned out to be, whatever it was before; or why it is sent again."""
     values: dict[str, Any] = {"status": status.value, "next_attempt_at": None}
     if status is OutboundStatus.SENT:
         values["sent_at"] = now
+    if sent_again_why:
+        values["sent_again_why"] = sent_again_why
     connection.execute(_mails.update().where(_mails.c.outbound_id == outbound_id).values(**values))
 
 

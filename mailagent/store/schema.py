@@ -273,6 +273,12 @@ outbound_mails = sa.Table(
     sa.Column("sent_at", UtcDateTime),
     sa.Column("provider_id", sa.Text),
     sa.Column("error", sa.Text),
+    # When the vendor first refused it, since it last took a mail.
+    sa.Column("refused_at", UtcDateTime),
+    # Since when it waits for a vendor that is not asked for now.
+    sa.Column("put_off_at", UtcDateTime),
+    # Why it was sent once more, although the first may have gone out.
+    sa.Column("sent_again_why", sa.Text),
     _one_of("status", OutboundStatus),
     sa.Index("ix_outbound_mails_conversation_id_created_at", "conversation_id", "created_at"),
     sa.Index("ix_outbound_mails_refund_id", "refund_id"),
@@ -330,6 +336,8 @@ refunds = sa.Table(
     sa.Column("four_eyes", sa.Boolean, nullable=False, server_default=sa.false()),
     # Whether whoever approved it knew that the order was cancelled.
     sa.Column("despite_cancel", sa.Boolean, nullable=False, server_default=sa.false()),
+    # Whether whoever approved it knew that the order has another customer than when it was asked for.
+    sa.Column("despite_new_customer", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("policy_version", sa.Text),
     # The facts and the verdict of the policy, as they were when it decided.
     sa.Column("policy_reasons", Json, nullable=False),
@@ -345,6 +353,8 @@ refunds = sa.Table(
     # The run that looks after this refund now; a bell goes there.
     sa.Column("run_id", sa.Text),
     sa.Column("rings", sa.Integer, nullable=False, server_default="0"),
+    # The receipt that tells of it, where that tells of several: it stands under the key of another.
+    sa.Column("receipt_id", sa.Text),
     _one_of("status", RefundStatus),
     sa.CheckConstraint("amount_minor > 0", name="amount"),
     sa.CheckConstraint("shipping_minor >= 0", name="shipping"),

@@ -113,7 +113,7 @@ def mails_out(where: sa.ColumnElement[bool]) -> sa.Select[Any]:
     """Return the query of our mails as pages list them, without their HTML."""
     names = (
         "outbound_id", "conversation_id", "refund_id", "purpose", "to_address", "subject", "status",
-        "error", "sent_at", "created_at",
+        "error", "sent_at", "created_at", "sent_again_why",
     )  # fmt: skip
     columns = (*(_outbound.c[name] for name in names), _cut(_outbound.c.text))
     return sa.select(*columns).where(where)

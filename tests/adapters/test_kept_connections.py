@@ -29,7 +29,7 @@ from mailagent.adapters.kept_connections import (
     Patience,
 )
 from mailagent.adapters.mail_sender import MailSender
-from mailagent.domain.delivery import OutcomeUnknown, Refused
+from mailagent.domain.delivery import Blame, OutcomeUnknown, Refused
 from tests.adapters.test_chat_model import ITEMS, message, response
 from tests.adapters.test_mail_sender import MAIL, write_certificate
 
@@ -436,4 +436,4 @@ def test_a_mail_that_is_too_large_is_refused_though_it_was_not_read(server: Serv
     server.answer = refuse
     outcome = MailSender("SG.x", server.url).send(replace(MAIL, text=BIG.decode()))
     assert isinstance(outcome, Refused)
-    assert not outcome.operator
+    assert outcome.blame is not Blame.ACCOUNT

@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from cryptography import x509
@@ -26,7 +27,7 @@ from cryptography.x509.oid import NameOID
 
 from mailagent.adapters import kept_opener
 from mailagent.adapters.mail_sender import MailSender
-from mailagent.domain.delivery import Accepted, NotSent, OutcomeUnknown, Refused
+from mailagent.domain.delivery import Accepted, Blame, NotSent, OutcomeUnknown, Refused, Trace
 from mailagent.domain.mail import OutboundMail, Purpose
 from tests.stage import wait_until
 
@@ -220,15 +221,39 @@ def test_a_mail_that_starts_a_thread_has_no_empty_fields(sendgrid: LocalSendGrid
     assert not {"In-Reply-To", "References"} & sent["headers"].keys()
 
 
-@pytest.mark.parametrize("status", [400, 413])
+@pytest.mark.parametrize(("status", "blame"), [(400, Blame.FIELD), (413, Blame.MAIL)])
 def test_a_refusal_of_this_mail_is_told_in_the_vendors_words(
-    sendgrid: LocalSendGrid, status: int
+    sendgrid: LocalSendGrid, status: int, blame: Blame
 ) -> None:
     errors = [{"message": "Does not contain\na valid address.", "field": "to.0", "help": None}]
     sendgrid.answer = answer(status, json.dumps({"errors": errors}).encode())
     assert sendgrid.sender().send(MAIL) == Refused(
-        f"SendGrid answered {status}: to.0: Does not contain a valid address.", operator=False
+        f"SendGrid answered {status}: to.0: Does not contain a valid address.", blame
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "blame"),
+    [
+        (["personalizations.0.to.0.email"], Blame.FIELD),
+        (["subject", "content.0.value"], Blame.FIELD),
+        (["from.email"], Blame.ACCOUNT),
+        (["from"], Blame.ACCOUNT),
+        (["subject", "from.email"], Blame.ACCOUNT),
+        ([None], Blame.UNSAID),
+        ([""], Blame.UNSAID),
+        (["subject", None], Blame.UNSAID),
+        ([], Blame.UNSAID),
+    ],
+)
+def test_a_400_is_about_what_it_names(
+    sendgrid: LocalSendGrid, fields: list[str | None], blame: Blame
+) -> None:
+    errors = [{"message": "no", "field": field, "help": None} for field in fields]
+    sendgrid.answer = answer(400, json.dumps({"errors": errors}).encode())
+    outcome = sendgrid.sender().send(MAIL)
+    assert isinstance(outcome, Refused)
+    assert outcome.blame is blame
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 405, 415])
@@ -238,7 +263,7 @@ def test_what_would_refuse_every_mail_is_for_an_operator(
     sendgrid.answer = answer(status)
     outcome = sendgrid.sender().send(MAIL)
     assert isinstance(outcome, Refused)
-    assert outcome.operator
+    assert outcome.blame is Blame.ACCOUNT
     assert "secret" not in outcome.why
 
 
@@ -247,7 +272,9 @@ def test_what_would_refuse_every_mail_is_for_an_operator(
 )
 def test_a_refusal_in_any_shape_is_a_refusal(sendgrid: LocalSendGrid, body: bytes) -> None:
     sendgrid.answer = answer(400, body)
-    assert isinstance(sendgrid.sender().send(MAIL), Refused)
+    outcome = sendgrid.sender().send(MAIL)
+    assert isinstance(outcome, Refused)
+    assert outcome.blame is Blame.UNSAID
 
 
 @pytest.mark.parametrize(
@@ -432,7 +459,7 @@ def test_no_field_can_add_a_header(sendgrid: LocalSendGrid, name: str, end: str)
     outcome = sendgrid.sender().send(replace(MAIL, **changes))
     assert isinstance(outcome, Refused)
     assert name in outcome.why
-    assert not outcome.operator
+    assert outcome.blame is Blame.MAIL
     assert not sendgrid.requests
 
 
@@ -509,3 +536,48 @@ def test_threads_may_share_one_sender(sendgrid: LocalSendGrid) -> None:
     assert set(outcomes) == {Accepted("sg-1")}
     sent = {request.body["custom_args"]["outbound_id"] for request in sendgrid.requests}
     assert sent == {mail.outbound_id for mail in mails}
+
+
+# --- SendGrid's own records -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("messages", "trace"),
+    [([{"msg_id": "sg-1", "status": "delivered"}], Trace.FOUND), ([], Trace.NONE)],
+)
+def test_email_activity_is_searched_for_a_mail(
+    sendgrid: LocalSendGrid, messages: list[dict[str, str]], trace: Trace
+) -> None:
+    sendgrid.answer = answer(200, json.dumps({"messages": messages}).encode())
+    assert sendgrid.sender().find_trace("outbound_17") is trace
+    (request,) = sendgrid.requests
+    asked = urlsplit(request.path)
+    assert (request.method, asked.path) == ("GET", "/v3/messages")
+    assert parse_qs(asked.query) == {
+        "query": ["(unique_args['outbound_id']=\"outbound_17\")"],
+        "limit": ["1"],
+    }
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_an_account_without_email_activity_is_not_asked_again(
+    sendgrid: LocalSendGrid, status: int
+) -> None:
+    sendgrid.answer = answer(status, b'{"errors": [{"message": "access forbidden"}]}')
+    sender = sendgrid.sender()
+    assert {sender.find_trace("outbound_17") for _ in range(3)} == {Trace.NOT_ASKED}
+    assert len(sendgrid.requests) == 1
+    sendgrid.answer = answer(202)
+    assert isinstance(sender.send(MAIL), Accepted)
+
+
+@pytest.mark.parametrize(
+    "there",
+    [answer(400), answer(429), answer(503), answer(200, b"<html>"), answer(200, b"[]"), hang_up],
+)
+def test_records_that_cannot_be_read_say_nothing(sendgrid: LocalSendGrid, there: Answer) -> None:
+    sendgrid.answer = there
+    sender = sendgrid.sender()
+    assert sender.find_trace("outbound_17") is Trace.NOT_ASKED
+    sendgrid.answer = answer(200, b'{"messages": []}')
+    assert sender.find_trace("outbound_17") is Trace.NONE

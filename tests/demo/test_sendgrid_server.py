@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from mailagent.adapters.mail_sender import MailSender
 from mailagent.adapters.webhook_signature import verify
 from mailagent.demo.inbound_parse import CONTENT_TYPE
 from mailagent.demo.local_server import Answer, LocalServer, Request
@@ -21,6 +22,7 @@ from mailagent.demo.mailboxes import LetterState, Mailboxes
 from mailagent.demo.postman import Postman
 from mailagent.demo.sendgrid_server import SendGridServer
 from mailagent.demo.webhook_key import WebhookKey
+from mailagent.domain.delivery import Trace
 
 PAGE = "http://127.0.0.1:8000"
 
@@ -358,3 +360,17 @@ def test_a_line_that_was_cut_off_costs_only_itself(stage: Stage, tmp_path: Path)
     assert len(again.sent()) == 1
     again.record_sent(replace(again.sent()[0], mail_id="another"))
     assert len(Mailboxes(path).sent()) == 2
+
+
+def test_an_account_has_email_activity_only_if_it_was_bought(tmp_path: Path) -> None:
+    mailboxes = Mailboxes(tmp_path / "mailboxes.jsonl")
+    server = SendGridServer(mailboxes, "support@shop.example")
+    server.start()
+    try:
+        sender = MailSender("SG.test", server.url)
+        assert sender.find_trace("outbound_1") is Trace.NOT_ASKED
+        server.has_activity = True
+        sender = MailSender("SG.test", server.url)
+        assert sender.find_trace("outbound_1") is Trace.NONE
+    finally:
+        server.stop()

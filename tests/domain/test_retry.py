@@ -7,9 +7,14 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from mailagent.domain.mail import OutboundStatus
+from mailagent.domain.delivery import Blame, Trace
+from mailagent.domain.mail import OutboundStatus, Purpose
 from mailagent.domain.retry import (
+    HAS_NO_TRACE,
     MAIL_IS_STALE_AFTER,
+    MAY_GO_TWICE,
+    NOBODY_KNOWS,
+    SAW_LATER_MAIL,
     Care,
     Events,
     LastRun,
@@ -17,10 +22,13 @@ from mailagent.domain.retry import (
     SendNow,
     Settle,
     Settled,
+    Verdict,
     WaitFor,
     backoff_seconds,
     decide_care,
     decide_delivery,
+    is_trace_wanted,
+    judge_refusal,
 )
 from tests.cast import NOW
 
@@ -77,8 +85,8 @@ def test_what_to_do_about_a_mail(
     [
         (silent(seconds=0), LATER, WaitFor(60)),
         (silent(seconds=59), LATER, WaitFor(1)),
-        (silent(seconds=60), LATER, Settle(QUEUED)),
-        (silent(hours=9), LATER, Settle(QUEUED)),
+        (silent(seconds=60), LATER, Settle(QUEUED, SAW_LATER_MAIL)),
+        (silent(hours=9), LATER, Settle(QUEUED, SAW_LATER_MAIL)),
         (silent(seconds=59), NONE_LATER, WaitFor(1)),
         (silent(seconds=60), NONE_LATER, WaitFor(60)),
         (silent(seconds=179), NONE_LATER, WaitFor(1)),
@@ -90,7 +98,7 @@ def test_what_to_do_about_a_mail(
         (replace(silent(hours=9), away=True), NONE_LATER, WaitFor(60)),
         (replace(silent(hours=9), away=True), NEVER, WaitFor(60)),
         (replace(silent(hours=9), back_at=NOW - MINUTE + SECOND), LATER, WaitFor(1)),
-        (replace(silent(hours=9), back_at=NOW - MINUTE), LATER, Settle(QUEUED)),
+        (replace(silent(hours=9), back_at=NOW - MINUTE), LATER, Settle(QUEUED, SAW_LATER_MAIL)),
         (replace(silent(hours=9), back_at=NOW - 3 * MINUTE + SECOND), NONE_LATER, WaitFor(1)),
         (replace(silent(hours=9), back_at=NOW - 3 * MINUTE), NONE_LATER, Settle(UNKNOWN)),
         (replace(silent(seconds=59), back_at=NOW - MINUTE), LATER, WaitFor(1)),
@@ -106,6 +114,106 @@ def test_a_mail_of_which_nobody_knows_is_sent_again_only_if_a_later_one_is_told_
     mail: MailState, events: Events, expected: SendNow | WaitFor | Settle
 ) -> None:
     assert decide_delivery(mail, NOW, 60, events) == expected
+
+
+def quiet(may_go_twice: bool = True, trace: Trace = Trace.NOT_ASKED, **delta: float) -> MailState:
+    """A mail of which nobody knows and that no later mail follows."""
+    return replace(silent(**delta), may_go_twice=may_go_twice, trace=trace)
+
+
+FOUND, NONE = Trace.FOUND, Trace.NONE
+
+
+@pytest.mark.parametrize(
+    ("mail", "events", "expected"),
+    [
+        # What the vendor's records say, once it was silent for long enough.
+        (quiet(trace=FOUND, seconds=60), NEVER, Settle(SENT)),
+        (quiet(False, trace=FOUND, seconds=60), LATER, Settle(SENT)),
+        (replace(quiet(trace=FOUND, seconds=60), sent_again=True), NEVER, Settle(SENT)),
+        (quiet(False, trace=NONE, seconds=60), NONE_LATER, Settle(QUEUED, HAS_NO_TRACE)),
+        (quiet(False, trace=NONE, seconds=60), NEVER, Settle(QUEUED, HAS_NO_TRACE)),
+        (replace(quiet(trace=NONE, seconds=60), sent_again=True), NEVER, Settle(UNKNOWN)),
+        # Nobody can tell: once more if twice is better than never, and never a third time.
+        (quiet(seconds=59), NEVER, WaitFor(1)),
+        (quiet(seconds=60), NEVER, Settle(QUEUED, NOBODY_KNOWS)),
+        (quiet(seconds=179), NONE_LATER, WaitFor(1)),
+        (quiet(seconds=180), NONE_LATER, Settle(QUEUED, NOBODY_KNOWS)),
+        (replace(quiet(hours=1), sent_again=True), NEVER, Settle(UNKNOWN)),
+        (replace(quiet(hours=1), sent_again=True), NONE_LATER, Settle(UNKNOWN)),
+        (replace(quiet(hours=1), created_at=NOW - MAIL_IS_STALE_AFTER), NEVER, Settle(UNKNOWN)),
+        (quiet(False, seconds=60), NEVER, Settle(UNKNOWN)),
+        (quiet(False, seconds=180), NONE_LATER, Settle(UNKNOWN)),
+    ],
+)
+def test_a_mail_nobody_knows_of_is_looked_up_or_sent_once_more_where_twice_is_better_than_never(
+    mail: MailState, events: Events, expected: SendNow | WaitFor | Settle
+) -> None:
+    assert decide_delivery(mail, NOW, 60, events) == expected
+
+
+@pytest.mark.parametrize(
+    ("mail", "wanted"),
+    [
+        (silent(seconds=59), False),
+        (silent(seconds=60), True),
+        (replace(silent(seconds=60), away=True), False),
+        (replace(silent(seconds=60), accepted=True), False),
+        (replace(silent(seconds=60), undelivered=True), False),
+        (state(QUEUED), False),
+        (state(SENT), False),
+    ],
+)
+def test_the_vendor_s_records_are_asked_of_a_mail_nobody_knows_of(
+    mail: MailState, wanted: bool
+) -> None:
+    assert is_trace_wanted(mail, NOW, 60) is wanted
+
+
+def test_only_mail_about_a_customer_s_money_may_go_twice() -> None:
+    assert set(MAY_GO_TWICE) == set(Purpose)
+    assert {purpose for purpose, may in MAY_GO_TWICE.items() if may} == {
+        Purpose.RECEIPT,
+        Purpose.REFUND_OUTCOME,
+    }
+
+
+TWO_MINUTES = timedelta(minutes=2)
+MAIL, FIELD, ACCOUNT, UNSAID = Blame.MAIL, Blame.FIELD, Blame.ACCOUNT, Blame.UNSAID
+LOST, AGAIN, OUTAGE = Verdict.FAILED, Verdict.AGAIN, Verdict.OUTAGE
+
+
+@pytest.mark.parametrize(
+    ("blame", "refused_for", "accepted_since", "recipients", "verdict"),
+    [
+        (MAIL, 0 * SECOND, False, 9, LOST),
+        (ACCOUNT, 0 * SECOND, False, 1, OUTAGE),
+        (ACCOUNT, 0 * SECOND, True, 1, OUTAGE),
+        # Not known yet.
+        (UNSAID, 0 * SECOND, False, 1, AGAIN),
+        (FIELD, 0 * SECOND, False, 1, AGAIN),
+        (UNSAID, TWO_MINUTES - SECOND, False, 2, AGAIN),
+        # Another mail passed meanwhile: it is this one.
+        (UNSAID, 5 * SECOND, True, 1, LOST),
+        (FIELD, 5 * SECOND, True, 1, LOST),
+        (UNSAID, 5 * SECOND, True, 9, LOST),
+        # Others are refused, too.
+        (UNSAID, 0 * SECOND, False, 3, OUTAGE),
+        (FIELD, 0 * SECOND, False, 3, OUTAGE),
+        (FIELD, TWO_MINUTES, False, 2, OUTAGE),
+        # Nothing else is sent.
+        (FIELD, TWO_MINUTES, False, 1, LOST),
+        (UNSAID, TWO_MINUTES, False, 1, OUTAGE),
+    ],
+)
+def test_what_a_refusal_means(
+    blame: Blame,
+    refused_for: timedelta,
+    accepted_since: bool,
+    recipients: int,
+    verdict: Verdict,
+) -> None:
+    assert judge_refusal(blame, refused_for, accepted_since, recipients) is verdict
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TypedDict
+from datetime import datetime, timedelta
+from typing import NotRequired, TypedDict
 
 import sqlalchemy as sa
 
@@ -16,17 +16,22 @@ from mailagent.domain.delivery import (
     OutcomeUnknown,
     Refused,
     SendOutcome,
+    Trace,
 )
-from mailagent.domain.mail import OutboundMail, OutboundStatus
+from mailagent.domain.mail import OutboundMail, OutboundStatus, Purpose
 from mailagent.domain.matter import Matter
 from mailagent.domain.retry import (
+    MAY_GO_TWICE,
     Events,
     MailState,
     SendNow,
     Settle,
+    Verdict,
     WaitFor,
     backoff_seconds,
     decide_delivery,
+    is_trace_wanted,
+    judge_refusal,
 )
 from mailagent.store import audit, before_sending, breakers, outbox, suppression
 from mailagent.store.database import Row
@@ -36,8 +41,8 @@ from mailagent.workflows.steps.lost_mail import act_on_lost
 from mailagent.workflows.steps.matters import note_matter
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark, step
 
-# After a refusal that concerns the account, not the mail, an operator needs a while.
-OPERATOR_SECONDS = 600.0
+# How many mails go out together when SendGrid is back; the sweep takes up the rest.
+TAKEN_UP_AT_ONCE = 100
 
 _OPEN = (OutboundStatus.QUEUED, OutboundStatus.SENDING)
 
@@ -56,10 +61,14 @@ def _send_mail(outbound_id: str) -> str:
     if isinstance(outcome, Accepted) and not leave.failed_lately:
         return _record_plainly(mail, outcome)
     with live.database.transaction() as connection:
+        verdict = _judge(connection, mail, outcome) if isinstance(outcome, Refused) else None
         # First: whoever takes a turn locks the breaker's row before the mail's, too.
-        note_outcome(connection, leave, failure_of(outcome))
-        status = _record(connection, mail, outcome)
-        return _leave_to_delivery(connection, outbound_id, status)
+        _note(connection, leave, outcome, verdict)
+        status = _record(connection, mail, outcome, verdict)
+        state = _leave_to_delivery(connection, outbound_id, status)
+    if isinstance(outcome, Accepted):
+        take_up(TAKEN_UP_AT_ONCE)
+    return state
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,25 +124,54 @@ def _record_plainly(mail: OutboundMail, outcome: Accepted) -> str:
         return _leave_to_delivery(connection, outbound_id, status)
 
 
-def failure_of(outcome: SendOutcome) -> Failure | None:
-    """Return how SendGrid has failed, or None if it is well, whatever it made of this mail."""
+def _judge(connection: sa.Connection, mail: OutboundMail, refused: Refused) -> Verdict:
+    now = services.current().now()
+    first = outbox.row_of(connection, mail.outbound_id).refused_at or now
+    others = outbox.count_others_refused(connection, mail.to_address, now)
+    accepted_since = outbox.was_another_accepted(connection, mail.outbound_id, first, now)
+    return judge_refusal(refused.blame, now - first, accepted_since, others + 1)
+
+
+def _note(
+    connection: sa.Connection, leave: Leave, outcome: SendOutcome, verdict: Verdict | None
+) -> None:
+    """Record how SendGrid is. That it refuses one mail says nothing of it."""
     match outcome:
-        case Refused(why, operator=True):
-            return Failure(why, needs_operator=True)
+        case Accepted():
+            note_outcome(connection, leave, None)
+        case Refused(why) if verdict is Verdict.OUTAGE:
+            note_outcome(connection, leave, Failure(why, needs_operator=True))
+        case Refused():
+            give_back(connection, leave)
         case NotSent(why, seconds):
-            return Failure(why, wish_seconds=seconds)
+            note_outcome(connection, leave, Failure(why, wish_seconds=seconds))
         case OutcomeUnknown(why):
-            return Failure(why)
-    return None
+            note_outcome(connection, leave, Failure(why))
+
+
+def take_up(most: int) -> int:
+    """Have mails go out that were put off while SendGrid was away: `most` if it is back, one as a probe if it
+    may be asked again, none while it may not. Return how many."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        how = standing(breakers.find(connection, Provider.SENDGRID), live.now())
+        limit = {Standing.CLOSED: most, Standing.PROBE: 1, Standing.OPEN: 0}[how]
+        due = outbox.take_up(connection, limit, live.now()) if limit else []
+        live.doorbell.ring_deliveries_at_work(connection, due)
+    return len(due)
 
 
 def _put_off(connection: sa.Connection, outbound_id: str) -> float:
     """Have a queued mail wait without asking SendGrid, which is away; return for how long, in seconds."""
     now = services.current().now()
-    age = now - outbox.row_of(connection, outbound_id).created_at
-    seconds = look_again_seconds(outbound_id, age.total_seconds())
-    outbox.put_off(connection, outbound_id, now + timedelta(seconds=seconds))
+    seconds = _seconds_to_look_again(connection, outbound_id)
+    outbox.put_off(connection, outbound_id, now + timedelta(seconds=seconds), now)
     return seconds
+
+
+def _seconds_to_look_again(connection: sa.Connection, outbound_id: str) -> float:
+    age = services.current().now() - outbox.row_of(connection, outbound_id).created_at
+    return look_again_seconds(outbound_id, age.total_seconds())
 
 
 def _leave_to_delivery(connection: sa.Connection, outbound_id: str, status: OutboundStatus) -> str:
@@ -147,39 +185,60 @@ def _leave_to_delivery(connection: sa.Connection, outbound_id: str, status: Outb
     return status.value
 
 
-def _record(connection: sa.Connection, mail: OutboundMail, outcome: SendOutcome) -> OutboundStatus:
-    """Record what SendGrid made of a mail; return the mail's state."""
-    now, outbound_id = services.current().now(), mail.outbound_id
+def _record(
+    connection: sa.Connection,
+    mail: OutboundMail,
+    outcome: SendOutcome,
+    verdict: Verdict | None = None,
+) -> OutboundStatus:
+    """Record what SendGrid made of a mail, and the `verdict` on a refusal; return the mail's state."""
+    now = services.current().now()
     match outcome:
         case Accepted(provider_id):
             sent = {"sent_at": now, "provider_id": provider_id}
-            return outbox.record_outcome(connection, outbound_id, OutboundStatus.SENT, **sent)
-        case Refused(why, operator=False):
-            return _fail(connection, mail, why)
+            return outbox.record_outcome(connection, mail, OutboundStatus.SENT, **sent)
         case Refused(why):
-            note_matter(connection, Matter.SENDGRID, why)
-            return _retry(connection, mail, why, OPERATOR_SECONDS)
+            return _record_refusal(connection, mail, why, verdict)
         case NotSent(why, seconds):
             return _retry(connection, mail, why, max(seconds, backoff_seconds(mail.attempts)))
         case OutcomeUnknown(why):
             # Stays "sending": only an event, or silence for long enough, can tell.
-            return outbox.record_outcome(connection, outbound_id, OutboundStatus.SENDING, error=why)
+            return outbox.record_outcome(connection, mail, OutboundStatus.SENDING, error=why)
+
+
+def _record_refusal(
+    connection: sa.Connection, mail: OutboundMail, why: str, verdict: Verdict | None
+) -> OutboundStatus:
+    now = services.current().now()
+    refused_at = outbox.row_of(connection, mail.outbound_id).refused_at or now
+    if verdict is Verdict.FAILED:
+        return _fail(connection, mail, why, refused_at=refused_at)
+    if verdict is Verdict.AGAIN:
+        seconds = backoff_seconds(mail.attempts)
+        return _retry(connection, mail, why, seconds, refused_at=refused_at)
+    note_matter(connection, Matter.SENDGRID, why)
+    seconds = _seconds_to_look_again(connection, mail.outbound_id)
+    return _retry(connection, mail, why, seconds, refused_at=refused_at, put_off_at=now)
 
 
 def _retry(
-    connection: sa.Connection, mail: OutboundMail, why: str, seconds: float
+    connection: sa.Connection, mail: OutboundMail, why: str, seconds: float, **values: datetime
 ) -> OutboundStatus:
     return outbox.record_outcome(
         connection,
-        mail.outbound_id,
+        mail,
         OutboundStatus.QUEUED,
         error=why,
         next_attempt_at=services.current().now() + timedelta(seconds=seconds),
+        **values,
     )
 
 
-def _fail(connection: sa.Connection, mail: OutboundMail, why: str) -> OutboundStatus:
-    status = outbox.record_outcome(connection, mail.outbound_id, OutboundStatus.FAILED, error=why)
+def _fail(
+    connection: sa.Connection, mail: OutboundMail, why: str, **values: datetime
+) -> OutboundStatus:
+    failed = OutboundStatus.FAILED
+    status = outbox.record_outcome(connection, mail, failed, error=why, **values)
     audit.record(
         connection,
         services.current().now(),
@@ -193,29 +252,22 @@ def _fail(connection: sa.Connection, mail: OutboundMail, why: str) -> OutboundSt
 
 
 class Outlook(TypedDict):
-    """What a `delivery` run does next: `send`, `wait`, or nothing because the mail is settled."""
+    """What a `delivery` run does next: `send`, `wait`, or nothing because the mail is settled. `wakes`: a
+    message ends the wait; older records know of none."""
 
     kind: str
     status: str
     wait_seconds: float
+    wakes: NotRequired[bool]
 
 
 def _look_at_delivery(outbound_id: str) -> Outlook:
     """Look at a mail that did not go out at once, settle its state if it can be told, say what next."""
     live = services.current()
+    trace = _find_trace(outbound_id)
     with live.database.transaction() as connection:
         row = outbox.row_of(connection, outbound_id, lock=True)
-        state = MailState(
-            status=OutboundStatus(row.status),
-            created_at=row.created_at,
-            sending_at=row.sending_at,
-            next_attempt_at=row.next_attempt_at,
-            accepted=outbox.was_accepted(connection, outbound_id),
-            undelivered=outbox.why_undelivered(connection, outbound_id) is not None,
-            sent_again=audit.latest_at(connection, outbound_id, audit.SENT_AGAIN) is not None,
-            away=_is_open(connection),
-            back_at=breakers.last_closed_at(connection, Provider.SENDGRID),
-        )
+        state = _state_of(connection, row, trace)
         # Also when the mail is settled: a signed event may follow a bounce that came by mail.
         _suppress(connection, outbound_id, row.to_address)
         decision = decide_delivery(
@@ -224,14 +276,51 @@ def _look_at_delivery(outbound_id: str) -> Outlook:
         match decision:
             case SendNow() if _is_away(connection):
                 wait_seconds = _put_off(connection, outbound_id)
-                return Outlook(kind="wait", status=row.status, wait_seconds=wait_seconds)
+                return _wait(row.status, wait_seconds)
             case SendNow():
                 return Outlook(kind="send", status=row.status, wait_seconds=0)
             case WaitFor(seconds):
-                return Outlook(kind="wait", status=row.status, wait_seconds=seconds)
-            case Settle(status):
-                return _settle(connection, outbound_id, status)
+                return _wait(row.status, seconds)
+            case Settle(status, why):
+                return _settle(connection, outbound_id, status, why)
         return Outlook(kind="settled", status=row.status, wait_seconds=0)
+
+
+def _state_of(connection: sa.Connection, row: Row, trace: Trace = Trace.NOT_ASKED) -> MailState:
+    outbound_id = row.outbound_id
+    return MailState(
+        status=OutboundStatus(row.status),
+        created_at=row.created_at,
+        sending_at=row.sending_at,
+        next_attempt_at=row.next_attempt_at,
+        accepted=outbox.was_accepted(connection, outbound_id),
+        undelivered=outbox.why_undelivered(connection, outbound_id) is not None,
+        sent_again=audit.latest_at(connection, outbound_id, audit.SENT_AGAIN) is not None,
+        away=_is_open(connection),
+        back_at=breakers.last_closed_at(connection, Provider.SENDGRID),
+        trace=trace,
+        may_go_twice=MAY_GO_TWICE[Purpose(row.purpose)],
+    )
+
+
+def _find_trace(outbound_id: str) -> Trace:
+    """Ask SendGrid's records for a mail of which nobody knows. That they do not have it counts only if they
+    have another one that it took: they may be late, or not be searched as we think."""
+    live = services.current()
+    with live.database.snapshot() as connection:
+        state = _state_of(connection, outbox.row_of(connection, outbound_id))
+        taken = outbox.find_latest_taken(connection, live.now())
+    if not is_trace_wanted(state, live.now(), live.waits.mail_outcome_seconds):
+        return Trace.NOT_ASKED
+    with spans.call(Provider.SENDGRID, "look up"):
+        trace = live.sender.find_trace(outbound_id)
+        if trace is Trace.NONE and not (taken and live.sender.find_trace(taken) is Trace.FOUND):
+            return Trace.NOT_ASKED
+    return trace
+
+
+def _wait(status: str, seconds: float) -> Outlook:
+    return Outlook(kind="wait", status=status, wait_seconds=seconds, wakes=True)
 
 
 def _is_open(connection: sa.Connection) -> bool:
@@ -252,12 +341,16 @@ def _events_so_far(connection: sa.Connection, row: Row) -> Events:
     return Events.LATER if later else Events.NONE_LATER
 
 
-def _settle(connection: sa.Connection, outbound_id: str, status: OutboundStatus) -> Outlook:
+def _settle(
+    connection: sa.Connection, outbound_id: str, status: OutboundStatus, sent_again_why: str
+) -> Outlook:
     live = services.current()
     row, mail = outbox.row_of(connection, outbound_id), outbox.load(connection, outbound_id)
-    outbox.settle(connection, outbound_id, status, live.now())
+    outbox.settle(connection, outbound_id, status, live.now(), sent_again_why)
+    # At most once: whoever finds this on record does not do it again.
     action = audit.SENT_AGAIN if status is OutboundStatus.QUEUED else "mail settled"
-    audit.record(connection, live.now(), audit.CLOCK, action, outbound_id, {"status": status.value})
+    details = {"status": status.value} | ({"why": sent_again_why} if sent_again_why else {})
+    audit.record(connection, live.now(), audit.CLOCK, action, outbound_id, details)
     if status.lost:
         why = row.error or ""
         if status is OutboundStatus.UNDELIVERED:

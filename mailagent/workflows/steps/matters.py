@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.failure import tell_error
-from mailagent.domain.matter import WORDS, Matter, OpenMatter
+from mailagent.domain.matter import MAILED, WORDS, Matter, OpenMatter
 from mailagent.store import matters, signs_of_life
 from mailagent.workflows.steps.notices import tell_operators
 from mailagent.workflows.steps.spending import why_alarmed, why_stopped
@@ -31,9 +31,9 @@ def note_matter(connection: sa.Connection, matter: Matter, why: str) -> bool:
     number = matters.open_matter(connection, live.now(), matter, tell_error(why))
     if number is None:
         return False
-    words = WORDS[matter]
-    logger.error("%s: %s", words.title, tell_error(why))
-    lines = [tell_error(why), words.to_do, f"{live.shop.public_url}/ops"]
+    logger.error("%s: %s", WORDS[matter].title, tell_error(why))
+    words, since = MAILED[matter], f"Since {live.now():%Y-%m-%d %H:%M} UTC: {tell_error(why)}"
+    lines = [since, words.to_do, f"{live.shop.public_url}/ops"]
     tell_operators(connection, words.title, lines, f"{matter.value}:{number}")
     return True
 

@@ -15,10 +15,13 @@ from mailagent.domain.retry import MOST_RINGS, Care, LastRun, decide_care
 from mailagent.doorbell import DELIVERY, FAILED, REFUND, Run, run_id_of
 from mailagent.store import audit, conversations, outbox, refunds
 from mailagent.store.database import Row
+from mailagent.workflows.steps.delivery import take_up
 from mailagent.workflows.steps.lost_mail import act_on_lost
 from mailagent.workflows.steps.notices import tell_operators
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.rows import see_to_waiting
+
+TAKEN_UP_BY_SWEEP = 1_000  # of mails that were put off; a sweep must be over well within its minute
 
 # A refund may wait for a manager until it expires, and then for the gateway for some days.
 UNTOLD_SINCE = timedelta(days=30)
@@ -144,8 +147,10 @@ def _tell_operators(connection: sa.Connection, what: str, row_id: str, run: Run 
 
 @step
 def ring_for_outbox() -> int:
-    """Ring for mail of ours that should have gone out; a run that is at it already is not doubled."""
+    """Ring for mail of ours that should have gone out; a run that is at it already is not doubled. What was put
+    off goes on if SendGrid is back, bit by bit."""
     live = services.current()
+    take_up(TAKEN_UP_BY_SWEEP)
     before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
     return see_to_waiting(
         lambda connection, limit, after: outbox.list_under_way(connection, before, limit, after),
