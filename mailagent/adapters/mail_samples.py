@@ -14,6 +14,7 @@ TO_CUSTOMERS = frozenset(
     {
         "reply",
         "receipt",
+        "receipts",
         "refund_rejected",
         "refund_expired",
         "refund_failed",
@@ -55,6 +56,18 @@ _GOODWILL = {
 }
 
 
+_PLAIN_RECEIPT: dict[str, Any] = {
+    "order_id": "W1002",
+    "amount": _PART,
+    "items": [{"name": "Lamp", "quantity": 1, "amount": _PART}],
+    "shipping": None,
+    "asked": None,
+    "payments": [{"method": "card", "amount": _PART, "reference": None, "expected_days": None}],
+    "paid_at": NOON,
+    "note": None,
+}
+
+
 def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
     """Return the facts of every mail, each that may be missing present; `words`, if given, are in all
     that a stranger could have a hand in."""
@@ -67,6 +80,8 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
     return {
         "reply": thread | {"text": say(_ANSWER), "confirm_code": "482716", "goodwill": _GOODWILL},
         "receipt": refund | _receipt(say),
+        "receipts": thread
+        | {"refunds": [refund | _receipt(say) | {"note": words}, _PLAIN_RECEIPT]},
         "refund_rejected": refund | {"note": say("The lid was missing from the parcel.")},
         "refund_expired": refund | {"requested_at": NOON - timedelta(days=7)},
         "refund_failed": refund | {"part_paid": _PART, "payments": _payments(say)[-1:]},
@@ -86,6 +101,7 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
 
 # What of those facts may be missing, or otherwise.
 _WITHOUT: dict[str, dict[str, Any]] = {
+    "receipts": {"subject": None, "refunds": [_PLAIN_RECEIPT, _PLAIN_RECEIPT]},
     "reply": {"subject": None, "confirm_code": None, "goodwill": None},
     "receipt": {
         "subject": None,

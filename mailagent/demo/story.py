@@ -36,7 +36,7 @@ class Story:
         self._providers = providers
         self._supervisor = supervisor
         self._records = Records(folder.database)
-        narrator = Narrator(say, 120.0 if providers.uses_real_model else 20.0)
+        narrator = Narrator(say, 120.0 if providers.uses_real_model else 60.0)
         self._narrator = narrator
         self._say, self._title = say, narrator.title
         self._fact, self._wait_for = narrator.fact, narrator.wait_for

@@ -99,6 +99,8 @@ class Refund:
     # Whether the order was cancelled already when it was approved: that is no reason not to pay.
     despite_cancel: bool = False
     policy_version: str | None = None
+    # The receipt that tells of it, where that tells of several.
+    receipt_id: str | None = None
     # What some of its payments gave back although it failed as a whole; None if none did.
     part_paid: Money | None = None
     # What its payments had given back and what then came back to the shop; None if nothing did.

@@ -9,7 +9,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from mailagent.doorbell.client import Connected
-from mailagent.doorbell.names import DELIVERY, LOOK, REFUND
+from mailagent.doorbell.names import CONVERSATION, DELIVERY, LOOK, REFUND
 
 # Says of a refund's id whether there is more to see than when its run began to wait.
 HasMovedOn = Callable[[sa.ColumnElement[str]], sa.ColumnElement[bool]]
@@ -58,6 +58,16 @@ class Unheard(Connected):
         )
         for run_id in list(connection.scalars(waiting)):
             self._client.send_in_transaction(connection, run_id, LOOK, topic=LOOK)
+
+    def is_answering(self, connection: sa.Connection, conversation_id: str) -> bool:
+        """Return whether a run is at work on a conversation's mail."""
+        runs = self._runs.c
+        at_work = sa.select(sa.literal(1)).where(
+            runs.status == "PENDING",
+            runs.name == CONVERSATION,
+            self._subject() == conversation_id,
+        )
+        return connection.scalar(at_work.limit(1)) is not None
 
     @property
     def _bells(self) -> sa.TableClause:

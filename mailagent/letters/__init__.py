@@ -10,6 +10,7 @@ from mailagent.letters.notices import Notice, copy_notice, write_notice
 from mailagent.letters.to_customers import (
     write_handed_over,
     write_person_reply,
+    write_receipt,
     write_refund_outcome,
     write_refund_returned,
     write_reply,
@@ -41,6 +42,7 @@ __all__ = [
     "write_login_link",
     "write_notice",
     "write_person_reply",
+    "write_receipt",
     "write_refund_outcome",
     "write_refund_returned",
     "write_reply",

@@ -89,27 +89,50 @@ def _goodwill_facts(
 
 def write_refund_outcome(connection: sa.Connection, refund: Refund, template: str) -> str:
     """Tell the customer how a refund ended, in the thread in which it was asked for."""
-    order = orders.load(connection, refund.order_id)
     conversation, mail = asked_in.load(connection, refund)
     letter = Letter(
         Purpose.RECEIPT if template == "receipt" else Purpose.REFUND_OUTCOME,
         template,
-        {
-            "order_id": refund.order_id,
-            "items": cases.items_of(refund, order),
-            "amount": refund.amount,
-            "shipping": cases.shipping_of(refund),
-            "asked": _asked(refund),
-            "payments": _payments(connection, refund, order),
-            "paid_at": refund.paid_at,
-            "requested_at": refund.requested_at,
-            "part_paid": refund.part_paid,
-            "note": _note(connection, refund),
-        },
+        _outcome_facts(connection, refund),
         dedup_key=f"outcome:{refund.refund_id}",
         refund_id=refund.refund_id,
     )
     return write_to_customer(connection, letter, conversation, mail)
+
+
+def write_receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]) -> str:
+    """Write the receipt of a paid refund; of `others`, which the same mail led to, it tells as well. All are
+    locked."""
+    if not others:
+        return write_refund_outcome(connection, refund, "receipt")
+    told = sorted((refund, *others), key=lambda each: each.refund_id)
+    conversation, mail = asked_in.load(connection, refund)
+    letter = Letter(
+        Purpose.RECEIPT,
+        "receipts",
+        {"refunds": [_outcome_facts(connection, each) for each in told]},
+        dedup_key=f"outcome:{refund.refund_id}",
+        refund_id=refund.refund_id,
+    )
+    outbound_id = write_to_customer(connection, letter, conversation, mail)
+    refunds.record_receipt(connection, others, outbound_id)
+    return outbound_id
+
+
+def _outcome_facts(connection: sa.Connection, refund: Refund) -> dict[str, Any]:
+    order = orders.load(connection, refund.order_id)
+    return {
+        "order_id": refund.order_id,
+        "items": cases.items_of(refund, order),
+        "amount": refund.amount,
+        "shipping": cases.shipping_of(refund),
+        "asked": _asked(refund),
+        "payments": _payments(connection, refund, order),
+        "paid_at": refund.paid_at,
+        "requested_at": refund.requested_at,
+        "part_paid": refund.part_paid,
+        "note": _note(connection, refund),
+    }
 
 
 def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:

@@ -19,8 +19,9 @@ UNSENT = (OutboundStatus.QUEUED.value, OutboundStatus.SENDING.value)
 
 def find_open(connection: sa.Connection, subjects: Collection[str]) -> set[str]:
     """Return which of these refunds, conversations and mails of ours have not come to their end."""
-    told = sa.exists().where(
-        _outbound.dedup_key == sa.literal("outcome:").concat(_refunds.refund_id)
+    told = sa.or_(
+        _refunds.receipt_id.is_not(None),
+        sa.exists().where(_outbound.dedup_key == sa.literal("outcome:").concat(_refunds.refund_id)),
     )
     ended_untold = sa.and_(_refunds.status != RefundStatus.WITHDRAWN.value, ~told)
     queries = (

@@ -35,7 +35,15 @@ def list_steps(connection: sa.Connection, refund: Refund) -> list[Entry]:
 def list_mails(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
     """Return our newest mails about a refund, oldest of them first."""
     mails = schema.outbound_mails
-    query = timeline_entries.mails_out(mails.c.refund_id == refund_id)
+    query = timeline_entries.mails_out(
+        sa.or_(
+            mails.c.refund_id == refund_id,
+            mails.c.outbound_id
+            == sa.select(schema.refunds.c.receipt_id)
+            .where(schema.refunds.c.refund_id == refund_id)
+            .scalar_subquery(),
+        )
+    )
     rows = connection.execute(
         query.order_by(mails.c.created_at.desc(), mails.c.outbound_id).limit(MAILS_MAX)
     ).all()

@@ -54,6 +54,14 @@ _BESIDE = _WITH_LINES.where(
 _OF_CONVERSATION = _WITH_LINES.where(_refunds.c.conversation_id == sa.bindparam("conversation_id"))
 _BY_ID = _WITH_LINES.where(_refunds.c.refund_id == sa.bindparam("refund_id"))
 LOCK = _BY_ID.with_for_update(of=_refunds)
+_asked = _refunds.alias("asked")
+_LOCK_OF_MAIL = _WITH_LINES.where(
+    sa.exists().where(
+        _asked.c.refund_id == sa.bindparam("refund_id"),
+        _asked.c.conversation_id == _refunds.c.conversation_id,
+        _asked.c.mail_id == _refunds.c.mail_id,
+    )
+).with_for_update(of=_refunds)
 _PAYMENTS_OF = (
     sa.select(_payments)
     .where(_payments.c.refund_id == sa.bindparam("refund_id"))
@@ -147,6 +155,20 @@ def load(connection: sa.Connection, refund_id: str) -> Refund:
 def lock(connection: sa.Connection, refund_id: str) -> Refund:
     """Return the refund and keep others from changing it until the commit. Raises LookupError."""
     return _found(_one(connection, LOCK, refund_id=refund_id), refund_id)
+
+
+def lock_of_mail(connection: sa.Connection, refund_id: str) -> tuple[Refund, tuple[Refund, ...]]:
+    """Return a refund and the others that the same mail led to, oldest first, all locked as by `lock`. Raises
+    LookupError."""
+    found = _list(connection, _LOCK_OF_MAIL, refund_id=refund_id)
+    refund = next((each for each in found if each.refund_id == refund_id), None)
+    return _found(refund, refund_id), tuple(each for each in found if each != refund)
+
+
+def record_receipt(connection: sa.Connection, refunds: Sequence[Refund], outbound_id: str) -> None:
+    """Record that a receipt under another refund's key tells of these locked ones, too."""
+    for refund in refunds:
+        connection.execute(_UPDATE, {"here": refund.refund_id, "receipt_id": outbound_id})
 
 
 def _found(refund: Refund | None, refund_id: str) -> Refund:
@@ -257,6 +279,7 @@ def _refund(rows: Sequence[Row], part_paid_minor: int | None, returned_minor: in
         short_minor=row.short_minor,
         four_eyes=row.four_eyes,
         despite_cancel=row.despite_cancel,
+        receipt_id=row.receipt_id,
         policy_version=row.policy_version,
         part_paid=None if part_paid_minor is None else Money(part_paid_minor, row.currency),
         returned=None if returned_minor is None else Money(returned_minor, row.currency),
@@ -424,8 +447,11 @@ def list_untold(
     """Return refunds asked for since a time that have ended without a word to the customer, or whose
     money came back without one, as `list_under_way` does."""
     here = _refunds.c.refund_id
-    told = sa.exists().where(
-        schema.outbound_mails.c.dedup_key == sa.literal("outcome:").concat(_refunds.c.refund_id)
+    told = sa.or_(
+        _refunds.c.receipt_id.is_not(None),
+        sa.exists().where(
+            schema.outbound_mails.c.dedup_key == sa.literal("outcome:").concat(_refunds.c.refund_id)
+        ),
     )
     return connection.execute(
         sa.select(
@@ -462,10 +488,15 @@ def _was_untrue(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     payments; that a refund has failed, only of those that were done by then."""
     mails = schema.outbound_mails
     receipt = mails.c.purpose == Purpose.RECEIPT.value
+    told = _refunds.alias("told")
+    shared = sa.select(told.c.receipt_id).where(told.c.refund_id == _payments.c.refund_id)
     return sa.and_(
         _payments.c.refund_id == refund_id,
         _payments.c.state == "done",
-        mails.c.dedup_key == sa.literal("outcome:").concat(refund_id),
+        sa.or_(
+            mails.c.dedup_key == sa.literal("outcome:").concat(refund_id),
+            mails.c.outbound_id == shared.correlate(_payments).scalar_subquery(),
+        ),
         sa.or_(receipt, mails.c.created_at >= _payments.c.done_at),
         mails.c.created_at < _payments.c.returned_at,
     )
@@ -480,6 +511,7 @@ def _returned_mail(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
             _payments.c.state == "done",
             _payments.c.returned_at.is_not(None),
         )
+        .correlate(_refunds)
         .scalar_subquery()
     )
     key = sa.literal("returned:").concat(refund_id).concat(":").concat(sa.cast(minor, sa.Text))

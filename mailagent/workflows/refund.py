@@ -39,6 +39,10 @@ async def refund(refund_id: str) -> str:
                 await DBOS.recv_async(doorbell.LOOK, timeout_seconds=state["wait_seconds"])
             else:
                 await DBOS.sleep_async(state["wait_seconds"])
-    for outbound_id in await tell_customer(refund_id):
+    told = await tell_customer(refund_id)
+    while isinstance(told, dict):  # older records only have mails
+        await DBOS.recv_async(doorbell.LOOK, timeout_seconds=told["wait_seconds"])
+        told = await tell_customer(refund_id)
+    for outbound_id in told:
         await send_mail_async(outbound_id)
     return state["status"]

@@ -134,7 +134,7 @@ def test_a_mail_about_a_refund_stays_in_the_thread_or_says_which_order(name: str
     assert "W1001" in render(name, subject=None).subject
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - {"receipt"}))
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"receipt", "receipts"}))
 def test_only_the_receipt_says_that_we_refunded(name: str) -> None:
     assert "have refunded" not in render(name).text + render(name).html
 
@@ -162,6 +162,21 @@ def test_a_receipt_says_what_was_paid_and_when_to_expect_it() -> None:
         assert "within 10 business days" in part
         assert "within one business day" in part
         assert "A colleague added" not in part
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_receipt_for_several_refunds_lists_each_as_its_own_would(language: str) -> None:
+    mails = Templates(TEMPLATES / "mail", COMMON)
+    facts = facts_of()["receipts"]
+    mail = mails.render("receipts", facts, language)
+    for refund in facts["refunds"]:
+        own = mails.render("receipt", {"subject": None} | refund, language)
+        signature = own.text.rfind("\n\n")
+        assert own.text[:signature] in mail.text
+    assert mail.text.count("Shop Support") == 1
+    assert mails.render("receipts", facts | {"subject": None}, language).subject.endswith(
+        ": W1001, W1002"
+    )
 
 
 def test_a_receipt_without_a_reference_or_a_date_promises_neither() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,46 @@ def test_a_small_refund_is_paid_without_a_person(busy_shop: Stage) -> None:
     assert len(busy_shop.rows("SELECT * FROM ledger_entries")) == 1
     (mail,) = busy_shop.rows("SELECT status FROM inbound_mails")
     assert mail.status == "answered"
+
+
+def receipts(shop: Stage) -> list[Any]:
+    return shop.rows("SELECT * FROM outbound_mails WHERE purpose = 'receipt' ORDER BY created_at")
+
+
+BOTH = "The kettle of order W1001 and the one of order W1002 arrived broken, please refund both."
+
+
+def test_one_mail_that_leads_to_several_refunds_gets_one_receipt(busy_shop: Stage) -> None:
+    busy_shop.stock(order(), order("W1002"))
+    busy_shop.write(BOTH)
+    wait_until(lambda: paid(busy_shop) == ["W1001", "W1002"], 30, "both refunds to be paid")
+    busy_shop.wait_for_mails(ADA, 2)
+    wait_until(busy_shop.at_rest, 20, "everything to be sent")
+    (receipt,) = receipts(busy_shop)
+    for refund in busy_shop.refunds():
+        assert str(refund.gateway_reference) in receipt.text
+        assert refund.order_id in receipt.text
+    assert len(busy_shop.mails_to(ADA)) == 2
+    (told,) = (
+        each.receipt_id for each in busy_shop.refunds() if each.refund_id != receipt.refund_id
+    )
+    assert told == receipt.outbound_id
+
+
+def test_what_a_manager_decides_later_gets_a_receipt_of_its_own(busy_shop: Stage) -> None:
+    busy_shop.stock(order(), big_order())
+    busy_shop.write(BOTH.replace("W1002", "W2001"))
+    (request,) = busy_shop.wait_for_mails(MONA)
+    wait_until(lambda: len(receipts(busy_shop)) == 1, 30, "the receipt of the first")
+    (first,) = receipts(busy_shop)
+    assert "W2001" not in first.text
+    decide(busy_shop, link_in(request.text), "approve")
+    wait_until(lambda: len(receipts(busy_shop)) == 2, 30, "the receipt of the second")
+    assert "W1001" not in receipts(busy_shop)[1].text
+
+
+def paid(shop: Stage) -> list[str]:
+    return sorted(each.order_id for each in shop.refunds() if each.status == "paid")
 
 
 def test_a_dear_refund_waits_for_the_manager(busy_shop: Stage) -> None:

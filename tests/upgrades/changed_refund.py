@@ -75,6 +75,10 @@ async def _see_through(refund_id: str, looks: Callable[[], Awaitable[bool]]) -> 
         state = await pay_refund(refund_id)
         if state["status"] == "approved":
             await DBOS.sleep_async(state["wait_seconds"])
-    for outbound_id in await tell_customer(refund_id):
+    told = await tell_customer(refund_id)
+    while isinstance(told, dict):
+        await DBOS.recv_async(doorbell.LOOK, timeout_seconds=told["wait_seconds"])
+        told = await tell_customer(refund_id)
+    for outbound_id in told:
         await send_mail_async(outbound_id)
     return state["status"]

@@ -43,7 +43,7 @@ CARD, GIFT = "pay_card", "pay_gift"
 
 # The steps themselves, without a run around them.
 pay: Callable[[str], Any] = inspect.unwrap(refund_payment.pay_refund)
-tell: Callable[[str], list[str]] = inspect.unwrap(refund_outcome.tell_customer)
+tell: Callable[[str], Any] = inspect.unwrap(refund_outcome.tell_customer)
 look: Callable[[str], Any] = inspect.unwrap(refund_decision.look_at_decision)
 
 
@@ -489,3 +489,96 @@ def test_a_decision_counts_at_whatever_moment_it_comes(
     assert len(shop.rows("SELECT 1 FROM ledger_entries")) == (1 if decision == "approve" else 0)
     assert len(shop.mails_to(MONA)) <= 1
     assert len(shop.rows("SELECT 1 FROM decisions")) == 1
+
+
+# --- one receipt for what one mail led to ---------------------------------------------------------
+
+
+def two_of_one_mail(shop: Stage) -> list[str]:
+    """Have one mail lead to refunds of two orders, which are to be paid."""
+    shop.stock(order("W1"), order("W2"))
+    written = shop.write("Both kettles are broken.")
+    (mail,) = shop.rows(
+        "SELECT conversation_id FROM inbound_mails WHERE message_id = :id", id=written.message_id
+    )
+    batch = take_batch(mail.conversation_id)
+    assert batch is not None
+    items = [{"item_id": "K1", "quantity": None}]
+    for order_id in ("W1", "W2"):
+        arguments = {"order_id": order_id, "items": items, "reason": "damaged"}
+        assert propose_refund(batch, arguments)["outcome"] == "approved"
+    return [refund.refund_id for refund in shop.refunds()]
+
+
+def receipts(shop: Stage) -> list[Any]:
+    return shop.rows("SELECT * FROM outbound_mails WHERE purpose = 'receipt' ORDER BY outbound_id")
+
+
+def untold(shop: Stage) -> list[str]:
+    since = shop.live.now() - timedelta(days=1)
+    with shop.live.database.snapshot() as connection:
+        return [row.refund_id for row in refunds.list_untold(connection, since, 10)]
+
+
+def test_a_paid_refund_waits_for_another_of_its_mail_and_both_get_one_receipt(shop: Stage) -> None:
+    first, second = two_of_one_mail(shop)
+    pay(first)
+    assert tell(first) == {"wait_seconds": 1.0}
+    pay(second)
+    assert sorted(untold(shop)) == sorted([first, second])
+    (told,) = tell(second)
+    assert tell(first) == tell(second) == [told]  # replayed, forked
+    (receipt,) = receipts(shop)
+    assert receipt.outbound_id == told
+    for order_id in ("W1", "W2"):
+        assert f"for order {order_id}" in receipt.text
+    assert untold(shop) == []
+    page = shop.log_in(TESS).get(f"/ops/refunds/{first}").text
+    assert "receipt of a refund" in page.lower()
+
+
+def test_a_receipt_waits_no_longer_than_two_minutes(shop: Stage) -> None:
+    first, second = two_of_one_mail(shop)
+    pay(first)
+    later = shop.live.now() + timedelta(seconds=121)
+    services.bind(replace(shop.live, now=lambda: later))
+    (alone,) = tell(first)
+    pay(second)
+    (other,) = tell(second)
+    assert tell(first) == [alone]
+    assert tell(second) == [other]
+    assert other != alone
+    assert ["W2" in each.text for each in receipts(shop)] == [False, True]
+    assert untold(shop) == []
+
+
+def test_what_fails_is_told_apart_and_the_paid_one_gets_its_receipt(shop: Stage) -> None:
+    first, second = two_of_one_mail(shop)
+    pay(first)
+    shop.stock(order("W2", status="cancelled"))
+    assert pay(second)["status"] == "failed"
+    tell(second)
+    (told,) = tell(first)
+    (receipt,) = receipts(shop)
+    assert receipt.outbound_id == told
+    assert "W2" not in receipt.text
+
+
+def test_money_that_came_back_of_a_shared_receipt_is_corrected(shop: Stage) -> None:
+    first, second = two_of_one_mail(shop)
+    pay(first)
+    pay(second)
+    tell(first)
+    later = shop.live.now() + timedelta(seconds=60)
+    with shop.live.database.transaction() as connection:
+        for refund_id in (first, second):
+            refunds.mark_returned(connection, refund_id, later, "lost")
+            told = refunds.list_told_before_return(connection, refund_id)
+            assert [row.idempotency_key for row in told] == [refund_id]
+    assert sorted(untold(shop)) == sorted([first, second])
+    with shop.live.database.transaction() as connection:
+        for refund in shop.refunds():
+            refunds.move(connection, refund, RefundStatus.FAILED)
+    for refund_id in (first, second):
+        tell(refund_id)
+    assert untold(shop) == []

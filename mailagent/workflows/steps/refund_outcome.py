@@ -2,37 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypedDict
+
 import sqlalchemy as sa
 
 from mailagent import letters, services
 from mailagent.domain.conversation import HandOverReason
+from mailagent.domain.receipt import seconds_to_wait
 from mailagent.domain.refund import Refund, RefundStatus
-from mailagent.store import conversations, outbox, refunds
+from mailagent.store import asked_in, audit, conversations, outbox, refunds
 from mailagent.workflows.steps.recording import async_step
 
 _TEMPLATES = {
-    RefundStatus.PAID: "receipt",
     RefundStatus.REJECTED: "refund_rejected",
     RefundStatus.EXPIRED: "refund_expired",
     RefundStatus.FAILED: "refund_failed",
 }
 
 
+class Awaiting(TypedDict):
+    """How long the receipt of a refund waits for others that the same mail may lead to."""
+
+    wait_seconds: float
+
+
 @async_step
-def tell_customer(refund_id: str) -> list[str]:
-    """Write to the customer how the refund ended; a failed one also goes to the team, as a case."""
+def tell_customer(refund_id: str) -> list[str] | Awaiting:
+    """Write to the customer how the refund ended, and return the mails to send; a failed one also goes to the
+    team, as a case. Refunds of one mail that are paid at about the same time share a receipt, so it may have to
+    wait."""
     live = services.current()
     with live.database.transaction() as connection:
-        refund = refunds.lock(connection, refund_id)
+        refund, others = refunds.lock_of_mail(connection, refund_id)
         template = _TEMPLATES.get(refund.status)
-        if template is None:
+        if refund.status is RefundStatus.PAID:
+            receipt = _receipt(connection, refund, others)
+            if not isinstance(receipt, str):
+                return receipt
+            outbound_ids = [receipt]
+        elif template is not None:
+            outbound_ids = [letters.write_refund_outcome(connection, refund, template)]
+        else:
             return []
-        outbound_ids = [letters.write_refund_outcome(connection, refund, template)]
         if refund.returned and refunds.list_told_before_return(connection, refund_id):
             outbound_ids.append(letters.write_refund_returned(connection, refund))
         if refund.status is RefundStatus.FAILED:
             outbound_ids += _give_to_team(connection, refund)
     return outbound_ids
+
+
+def _receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]) -> str | Awaiting:
+    """Return the receipt that tells of a paid refund, written now if there is none; or how long it waits."""
+    if refund.receipt_id is not None:
+        return refund.receipt_id
+    keys = {each.refund_id: f"outcome:{each.refund_id}" for each in (refund, *others)}
+    told = outbox.list_recorded(connection, keys.values()) if others else frozenset[str]()
+    if keys[refund.refund_id] in told:
+        return letters.write_receipt(connection, refund, ())
+    now, paid_at = services.current().now(), refund.paid_at
+    seconds = seconds_to_wait(paid_at or now, others, _is_answering(connection, refund), now)
+    if seconds:
+        return Awaiting(wait_seconds=seconds)
+    untold = [
+        each
+        for each in others
+        if each.status is RefundStatus.PAID
+        and each.receipt_id is None
+        and keys[each.refund_id] not in told
+    ]
+    return letters.write_receipt(connection, refund, untold)
+
+
+def _is_answering(connection: sa.Connection, refund: Refund) -> bool:
+    """Whether the agent is at the mail that asked for it. What a manager approved was answered before."""
+    if refund.decided_by != audit.POLICY:
+        return False
+    _, mail = asked_in.load(connection, refund)
+    if mail is None or not mail.awaits_agent:
+        return False
+    return services.current().doorbell.is_answering(connection, refund.conversation_id)
 
 
 def _give_to_team(connection: sa.Connection, refund: Refund) -> list[str]:
