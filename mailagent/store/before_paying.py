@@ -11,6 +11,7 @@ from mailagent.domain.refund import Refund
 from mailagent.store import gateway_events, refunds, schema
 
 _refunds, _payments = schema.refunds, schema.refund_payments
+_conversations = schema.conversations
 
 # The refund's lock does not protect these two: intents are written under the order's, events under none.
 _LOCK = refunds.LOCK.add_columns(
@@ -19,17 +20,23 @@ _LOCK = refunds.LOCK.add_columns(
     .where(_payments.c.refund_id == _refunds.c.refund_id)
     .correlate(_refunds)
     .label("intended"),
+    sa.select(_conversations.c.customer_email)
+    .where(_conversations.c.conversation_id == _refunds.c.conversation_id)
+    .correlate(_refunds)
+    .scalar_subquery()
+    .label("asked_by"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Locked:
     """A locked refund. `heard`: whether any event of the gateway's speaks of its payments or its order's;
-    `intended`: whether it is written down what the gateway is asked."""
+    `intended`: whether it is written down what the gateway is asked; `asked_by`: the customer's address."""
 
     refund: Refund
     heard: bool
     intended: bool
+    asked_by: str
 
 
 def lock(connection: sa.Connection, refund_id: str) -> Locked:
@@ -38,4 +45,5 @@ def lock(connection: sa.Connection, refund_id: str) -> Locked:
     if not rows:
         raise LookupError(f"refund {refund_id} does not exist")
     [refund] = refunds.from_rows(connection, rows)
-    return Locked(refund, heard=bool(rows[0].heard), intended=bool(rows[0].intended))
+    row = rows[0]
+    return Locked(refund, bool(row.heard), bool(row.intended), row.asked_by)

@@ -80,6 +80,12 @@ class Case:
     # The newest other refunds of the order, oldest first, whatever became of them; see `with_others`.
     others: tuple[Refund, ...] = ()
 
+    @property
+    def new_customer(self) -> str | None:
+        """The order's address, if it is another than that of the customer who asked; else None."""
+        mine = self.order.customer_email
+        return mine if any(each != mine for each in self.owners) else None
+
 
 def list_owners(connection: sa.Connection, refund: Refund) -> tuple[str, ...]:
     """Return the addresses of a refund's order and of its conversation. Raises LookupError when its order is

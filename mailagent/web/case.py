@@ -81,6 +81,7 @@ class ShownCase:
     # The newest other refunds of the order, oldest first.
     others: tuple[ShownRefund, ...] = ()
     cancelled: bool = False
+    new_customer: str = ""
     # What came with it, and that in words; empty if nothing did.
     files: tuple[ShownFile, ...] = ()
     more_files: int = 0
@@ -156,6 +157,7 @@ def with_news(shown: ShownCase, case: Case) -> ShownCase:
         news=left.news,
         most_decimal=left.most.decimal() if lowered else "",
         cancelled=left.cancelled,
+        new_customer=left.new_customer,
     )
 
 

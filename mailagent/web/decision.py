@@ -10,7 +10,7 @@ from dataclasses import replace
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.order import Order, OrderStatus
+from mailagent.domain.order import OrderStatus
 from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.doorbell import REFUND, run_id_of
@@ -75,7 +75,7 @@ def record(
     connection: sa.Connection, manager: str, standing: Standing, case: Case, form: Form
 ) -> Standing:
     """Record what a manager decided; where somebody was faster, nothing. Return what is decided then."""
-    approval, refund, order = standing.approval, case.refund, case.order
+    approval, refund = standing.approval, case.refund
     decision = RecordedDecision(
         approval_id=approval.approval_id,
         decision="approve" if form.approves else "reject",
@@ -92,7 +92,7 @@ def record(
         if refund.four_eyes and form.approves:
             approval = _await_second(connection, approval, refund, decision, form)
         else:
-            _conclude(connection, refund, order, decision, form, {})
+            _conclude(connection, case, decision, form, {})
         return replace(standing, approval=approval, first=decision)
     if standing.first is None:  # somebody has decided who did not lock the order
         standing = approvals.find_standing(connection, approval.approval_id) or standing
@@ -103,7 +103,7 @@ def record(
         if form.amount is not None:
             refunds.lower_amount(connection, refund, form.amount)
         details = {"first_approved_by": first.decided_by}
-        _conclude(connection, refund, order, decision, form, details)
+        _conclude(connection, case, decision, form, details)
         return replace(standing, second=decision)
     return approvals.find_standing(connection, approval.approval_id) or standing
 
@@ -128,12 +128,12 @@ def _await_second(
 
 def _conclude(
     connection: sa.Connection,
-    refund: Refund,
-    order: Order,
+    case: Case,
     decision: RecordedDecision,
     form: Form,
     details: dict[str, str],
 ) -> None:
+    refund = case.refund
     status = RefundStatus.APPROVED if form.approves else RefundStatus.REJECTED
     refunds.move(
         connection,
@@ -142,7 +142,8 @@ def _conclude(
         decided_by=decision.decided_by,
         decided_at=decision.decided_at,
         note=form.note,
-        despite_cancel=form.approves and order.status is OrderStatus.CANCELLED,
+        despite_cancel=form.approves and case.order.status is OrderStatus.CANCELLED,
+        despite_new_customer=form.approves and case.new_customer is not None,
     )
     _audit(connection, refund, decision, form, f"refund {status.value}", details)
     _ring(connection, refund, "decided")

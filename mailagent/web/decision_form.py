@@ -30,6 +30,8 @@ class Form:
     note: str | None
     # Whether the page said that the order was cancelled.
     knows_cancelled: bool = False
+    # The address that the page said the order has by now; empty where it has not changed.
+    knows_customer: str = ""
     # Whether the customer gets the note, too.
     note_shared: bool = True
     # The manager's reply that this was written in, if it was not the page's form.
@@ -56,9 +58,14 @@ def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
             "note", f"The note is longer than {LONGEST_NOTE} characters. Please shorten it."
         )
     amount = _parse_amount(refund) if decision == "approve" else None
-    knows_cancelled = request.form.get("order_status") == "cancelled"
-    shared = request.form.get("note_private") != "yes"
-    return Form(decision == "approve", amount, note or None, knows_cancelled, shared)
+    return Form(
+        decision == "approve",
+        amount,
+        note or None,
+        knows_cancelled=request.form.get("order_status") == "cancelled",
+        knows_customer=request.form.get("order_customer", ""),
+        note_shared=request.form.get("note_private") != "yes",
+    )
 
 
 def typed(field: str) -> str:

@@ -333,6 +333,7 @@ def page(
             }
         ],
         "cancelled": False,
+        "new_customer": "",
         "news": (words,),
         "most_decimal": "",
         "files_words": "1 photo and 1 other file",

@@ -424,7 +424,7 @@ def test_nobody_decides_on_an_order_of_their_own(
 
 
 def test_a_decision_on_an_own_order_is_refused_whatever_way_it_comes(question: Question) -> None:
-    form = Form(approves=True, amount=None, note=None)
+    form = Form(approves=True, amount=None, note=None, knows_customer=MAX)
     with question.shop.live.database.transaction() as connection:
         connection.execute(sa.text("UPDATE orders SET customer_email = :owner"), {"owner": MAX})
         order = orders.lock_of_refund(connection, question.refund_id)

@@ -78,6 +78,31 @@ def test_an_order_cancelled_meanwhile_may_be_approved_by_whoever_was_told_so(
     assert (refund.status, refund.despite_cancel) == (RefundStatus.APPROVED, True)
 
 
+def test_an_order_of_another_customer_by_now_may_be_approved_by_whoever_was_told_so(
+    question: Question,
+) -> None:
+    opened = question.token()
+    moved = {"email": "ada.new@example.org", "name": "Ada Example"}
+    question.shop.stock(order("W2001", items=[DESK], payments=[CARD], customer=moved))
+    late = question.press(opened, "approve")
+    assert late.status_code == 422
+    assert "customer is ada.new@example.org now; ada@example.com asked" in late.text
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+    assert 'name="order_customer" value="ada.new@example.org"' in late.text
+    stale = {"order_customer": "ada.other@example.org"}
+    assert question.press(opened, "approve", form=stale).status_code == 422
+    told = {"order_customer": "ada.new@example.org"}
+    assert question.press(opened, "approve", form=told).status_code == 200
+    refund = question.refund()
+    assert (refund.status, refund.despite_new_customer) == (RefundStatus.APPROVED, True)
+
+
+def test_a_rejection_needs_no_word_of_the_order_s_customer(question: Question) -> None:
+    moved = {"email": "ada.new@example.org", "name": "Ada Example"}
+    question.shop.stock(order("W2001", items=[DESK], payments=[CARD], customer=moved))
+    assert question.decide("reject").status_code == 200
+
+
 CARD = {"payment_id": "pay_W2001", "method": "card", "amount": "1499.00"}
 DESK = {"item_id": "D1", "name": "Standing desk", "quantity": 1, "unit_price": "1499.00"}
 CHARGED_BACK = CARD | {"charged_back_at": "2026-11-19T10:00:00Z"}

@@ -34,7 +34,7 @@ from mailagent.workflows.steps import refund_decision, refund_outcome, refund_pa
 from mailagent.workflows.steps.batch import take_batch
 from mailagent.workflows.steps.proposal import propose_refund
 from mailagent.workflows.steps.recording import watch
-from tests.cast import ADA, MONA, TESS, big_order, order
+from tests.cast import ADA, GRACE, MONA, TESS, big_order, order
 from tests.journeys.test_refunds import decide
 from tests.journeys.test_replays import wait_for_quiet
 from tests.stage import Stage, beside, running, wait_until
@@ -128,6 +128,14 @@ def ledger(shop: Stage) -> dict[str, int]:
 
 def cancel(shop: Stage) -> None:
     shop.stock(two_payments(status="cancelled"))
+
+
+def approve(shop: Stage, refund: Refund, **form: str) -> None:
+    """Have the manager approve a refund by the page."""
+    with shop.live.database.snapshot() as connection:
+        approval = approvals.find_of_refund(connection, refund.refund_id)
+    assert approval is not None
+    decide(shop, shop.live.links.sign_approval(approval.approval_id, MONA), "approve", **form)
 
 
 REFUSED = Refused("expired card")
@@ -343,11 +351,30 @@ def test_what_was_approved_although_the_order_was_cancelled_is_paid(shop: Stage)
     cancel(shop)
     assert propose(shop)["outcome"] == "needs_manager"
     (refund,) = shop.refunds()
-    with shop.live.database.snapshot() as connection:
-        approval = approvals.find_of_refund(connection, refund.refund_id)
-    assert approval is not None
-    link = shop.live.links.sign_approval(approval.approval_id, MONA)
-    decide(shop, link, "approve", order_status="cancelled")
+    approve(shop, refund, order_status="cancelled")
+    assert pay(refund.refund_id)["status"] == "paid"
+    assert (held(shop), ledger(shop)) == (49_99, {GIFT: 20_00, CARD: 29_99})
+
+
+def move(shop: Stage) -> None:
+    """Have the shop put another address on the order."""
+    shop.stock(two_payments(customer={"email": GRACE, "name": "Grace Example"}))
+
+
+def test_an_order_that_is_another_customer_s_by_now_is_not_paid(shop: Stage) -> None:
+    refund = approved(shop)
+    move(shop)
+    assert pay(refund.refund_id)["status"] == "failed"
+    assert (held(shop), ledger(shop)) == (0, {})
+    assert "another address" in str(shop.refunds()[0].failure)
+
+
+def test_what_was_approved_although_the_order_is_another_customer_s_is_paid(shop: Stage) -> None:
+    shop.stock(two_payments(status="cancelled"))
+    assert propose(shop)["outcome"] == "needs_manager"
+    move(shop)
+    (refund,) = shop.refunds()
+    approve(shop, refund, order_customer=GRACE)
     assert pay(refund.refund_id)["status"] == "paid"
     assert (held(shop), ledger(shop)) == (49_99, {GIFT: 20_00, CARD: 29_99})
 

@@ -53,6 +53,7 @@ from mailagent.workflows.steps.refund_state import State, state_of
 declare_marks("pay_refund", "intended", "asked")
 
 _CANCELLED = "the order was cancelled after the refund was approved and before it was paid"
+_NEW_CUSTOMER = "the order's customer has another address than when the refund was asked for"
 _CHARGED_BACK = "the customer's bank took the payment back (chargeback) before the refund was paid"
 
 
@@ -110,7 +111,7 @@ def _intend(refund_id: str) -> list[_Intent] | None:
             gateway_words.catch_up(connection, order, live.now())
         rows = refunds.list_payments(connection, refund_id) if locked.intended else ()
         asked_before = may_have_been_asked(bool(rows), refund.requested_at, live.now())
-        stopped = _stopped(order, refund)
+        stopped = _stopped(order, refund, locked.asked_by)
         if not rows:
             written = stopped or _write_intents(connection, refund, order)
             if isinstance(written, str):
@@ -124,11 +125,14 @@ def _intend(refund_id: str) -> list[_Intent] | None:
         ]
 
 
-def _stopped(order: Order, refund: Refund) -> str | None:
+def _stopped(order: Order, refund: Refund, asked_by: str) -> str | None:
     """Return why nothing more is to be paid of a refund, or None: an order that was cancelled since it
-    was approved may have been refunded by whoever cancelled it."""
+    was approved may have been refunded by whoever cancelled it; one that has another address by now may not be
+    of the customer who asked."""
     if order.status is OrderStatus.CANCELLED and not refund.despite_cancel:
         return _CANCELLED
+    if order.customer_email != asked_by and not refund.despite_new_customer:
+        return _NEW_CUSTOMER
     return _CHARGED_BACK if order.charged_back.minor else None
 
 
