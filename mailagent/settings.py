@@ -576,6 +576,7 @@ def _waits(read: _Reader) -> Waits:
 def _shop(read: _Reader) -> Shop:
     support = read.parsed("SUPPORT_ADDRESS", values.parse_address) or "support@shop.example"
     managers = read.addresses("MANAGER_EMAILS", ("manager@shop.example",))
+    read.problems += _problems_of_managers(managers)
     return Shop(
         support_address=support,
         reply_domain=read.parsed("REPLY_DOMAIN", values.parse_domain) or support.rpartition("@")[2],
@@ -627,28 +628,25 @@ def _policy(read: _Reader, shop: Shop) -> Policy:
     except PolicyFileProblem as problem:
         read.problems += [f"REFUND_POLICY: {each}" for each in problem.problems]
         return Policy()
-    if policy.four_eyes_above:
-        read.problems += _problems_of_four_eyes(shop.manager_emails)
+    if policy.four_eyes_above and len(shop.manager_emails) < 2:
+        read.problems.append(
+            "MANAGER_EMAILS: names one manager, but the policy has four_eyes_above, which two approve; "
+            "add another"
+        )
     drafts = DraftRefunds(read.among("DRAFT_REFUNDS", tuple(DraftRefunds)))
     return replace(policy, drafts_refunds=drafts is DraftRefunds.ALL)
 
 
-def _problems_of_four_eyes(managers: tuple[str, ...]) -> list[str]:
+def _problems_of_managers(managers: tuple[str, ...]) -> list[str]:
     people: dict[str, list[str]] = {}
-    for manager in dict.fromkeys(managers):
+    for manager in managers:
         people.setdefault(person_of(manager), []).append(manager)
-    problems = [
-        f"MANAGER_EMAILS: {' and '.join(addresses)} are one mailbox, but the policy has "
-        "four_eyes_above, which two people approve; name everybody once"
+    return [
+        f"MANAGER_EMAILS: {' and '.join(addresses)} are one mailbox, so one person would be asked twice; "
+        "name everybody once"
         for addresses in people.values()
         if len(addresses) > 1
     ]
-    if len(people) < 2:
-        problems.append(
-            "MANAGER_EMAILS: names one manager, but the policy has four_eyes_above, which two approve; "
-            "add another"
-        )
-    return problems
 
 
 def _public_keys(read: _Reader, name: str) -> tuple[str, ...]:

@@ -281,7 +281,6 @@ def test_a_policy_file_is_read(tmp_path: Path, key_file: Path) -> None:
     ("managers", "fine"),
     [
         ("mona@shop.example", False),
-        ("mona@shop.example,mona@shop.example", False),
         ("mona@shop.example,max@shop.example", True),
     ],
 )
@@ -299,15 +298,22 @@ def test_four_eyes_need_two_managers(
 
 
 @pytest.mark.parametrize("others", ["", ",max@shop.example"])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("mona@shop.example", "mona@shop.example"),
+        ("mona@shop.example", "mona+second@shop.example"),
+        ("mona@shop.example", "Mona@SHOP.example."),
+        ("mona.berg@gmail.com", "monaberg@googlemail.com"),
+        ("mona@b\u00fccher.de", "mona@xn--bcher-kva.de"),
+    ],
+)
 def test_one_mailbox_under_two_names_is_not_two_managers(
-    tmp_path: Path, key_file: Path, others: str
+    key_file: Path, first: str, second: str, others: str
 ) -> None:
-    path = tmp_path / "policy.toml"
-    path.write_text('[four_eyes_above]\nUSD = "2000.00"\n')
-    environ = {"MANAGER_EMAILS": f"mona@shop.example,mona+second@shop.example{others}"}
-    load_settings(environ, key_file)  # where nobody needs two
-    with pytest.raises(SettingsProblem, match=r"mona\+second@shop.example are one mailbox"):
-        load_settings(environ | {"REFUND_POLICY": str(path)}, key_file)
+    environ = {"MANAGER_EMAILS": f"{first},{second}{others}"}
+    with pytest.raises(SettingsProblem, match="are one mailbox"):
+        load_settings(environ, key_file)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from mailagent.domain.sender import ascii_domain
+
+# Domains of one provider under which the same mailbox gets its mail.
+_SAME_DOMAIN = {
+    "googlemail.com": "gmail.com",
+    "me.com": "icloud.com",
+    "mac.com": "icloud.com",
+    "pm.me": "proton.me",
+    "protonmail.com": "proton.me",
+}
+# What a provider ignores in the part before the @: https://support.google.com/mail/answer/7436150 and
+# https://proton.me/support/creating-aliases. Elsewhere a dot makes another mailbox.
+_IGNORED = {"gmail.com": ".", "proton.me": "._-"}
+
 
 def person_of(address: str) -> str:
-    """Return an address as it tells people apart: without capitals, and without a tag behind a plus,
-    under which the same mailbox gets mail (RFC 5233)."""
-    local, _, domain = address.casefold().rpartition("@")
-    return f"{local.partition('+')[0] or local}@{domain}"
+    """Return an address as it tells people apart: one spelling for all under which a mailbox gets its mail.
+
+    Without capitals, a tag behind a plus (RFC 5233), and what its provider ignores; the domain as DNS
+    compares it (RFC 5890).
+    """
+    local, _, domain = address.strip().casefold().rpartition("@")
+    host = ascii_domain(domain) or domain
+    host = _SAME_DOMAIN.get(host, host)
+    local = local.partition("+")[0] or local
+    kept = "".join(letter for letter in local if letter not in _IGNORED.get(host, ""))
+    return f"{kept or local}@{host}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -396,6 +396,21 @@ OWNED = ("orders", "conversations")
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_manager_who_is_the_customer_under_another_spelling_does_not_decide(
+    question: Question,
+) -> None:
+    manager = "mona.berg@gmail.com"
+    live = question.shop.live
+    services.bind(replace(live, shop=replace(live.shop, manager_emails=(manager, MAX))))
+    with live.database.transaction() as connection:
+        owner = {"owner": "monaberg@googlemail.com"}
+        connection.execute(sa.text("UPDATE orders SET customer_email = :owner"), owner)
+    page = question.shop.client.get(question.link(manager))
+    assert page.status_code == 403
+    assert "This is your own order" in page.text
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("table", OWNED)
 @pytest.mark.parametrize("second", [False, True], ids=["first", "second"])
 def test_nobody_decides_on_an_order_of_their_own(
