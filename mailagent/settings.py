@@ -130,7 +130,7 @@ SETTINGS = (
         "OPENAI_DAILY_BUDGET",
         "–",
         "the most that the model may cost in a day (UTC), in USD; then mail waits for the next day. Needs "
-        "`OPENAI_PRICES`",
+        "`OPENAI_PRICES`. `none`: no limit. Production needs one of the two",
     ),
     Setting(
         "OPENAI_BUDGET_ALARM_PERCENT",
@@ -349,6 +349,7 @@ class Settings:
     first_model: str | None = None
     first_prices: TokenPrices | None = None
     daily_budget: DailyBudget | None = None
+    budget_is_set: bool = False  # also to `none`
     pace: Pace = Pace()
     draft_replies: DraftReplies = DraftReplies.NONE
     retention: Retention = Retention()
@@ -476,6 +477,7 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         first_model=read.parsed("OPENAI_FIRST_MODEL", values.parse_line),
         first_prices=read.parsed("OPENAI_FIRST_PRICES", parse_prices),
         daily_budget=_daily_budget(read),
+        budget_is_set=read.text("OPENAI_DAILY_BUDGET") is not None,
         pace=Pace(
             read.parsed("OPENAI_REQUESTS_PER_MINUTE", values.parse_limit) or None,
             read.parsed("OPENAI_TOKENS_PER_MINUTE", values.parse_limit) or None,
@@ -523,7 +525,8 @@ def _beat_file(read: _Reader) -> Path | None:
 
 
 def _daily_budget(read: _Reader) -> DailyBudget | None:
-    usd = read.parsed("OPENAI_DAILY_BUDGET", parse_amount)
+    none = read.text("OPENAI_DAILY_BUDGET") == "none"
+    usd = None if none else read.parsed("OPENAI_DAILY_BUDGET", parse_amount)
     percent = read.parsed("OPENAI_BUDGET_ALARM_PERCENT", lambda text: values.parse_whole(text, 100))
     return None if usd is None else DailyBudget(usd, percent or ALARM_PERCENT)
 
@@ -768,6 +771,8 @@ def _needed_by_people(shop: Shop) -> dict[str, bool]:
 def _needed_by_workflows(settings: Settings) -> dict[str, bool]:
     needed = {
         "OPENAI_API_KEY: the key of the model's provider": bool(settings.openai_api_key),
+        "OPENAI_DAILY_BUDGET: without it a flood of mail may cost any amount; write what a day may "
+        "cost in USD, such as 25, with OPENAI_PRICES, or none for no limit": settings.budget_is_set,
         "SENDGRID_API_KEY: a key with the Mail Send permission": bool(settings.sendgrid_api_key),
         "OPENAI_BASE_URL: points at this machine, as a stand-in does": not _is_loopback(
             settings.openai_base_url

@@ -31,6 +31,7 @@ def production(tmp_path: Path, **changes: str) -> dict[str, str]:
         "SUPPORT_ADDRESS": "support@shop.test",
         "MANAGER_EMAILS": "mona@shop.test",
         "OPENAI_API_KEY": "sk-x",
+        "OPENAI_DAILY_BUDGET": "none",
         "SENDGRID_API_KEY": "SG.x",
         "SENDGRID_INBOUND_PUBLIC_KEY": public,
         "SENDGRID_EVENTS_PUBLIC_KEY": public,
@@ -161,6 +162,9 @@ def test_a_whole_production_environment_is_taken(tmp_path: Path, key_file: Path)
         {"MAILAGENT_DEMO": "http://127.0.0.1:1"},
         {"MAILAGENT_CRASH_AT": "pay_refund:after"},
         {"SENDGRID_INBOUND_PUBLIC_KEY": ""},
+        {"OPENAI_DAILY_BUDGET": ""},
+        {"OPENAI_DAILY_BUDGET": "25"},
+        {"OPENAI_DAILY_BUDGET": "no", "OPENAI_PRICES": "1,1,1"},
         {"SECRET_KEY": ""},
         {"SECRET_KEY": "a"},
         {"SECRET_KEY": STRONG[:31]},
@@ -181,6 +185,18 @@ def test_production_takes_no_stand_in_and_no_open_door(
     with pytest.raises(SettingsProblem) as raised:
         load_settings(production(tmp_path, **changes), key_file)
     assert len(raised.value.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "usd"),
+    [({}, None), ({"OPENAI_DAILY_BUDGET": "25", "OPENAI_PRICES": "1,1,1"}, 25)],
+    ids=["none", "an amount"],
+)
+def test_production_takes_a_daily_budget_or_the_word_none(
+    tmp_path: Path, key_file: Path, changes: dict[str, str], usd: int | None
+) -> None:
+    budget = load_settings(production(tmp_path, **changes), key_file).daily_budget
+    assert (budget and budget.usd) == usd
 
 
 def test_the_limits_themselves_are_taken(tmp_path: Path, key_file: Path) -> None:
@@ -230,6 +246,7 @@ def test_whoever_made_the_key_file_knows_it(key_file: Path) -> None:
 
 def test_a_role_needs_only_its_own_secrets(tmp_path: Path, key_file: Path) -> None:
     web = production(tmp_path, MAILAGENT_ROLE="web", OPENAI_API_KEY="", SENDGRID_API_KEY="")
+    web["OPENAI_DAILY_BUDGET"] = ""
     assert load_settings(web, key_file).runs_web
     worker = production(tmp_path, MAILAGENT_ROLE="worker", SENDGRID_INBOUND_PUBLIC_KEY="")
     assert not load_settings(worker, key_file).runs_web

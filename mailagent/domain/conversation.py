@@ -80,6 +80,11 @@ class Limits:
     mails_per_hour: int = 5_000
     old_thread_days: int = 60
 
+    def mails_of_key_per_hour(self, key: str) -> int:
+        """Return how many mails an hour are let in of a `rate_limit_key`: of a mailbox or a domain."""
+        of_sender = self.mails_of_sender_per_hour
+        return of_sender if "@" in key else max(of_sender, self.mails_per_hour // 10)
+
 
 HOUR = timedelta(hours=1)
 FUSE_LOOKS_BACK = timedelta(days=1)

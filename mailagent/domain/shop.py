@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -32,6 +33,24 @@ def person_of(address: str) -> str:
     local = local.partition("+")[0] or local
     kept = "".join(letter for letter in local if letter not in _IGNORED.get(host, ""))
     return f"{kept or local}@{host}"
+
+
+# Under these, strangers to each other have mailboxes. Exact names: anybody can own another `live.*`.
+_FREE_MAIL = frozenset(
+    "gmail.com outlook.com hotmail.com live.com msn.com yahoo.com icloud.com aol.com gmx.de gmx.net gmx.at"
+    " gmx.ch web.de t-online.de freenet.de proton.me mail.ru yandex.ru qq.com 163.com 126.com orange.fr"
+    " free.fr wanadoo.fr laposte.net libero.it comcast.net".split()
+)
+
+
+def rate_limit_key(address: str, organisational_domain: Callable[[str], str | None]) -> str:
+    """Return what shares one budget of mail: a free-mail mailbox, else the organisational domain.
+
+    `organisational_domain` gives the registrable domain, or None for a public suffix.
+    """
+    person = person_of(address)
+    host = person.rpartition("@")[2]
+    return person if host in _FREE_MAIL else organisational_domain(host) or host
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,8 +121,9 @@ def _erase_mail_in(connection: sa.Connection, scope: Scope, alias: str) -> None:
     mails, raw = schema.inbound_mails, schema.raw_mails
     for some in batches(scope.mail_ids):
         connection.execute(raw.delete().where(raw.c.mail_id.in_(some)))
-    values = {
+    values: dict[str, Any] = {
         "from_address": _renamed(mails.c.from_address, scope.email, alias),
+        "rate_limit_key": None,
         "from_name": "",
         "envelope_from": None,
         "envelope_to": [],

@@ -39,6 +39,7 @@ class Filing:
     same_message_id: int = 0
     run_id: str | None = None
     raw: RawMail | None = None
+    rate_limit_key: str | None = None
 
 
 def record(
@@ -129,4 +130,5 @@ def values_of(
         "status": status.value,
         "no_answer_reason": no_answer_reason,
         "run_id": filing.run_id,
+        "rate_limit_key": filing.rate_limit_key,
     }

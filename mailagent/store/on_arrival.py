@@ -45,6 +45,7 @@ def is_unknown(proven: bool) -> sa.ColumnElement[bool]:
         ~sa.exists(sa.select(_mails.c.mail_id).where(_HAS_SAME_ID)),
         ~sa.exists(_SAME_DATE),
         ~sa.exists(traffic.of_sender(proven)),
+        ~sa.exists(traffic.of_key(proven)),
         ~sa.exists(sessions.LIVE),
     )
 

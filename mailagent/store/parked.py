@@ -90,16 +90,21 @@ def _close(
 
 
 def list_waiting(connection: sa.Connection, before: datetime, limit: int) -> Sequence[Row]:
-    """Return mail that a budget parked before a time: the oldest of each sender, oldest first."""
+    """Return mail that a budget parked before a time: the oldest of each sender, going round the shares."""
     oldest = (
-        sa.select(sa.func.min(_mails.c.mail_id))
+        sa.select(
+            sa.func.min(_mails.c.mail_id).label("mail_id"),
+            sa.func.coalesce(_mails.c.rate_limit_key, _mails.c.from_address).label("share"),
+        )
         .where(_PARKED_BY_BUDGET, _mails.c.received_at < before)
-        .group_by(_mails.c.from_address)
+        .group_by(_mails.c.from_address, _mails.c.rate_limit_key)
+        .subquery()
     )
+    turn = sa.func.row_number().over(partition_by=oldest.c.share, order_by=oldest.c.mail_id)
     return connection.execute(
         sa.select(_mails.c.mail_id, _mails.c.conversation_id, _mails.c.identity)
-        .where(_mails.c.mail_id.in_(oldest))
-        .order_by(_mails.c.mail_id)
+        .join(oldest, oldest.c.mail_id == _mails.c.mail_id)
+        .order_by(turn, _mails.c.mail_id)
         .limit(limit)
     ).all()
 

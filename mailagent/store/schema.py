@@ -168,6 +168,8 @@ inbound_mails = sa.Table(
     sa.Column("draft_id", sa.Text),
     # When a worker had tried each of its photos: see `photo_previews`.
     sa.Column("previews_made_at", UtcDateTime),
+    # The mailbox or the domain whose share of MAILS_PER_HOUR it uses; NULL before migration 0020.
+    sa.Column("rate_limit_key", sa.Text),
     _one_of("status", MailStatus),
     sa.CheckConstraint(
         "(status = 'answered') = (answered_by IS NOT NULL)", name="answered_by_a_mail"
@@ -179,6 +181,7 @@ inbound_mails = sa.Table(
     sa.Index("ix_inbound_mails_conversation_id_received_at", "conversation_id", "received_at"),
     sa.Index("ix_inbound_mails_message_id", "message_id"),
     sa.Index("ix_inbound_mails_from_address_received_at", "from_address", "received_at"),
+    sa.Index("ix_inbound_mails_rate_limit_key_received_at", "rate_limit_key", "received_at"),
     sa.Index("ix_inbound_mails_received_at", "received_at"),
     sa.Index(
         "ix_inbound_mails_parked",

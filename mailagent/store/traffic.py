@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.domain.conversation import HandOverReason
-from mailagent.domain.mail import Identity, Purpose
+from mailagent.domain.mail import Identity, MailStatus, Purpose
 from mailagent.store import schema
 
 _mails, _outbound = schema.inbound_mails, schema.outbound_mails
@@ -37,6 +37,29 @@ def of_sender(proven: bool) -> sa.Select[Any]:
         is_proven(proven),
     )
     return came.offset(sa.bindparam("before", type_=sa.Integer)).limit(1)
+
+
+def of_key(proven: bool) -> sa.Select[Any]:
+    """Return the question that has a row for answer if more mails than the value `let_in_before` of
+    `share_key` have been let in since a time."""
+    came = sa.select(_mails.c.mail_id).where(
+        _mails.c.received_at >= sa.bindparam("since"),
+        _mails.c.rate_limit_key == sa.bindparam("share_key"),
+        _mails.c.status != MailStatus.PARKED.value,
+        is_proven(proven),
+    )
+    return came.offset(sa.bindparam("let_in_before", type_=sa.Integer)).limit(1)
+
+
+_OF_KEY = {proven: of_key(proven) for proven in (False, True)}
+
+
+def is_share_used_up(
+    connection: sa.Connection, since: datetime, most: int, proven: bool, key: str
+) -> bool:
+    """Return whether so many mails of one `rate_limit_key` as `most` says were let in since a time."""
+    values = {"since": since, "share_key": key, "let_in_before": most - 1}
+    return connection.scalar(_OF_KEY[proven], values) is not None
 
 
 _OF_SENDER = {proven: of_sender(proven) for proven in (False, True)}

@@ -9,9 +9,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from mailagent import services
+from mailagent.adapters.organisational_domain import organisational_domain
 from mailagent.agent.languages import find_language
 from mailagent.domain.mail import MailKind, ParsedMail, find_token
 from mailagent.domain.run_about import RunAbout
+from mailagent.domain.shop import rate_limit_key
 from mailagent.doorbell import CONVERSATION, run_id_of
 from mailagent.store import conversations, first_mail, on_arrival
 from mailagent.store.filing import Filing, RawMail
@@ -37,9 +39,11 @@ def store(mail: ParsedMail, raw: RawMail, now: datetime) -> bool:
     language = find_language(mail.new_text)
     thread = conversations.make_new(mail.from_address, mail.subject, now, language)
     mail_id = new_id("mail")
-    filed = Filing(mail_id, run_id=run_id_of(CONVERSATION, mail_id))
+    key = rate_limit_key(mail.from_address, organisational_domain)
+    filed = Filing(mail_id, run_id=run_id_of(CONVERSATION, mail_id), rate_limit_key=key)
     about = RunAbout(thread.conversation_id, customer_email=thread.customer_email)
     known = on_arrival.values_of(mail, now, live.limits.mails_of_sender_per_hour)
+    known |= {"share_key": key, "let_in_before": live.limits.mails_of_key_per_hour(key) - 1}
     with (
         live.doorbell.bell_of_conversation(
             thread.conversation_id, mail_id, about, mail.identity.proven

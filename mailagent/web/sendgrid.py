@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from flask import Blueprint, Response, request
 
 from mailagent import services
+from mailagent.adapters.organisational_domain import organisational_domain
 from mailagent.adapters.reply_text import new_text
 from mailagent.adapters.sendgrid_events import parse_events
 from mailagent.adapters.sendgrid_inbound import ShopFacts, parse_request
@@ -23,6 +24,7 @@ from mailagent.domain.conversation import Conversation
 from mailagent.domain.keys import without_keys
 from mailagent.domain.mail import MailKind, ParsedMail, find_token, shows_nothing
 from mailagent.domain.run_about import RunAbout
+from mailagent.domain.shop import rate_limit_key
 from mailagent.doorbell import CONVERSATION, run_id_of
 from mailagent.store import conversations, filing, mailbox, on_arrival, outbox, sessions
 from mailagent.store.filing import Filing, RawMail
@@ -100,7 +102,12 @@ def _record(
         opened = conversations.open_new(connection, mail.from_address, mail.subject, now, language)
         place = place.in_conversation(opened)
     mail = place.mail
-    filed = Filing(parked=place.parked, same_message_id=known.same_message_id, raw=raw)
+    filed = Filing(
+        parked=place.parked,
+        same_message_id=known.same_message_id,
+        raw=raw,
+        rate_limit_key=rate_limit_key(mail.from_address, organisational_domain),
+    )
     if _is_rung_for(place):
         filed = replace(filed, run_id=run_id_of(CONVERSATION, filed.mail_id))
     mail_id = filing.record(

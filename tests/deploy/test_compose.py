@@ -22,6 +22,7 @@ def filled_in(folder: Path) -> dict[str, str]:
     """Return the example as a shop fills it in."""
     public = WebhookKey(folder / "key.pem").public_text()
     keys = {name: public for name in EXAMPLE if name.endswith("_PUBLIC_KEY")}
+    keys["OPENAI_DAILY_BUDGET"] = "none"
     made = keys | dict.fromkeys(("SECRET_KEY", "METRICS_TOKEN"), "kD3v-Qz81_hT0sWnRyX5bJmEo7uLcAfG")
     return {
         name: made.get(name) or value.replace(".example", ".test") or "x"

@@ -1,0 +1,57 @@
+"""A flood of one domain uses up its own share of the hour, and nothing of the others'."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from mailagent import services
+from mailagent.domain.conversation import Limits
+from mailagent.workflows.steps import sweep
+from tests.stage import Stage
+from tests.web.ways import take_long_way, take_short_way
+
+
+@pytest.fixture(params=[take_long_way, take_short_way])
+def small_shop(shop: Stage, request: pytest.FixtureRequest) -> Stage:
+    """A shop that lets in sixty mails an hour, six of them from one domain."""
+    shop.live = replace(shop.live, limits=Limits(mails_of_sender_per_hour=4, mails_per_hour=60))
+    request.param(shop)
+    return shop
+
+
+def write_from(shop: Stage, *addresses: str) -> list[str]:
+    """Write a mail from each address; return what became of them."""
+    for number, address in enumerate(addresses):
+        shop.write("Hello", from_address=address, subject=f"s{number}")
+    rows = shop.rows("SELECT from_address, status FROM inbound_mails")
+    found = {row.from_address: row.status for row in rows}
+    return [found[address] for address in addresses]
+
+
+def test_of_a_flood_of_one_domain_only_the_excess_is_parked(small_shop: Stage) -> None:
+    flood = [f"c{n}@m{n}.flood.test" for n in range(70)]
+    assert write_from(small_shop, *flood) == ["unanswered"] * 6 + ["parked"] * 64
+    assert write_from(small_shop, "ada@other.test") == ["unanswered"]
+    reasons = small_shop.rows("SELECT DISTINCT no_answer_reason AS why FROM inbound_mails")
+    assert any("6 mails an hour from flood.test" in (row.why or "") for row in reasons)
+
+
+def test_customers_of_a_free_mail_provider_share_nothing(small_shop: Stage) -> None:
+    assert set(write_from(small_shop, *(f"c{n}@gmail.com" for n in range(20)))) == {"unanswered"}
+
+
+def test_parked_mail_is_let_in_going_round_the_domains(small_shop: Stage) -> None:
+    write_from(small_shop, *(f"c{n}@flood.test" for n in range(12)))
+    write_from(small_shop, *(f"c{n}@other.test" for n in range(7)))
+    later = small_shop.live.now() + timedelta(minutes=61)
+    limits = replace(small_shop.live.limits, mails_per_hour=120)
+    services.bind(replace(small_shop.live, now=lambda: later, limits=limits))
+    assert sweep.release_parked_mail() == 2
+    assert write_from(small_shop) == []
+    let_in = (
+        "SELECT 1 FROM inbound_mails WHERE from_address = 'c6@other.test' AND status = 'unanswered'"
+    )
+    assert small_shop.rows(let_in)
