@@ -45,3 +45,12 @@ def parse_search(typed: str) -> Alternatives:
             alternatives[-1].append(Term(text, wanted))
             after_term = True
     return tuple(tuple(terms) for terms in alternatives if terms)
+
+
+def write_search(typed: str) -> str:
+    """Return what was typed with the same meaning for `websearch_to_tsquery`, without what that refuses, such
+    as 40 minus signs in a row; nothing, if there is nothing to look for."""
+    return " or ".join(
+        " ".join(f'{"" if term.wanted else "-"}"{term.text}"' for term in terms)
+        for terms in parse_search(typed)
+    )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -147,6 +148,7 @@ def open_database(
             pool_timeout=pool_seconds,
             hide_parameters=True,
         )
+        sa.event.listen(engine, "do_connect", _keep_private)
         sa.event.listen(engine, "connect", _set_up_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
     else:
@@ -195,6 +197,22 @@ def _limit_idle_transactions(connection: Any, _record: object) -> None:
 
 def _keep_prepared(connection: Any, _record: object) -> None:
     connection.prepared_max = PREPARED_MOST
+
+
+def _keep_private(
+    _dialect: object, _record: object, arguments: Sequence[Any], _more: object
+) -> None:
+    """Let only the owner of the file read mail, before SQLite makes it, and -wal and -shm with its mode."""
+    path = str(arguments[0])
+    if path.startswith("file:"):
+        return
+    with suppress(
+        OSError
+    ):  # somebody else's file, or no folder: to connect to it says what is wrong
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        for name in (path, f"{path}-wal", f"{path}-shm"):
+            if os.path.exists(name):
+                os.chmod(name, 0o600)
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import REGCONFIG
 
-from mailagent.domain.search_words import Term, parse_search
+from mailagent.domain.search_words import Term, parse_search, write_search
 from mailagent.store import schema
 from mailagent.store.keyset import Source
 
@@ -58,7 +58,7 @@ def _has(words: str) -> sa.ColumnElement[bool]:
     simple = sa.literal_column("'simple'", REGCONFIG)
     # To the letter as ix_inbound_mails_words in migration 0006 has it.
     text = sa.literal_column("subject || ' ' || left(new_text, 4000)", sa.Text)
-    question = sa.func.websearch_to_tsquery(simple, words)
+    question = sa.func.websearch_to_tsquery(simple, write_search(words))
     return sa.func.to_tsvector(simple, text).op("@@")(question)
 
 

@@ -1,4 +1,5 @@
-"""Mail of ours, as rows: written before it is sent, and "sending" before the vendor is called."""
+"""Mail of ours, as rows: written before it is sent, and "sending" before the vendor is called. Once a mail
+may not be sent (again), its row holds no link by which its reader decides or logs in."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.domain.delivery import DeliveryKind
+from mailagent.domain.keys import without_keys
 from mailagent.domain.mail import OutboundMail, OutboundStatus, Purpose
 from mailagent.store import schema
 from mailagent.store.database import END_OF_TIME, Row, insert_once
@@ -68,6 +70,7 @@ _FROM_SENDING = (
     .returning(_mails.c.status)
 )
 
+_OPEN = (OutboundStatus.QUEUED, OutboundStatus.SENDING)
 LOST = frozenset(status.value for status in OutboundStatus if status.lost)
 # Bounces that come as mail are recorded beside the events; they say nothing about the webhook.
 BOUNCE_MAIL = "bounce-mail:"
@@ -157,8 +160,22 @@ def record_outcome(
     """Record what became of a mail that was "sending"; one that is not any more stays as it is. Returns its
     state."""
     values |= {"here": mail.outbound_id, "status": status.value}
-    known = connection.scalar(_FROM_SENDING, values)
+    cut = {} if status in _OPEN else _without_links(mail)
+    known = connection.scalar(_FROM_SENDING.values(cut) if cut else _FROM_SENDING, values)
     return status_of(connection, mail.outbound_id) if known is None else OutboundStatus(known)
+
+
+def _without_links(mail: OutboundMail | Row) -> dict[str, sa.Case[str]]:
+    """Return the columns of a mail that hold a link by which its reader decides or logs in, each without it.
+
+    A row whose words were erased since `mail` was read stays as it is.
+    """
+    stored = {"text": mail.text, "html": mail.html or ""}
+    return {
+        name: sa.case((_mails.c[name] == words, cut), else_=_mails.c[name])
+        for name, words in stored.items()
+        if (cut := without_keys(words)) != words
+    }
 
 
 def put_off(
@@ -241,6 +258,8 @@ def settle(
 ) -> None:
     """Record what a mail's state turned out to be, whatever it was before; or why it is sent again."""
     values: dict[str, Any] = {"status": status.value, "next_attempt_at": None}
+    if status not in _OPEN:
+        values |= _without_links(row_of(connection, outbound_id))
     if status is OutboundStatus.SENT:
         values["sent_at"] = now
     if sent_again_why:
@@ -301,15 +320,15 @@ def list_times_to_customer(
 
 
 def list_texts_to(connection: sa.Connection, address: str, limit: int = 20) -> list[str]:
-    """Return the texts of our newest mails to an address, oldest of them first: what its next mail may
-    quote."""
+    """Return the texts of our newest mails to an address, oldest of them first, without links that decide
+    or log in: what its next mail may quote."""
     texts = connection.scalars(
         sa.select(_mails.c.text)
         .where(_mails.c.to_address == address)
         .order_by(_mails.c.created_at.desc())
         .limit(limit)
     ).all()
-    return list(texts[::-1])
+    return [without_keys(text) for text in texts[::-1]]
 
 
 def list_requests(connection: sa.Connection, refund_id: str, address: str) -> list[str]:

@@ -11,6 +11,7 @@ from flask import Blueprint, Response, make_response, render_template
 from mailagent import services
 from mailagent.adapters.links import ApprovalLink
 from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.domain.wording import REFUND_STATES
 from mailagent.letters.asking import is_one_of
 from mailagent.store import approvals, cases, orders, refunds
 from mailagent.store.approvals import Standing
@@ -113,6 +114,8 @@ def _show(
     """Return the page of a case, with its order's other refunds."""
     refund, made, second = case.refund, standing.first, standing.second
     facts = case_view.of_case(case, standing, link.manager_email)
+    if not decision.shows_case(refund, standing.approval):
+        return _closed(facts, refund, standing)
     facts = case_view.with_files(connection, facts, case)
     first = case_view.of_decision(made, facts, refund) if made else None
     if decision.is_open(refund, standing.approval):
@@ -137,6 +140,19 @@ def _show(
         case=facts,
         decision=case_view.of_decision(last, facts, refund),
         first=first if second else None,
+    )
+
+
+def _closed(facts: ShownCase, refund: Refund, standing: Standing) -> Response:
+    """Return the page of a refund that was closed long ago: who decided what, and nothing of the case."""
+    made = filter(None, (standing.first, standing.second))
+    return page(
+        "approvals/closed.html",
+        200,
+        case=facts,
+        state=REFUND_STATES[refund.status],
+        decisions=[case_view.of_decision(each, facts, refund) for each in made],
+        days=decision.CASE_SHOWN.days,
     )
 
 

@@ -14,7 +14,7 @@ from mailagent.adapters.attachment_bytes import AttachmentBytes, find_attachment
 from mailagent.domain.mail import MailKind
 from mailagent.store import cases, mailbox, photo_previews
 from mailagent.store.database import Row
-from mailagent.web import file_rules
+from mailagent.web import decision, file_rules
 from mailagent.web.approvals import find_asked, find_refusal, page
 from mailagent.web.guard import signed_link
 
@@ -64,6 +64,8 @@ def _find(token: str, mail_id: str, number: str) -> int | Response:
         refusal = find_refusal(link, refund, cases.list_owners(connection, refund))
         if refusal is not None:
             return refusal
+        if not decision.shows_case(refund, found[0].approval):
+            return page("approvals/no_longer_shown.html", 410, days=decision.CASE_SHOWN.days)
         if position is None or not is_listed(connection, refund.conversation_id, mail_id, position):
             return page("approvals/not_valid.html", 404)
     return position

@@ -6,6 +6,7 @@ The order and the refund are locked by the caller, and its run is rung in the sa
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import sqlalchemy as sa
 
@@ -26,6 +27,16 @@ def is_open(refund: Refund, approval: Approval) -> bool:
     """Whether a decision may still be made. The date counts, not whether the run has seen it."""
     waits = refund.status is RefundStatus.AWAITING_APPROVAL
     return waits and services.current().now() < approval.expires_at
+
+
+# A mailed link stays in mailboxes for years; what customers wrote and sent is on its page no longer than this.
+CASE_SHOWN = timedelta(days=7)
+
+
+def shows_case(refund: Refund, approval: Approval) -> bool:
+    """Whether links still show the case: while it is open, and for a week after it was closed."""
+    closed_at = refund.decided_at or approval.expires_at
+    return is_open(refund, approval) or services.current().now() < closed_at + CASE_SHOWN
 
 
 OWN = "This is your own order; somebody else decides on it."

@@ -87,9 +87,10 @@ def _store(content_type: str, body: bytes) -> str:
 def _record(
     connection: sa.Connection, mail: ParsedMail, known: Known, raw: RawMail, now: datetime
 ) -> str | None:
-    # A code that stands in the quoted question is no answer to it.
     logs_in = sessions.find_live(connection, now) if known.live_logins else None
-    mail = _without_keys(_without_our_words(connection, mail), logs_in)
+    # Keys first: what is stored of our own mails, which it may quote, has none either.
+    # A code that stands in the quoted question is no answer to it.
+    mail = _without_our_words(connection, _without_keys(mail, logs_in))
     if known.message_id:
         # The customer's own mail, sent again with something changed that the signature leaves out.
         mail = mail.without_signatures("known_message_id")

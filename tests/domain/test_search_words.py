@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.search_words import Term, parse_search
+from mailagent.domain.search_words import Term, parse_search, write_search
 
 
 def plain(typed: str) -> str:
@@ -50,3 +50,26 @@ def test_what_is_typed_is_understood(typed: str, understood: str) -> None:
 
 def test_a_term_says_whether_it_is_to_be_had() -> None:
     assert parse_search("a -b") == ((Term("a"), Term("b", wanted=False)),)
+
+
+@pytest.mark.parametrize(
+    ("typed", "written"),
+    [
+        ("kettle", '"kettle"'),
+        ("red kettle -blue", '"red" "kettle" -"blue"'),
+        ("--broken", '"broken"'),
+        ('kettle -"just like" this', '"kettle" -"just like" "this"'),
+        ("lovely or broken red", '"lovely" or "broken" "red"'),
+        ("or kettle", '"or" "kettle"'),
+        ('"unclosed phrase', '"unclosed phrase"'),
+        ("-" * 3_000, ""),
+        ("- " * 3_000 + "kettle", '"kettle"'),
+        ("& | ! : <-> ( )", ""),
+        ("", ""),
+    ],
+)
+def test_what_is_typed_is_written_for_postgresql_with_nothing_superfluous(
+    typed: str, written: str
+) -> None:
+    assert write_search(typed) == written
+    assert parse_search(written) == parse_search(typed)

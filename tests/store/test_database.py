@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import stat
+from pathlib import Path
+
 import pytest
 import sqlalchemy as sa
 
 from mailagent.store import order_rows, orders, schema
+from mailagent.store.database import open_database
 from tests.cast import order
-from tests.stage import Stage
+from tests.stage import Stage, running
 
 TEAPOT = {"item_id": "T1", "name": "Teapot", "quantity": 1, "unit_price": "20.00"}
 
@@ -37,3 +42,35 @@ def test_a_connection_for_reading_writes_nothing_and_the_next_user_of_it_may(sho
     with database.transaction() as connection:
         assert connection.scalar(sa.text("SHOW transaction_isolation")) == "read committed"
         orders.save(connection, order(), shop.live.now())
+
+
+@pytest.mark.parametrize("before", [None, 0o644])
+def test_only_its_owner_reads_the_files_of_sqlite(tmp_path: Path, before: int | None) -> None:
+    path = tmp_path / "mailagent.db"
+    if before is not None:
+        path.touch(before)
+        path.chmod(before)
+    umask = os.umask(0)
+    try:
+        database = open_database(f"sqlite:///{path}")
+        with database.transaction() as connection:
+            connection.execute(sa.text("CREATE TABLE mails (words TEXT)"))
+        modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()}
+        database.close()
+    finally:
+        os.umask(umask)
+    assert modes == dict.fromkeys(("mailagent.db", "mailagent.db-wal", "mailagent.db-shm"), 0o600)
+
+
+def test_a_file_of_sqlite_that_cannot_be_made_is_told_by_sqlite(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path / 'missing' / 'mailagent.db'}")
+    with pytest.raises(sa.exc.OperationalError, match="unable to open"), database.transaction():
+        pass
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_running_shop_leaves_no_file_of_its_database_to_others(shop: Stage) -> None:
+    with running(shop):
+        files = list(Path(shop.live.database.engine.url.database or "").parent.glob("*.db*"))
+        assert len(files) == 3
+        assert {stat.S_IMODE(each.stat().st_mode) for each in files} == {0o600}

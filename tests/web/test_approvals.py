@@ -384,6 +384,42 @@ def test_after_the_date_nobody_can_decide(question: Question) -> None:
     assert question.shop.rows("SELECT * FROM decisions") == []
 
 
+@pytest.mark.parametrize("closed_by", ["approve", "reject", "withdrawal", "date"])
+def test_a_link_shows_the_case_for_a_week_after_it_was_closed_and_then_who_decided_what(
+    question: Question, closed_by: str
+) -> None:
+    shop, now = question.shop, question.shop.live.now()
+    if closed_by in ("approve", "reject"):
+        question.decide(closed_by, form={"note": "A fault that we know"})
+    elif closed_by == "withdrawal":
+        with shop.live.database.transaction() as connection:
+            refund = refunds.lock(connection, question.refund_id)
+            refunds.move(connection, refund, RefundStatus.WITHDRAWN, decided_at=now)
+    case = (ADA, "Standing desk", "wobbles", "arrived damaged")
+    last = 14 if closed_by == "date" else 7
+    for days, shown in ((0, True), (last - 0.1, True), (last + 0.1, False)):
+        at = now + timedelta(days=days)
+        services.bind(replace(shop.live, now=lambda at=at: at))  # type: ignore[misc]  # bound early
+        page = shop.client.get(question.link())
+        assert page.status_code == 200
+        assert [words in page.text for words in case] == [shown] * len(case), days
+    assert "W2001" in page.text
+    assert "A fault that we know" not in page.text
+    assert ("by <strong>mona@shop.example</strong> on" in page.text) == (
+        closed_by in ("approve", "reject")
+    )
+    assert question.press((shop.client, ""), "approve").status_code != 500
+
+
+def test_the_colleagues_link_shows_as_little_after_a_week(question: Question) -> None:
+    question.decide()
+    later = question.shop.live.now() + timedelta(days=8)
+    services.bind(replace(question.shop.live, now=lambda: later))
+    page = question.shop.client.get(question.link(MAX)).text
+    assert "Approved by <strong>mona@shop.example</strong>" in page
+    assert ADA not in page
+
+
 def test_pages_are_hardened(question: Question) -> None:
     headers = question.shop.client.get(question.link()).headers
     assert "default-src 'none'" in headers["Content-Security-Policy"]

@@ -274,6 +274,28 @@ def test_a_purged_file_is_named_and_said_to_be_gone(desk: Desk) -> None:
     assert desk.get(2).status_code == 404
 
 
+@pytest.mark.parametrize(("days", "status"), [(6.9, 200), (7.1, 410)])
+@pytest.mark.parametrize("closed_by", ["a decision", "its date"])
+def test_links_show_photos_and_files_for_a_week_after_a_refund_was_closed(
+    shop: Stage, closed_by: str, days: float, status: int
+) -> None:
+    desk = ask(shop, mail_with(("crack.jpg", "image/jpeg", a_photo())))
+    closed_at = shop.live.now()
+    if closed_by == "its date":
+        closed_at += timedelta(days=60)
+    else:
+        with shop.live.database.transaction() as connection:
+            refund = refunds.lock(connection, "refund_1")
+            refunds.move(
+                connection, refund, RefundStatus.REJECTED, decided_by=MONA, decided_at=closed_at
+            )
+    assert desk.get().status_code == 200
+    later = closed_at + timedelta(days=days)
+    services.bind(replace(shop.live, now=lambda: later))
+    photo = f"{desk.link()}/photos/{desk.mail_id}/0"
+    assert (desk.get().status_code, shop.client.get(photo).status_code) == (status, status)
+
+
 def test_a_sender_who_is_not_proven_is_named_as_such(shop: Stage) -> None:
     desk = ask(
         shop,
