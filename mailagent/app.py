@@ -16,6 +16,7 @@ from mailagent import cli, services
 from mailagent.adapters.links import Links
 from mailagent.adapters.payment_routes import RoutedGateway
 from mailagent.adapters.templates import MAIL_FOLDER, Templates
+from mailagent.adapters.totp import Totp
 from mailagent.demo.command import demo_command
 from mailagent.domain.conversation import Limits
 from mailagent.domain.delivery import Blame, Refused, SendOutcome, Trace
@@ -96,6 +97,9 @@ def make_services(settings: Settings) -> services.Services:
         metrics_tokens=settings.metrics_tokens,
         stripe_webhook_secrets=settings.stripe_webhook_secrets,
         stripe_livemode=settings.stripe_livemode,
+        totp=Totp(settings.secret_keys, settings.shop.name)
+        if settings.second_factor == "totp"
+        else None,
         first_model=_first_model(settings) if settings.runs_workflows else None,
         first_model_name=settings.first_model or "",
         token_prices=settings.token_prices,

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from mailagent.adapters.links import Links
 from mailagent.adapters.templates import Templates
+from mailagent.adapters.totp import Totp
 from mailagent.domain.budget import DailyBudget
 from mailagent.domain.conversation import Budget, Limits
 from mailagent.domain.cost import TokenPrices
@@ -74,6 +75,8 @@ class Services:
     stripe_webhook_secrets: tuple[str, ...] = ()
     # Whether our key at Stripe moves real money; None if this process has none, or one of no known form.
     stripe_livemode: bool | None = None
+    # The second factor of logins to the console; None if there is none.
+    totp: Totp | None = None
     # A cheaper model that works on each mail first, by the name of its model.
     first_model: Model | None = None
     first_model_name: str = ""

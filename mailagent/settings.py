@@ -78,7 +78,7 @@ SETTINGS = (
     Setting(
         "SECRET_KEY",
         "`.mailagent-key`, made on first start in development",
-        "signs links; a comma-separated list, newest first, to rotate keys",
+        "signs links and encrypts second factors; a comma-separated list, newest first, to rotate keys",
     ),
     Setting("PUBLIC_URL", "`http://localhost:8000`", "base of every link that is mailed"),
     Setting("SUPPORT_ADDRESS", "`support@shop.example`", "From of replies"),
@@ -110,6 +110,12 @@ SETTINGS = (
         "operators: may do everything in `/ops`, and are told of runs that fail (without any, the team is)",
     ),
     Setting("OPS_SESSION_SECONDS", "`43200`", "how long a login to `/ops` lasts"),
+    Setting(
+        "OPS_SECOND_FACTOR",
+        "`none`",
+        "what a login to `/ops` needs beside the mailed link: `none`, or `totp`, a code of an authenticator "
+        "app: [docs/operate.md](docs/operate.md#a-second-factor-for-logins)",
+    ),
     Setting("OPENAI_API_KEY", "–", "key of the model's provider"),
     Setting("OPENAI_BASE_URL", "OpenAI's", "any server that speaks the Responses API"),
     Setting("OPENAI_MODEL", f"`{DEFAULT_MODEL}`", "the model that reads mail and proposes"),
@@ -353,6 +359,7 @@ class Settings:
     pace: Pace = Pace()
     draft_replies: DraftReplies = DraftReplies.NONE
     retention: Retention = Retention()
+    second_factor: str = "none"
     worker_beat_file: Path | None = None
     log_format: str = LOG_FORMATS[0]
     otlp_endpoint: str | None = None
@@ -484,6 +491,7 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         ),
         draft_replies=DraftReplies(read.among("DRAFT_REPLIES", tuple(DraftReplies))),
         retention=_retention(read),
+        second_factor=read.among("OPS_SECOND_FACTOR", ("none", "totp")),
         worker_beat_file=_beat_file(read),
         log_format=_log_format(read, env),
         otlp_endpoint=read.parsed("OTEL_EXPORTER_OTLP_ENDPOINT", values.parse_url),

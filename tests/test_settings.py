@@ -122,6 +122,7 @@ def test_lists_are_read_newest_first(key_file: Path) -> None:
             "REFUND_POLICY: /nowhere/policy.toml cannot be",
         ),
         ({"REFUND_POLICY": "/"}, "name a TOML file"),
+        ({"OPS_SECOND_FACTOR": "sms"}, "OPS_SECOND_FACTOR is 'sms'; use one of none, totp"),
         ({"DRAFT_REPLIES": "some"}, "DRAFT_REPLIES is 'some'; use one of none, all, refunds"),
         ({"DRAFT_REFUNDS": "refunds"}, "DRAFT_REFUNDS is 'refunds'; use one of none, all"),
         ({"MAILAGENT_ROLE": "worker"}, "SQLite is for one process"),

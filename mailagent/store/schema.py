@@ -575,7 +575,19 @@ sessions = sa.Table(
     sa.Column("began_at", UtcDateTime, nullable=False),
     sa.Column("expires_at", UtcDateTime, nullable=False),
     sa.Column("ended_at", UtcDateTime),
+    # When its second factor was right; and until then, encrypted, the secret that its page offers to enrol.
+    sa.Column("verified_at", UtcDateTime),
+    sa.Column("offered_secret", sa.Text),
     sa.Index("ix_sessions_expires_at", "expires_at"),
+)
+
+second_factors = sa.Table(
+    "second_factors",
+    metadata,
+    sa.Column("email", sa.Text, primary_key=True),
+    sa.Column("encrypted_secret", sa.Text, nullable=False),
+    sa.Column("last_step", sa.BigInteger, nullable=False),
+    sa.Column("enrolled_at", UtcDateTime, nullable=False),
 )
 
 # Every call of the model and what it cost, also of answers that never left.

@@ -122,27 +122,58 @@ def use_link(connection: sa.Connection, secret: str, now: datetime) -> bool:
 
 
 def begin(
-    connection: sa.Connection, secret: str, email: str, now: datetime, expires_at: datetime
+    connection: sa.Connection,
+    secret: str,
+    email: str,
+    now: datetime,
+    expires_at: datetime,
+    *,
+    verified_at: datetime | None = None,
+    offered_secret: str | None = None,
 ) -> None:
-    """Record a session, and forget those long past."""
+    """Record a session, and forget those long past. One with an `offered_secret` waits for its second
+    factor; `verified_at` is when that was right."""
     connection.execute(_sessions.delete().where(_sessions.c.expires_at < now - KEPT))
     connection.execute(
         _sessions.insert().values(
-            session_hash=_hash(secret), email=email, began_at=now, expires_at=expires_at
+            session_hash=_hash(secret),
+            email=email,
+            began_at=now,
+            expires_at=expires_at,
+            verified_at=verified_at,
+            offered_secret=offered_secret,
         )
     )
 
 
-def find_email(connection: sa.Connection, secret: str, now: datetime) -> str | None:
-    """Return whose session this is; None when it has ended, is too old, or never was."""
-    email: str | None = connection.scalar(
-        sa.select(_sessions.c.email).where(
-            _sessions.c.session_hash == _hash(secret),
-            _sessions.c.ended_at.is_(None),
-            _sessions.c.expires_at > now,
-        )
-    )
+def find_email(
+    connection: sa.Connection, secret: str, now: datetime, *, needs_factor: bool = False
+) -> str | None:
+    """Return whose session this is; None when it has ended, is too old, never was, or `needs_factor` and
+    has not passed the second one."""
+    query = sa.select(_sessions.c.email).where(*_is_live(secret, now))
+    if needs_factor:
+        query = query.where(_sessions.c.verified_at.is_not(None))
+    email: str | None = connection.scalar(query)
     return email
+
+
+def find_half(connection: sa.Connection, secret: str, now: datetime) -> tuple[str, str] | None:
+    """Return whose session waits for its second factor, and the secret it offers; else None."""
+    row = connection.execute(
+        sa.select(_sessions.c.email, _sessions.c.offered_secret).where(
+            *_is_live(secret, now), _sessions.c.offered_secret.is_not(None)
+        )
+    ).one_or_none()
+    return (row.email, row.offered_secret) if row else None
+
+
+def _is_live(secret: str, now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
+    return (
+        _sessions.c.session_hash == _hash(secret),
+        _sessions.c.ended_at.is_(None),
+        _sessions.c.expires_at > now,
+    )
 
 
 def end(connection: sa.Connection, secret: str, now: datetime) -> None:

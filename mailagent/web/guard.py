@@ -93,7 +93,9 @@ def find_person() -> Person | None:
         return None
     live = services.current()
     with live.database.snapshot() as connection:
-        email = sessions.find_email(connection, secret, live.now())
+        email = sessions.find_email(
+            connection, secret, live.now(), needs_factor=live.totp is not None
+        )
     person = Person(email) if email else None
     return person if person and person.roles else None
 

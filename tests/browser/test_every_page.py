@@ -8,16 +8,19 @@ the console are found by following links; only the states of an approval are tol
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from flask import Flask
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, ViewportSize
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, ViewportSize, expect
 
+from mailagent import services
+from mailagent.adapters.totp import Totp
 from mailagent.store import schema
 from tests.browser.people import PHONE, log_in
-from tests.cast import ADA, MALLORY, MONA, OLGA
+from tests.cast import ADA, MALLORY, MONA, OLGA, TESS
 from tests.hostile import HOSTILE, ORDER, bounce, write_everywhere
 from tests.stage import Stage, post_form, wait_until
 from tests.web.doors import Case, doors, furnish, token_of
@@ -29,7 +32,7 @@ DESKTOP: ViewportSize = {"width": 1280, "height": 800}
 
 ONLY_CONTRAST = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
 # What the browser itself says when nobody has an icon, or when a page is one of those that say "no".
-EXPECTED = ("favicon", "404", "403", "410", "422", "400")
+EXPECTED = ("favicon", "404", "403", "410", "422", "429", "400")
 
 # What is fetched by a page, saved, or leads on; and the login, which has a test of its own.
 NO_PAGES = ("/live", "/decide", "/<number>", "/login/<secret>")
@@ -142,6 +145,27 @@ def test_the_pages_of_the_login(full: Stage, browser: Browser) -> None:
     opened.get_by_label("Your address in the shop").fill(OLGA)
     opened.get_by_role("button", name="Mail me a link").click()
     eyes.look_on("a form without its token")
+    assert eyes.problems == {}
+    context.close()
+
+
+def test_every_state_of_the_second_step_of_a_login(served: Stage, browser: Browser) -> None:
+    served.live = replace(served.live, totp=Totp(["a key for tests only"], "Shop"))
+    services.bind(served.live)
+    url = served.live.shop.public_url
+    context = browser.new_context()
+    opened = context.new_page()
+    eyes = Eyes(opened)
+    opened.goto(f"{url}/ops/login/{furnish(served).values['secret']}")
+    opened.get_by_role("button", name=f"Log in as {TESS}").click()
+    eyes.look_on("to enrol")
+    opened.set_viewport_size({"width": 320, "height": 640})
+    assert opened.evaluate("document.documentElement.scrollWidth") <= 320
+    for _ in range(6):
+        opened.get_by_label("Code of six digits").fill("no code")
+        opened.get_by_role("button", name="Log in").click()
+    eyes.look_on("locked")
+    expect(opened.get_by_text("There were 5 wrong codes")).to_be_visible()
     assert eyes.problems == {}
     context.close()
 

@@ -34,6 +34,8 @@ POSTS_LEFT_OUT: Mapping[str, str] = {
     "POST /ops/login": "a request that got no answer is made again; a link more is no harm",
     "POST /ops/login/<secret>": "a link used up without an answer is asked for again; no mail of a"
     " customer and no money hangs on a session",
+    "POST /ops/login/second-factor": "a code used up without an answer is followed by the next one; no mail"
+    " of a customer and no money hangs on a session",
     "POST /ops/logout": "one transaction, and the second time changes nothing",
     "POST /ops/put-away": "one transaction that hides a line of the inbox, and can be taken back",
     "POST /ops/audit/export": "one transaction with one act in it; whoever got no file asks again",

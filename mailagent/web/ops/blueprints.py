@@ -20,10 +20,12 @@ from mailagent.web.ops import (
     replay,
     runs,
     search,
+    second_factor,
 )
 
 BLUEPRINTS: tuple[Blueprint, ...] = (
     login.blueprint,
+    second_factor.blueprint,
     inbox.blueprint,
     live.blueprint,
     put_away.blueprint,

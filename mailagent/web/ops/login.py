@@ -96,13 +96,22 @@ def log_in(secret: str) -> AnyResponse:
         if link is None or not usable or not sessions.use_link(connection, secret, now):
             return page("ops/login_too_late.html", 404)
         cookie = sessions.new_secret()
-        lasts = timedelta(seconds=live.waits.ops_session_seconds)
-        sessions.begin(connection, cookie, link.email, now, now + lasts)
-        audit.record(connection, now, link.email, "logged in", "ops")
+        if live.totp:
+            offered = live.totp.make_secret()
+            sessions.begin(
+                connection, cookie, link.email, now, now + LINK_LIVES, offered_secret=offered
+            )
+        else:
+            lasts = timedelta(seconds=live.waits.ops_session_seconds)
+            sessions.begin(connection, cookie, link.email, now, now + lasts)
+            audit.record(connection, now, link.email, "logged in", "ops")
     session.clear()
     session.permanent = True
     session[SESSION_KEY] = cookie
-    return redirect(safe_path(link.next_path), 303)
+    next_path = safe_path(link.next_path)
+    if live.totp:
+        return redirect(url_for("ops_second_factor.ask", next=next_path), 303)
+    return redirect(next_path, 303)
 
 
 @blueprint.post("/ops/logout")
