@@ -15,7 +15,8 @@ WORKDIR /app
 COPY requirements.txt pyproject.toml ./
 RUN python -m venv --without-pip /venv \
     && python -c "import sys, tomllib; found = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; print(*(line for name in sys.argv[1:] for line in found[name]), sep='\n')" ${EXTRAS} > /tmp/extras.txt \
-    && pip --python /venv/bin/python install --no-cache-dir -r requirements.txt -r /tmp/extras.txt
+    && pip --python /venv/bin/python install --no-cache-dir -r requirements.txt \
+    && pip --python /venv/bin/python install --no-cache-dir -r /tmp/extras.txt
 # What is sent here at all is listed in .dockerignore.
 COPY . .
 # The last stage writes no bytecode: without this every start would compile the app anew.

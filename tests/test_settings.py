@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -126,7 +129,6 @@ def test_lists_are_read_newest_first(key_file: Path) -> None:
         ({"DRAFT_REPLIES": "some"}, "DRAFT_REPLIES is 'some'; use one of none, all, refunds"),
         ({"DRAFT_REFUNDS": "refunds"}, "DRAFT_REFUNDS is 'refunds'; use one of none, all"),
         ({"MAILAGENT_ROLE": "worker"}, "SQLite is for one process"),
-        ({"DBOS_CONDUCTOR_KEY": "k" * 40}, "pip install 'dbos[enterprise]=="),
     ],
 )
 def test_a_wrong_setting_is_named(environ: dict[str, str], complaint: str, key_file: Path) -> None:
@@ -423,14 +425,37 @@ def test_a_broken_template_of_the_shop_is_a_problem_at_start(
     assert "de/receipt.txt, line 2: 'amonut' is undefined" in problem.value.problems[1]
 
 
-def test_the_console_s_package_has_the_version_of_dbos_everywhere(key_file: Path) -> None:
+def test_the_console_s_package_has_the_version_of_dbos_everywhere(tmp_path: Path) -> None:
     root = Path(__file__).parents[1]
-    pinned = re.search(r"^dbos==(.+)$", (root / "requirements.txt").read_text(), re.MULTILINE)
+    pinned = re.search(r"^dbos==(\S+)", (root / "requirements.txt").read_text(), re.MULTILINE)
     assert pinned is not None
     for name in ("pyproject.toml", "README.md", "docs/operate.md"):
         assert f"dbos[enterprise]=={pinned[1]}" in (root / name).read_text(), name
-    with pytest.raises(SettingsProblem, match=re.escape(f"dbos[enterprise]=={pinned[1]}'")):
-        load_settings({"DBOS_CONDUCTOR_KEY": "k" * 40}, key_file)
+    assert f"dbos-enterprise=={pinned[1]}" in (root / "tests" / "requirements.txt").read_text()
+    told = check_beside_another_version_of_the_console_s_package(tmp_path)
+    assert "DBOS_CONDUCTOR_KEY is set, but dbos-enterprise is 0.1" in told
+    assert f"pip install 'dbos[enterprise]=={pinned[1]}'" in told
+
+
+def check_beside_another_version_of_the_console_s_package(folder: Path) -> str:
+    """Return what `flask check` says in a process that finds another version of it first."""
+    package = folder / "dbos_enterprise-0.1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: dbos-enterprise\nVersion: 0.1\n"
+    )
+    path = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+    done = subprocess.run(
+        [sys.executable, "-m", "flask", "--app", "wsgi", "check"],
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, "PYTHONPATH": path, "DBOS_CONDUCTOR_KEY": "k" * 40},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    return done.stdout + done.stderr
 
 
 def test_a_web_process_needs_no_console(tmp_path: Path, key_file: Path) -> None:

@@ -74,6 +74,37 @@ def test_all_selectors_find_pods() -> None:
     assert {each["spec"]["scaleTargetRef"]["name"] for each in scaled} == names
 
 
+def policies_of(labels: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the specs of the network policies that select a pod."""
+    specs = [each["spec"] for each in of_kind("NetworkPolicy")]
+    return [one for one in specs if one["podSelector"]["matchLabels"].items() <= labels.items()]
+
+
+def ports_of(specs: list[dict[str, Any]], direction: str) -> set[int]:
+    rules = [rule for one in specs for rule in one.get(direction, ())]
+    return {port["port"] for rule in rules for port in rule["ports"]}
+
+
+@pytest.mark.parametrize("pod", PODS, ids=lambda pod: pod[0])
+def test_a_pod_reaches_and_is_reached_by_what_it_needs_alone(
+    pod: tuple[str, dict[str, Any]],
+) -> None:
+    labels = pod[1]["metadata"]["labels"]
+    specs = policies_of(labels)
+    assert {"Ingress", "Egress"} == {each for one in specs for each in one["policyTypes"]}
+    part = labels["app.kubernetes.io/component"]
+    to_providers = {443} if part == "worker" else set()
+    assert ports_of(specs, "egress") == {53, 5432} | to_providers
+    assert ports_of(specs, "ingress") == ({8000} if part == "web" else set())
+
+
+def test_no_policy_selects_what_is_not_there() -> None:
+    labels = [pod["metadata"]["labels"] for _, pod in PODS]
+    for each in of_kind("NetworkPolicy"):
+        wanted = each["spec"]["podSelector"]["matchLabels"]
+        assert any(wanted.items() <= one.items() for one in labels), each["metadata"]["name"]
+
+
 def test_the_migrations_are_those_of_the_image_that_runs() -> None:
     (image,) = documents(MANIFESTS / "kustomization.yaml")[0]["images"]
     (job,) = of_kind("Job")
