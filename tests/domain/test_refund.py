@@ -20,6 +20,7 @@ from mailagent.domain.refund import (
     WantedItem,
     check_transition,
     price_lines,
+    price_shipping,
     split_over_payments,
 )
 from tests.cast import NOW, order
@@ -206,6 +207,30 @@ def test_a_refund_goes_back_to_the_payments_in_their_order() -> None:
     assert parts == (("card", Money(20_00, "USD")), ("gift", Money(5_00, "USD")))
     with pytest.raises(ValueError, match="cannot give back"):
         split_over_payments(bought, Money(25_00, "USD"), {"card": 30_00})
+
+
+def test_a_payment_that_the_bank_took_back_gives_nothing() -> None:
+    payments = [
+        {"payment_id": "card", "method": "card", "amount": "30.00", "charged_back_at": str(NOW)},
+        {"payment_id": "gift", "method": "gift_card", "amount": "20.00"},
+    ]
+    bought = order(payments=payments)
+    assert split_over_payments(bought, usd(5_00), {}) == (("gift", usd(5_00)),)
+    with pytest.raises(ValueError, match="cannot give back"):
+        split_over_payments(bought, usd(25_00), {})
+
+
+def test_the_carriage_goes_back_with_the_last_unit_and_once() -> None:
+    bought = order(
+        items=[MUGS],
+        shipping="5.00",
+        payments=[{"payment_id": "p1", "method": "card", "amount": "35.00"}],
+    )
+    two, last = RefundLine(1, 2, usd(20_00)), RefundLine(1, 1, usd(10_00))
+    assert price_shipping(bought, [two], []) == usd(0)
+    assert price_shipping(bought, [last], [earlier(two)]) == usd(5_00)
+    whole = replace(earlier(two, last), shipping_minor=5_00)
+    assert price_shipping(bought, [last], [whole]) == usd(0)
 
 
 ALLOWED = {

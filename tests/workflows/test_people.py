@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from mailagent import custody
-from mailagent.store import conversations
+from mailagent.store import conversations, mailbox
 from mailagent.workflows.steps.batch import Batch, take_batch
 from mailagent.workflows.steps.people import (
     forward_team_replies,
     hand_over,
     pass_on_to_people,
 )
+from mailagent.workflows.steps.reply import write_reply
 from tests.cast import TESS
 from tests.stage import Stage
+
+SPENT = {"model_turns": 1, "tokens": 1}
 
 
 def thread(shop: Stage) -> Any:
@@ -130,3 +133,23 @@ def test_a_replay_forwards_only_what_was_not_forwarded(shop: Stage) -> None:
     assert both[:1] == first
     rows = shop.rows("SELECT 1 FROM outbound_mails WHERE purpose = 'team_reply'")
     assert (len(both), len(rows)) == (2, 2)
+
+
+def test_a_batch_of_which_people_took_one_mail_gets_no_answer_of_the_agents(shop: Stage) -> None:
+    first = shop.write("Hello, is anybody there?")
+    shop.write("Hello again.", in_reply_to=first.message_id)
+    batch = take(shop)
+    assert len(batch["mail_ids"]) == 2
+    with shop.live.database.transaction() as connection:
+        mailbox.leave_unanswered(connection, batch["mail_ids"][:1], "a test")
+    write_reply(batch, {"text": "Good morning."}, SPENT)
+    assert shop.rows("SELECT 1 FROM outbound_mails") == []
+
+
+def test_what_was_answered_stays_answered_when_a_stop_comes_late(shop: Stage) -> None:
+    batch = asked_by_customer(shop)
+    write_reply(batch, {"text": "Good morning."}, SPENT)
+    with shop.live.database.transaction() as connection:
+        mailbox.leave_unanswered(connection, batch["mail_ids"], "the loop guard stopped it")
+    (mail,) = shop.rows("SELECT status, no_answer_reason FROM inbound_mails")
+    assert (mail.status, mail.no_answer_reason) == ("answered", None)

@@ -57,9 +57,11 @@ class MoodyGateway:
     moved: frozenset[str] = frozenset()
     before: Callable[[], None] = lambda: None
     name: str = "moody"
+    asked: list[str] = field(default_factory=list)
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         self.before()
+        self.asked.append(request.payment_id)
         answers = self.says.get(request.payment_id)
         if not answers:
             return self.ledger.refund(request)
@@ -68,6 +70,7 @@ class MoodyGateway:
         return answers.pop(0)
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
+        self.asked.append(f"look up {request.payment_id}")
         return self.ledger.look_up(request)
 
     def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
@@ -377,6 +380,24 @@ def test_what_was_approved_although_the_order_is_another_customer_s_is_paid(shop
     approve(shop, refund, order_customer=GRACE)
     assert pay(refund.refund_id)["status"] == "paid"
     assert (held(shop), ledger(shop)) == (49_99, {GIFT: 20_00, CARD: 29_99})
+
+
+def test_an_order_cancelled_after_a_manager_approved_is_not_paid(shop: Stage) -> None:
+    shop.stock(big_order())
+    assert propose(shop, "D1", order_id="W2001")["outcome"] == "needs_manager"
+    approve(shop, shop.refunds()[0])
+    shop.stock(big_order(status="cancelled"))
+    assert pay(shop.refunds()[0].refund_id)["status"] == "failed"
+    assert ledger(shop) == {}
+
+
+def test_what_one_payment_gave_back_is_not_asked_for_again(shop: Stage) -> None:
+    refund = approved(shop)
+    gateway = moody(shop, {CARD: [NotDone("closed", 0)]})
+    assert pay(refund.refund_id)["status"] == "approved"
+    assert gateway.asked == [GIFT, CARD]
+    assert pay(refund.refund_id)["status"] == "paid"
+    assert gateway.asked == [GIFT, CARD, f"look up {CARD}", CARD]
 
 
 def test_an_order_cancelled_between_two_attempts_is_not_paid(shop: Stage) -> None:

@@ -123,6 +123,16 @@ def test_nobody_is_given_what_is_not_theirs_now(kind_shop: Stage, who: str) -> N
 
 
 @ONE_DATABASE
+def test_a_batch_of_which_people_took_one_mail_gets_no_discount(kind_shop: Stage) -> None:
+    first = kind_shop.write("My kettle is broken.")
+    batch = batch_of(kind_shop, in_reply_to=first.message_id)
+    assert len(batch["mail_ids"]) == 2
+    answer(kind_shop, batch)
+    assert offer(batch)["error"] == "case_closed"
+    assert codes(kind_shop) == []
+
+
+@ONE_DATABASE
 def test_the_answer_carries_the_code_and_may_speak_of_the_discount(kind_shop: Stage) -> None:
     batch = batch_of(kind_shop)
     promise = "Dear Ada, we are sorry. You get 10% off a later order; the code stands below."

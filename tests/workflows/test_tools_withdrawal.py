@@ -205,6 +205,18 @@ def test_nobody_withdraws_what_is_not_theirs_now(shop: Stage, who: str) -> None:
     assert told == withdraw(batch, "W9999") or who in ("unproven", "too late")
 
 
+@ONE_DATABASE
+def test_a_batch_of_which_people_took_one_mail_withdraws_nothing(shop: Stage) -> None:
+    shop.stock(camera_order())
+    propose(batch_of(shop), *BOTH)
+    first = shop.write("Never mind W1010.", subject="Withdraw")
+    batch = batch_of(shop, in_reply_to=first.message_id)
+    assert len(batch["mail_ids"]) == 2
+    answer(shop, batch)
+    assert withdraw(batch)["error"] == "case_closed"
+    assert states(shop) == ["awaiting_approval"]
+
+
 def test_a_click_and_a_withdrawal_at_once_have_one_outcome_that_both_are_told(shop: Stage) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
