@@ -28,6 +28,8 @@ CANCELLED_IS_LEFT_FOR = timedelta(days=1)  # long enough for whoever cancelled i
 # A mail that is refused while no other is handed over waits so long for one that shows what it is about.
 REFUSED_ALONE_FOR = timedelta(minutes=2)
 RECIPIENTS_OF_AN_OUTAGE = 3  # refused in a row: then it is not about them
+# Refused again so often after another mail was accepted: once may be a SendGrid that comes and goes.
+REFUSALS_OF_ONE_MAIL = 2
 
 
 class Verdict(Enum):
@@ -39,15 +41,18 @@ class Verdict(Enum):
 
 
 def judge_refusal(
-    blame: Blame, refused_for: timedelta, accepted_since: bool, recipients: int
+    blame: Blame, refused_for: timedelta, refused_beside: int, recipients: int
 ) -> Verdict:
-    """Decide about a mail that was refused, for the first time `refused_for` ago.
+    """Decide about a mail that was refused, for the first time since another was accepted `refused_for` ago.
 
-    `accepted_since`: another mail was handed over after that, and accepted. `recipients`: to how many
-    different addresses mail was refused since one was last accepted, this one's among them. What SendGrid
-    says is not enough: while it is in trouble it answers 400 to everything.
+    `refused_beside`: how often it was refused again after another mail had been accepted in between.
+    `recipients`: to how many different addresses mail was refused since one was last accepted, this one's
+    among them. What SendGrid says is not enough: while it is in trouble it answers 400 to everything.
     """
-    if blame is Blame.MAIL or (accepted_since and blame is not Blame.ACCOUNT):
+    if blame is Blame.MAIL:
+        return Verdict.FAILED
+    passes_others = refused_beside >= REFUSALS_OF_ONE_MAIL and recipients == 1
+    if passes_others and blame is not Blame.ACCOUNT:
         return Verdict.FAILED
     if blame is Blame.ACCOUNT or recipients >= RECIPIENTS_OF_AN_OUTAGE:
         return Verdict.OUTAGE

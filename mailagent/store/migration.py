@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from mailagent.store.database import Database
 
 # The newest migration, by its number; a test compares it with the folder `migrations`.
-HEAD = "0021"
+HEAD = "0022"
 
 
 class SchemaProblem(Exception):

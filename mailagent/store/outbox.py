@@ -220,15 +220,30 @@ def find_latest_taken(connection: sa.Connection, now: datetime) -> str | None:
 _TRIED_FOR = timedelta(days=4)
 
 
-def was_another_accepted(
-    connection: sa.Connection, outbound_id: str, since: datetime, now: datetime
+def note_refusal(
+    connection: sa.Connection, outbound_id: str, now: datetime
+) -> tuple[datetime, int]:
+    """Record that SendGrid has refused a mail that is "sending". Return since when it refuses it without
+    having accepted another in between, and how often it has refused it again after it had."""
+    row = row_of(connection, outbound_id, lock=True)
+    since, beside = row.refused_at or now, row.refused_beside
+    if _was_another_accepted(connection, row, since, now):
+        since, beside = now, beside + 1
+    refused = _mails.update().where(_mails.c.outbound_id == outbound_id)
+    connection.execute(refused.values(refused_at=since, refused_beside=beside))
+    return since, beside
+
+
+def _was_another_accepted(
+    connection: sa.Connection, refused: Row, since: datetime, now: datetime
 ) -> bool:
-    """Return whether SendGrid took another mail that was handed over after a time."""
+    """Return whether SendGrid took another mail, handed over after a time and before a refused one."""
     query = sa.select(sa.literal(1)).where(
         _mails.c.created_at > now - _TRIED_FOR,
         _mails.c.sending_at > since,
+        _mails.c.sending_at < refused.sending_at,
         _mails.c.sent_at.is_not(None),
-        _mails.c.outbound_id != outbound_id,
+        _mails.c.outbound_id != refused.outbound_id,
     )
     return connection.scalar(query.limit(1)) is not None
 

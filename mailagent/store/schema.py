@@ -276,8 +276,9 @@ outbound_mails = sa.Table(
     sa.Column("sent_at", UtcDateTime),
     sa.Column("provider_id", sa.Text),
     sa.Column("error", sa.Text),
-    # When the vendor first refused it, since it last took a mail.
+    # Since when SendGrid refuses it without accepting another meanwhile; how often it did so after it had.
     sa.Column("refused_at", UtcDateTime),
+    sa.Column("refused_beside", sa.Integer, nullable=False, server_default="0"),
     # Since when it waits for a vendor that is not asked for now.
     sa.Column("put_off_at", UtcDateTime),
     # Why it was sent once more, although the first may have gone out.

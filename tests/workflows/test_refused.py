@@ -112,15 +112,34 @@ def test_a_mail_that_alone_is_refused_has_failed_and_people_are_told(
     (alone,) = write("no such@example.com")
     shop.faults.sendgrid.append(refused(field))
     delivery.send_mail(alone)
-    assert states(shop, alone) == ["queued"]
-    (other,) = write(GRACE)
-    assert delivery.send_mail(other) == "sent"
-    clock.put_forward(10)
-    shop.faults.sendgrid.append(refused(field))
-    deliver(shop)
+    for other in (GRACE, MAX):
+        assert states(shop, alone) == ["queued"]
+        clock.put_forward(1)
+        assert delivery.send_mail(*write(other)) == "sent"
+        clock.put_forward(20)
+        shop.faults.sendgrid.append(refused(field))
+        deliver(shop)
     assert states(shop, alone) == ["failed"]
     deliver(shop)
     assert told(shop, OLGA) == []
+
+
+def test_a_sendgrid_that_comes_and_goes_loses_no_mail(shop: Stage, clock: Clock) -> None:
+    people = [f"customer{number}@example.com" for number in range(6)]
+    waiting = write(*people)
+    for _ in range(3):
+        shop.faults.sendgrid += [refused()] * 1_000
+        for _ in range(4):
+            deliver(shop)
+            clock.put_forward(5)
+        shop.faults.sendgrid.clear()
+        delivery.send_mail(*write(GRACE))
+        clock.put_forward(1)
+    assert "failed" not in states(shop, *waiting)
+    for _ in range(3):
+        clock.put_forward(60)
+        deliver(shop)
+    assert set(states(shop, *waiting)) == {"sent"}
 
 
 def test_what_was_accepted_before_says_nothing_of_a_refusal(shop: Stage, clock: Clock) -> None:
@@ -138,13 +157,11 @@ def test_where_nothing_else_is_sent_the_word_to_operators_shows_what_it_is_about
     shop: Stage, clock: Clock
 ) -> None:
     (alone,) = write("customer@example.com")
-    only_this = [refused()] * 5
-    shop.faults.sendgrid += only_this
+    shop.faults.sendgrid += [refused()] * 5
     for _ in range(5):
-        delivery.send_mail(alone)
+        assert delivery.send_mail(alone) == "queued"
         clock.put_forward(31)
     assert shop.faults.sendgrid == []
-    assert states(shop, alone) == ["queued"]
     clock.put_forward(130)
     (word,) = [each for each in queued(shop) if each != alone]
     assert delivery.send_mail(word) == "sent"
@@ -152,6 +169,11 @@ def test_where_nothing_else_is_sent_the_word_to_operators_shows_what_it_is_about
     clock.put_forward(1)
     shop.faults.sendgrid.append(refused())
     assert look(alone)["kind"] == "send"  # taken up with the first that went out
+    assert delivery.send_mail(alone) == "queued"
+    clock.put_forward(5)
+    assert delivery.send_mail(*write(MAX)) == "sent"
+    clock.put_forward(5)
+    shop.faults.sendgrid.append(refused())
     assert delivery.send_mail(alone) == "failed"
 
 

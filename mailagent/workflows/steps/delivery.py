@@ -126,10 +126,9 @@ def _record_plainly(mail: OutboundMail, outcome: Accepted) -> str:
 
 def _judge(connection: sa.Connection, mail: OutboundMail, refused: Refused) -> Verdict:
     now = services.current().now()
-    first = outbox.row_of(connection, mail.outbound_id).refused_at or now
+    since, beside = outbox.note_refusal(connection, mail.outbound_id, now)
     others = outbox.count_others_refused(connection, mail.to_address, now)
-    accepted_since = outbox.was_another_accepted(connection, mail.outbound_id, first, now)
-    return judge_refusal(refused.blame, now - first, accepted_since, others + 1)
+    return judge_refusal(refused.blame, now - since, beside, others + 1)
 
 
 def _note(
@@ -209,16 +208,13 @@ def _record(
 def _record_refusal(
     connection: sa.Connection, mail: OutboundMail, why: str, verdict: Verdict | None
 ) -> OutboundStatus:
-    now = services.current().now()
-    refused_at = outbox.row_of(connection, mail.outbound_id).refused_at or now
     if verdict is Verdict.FAILED:
-        return _fail(connection, mail, why, refused_at=refused_at)
+        return _fail(connection, mail, why)
     if verdict is Verdict.AGAIN:
-        seconds = backoff_seconds(mail.attempts)
-        return _retry(connection, mail, why, seconds, refused_at=refused_at)
+        return _retry(connection, mail, why, backoff_seconds(mail.attempts))
     note_matter(connection, Matter.SENDGRID, why)
     seconds = _seconds_to_look_again(connection, mail.outbound_id)
-    return _retry(connection, mail, why, seconds, refused_at=refused_at, put_off_at=now)
+    return _retry(connection, mail, why, seconds, put_off_at=services.current().now())
 
 
 def _retry(
@@ -234,11 +230,8 @@ def _retry(
     )
 
 
-def _fail(
-    connection: sa.Connection, mail: OutboundMail, why: str, **values: datetime
-) -> OutboundStatus:
-    failed = OutboundStatus.FAILED
-    status = outbox.record_outcome(connection, mail, failed, error=why, **values)
+def _fail(connection: sa.Connection, mail: OutboundMail, why: str) -> OutboundStatus:
+    status = outbox.record_outcome(connection, mail, OutboundStatus.FAILED, error=why)
     audit.record(
         connection,
         services.current().now(),
