@@ -202,17 +202,19 @@ def _keep_prepared(connection: Any, _record: object) -> None:
 def _keep_private(
     _dialect: object, _record: object, arguments: Sequence[Any], _more: object
 ) -> None:
-    """Let only the owner of the file read mail, before SQLite makes it, and -wal and -shm with its mode."""
+    """Let only the owner of the file read mail, before SQLite makes it, and -wal and -shm with its mode.
+
+    A file that is there is never opened here: to close it would let go of all locks that SQLite has on it in
+    this process (sqlite.org/howtocorrupt.html, 2.2).
+    """
     path = str(arguments[0])
     if path.startswith("file:"):
         return
-    with suppress(
-        OSError
-    ):  # somebody else's file, or no folder: to connect to it says what is wrong
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        for name in (path, f"{path}-wal", f"{path}-shm"):
-            if os.path.exists(name):
-                os.chmod(name, 0o600)
+    with suppress(OSError):  # it is there; or no folder is, and to connect says so
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    for name in (path, f"{path}-wal", f"{path}-shm"):
+        with suppress(OSError):  # not there, or somebody else's
+            os.chmod(name, 0o600)
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -60,6 +63,28 @@ def test_only_its_owner_reads_the_files_of_sqlite(tmp_path: Path, before: int | 
     finally:
         os.umask(umask)
     assert modes == dict.fromkeys(("mailagent.db", "mailagent.db-wal", "mailagent.db-shm"), 0o600)
+
+
+READS = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("SELECT words FROM mails").fetchall()
+connection.close()
+"""
+
+
+def test_a_new_connection_leaves_the_locks_of_the_others_alone(tmp_path: Path) -> None:
+    path = tmp_path / "mailagent.db"
+    with closing(open_database(f"sqlite:///{path}")) as database:
+        with database.transaction() as connection:
+            connection.execute(sa.text("CREATE TABLE mails (words TEXT)"))
+        with database.snapshot(), database.snapshot():
+            pass
+        # The last connection of all processes takes the -wal with it when it is closed.
+        subprocess.run([sys.executable, "-c", READS, str(path)], check=True)
+        assert path.with_name("mailagent.db-wal").exists()
+        with database.transaction() as connection:
+            connection.execute(sa.text("INSERT INTO mails VALUES ('Hello')"))
 
 
 def test_a_file_of_sqlite_that_cannot_be_made_is_told_by_sqlite(tmp_path: Path) -> None:
