@@ -86,9 +86,25 @@ _WHOLE_BOUNCE_SUBJECT = re.compile(
     r"|warning: could not send message for past \d{1,4} (?:hours?|days?)"
 )
 _COMPLAINT_SUBJECT = re.compile(r"complaint about message from \[?[0-9a-f]*[.:][0-9a-f.:]+\]?")
-# "Automatic reply" and "answered by itself" in the languages of mail programs: a word that begins like
-# "automatic" beside one that begins like "answer". They stand before a colon, or are the whole subject:
+# What mail programs write for "automatic reply". It stands before a colon, or is the whole subject:
 # people write "Automatic reply did not help me".
+_AUTOMATIC_REPLY = (
+    r"(?:auto[ -]?(?:reply|response|responder)|automatic reply|automated (?:reply|response)"
+    r"|automatische antwort|automatische reactie|automatisch antwoord|outomatiese antwoord"
+    r"|réponse automatique|respuesta automática|resposta automática|resposta automàtica"
+    r"|risposta automatica|răspuns automat|raspuns automat|erantzun automatikoa|përgjigje automatike"
+    r"|autosvar|automatiskt svar|automatisk svar|sjálfvirkt svar|automaattinen vastaus|automaatvastus"
+    r"|automātiskā atbilde|automatinis atsakymas|odpowiedź automatyczna|automatyczna odpowiedź"
+    r"|automatická odpověď|automatická odpoveď|automatikus válasz|samodejni odgovor"
+    r"|automatski odgovor|аутоматски одговор|автоматичен отговор|автоматический ответ|автоответ"
+    r"|автоматична відповідь|аўтаматычны адказ|αυτόματη απάντηση|otomatik yanıt|avtomatik cavab"
+    r"|автоматты жауап|avtomatik javob|ավտոմատ պատասխան|ავტომატური პასუხი"
+    r"|תשובה אוטומטית|מענה אוטומטי|رد تلقائي|الرد التلقائي|پاسخ خودکار|स्वचालित उत्तर|স্বয়ংক্রিয় উত্তর"
+    r"|การตอบกลับอัตโนมัติ|(?:thư )?trả lời tự động|balasan otomatis|balasan automatik"
+    r"|awtomatikong tugon|jibu otomatiki|自动(?:答复|回复)|自動(?:回覆|答覆|返信|応答)|자동 ?(?:회신|응답))"
+)
+# The same in other words and languages, a word that begins like "automatic" beside one that begins like
+# "answer". Customers write such a subject, too ("Antwort Automat"): only of an answer to a mail.
 _AUTOMATIC = (
     r"autom[aáàā]|otomat|awtomat|avtomat|outomat|αυτ[όο]ματ|автомат|аўтамат"
     r"|аутомат|ավտոմատ|ავტომატ|samodejn|sjálfvirk|uathoibr"
@@ -101,9 +117,8 @@ _ANSWER = (
     r"|trả lời|ตอบกลับ|उत्तर|जवाब|উত্তর|பதில்|پاسخ|جواب|رد|الرد|תשובה|מענה"
     r"|회신|응답|返信|応答|答复|答覆|回复|回覆|回應"
 )
-_AUTOMATIC_ANSWER = (
-    rf"(?:autosvar|auto[ -]?(?:reply|response|responder)|автоответ|automaatvastus"
-    rf"|(?:{_AUTOMATIC})[^\s:：]{{0,12}}[ -]?(?:{_ANSWER})[^\s:：]{{0,12}}"
+_LIKE_AUTOMATIC_REPLY = (
+    rf"(?:(?:{_AUTOMATIC})[^\s:：]{{0,12}}[ -]?(?:{_ANSWER})[^\s:：]{{0,12}}"
     rf"|(?:การ|thư )?(?:{_ANSWER})[^\s:：]{{0,12}} ?(?:ال)?(?:{_AUTOMATIC})[^\s:：]{{0,12}})"
 )
 _NOTICE_OF_ABSENCE = (
@@ -116,15 +131,16 @@ _OUT_IN_NOTES = re.compile(
     rf"|{_IS_OUT} ?\((?:returning|rückkehr|retour|di ritorno)\b[^()\d]{{0,40}}\d[^()]{{0,40}}\)\.?\Z"
 )
 _AUTO_REPLY_SUBJECT = re.compile(
-    rf"(?:{_AUTOMATIC_ANSWER}|{_NOTICE_OF_ABSENCE})\s{{0,3}}(?:[:：].*)?\Z"
+    rf"(?:{_AUTOMATIC_REPLY}|{_NOTICE_OF_ABSENCE})\s{{0,3}}(?:[:：].*)?\Z"
 )
 # Some put "Re:" before it; then no header names the mail that is answered, as a person's would.
 _ANSWERED_AUTO_REPLY_SUBJECT = re.compile(
-    rf"(?:re|aw|sv|antw)\s?: ?(?:{_AUTOMATIC_ANSWER}|{_NOTICE_OF_ABSENCE}|out of (?:the )?office)\s{{0,3}}[:：]"
+    rf"(?:re|aw|sv|antw)\s?: ?(?:{_AUTOMATIC_REPLY}|{_NOTICE_OF_ABSENCE}|out of (?:the )?office)\s{{0,3}}[:：]"
 )
 # Words that customers use, too ("out of office: leave it with the neighbour"): only of an answer to a mail.
-_ABSENCE_SUBJECT = re.compile(
-    r"(?:out of (?:the )?office|absen[ct]e?(?: du bureau)?|abwesenheit|afwezigheid|afwezig|niet aanwezig"
+_LIKELY_SUBJECT = re.compile(
+    rf"(?:{_LIKE_AUTOMATIC_REPLY}"
+    r"|out of (?:the )?office|absen[ct]e?(?: du bureau)?|abwesenheit|afwezigheid|afwezig|niet aanwezig"
     r"|fuera de la oficina|ausente|fuori (?:sede|ufficio)|ausência(?: temporária)?|frånvaro|fravær|poissa"
     r"|nieobecność|nepřítomnost|вне офиса|отсутствие|ofis dışında|不在)\s{0,3}(?:[:：]|\Z)"
 )
@@ -253,7 +269,7 @@ def _has_auto_reply_subject(signs: Signs) -> bool:
     if _AUTO_REPLY_SUBJECT.match(subject) or _OUT_IN_NOTES.match(subject):
         return True
     if signs.header("in-reply-to") or signs.header("references"):
-        return bool(_ABSENCE_SUBJECT.match(subject))
+        return bool(_LIKELY_SUBJECT.match(subject))
     return bool(_ANSWERED_AUTO_REPLY_SUBJECT.match(subject))
 
 
