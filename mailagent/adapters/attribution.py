@@ -178,6 +178,8 @@ def _is_attribution(lines: Sequence[str], at: int, end: int) -> bool:
     text = _joined(lines, at, end)
     if (end > at + 1 and not _belongs(lines, at, end)) or _is_first_person(text):
         return False
+    if _colon_within(text) not in {None, len(text)}:
+        return False  # somebody wrote on behind the colon
     quote_follows = _quote_follows(lines, end)
     address = has_address(text)
     exact = bool(_CLOCK.search(text) and _DATE.search(text))

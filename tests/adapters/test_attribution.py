@@ -96,3 +96,10 @@ def test_lines_full_of_what_may_begin_an_attribution_take_little_time(piece: str
     begun = time.process_time()
     new_text(body)
     assert time.process_time() - begun < 2  # it was 27 s
+
+
+@pytest.mark.parametrize("behind", ["thanks, that works:", "two questions, please answer:"])
+def test_words_behind_an_attribution_are_kept(behind: str) -> None:
+    when = "On Mon, 3 Nov 2026 at 10:12, The Shop <support@shop.example> wrote:"
+    for body in (f"{when} {behind}\nWhere is it?", f"Hello,\n{when} {behind}\nWhere is it?"):
+        assert new_text(body) == body

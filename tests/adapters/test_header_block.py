@@ -28,3 +28,26 @@ def test_a_line_of_the_customer_that_has_such_a_label_is_kept(own: str) -> None:
 def test_four_labels_are_no_header_block_if_they_name_no_mail() -> None:
     body = "Hello,\nItem: kettle\nBought: 3.11.2026 10:12\nPaid: 49.99\nOrder: W1001\nIt broke."
     assert new_text(body) == body
+
+
+@pytest.mark.parametrize("date", ["3 March 2026", "Monday", "12.11."])
+@pytest.mark.parametrize("item", ["", "* ", "- "])
+def test_a_list_of_the_customer_that_names_no_mail_is_kept(date: str, item: str) -> None:
+    values = f"From: Berlin|To: Hamburg|Date: {date}|Subject: my parcel"
+    body = "Hello,\n" + "\n".join(item + line for line in values.split("|")) + "\nIt broke."
+    assert new_text(body) == body
+
+
+@pytest.mark.parametrize(
+    ("sent", "subject"),
+    [
+        ("Monday, 3 March 2025 10:11", "Kettle"),
+        ("Monday, March 3, 2025 10:11 AM", "Kettle"),
+        ("3.3.2025 10:11", "Kettle"),
+        ("Monday", "Re: Kettle"),
+        ("Monday", "AW: Kettle"),
+    ],
+)
+def test_a_header_block_with_names_only_is_cut(sent: str, subject: str) -> None:
+    block = f"From: Ada Example\nSent: {sent}\nTo: Support\nSubject: {subject}"
+    assert new_text(f"{NEW}\n\n{block}\n\n{OURS}") == NEW
