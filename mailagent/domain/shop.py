@@ -35,22 +35,37 @@ def person_of(address: str) -> str:
     return f"{kept or local}@{host}"
 
 
-# Under these, strangers to each other have mailboxes. Exact names: anybody can own another `live.*`.
+# Under these, strangers to each other have mailboxes. Exact names: anybody can own another `live.*`, and
+# would have as many shares as mailboxes.
+_NATIONAL = {
+    "yahoo": "at be ca ch co.id co.in co.jp co.kr co.nz co.th co.uk co.za com com.ar com.au com.br com.co"
+    " com.hk com.mx com.my com.ph com.sg com.tr com.tw com.vn cz de dk es fi fr gr hu ie in it nl no pl pt"
+    " ro se",
+    "hotmail": "be ca ch co.jp co.nz co.th co.uk com com.ar com.au com.br com.tr cz de dk es fi fr gr hu it"
+    " nl no se",
+    "live": "at be ca ch cl cn co.uk co.za com com.ar com.au com.mx com.pt de dk fi fr ie it jp nl no se",
+    "outlook": "at be cl co.id co.th com com.ar com.au com.br com.gr com.tr cz de dk es fr hu ie in it jp kr"
+    " lv pt sa sg sk",
+    "gmx": "at ch co.uk com de es fr info it net org us",
+}
 _FREE_MAIL = frozenset(
-    "gmail.com outlook.com hotmail.com live.com msn.com yahoo.com icloud.com aol.com gmx.de gmx.net gmx.at"
-    " gmx.ch web.de t-online.de freenet.de proton.me mail.ru yandex.ru qq.com 163.com 126.com orange.fr"
-    " free.fr wanadoo.fr laposte.net libero.it comcast.net".split()
-)
+    "gmail.com msn.com ymail.com rocketmail.com icloud.com aol.com aol.de aol.co.uk aol.fr web.de t-online.de"
+    " freenet.de mail.de posteo.de mailbox.org proton.me tuta.io mail.com mail.ru yandex.ru yandex.com"
+    " qq.com 163.com 126.com naver.com orange.fr free.fr wanadoo.fr sfr.fr laposte.net libero.it virgilio.it"
+    " tiscali.it alice.it tin.it bluewin.ch ziggo.nl kpnmail.nl btinternet.com sky.com talktalk.net wp.pl"
+    " o2.pl onet.pl interia.pl seznam.cz uol.com.br bol.com.br bigpond.com comcast.net verizon.net att.net"
+    " sbcglobal.net cox.net".split()
+) | {f"{name}.{ending}" for name, endings in _NATIONAL.items() for ending in endings.split()}
 
 
-def rate_limit_key(address: str, organisational_domain: Callable[[str], str | None]) -> str:
-    """Return what shares one budget of mail: a free-mail mailbox, else the organisational domain.
+def rate_limit_key(address: str, registered_domain: Callable[[str], str | None]) -> str:
+    """Return what shares one budget of mail: a free-mail mailbox, else the domain that was registered.
 
-    `organisational_domain` gives the registrable domain, or None for a public suffix.
+    `registered_domain` gives the domain below a registry's suffix, or None for such a suffix.
     """
     person = person_of(address)
     host = person.rpartition("@")[2]
-    return person if host in _FREE_MAIL else organisational_domain(host) or host
+    return person if host in _FREE_MAIL else registered_domain(host) or host
 
 
 @dataclass(frozen=True, slots=True)

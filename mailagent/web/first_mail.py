@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from mailagent import services
-from mailagent.adapters.organisational_domain import organisational_domain
+from mailagent.adapters.organisational_domain import registered_domain
 from mailagent.agent.languages import find_language
 from mailagent.domain.mail import MailKind, ParsedMail, find_token
 from mailagent.domain.run_about import RunAbout
@@ -39,7 +39,7 @@ def store(mail: ParsedMail, raw: RawMail, now: datetime) -> bool:
     language = find_language(mail.new_text)
     thread = conversations.make_new(mail.from_address, mail.subject, now, language)
     mail_id = new_id("mail")
-    key = rate_limit_key(mail.from_address, organisational_domain)
+    key = rate_limit_key(mail.from_address, registered_domain)
     filed = Filing(mail_id, run_id=run_id_of(CONVERSATION, mail_id), rate_limit_key=key)
     about = RunAbout(thread.conversation_id, customer_email=thread.customer_email)
     known = on_arrival.values_of(mail, now, live.limits.mails_of_sender_per_hour)

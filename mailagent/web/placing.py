@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.adapters.organisational_domain import organisational_domain
+from mailagent.adapters.organisational_domain import registered_domain
 from mailagent.domain.access import Permission, permissions_of
 from mailagent.domain.conversation import HOUR, Conversation
 from mailagent.domain.escalation import Ask
@@ -153,7 +153,7 @@ def _why_parked(
         used_up = traffic.is_used_up(connection, now - HOUR, of_sender, proven, mail.from_address)
     if used_up:
         return f"more than {of_sender} mails an hour from this sender{which}"
-    key = rate_limit_key(mail.from_address, organisational_domain)
+    key = rate_limit_key(mail.from_address, registered_domain)
     share = live.limits.mails_of_key_per_hour(key)
     if traffic.is_share_used_up(connection, now - HOUR, share, proven, key):
         return f"more than {share} mails an hour from {key}{which}, its share of MAILS_PER_HOUR"

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from flask import Blueprint, Response, request
 
 from mailagent import services
-from mailagent.adapters.organisational_domain import organisational_domain
+from mailagent.adapters.organisational_domain import registered_domain
 from mailagent.adapters.reply_text import new_text
 from mailagent.adapters.sendgrid_events import parse_events
 from mailagent.adapters.sendgrid_inbound import ShopFacts, parse_request
@@ -107,7 +107,7 @@ def _record(
         parked=place.parked,
         same_message_id=known.same_message_id,
         raw=raw,
-        rate_limit_key=rate_limit_key(mail.from_address, organisational_domain),
+        rate_limit_key=rate_limit_key(mail.from_address, registered_domain),
     )
     if _is_rung_for(place):
         filed = replace(filed, run_id=run_id_of(CONVERSATION, filed.mail_id))

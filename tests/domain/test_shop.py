@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.shop import Shop, person_of
+from mailagent.adapters.organisational_domain import registered_domain
+from mailagent.domain.shop import Shop, person_of, rate_limit_key
 from tests.cast import MAX, MONA, SUPPORT, TESS
 
 OLGA = "olga@shop.example"
@@ -85,3 +86,28 @@ def test_a_shops_own_region_writes_the_amounts_of_its_own_language(
 )
 def test_two_spellings_of_one_mailbox_are_one_person(address: str, other: str, same: bool) -> None:
     assert (person_of(address) == person_of(other)) is same
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("ada+kettle@yahoo.de", "ada@yahoo.de"),
+        ("ada@yahoo.co.uk", "ada@yahoo.co.uk"),
+        ("ada@hotmail.co.uk", "ada@hotmail.co.uk"),
+        ("ada@hotmail.de", "ada@hotmail.de"),
+        ("ada@live.de", "ada@live.de"),
+        ("ada@outlook.fr", "ada@outlook.fr"),
+        ("ada@gmx.net", "ada@gmx.net"),
+        ("ada@web.de", "ada@web.de"),
+        ("ada@libero.it", "ada@libero.it"),
+        ("ada@live.example", "live.example"),  # not the provider's
+        ("ada@mail.yahoo.evil.example", "evil.example"),
+        ("ada@one.duckdns.org", "duckdns.org"),
+        ("ada@two.duckdns.org", "duckdns.org"),
+        ("ada@ada.github.io", "github.io"),
+        ("ada@mail.ada.eu.org", "eu.org"),
+        ("ada@mail.example.co.uk", "example.co.uk"),
+    ],
+)
+def test_a_share_of_mail_is_a_mailboxs_or_a_registered_domains(address: str, expected: str) -> None:
+    assert rate_limit_key(address, registered_domain) == expected
