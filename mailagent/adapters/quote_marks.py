@@ -18,6 +18,7 @@ from mailagent.adapters.quote_line import next_text
 
 MARK_MAX_LENGTH = 400  # longer lines are text
 SPLIT_MAX_LENGTH = 2_000
+_REPLY_ABOVE_MIN_LENGTH = 12
 _DASHED_MAX_LENGTH = 160
 
 
@@ -82,7 +83,7 @@ def find_mark(lines: Sequence[str], at: int) -> Found | None:
 
 def is_reply_above(line: str) -> bool:
     """Whether a line is a help desk's "reply above this line", in its many wordings."""
-    return bool(_REPLY_ABOVE.match(line))
+    return len(line) >= _REPLY_ABOVE_MIN_LENGTH and bool(_REPLY_ABOVE.match(line))
 
 
 def split_reply_above(line: str) -> list[str]:

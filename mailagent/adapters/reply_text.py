@@ -29,7 +29,8 @@ from mailagent.adapters.signature_lines import without_signature
 
 LINE_MAX_LENGTH = 2_000  # longer lines are text, whatever they look like
 # Of the customer's own lines; what is below so many is all text, or marked line by line.
-MARKS_MAX_LINES = 2_000
+MARKS_MAX_LINES = 500
+MAIL_MAX_LINES = 20_000  # nobody writes more: hostile mail would cost a second
 QUOTE_WIDTH = 70  # the least at which programs break the lines that they quote
 WRAPPED_MAX_LENGTH = 80
 SENTENCE_ENDS = (".", "?", "!", ":", "…", "。", "？", "！")
@@ -47,6 +48,8 @@ def new_text(body: str, our_texts: Sequence[str] = (), subject: str = "") -> str
     """
     whole = body.strip()
     if not whole or _FORWARD_SUBJECT.match(subject):
+        return whole
+    if whole.count("\n") > MAIL_MAX_LINES:
         return whole
     lines = _lines(whole)
     stretches = _written(lines, our_lines(lines, our_texts))
@@ -102,7 +105,8 @@ def _written(lines: Sequence[str], ours: Sequence[bool]) -> list[list[str]] | No
         else:
             at, at_top = found.end, False
             left -= 1
-        kept.append([])
+        if kept[-1]:
+            kept.append([])
     return kept
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -334,3 +336,17 @@ HOSTILE = [
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_hostile_text_takes_linear_time(piece: str) -> None:
     assert_linear(lambda body: new_text(body, [body[:5_000]]), piece, 25_000)
+
+
+@pytest.mark.parametrize(
+    "line", ["a", ">", "> a", ">\na", "1.1.26 1:11 <a@b>", "on 1 may 2026", "x:"]
+)
+def test_a_mail_of_tiny_lines_takes_little_time(line: str) -> None:
+    body = f"{line}\n" * (200_000 // (len(line) + 1))
+    begun = time.process_time()
+    new_text(body)
+    assert time.process_time() - begun < 0.4
+
+
+def test_a_long_quoted_thread_is_still_cut() -> None:
+    assert new_text(f"{NEW}\n\n" + quoted(f"{OURS}\n" * 2_000)) == NEW
