@@ -36,7 +36,8 @@ PICTURE_MAX_BYTES = 2 * 1024 * 1024
 _ROOT = Path(__file__).resolve().parents[2]
 _REFUSED = 3  # the exit code; the reason is on standard output
 # A marker of a JPEG outside of its headers: not a byte that is escaped, not a restart (ITU T.81, B.1.1).
-_MARKER = re.compile(rb"\xff+([^\x00\xff\xd0-\xd7])")
+# Markers that say how long their segment is: TEM (01) and restarts (D0 to D7) have none.
+_MARKER = re.compile(rb"\xff+([^\x00\x01\xff\xd0-\xd7])")
 _SCAN, _END = 0xDA, 0xD9
 
 

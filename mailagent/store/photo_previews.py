@@ -7,7 +7,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail import MailKind
+from mailagent.domain.mail import Identity, MailKind
 from mailagent.store import schema
 from mailagent.store.database import Row
 
@@ -24,12 +24,15 @@ _WITHOUT = sa.and_(
 
 
 def list_mails_without(connection: sa.Connection, limit: int) -> Sequence[str]:
-    """Return the newest customer mails with files of which no worker has looked for photos."""
+    """Return the newest customer mails with files of which no worker has looked for photos.
+
+    Those of proven senders come first, so that photos of strangers do not hold them up.
+    """
     none = "'[]'" if connection.dialect.name == "sqlite" else "'[]'::jsonb"
     query = (
         sa.select(_mails.c.mail_id)
         .where(_WITHOUT, sa.literal_column("attachments") != sa.literal_column(none))
-        .order_by(_mails.c.received_at.desc())
+        .order_by(_mails.c.identity == Identity.NONE.value, _mails.c.received_at.desc())
         .limit(limit)
     )
     return connection.scalars(query).all()

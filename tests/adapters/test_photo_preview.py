@@ -98,6 +98,8 @@ def test_scans_are_counted_up_to_the_end_and_not_within_what_a_camera_adds() -> 
     assert 5 < count_scans(progressive) < 15
     thumbnail = b"\xff\xe1" + (len(progressive) + 2).to_bytes(2, "big") + progressive
     assert count_scans(plain[:2] + thumbnail + plain[2:]) == 1
+    temporary = b"\xff\x01"  # the marker TEM has no length
+    assert count_scans(progressive[:2] + temporary + progressive[2:]) == count_scans(progressive)
     assert (
         count_scans(plain + progressive) == 1
     )  # a film behind the picture, as some phones have it

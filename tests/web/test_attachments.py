@@ -165,6 +165,18 @@ def test_a_photo_that_ended_its_worker_is_not_tried_again(shop: Stage) -> None:
     assert (row.picture, row.problem) == (None, photo_previews.INTERRUPTED)
 
 
+def test_photos_of_proven_senders_come_before_those_of_strangers(shop: Stage) -> None:
+    desk = ask(shop, mail_with(("crack.jpg", "image/jpeg", a_photo())))
+    stranger = mail_with(("x.jpg", "image/jpeg", a_photo()), message_id="m2@example.com")
+    unproven = stranger.replace(b"\r\npass\r\n", b"\r\nfail\r\n")
+    assert shop.post_inbound(unproven).status_code == 200
+    identities = shop.rows("SELECT identity FROM inbound_mails ORDER BY received_at")
+    assert [row.identity for row in identities] == ["spf", "none"]
+    with shop.live.database.snapshot() as connection:
+        assert len(photo_previews.list_mails_without(connection, 9)) == 2
+        assert photo_previews.list_mails_without(connection, 1) == [desk.mail_id]
+
+
 def test_previews_go_with_the_raw_mail(shop: Stage) -> None:
     ask(shop, mail_with(("crack.jpg", "image/jpeg", a_photo())))
     assert make_previews() == 1

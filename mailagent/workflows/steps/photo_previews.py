@@ -17,8 +17,8 @@ MAILS_AT_ONCE = 100
 
 @step
 def make_previews() -> int:
-    """Make a picture of each photo that was not tried yet, of the newest mails first; return how many
-    photos were tried."""
+    """Make a picture of each photo that was not tried yet, of proven senders first, then the newest
+    mails; return how many photos were tried."""
     live, clock, tried = services.current(), Clock(PREVIEW_SECONDS), 0
     with live.database.snapshot() as connection:
         mail_ids = photo_previews.list_mails_without(connection, MAILS_AT_ONCE)
