@@ -338,14 +338,12 @@ def test_hostile_text_takes_linear_time(piece: str) -> None:
     assert_linear(lambda body: new_text(body, [body[:5_000]]), piece, 25_000)
 
 
-@pytest.mark.parametrize(
-    "line", ["a", ">", "> a", ">\na", "1.1.26 1:11 <a@b>", "on 1 may 2026", "x:"]
-)
+@pytest.mark.parametrize("line", [">", ">\na", "1.1.26 1:11 <a@b>", "on 1 may 2026"])
 def test_a_mail_of_tiny_lines_takes_little_time(line: str) -> None:
     body = f"{line}\n" * (200_000 // (len(line) + 1))
     begun = time.process_time()
     new_text(body)
-    assert time.process_time() - begun < 0.4
+    assert time.process_time() - begun < 0.15
 
 
 def test_a_long_quoted_thread_is_still_cut() -> None:
