@@ -21,10 +21,10 @@ _DAY_MILLISECONDS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs are wanted: of these DBOS states (a run that was forked after it failed has none that can be
-    asked for: its fork has), of these workflows (without any, all but the sweep),
-    about something a person names (an id, or a customer's address), begun in a span of time. `after`
-    is the position of the last run of the page before."""
+    """Which runs are wanted: of these DBOS states (a failed run that another replaces, a fork or a later run
+    about the same row, has none that can be asked for), of these workflows (without any, all but the sweep),
+    about something a person names (an id, or a customer's address), begun in a span of time. `after` is the
+    position of the last run of the page before."""
 
     statuses: Collection[str] = ()
     workflows: Collection[str] = _OURS
@@ -150,8 +150,8 @@ class Runs(Connected):
         return [read_run(each) for each in found]
 
     def list_failed(self, connection: sa.Connection, since: datetime) -> list[str]:
-        """Return the runs that failed since a time and were not forked since, the sweep's own too, oldest
-        first."""
+        """Return the runs that failed since a time and that no other run replaces, the sweep's own too,
+        oldest first."""
         runs = self._runs.c
         query = sa.select(runs.workflow_uuid).where(
             runs.status.in_(sorted(FAILED)),
@@ -162,7 +162,7 @@ class Runs(Connected):
         return list(connection.scalars(query.order_by(runs.completed_at)))
 
     def failed_runs(self) -> sa.Select[Any]:
-        """Return the question which runs have failed and were not forked since: run_id, workflow, status, and
+        """Return the question which runs have failed and were not replaced since: run_id, workflow, status, and
         when, in milliseconds since 1970. Of the sweeps of a day the last one that failed stands for all."""
         runs = self._runs.c
         sweeps = self._runs.alias("sweeps").c
@@ -184,13 +184,35 @@ class Runs(Connected):
         )
 
     def _is_replaced(self) -> sa.ColumnElement[bool]:
-        """Whether a failed run was forked after it failed: its fork is what counts now."""
-        runs, forks = self._runs.c, self._runs.alias("forks").c
+        """Whether another run counts instead of a failed one: a fork that was made after it failed, or a later
+        run of the same workflow about the same row that ended well."""
+        runs, forks, later = self._runs.c, self._runs.alias("forks").c, self._runs.alias("later").c
         failed_at = sa.func.coalesce(runs.completed_at, runs.updated_at)
         forked_since = sa.exists().where(
             forks.forked_from == runs.workflow_uuid, forks.created_at >= failed_at
         )
-        return sa.and_(_has_failed(runs.status), runs.was_forked_from.is_(sa.true()), forked_since)
+        done_since = sa.exists().where(
+            later.name == runs.name,
+            later.status == "SUCCESS",
+            later.created_at >= failed_at,
+            self._has_subject_of(later.attributes, runs.attributes),
+        )
+        was_forked = sa.and_(runs.was_forked_from.is_(sa.true()), forked_since)
+        return sa.and_(_has_failed(runs.status), sa.or_(was_forked, done_since))
+
+    def _has_subject_of(
+        self, attributes: sa.ColumnElement[Any], others: sa.ColumnElement[Any]
+    ) -> sa.ColumnElement[bool]:
+        """Whether two runs are about the same row. PostgreSQL has an index for it as it is asked here."""
+        if self._is_sqlite:
+            subject, other = (
+                sa.func.json_extract(each, "$.subject") for each in (attributes, others)
+            )
+            return subject == other
+        wanted = sa.func.jsonb_build_object(
+            "subject", sa.func.jsonb_extract_path(others, "subject")
+        )
+        return sa.and_(others.has_key("subject"), attributes.contains(wanted))
 
     def missing_queues(self) -> list[str]:
         """Return the queues that no worker has registered yet."""

@@ -244,6 +244,20 @@ def test_a_failed_run_that_was_forked_elsewhere_leaves_every_list_of_what_is_to_
     assert scene.console.show(fork)["ForkedFrom"] == run.run_id
 
 
+def test_a_failed_run_whose_work_a_later_run_has_done_leaves_the_lists(scene: Scene) -> None:
+    shop = scene.shop
+    with failing("ask_model"):
+        mail = shop.write(QUESTION)
+        run_id = wait_for_run(shop, CONVERSATION, "ERROR")
+    assert scene.failed() == [run_id]
+    shop.write("Hello? Did you get my mail?", in_reply_to=mail.message_id)
+    shop.wait_for_mails(ADA)
+    wait_until(scene.is_quiet, 30, "the later run to end")
+    assert scene.failed() == []
+    assert run_id not in inbox(shop)
+    assert operators.report_failed_runs() == 0
+
+
 def test_a_fork_that_fails_is_the_one_to_show(scene: Scene) -> None:
     shop = scene.shop
     with failing("ask_model"):
