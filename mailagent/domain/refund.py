@@ -98,8 +98,8 @@ class Refund:
     four_eyes: bool = False
     # Whether the order was cancelled already when it was approved: that is no reason not to pay.
     despite_cancel: bool = False
-    # Whether whoever approved it knew that the order has another customer than when it was asked for.
-    despite_new_customer: bool = False
+    # Hash of the order's customer, if that is another than asked for it, and its approver knew so.
+    approved_for: str | None = None
     policy_version: str | None = None
     # The receipt that tells of it, where that tells of several.
     receipt_id: str | None = None

@@ -279,7 +279,7 @@ def _refund(rows: Sequence[Row], part_paid_minor: int | None, returned_minor: in
         short_minor=row.short_minor,
         four_eyes=row.four_eyes,
         despite_cancel=row.despite_cancel,
-        despite_new_customer=row.despite_new_customer,
+        approved_for=row.approved_for,
         receipt_id=row.receipt_id,
         policy_version=row.policy_version,
         part_paid=None if part_paid_minor is None else Money(part_paid_minor, row.currency),

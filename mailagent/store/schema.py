@@ -340,8 +340,8 @@ refunds = sa.Table(
     sa.Column("four_eyes", sa.Boolean, nullable=False, server_default=sa.false()),
     # Whether whoever approved it knew that the order was cancelled.
     sa.Column("despite_cancel", sa.Boolean, nullable=False, server_default=sa.false()),
-    # Whether whoever approved it knew that the order has another customer than when it was asked for.
-    sa.Column("despite_new_customer", sa.Boolean, nullable=False, server_default=sa.false()),
+    # Hash of the order's customer, if that is another than asked for it, and its approver knew so.
+    sa.Column("approved_for", sa.Text),
     sa.Column("policy_version", sa.Text),
     # The facts and the verdict of the policy, as they were when it decided.
     sa.Column("policy_reasons", Json, nullable=False),

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.order import OrderStatus
 from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.domain.run_about import hash_customer
 from mailagent.domain.shop import person_of
 from mailagent.doorbell import REFUND, run_id_of
 from mailagent.letters.asking import is_one_of
@@ -154,10 +155,15 @@ def _conclude(
         decided_at=decision.decided_at,
         note=form.note,
         despite_cancel=form.approves and case.order.status is OrderStatus.CANCELLED,
-        despite_new_customer=form.approves and case.new_customer is not None,
+        approved_for=_approved_for(case, form),
     )
     _audit(connection, refund, decision, form, f"refund {status.value}", details)
     _ring(connection, refund, "decided")
+
+
+def _approved_for(case: Case, form: Form) -> str | None:
+    is_known = form.approves and case.new_customer is not None
+    return hash_customer(case.order.customer_email) if is_known else None
 
 
 def _audit(

@@ -37,6 +37,6 @@ COLUMNS = (
     ("outbound_mails", "put_off_at MOMENT"),
     ("outbound_mails", "sent_again_why TEXT"),
     ("refunds", "receipt_id TEXT"),
-    ("refunds", "despite_new_customer BOOLEAN NOT NULL DEFAULT false"),
+    ("refunds", "approved_for TEXT"),
 )
 STATEMENTS = tuple(f"ALTER TABLE {table} ADD COLUMN {column}" for table, column in COLUMNS)

@@ -34,7 +34,7 @@ from mailagent.workflows.steps import refund_decision, refund_outcome, refund_pa
 from mailagent.workflows.steps.batch import take_batch
 from mailagent.workflows.steps.proposal import propose_refund
 from mailagent.workflows.steps.recording import watch
-from tests.cast import ADA, GRACE, MONA, TESS, big_order, order
+from tests.cast import ADA, GRACE, MALLORY, MONA, TESS, big_order, order
 from tests.journeys.test_refunds import decide
 from tests.journeys.test_replays import wait_for_quiet
 from tests.stage import Stage, beside, running, wait_until
@@ -359,9 +359,9 @@ def test_what_was_approved_although_the_order_was_cancelled_is_paid(shop: Stage)
     assert (held(shop), ledger(shop)) == (49_99, {GIFT: 20_00, CARD: 29_99})
 
 
-def move(shop: Stage) -> None:
+def move(shop: Stage, email: str = GRACE) -> None:
     """Have the shop put another address on the order."""
-    shop.stock(two_payments(customer={"email": GRACE, "name": "Grace Example"}))
+    shop.stock(two_payments(customer={"email": email, "name": "Grace Example"}))
 
 
 def test_an_order_that_is_another_customer_s_by_now_is_not_paid(shop: Stage) -> None:
@@ -380,6 +380,19 @@ def test_what_was_approved_although_the_order_is_another_customer_s_is_paid(shop
     approve(shop, refund, order_customer=GRACE)
     assert pay(refund.refund_id)["status"] == "paid"
     assert (held(shop), ledger(shop)) == (49_99, {GIFT: 20_00, CARD: 29_99})
+
+
+@pytest.mark.parametrize(("email", "status"), [(MALLORY, "failed"), (ADA, "paid")])
+def test_what_was_approved_for_one_new_customer_is_not_paid_for_the_next(
+    shop: Stage, email: str, status: str
+) -> None:
+    shop.stock(two_payments(status="cancelled"))
+    assert propose(shop)["outcome"] == "needs_manager"
+    move(shop)
+    (refund,) = shop.refunds()
+    approve(shop, refund, order_customer=GRACE)
+    move(shop, email)
+    assert pay(refund.refund_id)["status"] == status
 
 
 def test_an_order_cancelled_after_a_manager_approved_is_not_paid(shop: Stage) -> None:

@@ -32,6 +32,7 @@ from mailagent.domain.retry import (
     PENDING_NEEDS_OPERATOR_AFTER,
     backoff_seconds,
 )
+from mailagent.domain.run_about import hash_customer
 from mailagent.store import (
     audit,
     before_paying,
@@ -131,7 +132,8 @@ def _stopped(order: Order, refund: Refund, asked_by: str) -> str | None:
     of the customer who asked."""
     if order.status is OrderStatus.CANCELLED and not refund.despite_cancel:
         return _CANCELLED
-    if order.customer_email != asked_by and not refund.despite_new_customer:
+    known = (refund.approved_for, hash_customer(asked_by))
+    if hash_customer(order.customer_email) not in known:
         return _NEW_CUSTOMER
     return _CHARGED_BACK if order.charged_back.minor else None
 
