@@ -30,6 +30,8 @@ REFUSED_ALONE_FOR = timedelta(minutes=2)
 RECIPIENTS_OF_AN_OUTAGE = 3  # refused in a row: then it is not about them
 # Refused again so often after another mail was accepted: once may be a SendGrid that comes and goes.
 REFUSALS_OF_ONE_MAIL = 2
+# The same while others are refused, too: so that a few bad addresses do not hold up all mail for days.
+REFUSALS_AMONG_OTHERS = 6
 
 
 class Verdict(Enum):
@@ -46,13 +48,14 @@ def judge_refusal(
     """Decide about a mail that was refused, for the first time since another was accepted `refused_for` ago.
 
     `refused_beside`: how often it was refused again after another mail had been accepted in between.
-    `recipients`: to how many different addresses mail was refused since one was last accepted, this one's
-    among them. What SendGrid says is not enough: while it is in trouble it answers 400 to everything.
+    `recipients`: to how many different addresses mail was refused in that time and before it, back to when
+    one was last accepted, this one's among them. What SendGrid says is not enough: while it is in trouble
+    it answers 400 to everything.
     """
     if blame is Blame.MAIL:
         return Verdict.FAILED
-    passes_others = refused_beside >= REFUSALS_OF_ONE_MAIL and recipients == 1
-    if passes_others and blame is not Blame.ACCOUNT:
+    enough = REFUSALS_OF_ONE_MAIL if recipients == 1 else REFUSALS_AMONG_OTHERS
+    if refused_beside >= enough and blame is not Blame.ACCOUNT:
         return Verdict.FAILED
     if blame is Blame.ACCOUNT or recipients >= RECIPIENTS_OF_AN_OUTAGE:
         return Verdict.OUTAGE

@@ -248,17 +248,20 @@ def _was_another_accepted(
     return connection.scalar(query.limit(1)) is not None
 
 
-def count_others_refused(connection: sa.Connection, address: str, now: datetime) -> int:
-    """Return to how many other addresses mail was refused since SendGrid last took one."""
+def count_others_refused(connection: sa.Connection, outbound_id: str, now: datetime) -> int:
+    """Return to how many other addresses mail was refused since SendGrid last took one before it refused this
+    mail. Ask before `note_refusal`: once another was accepted, that begins anew."""
+    row = row_of(connection, outbound_id)
     lately = _mails.c.created_at > now - _TRIED_FOR
-    taken = sa.select(sa.func.max(_mails.c.sending_at)).where(lately, _mails.c.sent_at.is_not(None))
+    taken = sa.select(sa.func.max(_mails.c.sending_at)).where(
+        lately, _mails.c.sent_at.is_not(None), _mails.c.sending_at < (row.refused_at or now)
+    )
     last = connection.scalar(taken)
     after = [] if last is None else [_mails.c.refused_at > last]
     query = sa.select(sa.func.count(_mails.c.to_address.distinct())).where(
         lately,
         _mails.c.refused_at.is_not(None),
-        _mails.c.sent_at.is_(None),
-        _mails.c.to_address != address,
+        _mails.c.to_address != row.to_address,
         *after,
     )
     return connection.scalar(query) or 0

@@ -200,6 +200,11 @@ LOST, AGAIN, OUTAGE = Verdict.FAILED, Verdict.AGAIN, Verdict.OUTAGE
         (FIELD, 5 * SECOND, 2, 1, LOST),
         (UNSAID, 5 * SECOND, 2, 2, AGAIN),
         (UNSAID, 5 * SECOND, 2, 9, OUTAGE),
+        # A SendGrid that comes and goes, up to a limit: three bad addresses must not stop all mail for days.
+        (UNSAID, 5 * SECOND, 5, 3, OUTAGE),
+        (UNSAID, 5 * SECOND, 6, 3, LOST),
+        (FIELD, 5 * SECOND, 6, 2, LOST),
+        (ACCOUNT, 5 * SECOND, 6, 3, OUTAGE),
         # Others are refused, too.
         (UNSAID, 0 * SECOND, 0, 3, OUTAGE),
         (FIELD, 0 * SECOND, 0, 3, OUTAGE),

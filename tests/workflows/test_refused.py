@@ -127,19 +127,35 @@ def test_a_mail_that_alone_is_refused_has_failed_and_people_are_told(
 def test_a_sendgrid_that_comes_and_goes_loses_no_mail(shop: Stage, clock: Clock) -> None:
     people = [f"customer{number}@example.com" for number in range(6)]
     waiting = write(*people)
-    for _ in range(3):
+    for number in range(4):
         shop.faults.sendgrid += [refused()] * 1_000
-        for _ in range(4):
-            deliver(shop)
-            clock.put_forward(5)
+        for outbound_id in waiting:
+            delivery.send_mail(outbound_id)
+            clock.put_forward(6)
         shop.faults.sendgrid.clear()
-        delivery.send_mail(*write(GRACE))
-        clock.put_forward(1)
+        clock.put_forward(40)
+        assert delivery.send_mail(*write(f"other{number}@example.com")) == "sent"
+        clock.put_forward(40)
     assert "failed" not in states(shop, *waiting)
     for _ in range(3):
         clock.put_forward(60)
         deliver(shop)
     assert set(states(shop, *waiting)) == {"sent"}
+
+
+def test_three_bad_addresses_do_not_stop_the_mail_of_others_for_long(
+    shop: Stage, clock: Clock
+) -> None:
+    bad = write(*(f"no such{number}@example.com" for number in range(3)))
+    for number in range(12):
+        for outbound_id in bad:
+            shop.faults.sendgrid.append(refused(BAD_ADDRESS))
+            delivery.send_mail(outbound_id)
+            shop.faults.sendgrid.clear()
+            clock.put_forward(40)
+        delivery.send_mail(*write(f"other{number}@example.com"))
+        clock.put_forward(40)
+    assert states(shop, *bad) == ["failed"] * 3
 
 
 def test_what_was_accepted_before_says_nothing_of_a_refusal(shop: Stage, clock: Clock) -> None:

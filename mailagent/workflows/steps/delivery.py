@@ -126,8 +126,8 @@ def _record_plainly(mail: OutboundMail, outcome: Accepted) -> str:
 
 def _judge(connection: sa.Connection, mail: OutboundMail, refused: Refused) -> Verdict:
     now = services.current().now()
+    others = outbox.count_others_refused(connection, mail.outbound_id, now)
     since, beside = outbox.note_refusal(connection, mail.outbound_id, now)
-    others = outbox.count_others_refused(connection, mail.to_address, now)
     return judge_refusal(refused.blame, now - since, beside, others + 1)
 
 
