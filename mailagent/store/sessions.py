@@ -149,9 +149,12 @@ def begin(
 def find_email(
     connection: sa.Connection, secret: str, now: datetime, *, needs_factor: bool = False
 ) -> str | None:
-    """Return whose session this is; None when it has ended, is too old, never was, or `needs_factor` and
-    has not passed the second one."""
-    query = sa.select(_sessions.c.email).where(*_is_live(secret, now))
+    """Return whose session this is; None when it has ended, is too old, never was, waits for its second
+    factor, or `needs_factor` and has not passed it."""
+    # One that waits does so for ever: somebody may switch second factors off meanwhile.
+    query = sa.select(_sessions.c.email).where(
+        *_is_live(secret, now), _sessions.c.offered_secret.is_(None)
+    )
     if needs_factor:
         query = query.where(_sessions.c.verified_at.is_not(None))
     email: str | None = connection.scalar(query)

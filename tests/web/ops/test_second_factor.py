@@ -275,6 +275,15 @@ def test_only_one_of_two_who_enrol_at_once_does(strict: Stage) -> None:
     assert actions(strict) == ["second factor enrolled"]
 
 
+def test_a_session_that_waits_for_its_code_is_never_whole(strict: Stage) -> None:
+    client = press_link(strict)
+    assert client.get("/ops").status_code == 303
+    strict.live = replace(strict.live, totp=None)
+    services.bind(strict.live)
+    assert client.get("/ops").status_code == 303
+    assert actions(strict) == []
+
+
 def test_without_the_setting_a_link_logs_in_by_itself(shop: Stage) -> None:
     client = press_link(shop)
     assert client.get("/ops").status_code == 200
