@@ -212,7 +212,8 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]  # the package ships 
         address = conn.client[0]
         if address in self._verified or self._is_trusted(address):
             return False
-        unfinished = sum(each.client[0] == address for each in self._arriving)
+        # By slices: a Unix socket's address is empty.
+        unfinished = sum(each.client[:1] == (address,) for each in self._arriving)
         return bool(unfinished >= UNFINISHED_PER_ADDRESS)
 
     def _is_trusted(self, address: str) -> bool:
