@@ -6,10 +6,15 @@ from __future__ import annotations
 import re
 
 # Names of tools and fields and all codes are snake_case, which nobody writes to a customer.
-_CODE = re.compile(r"(?<![\w@./-])[^\W_]+(?:_[^\W_]+)+(?![\w@])")
+# Errors also with hyphens, which stand in plain words, too: so only whole ones.
+_CODE = re.compile(
+    r"(?<![\w@./-])(?:[^\W_]+(?:_[^\W_]+)+|no-such-order|sender-not-verified|not-for-this-order"
+    r"|bad-arguments|one-call-at-a-time)(?![\w@])"
+)
 # An object or a list begins, or a field stands with its text.
 _JSON = re.compile(
-    r"[{\[]\s{0,20}[\"'][^\"'\n]{0,80}[\"']\s{0,20}[:,}\]]|\"[a-z]{1,40}\"\s{0,20}:\s{0,20}\""
+    r"\{\s{0,20}[A-Za-z_]{1,40}\s{0,20}:"
+    r"|[{\[]\s{0,20}[\"'][^\"'\n]{0,80}[\"']\s{0,20}[:,}\]]|\"[a-z]{1,40}\"\s{0,20}:\s{0,20}\""
 )
 
 
