@@ -119,18 +119,14 @@ def _refuse(why: str) -> NoReturn:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Have a fresh worker process stay on one processor while it is busy, and start its workflows, if its
-    settings and its role say so."""
+    """Start workflows in a fresh worker process, if its role says so."""
     from mailagent.cli.worker import engine_of
-    from mailagent.store.one_processor import one_processor
     from mailagent.telemetry import spans
     from mailagent.workflows.launch import launch
 
     settings = worker.app.callable.config["MAILAGENT"]
     if settings.otlp_endpoint:
         spans.start(settings.otlp_endpoint, settings.role)
-    if settings.stays_on_one_processor:
-        one_processor.stay()
     if settings.runs_workflows:
         launch(engine_of(settings))
         _drains.append(Drain())

@@ -271,12 +271,6 @@ SETTINGS = (
         "while the model thinks: [docs/operate.md](docs/operate.md#limits-and-fairness)",
     ),
     Setting(
-        "PROCESSORS",
-        "`one`",
-        "`one`: while a process is busy, its threads stay on one processor; `any`: they run where the "
-        "system puts them: [docs/operate.md](docs/operate.md#one-processor-for-each-busy-process)",
-    ),
-    Setting(
         "MAILS_PER_HOUR",
         "`5000`",
         "so many mails are let in within an hour, over all senders; more are parked and follow later: "
@@ -341,7 +335,6 @@ class Settings:
     policy: Policy
     waits: Waits
     conversation_concurrency: int
-    stays_on_one_processor: bool
     mails_per_hour: int
     webhook_hours: int
     conductor_key: str | None
@@ -467,7 +460,6 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         waits=_waits(read),
         conversation_concurrency=read.parsed("CONVERSATION_CONCURRENCY", values.parse_concurrency)
         or 64,
-        stays_on_one_processor=read.among("PROCESSORS", ("one", "any")) == "one",
         mails_per_hour=read.parsed("MAILS_PER_HOUR", values.parse_mails) or Limits().mails_per_hour,
         webhook_hours=read.parsed(
             "WEBHOOK_HOURS", lambda text: values.parse_whole(text, MOST_HOURS)

@@ -28,7 +28,6 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup
 
 from mailagent.adapters import formats
-from mailagent.adapters.plain_globals import PlainGlobals
 from mailagent.domain.payment_method import is_shops_own
 
 MAIL_FOLDER = Path(__file__).resolve().parents[2] / "templates" / "mail"
@@ -120,12 +119,9 @@ def _parse_locale(locale: str) -> Locale:
         return Locale.parse(_DEFAULT_LANGUAGE)
 
 
-class _Environment(PlainGlobals, ImmutableSandboxedEnvironment):
-    """Sandboxed: a shop's template says words. It needs none of what Python objects can do."""
-
-
 def _environment(folders: Sequence[Path]) -> Environment:
-    environment = _Environment(
+    # Sandboxed: a shop's template says words. It needs none of what Python objects can do.
+    environment = ImmutableSandboxedEnvironment(
         loader=FileSystemLoader(folders),
         autoescape=select_autoescape(["html"], default=False, default_for_string=False),
         undefined=StrictUndefined,

@@ -20,7 +20,6 @@ from mailagent.cli.printing import explain
 from mailagent.cli.waiting import hear_signals, wait_for_database
 from mailagent.settings import Settings
 from mailagent.store.migration import SchemaProblem
-from mailagent.store.one_processor import one_processor
 from mailagent.telemetry import spans
 from mailagent.workflows.launch import Engine, launch, stop
 
@@ -65,8 +64,6 @@ def worker(drain_seconds: int) -> None:
         return
     if settings.otlp_endpoint:
         spans.start(settings.otlp_endpoint, settings.role)
-    if settings.stays_on_one_processor:
-        one_processor.stay()
     launch(engine_of(settings))
     click.echo("The worker runs. Stop it with SIGTERM or Ctrl-C.")
     signals.get()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -12,11 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from mailagent.store.described_cursor import DescribedCursor
 from mailagent.store.outage import drop_stale_plans
-from mailagent.store.pool import try_rested
 from mailagent.store.server_words import leave_out_details
-from mailagent.store.turnstile import QueuedPool, leave_at_return
 
 Row = sa.Row[*tuple[Any, ...]]
 
@@ -52,10 +48,6 @@ END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 READS = "mailagent_reads"
 ALONE = "mailagent_alone"
 _ALONE: dict[str, Any] = {ALONE: True, "isolation_level": "AUTOCOMMIT"}
-
-# How many statements each connection keeps prepared. The app and DBOS send some hundreds of different ones;
-# with psycopg's 100, rare ones would push out those that every mail needs.
-PREPARED_MOST = 400
 
 
 class UtcDateTime(sa.types.TypeDecorator[datetime]):
@@ -132,19 +124,20 @@ class Database:
 
 
 def open_database(
-    url: str, pool_size: int = 20, name: str = "mailagent", pool_seconds: float = 30.0
+    url: str, pool_size: int = 10, name: str = "mailagent", pool_seconds: float = 30.0
 ) -> Database:
     """Return the database at `url` (`sqlite:///…` or `postgresql+psycopg://…`); nothing is connected yet.
 
-    `pool_size`: connections that are kept open. `name`: what a PostgreSQL shows them as. `pool_seconds`: how
-    long somebody waits for a free one before TimeoutError. What the URL says about time-outs and keepalives
-    stands.
+    `pool_size`: the most connections, and so the most threads of this process that work in the database at
+    once: more cost Python more than they gain. `name`: what PostgreSQL shows the connections as.
+    `pool_seconds`: how long to wait for a free one before TimeoutError. Time-outs and keepalives in the URL
+    win over ours.
     """
     if url.startswith("sqlite"):
         engine = sa.create_engine(
             url,
             pool_size=pool_size,
-            max_overflow=20,
+            max_overflow=0,
             pool_timeout=pool_seconds,
             hide_parameters=True,
         )
@@ -154,32 +147,18 @@ def open_database(
     else:
         engine = sa.create_engine(
             url,
-            poolclass=QueuedPool,
             pool_size=pool_size,
-            max_overflow=10,  # those beyond the size are opened and closed each time
+            max_overflow=0,
             pool_timeout=pool_seconds,
-            pool_use_lifo=True,  # the connection used last has the most statements prepared
+            pool_pre_ping=True,  # a connection that the server has closed is replaced unseen
             hide_parameters=True,  # an error is logged and kept with its run; mail has no place there
-            json_deserializer=_read_json,
-            connect_args={
-                "application_name": name,
-                "cursor_factory": DescribedCursor,
-                **_patience(url),
-            },
+            connect_args={"application_name": name, **_patience(url)},
         )
-        leave_at_return(engine)
-        try_rested(engine)
         if "idle_in_transaction_session_timeout" not in url:
             sa.event.listen(engine, "connect", _limit_idle_transactions)
-        sa.event.listen(engine, "connect", _keep_prepared)
         drop_stale_plans(engine)
         leave_out_details(engine)
     return Database(engine)
-
-
-def _read_json(data: bytes) -> Any:
-    """Return a value of a column of JSON, which PostgreSQL sends as UTF-8. Most are empty lists."""
-    return [] if data == b"[]" else json.loads(data.decode())
 
 
 def _patience(url: str) -> dict[str, int]:
@@ -193,10 +172,6 @@ def _limit_idle_transactions(connection: Any, _record: object) -> None:
         milliseconds = IDLE_IN_TRANSACTION_SECONDS * 1000
         cursor.execute(f"SET idle_in_transaction_session_timeout = {milliseconds}")
     connection.commit()  # else the pool would roll it back
-
-
-def _keep_prepared(connection: Any, _record: object) -> None:
-    connection.prepared_max = PREPARED_MOST
 
 
 def _keep_private(

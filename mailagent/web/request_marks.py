@@ -7,23 +7,15 @@ from contextlib import ExitStack
 from typing import Any
 
 from flask import Flask, Response, g, request
-from flask.templating import Environment
 
-from mailagent.adapters.plain_globals import PlainGlobals
 from mailagent.telemetry import log_ids, spans
 
 # The platform asks for these every few seconds.
 _UNTOLD = ("health", "metrics")
 
 
-class _Pages(PlainGlobals, Environment):
-    """Flask's templates."""
-
-
 class App(Flask):
     """Flask, but what it logs of a request that failed is the route and not the address."""
-
-    jinja_environment = _Pages
 
     def log_exception(self, exc_info: Any) -> None:
         """Log that a request failed, with its traceback."""

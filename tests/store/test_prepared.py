@@ -53,17 +53,6 @@ def test_what_snapshots_read_again_is_prepared(kettles: Database) -> None:
     assert count_prepared(kettles) == 1
 
 
-def test_a_connection_keeps_what_each_mail_needs(kettles: Database) -> None:
-    for _ in range(TIMES):
-        read_twice(kettles)
-    for number in range(150):  # psycopg would keep a hundred
-        with kettles.snapshot() as one, kettles.snapshot() as other:
-            for each in (one, other):
-                for _ in range(TIMES):
-                    each.execute(sa.text(f"SELECT {number}"))
-    assert count_prepared(kettles) == 1
-
-
 def test_a_column_that_changes_its_type_costs_one_try(kettles: Database, database_url: str) -> None:
     for _ in range(TIMES):
         read_twice(kettles)
