@@ -17,16 +17,21 @@ from alembic.config import Config
 from mailagent.store.database import open_database
 
 ROOT = Path(__file__).resolve().parent.parent
+# The migrations of the app, and one of a release to come.
+VERSIONS = ROOT / "migrations" / "versions"
+SAMPLE = ROOT / "tests" / "migrations" / "sample"
 
 _numbers = itertools.count(1)
 
 
-def migrate(url: str, revision: str = "head", *arguments: str) -> None:
+def migrate(url: str, revision: str = "head", *arguments: str, sample: bool = False) -> None:
     """Bring a database to a migration, the newest unless another is named, as `alembic upgrade` does.
 
-    `arguments` are what follows `-x` there.
+    `arguments` are what follows `-x` there; `sample`: there is one more migration, of a release to come.
     """
     config = Config(toml_file=str(ROOT / "pyproject.toml"))
+    if sample:
+        config.toml_alembic_config["version_locations"] = [str(VERSIONS), str(SAMPLE)]
     config.cmd_opts = type("Options", (), {"x": [f"url={url}", *arguments]})()
     command.upgrade(config, revision)
 

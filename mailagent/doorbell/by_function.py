@@ -1,5 +1,5 @@
 """Ringing by functions in a PostgreSQL: those that DBOS keeps there (docs.dbos.dev, "System Database
-Functions"), and ours around the one that queues, which also says what the run is about (migration 0011).
+Functions"), and ours around the one that queues, which also says what the run is about (migration 0002).
 
 DBOS's client does the same from Python, and builds its statements anew each time: ten times as dear
 (docs/decisions/0050). SQLite has no functions, and they know no forks; there the client rings.

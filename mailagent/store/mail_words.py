@@ -56,7 +56,7 @@ def _source(
 
 def _has(words: str) -> sa.ColumnElement[bool]:
     simple = sa.literal_column("'simple'", REGCONFIG)
-    # To the letter as ix_inbound_mails_words in migration 0006 has it.
+    # To the letter as ix_inbound_mails_words in migration 0001 has it.
     text = sa.literal_column("subject || ' ' || left(new_text, 4000)", sa.Text)
     question = sa.func.websearch_to_tsquery(simple, write_search(words))
     return sa.func.to_tsvector(simple, text).op("@@")(question)

@@ -168,7 +168,7 @@ inbound_mails = sa.Table(
     sa.Column("draft_id", sa.Text),
     # When a worker had tried each of its photos: see `photo_previews`.
     sa.Column("previews_made_at", UtcDateTime),
-    # The mailbox or the domain whose share of MAILS_PER_HOUR it uses; NULL before migration 0020.
+    # The mailbox or the domain whose share of MAILS_PER_HOUR it uses; NULL where it uses none.
     sa.Column("rate_limit_key", sa.Text),
     _one_of("status", MailStatus),
     sa.CheckConstraint(
@@ -591,7 +591,6 @@ second_factors = sa.Table(
     sa.Column("enrolled_at", UtcDateTime, nullable=False),
 )
 
-# Every call of the model and what it cost, also of answers that never left.
 step_words = sa.Table(
     "step_words",
     metadata,
@@ -609,6 +608,7 @@ step_words = sa.Table(
     sa.Index("ix_step_words_at", "at"),
 )
 
+# Every call of the model and what it cost, also of answers that never left.
 model_calls = sa.Table(
     "model_calls",
     metadata,

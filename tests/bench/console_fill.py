@@ -5,7 +5,6 @@ Only PostgreSQL. Everything follows from its number, so two fills of one size ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -149,15 +148,8 @@ _STATEMENTS = (
 )
 
 
-# What came with migration 0006, and DBOS's tables: words by which such a statement is known.
-SINCE_0006 = ("owner_email", "approval_asks", "drafts", "put_away", "dbos.")
-
-
-def fill(engine: sa.Engine, size: Size, without: Sequence[str] = ()) -> None:
-    """Fill a migrated database of PostgreSQL; a million mails take some minutes.
-
-    `without`: words; statements with one of them are left out, for a schema that has not got that far.
-    """
+def fill(engine: sa.Engine, size: Size) -> None:
+    """Fill a migrated database of PostgreSQL; a million mails take some minutes."""
     values = {
         "mails": size.mails,
         "conversations": size.conversations,
@@ -175,8 +167,6 @@ def fill(engine: sa.Engine, size: Size, without: Sequence[str] = ()) -> None:
     }
     with engine.begin() as connection:
         for statement in _STATEMENTS:
-            if any(word in statement for word in without):
-                continue
             connection.execute(sa.text(statement.format(**names)), values)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql("VACUUM ANALYZE")

@@ -197,22 +197,6 @@ def test_payments_of_a_refund_that_is_not_over_count_once(database: Database) ->
         assert orders.held_minor(connection, "W1001") == 49_99
 
 
-def test_the_migration_counts_what_failed_in_part_before_it(database: Database) -> None:
-    scripts = ScriptDirectory.from_config(Config(toml_file=str(ROOT / "pyproject.toml")))
-    statement = scripts.get_revision("0004").module._COUNT_EARLIER
-    with database.transaction() as connection:
-        _failed_refund(connection, (20_00, "done"), (29_99, "refused"))
-        orders.save(connection, order("W1002"), NOW)
-        connection.execute(sa.text("UPDATE orders SET held_minor = 0"))
-        connection.execute(sa.text(statement))
-        assert orders.held_minor(connection, "W1001") == 20_00
-        assert orders.held_minor(connection, "W1002") == 0
-        connection.execute(sa.text("UPDATE orders SET held_minor = 4000"))
-        connection.execute(sa.text(statement))
-        assert orders.held_minor(connection, "W1001") == 49_99
-        assert orders.held_minor(connection, "W1002") == 40_00
-
-
 @pytest.mark.parametrize(
     ("first", "then", "stands"),
     [
