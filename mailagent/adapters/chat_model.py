@@ -12,10 +12,8 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from mailagent.adapters.deadline import within
-from mailagent.adapters.kept_connections import Patience, is_proxied
+from mailagent.adapters.deadline import SHARE, within
 from mailagent.adapters.model_answer import (
     operator,
     person,
@@ -35,11 +33,6 @@ Json = dict[str, Any]
 # Room for a long reply and for the reasoning before it, which counts as output.
 MAX_OUTPUT_TOKENS = 8_000
 _CONNECT_SECONDS = 5.0
-# As many at once as there are conversations. Who asks twice has lost nothing: so a connection may rest longer
-# than one that brings mail to SendGrid.
-_KEPT_CONNECTIONS = 1_000
-_KEPT_SECONDS = 30.0
-_OPENAI = "https://api.openai.com"
 
 _TRY_AGAIN = frozenset({408, 409, 425, 429})
 _ABOUT_THIS_MAIL = frozenset({400, 413, 422})
@@ -87,11 +80,9 @@ class ChatModel:
         self._api_key = api_key
         self._base_url = base_url or None
         self._model = model
-        self._patience = Patience(
-            _CONNECT_SECONDS, timeout_seconds, _KEPT_SECONDS, _KEPT_CONNECTIONS
-        )
+        self._read_seconds = timeout_seconds
+        self._whole_seconds = timeout_seconds * SHARE
         self._client: openai.OpenAI | None = None
-        self._asks_proxy = False
         self._lock = threading.Lock()
         self._left_out: frozenset[str] = frozenset()
 
@@ -150,11 +141,14 @@ class ChatModel:
         except openai.APIConnectionError as error:
             return self._judge_connection(error), frozenset()
         except TimeoutError:
-            return self._too_slow(), frozenset()
-        except (openai.OpenAIError, ValueError) as error:
-            # Raised before anything is sent: variables that only the SDK reads can be odd, too.
+            why = f"the model did not end its answer within {self._whole_seconds:g} s"
+            return retry(why), frozenset()
+        except (openai.OpenAIError, ValueError, OSError, ImportError) as error:
+            # Raised before anything is sent: variables that only the SDK reads can be wrong, too.
             why = f"the request cannot be made ({type(error).__name__})"
-            return operator(f"{why}; check the OPENAI_… and proxy variables"), frozenset()
+            return operator(
+                f"{why}; check the OPENAI_…, SSL_CERT_… and proxy variables"
+            ), frozenset()
         return read_answer(response.content, len(core["input"])), frozenset()
 
     def _post(self, body: Json) -> httpx2.Response:
@@ -162,38 +156,25 @@ class ChatModel:
 
         with self._lock:
             if self._client is None:
-                self._client, self._asks_proxy = self._connect()
-        client = self._client
+                self._client = self._make_client()
+            client = self._client
+        return within(
+            self._whole_seconds,
+            lambda: client.post("/responses", body=body, cast_to=httpx2.Response),
+        )
 
-        def post() -> httpx2.Response:
-            return client.post("/responses", body=body, cast_to=httpx2.Response)
-
-        return within(self._patience.whole, post) if self._asks_proxy else post()
-
-    def _connect(self) -> tuple[openai.OpenAI, bool]:
-        """Return the client, and whether it asks a proxy, which only the SDK's own way of sending knows."""
-        import httpx2
+    def _make_client(self) -> openai.OpenAI:
+        """Return the SDK's client: up to 1,000 connections; idle ones are closed after 5 seconds."""
         import openai
 
-        from mailagent.adapters.kept_transport import KeptTransport
-
-        proxied = is_proxied(urlsplit(self._base_url or _OPENAI), "all")
-        http_client = openai.DefaultHttpxClient(
-            transport=None if proxied else KeptTransport(self._patience),
-            limits=httpx2.Limits(
-                max_keepalive_connections=self._patience.kept, keepalive_expiry=self._patience.rest
-            ),
-        )
-        client = openai.OpenAI(
-            api_key=self._api_key,
-            base_url=self._base_url,
-            timeout=openai.Timeout(self._patience.read, connect=self._patience.connect),
-            max_retries=0,
-            http_client=http_client,
-        )
         # At DEBUG the SDK logs each request with the whole mail.
         logging.getLogger("openai").setLevel(logging.INFO)
-        return client, proxied
+        return openai.OpenAI(
+            api_key=self._api_key,
+            base_url=self._base_url,
+            timeout=openai.Timeout(self._read_seconds, connect=_CONNECT_SECONDS),
+            max_retries=0,
+        )
 
     def _judge_status(self, error: openai.APIStatusError) -> Json:
         status, code = error.status_code, _code(error)
@@ -222,16 +203,9 @@ class ChatModel:
     def _judge_connection(self, error: openai.APIConnectionError) -> Json:
         import openai
 
-        from mailagent.adapters.kept_transport import WholeTimeout
-
-        if isinstance(error.__cause__, WholeTimeout):
-            return self._too_slow()
         if isinstance(error, openai.APITimeoutError):
-            return retry(f"the model did not answer within {self._patience.read:g} s")
+            return retry(f"the model did not answer within {self._read_seconds:g} s")
         return retry("the model's server could not be reached, or broke the connection off")
-
-    def _too_slow(self) -> Json:
-        return retry(f"the model did not end its answer within {self._patience.whole:g} s")
 
 
 def _code(error: openai.APIStatusError) -> str | None:

@@ -1,27 +1,22 @@
-"""Outgoing mail through the SendGrid SDK: one OutboundMail in, one SendOutcome out.
+"""Sends mail through SendGrid's v3 API: one OutboundMail in, one SendOutcome out.
 
-What to write belongs in `templates`, when to write in the workflows. There is no idempotency key
-in v3/mail/send, so this room never tries twice: whoever calls it holds the row and decides.
+What to write belongs in `templates`, when to write in the workflows. v3/mail/send has no idempotency
+key, so this module never sends a request twice. The caller decides whether to try again.
 """
 
 from __future__ import annotations
 
-import json
-import logging
 import re
 import time
 from collections.abc import Iterable
-from http.client import HTTPException
 from typing import Any
-from urllib.request import Request
 
-import python_http_client
-from python_http_client.exceptions import HTTPError
+import httpx2
 from sendgrid import SendGridAPIClient
 
-from mailagent.adapters.kept_opener import KeptOpener, ProxyOpener, opener_for
+from mailagent.adapters.deadline import SHARE, within
 from mailagent.adapters.sendgrid_answers import judge_answer, judge_loss
-from mailagent.domain.delivery import Accepted, Blame, OutcomeUnknown, Refused, SendOutcome, Trace
+from mailagent.domain.delivery import Blame, OutcomeUnknown, Refused, SendOutcome, Trace
 from mailagent.domain.mail import OutboundMail
 
 # Anything that ends a header line, and the other controls except the tab.
@@ -37,6 +32,10 @@ _BASE_URL = re.compile(
 # An account without Email Activity, or a key without the right to it.
 _NO_ACTIVITY = frozenset({401, 403, 404})
 _ACTIVITY_ASKED_AGAIN_SECONDS = 6 * 3600.0
+
+# Close idle connections before SendGrid does: a POST on a connection that SendGrid is closing may be lost.
+KEEP_ALIVE_SECONDS = 5.0
+_IDLE_CONNECTIONS = 16
 
 # RFC 5322 section 2.1.1: a line has at most 998 characters, the header's name among them.
 _HEADER_LENGTH = 900
@@ -63,39 +62,35 @@ class MailSender:
         self._support_name = _name(support_name)
         self._timeout_seconds = timeout_seconds
         self._no_activity_until = 0.0
-        self._sendgrid = SendGridAPIClient(api_key, host=base_url.rstrip("/"))
-        self._sendgrid.client = _Client(
-            opener_for(base_url, timeout_seconds),
-            host=self._sendgrid.host,
-            request_headers=self._sendgrid.client.request_headers,
-            version=3,
+        # The SDK's own client opens a connection for each request. Use only its headers, with a pool that
+        # neither repeats requests nor follows redirects.
+        sdk = SendGridAPIClient(api_key, host=base_url.rstrip("/"))
+        self._http = httpx2.Client(
+            base_url=f"{sdk.host}/v3",
+            headers=sdk.client.request_headers,
             timeout=timeout_seconds,
+            limits=httpx2.Limits(
+                max_keepalive_connections=_IDLE_CONNECTIONS, keepalive_expiry=KEEP_ALIVE_SECONDS
+            ),
         )
-        # At DEBUG the SDK logs each request with the Authorization header and the whole mail.
-        logging.getLogger(python_http_client.client.__name__).setLevel(logging.INFO)
 
     def send(self, mail: OutboundMail) -> SendOutcome:
         """Hand `mail` to SendGrid, once.
 
-        NotSent only where the mail cannot have been taken: 429, a redirect, a refused connection,
-        an unknown host. A time-out, a lost connection and a 5xx leave the outcome unknown.
+        NotSent only where the mail cannot have been taken: 429, a redirect, no connection. A time-out, a lost
+        connection and a 5xx leave the outcome unknown.
         """
         problem = _problem(mail)
         if problem is not None:
             return Refused(f"mail {mail.outbound_id} was not sent: {problem}", Blame.MAIL)
         try:
             body = _request_body(mail, self._support_name)
-            response = self._sendgrid.send(body)
-        except HTTPError as answer:
-            return judge_answer(answer)
+            return judge_answer(self._request("POST", "/mail/send", json=body))
+        except httpx2.RequestError as loss:
+            return judge_loss(loss)
         except TimeoutError:
-            return OutcomeUnknown(f"SendGrid did not answer within {self._timeout_seconds:g} s")
-        except (OSError, HTTPException) as problem_on_the_way:
-            return judge_loss(problem_on_the_way)
-        if response.status_code != 202:
-            # A proxy's or a captive portal's page; only 202 is SendGrid's word for "taken".
-            return OutcomeUnknown(f"the answer was {response.status_code} instead of 202")
-        return Accepted(response.headers.get("X-Message-Id"))
+            seconds = self._timeout_seconds * SHARE
+            return OutcomeUnknown(f"SendGrid did not end its answer within {seconds:g} s")
 
     def find_trace(self, outbound_id: str) -> Trace:
         """Look for a mail in the account's Email Activity (`GET /v3/messages`), an add-on that few have.
@@ -106,50 +101,19 @@ class MailSender:
             return Trace.NOT_ASKED
         query = f"(unique_args['outbound_id']=\"{outbound_id}\")"
         try:
-            answer = self._sendgrid.client.messages.get(query_params={"query": query, "limit": 1})
-            found = json.loads(answer.body)["messages"]
-        except HTTPError as refused:
-            if refused.status_code in _NO_ACTIVITY:
+            answer = self._request("GET", "/messages", params={"query": query, "limit": 1})
+            if answer.status_code in _NO_ACTIVITY:
                 self._no_activity_until = time.monotonic() + _ACTIVITY_ASKED_AGAIN_SECONDS
-            return Trace.NOT_ASKED
-        except (OSError, HTTPException, ValueError, LookupError, TypeError):
+            found = answer.raise_for_status().json()["messages"]
+        except (httpx2.HTTPError, TimeoutError, ValueError, LookupError, TypeError):
             return Trace.NOT_ASKED
         return Trace.FOUND if found else Trace.NONE
 
-
-class _Client(python_http_client.Client):  # type: ignore[misc]  # the package ships no types
-    """The SDK's HTTP client, but with an opener for all requests. It builds one of itself for each URL part."""
-
-    def __init__(self, opener: KeptOpener | ProxyOpener, **options: Any) -> None:
-        super().__init__(**options)
-        self._opener = opener
-
-    def _build_client(self, name: str | None = None) -> _Client:
-        return _Client(
-            self._opener,
-            host=self.host,
-            version=self._version,
-            request_headers=self.request_headers,
-            url_path=[*self._url_path, name] if name else self._url_path,
-            timeout=self.timeout,
+    def _request(self, method: str, path: str, **content: Any) -> httpx2.Response:
+        """Send one request. Raises httpx2.RequestError, or TimeoutError if the answer does not end in time."""
+        return within(
+            self._timeout_seconds * SHARE, lambda: self._http.request(method, path, **content)
         )
-
-    def _make_request(self, opener: object, request: Request, timeout: float | None = None) -> Any:
-        return super()._make_request(self._opener, request, timeout=timeout)
-
-
-class _Urllib:
-    """What the SDK's client takes from urllib. It builds an opener for each request, which reads all
-    certificates since Python 3.12; ours uses none."""
-
-    Request = Request
-
-    @staticmethod
-    def build_opener() -> None:
-        """Build nothing."""
-
-
-python_http_client.client.urllib = _Urllib
 
 
 def _problem(mail: OutboundMail) -> str | None:

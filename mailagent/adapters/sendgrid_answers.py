@@ -1,44 +1,45 @@
-"""What SendGrid's answers to v3/mail/send mean, and its silences: the one table from HTTP to a
-SendOutcome. Asking, and what follows from the outcome, belong elsewhere."""
+"""What an answer of SendGrid's v3/mail/send means, and what it means when none comes: the one table from
+HTTP to a SendOutcome. Sending, and what follows from the outcome, belong elsewhere."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Mapping
-from socket import gaierror
-from urllib.error import URLError
 
-from python_http_client.exceptions import HTTPError
+import httpx2
 
 from mailagent.adapters.retry_after import retry_after_seconds, within_reason
-from mailagent.domain.delivery import Blame, NotSent, OutcomeUnknown, Refused, SendOutcome
+from mailagent.domain.delivery import Accepted, Blame, NotSent, OutcomeUnknown, Refused, SendOutcome
 
 _WITHOUT_A_HINT_SECONDS = 60.0
 
 
-def judge_answer(answer: HTTPError) -> SendOutcome:
-    """Return the outcome of a call that was answered with anything but a 2xx.
+def judge_answer(answer: httpx2.Response) -> SendOutcome:
+    """Return the outcome of a call that was answered.
 
     413 is about this mail. Every other 4xx but 400 would meet each mail alike (403: a sender that is not
     verified, a key without the scope). 400 says what it is about by the fields that it names, if any.
     """
     status = answer.status_code
-    if status == 429:
-        return NotSent("SendGrid limits our rate (429)", _seconds_to_reset(answer.headers))
+    if status == 202:
+        return Accepted(answer.headers.get("X-Message-Id"))
     if status < 300:
-        return OutcomeUnknown(f"SendGrid's answer began with {status}, and what followed was lost")
+        # A proxy's or a captive portal's page; only 202 is SendGrid's word for "taken".
+        return OutcomeUnknown(f"the answer was {status} instead of 202")
     if status < 400:
         return NotSent(
             f"SENDGRID_BASE_URL answers with a redirect ({status}); set it to where that points",
             _WITHOUT_A_HINT_SECONDS,
         )
+    if status == 429:
+        return NotSent("SendGrid limits our rate (429)", _seconds_to_reset(answer.headers))
     if status >= 500:
         return OutcomeUnknown(f"SendGrid answered {status}; it may have taken the mail")
-    why = f"SendGrid answered {status}: {_vendor_words(answer.body)}"
+    why = f"SendGrid answered {status}: {_vendor_words(answer.content)}"
     if status == 413:
         return Refused(why, Blame.MAIL)
-    return Refused(why, _blame(answer.body) if status == 400 else Blame.ACCOUNT)
+    return Refused(why, _blame(answer.content) if status == 400 else Blame.ACCOUNT)
 
 
 def _blame(body: bytes) -> Blame:
@@ -53,15 +54,12 @@ def _blame(body: bytes) -> Blame:
     return Blame.FIELD if named and len(named) == len(fields) else Blame.UNSAID
 
 
-def judge_loss(problem: Exception) -> SendOutcome:
+def judge_loss(problem: httpx2.RequestError) -> SendOutcome:
     """Return the outcome of a call that got no whole answer."""
-    # URLError wraps what went wrong before an answer was awaited, also while the mail was sent.
-    cause = problem.reason if isinstance(problem, URLError) else problem
-    if isinstance(cause, ConnectionRefusedError):
-        return NotSent("SendGrid refused the connection", _WITHOUT_A_HINT_SECONDS)
-    if isinstance(cause, gaierror):
-        return NotSent("SendGrid's host name was not found", _WITHOUT_A_HINT_SECONDS)
-    return OutcomeUnknown(f"the connection to SendGrid was lost ({type(cause).__name__}: {cause})")
+    if isinstance(problem, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
+        # There was no connection to SendGrid, so nothing was sent.
+        return NotSent(f"SendGrid could not be reached ({problem})", _WITHOUT_A_HINT_SECONDS)
+    return OutcomeUnknown(f"no whole answer from SendGrid ({type(problem).__name__}: {problem})")
 
 
 def _seconds_to_reset(headers: Mapping[str, str]) -> float:
@@ -69,7 +67,7 @@ def _seconds_to_reset(headers: Mapping[str, str]) -> float:
     try:
         wait = within_reason(max(float(headers["X-RateLimit-Reset"]) - time.time(), 1.0))
     except (KeyError, TypeError, ValueError):
-        wait = retry_after_seconds({name.lower(): text for name, text in headers.items()})
+        wait = retry_after_seconds(headers)
     return _WITHOUT_A_HINT_SECONDS if wait is None else max(wait, 1.0)
 
 

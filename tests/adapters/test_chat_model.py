@@ -509,6 +509,8 @@ def test_an_answer_that_takes_too_long_is_tried_again() -> None:
         ("OPENAI_ORG_ID", "é"),
         ("OPENAI_CUSTOM_HEADERS", "X-Shop: é"),
         ("ALL_PROXY", "nonsense://proxy"),
+        ("ALL_PROXY", "socks5://127.0.0.1:9"),  # needs a package that is not installed
+        ("SSL_CERT_FILE", "/nowhere.pem"),
     ],
 )
 def test_odd_variables_that_only_the_sdk_reads_are_for_an_operator(

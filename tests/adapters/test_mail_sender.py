@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from mailagent.adapters import kept_opener
+from mailagent.adapters import mail_sender
 from mailagent.adapters.mail_sender import MailSender
 from mailagent.domain.delivery import Accepted, Blame, NotSent, OutcomeUnknown, Refused, Trace
 from mailagent.domain.mail import OutboundMail, Purpose
@@ -374,7 +374,7 @@ def test_a_connection_that_was_closed_meanwhile_is_not_used_again(sendgrid: Loca
 def test_a_connection_that_rested_for_long_is_not_used_again(
     sendgrid: LocalSendGrid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_opener, "REST_SECONDS", 0.05)
+    monkeypatch.setattr(mail_sender, "KEEP_ALIVE_SECONDS", 0.05)
     sender = sendgrid.sender()
     sender.send(MAIL)
     time.sleep(0.06)
@@ -404,13 +404,13 @@ def test_the_certificates_are_read_once(
     secret_sendgrid: LocalSendGrid, monkeypatch: pytest.MonkeyPatch, connection: str
 ) -> None:
     read: list[ssl.SSLContext] = []
-    load = ssl.SSLContext.load_default_certs
+    load = ssl.SSLContext.load_verify_locations
 
-    def note(context: ssl.SSLContext, purpose: ssl.Purpose = ssl.Purpose.SERVER_AUTH) -> None:
+    def note(context: ssl.SSLContext, *files: str | None) -> None:
         read.append(context)
-        load(context, purpose)
+        load(context, *files)
 
-    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", note)
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", note)
     sender = secret_sendgrid.sender()
     said = {"X-Message-Id": "sg-1", "Connection": connection}
     secret_sendgrid.answer = answer(202, headers=said)
@@ -425,7 +425,7 @@ def test_a_server_that_is_somebody_else_is_told_nothing(
 ) -> None:
     monkeypatch.delenv("SSL_CERT_FILE")
     outcome = secret_sendgrid.sender().send(MAIL)
-    assert isinstance(outcome, OutcomeUnknown)
+    assert isinstance(outcome, NotSent)
     assert "CERTIFICATE_VERIFY_FAILED" in outcome.why
     assert not secret_sendgrid.requests
 

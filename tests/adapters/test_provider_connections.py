@@ -1,0 +1,343 @@
+"""How the clients of the model and of SendGrid use connections, against servers that misbehave in every way."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import re
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from mailagent.adapters.chat_model import ChatModel
+from mailagent.adapters.mail_sender import MailSender
+from mailagent.domain.delivery import Accepted, Blame, NotSent, OutcomeUnknown, Refused
+from tests.adapters.test_chat_model import ITEMS, message, response
+from tests.adapters.test_mail_sender import MAIL, write_certificate
+
+TAKEN = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
+BIG = b"x" * 8_000_000  # more than what lies on the way between the two ends
+
+
+@dataclass
+class Server:
+    """Answers each request by `answer`; `heard` is what came, `connections` on how many connections."""
+
+    url: str = ""
+    answer: Callable[[socket.socket, bytes], None] = lambda peer, _: peer.sendall(TAKEN)
+    heard: list[bytes] = field(default_factory=list)
+    connections: int = 0
+    reads_only_the_beginning: bool = False
+
+    def talk(self, peer: socket.socket, context: ssl.SSLContext | None) -> None:
+        self.connections += 1
+        with contextlib.suppress(OSError):
+            if context is not None:
+                peer = context.wrap_socket(peer, server_side=True)
+            with peer:
+                while data := self.read(peer):
+                    self.heard.append(data)
+                    self.answer(peer, data)
+
+    def read(self, peer: socket.socket) -> bytes:
+        """Return the next request, or as much of it as is to be read."""
+        if self.reads_only_the_beginning:
+            return peer.recv(1000)
+        data = b""
+        while b"\r\n\r\n" not in data:
+            piece = peer.recv(65536)
+            if not piece:
+                return b""
+            data += piece
+        head, _, body = data.partition(b"\r\n\r\n")
+        length = re.search(rb"\ncontent-length: *(\d+)", head, re.IGNORECASE)
+        while length and len(body) < int(length[1]):
+            body += peer.recv(65536)
+        return head + b"\r\n\r\n" + body
+
+
+@contextlib.contextmanager
+def serving(certificate: Path | None = None) -> Iterator[Server]:
+    server = Server()
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as door:
+        server.url = f"http://127.0.0.1:{door.getsockname()[1]}"
+        context = None
+        if certificate is not None:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            context.load_cert_chain(certificate)
+            server.url = server.url.replace("http", "https")
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    peer, _ = door.accept()
+                    threading.Thread(target=server.talk, args=(peer, context), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield server
+        door.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as running:
+        yield running
+
+
+# --- both ---------------------------------------------------------------------------------------
+
+Ask = Callable[[str], object]
+
+
+def ask_model(url: str, timeout_seconds: float = 5) -> str:
+    model = ChatModel("sk-test", f"{url}/v1", "gpt", timeout_seconds)
+    outcome = model.ask("Be kind.", ITEMS, [], "cache", "a" * 64)
+    return str(outcome.get("text") or outcome.get("why"))
+
+
+def model_times_out(url: str) -> None:
+    assert "did not" in ask_model(url, timeout_seconds=0.5)
+
+
+def sender_times_out(url: str) -> None:
+    outcome = MailSender("SG.x", url, timeout_seconds=0.5).send(MAIL)
+    assert isinstance(outcome, OutcomeUnknown), outcome
+
+
+both = pytest.mark.parametrize("times_out", [model_times_out, sender_times_out])
+
+
+def drip(peer: socket.socket, status: int) -> None:
+    peer.sendall(b"HTTP/1.1 %d OK\r\nContent-Length: 1000\r\n\r\n" % status)
+    for _each in range(1000):
+        peer.sendall(b" ")
+        time.sleep(0.02)
+
+
+@both
+@pytest.mark.parametrize("status", [202, 500])
+@pytest.mark.parametrize("by_proxy", [False, True])
+def test_a_server_that_drips_holds_nobody(
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    times_out: Ask,
+    status: int,
+    by_proxy: bool,
+) -> None:
+    if by_proxy:
+        use_proxy(monkeypatch, server.url)
+    server.answer = lambda peer, _: drip(peer, status)
+    began = time.monotonic()
+    times_out("http://provider.example" if by_proxy else server.url)
+    assert time.monotonic() - began < 5  # it drips for twenty seconds
+    assert len(server.heard) == 1
+
+
+@both
+def test_a_host_whose_address_never_comes_holds_nobody(
+    monkeypatch: pytest.MonkeyPatch, times_out: Ask
+) -> None:
+    over = threading.Event()
+
+    def hang(*_: object, **__: object) -> None:
+        over.wait(10)
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    began = time.monotonic()
+    times_out("http://provider.example")
+    assert time.monotonic() - began < 5
+    over.set()
+
+
+def test_a_server_that_reads_nothing_holds_nobody(server: Server) -> None:
+    over = threading.Event()
+    server.reads_only_the_beginning = True
+    server.answer = lambda _peer, _data: (over.wait(10), None)[1]
+    began = time.monotonic()
+    sender = MailSender("SG.x", server.url, timeout_seconds=0.5)
+    assert isinstance(sender.send(replace(MAIL, text=BIG.decode())), OutcomeUnknown)
+    assert time.monotonic() - began < 5
+    over.set()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"HTTP/1.1 202 OK\r\nContent-Length: 9\r\n\r\nhello",
+        b"nonsense\r\n\r\n",
+        b"HTTP/1.1 202 OK\r\nContent-Length: 99999999999999999999999\r\n\r\nhello",
+        b"HTTP/1.1 202 OK\r\nContent-Length: 1000000000000000\r\n\r\nhello",
+        b"HTTP/1.1 202 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n",
+    ],
+    ids=["nothing", "half of it", "nonsense", "no number", "no such memory", "a negative piece"],
+)
+def test_an_answer_that_is_lost_is_asked_for_once(server: Server, said: bytes) -> None:
+    model = ChatModel("sk-test", f"{server.url}/v1", "gpt", timeout_seconds=5)
+    server.answer = lambda peer, _: peer.sendall(answer_of_model("Hello"))
+    assert model.ask("Be kind.", ITEMS, [], "cache", "a" * 64)["kind"] == "done"
+    sender = MailSender("SG.x", server.url)
+    server.answer = lambda peer, _: peer.sendall(TAKEN)
+    assert sender.send(MAIL) == Accepted(None)
+
+    def break_off(peer: socket.socket, _: bytes) -> None:
+        peer.sendall(said)
+        peer.close()
+
+    server.answer = break_off
+    outcome = model.ask("Be kind.", ITEMS, [], "cache", "a" * 64)
+    assert "broke the connection off" in outcome["why"]
+    assert (len(server.heard), server.connections) == (3, 2)
+    assert isinstance(sender.send(MAIL), OutcomeUnknown)
+    assert (len(server.heard), server.connections) == (4, 2)
+
+
+def use_proxy(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    for name, value in {
+        "no_proxy": "",
+        "NO_PROXY": "",
+        "http_proxy": url,
+        "https_proxy": url,
+    }.items():
+        monkeypatch.setenv(name, value)
+
+
+# --- the model ----------------------------------------------------------------------------------
+
+
+def answer_of_model(text: str, *headers: str, zipped: bool = False) -> bytes:
+    body = json.dumps(response(message(text))).encode()
+    if zipped:
+        body, headers = gzip.compress(body), (*headers, "Content-Encoding: gzip")
+    lines = ("HTTP/1.1 200 OK", f"Content-Length: {len(body)}", *headers)
+    return "\r\n".join((*lines, "", "")).encode() + body
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_model_is_asked_again_on_the_same_connection(server: Server, zipped: bool) -> None:
+    server.answer = lambda peer, _: peer.sendall(answer_of_model("Hello", zipped=zipped))
+    model = ChatModel("sk-test", f"{server.url}/v1", "gpt", timeout_seconds=5)
+    for _ in range(3):
+        assert model.ask("Be kind.", ITEMS, [], "cache", "a" * 64)["text"] == "Hello"
+    assert (len(server.heard), server.connections) == (3, 1)
+
+
+def test_a_model_that_has_closed_the_connection_is_asked_on_a_new_one(server: Server) -> None:
+    closed = threading.Event()
+
+    def answer_and_close(peer: socket.socket, _: bytes) -> None:
+        peer.sendall(answer_of_model("Hello"))
+        peer.close()
+        closed.set()
+
+    server.answer = answer_and_close
+    model = ChatModel("sk-test", f"{server.url}/v1", "gpt", timeout_seconds=5)
+    for number in (1, 2):
+        assert model.ask("Be kind.", ITEMS, [], "cache", "a" * 64)["kind"] == "done"
+        assert closed.wait(5)
+        closed.clear()
+        assert server.connections == number
+
+
+def test_a_model_is_followed_to_where_it_has_moved(server: Server) -> None:
+    with serving() as elsewhere:
+        elsewhere.answer = lambda peer, _: peer.sendall(answer_of_model("Here"))
+        moved = f"HTTP/1.1 308 Moved\r\nLocation: {elsewhere.url}/v1/responses\r\nContent-Length: 0"
+        server.answer = lambda peer, _: peer.sendall(f"{moved}\r\n\r\n".encode())
+        assert ask_model(server.url) == "Here"
+        assert elsewhere.heard[0].startswith(b"POST /v1/responses ")
+        # Another server is not told the key.
+        assert b"sk-test" in server.heard[0]
+        assert b"sk-test" not in elsewhere.heard[0]
+
+
+def test_a_model_is_asked_over_https_if_it_is_who_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_certificate(tmp_path)
+    with serving(file) as server:
+        server.answer = lambda peer, _: peer.sendall(answer_of_model("Hello"))
+        assert "could not be reached" in ask_model(server.url)
+        assert not server.heard
+        monkeypatch.setenv("SSL_CERT_FILE", str(file))
+        assert ask_model(server.url) == "Hello"
+        assert len(server.heard) == 1
+        # The certificate is for the address, not for the name.
+        assert "could not be reached" in ask_model(server.url.replace("127.0.0.1", "localhost"))
+        assert len(server.heard) == 1
+
+
+def test_a_model_is_asked_through_a_proxy_where_the_environment_names_one(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_proxy(monkeypatch, server.url)
+    server.answer = lambda peer, _: peer.sendall(answer_of_model("Hello"))
+    assert ask_model("http://model.example") == "Hello"
+    assert server.heard[0].startswith(b"POST http://model.example/v1/responses ")
+
+
+def test_words_before_the_answer_are_passed_over(server: Server) -> None:
+    before = b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Hints\r\nLink: </a>\r\n\r\n"
+    server.answer = lambda peer, _: peer.sendall(before + answer_of_model("Hello"))
+    model = ChatModel("sk-test", f"{server.url}/v1", "gpt", timeout_seconds=5)
+    for _ in range(2):
+        assert model.ask("Be kind.", ITEMS, [], "cache", "a" * 64)["text"] == "Hello"
+    assert server.connections == 1
+
+
+def test_a_model_may_say_anything_in_its_headers(server: Server) -> None:
+    said = answer_of_model("Hello", "X-Where: café")
+    server.answer = lambda peer, _: peer.sendall(said)
+    assert ask_model(server.url) == "Hello"
+
+
+def test_a_model_that_moves_on_and_on_is_left_in_time(server: Server) -> None:
+    moved = (
+        f"HTTP/1.1 307 Moved\r\nLocation: {server.url}/v1/responses\r\nContent-Length: 0\r\n\r\n"
+    )
+
+    def move(peer: socket.socket, _: bytes) -> None:
+        time.sleep(0.5)
+        peer.sendall(moved.encode())
+
+    server.answer = move
+    began = time.monotonic()
+    model = ChatModel("sk-test", f"{server.url}/v1", "gpt", timeout_seconds=1)
+    outcome = model.ask("Be kind.", ITEMS, [], "cache", "a" * 64)
+    assert "did not end its answer within 1.5 s" in outcome["why"]
+    assert time.monotonic() - began < 5
+
+
+# --- SendGrid ------------------------------------------------------------------------------------
+
+
+def test_a_mail_that_a_proxy_does_not_let_through_is_not_sent(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_proxy(monkeypatch, server.url)
+    server.answer = lambda peer, _: peer.sendall(b"HTTP/1.1 502 No\r\nContent-Length: 0\r\n\r\n")
+    assert isinstance(MailSender("SG.x", "https://sendgrid.example").send(MAIL), NotSent)
+    (heard,) = server.heard
+    assert heard.startswith(b"CONNECT sendgrid.example:443 ")
+    assert b"SG.x" not in heard
+
+
+def test_a_mail_that_is_too_large_is_refused_though_it_was_not_read(server: Server) -> None:
+    server.reads_only_the_beginning = True
+
+    def refuse(peer: socket.socket, _: bytes) -> None:
+        peer.sendall(b"HTTP/1.1 413 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        peer.shutdown(socket.SHUT_WR)
+        time.sleep(0.3)
+
+    server.answer = refuse
+    outcome = MailSender("SG.x", server.url).send(replace(MAIL, text=BIG.decode()))
+    assert isinstance(outcome, Refused)
+    assert outcome.blame is not Blame.ACCOUNT
