@@ -267,7 +267,7 @@ SETTINGS = (
     Setting(
         "CONVERSATION_CONCURRENCY",
         "`64`",
-        "conversations that one worker answers at the same time; each takes a third of a megabyte "
+        "conversations that one worker answers at the same time; each takes 0.4 MB "
         "while the model thinks: [docs/operate.md](docs/operate.md#limits-and-fairness)",
     ),
     Setting(
