@@ -31,7 +31,8 @@ def migrate(url: str, revision: str = "head", *arguments: str, sample: bool = Fa
     """
     config = Config(toml_file=str(ROOT / "pyproject.toml"))
     if sample:
-        config.toml_alembic_config["version_locations"] = [str(VERSIONS), str(SAMPLE)]
+        options = dict(config.toml_alembic_config)
+        config.toml_alembic_config = options | {"version_locations": [str(VERSIONS), str(SAMPLE)]}
     config.cmd_opts = type("Options", (), {"x": [f"url={url}", *arguments]})()
     command.upgrade(config, revision)
 
