@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,28 +17,21 @@ from sqlalchemy.dialects.postgresql import JSON, JSONB
 from mailagent.doorbell.names import APPLICATION_NAME, LOOK
 
 
-@dataclass(frozen=True, slots=True)
-class Bell:
-    """A bell for another statement to ring: the call of a function in the database, and its values."""
-
-    call: sa.ColumnElement[Any]
-    values: Mapping[str, Any]
-
-
 def _value(name: str, type_: type[sa.types.TypeEngine[Any]] = sa.Text) -> sa.ColumnElement[Any]:
-    return sa.cast(sa.bindparam(f"bell_{name}", type_=sa.Text), type_)
+    return sa.cast(sa.bindparam(name, type_=sa.Text), type_)
 
 
-_CALL = sa.func.mailagent_queue_run(
-    _value("workflow"),
-    _value("queue"),
-    _value("subject", JSON),
-    _value("run"),
-    _value("partition"),
-    _value("application"),
-    _value("attributes", JSONB),
+_QUEUE_RUN = sa.select(
+    sa.func.mailagent_queue_run(
+        _value("workflow"),
+        _value("queue"),
+        _value("subject", JSON),
+        _value("run"),
+        _value("partition"),
+        _value("application"),
+        _value("attributes", JSONB),
+    )
 )
-_QUEUE_RUN = sa.select(_CALL)
 # To be called where a run `run` is looked at; what it returns says only that it was called.
 SEND_LOOK = sa.cast(
     sa.func.dbos.send_message(
@@ -51,21 +43,15 @@ SEND_LOOK = sa.cast(
 )
 
 
-def bell(options: Mapping[str, Any], subject: str) -> Bell:
-    """Return what queues a run about a row, unless it is queued already. `options`: as for
-    `DBOSClient.enqueue`."""
-    values = {
-        "bell_workflow": options["workflow_name"],
-        "bell_queue": options["queue_name"],
-        "bell_subject": json.dumps(subject),
-        "bell_run": options["workflow_id"],
-        "bell_partition": options.get("queue_partition_key"),
-        "bell_application": APPLICATION_NAME,
-        "bell_attributes": json.dumps(options["attributes"]),
-    }
-    return Bell(_CALL, values)
-
-
 def queue_run(connection: sa.Connection, options: Mapping[str, Any], subject: str) -> None:
     """Queue a run about a row unless it is queued already. `options`: as for `DBOSClient.enqueue`."""
-    connection.execute(_QUEUE_RUN, bell(options, subject).values)
+    values = {
+        "workflow": options["workflow_name"],
+        "queue": options["queue_name"],
+        "subject": json.dumps(subject),
+        "run": options["workflow_id"],
+        "partition": options.get("queue_partition_key"),
+        "application": APPLICATION_NAME,
+        "attributes": json.dumps(options["attributes"]),
+    }
+    connection.execute(_QUEUE_RUN, values)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +10,6 @@ import sqlalchemy as sa
 
 from mailagent.domain.run_about import RunAbout, hash_customer
 from mailagent.doorbell import by_function
-from mailagent.doorbell.by_function import Bell
 from mailagent.doorbell.client import Connected
 from mailagent.doorbell.names import (
     ACTIVE,
@@ -182,22 +179,6 @@ class Rings(Connected):
         carried: dict[str, str] = (attributes or {}).get(_CARRIER, {})
         return carried
 
-    @property
-    def rings_in_statements(self) -> bool:
-        """Whether a bell can be rung by the statement that writes a row."""
-        return not self._is_sqlite
-
-    @contextmanager
-    def bell_of_conversation(
-        self, conversation_id: str, mail_id: str, about: RunAbout, proven: bool
-    ) -> Iterator[Bell]:
-        """Give what the statement that stores a mail is to call, within the block, so that a run is queued as
-        by `ring_conversation`. Whether it was, and so which ids the log and the span are to carry, only the
-        statement's sender knows."""
-        run_id = run_id_of(CONVERSATION, mail_id)
-        with self._described(CONVERSATION, run_id, conversation_id, about, proven) as options:
-            yield by_function.bell(options, conversation_id)
-
     def _enqueue(
         self,
         connection: sa.Connection,
@@ -209,19 +190,7 @@ class Rings(Connected):
     ) -> str:
         known = about if about is not None else self._describe(connection, subject)
         log_ids.note(subject, known.conversation_id)
-        with self._described(workflow, run_id, subject, known, proven) as options:
-            if self._is_sqlite:
-                self._client.enqueue_in_transaction(connection, options, subject)  # type: ignore[arg-type]  # a TypedDict built in two steps
-            else:
-                by_function.queue_run(connection, options, subject)
-        return run_id
-
-    @contextmanager
-    def _described(
-        self, workflow: str, run_id: str, subject: str, about: RunAbout, proven: bool
-    ) -> Iterator[dict[str, Any]]:
-        """Give the options of a run that is to be queued within the block, as for `DBOSClient.enqueue`."""
-        attributes: dict[str, Any] = about.attributes(subject)
+        attributes: dict[str, Any] = known.attributes(subject)
         options: dict[str, Any] = {
             "workflow_name": workflow,
             "queue_name": QUEUE_OF[workflow],
@@ -229,8 +198,12 @@ class Rings(Connected):
             "attributes": attributes,
         }
         if workflow == CONVERSATION:
-            options["queue_partition_key"] = partition_of(subject, about, proven)
+            options["queue_partition_key"] = partition_of(subject, known, proven)
         with spans.bell(workflow) as carried:
             if carried:
                 attributes[_CARRIER] = carried
-            yield options
+            if self._is_sqlite:
+                self._client.enqueue_in_transaction(connection, options, subject)  # type: ignore[arg-type]  # a TypedDict built in two steps
+            else:
+                by_function.queue_run(connection, options, subject)
+        return run_id

@@ -56,9 +56,8 @@ class Arrivals:
         self._lock = Lock()
         self._left: dict[bool, _Left] = {}
 
-    def has_room(self, now: datetime, most: int, proven: bool) -> bool:
-        """Let one more mail in without a count, and take it off the share, whether it is stored then or not.
-        False says that it takes a count: ask `is_used_up`."""
+    def _has_room(self, now: datetime, most: int, proven: bool) -> bool:
+        """Let one more mail in without a count, and take it off the share, whether it is stored then or not."""
         with self._lock:
             left = self._left.get(proven)
             if left is None or not left.holds(most, now):
@@ -72,7 +71,7 @@ class Arrivals:
         Mail that is proven to be its sender's and mail that is not are counted apart. Ten processes that all
         count at the same moment keep the limit; many more may go beyond it by a few mails in a hundred.
         """
-        if self.has_room(now, most, proven):
+        if self._has_room(now, most, proven):
             return False
         came = connection.scalar(_LET_IN[proven], {"since": now - HOUR, "most": most}) or 0
         with self._lock:

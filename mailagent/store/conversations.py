@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -51,16 +52,7 @@ def open_new(
     language: str | None = None,
 ) -> Conversation:
     """Open a conversation with the address that a mail came from, in its language if that can be told."""
-    conversation = make_new(customer_email, subject, now, language)
-    connection.execute(_INSERT, values_of(conversation))
-    return conversation
-
-
-def make_new(
-    customer_email: str, subject: str, now: datetime, language: str | None
-) -> Conversation:
-    """Return a conversation that is to be opened; nothing is recorded here."""
-    return Conversation(
+    conversation = Conversation(
         conversation_id=new_id("conversation"),
         customer_email=customer_email,
         subject=subject,
@@ -72,22 +64,8 @@ def make_new(
         last_mail_at=now,
         language=language,
     )
-
-
-def values_of(new: Conversation) -> dict[str, Any]:
-    """Return the row of a conversation that is to be opened."""
-    return {
-        "conversation_id": new.conversation_id,
-        "customer_email": new.customer_email,
-        "subject": new.subject,
-        "status": new.status.value,
-        "reply_token": new.reply_token,
-        "confirm_token": new.confirm_token,
-        "team_token": new.team_token,
-        "opened_at": new.opened_at,
-        "last_mail_at": new.last_mail_at,
-        "language": new.language,
-    }
+    connection.execute(_INSERT, {**asdict(conversation), "status": conversation.status.value})
+    return conversation
 
 
 def find(connection: sa.Connection, conversation_id: str) -> Conversation | None:

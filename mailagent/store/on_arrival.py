@@ -15,8 +15,9 @@ from mailagent.store import schema, sessions, traffic
 
 _mails = schema.inbound_mails
 
-_HAS_SAME_ID = _mails.c.message_id == sa.bindparam("known_message_id")
-_SAME_MESSAGE_ID = sa.select(sa.func.count()).where(_HAS_SAME_ID)
+_SAME_MESSAGE_ID = sa.select(sa.func.count()).where(
+    _mails.c.message_id == sa.bindparam("known_message_id")
+)
 # Of a mail that is known by author and Date: a signature that leaves out the Message-ID covers both.
 _SAME_DATE = sa.select(_mails.c.mail_id).where(
     _mails.c.from_address == sa.bindparam("address"),
@@ -36,33 +37,6 @@ def _look_up(proven: bool) -> sa.Select[Any]:
         sa.exists(traffic.of_sender(proven)),
         sa.exists(sessions.LIVE),
     )
-
-
-def is_unknown(proven: bool) -> sa.ColumnElement[bool]:
-    """Return the condition that of a mail nothing is on record that `look_up` would tell of."""
-    return sa.and_(
-        ~sa.exists(_SAME_MAIL),
-        ~sa.exists(sa.select(_mails.c.mail_id).where(_HAS_SAME_ID)),
-        ~sa.exists(_SAME_DATE),
-        ~sa.exists(traffic.of_sender(proven)),
-        ~sa.exists(traffic.of_key(proven)),
-        ~sa.exists(sessions.LIVE),
-    )
-
-
-def values_of(mail: ParsedMail, now: datetime, most_of_sender: int) -> dict[str, Any]:
-    """Return the values by which a mail is looked up."""
-    signed_date = mail.sent_at if mail.known_by_date else None
-    return {
-        "known_key": mail.dedup_key,
-        "known_message_id": mail.message_id,
-        "signed_date": signed_date,
-        "not_before": signed_date and signed_date - CLOCK_ERROR,
-        "address": mail.from_address,
-        "since": now - HOUR,
-        "before": most_of_sender - 1,
-        "now": now,
-    }
 
 
 # Only one of them counts mail of a sender: of the other sort there may be any number, which stops at no limit.
@@ -94,7 +68,18 @@ def look_up(
 ) -> Known:
     """Return what is on record of a mail and its sender, before the mail is."""
     proven = mail.identity.proven
-    row = connection.execute(_LOOK_UP[proven], values_of(mail, now, most_of_sender)).one()
+    signed_date = mail.sent_at if mail.known_by_date else None
+    values = {
+        "known_key": mail.dedup_key,
+        "known_message_id": mail.message_id,
+        "signed_date": signed_date,
+        "not_before": signed_date and signed_date - CLOCK_ERROR,
+        "address": mail.from_address,
+        "since": now - HOUR,
+        "before": most_of_sender - 1,
+        "now": now,
+    }
+    row = connection.execute(_LOOK_UP[proven], values).one()
     return Known(
         stored=bool(row[0]),
         same_message_id=row[1],

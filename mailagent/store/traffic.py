@@ -39,9 +39,7 @@ def of_sender(proven: bool) -> sa.Select[Any]:
     return came.offset(sa.bindparam("before", type_=sa.Integer)).limit(1)
 
 
-def of_key(proven: bool) -> sa.Select[Any]:
-    """Return the question that has a row for answer if more mails than the value `let_in_before` of
-    `share_key` have been let in since a time."""
+def _of_key(proven: bool) -> sa.Select[Any]:
     came = sa.select(_mails.c.mail_id).where(
         _mails.c.received_at >= sa.bindparam("since"),
         _mails.c.rate_limit_key == sa.bindparam("share_key"),
@@ -51,7 +49,7 @@ def of_key(proven: bool) -> sa.Select[Any]:
     return came.offset(sa.bindparam("let_in_before", type_=sa.Integer)).limit(1)
 
 
-_OF_KEY = {proven: of_key(proven) for proven in (False, True)}
+_OF_KEY = {proven: _of_key(proven) for proven in (False, True)}
 
 
 def is_share_used_up(

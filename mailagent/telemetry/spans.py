@@ -144,14 +144,6 @@ def note_ids() -> None:
         get_current_span().set_attributes(_ids())
 
 
-def note_silent_bell() -> None:
-    """Say in the span of a bell that it was not rung after all."""
-    if _started:
-        from opentelemetry.trace import get_current_span
-
-        get_current_span().set_attribute("mailagent.rung", False)
-
-
 def trace_id() -> str | None:
     """Return the trace that is made here, as collectors write it, or None."""
     if not _started:

@@ -29,7 +29,7 @@ from mailagent.doorbell import CONVERSATION, run_id_of
 from mailagent.store import conversations, filing, mailbox, on_arrival, outbox, sessions
 from mailagent.store.filing import Filing, RawMail
 from mailagent.store.on_arrival import Known
-from mailagent.web import approval_reply, first_mail, placing
+from mailagent.web import approval_reply, placing
 from mailagent.web.body import NotWhole
 from mailagent.web.deliveries import record_bounce, record_events
 from mailagent.web.guard import signed_webhook
@@ -66,9 +66,6 @@ def _store(content_type: str, body: bytes) -> str:
     facts = ShopFacts(live.shop.support_address, live.shop.reply_domain)
     mail = parse_request(content_type, body, facts, live.now())
     raw = RawMail(content_type, body)
-    is_first = first_mail.refers_to_nothing(mail)
-    if is_first and first_mail.store(_without_keys(mail, None), raw, live.now()):
-        return "stored\n"
     with live.database.transaction() as connection:
         now = live.now()
         known = on_arrival.look_up(connection, mail, now, live.limits.mails_of_sender_per_hour)

@@ -11,14 +11,13 @@ from mailagent import services
 from mailagent.domain.conversation import Limits
 from mailagent.workflows.steps import sweep
 from tests.stage import Stage
-from tests.web.ways import take_long_way, take_short_way
 
 
-@pytest.fixture(params=[take_long_way, take_short_way])
-def small_shop(shop: Stage, request: pytest.FixtureRequest) -> Stage:
+@pytest.fixture
+def small_shop(shop: Stage) -> Stage:
     """A shop that lets in sixty mails an hour, six of them from one domain."""
     shop.live = replace(shop.live, limits=Limits(mails_of_sender_per_hour=4, mails_per_hour=60))
-    request.param(shop)
+    services.bind(shop.live)
     return shop
 
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from email.utils import format_datetime
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -14,19 +15,16 @@ from werkzeug.test import EnvironBuilder
 
 from mailagent import services
 from mailagent.demo.inbound_parse import BOUNDARY, CONTENT_TYPE, build_body
+from mailagent.domain.conversation import Limits
 from mailagent.domain.mail import confirm_code
+from mailagent.store import sessions
 from mailagent.web import approval_reply
 from mailagent.web.signature import SIGNATURE_HEADER, TIMESTAMP_HEADER
+from tests.adapters.parse_requests import letter as plain_letter
 from tests.adapters.parse_requests import raw_request
-from tests.cast import ADA, GRACE, MALLORY, SUPPORT
+from tests.cast import ADA, GRACE, MALLORY, SUPPORT, TESS
 from tests.stage import Stage, letter
-from tests.web.ways import take_long_way, take_short_way
 from tests.workflows.trouble import is_sqlite
-
-
-@pytest.fixture(params=[take_long_way, take_short_way], autouse=True)
-def _way(shop: Stage, request: pytest.FixtureRequest) -> None:
-    request.param(shop)
 
 
 def counts(shop: Stage) -> tuple[int, int, int, int]:
@@ -49,6 +47,10 @@ def test_a_mail_is_stored_whole_with_its_bell(shop: Stage) -> None:
     (mail,) = shop.rows("SELECT * FROM inbound_mails")
     assert (mail.from_address, mail.status, mail.identity) == (ADA, "unanswered", "dkim")
     assert mail.new_text.strip() == "My kettle arrived broken."
+    (thread,) = shop.rows("SELECT * FROM conversations")
+    assert (thread.customer_email, thread.status) == (ADA, "open")
+    assert thread.opened_at == thread.last_mail_at == mail.received_at
+    assert len({thread.reply_token, thread.confirm_token, thread.team_token}) == 3
 
 
 def test_the_same_mail_again_is_thanked_for_and_not_stored(shop: Stage) -> None:
@@ -248,7 +250,6 @@ def test_without_a_database_the_mail_is_left_with_sendgrid(shop: Stage) -> None:
 def test_what_fails_after_the_bell_leaves_neither_mail_nor_bell(
     shop: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take_long_way(shop)
     rung = []
 
     def fails(connection: sa.Connection, *_: object) -> None:
@@ -263,6 +264,34 @@ def test_what_fails_after_the_bell_leaves_neither_mail_nor_bell(
     assert counts(shop) == (0, 0, 0, 0)
     assert shop.post_inbound(build_body(letter("Hello"))).status_code == 200
     assert counts(shop) == (1, 1, 1, 1)
+
+
+FORGED: dict[str, Any] = {"dkim": "{@example.com : fail}", "spf": "fail"}
+
+
+@pytest.mark.parametrize("passes", [{}, FORGED])
+def test_a_sender_of_too_many_is_parked(shop: Stage, passes: dict[str, Any]) -> None:
+    shop.live = replace(shop.live, limits=Limits(mails_of_sender_per_hour=2))
+    services.bind(shop.live)
+    date = format_datetime(shop.live.now())
+    for other in ({} if passes else FORGED, passes):  # what comes of the other sort does not count
+        for number in range(4):
+            name = f"<m{number}-{len(other)}@example.com>"
+            mail = plain_letter(f"Mail {number}", Date=date, Message_ID=name)
+            shop.post_inbound(raw_request(mail, **other))
+    rows = shop.rows("SELECT status FROM inbound_mails ORDER BY mail_id")
+    half = ["unanswered", "unanswered", "parked", "parked"]
+    assert [row.status for row in rows] == half + half
+
+
+def test_a_link_that_logs_in_is_cut_out(shop: Stage) -> None:
+    secret, at = sessions.new_secret(), shop.live.now()
+    with shop.live.database.transaction() as connection:
+        sessions.record_link(connection, secret, TESS, "/ops", at, at + timedelta(minutes=15))
+    shop.write(f"What is {secret}?")
+    (row,) = shop.rows("SELECT body, new_text FROM inbound_mails")
+    assert secret not in row.body + row.new_text
+    assert "What is" in row.new_text
 
 
 def counts_of_mail(shop: Stage) -> int:
