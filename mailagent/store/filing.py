@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 
 from mailagent.domain.mail import MailStatus, ParsedMail
 from mailagent.store import schema
@@ -17,8 +15,6 @@ from mailagent.store.database import insert_once
 from mailagent.store.ids import new_id
 
 _mails, _raw = schema.inbound_mails, schema.raw_mails
-
-_KEEP_RAW = _raw.insert()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,48 +51,16 @@ def record(
     Without a `no_answer_reason` the mail waits to be answered.
     """
     filing = filing or Filing()
-    values = values_of(mail, conversation_id, no_answer_reason, now, filing)
-    raw = filing.raw
-    if raw is None:
-        new = insert_once(connection, _mails, values, "dedup_key")
-    elif connection.dialect.name == "postgresql":
-        both = {**values, "raw_content_type": raw.content_type, "raw_body": raw.body}
-        new = connection.scalar(_record_both(tuple(values)), both) is not None
-    else:
-        new = insert_once(connection, _mails, values, "dedup_key")
-        if new:
-            connection.execute(
-                _KEEP_RAW, {**asdict(raw), "mail_id": filing.mail_id, "received_at": now}
-            )
-    return filing.mail_id if new else None
+    values = _values_of(mail, conversation_id, no_answer_reason, now, filing)
+    if not insert_once(connection, _mails, values, "dedup_key"):
+        return None
+    if filing.raw is not None:
+        request = {**asdict(filing.raw), "mail_id": filing.mail_id, "received_at": now}
+        connection.execute(_raw.insert(), request)
+    return filing.mail_id
 
 
-@cache
-def _record_both(names: tuple[str, ...]) -> sa.Insert:
-    """Return the statement that records a mail unless it is there, and its request only with it: one journey
-    to the database instead of two. SQLite knows no such statement."""
-    mail = (
-        postgresql.insert(_mails)
-        .values({name: sa.bindparam(name) for name in names})
-        .on_conflict_do_nothing(index_elements=["dedup_key"])
-        .returning(_mails.c.mail_id, _mails.c.received_at)
-        .cte("mail")
-    )
-    columns = _raw.c
-    request = sa.select(
-        mail.c.mail_id,
-        mail.c.received_at,
-        sa.bindparam("raw_content_type", type_=columns.content_type.type),
-        sa.bindparam("raw_body", type_=columns.body.type),
-    )
-    return (
-        postgresql.insert(_raw)
-        .from_select(["mail_id", "received_at", "content_type", "body"], request)
-        .returning(sa.literal(1))
-    )
-
-
-def values_of(
+def _values_of(
     mail: ParsedMail,
     conversation_id: str | None,
     no_answer_reason: str | None,
