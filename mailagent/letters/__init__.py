@@ -4,7 +4,7 @@ A floor of its own, because pages and workflows both write mail and must not kno
 """
 
 from mailagent.letters.asking import is_waited_for
-from mailagent.letters.checking import find_untrue, load_checked
+from mailagent.letters.checking import find_untrue
 from mailagent.letters.closing import write_expired
 from mailagent.letters.notices import Notice, copy_notice, write_notice
 from mailagent.letters.to_customers import (
@@ -35,7 +35,6 @@ __all__ = [
     "find_untrue",
     "is_waited_for",
     "list_unsent_requests",
-    "load_checked",
     "write_approval_request",
     "write_expired",
     "write_handed_over",

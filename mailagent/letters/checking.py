@@ -17,35 +17,27 @@ from mailagent.domain.goodwill import GoodwillCode
 from mailagent.domain.mail import InboundMail
 from mailagent.domain.order import Order
 from mailagent.domain.refund import Refund
-from mailagent.store import checked_thread, goodwill, orders, outbox, refunds
-from mailagent.store.checked_thread import CheckedThread
+from mailagent.store import goodwill, mailbox, orders, outbox, refunds
 
 ORDERS_CHECKED = 1000
 MAILS_CHECKED = 20
 
 
-def load_checked(connection: sa.Connection, conversation: Conversation) -> CheckedThread:
-    """Return the mails of a conversation whose words an answer may repeat, and whether there is more that it is
-    held against."""
-    here = (conversation.conversation_id, conversation.customer_email)
-    return checked_thread.load(connection, *here, MAILS_CHECKED)
-
-
 def find_untrue(
     connection: sa.Connection,
     conversation: Conversation,
-    thread: CheckedThread,
     mails: Sequence[InboundMail],
     verified: bool,
     text: str,
 ) -> tuple[str, ...]:
     """Return what of an answer to these mails the rows do not bear out, a sentence each.
 
-    `thread`: what `load_checked` says of the conversation. `verified`: the sender of `mails` is proven; to one
-    who is not, nothing may be said about any order.
+    `verified`: the sender of `mails` is proven; to one who is not, nothing may be said about any order.
     """
-    theirs = {mail.mail_id: mail for mail in (*thread.mails, *mails)}.values()
-    facts = _facts(connection, conversation, thread, theirs, verified)
+    # Its words an answer may repeat.
+    latest = mailbox.list_latest(connection, conversation.conversation_id, MAILS_CHECKED)
+    theirs = {mail.mail_id: mail for mail in (*latest, *mails)}.values()
+    facts = _facts(connection, conversation, theirs, verified)
     words = "\n".join(f"{mail.subject}\n{mail.body}" for mail in theirs)
     return reply_check.find_untrue(text, facts, words)
 
@@ -53,7 +45,6 @@ def find_untrue(
 def _facts(
     connection: sa.Connection,
     conversation: Conversation,
-    thread: CheckedThread,
     theirs: Collection[InboundMail],
     verified: bool,
 ) -> ReplyFacts:
@@ -66,12 +57,10 @@ def _facts(
         address = conversation.customer_email
         bought, elsewhere = orders.list_with_elsewhere(connection, address, ORDERS_CHECKED)
         refunded = refunds.list_of_customer(connection, address)
-        codes = goodwill.list_of_customer(connection, address) if thread.has_codes else ()
+        codes = goodwill.list_of_customer(connection, address)
         given = tuple(code for code in codes if code.is_good(live.now()))
     here = (conversation.conversation_id, conversation.customer_email)
-    ours = (
-        outbox.list_times_to_customer(connection, *here, MAILS_CHECKED) if thread.has_ours else []
-    )
+    ours = outbox.list_times_to_customer(connection, *here, MAILS_CHECKED)
     return gather_facts(
         bought,
         refunded,

@@ -20,9 +20,9 @@ from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.letters.recording import Letter, write_to_customer
 from mailagent.store import (
     approvals,
-    asked_in,
     audit,
     cases,
+    conversations,
     goodwill,
     mailbox,
     orders,
@@ -36,11 +36,9 @@ def write_reply(
     mails: Sequence[InboundMail],
     text: str,
     by_person: bool = False,
-    may_have_code: bool = True,
 ) -> str:
     """Write the agent's answer (`by_person`: that somebody has read and sent). Whoever is not proven
-    answers it to an address that proves them. `may_have_code`: in answer to these mails a discount may have
-    been given."""
+    answers it to an address that proves them."""
     confirm = not all(mail.identity.proven for mail in mails)
     letter = Letter(
         Purpose.REPLY,
@@ -48,7 +46,7 @@ def write_reply(
         {
             "text": text,
             "confirm_code": confirm_code(conversation.confirm_token) if confirm else None,
-            "goodwill": _goodwill_facts(connection, mails) if may_have_code else None,
+            "goodwill": _goodwill_facts(connection, mails),
         },
         dedup_key=f"reply:{mails[-1].mail_id}",
         by_person=by_person,
@@ -89,7 +87,7 @@ def _goodwill_facts(
 
 def write_refund_outcome(connection: sa.Connection, refund: Refund, template: str) -> str:
     """Tell the customer how a refund ended, in the thread in which it was asked for."""
-    conversation, mail = asked_in.load(connection, refund)
+    conversation, mail = _where_asked(connection, refund)
     letter = Letter(
         Purpose.RECEIPT if template == "receipt" else Purpose.REFUND_OUTCOME,
         template,
@@ -100,13 +98,21 @@ def write_refund_outcome(connection: sa.Connection, refund: Refund, template: st
     return write_to_customer(connection, letter, conversation, mail)
 
 
+def _where_asked(
+    connection: sa.Connection, refund: Refund
+) -> tuple[Conversation, InboundMail | None]:
+    """Return the conversation of a refund and the mail that asked for it."""
+    conversation = conversations.load(connection, refund.conversation_id)
+    return conversation, mailbox.find(connection, refund.mail_id)
+
+
 def write_receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]) -> str:
     """Write the receipt of a paid refund; of `others`, which the same mail led to, it tells as well. All are
     locked."""
     if not others:
         return write_refund_outcome(connection, refund, "receipt")
     told = sorted((refund, *others), key=lambda each: each.refund_id)
-    conversation, mail = asked_in.load(connection, refund)
+    conversation, mail = _where_asked(connection, refund)
     letter = Letter(
         Purpose.RECEIPT,
         "receipts",
@@ -143,7 +149,7 @@ def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
     untrue = refunds.list_told_before_return(connection, refund.refund_id)
     if refund.returned is None or not untrue:
         raise ValueError(f"nothing that was told of refund {refund.refund_id} came back")
-    conversation, mail = asked_in.load(connection, refund)
+    conversation, mail = _where_asked(connection, refund)
     letter = Letter(
         Purpose.REFUND_OUTCOME,
         "refund_returned",

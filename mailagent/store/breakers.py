@@ -20,9 +20,6 @@ from mailagent.store import audit, schema
 from mailagent.store.database import Row, insert_once
 
 _breakers = schema.breakers
-# For a row that holds something else, too.
-_LABEL = "of_breaker_"
-LABELLED = tuple(column.label(f"{_LABEL}{column.name}") for column in _breakers.columns)
 _OF_PROVIDER = sa.select(_breakers).where(_breakers.c.provider == sa.bindparam("provider"))
 
 
@@ -39,15 +36,8 @@ def list_open(connection: sa.Connection) -> dict[Provider, Breaker]:
     return {Provider(row.provider): _breaker(row) for row in rows}
 
 
-def _breaker(row: Row, label: str = "") -> Breaker:
-    values = row._mapping
-    names = ("failures", "opened_at", "until_at", "needs_operator", "why")
-    return Breaker(*(values[f"{label}{name}"] for name in names))
-
-
-def from_labelled(row: Row) -> Breaker | None:
-    """Return the breaker of a row that has the columns of `LABELLED`, if it has one."""
-    return None if row._mapping[f"{_LABEL}provider"] is None else _breaker(row, _LABEL)
+def _breaker(row: Row) -> Breaker:
+    return Breaker(row.failures, row.opened_at, row.until_at, row.needs_operator, row.why)
 
 
 def claim_probe(connection: sa.Connection, provider: Provider, now: datetime) -> bool:

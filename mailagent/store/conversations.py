@@ -18,10 +18,6 @@ from mailagent.store.ids import new_id, new_token
 _conversations = schema.conversations
 _inbound, _outbound = schema.inbound_mails, schema.outbound_mails
 
-# For a row that holds something else, too.
-_LABEL = "of_conversation_"
-LABELLED = tuple(column.label(f"{_LABEL}{column.name}") for column in _conversations.columns)
-
 # Statements that each mail needs are built once: building one costs about what sending it does.
 _BY_ID = sa.select(_conversations).where(
     _conversations.c.conversation_id == sa.bindparam("conversation_id")
@@ -32,10 +28,6 @@ _ADDRESS = sa.select(_conversations.c.customer_email).where(
 )
 _INSERT = _conversations.insert()
 _UPDATE = _conversations.update().where(_conversations.c.conversation_id == sa.bindparam("here"))
-COUNT_MODEL_USE = _UPDATE.values(
-    model_turns=_conversations.c.model_turns + sa.bindparam("turns"),
-    model_tokens=_conversations.c.model_tokens + sa.bindparam("tokens"),
-)
 
 _DOORS = {
     Door.CASE: _conversations.c.reply_token,
@@ -132,40 +124,29 @@ def _one(
     connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], conversation_id: str
 ) -> Conversation | None:
     row = connection.execute(query, {"conversation_id": conversation_id}).one_or_none()
-    return from_row(row) if row else None
+    return _conversation(row) if row else None
 
 
 def _find(connection: sa.Connection, where: sa.ColumnElement[bool]) -> Conversation | None:
     row = connection.execute(sa.select(_conversations).where(where)).one_or_none()
-    return from_row(row) if row else None
+    return _conversation(row) if row else None
 
 
-def from_row(row: Row) -> Conversation:
-    """Return the conversation of a row that has all columns of the table."""
-    return _conversation(row)
-
-
-def from_labelled(row: Row) -> Conversation:
-    """Return the conversation of a row that has the columns of `LABELLED`."""
-    return _conversation(row, _LABEL)
-
-
-def _conversation(row: Row, label: str = "") -> Conversation:
-    values = row._mapping
+def _conversation(row: Row) -> Conversation:
     return Conversation(
-        conversation_id=values[f"{label}conversation_id"],
-        customer_email=values[f"{label}customer_email"],
-        subject=values[f"{label}subject"],
-        status=ConversationStatus(values[f"{label}status"]),
-        reply_token=values[f"{label}reply_token"],
-        confirm_token=values[f"{label}confirm_token"],
-        team_token=values[f"{label}team_token"],
-        opened_at=values[f"{label}opened_at"],
-        last_mail_at=values[f"{label}last_mail_at"],
-        handed_over_reason=values[f"{label}handed_over_reason"],
-        handed_over_at=values[f"{label}handed_over_at"],
-        language=values[f"{label}language"],
-        owner_email=values[f"{label}owner_email"],
+        conversation_id=row.conversation_id,
+        customer_email=row.customer_email,
+        subject=row.subject,
+        status=ConversationStatus(row.status),
+        reply_token=row.reply_token,
+        confirm_token=row.confirm_token,
+        team_token=row.team_token,
+        opened_at=row.opened_at,
+        last_mail_at=row.last_mail_at,
+        handed_over_reason=row.handed_over_reason,
+        handed_over_at=row.handed_over_at,
+        language=row.language,
+        owner_email=row.owner_email,
     )
 
 
@@ -216,8 +197,14 @@ def count_model_use(
     connection: sa.Connection, conversation_id: str, turns: int, tokens: int
 ) -> None:
     """Add to what answering this conversation has cost."""
-    added = {"here": conversation_id, "turns": turns, "tokens": tokens}
-    connection.execute(COUNT_MODEL_USE, added)
+    connection.execute(
+        _conversations.update()
+        .where(_conversations.c.conversation_id == conversation_id)
+        .values(
+            model_turns=_conversations.c.model_turns + turns,
+            model_tokens=_conversations.c.model_tokens + tokens,
+        )
+    )
 
 
 def _update(connection: sa.Connection, conversation_id: str, **values: Any) -> None:

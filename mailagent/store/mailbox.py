@@ -26,12 +26,7 @@ _OLDEST_FIRST = sa.select(_mails).order_by(_mails.c.received_at, _mails.c.mail_i
 _BY_ID = _OLDEST_FIRST.where(_mails.c.mail_id.in_(sa.bindparam("mail_ids", expanding=True)))
 _OF_CONVERSATION = _OLDEST_FIRST.where(_mails.c.conversation_id == sa.bindparam("conversation_id"))
 _UNANSWERED = _OF_CONVERSATION.where(_mails.c.status == MailStatus.UNANSWERED.value)
-# To be joined with the conversation that is asked for.
-IS_UNANSWERED_HERE = sa.and_(
-    _mails.c.conversation_id == schema.conversations.c.conversation_id,
-    _mails.c.status == MailStatus.UNANSWERED.value,
-)
-LATEST = _OLDEST_FIRST.where(
+_LATEST = _OLDEST_FIRST.where(
     _mails.c.mail_id.in_(
         sa.select(_mails.c.mail_id)
         .where(
@@ -44,14 +39,6 @@ LATEST = _OLDEST_FIRST.where(
     )
 )
 _SET_RUN = _mails.update().where(_mails.c.mail_id == sa.bindparam("here"))
-ANSWER = (
-    _mails.update()
-    .where(
-        _mails.c.mail_id.in_(sa.bindparam("mail_ids", expanding=True)),
-        _mails.c.status == MailStatus.UNANSWERED.value,
-    )
-    .values(status=MailStatus.ANSWERED.value, answered_by=sa.bindparam("outbound_id"))
-)
 
 _WITH_FILES = (
     sa.select(
@@ -105,17 +92,16 @@ def list_latest(
     until: datetime = END_OF_TIME,
 ) -> tuple[InboundMail, ...]:
     """Return the newest customer mails of a thread that had come by a time, oldest of them first."""
-    return _list(connection, LATEST, conversation_id=conversation_id, most=limit, until=until)
+    return _list(connection, _LATEST, conversation_id=conversation_id, most=limit, until=until)
 
 
 def _list(
     connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], **values: Any
 ) -> tuple[InboundMail, ...]:
-    return tuple(from_row(row) for row in connection.execute(query, values))
+    return tuple(_mail(row) for row in connection.execute(query, values))
 
 
-def from_row(row: Row) -> InboundMail:
-    """Return the mail of a row that has all columns of the table."""
+def _mail(row: Row) -> InboundMail:
     return InboundMail(
         mail_id=row.mail_id,
         conversation_id=row.conversation_id,
@@ -144,7 +130,11 @@ def set_run(connection: sa.Connection, mail_id: str, run_id: str) -> None:
 
 def answer(connection: sa.Connection, mail_ids: Sequence[str], outbound_id: str) -> None:
     """Record that one outbound mail answers these."""
-    connection.execute(ANSWER, {"mail_ids": list(mail_ids), "outbound_id": outbound_id})
+    connection.execute(
+        _mails.update()
+        .where(_mails.c.mail_id.in_(mail_ids), _mails.c.status == MailStatus.UNANSWERED.value)
+        .values(status=MailStatus.ANSWERED.value, answered_by=outbound_id)
+    )
 
 
 def leave_unanswered(connection: sa.Connection, mail_ids: Sequence[str], reason: str) -> None:

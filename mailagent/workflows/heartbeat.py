@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.doorbell.sweeps import LATE_AFTER
 from mailagent.store import tallies, workers
-from mailagent.workflows.steps.kept_cases import kept
 from mailagent.workflows.unattended import RunsHere, Unattended
 
 logger = logging.getLogger(__name__)
@@ -80,7 +79,6 @@ class Heartbeat:
                 self._move_tallies_on()
             else:
                 self._unattended.forget()
-            kept.drop_old()
             self._touch()
 
     def _touch(self) -> None:

@@ -1,93 +1,225 @@
-"""What the model is told of a mail is read once, and not told any more of whoever was erased."""
+"""What the model is told of a mail: what lies behind it, the same at each turn, and nothing of whoever was
+erased."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from mailagent.store import erasure
-from mailagent.workflows.steps import kept_cases
+from mailagent.domain.conversation import HandOverReason
+from mailagent.domain.goodwill import GoodwillCode
+from mailagent.store import erasure, goodwill, traffic
 from mailagent.workflows.steps.batch import Batch, take_batch
 from mailagent.workflows.steps.case import case_of
-from mailagent.workflows.steps.kept_cases import KeptCases
-from tests.cast import ADA, OLGA
+from mailagent.workflows.steps.reply import write_reply
+from tests.cast import ADA, GRACE, OLGA, order
 from tests.stage import Stage
 
-WORDS = "Where is my red kettle?"
+CODE = "K7MX-4PQR-9TWZ"
+DAY = timedelta(days=1)
+SPENT = {"model_turns": 1, "tokens": 1}
 
 
-@pytest.fixture
-def batch(shop: Stage, monkeypatch: pytest.MonkeyPatch) -> Batch:
-    monkeypatch.setattr(kept_cases, "kept", KeptCases())
-    shop.write(WORDS)
-    (conversation,) = shop.rows("SELECT conversation_id FROM conversations")
-    taken = take_batch(conversation.conversation_id)
-    assert taken is not None
-    return taken
+def thread_of(shop: Stage, message_id: str) -> Any:
+    (row,) = shop.rows(
+        "SELECT mail_id, conversation_id, reply_token FROM conversations"
+        " JOIN inbound_mails USING (conversation_id) WHERE inbound_mails.message_id = :id",
+        id=message_id,
+    )
+    return row
 
 
-@contextmanager
-def statements(shop: Stage) -> Iterator[list[str]]:
-    said: list[str] = []
-
-    def note(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
-        said.append(statement)
-
-    engine = shop.live.database.engine
-    sa.event.listen(engine, "before_cursor_execute", note)
-    yield said
-    sa.event.remove(engine, "before_cursor_execute", note)
+def write(shop: Stage, text: str = "Where is my kettle?", **changes: Any) -> Any:
+    """Let Ada write; return her mail's thread."""
+    return thread_of(shop, shop.write(text, **changes).message_id)
 
 
-def test_the_mails_of_a_run_are_read_for_its_first_ask_only(shop: Stage, batch: Batch) -> None:
-    first = case_of(batch).item
-    with statements(shop) as said:
-        again = case_of(batch).item
-    assert WORDS in first["content"]
-    assert again == first
-    assert said
-    assert not [each for each in said if "_mails" in each]
+def write_again(shop: Stage, thread: Any, text: str = "Hello?", **changes: Any) -> Any:
+    return write(shop, text, to=f"case+{thread.reply_token}@shop.example", **changes)
 
 
-def test_nobody_is_told_of_whoever_was_erased_meanwhile(shop: Stage, batch: Batch) -> None:
-    case_of(batch)
+def take(thread: Any) -> Batch:
+    batch = take_batch(thread.conversation_id)
+    assert batch is not None
+    return batch
+
+
+def answer(thread: Any, text: str = "Hello, we will look.") -> None:
+    assert write_reply(take(thread), {"text": text}, SPENT)["kind"] == "written"
+
+
+def give(shop: Stage, thread: Any, order_id: str = "W1001") -> None:
+    """Give Ada a discount in answer to a mail."""
+    now = shop.live.now()
+    code = GoodwillCode(
+        code=CODE, order_id=order_id, conversation_id=thread.conversation_id,
+        mail_id=thread.mail_id, percent=10, policy_version=None, issued_at=now,
+        expires_at=now + 9 * DAY,
+    )  # fmt: skip
     with shop.live.database.transaction() as connection:
-        # As long as it waits nobody can be erased; a run that goes on for longer finds it settled.
+        goodwill.issue(connection, code)
+
+
+def settle(shop: Stage, thread: Any, why: str = "a test") -> None:
+    """Leave the mails of a thread without an answer."""
+    with shop.live.database.transaction() as connection:
         connection.execute(
-            sa.text("UPDATE inbound_mails SET status = 'no_answer', no_answer_reason = 'x'")
+            sa.text(
+                "UPDATE inbound_mails SET status = 'no_answer', no_answer_reason = :why"
+                " WHERE conversation_id = :here"
+            ),
+            {"here": thread.conversation_id, "why": why},
         )
+
+
+def after_an_answer(shop: Stage) -> tuple[Batch, str]:
+    thread = write(shop)
+    answer(thread, "Hello, it is about your kettle.")
+    return take(write_again(shop, thread)), "it is about your kettle"
+
+
+def after_a_mail_without_an_answer(shop: Stage) -> tuple[Batch, str]:
+    thread = write(shop, "A word before.")
+    settle(shop, thread)
+    return take(write_again(shop, thread)), "A word before."
+
+
+def beside_a_mail_that_may_be_forged(shop: Stage) -> tuple[Batch, str]:
+    thread = write(shop, "Is it me?", aligned=False)
+    write_again(shop, thread, "It is me.")
+    unproven = take(thread)
+    assert not unproven["verified"]
+    return unproven, "It is me."
+
+
+def quoting_a_discount(shop: Stage) -> tuple[Batch, str]:
+    shop.stock(order())
+    earlier = write(shop, "Another thread.")
+    give(shop, earlier)
+    return take(write(shop, f"I cannot use {CODE} here.")), "I cannot use [code] here."
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        after_an_answer,
+        after_a_mail_without_an_answer,
+        beside_a_mail_that_may_be_forged,
+        quoting_a_discount,
+    ],
+)
+def test_what_lies_behind_a_mail_is_told_with_it(
+    shop: Stage, story: Callable[[Stage], tuple[Batch, str]]
+) -> None:
+    batch, words = story(shop)
+    assert words in case_of(batch).item["content"]
+
+
+def test_what_comes_after_the_mails_were_taken_up_is_not_told(shop: Stage) -> None:
+    thread = write(shop)
+    write_again(shop, thread, "And my pot?")
+    batch = take(thread)
+    assert len(batch["mail_ids"]) == 2
+    told = case_of(batch).item
+    assert "And my pot?" in told["content"]
+    write_again(shop, thread, "And my lamp?")
+    assert write_reply(batch, {"text": "Hello, we will look."}, SPENT)["kind"] == "written"
+    assert case_of(batch).item == told
+
+
+def test_nobody_is_told_of_whoever_was_erased_meanwhile(shop: Stage) -> None:
+    thread = write(shop)
+    batch = take(thread)
+    assert "kettle" in case_of(batch).item["content"]
+    settle(shop, thread)  # as long as it waits nobody can be erased
+    with shop.live.database.transaction() as connection:
         erasure.erase(connection, ADA, OLGA, 0, shop.live.now())
     found = case_of(batch)
-    erased, address = found.item, found.address
-    assert WORDS not in erased["content"]
-    assert address != ADA
+    assert "kettle" not in found.item["content"]
+    assert found.address != ADA
 
 
-def test_mails_of_which_nobody_knows_when_they_were_taken_are_read_each_time(
-    shop: Stage, batch: Batch
+def test_an_answer_says_the_discount_that_was_given_after_the_mail_was_taken_up(
+    shop: Stage,
 ) -> None:
-    del batch["taken_at"]
-    case_of(batch)
-    with statements(shop) as said:
-        case_of(batch)
-    assert [each for each in said if "inbound_mails" in each]
+    shop.stock(order())
+    thread = write(shop)
+    batch = take(thread)
+    give(shop, thread)
+    write_reply(batch, {"text": "Hello Ada, you find your discount below."}, SPENT)
+    (mail,) = shop.rows("SELECT text FROM outbound_mails")
+    assert CODE in mail.text
 
 
-def test_only_so_many_cases_are_kept_and_none_for_long(
-    batch: Batch, monkeypatch: pytest.MonkeyPatch
+def test_an_answer_may_name_the_day_of_an_earlier_one(shop: Stage) -> None:
+    shop.stock(order())
+    thread = write(shop)
+    answer(thread)
+    long_ago = "2026-03-04"
+    with shop.live.database.transaction() as connection:
+        connection.execute(
+            sa.text("UPDATE outbound_mails SET created_at = :at"),
+            {"at": f"{long_ago} 12:00:00+00:00"},
+        )
+    batch = take(write_again(shop, thread))
+    text = f"Hello Ada, as we wrote on {long_ago}, we look for it."
+    assert write_reply(batch, {"text": text}, SPENT)["kind"] == "written"
+
+
+def in_the_thread(shop: Stage) -> Any:
+    thread = write(shop)
+    answer(thread)
+    return write_again(shop, thread)
+
+
+def to_the_address(shop: Stage) -> Any:
+    answer(write(shop))
+    return write(shop, "Another one.")
+
+
+def stopped_in_the_thread(shop: Stage) -> Any:
+    thread = write(shop)
+    settle(shop, thread, HandOverReason.FUSE.value)
+    return write_again(shop, thread)
+
+
+def stopped_from_the_address(shop: Stage) -> Any:
+    settle(shop, write(shop), HandOverReason.FUSE.value)
+    return write(shop, "Another one.")
+
+
+def by_the_thread_only(shop: Stage) -> Any:
+    """Of a thread whose customer was somebody else when it was answered."""
+    thread = in_the_thread(shop)
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.text("UPDATE outbound_mails SET to_address = :to"), {"to": GRACE})
+    return thread
+
+
+def a_first_mail(shop: Stage) -> Any:
+    answer(write(shop, from_address=GRACE))
+    return write(shop)
+
+
+@pytest.mark.parametrize(
+    ("story", "found"),
+    [
+        (in_the_thread, True),
+        (to_the_address, True),
+        (stopped_in_the_thread, True),
+        (stopped_from_the_address, True),
+        (by_the_thread_only, True),
+        (a_first_mail, False),
+    ],
+)
+def test_automatic_answers_are_found_by_thread_and_by_address(
+    shop: Stage, story: Callable[[Stage], Any], found: bool
 ) -> None:
-    monkeypatch.setattr(kept_cases, "KEPT_MOST", 2)
-    case_of(batch)
-    others: list[Batch] = [
-        {**batch, "taken_at": f"2026-01-0{day}T00:00:00+00:00"} for day in range(1, 4)
-    ]
-    for each in others:
-        case_of(each)
-    assert len(kept_cases.kept._cases) == 2
-    monkeypatch.setattr(kept_cases, "KEPT_SECONDS", -1.0)
-    case_of(batch)
-    assert not kept_cases.kept._cases
+    here, now = story(shop).conversation_id, shop.live.now()
+    with shop.live.database.snapshot() as connection:
+        listed = traffic.list_automatic(connection, now - DAY, True, here, ADA)
+        assert bool(listed) is found

@@ -13,7 +13,7 @@ from mailagent.domain.refund import RefundStatus
 from mailagent.store import gateway_events
 from tests.cast import order
 from tests.stage import Stage
-from tests.workflows.test_case import statements
+from tests.workflows.test_asking import statements
 from tests.workflows.test_policy_facts import propose, write
 from tests.workflows.test_refund import held, moody, pay, tell
 

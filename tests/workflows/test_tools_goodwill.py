@@ -12,7 +12,7 @@ import pytest
 
 from mailagent import letters, services
 from mailagent.domain.policy import Goodwill, Policy
-from mailagent.store import answers, conversations, goodwill, mailbox
+from mailagent.store import conversations, goodwill, mailbox
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.case import case_of
 from mailagent.workflows.steps.goodwill import offer_goodwill
@@ -152,7 +152,7 @@ def test_an_offer_beside_the_answer_gives_no_code_that_nobody_is_told(
 ) -> None:
     batch, told = batch_of(kind_shop), list[dict[str, Any]]()
     beside = threading.Thread(target=lambda: told.append(offer(batch)))
-    record_answer = answers.record
+    record_answer = mailbox.answer
 
     def begin_the_offer(*arguments: Any) -> None:
         beside.start()  # the answer is written, without a code, and not committed
@@ -161,7 +161,7 @@ def test_an_offer_beside_the_answer_gives_no_code_that_nobody_is_told(
         wait_until(lambda: bool(kind_shop.rows(asked)), 20, "the offer to wait for the answer")
         record_answer(*arguments)
 
-    monkeypatch.setattr(answers, "record", begin_the_offer)
+    monkeypatch.setattr(mailbox, "answer", begin_the_offer)
     assert reply(kind_shop, batch, "Dear Ada, a colleague can look at that.")
     beside.join()
     assert [each["error"] for each in told] == ["case_closed"]

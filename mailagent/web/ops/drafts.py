@@ -154,8 +154,7 @@ def _untrue(
     if not draft.waits:
         return ()
     mails = mailbox.list_by_id(connection, draft.mail_ids)
-    thread = letters.load_checked(connection, conversation)
-    return letters.find_untrue(connection, conversation, thread, mails, verified, draft.text)
+    return letters.find_untrue(connection, conversation, mails, verified, draft.text)
 
 
 def _wrote_again(connection: sa.Connection, draft: Draft) -> bool:

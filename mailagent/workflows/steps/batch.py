@@ -9,7 +9,6 @@ import sqlalchemy as sa
 from dbos import DBOS
 
 from mailagent import services
-from mailagent.agent import prompt
 from mailagent.agent.languages import find_language
 from mailagent.domain.conversation import (
     FUSE_LOOKS_BACK,
@@ -18,8 +17,7 @@ from mailagent.domain.conversation import (
     has_blown_the_fuse,
 )
 from mailagent.domain.mail import InboundMail, MailKind, Purpose
-from mailagent.store import audit, conversations, drafts, mailbox, outbox, traffic, unanswered
-from mailagent.workflows.steps import kept_cases
+from mailagent.store import audit, conversations, drafts, mailbox, outbox, traffic
 from mailagent.workflows.steps.recording import step
 
 
@@ -42,13 +40,13 @@ class Batch(TypedDict):
 def take_batch(conversation_id: str) -> Batch | None:
     """Find what is unanswered in a thread; None when nothing is."""
     taken_at = services.current().now()
-    with services.current().database.statement(reads=True) as connection:
-        found = unanswered.load(connection, conversation_id, taken_at - FUSE_LOOKS_BACK)
-    conversation, waiting = found.conversation, found.mails
-    first = next((mail for mail in waiting if mail.awaits_agent), None)
-    if first is None:
-        return None
-    task = _task(conversation, first, found.was_answered)
+    with services.current().database.snapshot() as connection:
+        conversation = conversations.load(connection, conversation_id)
+        waiting = mailbox.list_unanswered(connection, conversation_id)
+        first = next((mail for mail in waiting if mail.awaits_agent), None)
+        if first is None:
+            return None
+        task = _task(connection, conversation, first)
     if task == "answer" and conversation.stopped_by_fuse:
         _open_again(conversation_id)
     # A forged mail must not be answered along with an honest one as if both were honest.
@@ -62,18 +60,13 @@ def take_batch(conversation_id: str) -> Batch | None:
     if not together:
         return None
     _note_language(conversation, together)
-    batch = Batch(
+    return Batch(
         conversation_id=conversation_id,
         mail_ids=[mail.mail_id for mail in together],
         verified=first.identity.proven,
         task=task,
         taken_at=taken_at.isoformat(),
     )
-    if task == "answer" and not found.has_past and len(together) == len(waiting):
-        # The case is these mails, and they are at hand.
-        case = prompt.case_item(batch["verified"], (), together)
-        kept_cases.kept.keep(batch, conversation, case["content"])
-    return batch
 
 
 def _take_drafts_back(conversation_id: str, mails: Sequence[InboundMail]) -> list[InboundMail]:
@@ -99,18 +92,14 @@ def _note_language(conversation: Conversation, mails: Sequence[InboundMail]) -> 
             conversations.record_language(connection, conversation.conversation_id, found)
 
 
-def _task(conversation: Conversation, mail: InboundMail, was_answered: bool) -> str:
+def _task(connection: sa.Connection, conversation: Conversation, mail: InboundMail) -> str:
     if mail.kind is MailKind.TEAM:
         return "forward"
     if conversation.status is ConversationStatus.HANDED_OVER and not conversation.stopped_by_fuse:
         return "pass_on"
-    if not was_answered and not conversation.stopped_by_fuse:
-        return "answer"
-    with services.current().database.snapshot() as connection:
-        proven = mail.identity.proven
-        if was_answered and is_answered_too_often(connection, conversation, proven):
-            return "stop"
-        return "pass_on" if _people_answer(connection, conversation) else "answer"
+    if is_answered_too_often(connection, conversation, mail.identity.proven):
+        return "stop"
+    return "pass_on" if _people_answer(connection, conversation) else "answer"
 
 
 def is_answered_too_often(

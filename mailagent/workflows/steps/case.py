@@ -1,9 +1,8 @@
-"""What the model is told of the mails of a run: the same at each turn, and so read once at most while its
-process lives."""
+"""What the model is told of the mails of a run: read from rows as they were when the run took the mails up, so
+that it is the same at each turn."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,10 +14,8 @@ from mailagent.agent import prompt
 from mailagent.domain.breaker import Breaker, Provider
 from mailagent.domain.conversation import Conversation
 from mailagent.domain.goodwill import hide_codes
-from mailagent.domain.mail import InboundMail
-from mailagent.store import before_asking, goodwill, mailbox, outbox
+from mailagent.store import breakers, conversations, goodwill, mailbox, outbox
 from mailagent.store.database import END_OF_TIME
-from mailagent.workflows.steps import kept_cases
 from mailagent.workflows.steps.batch import Batch
 
 HISTORY_MAILS = 20
@@ -50,32 +47,22 @@ class CaseOfStep:
 
 def case_of(batch: Batch) -> Case:
     """Read the case of some mails."""
-    database = services.current().database
-    with database.statement(reads=True) as connection:
-        conversation, breaker = before_asking.load(
-            connection, batch["conversation_id"], Provider.OPENAI
-        )
-    text = kept_cases.kept.find(batch, conversation)
-    if text is None:
-        with database.snapshot() as connection:
-            text = _write(connection, conversation, batch)
-        kept_cases.kept.keep(batch, conversation, text)
-    return Case({"role": "user", "content": text}, conversation.customer_email, breaker)
+    with services.current().database.snapshot() as connection:
+        conversation = conversations.load(connection, batch["conversation_id"])
+        breaker = breakers.find(connection, Provider.OPENAI)
+        item = _case_item(connection, conversation, batch)
+    return Case(item, conversation.customer_email, breaker)
 
 
-def _write(connection: sa.Connection, conversation: Conversation, batch: Batch) -> str:
-    theirs = _theirs(connection, batch)
-    mails = of_batch(connection, batch, theirs)
-    history = _history(connection, conversation, batch, theirs)
+def _case_item(
+    connection: sa.Connection, conversation: Conversation, batch: Batch
+) -> dict[str, Any]:
+    mails = mailbox.list_by_id(connection, batch["mail_ids"])
+    history = _history(connection, conversation, batch)
     codes = goodwill.list_of_customer(connection, conversation.customer_email)
-    case: str = prompt.case_item(batch["verified"], history, mails)["content"]
+    item = prompt.case_item(batch["verified"], history, mails)
     # The codes of discounts are mailed and never told to the model, nor when they are quoted to us.
-    return hide_codes(case, tuple(each.code for each in codes))
-
-
-def _theirs(connection: sa.Connection, batch: Batch) -> tuple[InboundMail, ...]:
-    """Return the latest mails of the conversation when the batch was taken."""
-    return mailbox.list_latest(connection, batch["conversation_id"], HISTORY_MAILS, _until(batch))
+    return {**item, "content": hide_codes(item["content"], tuple(each.code for each in codes))}
 
 
 def _until(batch: Batch) -> datetime:
@@ -83,21 +70,10 @@ def _until(batch: Batch) -> datetime:
     return datetime.fromisoformat(taken_at) if taken_at else END_OF_TIME
 
 
-def of_batch(
-    connection: sa.Connection, batch: Batch, theirs: Sequence[InboundMail]
-) -> tuple[InboundMail, ...]:
-    """Return the batch's mails, oldest first; nearly always they are among the latest."""
-    found = tuple(mail for mail in theirs if mail.mail_id in batch["mail_ids"])
-    if len(found) == len(batch["mail_ids"]):
-        return found
-    return mailbox.list_by_id(connection, batch["mail_ids"])
-
-
 def _history(
     connection: sa.Connection,
     conversation: Conversation,
     batch: Batch,
-    theirs: Sequence[InboundMail],
 ) -> list[prompt.PastMail]:
     """Return the earlier mails of a conversation, without those of the batch, oldest first.
 
@@ -106,7 +82,9 @@ def _history(
     the same case, so that the provider finds it in its cache, and another batch's mail is not answered.
     """
     here = (conversation.conversation_id, conversation.customer_email)
-    ours = outbox.list_to_customer(connection, *here, HISTORY_MAILS, _until(batch))
+    until = _until(batch)
+    theirs = mailbox.list_latest(connection, batch["conversation_id"], HISTORY_MAILS, until)
+    ours = outbox.list_to_customer(connection, *here, HISTORY_MAILS, until)
     past = [
         prompt.PastMail(prompt.Author.CUSTOMER, mail.received_at, mail.new_text)
         for mail in theirs

@@ -11,7 +11,7 @@ from mailagent import letters, services
 from mailagent.domain.conversation import HandOverReason
 from mailagent.domain.receipt import seconds_to_wait
 from mailagent.domain.refund import Refund, RefundStatus
-from mailagent.store import asked_in, audit, conversations, outbox, refunds
+from mailagent.store import audit, conversations, mailbox, outbox, refunds
 from mailagent.workflows.steps.recording import async_step
 
 _TEMPLATES = {
@@ -78,7 +78,7 @@ def _is_answering(connection: sa.Connection, refund: Refund) -> bool:
     """Whether the agent is at the mail that asked for it. What a manager approved was answered before."""
     if refund.decided_by != audit.POLICY:
         return False
-    _, mail = asked_in.load(connection, refund)
+    mail = mailbox.find(connection, refund.mail_id)
     if mail is None or not mail.awaits_agent:
         return False
     return services.current().doorbell.is_answering(connection, refund.conversation_id)

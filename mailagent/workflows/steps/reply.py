@@ -13,9 +13,8 @@ from mailagent.agent import loop
 from mailagent.domain.conversation import Conversation
 from mailagent.domain.draft import DraftReplies, waits_for_click
 from mailagent.domain.mail import InboundMail
-from mailagent.store import answers, audit, conversations, drafts
+from mailagent.store import audit, conversations, drafts, mailbox
 from mailagent.workflows.steps.batch import Batch
-from mailagent.workflows.steps.case import of_batch
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.topics import find_topics
 from mailagent.workflows.steps.words import put_away, words_of
@@ -51,29 +50,25 @@ def _write_if_true(
     live = services.current()
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, batch["conversation_id"])
-        thread = letters.load_checked(connection, conversation)
-        mails = of_batch(connection, batch, thread.mails)
+        mails = mailbox.list_by_id(connection, batch["mail_ids"])
         if not all(mail.awaits_agent for mail in mails):
             return (), Written(
                 kind="written", outbound_ids=answers_of(mails), items=[], spent=spent
             )
         verified = batch["verified"]
-        problems = letters.find_untrue(connection, conversation, thread, mails, verified, text)
+        problems = letters.find_untrue(connection, conversation, mails, verified, text)
         if problems:
             return problems, None
         used = (spent["model_turns"], spent["tokens"])
+        conversations.count_model_use(connection, conversation.conversation_id, *used)
         if _write_draft_if_wanted(connection, conversation, mails, text):
-            conversations.count_model_use(connection, conversation.conversation_id, *used)
             return (), Written(
                 kind="written", outbound_ids=[], items=[], spent=spent, done="wrote a draft"
             )
-        outbound_id = letters.write_reply(
-            connection, conversation, mails, text, may_have_code=thread.has_codes
-        )
+        outbound_id = letters.write_reply(connection, conversation, mails, text)
         answered = [mail.mail_id for mail in mails]
-        answers.record(
-            connection, conversation.conversation_id, answered, outbound_id, used, live.now()
-        )
+        mailbox.answer(connection, answered, outbound_id)
+        audit.record(connection, live.now(), audit.AGENT, "mail answered", answered[-1])
     return (), Written(kind="written", outbound_ids=[outbound_id], items=[], spent=spent)
 
 
