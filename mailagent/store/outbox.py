@@ -46,7 +46,7 @@ _TO_CUSTOMER = (
     .limit(sa.bindparam("most", type_=sa.Integer))
 )
 _TIMES_TO_CUSTOMER = _TO_CUSTOMER.with_only_columns(_mails.c.created_at)
-CLAIM = (
+_CLAIM = (
     _mails.update()
     .where(
         _mails.c.outbound_id == sa.bindparam("here"),
@@ -150,7 +150,7 @@ def claim_for_sending(
 
     Only one claimer gets it, whatever runs beside: the update is the lock.
     """
-    row = connection.execute(CLAIM, {"here": outbound_id, "now": now}).one_or_none()
+    row = connection.execute(_CLAIM, {"here": outbound_id, "now": now}).one_or_none()
     return from_row(row) if row else None
 
 

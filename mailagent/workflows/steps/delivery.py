@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NotRequired, TypedDict
 
@@ -33,7 +32,7 @@ from mailagent.domain.retry import (
     is_trace_wanted,
     judge_refusal,
 )
-from mailagent.store import audit, before_sending, breakers, outbox, suppression
+from mailagent.store import audit, breakers, outbox, suppression
 from mailagent.store.database import Row
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.leave import Leave, give_back, leave_of, note_outcome
@@ -50,44 +49,26 @@ _OPEN = (OutboundStatus.QUEUED, OutboundStatus.SENDING)
 def _send_mail(outbound_id: str) -> str:
     """Send a mail that is queued. What does not go out at once is left to a `delivery` run."""
     live = services.current()
-    claimed = _claim_plainly(outbound_id) or _claim(outbound_id)
+    claimed = _claim(outbound_id)
     if isinstance(claimed, str):
         return claimed
-    mail, leave = claimed.mail, claimed.leave
+    mail, leave = claimed
     mark("send_mail", "claimed")
     with spans.call(Provider.SENDGRID, "send"):
         outcome = live.sender.send(mail)
     mark("send_mail", "handed over")
-    if isinstance(outcome, Accepted) and not leave.failed_lately:
-        return _record_plainly(mail, outcome)
     with live.database.transaction() as connection:
         verdict = _judge(connection, mail, outcome) if isinstance(outcome, Refused) else None
         # First: whoever takes a turn locks the breaker's row before the mail's, too.
         _note(connection, leave, outcome, verdict)
         status = _record(connection, mail, outcome, verdict)
         state = _leave_to_delivery(connection, outbound_id, status)
-    if isinstance(outcome, Accepted):
+    if isinstance(outcome, Accepted) and leave.failed_lately:
         take_up(TAKEN_UP_AT_ONCE)
     return state
 
 
-@dataclass(frozen=True, slots=True)
-class _Claimed:
-    """A mail that is "sending" now, with leave to ask SendGrid."""
-
-    mail: OutboundMail
-    leave: Leave
-
-
-def _claim_plainly(outbound_id: str) -> _Claimed | None:
-    """Take a queued mail to "sending" if nothing stands in its way, as is so of nearly all; else None."""
-    live = services.current()
-    with live.database.statement() as connection:
-        mail = before_sending.claim_plainly(connection, outbound_id, Provider.SENDGRID, live.now())
-    return _Claimed(mail, Leave(Provider.SENDGRID)) if mail else None
-
-
-def _claim(outbound_id: str) -> _Claimed | str:
+def _claim(outbound_id: str) -> tuple[OutboundMail, Leave] | str:
     """Take a queued mail to "sending", with leave to ask SendGrid; when it is not queued, SendGrid is away, or
     nothing is sent to its address, see to that and return the mail's state."""
     live = services.current()
@@ -96,32 +77,21 @@ def _claim(outbound_id: str) -> _Claimed | str:
         if leave is None:
             _put_off(connection, outbound_id)
             return _leave_as_it_is(connection, outbound_id)
-        found = before_sending.claim(connection, outbound_id, live.now())
-        if found is not None and found.why_not is None:
-            return _Claimed(found.mail, leave)
+        mail = outbox.claim_for_sending(connection, outbound_id, live.now())
+        # Asked after the claim: it may have waited for somebody who changed the address or suppressed it.
+        why_not = suppression.why_suppressed(connection, mail.to_address) if mail else None
+        if mail is not None and why_not is None:
+            return mail, leave
         give_back(connection, leave)
-        if found is None:
+        if mail is None:
             return _leave_as_it_is(connection, outbound_id)
-        why = f"nothing is sent to {found.mail.to_address} any more ({found.why_not})"
-        _fail(connection, found.mail, why)
+        _fail(connection, mail, f"nothing is sent to {mail.to_address} any more ({why_not})")
         return OutboundStatus.FAILED.value
 
 
 def _leave_as_it_is(connection: sa.Connection, outbound_id: str) -> str:
     status = outbox.status_of(connection, outbound_id)
     return _leave_to_delivery(connection, outbound_id, status)
-
-
-def _record_plainly(mail: OutboundMail, outcome: Accepted) -> str:
-    """Record that SendGrid has accepted a mail; return the mail's state. It is "sent", unless somebody settled
-    it meanwhile."""
-    live, outbound_id = services.current(), mail.outbound_id
-    with live.database.statement() as connection:
-        status = _record(connection, mail, outcome)
-    if status not in _OPEN:
-        return status.value
-    with live.database.transaction() as connection:
-        return _leave_to_delivery(connection, outbound_id, status)
 
 
 def _judge(connection: sa.Connection, mail: OutboundMail, refused: Refused) -> Verdict:
