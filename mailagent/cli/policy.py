@@ -31,7 +31,6 @@ from mailagent.store import orders, policies, refunds
 from mailagent.workflows.steps.refund_facts import (
     Asked,
     gather_facts,
-    load_known,
     plain_facts,
     shipping_of,
 )
@@ -94,7 +93,7 @@ def _judge(
     lines = price_lines(order, wanted, earlier)
     shipping = shipping_of(order, lines, earlier)
     asked = Asked(order, lines, shipping, RefundReason(reason), earlier)
-    facts = gather_facts(connection, asked, photos, load_known(connection, order))
+    facts = gather_facts(connection, asked, photos)
     return _Verdict(
         asked,
         facts,

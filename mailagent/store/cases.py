@@ -23,7 +23,7 @@ _OWNERS = (
     .where(_orders.c.order_id == sa.bindparam("order_id"))
 )
 _earlier = _orders.alias("earlier")
-# One journey to the database for all that there is a single row of.
+# All that there is a single row of.
 _CASE = (
     sa.select(
         _orders,
@@ -42,7 +42,6 @@ _CASE = (
     .outerjoin(_mails, _mails.c.mail_id == sa.bindparam("mail_id"))
     .where(_orders.c.order_id == sa.bindparam("order_id"))
 )
-_CASE_AND_ORDER = order_rows.joined_parts(_CASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +104,11 @@ def load(connection: sa.Connection, refund: Refund, order: Order | None = None) 
         "conversation_id": refund.conversation_id,
         "mail_id": refund.mail_id,
     }
-    rows = connection.execute(_CASE if order else _CASE_AND_ORDER, values).all()
-    if not rows:
+    row = connection.execute(_CASE, values).one_or_none()
+    if row is None:
         raise LookupError(f"order {refund.order_id} does not exist")
-    row = rows[0]
     if order is None:
-        order = order_rows.from_joined(rows)
+        [order] = order_rows.with_parts(connection, [row])
     elsewhere = int(row.elsewhere_minor)
     return Case(
         refund=refund,

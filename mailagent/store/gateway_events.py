@@ -69,38 +69,6 @@ def list_latest(connection: sa.Connection, limit: int) -> Sequence[Row]:
     return connection.execute(query.limit(limit)).all()
 
 
-def speaks_of(payment_ids: Sequence[str]) -> sa.ColumnElement[bool]:
-    """Return the question whether any event speaks of one of these payments. It is asked whenever an
-    order is saved, so it goes along with another statement."""
-    # Equality compiles faster than IN, which is unrolled anew for each statement.
-    named = sa.or_(sa.false(), *(_named.c.payment_id == each for each in payment_ids))
-    return sa.select(_named.c.event_id).where(named).exists()
-
-
-# The same question about the payments of an order, for a query of orders.
-SPEAKS_OF_ORDER = sa.exists().where(
-    schema.order_payments.c.order_id == schema.orders.c.order_id,
-    schema.order_payments.c.payment_id == _named.c.payment_id,
-)
-# And about the payments of a refund's order, and those that the refund goes back to, for a query of refunds:
-# an order may have been saved with other payments since.
-SPEAKS_OF_REFUND = sa.or_(
-    *(
-        sa.exists().where(here, payment_id == _named.c.payment_id).correlate(schema.refunds)
-        for here, payment_id in (
-            (
-                schema.order_payments.c.order_id == schema.refunds.c.order_id,
-                schema.order_payments.c.payment_id,
-            ),
-            (
-                schema.refund_payments.c.refund_id == schema.refunds.c.refund_id,
-                schema.refund_payments.c.payment_id,
-            ),
-        )
-    )
-)
-
-
 def names_of(connection: sa.Connection, payment_ids: Iterable[str]) -> set[str]:
     """Return these names of a payment with all others under which the gateway spoke of it: an order may
     name its intent, where an event names its charge."""

@@ -3,16 +3,16 @@ elsewhere. Who may see or change an order is for `orders`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import sqlalchemy as sa
 
 from mailagent.domain.money import Money
 from mailagent.domain.order import Order, OrderLine, OrderStatus, Payment
 from mailagent.store import schema
-from mailagent.store.database import Row, UtcDateTime
+from mailagent.store.database import Row
 
 _orders, _refunds = schema.orders, schema.refunds
 _lines, _payments, _outside = (
@@ -24,107 +24,24 @@ _lines, _payments, _outside = (
 # Names, among what was given back without us, what the order's own record says of its payments.
 ORDER_RECORD = "order_record"
 
-_ITSELF, _LINE, _PAYMENT, _REFUNDED = 0, 1, 2, 3
-
-
-def _columns_of(
-    kind: int, order_id: sa.ColumnElement[str], **columns: sa.ColumnElement[Any]
-) -> list[sa.Label[Any]]:
-    nothing: dict[str, sa.ColumnElement[Any]] = {
-        "position": sa.literal_column("0", sa.Integer),
-        "id": sa.cast(sa.null(), sa.Text),
-        "name": sa.cast(sa.null(), sa.Text),
-        "quantity": sa.cast(sa.null(), sa.Integer),
-        "amount_minor": sa.cast(sa.null(), sa.BigInteger),
-        "discount_minor": sa.cast(sa.null(), sa.BigInteger),
-        "category": sa.cast(sa.null(), sa.Text),
-        "final_sale": sa.cast(sa.null(), sa.Boolean),
-        "charged_back_at": sa.cast(sa.null(), UtcDateTime()),
-    }
-    named = nothing | columns
-    return [
-        sa.literal_column(str(kind), sa.Integer).label("part_kind"),
-        order_id.label("part_of"),
-        *(named[name].label(f"part_{name}") for name in sorted(named)),
-    ]
-
-
-def _parts_of(
-    is_meant: Callable[[sa.ColumnElement[str]], sa.ColumnElement[bool]],
-) -> sa.CompoundSelect[*tuple[Any, ...]]:
-    """Return one query for all that an order has: three journeys to the database cost three times as much.
-    `is_meant`: whether it has this id."""
-
-    def part(kind: int, table: sa.Table, **columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-        order_id = table.c.order_id
-        return sa.select(*_columns_of(kind, order_id, **columns)).where(is_meant(order_id))
-
-    lines, payments, refunded = _lines.c, _payments.c, _outside.c
-    return sa.union_all(
-        part(
-            _LINE,
-            _lines,
-            position=lines.line_no,
-            id=lines.item_id,
-            name=lines.name,
-            quantity=lines.quantity,
-            amount_minor=lines.unit_price_minor,
-            discount_minor=lines.discount_minor,
-            category=lines.category,
-            final_sale=lines.final_sale,
-        ),
-        part(
-            _PAYMENT,
-            _payments,
-            position=payments.position,
-            id=payments.payment_id,
-            name=payments.method,
-            amount_minor=payments.amount_minor,
-            charged_back_at=payments.charged_back_at,
-        ),
-        part(_REFUNDED, _outside, id=refunded.payment_id, amount_minor=refunded.amount_minor).where(
-            refunded.gateway == sa.literal_column(f"'{ORDER_RECORD}'")
+_LINES_OF = (
+    sa.select(_lines)
+    .where(_lines.c.order_id.in_(sa.bindparam("order_ids", expanding=True)))
+    .order_by(_lines.c.line_no)
+)
+_PAYMENTS_OF = (
+    sa.select(_payments, _outside.c.amount_minor.label("refunded_minor"))
+    .outerjoin(
+        _outside,
+        sa.and_(
+            _outside.c.order_id == _payments.c.order_id,
+            _outside.c.payment_id == _payments.c.payment_id,
+            _outside.c.gateway == ORDER_RECORD,
         ),
     )
-
-
-_PARTS_OF_ONE = _parts_of(lambda order_id: order_id == sa.bindparam("order_id"))
-_ITSELF_AND_PARTS: sa.CompoundSelect[*tuple[Any, ...]] = sa.union_all(
-    sa.select(
-        *_columns_of(
-            _ITSELF,
-            sa.cast(sa.bindparam("order_id"), sa.Text),
-            position=sa.literal_column("-1", sa.Integer),  # before all parts
-        )
-    ),
-    *_PARTS_OF_ONE.selects,
+    .where(_payments.c.order_id.in_(sa.bindparam("order_ids", expanding=True)))
+    .order_by(_payments.c.position)
 )
-# A list of ids is written into the statement each time: for one order that takes as long as the rest.
-_PARTS_OF_SEVERAL = _parts_of(
-    lambda order_id: order_id.in_(sa.bindparam("order_ids", expanding=True))
-)
-_BY_POSITION = "part_position"
-_ONES_PARTS = _PARTS_OF_ONE.order_by(_BY_POSITION)
-_SEVERALS_PARTS = _PARTS_OF_SEVERAL.order_by(_BY_POSITION)
-
-
-def joined_parts(query: sa.Select[*tuple[Any, ...]]) -> sa.Select[*tuple[Any, ...]]:
-    """Return a query for one order, `order_id`, with what it has: what `query` asks for in the first row, and a
-    row for each part after it, see `from_joined`. Nothing is said twice: orders have a thousand lines, and the
-    mail that a case tells of 200,000 letters.
-
-    Not for one that locks: who has waited for a lock gets the order as it is then, but its parts as they
-    were before.
-    """
-    parts = _ITSELF_AND_PARTS.subquery("parts")
-    is_itself = parts.c.part_kind == sa.literal_column(str(_ITSELF), sa.Integer)
-    once = (sa.case((is_itself, each)).label(each.key) for each in query.selected_columns)
-    return (
-        query.with_only_columns(*once, *parts.c)
-        .join_from(_orders, parts, sa.true())
-        .order_by(parts.c[_BY_POSITION])
-    )
-
 
 # The order of the refund `refund_id`.
 IS_OF_REFUND = (
@@ -260,27 +177,20 @@ def with_parts(connection: sa.Connection, rows: Sequence[Row]) -> tuple[Order, .
     """Return the orders of these rows, each with its lines and payments."""
     if not rows:
         return ()
-    ids = [row.order_id for row in rows]
-    parts: dict[str, list[Row]] = {order_id: [] for order_id in ids}
-    found = (
-        connection.execute(_ONES_PARTS, {"order_id": ids[0]})
-        if len(ids) == 1
-        else connection.execute(_SEVERALS_PARTS, {"order_ids": ids})
-    )
-    for part in found:
-        parts[part.part_of].append(part)
-    return tuple(_order(row, parts[row.order_id]) for row in rows)
+    values = {"order_ids": [row.order_id for row in rows]}
+    lines = _by_order(connection.execute(_LINES_OF, values).all())
+    payments = _by_order(connection.execute(_PAYMENTS_OF, values).all())
+    return tuple(_order(row, lines[row.order_id], payments[row.order_id]) for row in rows)
 
 
-def from_joined(rows: Sequence[Row]) -> Order:
-    """Return the order of the rows of a `joined_parts`, of which there is one at least."""
-    return _order(rows[0], rows)
+def _by_order(rows: Sequence[Row]) -> Mapping[str, Sequence[Row]]:
+    found = defaultdict[str, list[Row]](list)
+    for row in rows:
+        found[row.order_id].append(row)
+    return found
 
 
-def _order(row: Row, parts: Sequence[Row]) -> Order:
-    refunded = {
-        part.part_id: part.part_amount_minor for part in parts if part.part_kind == _REFUNDED
-    }
+def _order(row: Row, lines: Sequence[Row], payments: Sequence[Row]) -> Order:
     return Order(
         order_id=row.order_id,
         customer_email=row.customer_email,
@@ -291,28 +201,26 @@ def _order(row: Row, parts: Sequence[Row]) -> Order:
         status=OrderStatus(row.status),
         lines=tuple(
             OrderLine(
-                part.part_position,
-                part.part_id,
-                part.part_name,
-                part.part_quantity,
-                Money(part.part_amount_minor, row.currency),
-                part.part_discount_minor,
-                part.part_category,
-                part.part_final_sale,
+                line.line_no,
+                line.item_id,
+                line.name,
+                line.quantity,
+                Money(line.unit_price_minor, row.currency),
+                line.discount_minor,
+                line.category,
+                line.final_sale,
             )
-            for part in parts
-            if part.part_kind == _LINE
+            for line in lines
         ),
         payments=tuple(
             Payment(
-                part.part_id,
-                part.part_name,
-                Money(part.part_amount_minor, row.currency),
-                part.part_charged_back_at,
-                refunded.get(part.part_id, 0),
+                payment.payment_id,
+                payment.method,
+                Money(payment.amount_minor, row.currency),
+                payment.charged_back_at,
+                payment.refunded_minor or 0,
             )
-            for part in parts
-            if part.part_kind == _PAYMENT
+            for payment in payments
         ),
         discount_minor=row.discount_minor,
         shipping_minor=row.shipping_minor,

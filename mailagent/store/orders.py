@@ -13,13 +13,12 @@ from mailagent.domain.money import Money
 from mailagent.domain.order import Order, OrderProblem, Payment
 from mailagent.store import (
     chargebacks,
-    gateway_events,
     gateway_words,
     order_rows,
     outside,
     schema,
 )
-from mailagent.store.database import Row, insert_asking
+from mailagent.store.database import insert_once
 
 _orders, _outside = schema.orders, schema.outside_refunds
 
@@ -44,15 +43,10 @@ _IS_OF_CONVERSATION = (
     .where(schema.conversations.c.conversation_id == sa.bindparam("conversation_id"))
     .scalar_subquery()
 )
-_WHOLE_BY_ID = order_rows.joined_parts(_BY_ID)
-_BY_ID_OF_CONVERSATION = order_rows.joined_parts(
-    _BY_ID.add_columns(ELSEWHERE.label("elsewhere_minor")).where(_IS_OF_CONVERSATION)
+_BY_ID_OF_CONVERSATION = _BY_ID.add_columns(ELSEWHERE.label("elsewhere_minor")).where(
+    _IS_OF_CONVERSATION
 )
-
-# Events that speak of an order's payments are asked for along with it.
-_LOCKED = sa.select(_orders, gateway_events.SPEAKS_OF_ORDER.label("heard")).with_for_update(
-    of=_orders
-)
+_LOCKED = sa.select(_orders).with_for_update(of=_orders)
 _LOCK = _LOCKED.where(_orders.c.order_id == sa.bindparam("order_id"))
 _LOCK_OF_CONVERSATION = _LOCK.where(_IS_OF_CONVERSATION)
 _LOCK_OF_REFUND = _LOCKED.where(order_rows.IS_OF_REFUND)
@@ -66,9 +60,9 @@ _LOCK_OF_APPROVAL = _LOCKED.where(
 
 _HELD = sa.select(_orders.c.held_minor).where(_orders.c.order_id == sa.bindparam("order_id"))
 _CUSTOMER_SINCE = sa.select(sa.func.min(_orders.c.placed_at)).where(_IS_CUSTOMERS)
-
-# What is gone of an order's money: held by our refunds, and given back without us.
-TAKEN = _orders.c.held_minor + ELSEWHERE
+_TAKEN = sa.select(_orders.c.held_minor + ELSEWHERE).where(
+    _orders.c.order_id == sa.bindparam("order_id")
+)
 
 
 class Saved(StrEnum):
@@ -93,20 +87,13 @@ def save(
     """
     # Created by two at once, the second waits here and then finds the first's.
     values = order_rows.order_values(order, now)
-    told = gateway_events.speaks_of([each.payment_id for each in order.payments])
-    heard = insert_asking(connection, _orders, values, ["order_id"], told)
-    created, stored = heard is not None, None
-    if not created:
-        locked = _LOCK.add_columns(told.label("told"))
-        row = connection.execute(locked, {"order_id": order.order_id}).one()
-        stored, heard = _restored(connection, row), bool(row.told)
-    kept = chargebacks.keep(connection, order, stored) if heard else order
-    if stored == kept and expected_version != 0:
-        if heard:
-            gateway_words.catch_up(connection, kept, now)
+    created = insert_once(connection, _orders, values, "order_id")
+    stored = None if created else lock_known(connection, order.order_id)
+    order = chargebacks.keep(connection, order, stored)
+    if stored == order and expected_version != 0:
+        gateway_words.catch_up(connection, order, now)
         return Saved.UNCHANGED
     _check_version(0 if created else version(connection, order.order_id), expected_version, order)
-    order = kept
     if stored is not None:
         _check_refunds_stand(connection, stored, order)
         order_rows.delete_parts(connection, order.order_id)
@@ -116,8 +103,7 @@ def save(
             .values(**order_rows.order_values(order, now), version=_orders.c.version + 1)
         )
     order_rows.insert_parts(connection, order, now)
-    if heard:
-        gateway_words.catch_up(connection, order, now)
+    gateway_words.catch_up(connection, order, now)
     return Saved.CREATED if created else Saved.CHANGED
 
 
@@ -185,8 +171,8 @@ def _worths(order: Order) -> list[tuple[object, ...]]:
 
 def find(connection: sa.Connection, order_id: str) -> Order | None:
     """Return the order, whoever's it is: for the shop's own people and code."""
-    rows = connection.execute(_WHOLE_BY_ID, {"order_id": order_id}).all()
-    return order_rows.from_joined(rows) if rows else None
+    rows = connection.execute(_BY_ID, {"order_id": order_id}).all()
+    return order_rows.with_parts(connection, rows)[0] if rows else None
 
 
 def find_of_conversation(
@@ -201,7 +187,7 @@ def find_of_conversation(
         values = {"order_id": name, "conversation_id": conversation_id}
         rows = connection.execute(_BY_ID_OF_CONVERSATION, values).all()
         if rows:
-            return order_rows.from_joined(rows), int(rows[0].elsewhere_minor)
+            return order_rows.with_parts(connection, rows)[0], int(rows[0].elsewhere_minor)
     return None
 
 
@@ -248,13 +234,11 @@ def lock_of_approval(connection: sa.Connection, approval_id: str) -> Order | Non
 def _lock(
     connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], **values: str
 ) -> Order | None:
-    row = connection.execute(query, values).one_or_none()
-    return _restored(connection, row) if row is not None else None
-
-
-def _restored(connection: sa.Connection, row: Row) -> Order:
-    [order] = order_rows.with_parts(connection, [row])
-    return chargebacks.restore(connection, order) if row.heard else order
+    # The parts are read after the lock. In one statement with it, a transaction that had to wait for the lock
+    # would see the parts as they were before.
+    rows = connection.execute(query, values).all()
+    found = order_rows.with_parts(connection, rows)
+    return chargebacks.restore(connection, found[0]) if found else None
 
 
 def load(connection: sa.Connection, order_id: str) -> Order:
@@ -291,6 +275,11 @@ def list_with_elsewhere(
 def held_minor(connection: sa.Connection, order_id: str) -> int:
     """Return what refunds of the order were paid or are under way, in minor units."""
     return connection.scalar(_HELD, {"order_id": order_id}) or 0
+
+
+def taken_minor(connection: sa.Connection, order_id: str) -> int:
+    """Return what is gone of an order's money, in minor units: held by refunds, or given back without us."""
+    return int(connection.scalar(_TAKEN, {"order_id": order_id}) or 0)
 
 
 def customer_since(connection: sa.Connection, email: str) -> datetime | None:

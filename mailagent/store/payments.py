@@ -4,7 +4,6 @@ money twice, if each looked only at itself. What an order says of its payments i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 
 import sqlalchemy as sa
 
@@ -19,32 +18,9 @@ _orders, _refunds = schema.orders, schema.refunds
 _PAYMENT = 0x6D61_0003
 _LOCK = sa.text("SELECT pg_advisory_xact_lock(:kind, :key)")
 
-# Statements that each refund needs are built once: building one costs about what sending it does.
-_other = _named.alias()
-# Whether another order names a payment, too.
-IS_SHARED = sa.exists().where(
-    _other.c.payment_id == _named.c.payment_id, _other.c.order_id != _named.c.order_id
-)
 # What payments gave back or are giving back, by our refunds and without us.
 _OURS_COUNT = (_intents.c.state != "refused", _intents.c.returned_at.is_(None))
 _OTHERS_COUNT = _outside.c.returned_at.is_(None)
-
-
-def _given_back_by(
-    are_meant: Callable[[sa.ColumnElement[str]], sa.ColumnElement[bool]],
-) -> sa.CompoundSelect[str, int]:
-    ours = sa.select(_intents.c.payment_id, _intents.c.amount_minor)
-    others = sa.select(_outside.c.payment_id, _outside.c.amount_minor)
-    return ours.where(are_meant(_intents.c.payment_id), *_OURS_COUNT).union_all(
-        others.where(are_meant(_outside.c.payment_id), _OTHERS_COUNT)
-    )
-
-
-# A list of ids is written into the statement each time: for one payment that takes as long as the rest.
-_GIVEN_BACK_BY_ONE = _given_back_by(lambda payment_id: payment_id == sa.bindparam("payment_id"))
-_GIVEN_BACK_BY_SEVERAL = _given_back_by(
-    lambda payment_id: payment_id.in_(sa.bindparam("payment_ids", expanding=True))
-)
 
 
 def _sum_on_others(
@@ -101,16 +77,25 @@ def lock(connection: sa.Connection, order: Order) -> None:
 def given_back(connection: sa.Connection, order: Order) -> dict[str, int]:
     """Return what each payment of an order gave back or is giving back, in minor units: by our refunds
     or without us, on this order or another."""
-    given: dict[str, int] = {}
     ids = _ids(order)
-    found = (
-        connection.execute(_GIVEN_BACK_BY_ONE, {"payment_id": ids[0]})
-        if len(ids) == 1
-        else connection.execute(_GIVEN_BACK_BY_SEVERAL, {"payment_ids": ids})
+    ours = sa.select(_intents.c.payment_id, _intents.c.amount_minor)
+    others = sa.select(_outside.c.payment_id, _outside.c.amount_minor)
+    found = ours.where(_intents.c.payment_id.in_(ids), *_OURS_COUNT).union_all(
+        others.where(_outside.c.payment_id.in_(ids), _OTHERS_COUNT)
     )
-    for payment_id, minor in found:
+    given: dict[str, int] = {}
+    for payment_id, minor in connection.execute(found):
         given[payment_id] = given.get(payment_id, 0) + minor
     return given
+
+
+def list_shared(connection: sa.Connection, order: Order) -> tuple[str, ...]:
+    """Return which payments of an order another order names, too."""
+    of_others = sa.select(_named.c.payment_id).where(
+        _named.c.payment_id.in_(_ids(order)), _named.c.order_id != order.order_id
+    )
+    shared = set(connection.scalars(of_others))
+    return tuple(each for each in _ids(order) if each in shared)
 
 
 def _ids(order: Order) -> list[str]:

@@ -13,20 +13,15 @@ from mailagent.store.database import insert_once
 
 _versions = schema.policy_versions
 
-SOURCE_OF = sa.select(_versions.c.source).where(_versions.c.version == sa.bindparam("version"))
+_SOURCE_OF = sa.select(_versions.c.source).where(_versions.c.version == sa.bindparam("version"))
 
 
-def record(
-    connection: sa.Connection, policy: Policy, now: datetime, known: str | None = None
-) -> str:
-    """Keep the policy's text if it is new; return the version that it is on record under. `known`: the text
-    that was just read under the policy's name, if there is any.
+def record(connection: sa.Connection, policy: Policy, now: datetime) -> str:
+    """Keep the policy's text if it is new; return the version that it is on record under.
 
     That is its own name, unless another text has that name already: then a digest is added, so that
     a decision never points at rules it was not made by.
     """
-    if known == policy.source:
-        return policy.version
     for version in (policy.version, marked(policy)):
         stored = _stored(connection, version)
         if stored is None:
@@ -50,5 +45,5 @@ def marked(policy: Policy) -> str:
 
 
 def _stored(connection: sa.Connection, version: str) -> str | None:
-    source: str | None = connection.scalar(SOURCE_OF, {"version": version})
+    source: str | None = connection.scalar(_SOURCE_OF, {"version": version})
     return source

@@ -53,7 +53,7 @@ _BESIDE = _WITH_LINES.where(
 )
 _OF_CONVERSATION = _WITH_LINES.where(_refunds.c.conversation_id == sa.bindparam("conversation_id"))
 _BY_ID = _WITH_LINES.where(_refunds.c.refund_id == sa.bindparam("refund_id"))
-LOCK = _BY_ID.with_for_update(of=_refunds)
+_LOCK = _BY_ID.with_for_update(of=_refunds)
 _asked = _refunds.alias("asked")
 _LOCK_OF_MAIL = _WITH_LINES.where(
     sa.exists().where(
@@ -91,7 +91,6 @@ _RECORD_PAYMENT = (
         _payments.c.state.in_(sa.bindparam("open_states", expanding=True)),
     )
     .values(attempts=_payments.c.attempts + 1)
-    .returning(_payments)
 )
 
 
@@ -154,7 +153,7 @@ def load(connection: sa.Connection, refund_id: str) -> Refund:
 
 def lock(connection: sa.Connection, refund_id: str) -> Refund:
     """Return the refund and keep others from changing it until the commit. Raises LookupError."""
-    return _found(_one(connection, LOCK, refund_id=refund_id), refund_id)
+    return _found(_one(connection, _LOCK, refund_id=refund_id), refund_id)
 
 
 def lock_of_mail(connection: sa.Connection, refund_id: str) -> tuple[Refund, tuple[Refund, ...]]:
@@ -200,7 +199,7 @@ def list_of_proposal(
 ) -> tuple[tuple[Refund, ...], Refund | None]:
     """Return all refunds of an order, oldest first, and which of them was made of this proposal, if any."""
     rows = connection.execute(_OF_ORDER, {"order_id": order_id}).all()
-    found = from_rows(connection, rows)
+    found = _from_rows(connection, rows)
     made = {row.refund_id for row in rows if row.proposal_key == proposal_key}
     return found, next((each for each in found if each.refund_id in made), None)
 
@@ -224,10 +223,10 @@ def _one(connection: sa.Connection, query: sa.Select[Any], **values: str) -> Ref
 
 
 def _list(connection: sa.Connection, query: sa.Select[Any], **values: str) -> tuple[Refund, ...]:
-    return from_rows(connection, connection.execute(query, values).all())
+    return _from_rows(connection, connection.execute(query, values).all())
 
 
-def from_rows(connection: sa.Connection, rows: Sequence[Row]) -> tuple[Refund, ...]:
+def _from_rows(connection: sa.Connection, rows: Sequence[Row]) -> tuple[Refund, ...]:
     """Return the refunds of these rows, each a refund with one of its lines."""
     parts = _sums_of_failed(connection, rows, _KEPT_OF)
     returned = _sums_of_failed(connection, rows, _RETURNED_OF)
@@ -359,16 +358,15 @@ def list_payments_of(connection: sa.Connection, payment_id: str) -> Sequence[Row
     ).all()
 
 
-def record_payment(connection: sa.Connection, key: str, state: str, **values: Any) -> Row | None:
-    """Record what the gateway said about one intent; return it as it is then, or None if it was settled.
+def record_payment(connection: sa.Connection, key: str, state: str, **values: Any) -> None:
+    """Record what the gateway said about one intent, unless it was settled.
 
     What is settled stays, but that money was given back is never unlearned: of two runs that asked
     under one key, the one that was told so is right.
     """
     open_states = ["asked", "refused"] if state == "done" else ["asked"]
     here = {"key": key, "open_states": open_states}
-    recorded = connection.execute(_RECORD_PAYMENT, {**here, "state": state, **values})
-    return recorded.one_or_none()
+    connection.execute(_RECORD_PAYMENT, {**here, "state": state, **values})
 
 
 # How a payment that the gateway has and has not settled is told from one that it may not have.

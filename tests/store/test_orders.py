@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from mailagent.domain.order import Order, OrderProblem
-from mailagent.store import cases, order_rows, orders, refunds
-from tests.cast import order
+from mailagent.store import cases, orders, payments, refunds
+from mailagent.store.database import Database
+from tests.cast import NOW, order
 from tests.stage import Stage
 from tests.workflows.test_policy_facts import propose, write
 
@@ -47,26 +48,29 @@ def test_once_refunded_only_what_no_refund_stands_on_may_change(
         shop.stock(bought(*items))
 
 
-def test_what_there_is_one_of_is_not_said_again_for_each_line_of_an_order(
-    shop: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_order_of_many_lines_is_found_whole(shop: Stage) -> None:
     lines = [TEAPOT | {"item_id": f"T{number}", "unit_price": "0.50"} for number in range(30)]
     bought_much = bought(KETTLE, *lines)
     shop.stock(bought_much)
     propose(write(shop), "W1001", quantity=1)
-    said: list[str] = []
-
-    def count(rows: Any) -> Order:
-        told = [row for row in rows if row.customer_email is not None]
-        said.append(f"{len(told)} of {len(rows)}")
-        return taken(rows)
-
-    taken = order_rows.from_joined
-    monkeypatch.setattr(order_rows, "from_joined", count)
     with shop.live.database.snapshot() as connection:
         assert orders.find(connection, "W1001") == bought_much
         [refund] = refunds.list_of_order(connection, "W1001")
         case = cases.load_among(connection, refund.refund_id)
     assert case.order == bought_much
     assert case.customer_text
-    assert said == ["1 of 33", "1 of 33"]  # itself, 31 lines, a payment
+
+
+def test_what_is_taken_and_shared_of_an_order_is_its_own(database: Database) -> None:
+    mine = {"payment_id": "mine", "method": "card", "amount": "19.99", "refunded": "5.00"}
+    both = {"payment_id": "both", "method": "gift_card", "amount": "30.00"}
+    bought_by_both = order(payments=[mine, both])
+    with database.transaction() as connection:
+        orders.save(connection, bought_by_both, NOW)
+        assert orders.find(connection, "W1001") == bought_by_both
+        assert orders.taken_minor(connection, "W1001") == 5_00
+        assert payments.list_shared(connection, bought_by_both) == ()
+        for order_id in ("W1002", "W1003"):
+            orders.save(connection, order(order_id, payments=[{**both, "amount": "49.99"}]), NOW)
+        assert orders.taken_minor(connection, "W1001") == 5_00
+        assert payments.list_shared(connection, bought_by_both) == ("both",)

@@ -29,7 +29,7 @@ from mailagent.domain.refund import (
 )
 from mailagent.domain.refund_facts import RefundFacts
 from mailagent.domain.run_about import RunAbout
-from mailagent.store import approvals, audit, before_deciding, orders, policies, refunds
+from mailagent.store import approvals, audit, mailbox, orders, policies, refunds
 from mailagent.store.ids import new_id
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.refund_facts import (
@@ -37,11 +37,11 @@ from mailagent.workflows.steps.refund_facts import (
     Asked,
     count_photos,
     gather_facts,
-    load_known,
     lock_caps,
     plain_facts,
     shipping_of,
 )
+from mailagent.workflows.steps.tool_rights import is_waiting
 
 
 def propose_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,12 +62,10 @@ def propose_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]
         if same is not None:
             before = [refund for refund in earlier if refund.refund_id < same.refund_id]
             return _proposed_output(same, order, wanted, before)
-        thread = before_deciding.load_thread(
-            connection, conversation_id, batch["mail_ids"], MAILS_WITH_PHOTOS_MAX
-        )
-        if not thread.waits:
+        if not is_waiting(connection, batch):
             return tool_outputs.case_closed_output()
-        reason, photos = RefundReason(arguments["reason"]), count_photos(thread.newest)
+        newest = mailbox.list_with_files(connection, conversation_id, MAILS_WITH_PHOTOS_MAX)
+        reason, photos = RefundReason(arguments["reason"]), count_photos(newest)
         wish = _Wish(order, wanted, reason, key, earlier, photos)
         try:
             return _propose(connection, batch, wish)
@@ -98,10 +96,9 @@ def _propose(connection: sa.Connection, batch: Batch, wish: _Wish) -> dict[str, 
         output = tool_outputs.already_requested_output(same, order)
         return _with_earlier(output, same, order, wanted, earlier)
     lock_caps(connection, order)
-    known = load_known(connection, order)
-    facts = gather_facts(connection, asked, wish.photos, known)
+    facts = gather_facts(connection, asked, wish.photos)
     decision = decide(facts, live.policy, live.now())
-    version = policies.record(connection, live.policy, live.now(), known.policy_source)
+    version = policies.record(connection, live.policy, live.now())
     if isinstance(decision, Declined):
         _record_declined(connection, decision, batch, order, facts, version)
         return tool_outputs.declined_output(decision)

@@ -18,8 +18,7 @@ from mailagent.domain.photo import is_photo
 from mailagent.domain.refund import Refund, RefundLine, RefundReason, price_shipping
 from mailagent.domain.refund_facts import Granted, LineFacts, RefundFacts
 from mailagent.domain.refusal import overlaps_refused
-from mailagent.store import audit, before_deciding, caps
-from mailagent.store.before_deciding import Known
+from mailagent.store import audit, caps, orders, payments
 from mailagent.store.database import Row
 
 # A photo that came longer ago in the thread is no photo of what is asked for now.
@@ -69,18 +68,12 @@ def lock_caps(connection: sa.Connection, order: Order) -> None:
         caps.lock_shop(connection)
 
 
-def load_known(connection: sa.Connection, order: Order) -> Known:
-    """Return what is known of an order beside what it is. `lock_caps` comes first where a decision follows."""
-    version = services.current().policy.version
-    return before_deciding.load_known(connection, order.order_id, version)
-
-
-def gather_facts(connection: sa.Connection, asked: Asked, photos: int, known: Known) -> RefundFacts:
-    """Return the facts of what is asked for."""
+def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> RefundFacts:
+    """Return the facts of what is asked for. `lock_caps` comes first where a decision follows."""
     order, earlier = asked.order, asked.earlier
     unasked = [each.held.minor for each in earlier if each.decided_by == audit.POLICY]
     alone = sum(each.held.minor for each in earlier if not each.four_eyes)
-    remaining = _remaining(order, known)
+    remaining = _remaining(connection, order)
     return RefundFacts(
         # What was given back elsewhere is asked of nobody again. Where nothing is left, it is declined.
         amount=min(asked.worth, remaining) if remaining.minor else asked.worth,
@@ -93,7 +86,7 @@ def gather_facts(connection: sa.Connection, asked: Asked, photos: int, known: Kn
         photos=photos,
         charged_back=order.charged_back,
         refused_before=overlaps_refused(order, asked.lines, earlier),
-        shared_payments=known.shared_payments,
+        shared_payments=payments.list_shared(connection, order),
         granted_unasked=Granted(sum(1 for minor in unasked if minor > 0), sum(unasked)),
         of_customer=_of_customer(connection, order),
         of_day=_of_day(connection, order),
@@ -103,8 +96,9 @@ def gather_facts(connection: sa.Connection, asked: Asked, photos: int, known: Kn
     )
 
 
-def _remaining(order: Order, known: Known) -> Money:
-    left = order.paid.minor - known.taken_minor - order.charged_back.minor
+def _remaining(connection: sa.Connection, order: Order) -> Money:
+    taken_minor = orders.taken_minor(connection, order.order_id)
+    left = order.paid.minor - taken_minor - order.charged_back.minor
     return Money(max(0, left), order.currency)
 
 

@@ -35,8 +35,8 @@ from mailagent.domain.retry import (
 from mailagent.domain.run_about import hash_customer
 from mailagent.store import (
     audit,
-    before_paying,
     cases,
+    conversations,
     gateway_words,
     order_rows,
     orders,
@@ -89,13 +89,11 @@ def pay_refund(refund_id: str) -> State:
 @dataclass(frozen=True, slots=True)
 class _Intent:
     """What the gateway is to be asked. `asked_before`: perhaps it was, under this key; `stopped`: why
-    what was not paid by now is not paid any more, such as an order that was cancelled meanwhile;
-    `is_only_one`: whether nothing else is asked for this refund."""
+    what was not paid by now is not paid any more, such as an order that was cancelled meanwhile."""
 
     request: RefundRequest
     asked_before: bool
     stopped: str | None
-    is_only_one: bool
 
 
 def _intend(refund_id: str) -> list[_Intent] | None:
@@ -103,16 +101,15 @@ def _intend(refund_id: str) -> list[_Intent] | None:
     live = services.current()
     with live.database.transaction() as connection:
         order = orders.lock_of_refund(connection, refund_id)
-        locked = before_paying.lock(connection, refund_id)
-        refund = locked.refund
+        refund = refunds.lock(connection, refund_id)
         if refund.status is not RefundStatus.APPROVED or order is None:
             return None
-        if locked.heard:
-            # An event and its order may have been recorded at the same moment, neither seeing the other.
-            gateway_words.catch_up(connection, order, live.now())
-        rows = refunds.list_payments(connection, refund_id) if locked.intended else ()
+        # An event and its order may have been recorded at the same moment, neither seeing the other.
+        gateway_words.catch_up(connection, order, live.now())
+        rows = refunds.list_payments(connection, refund_id)
         asked_before = may_have_been_asked(bool(rows), refund.requested_at, live.now())
-        stopped = _stopped(order, refund, locked.asked_by)
+        asked_by = conversations.load_address(connection, refund.conversation_id)
+        stopped = _stopped(order, refund, asked_by)
         if not rows:
             written = stopped or _write_intents(connection, refund, order)
             if isinstance(written, str):
@@ -120,7 +117,7 @@ def _intend(refund_id: str) -> list[_Intent] | None:
                 return None
             rows = written
         return [
-            _Intent(_request(refund, row), asked_before, stopped, is_only_one=len(rows) == 1)
+            _Intent(_request(refund, row), asked_before, stopped)
             for row in rows
             if row.state == "asked"
         ]
@@ -185,10 +182,10 @@ def _record_outcome(intent: _Intent, outcome: PaymentOutcome, leave: Leave) -> S
     with live.database.transaction() as connection:
         note_answer(connection, leave, request, outcome)
         order_rows.lock_row(connection, request.order_id)
-        locked = before_paying.lock(connection, request.refund_id)
+        refund = refunds.lock(connection, request.refund_id)
         match outcome:
             case Refunded(reference):
-                row = refunds.record_payment(
+                refunds.record_payment(
                     connection,
                     request.idempotency_key,
                     "done",
@@ -196,30 +193,24 @@ def _record_outcome(intent: _Intent, outcome: PaymentOutcome, leave: Leave) -> S
                     problem=None,
                     done_at=live.now(),
                 )
-                if locked.heard:
-                    _heed_failure(connection, request, reference)
+                _heed_failure(connection, request, reference)
             case Refused(why):
-                row = refunds.record_payment(
-                    connection, request.idempotency_key, "refused", problem=why
-                )
+                refunds.record_payment(connection, request.idempotency_key, "refused", problem=why)
             case Pending(reference):
                 problem = refunds.pending_problem(reference)
-                row = refunds.record_payment(
+                refunds.record_payment(
                     connection, request.idempotency_key, "asked", problem=problem
                 )
             case NotDone(why) | OutcomeUnknown(why):
                 # A look that failed does not make a pending refund an unanswered one.
                 kept = _pending_problem(connection, request)
-                row = refunds.record_payment(
+                refunds.record_payment(
                     connection, request.idempotency_key, "asked", problem=kept or why
                 )
-        if row is not None and intent.is_only_one and not locked.heard:
-            rows: Sequence[Row] = [row]
-        else:
-            rows = refunds.list_payments(connection, request.refund_id)
+        rows = refunds.list_payments(connection, request.refund_id)
         if any(row.state == "asked" for row in rows):
             return None
-        return _conclude(connection, locked.refund, rows)
+        return _conclude(connection, refund, rows)
 
 
 def _heed_failure(connection: sa.Connection, request: RefundRequest, reference: str) -> None:
