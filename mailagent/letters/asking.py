@@ -3,7 +3,7 @@ of the audit trail in one transaction; the caller holds the refund's lock."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
@@ -14,7 +14,7 @@ from mailagent.domain.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.store import approvals, asks, audit, cases, refunds
 from mailagent.store.approvals import Approval, RecordedDecision, Standing
-from mailagent.store.asks import Note, Request
+from mailagent.store.asks import Note
 
 REQUESTS = {Question.APPROVE: "approval_request", Question.COUNTERSIGN: "countersign_request"}
 
@@ -50,16 +50,6 @@ def look(
 ) -> Asking:
     """Return how things stand with a refund that waits. `standing` and `owners`: its own, where somebody has
     just read them. Raises LookupError when it has no approval."""
-    return _look(connection, refund, standing, owners)[0]
-
-
-def _look(
-    connection: sa.Connection,
-    refund: Refund,
-    standing: Standing | None,
-    owners: tuple[str, ...] | None = None,
-) -> tuple[Asking, Mapping[str, Request]]:
-    """Return how things stand, and the mails that asked somebody, by whom they asked."""
     live = services.current()
     standing = standing or approvals.find_standing_of_refund(connection, refund.refund_id)
     if standing is None:
@@ -69,18 +59,13 @@ def _look(
     owners = cases.list_owners(connection, refund) if owners is None else owners
     besides = (*owners, first.decided_by) if first else owners
     candidates = list_candidates(live.shop.manager_emails, besides)
-    keys = {request_key(approval, question, manager): manager for manager in candidates}
-    found = asks.look(connection, approval.approval_id, question, keys, live.now())
+    approval_id = approval.approval_id
+    recorded = asks.list_of(connection, approval_id, question)
+    notes, away = asks.list_notes(connection, approval_id), asks.list_away(connection, live.now())
     # Whoever decides no more is not waited for.
-    asked = tuple(each for each in found.asks if each.manager_email in candidates)
-    due = _decide_due(approval, candidates, asked, found.away)
-    asking = Asking(
-        approval, first, question, owners, candidates, asked, found.notes, found.away, due
-    )
-    requests = {
-        manager: found.requests[key] for key, manager in keys.items() if key in found.requests
-    }
-    return asking, requests
+    asked = tuple(each for each in recorded if each.manager_email in candidates)
+    due = _decide_due(approval, candidates, asked, away)
+    return Asking(approval, first, question, owners, candidates, asked, notes, away, due)
 
 
 def _decide_due(
@@ -105,24 +90,6 @@ def is_one_of(owners: tuple[str, ...], manager: str) -> bool:
     """Whether a manager is one of the people whose order and request it is: they would decide on their own
     money."""
     return person_of(manager) in {person_of(each) for each in owners}
-
-
-def remember_old(
-    connection: sa.Connection, refund: Refund, standing: Standing | None = None
-) -> Asking:
-    """Make rows of whoever was asked before there were any: their mail says when, and what of it. Returns
-    how things stand. `standing`: the refund's own, where somebody has just read it."""
-    asking, requests = _look(connection, refund, standing)
-    if asking.asks:
-        return asking
-    for manager, mail in requests.items():
-        ask = asks.record(
-            connection, asking.approval.approval_id, asking.question, manager, mail.created_at
-        )
-        if mail.status.lost:
-            ask = asks.record_skip(connection, ask, Skip.UNDELIVERED, services.current().now())
-        asking = _with_ask(asking, ask)
-    return asking
 
 
 def request_key(approval: Approval, question: Question, manager: str) -> str:
@@ -152,7 +119,7 @@ def record_reminder(connection: sa.Connection, asking: Asking, ask: Ask) -> Aski
 
 def pass_over(connection: sa.Connection, refund: Refund, manager: str, why: Skip) -> Asking:
     """Record that a manager is not waited for. Returns how things stand then."""
-    asking, now = remember_old(connection, refund), services.current().now()
+    asking, now = look(connection, refund), services.current().now()
     for ask in asking.asks:
         if ask.manager_email == manager and ask.stands:
             asking = _with_ask(asking, asks.record_skip(connection, ask, why.value, now))

@@ -40,7 +40,7 @@ def ask_managers(
     Raises LookupError where nobody is left who could give the second approval.
     """
     live = services.current()
-    before = asking.remember_old(connection, refund, standing)
+    before = asking.look(connection, refund, standing)
     if not before.candidates and _is_own_of_somebody(before):
         _tell_that_nobody_decides(connection, refund, before)
         return before

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 
 from mailagent.store import asks, schema
 from mailagent.store.asks import list_asks as list_asks  # noqa: PLC0414 - offered here, too
@@ -61,7 +60,7 @@ class Standing:
 _APPROVAL_FIELDS, _DECISION_FIELDS = (
     [field.name for field in fields(record)] for record in (Approval, RecordedDecision)
 )
-# One journey to the database for all three. Labels, because the two tables of decisions have the same columns.
+# Labels, because the two tables of decisions have the same columns.
 _STANDING = (
     sa.select(
         *(_approvals.c[name] for name in _APPROVAL_FIELDS),
@@ -72,14 +71,6 @@ _STANDING = (
     .outerjoin(_countersignatures, _countersignatures.c.approval_id == _approvals.c.approval_id)
 )
 _STANDING_BY_ID = _STANDING.where(_approvals.c.approval_id == sa.bindparam("approval_id"))
-# One journey for both; SQLite knows no such statements.
-_DECIDE = (
-    postgresql.insert(_decisions)
-    .values({column.name: sa.bindparam(column.name) for column in _decisions.c})
-    .on_conflict_do_nothing(index_elements=["approval_id"])
-    .returning(sa.literal(1))
-    .add_cte(asks.END_ABSENCE.cte("back"))
-)
 _STANDING_OF_REFUND = _STANDING.where(_approvals.c.refund_id == sa.bindparam("refund_id"))
 
 
@@ -140,12 +131,8 @@ def extend(connection: sa.Connection, approval_id: str, expires_at: datetime) ->
 def record_decision(connection: sa.Connection, decision: RecordedDecision) -> bool:
     """Record the decision unless one stands already; return whether this one is it. Whoever decides is not away
     any more."""
-    values = _values(decision)
-    if connection.dialect.name == "postgresql":
-        here_again = {"manager": decision.decided_by}
-        return connection.scalar(_DECIDE, {**values, **here_again}) is not None
     asks.end_absence(connection, decision.decided_by)
-    return insert_once(connection, _decisions, values, "approval_id")
+    return insert_once(connection, _decisions, asdict(decision), "approval_id")
 
 
 def record_countersignature(connection: sa.Connection, decision: RecordedDecision) -> bool:
@@ -154,11 +141,7 @@ def record_countersignature(connection: sa.Connection, decision: RecordedDecisio
     Raises IntegrityError for whoever made the first one, and where that was no approval: the
     trigger's last word.
     """
-    return insert_once(connection, _countersignatures, _values(decision), "approval_id")
-
-
-def _values(decision: RecordedDecision) -> dict[str, Any]:
-    return asdict(decision)
+    return insert_once(connection, _countersignatures, asdict(decision), "approval_id")
 
 
 def list_decisions(connection: sa.Connection, refund_id: str) -> tuple[RecordedDecision, ...]:

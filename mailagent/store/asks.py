@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 
 from mailagent.domain.escalation import Ask, Question
-from mailagent.domain.mail import OutboundStatus
 from mailagent.store import schema
-from mailagent.store.database import Row, UtcDateTime, insert_once
+from mailagent.store.database import Row, insert_once
 from mailagent.store.ids import new_token
 
 _asks, _approvals = schema.approval_asks, schema.approvals
 _notes, _absences = schema.approval_notes, schema.manager_absences
-_mails = schema.outbound_mails
 
 # Statements that each refund needs are built once: building one costs about what sending it does.
 # Whom the same moment asked in which order does not matter, but it must be one order.
@@ -42,9 +39,6 @@ _NOTES_OF = (
     )
     .order_by(_notes.c.written_at, _notes.c.mail_id)
 )
-END_ABSENCE = _absences.delete().where(_absences.c.manager_email == sa.bindparam("manager"))
-
-_ASK, _NOTE, _AWAY, _REQUEST = 1, 2, 3, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,121 +48,6 @@ class Note:
     manager_email: str
     text: str
     written_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A mail that put the question to a manager, and what became of it."""
-
-    created_at: datetime
-    status: OutboundStatus
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What is on record of one question: who was asked, the first first; what managers noted on the approval,
-    the oldest first; who is away; and the mails that asked, by their keys."""
-
-    asks: tuple[Ask, ...]
-    notes: tuple[Note, ...]
-    away: frozenset[str]
-    requests: Mapping[str, Request]
-
-
-def _all_of_question(
-    is_request: sa.ColumnElement[bool],
-) -> sa.CompoundSelect[*tuple[Any, ...]]:
-    """Return one query for all that `Found` has: four journeys to the database cost four times as much.
-    `is_request`: whether a mail has one of the keys `request_keys`."""
-
-    def part(kind: int, **columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-        nothing: dict[str, sa.ColumnElement[Any]] = {
-            "at": sa.cast(sa.null(), UtcDateTime()),
-            "manager_email": sa.cast(sa.null(), sa.Text),
-            "reminded_at": sa.cast(sa.null(), UtcDateTime()),
-            "reminders": sa.cast(sa.null(), sa.Integer),
-            "reply_token": sa.cast(sa.null(), sa.Text),
-            "skipped_at": sa.cast(sa.null(), UtcDateTime()),
-            "words": sa.cast(sa.null(), sa.Text),
-        }
-        named = nothing | columns
-        what = sa.literal_column(str(kind), sa.Integer).label("kind")
-        return sa.select(what, *(named[name].label(name) for name in sorted(named)))
-
-    asks, notes, absences, mails = _asks.c, _notes.c, _absences.c, _mails.c
-    mine: sa.BindParameter[str] = sa.bindparam("approval_id")
-    return sa.union_all(
-        part(
-            _ASK,
-            key=asks.manager_email,
-            at=asks.asked_at,
-            manager_email=asks.manager_email,
-            reminded_at=asks.reminded_at,
-            reminders=asks.reminders,
-            reply_token=asks.reply_token,
-            skipped_at=asks.skipped_at,
-            words=asks.skipped_why,
-        ).where(asks.approval_id == mine, asks.question == sa.bindparam("question")),
-        part(
-            _NOTE,
-            key=notes.mail_id,
-            at=notes.written_at,
-            manager_email=notes.manager_email,
-            words=notes.text,
-        ).where(notes.approval_id == mine, notes.text != ""),  # erased ones say nothing
-        part(_AWAY, key=absences.manager_email).where(absences.until > sa.bindparam("now")),
-        part(_REQUEST, key=mails.dedup_key, at=mails.created_at, words=mails.status).where(
-            is_request
-        ),
-    ).order_by("at", "key")
-
-
-_ALL_OF_QUESTION = _all_of_question(
-    _mails.c.dedup_key.in_(sa.bindparam("request_keys", expanding=True))
-)
-# A list is written into the statement each time; an array is a value like any other, but SQLite has none.
-_ALL_BY_ARRAY = _all_of_question(
-    _mails.c.dedup_key == sa.any_(sa.bindparam("request_keys", type_=postgresql.ARRAY(sa.Text)))
-)
-
-
-def look(
-    connection: sa.Connection,
-    approval_id: str,
-    question: Question,
-    request_keys: Collection[str],
-    now: datetime,
-) -> Found:
-    """Return what is on record of one question. `request_keys`: those of the mails that may have put it."""
-    values = {
-        "approval_id": approval_id,
-        "question": question.value,
-        "request_keys": list(request_keys),
-        "now": now,
-    }
-    parts: dict[int, list[Row]] = {_ASK: [], _NOTE: [], _AWAY: [], _REQUEST: []}
-    query = _ALL_BY_ARRAY if connection.dialect.name == "postgresql" else _ALL_OF_QUESTION
-    for row in connection.execute(query, values):
-        parts[row.kind].append(row)
-    return Found(
-        asks=tuple(
-            Ask(
-                approval_id,
-                question,
-                row.manager_email,
-                row.reply_token,
-                row.at,
-                row.reminders,
-                row.reminded_at,
-                row.skipped_at,
-                row.words,
-            )
-            for row in parts[_ASK]
-        ),
-        notes=tuple(Note(row.manager_email, row.words, row.at) for row in parts[_NOTE]),
-        away=frozenset(row.key for row in parts[_AWAY]),
-        requests={row.key: Request(row.at, OutboundStatus(row.words)) for row in parts[_REQUEST]},
-    )
 
 
 def record(
@@ -303,4 +182,10 @@ def record_absence(
 
 def end_absence(connection: sa.Connection, manager: str) -> None:
     """Record that a manager is back: they decided, or wrote."""
-    connection.execute(END_ABSENCE, {"manager": manager})
+    connection.execute(_absences.delete().where(_absences.c.manager_email == manager))
+
+
+def list_away(connection: sa.Connection, now: datetime) -> frozenset[str]:
+    """Return which managers are away."""
+    query = sa.select(_absences.c.manager_email).where(_absences.c.until > now)
+    return frozenset(connection.scalars(query))

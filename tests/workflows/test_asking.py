@@ -1,10 +1,9 @@
-"""Asking managers by dates: a step that is done twice asks once, and what was asked before is known."""
+"""Asking managers by dates: a step that is done twice asks once, and what was done stands on record."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -29,7 +28,6 @@ look: Callable[[str], Any] = inspect.unwrap(refund_decision.look_at_decision)
 
 DAY = 24 * 3600
 ZOE = "zoe@shop.example"
-FIRST_ASK_MOST, NOTHING_DUE_MOST = 11, 7  # statements, without those that begin a transaction
 
 
 @pytest.fixture
@@ -77,20 +75,6 @@ def test_it_sleeps_until_something_is_due_but_never_over_an_hour(
     ask(refund_id)
     at(shop, seconds)
     assert look(refund_id)["wait_seconds"] == pytest.approx(wait_seconds, abs=30)
-
-
-def test_whoever_was_asked_before_there_were_rows_is_remembered(
-    shop: Stage, refund_id: str
-) -> None:
-    ask(refund_id)
-    with shop.live.database.transaction() as connection:
-        connection.execute(sa.text("DELETE FROM approval_asks"))
-    at(shop, 2 * DAY)
-    look(refund_id)
-    assert len(mails(shop, MONA)) == 2  # reminded, not asked anew
-    assert len(mails(shop, MAX)) == 1
-    rows = shop.rows("SELECT manager_email FROM approval_asks ORDER BY asked_at")
-    assert [row.manager_email for row in rows] == [MONA, MAX]
 
 
 def test_a_mail_that_is_lost_has_the_next_asked_and_is_remembered_for_a_day(
@@ -247,32 +231,6 @@ def test_where_only_the_owner_is_left_people_are_told_once_and_nothing_is_paid(
 # --- what it costs, and that nothing is missed for it ---------------------------------------------
 
 
-@contextmanager
-def statements(shop: Stage) -> Iterator[list[str]]:
-    said: list[str] = []
-
-    def note(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
-        if not statement.startswith(("BEGIN", "SET ")):
-            said.append(statement)
-
-    engine = shop.live.database.engine
-    sa.event.listen(engine, "before_cursor_execute", note)
-    yield said
-    sa.event.remove(engine, "before_cursor_execute", note)
-
-
-def test_the_first_ask_and_a_look_are_a_few_journeys_to_the_database(
-    shop: Stage, refund_id: str
-) -> None:
-    with statements(shop) as said:
-        state = claim(refund_id)
-    assert state["outbound_ids"] == [mails(shop, MONA)[0].outbound_id]
-    assert len(said) <= FIRST_ASK_MOST, "\n".join(said)
-    with statements(shop) as said:
-        look(refund_id)
-    assert len(said) <= NOTHING_DUE_MOST, "\n".join(said)
-
-
 def test_how_things_stand_after_a_change_is_what_is_on_record(shop: Stage, refund_id: str) -> None:
     services.bind(replace(shop.live, shop=replace(shop.live.shop, manager_emails=(ZOE, MONA, MAX))))
     shop.live = services.current()
@@ -290,12 +248,3 @@ def test_how_things_stand_after_a_change_is_what_is_on_record(shop: Stage, refun
         assert stands == asking.look(connection, refund)
         assert stands.instead is None
         assert asking.pass_over(connection, refund, ZOE, Skip.AWAY).instead == MAX
-        connection.execute(sa.text("DELETE FROM approval_asks"))
-        key = asking.request_key(stands.approval, stands.question, MAX)
-        letters.write_approval_request(connection, refund, MAX)
-        connection.execute(sa.text("DELETE FROM approval_asks"))
-        lost = sa.text("UPDATE outbound_mails SET status = 'failed' WHERE dedup_key = :key")
-        connection.execute(lost, {"key": key})
-        stands = asking.remember_old(connection, refund)
-        assert stands == asking.look(connection, refund)
-        assert [each.skipped_why for each in stands.asks] == [Skip.UNDELIVERED]
