@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from flask import Flask, has_request_context, request
 
 from mailagent import services
-from mailagent.store.database import ALONE, READS
+from mailagent.store.database import READS
 from mailagent.workflows import launch  # loading it is what makes the steps known
 from mailagent.workflows.steps import recording
 
@@ -50,8 +50,6 @@ def plan(app: Flask, crash_at: str, marker: Path | None) -> Callable[[], None]:
     engine = services.current().database.engine
     watched: dict[str, Callable[..., Any]] = {
         "commit": _before_commit(arrive),
-        "before_cursor_execute": _before_statement(arrive),
-        "after_cursor_execute": _after_statement,
         "checkin": _after_commit(arrive),
     }
     for event, hear in watched.items():
@@ -112,30 +110,13 @@ def _die_at(step: str, point: str, number: int, marker: Path | None) -> recordin
 
 def _before_commit(arrive: recording.Watcher) -> Callable[[sa.Connection], None]:
     def commit(connection: sa.Connection) -> None:
-        options = connection.get_execution_options()
-        if options.get(READS) or options.get(ALONE):
+        if connection.get_execution_options().get(READS):
             return  # PostgreSQL's snapshots end with one, too
         if _is_of_request():
             connection.info[_COMMITTED] = True
             arrive(_here(), AROUND_COMMIT[0])
 
     return commit
-
-
-def _before_statement(arrive: recording.Watcher) -> Callable[..., None]:
-    # A statement that is a transaction by itself is the commit, too.
-    def execute(connection: sa.Connection, *_statement: Any) -> None:
-        if connection.get_execution_options().get(ALONE) and _is_of_request():
-            arrive(_here(), AROUND_COMMIT[0])
-
-    return execute
-
-
-def _after_statement(connection: sa.Connection, cursor: Any, *_statement: Any) -> None:
-    # One that found a reason to do nothing returns no row, and committed nothing.
-    is_commit = connection.get_execution_options().get(ALONE) and cursor.rowcount > 0
-    if is_commit and _is_of_request():
-        connection.info[_COMMITTED] = True
 
 
 def _is_of_request() -> bool:

@@ -111,7 +111,9 @@ class Rings(Connected):
 
     def is_at_work(self, connection: sa.Connection, run_id: str) -> bool:
         """Return, within the caller's transaction, whether a run has yet to end."""
-        return connection.scalar(self._status, {"run": run_id}) in ACTIVE
+        runs = self._runs.c
+        status = sa.select(runs.status).where(runs.workflow_uuid == run_id)
+        return connection.scalar(status) in ACTIVE
 
     def _has_rung_alone(self, connection: sa.Connection, run_id: str) -> bool:
         """Make a run look that has yet to end and was never forked, nor is a fork: so nobody else is to hear
@@ -134,13 +136,6 @@ class Rings(Connected):
         rung = sa.case((is_alone, by_function.SEND_LOOK))
         return sa.select(rung).where(runs.workflow_uuid == sa.bindparam("run"))
 
-    @cached_property
-    def _status(self) -> sa.Select[Any]:
-        """The state of a run, built once: building a statement costs about what sending it does."""
-        return sa.select(self._runs.c.status).where(
-            self._runs.c.workflow_uuid == sa.bindparam("run")
-        )
-
     def _find_at_work(self, connection: sa.Connection, run_id: str) -> str | None:
         """Return a run if it has yet to end, else its newest fork that has, or None."""
         if self.is_at_work(connection, run_id):
@@ -154,20 +149,14 @@ class Rings(Connected):
 
     def _first_of(self, connection: sa.Connection, run_id: str) -> str:
         """Return the run that a run was forked from, and that one, as far back as they are kept."""
+        runs, parents = self._runs.c, self._runs.alias("parents")
+        parent_of = sa.select(parents.c.workflow_uuid).join(
+            self._runs, runs.forked_from == parents.c.workflow_uuid
+        )
         first = run_id
-        while (parent := connection.scalar(self._parent, {"run": first})) is not None:
+        while parent := connection.scalar(parent_of.where(runs.workflow_uuid == first)):
             first = parent
         return first
-
-    @cached_property
-    def _parent(self) -> sa.Select[Any]:
-        """The run that a run was forked from, if it is kept."""
-        parents = self._runs.alias("parents")
-        return (
-            sa.select(parents.c.workflow_uuid)
-            .join(self._runs, self._runs.c.forked_from == parents.c.workflow_uuid)
-            .where(self._runs.c.workflow_uuid == sa.bindparam("run"))
-        )
 
     def _carried(self, connection: sa.Connection, run_id: str) -> dict[str, str]:
         """Return of which trace a run is, as DBOS keeps it among the run's attributes."""

@@ -44,10 +44,8 @@ _LIMIT_HERE = sa.select(
 END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 
-# The option of a connection that only reads, and of one whose statement commits itself.
+# The option of a connection that only reads.
 READS = "mailagent_reads"
-ALONE = "mailagent_alone"
-_ALONE: dict[str, Any] = {ALONE: True, "isolation_level": "AUTOCOMMIT"}
 
 
 class UtcDateTime(sa.types.TypeDecorator[datetime]):
@@ -86,21 +84,6 @@ class Database:
     def transaction(self) -> Iterator[sa.Connection]:
         """Give a connection whose work is committed at the end, or rolled back on an exception."""
         with self.engine.begin() as connection:
-            yield connection
-
-    @contextmanager
-    def statement(self, reads: bool = False) -> Iterator[sa.Connection]:
-        """Give a connection on which a statement is a transaction by itself: two journeys to the database
-        less. For one that does all there is to do.
-
-        `reads`: it only reads. On SQLite, to which nothing is under way, that is a snapshot, and what
-        writes a transaction.
-        """
-        if not self._commits_reads:
-            with self.snapshot() if reads else self.transaction() as connection:
-                yield connection
-            return
-        with self.engine.connect().execution_options(**_ALONE) as connection:
             yield connection
 
     @contextmanager
@@ -214,36 +197,6 @@ def insert_once(
     connection: sa.Connection, table: sa.Table, values: Mapping[str, Any], *key: str
 ) -> bool:
     """Insert a row unless one with the same unique `key` columns exists; return whether it was new."""
-    name = connection.dialect.name
-    once = _ONCE.get((name, table.name, key))
-    if once is None:
-        once = _ONCE[name, table.name, key] = (
-            _insert(connection, table)
-            .on_conflict_do_nothing(index_elements=key)
-            .returning(sa.literal(1))
-        )
-    return connection.scalar(once, values) is not None
-
-
-# One statement for each table and key; building one costs about what sending it does.
-_ONCE: dict[tuple[str, str, tuple[str, ...]], Any] = {}
-
-
-def insert_asking(
-    connection: sa.Connection,
-    table: sa.Table,
-    values: Mapping[str, Any],
-    key: Sequence[str],
-    question: sa.ColumnElement[Any],
-) -> Any:
-    """Insert a row as `insert_once` does, and return what the database answers to a question, which must
-    not be NULL; None if there is such a row. One journey to the database instead of two."""
-    return connection.scalar(
-        _insert(connection, table).on_conflict_do_nothing(index_elements=key).returning(question),
-        values,
-    )
-
-
-def _insert(connection: sa.Connection, table: sa.Table) -> Any:
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    return insert(table)
+    once = insert(table).on_conflict_do_nothing(index_elements=key).returning(sa.literal(1))
+    return connection.scalar(once, values) is not None

@@ -46,7 +46,7 @@ class LedgerGateway:
             "currency": request.amount.currency,
             "recorded_at": self._now(),
         }
-        with self._database.statement() as connection:
+        with self._database.transaction() as connection:
             new = insert_once(connection, _entries, values, "idempotency_key")
         return Refunded(reference) if new else self.look_up(request)
 

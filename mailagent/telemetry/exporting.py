@@ -33,7 +33,6 @@ TOLD = frozenset(
         "mailagent.run_id",
         "mailagent.worker_id",
         "mailagent.role",
-        "mailagent.rung",
     )
 )
 

@@ -114,16 +114,9 @@ def record_call(batch: Batch, asked: Asked, used: loop.Spent) -> None:
     live, outcome = services.current(), asked.outcome
     about = (asked.call_id, batch["conversation_id"], DBOS.workflow_id)
     prices = live.prices_of(outcome.get("model") or "")
-    database = live.database
-    with database.transaction() if _is_news(asked) else database.statement() as connection:
+    with live.database.transaction() as connection:
         if model_calls.record(connection, *about, outcome, live.now(), prices):
             asked.noted = _note(connection, asked, used)
-
-
-def _is_news(asked: Asked) -> bool:
-    """Whether an answer says, beside what it took, how the provider is."""
-    limited = bool(asked.outcome.get("limited"))
-    return limited or asked.leave.failed_lately or loop.failure_of(asked.outcome) is not None
 
 
 def _note(connection: sa.Connection, asked: Asked, used: loop.Spent) -> Noted:

@@ -25,7 +25,7 @@ declare_marks("claim_refund", "claimed")
 def claim_refund(refund_id: str) -> State:
     """Make this run the one that bells for the refund reach. If it waits for a manager, look as
     `look_at_decision` does, which writes to whoever is to decide: from now on no bell is missed."""
-    with services.current().database.statement() as connection:
+    with services.current().database.transaction() as connection:
         status = refunds.claim(connection, refund_id, DBOS.workflow_id or "")
     mark("claim_refund", "claimed")
     if status is not RefundStatus.AWAITING_APPROVAL:
@@ -52,7 +52,7 @@ def look_at_decision(refund_id: str) -> State:
     While it waits, whoever is due is asked or reminded: the next manager after a while, a second one
     where the first has approved and the policy wants two.
     """
-    with services.current().database.statement(reads=True) as connection:
+    with services.current().database.snapshot() as connection:
         status = refunds.status_of(connection, refund_id)
     if status is not RefundStatus.AWAITING_APPROVAL:
         return state_of(status)  # what is decided waits no more

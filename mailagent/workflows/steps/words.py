@@ -17,7 +17,7 @@ Record = Mapping[str, Any]
 def put_away(batch: Batch, words: Record) -> dict[str, Any]:
     """Record words in a row of their own; return what the step records in their place."""
     live = services.current()
-    with live.database.statement() as connection:
+    with live.database.transaction() as connection:
         return {
             "words_id": step_words.record(connection, batch["conversation_id"], words, live.now())
         }
@@ -47,7 +47,7 @@ def _find(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
     wanted = {str(each["words_id"]) for each in records if "words_id" in each}
     if not wanted:
         return {}
-    with services.current().database.statement(reads=True) as connection:
+    with services.current().database.snapshot() as connection:
         found = step_words.find(connection, wanted)
     gone = sorted(wanted - found.keys())
     if gone:
