@@ -174,7 +174,8 @@ def _reference(order_id: str, payment_id: str) -> str:
 
 
 def with_parts(connection: sa.Connection, rows: Sequence[Row]) -> tuple[Order, ...]:
-    """Return the orders of these rows, each with its lines and payments."""
+    """Return the orders of these rows, each with its lines and payments: of one moment only in a snapshot, or
+    while the order is locked."""
     if not rows:
         return ()
     values = {"order_ids": [row.order_id for row in rows]}

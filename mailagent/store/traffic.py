@@ -39,28 +39,17 @@ def of_sender(proven: bool) -> sa.Select[Any]:
     return came.offset(sa.bindparam("before", type_=sa.Integer)).limit(1)
 
 
-def _of_key(proven: bool) -> sa.Select[Any]:
-    came = sa.select(_mails.c.mail_id).where(
-        _mails.c.received_at >= sa.bindparam("since"),
-        _mails.c.rate_limit_key == sa.bindparam("share_key"),
-        _mails.c.status != MailStatus.PARKED.value,
-        is_proven(proven),
-    )
-    return came.offset(sa.bindparam("let_in_before", type_=sa.Integer)).limit(1)
-
-
-_OF_KEY = {proven: _of_key(proven) for proven in (False, True)}
-
-
 def is_share_used_up(
     connection: sa.Connection, since: datetime, most: int, proven: bool, key: str
 ) -> bool:
     """Return whether so many mails of one `rate_limit_key` as `most` says were let in since a time."""
-    values = {"since": since, "share_key": key, "let_in_before": most - 1}
-    return connection.scalar(_OF_KEY[proven], values) is not None
-
-
-_OF_SENDER = {proven: of_sender(proven) for proven in (False, True)}
+    let_in = sa.select(_mails.c.mail_id).where(
+        _mails.c.received_at >= since,
+        _mails.c.rate_limit_key == key,
+        _mails.c.status != MailStatus.PARKED.value,
+        is_proven(proven),
+    )
+    return connection.scalar(let_in.offset(most - 1).limit(1)) is not None
 
 
 def is_used_up(
@@ -71,7 +60,7 @@ def is_used_up(
     Mail that is proven to be its sender's and mail that is not are counted apart.
     """
     values = {"since": since, "address": address, "before": most - 1}
-    return connection.scalar(_OF_SENDER[proven], values) is not None
+    return connection.scalar(of_sender(proven), values) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from mailagent import letters, services
 from mailagent.domain.conversation import HandOverReason
 from mailagent.domain.receipt import seconds_to_wait
 from mailagent.domain.refund import Refund, RefundStatus
-from mailagent.store import audit, conversations, mailbox, outbox, refunds
+from mailagent.store import audit, conversations, mailbox, order_rows, outbox, refunds
 from mailagent.workflows.steps.recording import async_step
 
 _TEMPLATES = {
@@ -34,6 +34,8 @@ def tell_customer(refund_id: str) -> list[str] | Awaiting:
     wait."""
     live = services.current()
     with live.database.transaction() as connection:
+        # The order first, as everywhere: one that is replaced meanwhile would be read half old, half new.
+        order_rows.lock_row_of_refund(connection, refund_id)
         refund, others = refunds.lock_of_mail(connection, refund_id)
         template = _TEMPLATES.get(refund.status)
         if refund.status is RefundStatus.PAID:
