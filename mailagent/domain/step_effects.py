@@ -38,8 +38,6 @@ EFFECTS: Mapping[str, StepEffect] = {
     "ask_model": _does(
         "asks the model again, which costs tokens, and looks up what it wants to know", Reach.MODEL
     ),
-    "find_my_orders": _does("only reads"),
-    "look_at_order": _does("only reads"),
     "propose_refund": _does(
         "asks the policy; the same wish is the same refund, and a refund is paid by its own run only"
     ),
@@ -56,9 +54,6 @@ EFFECTS: Mapping[str, StepEffect] = {
     "claim_refund": _does(
         "makes this run the one that looks after the refund, and writes to the manager, unless that was"
         " done; older links still work"
-    ),
-    "request_approval": _does(
-        "writes to the manager, unless that was done; older links still work"
     ),
     "look_at_decision": _does("looks whether somebody has decided"),
     "pay_refund": _does(

@@ -50,7 +50,7 @@ def _answer(batch: Batch) -> tuple[list[str], str]:
         items, spent = items + move["items"], move["spent"]
         match move["kind"]:
             case "call":
-                items += told_of_call(move, TOOL_STEPS[move["tool"]](batch, move))
+                items += told_of_call(TOOL_STEPS[move["tool"]](batch, move))
             case "reply":
                 written = write_reply(batch, move, spent)
                 if written["kind"] == "written":

@@ -19,9 +19,7 @@ async def delivery(outbound_id: str) -> str:
         match outlook["kind"]:
             case "send":
                 await send_mail_async(outbound_id)
-            case "wait" if outlook.get("wakes"):
+            case "wait":
                 await DBOS.recv_async(doorbell.LOOK, timeout_seconds=outlook["wait_seconds"])
-            case "wait":  # older records know of no message
-                await DBOS.sleep_async(outlook["wait_seconds"])
             case _:
                 return outlook["status"]

@@ -9,11 +9,7 @@ from dbos import DBOS
 
 from mailagent import doorbell
 from mailagent.workflows.steps.delivery import send_mail_async
-from mailagent.workflows.steps.refund_decision import (
-    claim_refund,
-    look_at_decision,
-    request_approval,
-)
+from mailagent.workflows.steps.refund_decision import claim_refund, look_at_decision
 from mailagent.workflows.steps.refund_outcome import tell_customer
 from mailagent.workflows.steps.refund_payment import pay_refund
 
@@ -22,25 +18,20 @@ from mailagent.workflows.steps.refund_payment import pay_refund
 async def refund(refund_id: str) -> str:
     """See a refund through to its end. Returns the state it ended in."""
     state = await claim_refund(refund_id)
-    if state["status"] == "awaiting_approval" and not state.get("looked"):  # an older run
-        for outbound_id in await request_approval(refund_id):
-            await send_mail_async(outbound_id)
-        state = await look_at_decision(refund_id)
     while state["status"] == "awaiting_approval":
-        # Managers are written to; what older runs recorded names nobody.
-        for outbound_id in state.get("outbound_ids", ()):
+        for outbound_id in state["outbound_ids"]:  # to managers
             await send_mail_async(outbound_id)
         await DBOS.recv_async(doorbell.LOOK, timeout_seconds=state["wait_seconds"])
         state = await look_at_decision(refund_id)
     while state["status"] == "approved":
         state = await pay_refund(refund_id)
         if state["status"] == "approved":
-            if state.get("wakes"):  # older records know of no bell here
+            if state["wakes"]:
                 await DBOS.recv_async(doorbell.LOOK, timeout_seconds=state["wait_seconds"])
             else:
                 await DBOS.sleep_async(state["wait_seconds"])
     told = await tell_customer(refund_id)
-    while isinstance(told, dict):  # older records only have mails
+    while isinstance(told, dict):
         await DBOS.recv_async(doorbell.LOOK, timeout_seconds=told["wait_seconds"])
         told = await tell_customer(refund_id)
     for outbound_id in told:

@@ -19,13 +19,7 @@ STORIES: tuple[Story, ...] = (
 )
 
 # Steps that no story comes to, each with the reason why that is right.
-_OF_OLD_RUNS = (
-    "only runs that 0.1.0-0010 or an older release began take it, and tests/histories has those"
-)
 LEFT_OUT: Mapping[str, str] = {
-    "find_my_orders": _OF_OLD_RUNS,
-    "look_at_order": _OF_OLD_RUNS,
-    "request_approval": _OF_OLD_RUNS,
     "make_previews": "no mail and no money; a row for each photo stands before it is tried",
 }
 

@@ -16,7 +16,7 @@ def main() -> int:
     """Record; exit with 1 if a story did not end."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", choices=("record",))
-    parser.add_argument("--release", required=True, help="the folder to write, such as 0.1.0-0007")
+    parser.add_argument("--release", required=True, help="the folder to write, such as 1.0.0")
     parser.add_argument("--only", default="", help="only stories whose name has this in it")
     options = parser.parse_args()
     with fresh_databases("sqlite") as fresh:

@@ -13,7 +13,6 @@ from mailagent.workflows.steps.delivery import send_mail_async
 from mailagent.workflows.steps.refund_decision import (
     claim_refund,
     look_at_decision,
-    request_approval,
 )
 from mailagent.workflows.steps.refund_outcome import tell_customer
 from mailagent.workflows.steps.refund_payment import pay_refund
@@ -60,12 +59,8 @@ async def _always() -> bool:
 
 async def _see_through(refund_id: str, looks: Callable[[], Awaitable[bool]]) -> str:
     state = await claim_refund(refund_id)
-    if state["status"] == "awaiting_approval" and not state.get("looked"):
-        for outbound_id in await request_approval(refund_id):
-            await send_mail_async(outbound_id)
-        state = await look_at_decision(refund_id)
     while state["status"] == "awaiting_approval":
-        for outbound_id in state.get("outbound_ids", ()):
+        for outbound_id in state["outbound_ids"]:
             await send_mail_async(outbound_id)
         await DBOS.recv_async(doorbell.LOOK, timeout_seconds=state["wait_seconds"])
         state = await look_at_decision(refund_id)

@@ -453,7 +453,7 @@ def test_the_pause_that_a_gateway_asks_for_is_the_runs_and_no_bell_shortens_it(
     moody(shop, {GIFT: [NotDone("too many requests", wanted)]})
     state = pay(refund.refund_id)
     assert state["wait_seconds"] == max(wanted, backoff_seconds(1))
-    assert "wakes" not in state
+    assert not state["wakes"]
 
 
 def test_two_runs_that_pay_at_once_pay_once_and_agree(shop: Stage) -> None:

@@ -107,7 +107,7 @@ def _outcome(answered: RecordedStep | None) -> str:
 
 
 def _answer(output: Any) -> Any:
-    """Return what a tool answered; steps of 0.1.0-0011 and before recorded nothing else."""
+    """Return what a tool answered: of a step of its own, beside what came of it."""
     return output.get("output") if isinstance(output, dict) and "words_id" in output else output
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
 import sqlalchemy as sa
 
@@ -215,13 +215,12 @@ def _fail(connection: sa.Connection, mail: OutboundMail, why: str) -> OutboundSt
 
 
 class Outlook(TypedDict):
-    """What a `delivery` run does next: `send`, `wait`, or nothing because the mail is settled. `wakes`: a
-    message ends the wait; older records know of none."""
+    """What a `delivery` run does next: `send`, `wait` for a message or for so long, or nothing because the mail
+    is settled."""
 
     kind: str
     status: str
     wait_seconds: float
-    wakes: NotRequired[bool]
 
 
 def _look_at_delivery(outbound_id: str) -> Outlook:
@@ -283,7 +282,7 @@ def _find_trace(outbound_id: str) -> Trace:
 
 
 def _wait(status: str, seconds: float) -> Outlook:
-    return Outlook(kind="wait", status=status, wait_seconds=seconds, wakes=True)
+    return Outlook(kind="wait", status=status, wait_seconds=seconds)
 
 
 def _is_open(connection: sa.Connection) -> bool:

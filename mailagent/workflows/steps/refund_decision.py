@@ -30,19 +30,7 @@ def claim_refund(refund_id: str) -> State:
     mark("claim_refund", "claimed")
     if status is not RefundStatus.AWAITING_APPROVAL:
         return state_of(status)
-    return State(**_look(refund_id), looked=True)
-
-
-@async_step
-def request_approval(refund_id: str) -> list[str]:
-    """Write to the manager who is to decide, unless the refund was decided meanwhile: for runs of 0.1.0-0010
-    and before, which claimed their refund without looking."""
-    with services.current().database.transaction() as connection:
-        refund = refunds.lock(connection, refund_id)
-        if refund.status is not RefundStatus.AWAITING_APPROVAL:
-            return []
-        letters.ask_managers(connection, refund)
-        return letters.list_unsent_requests(connection, refund_id)
+    return _look(refund_id)
 
 
 @async_step
@@ -84,6 +72,5 @@ def _wait(connection: sa.Connection, refund: Refund, standing: approvals.Standin
     asking = letters.ask_managers(connection, refund, standing)
     longest = LONGEST_SLEEP_SECONDS if asking.candidates else NOBODY_SLEEP_SECONDS
     wait_seconds = max(0.0, min((asking.due.next_at - now).total_seconds(), longest))
-    state = state_of(refund.status, wait_seconds)
     asked = letters.list_unsent_requests(connection, refund.refund_id)
-    return State(**state, outbound_ids=asked) if asked else state
+    return state_of(refund.status, wait_seconds, asked)

@@ -262,8 +262,10 @@ def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown
             "when the gateway works again, replay this run: it looks up what was paid first"
         )
     if isinstance(outcome, Pending):
-        return State(**state_of(RefundStatus.APPROVED, wanted), wakes=True)
-    return state_of(RefundStatus.APPROVED, max(wanted, backoff_seconds(attempts)))
+        return state_of(RefundStatus.APPROVED, wanted)
+    # A pause that the gateway asks for is kept, whatever its events say meanwhile.
+    pause = max(wanted, backoff_seconds(attempts))
+    return state_of(RefundStatus.APPROVED, pause, wakes=False)
 
 
 def _conclude_again(refund_id: str) -> State:

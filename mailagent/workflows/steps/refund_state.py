@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from collections.abc import Sequence
+from typing import TypedDict
 
 from mailagent.domain.refund import RefundStatus
 
 
 class State(TypedDict):
-    """Where a refund stands, and how long its run may sleep before it looks again. `outbound_ids`:
-    mail to be sent first, such as the question to a second manager; older records have none.
-    `wakes`: a bell ends the sleep, because the gateway itself says when there is something to see.
-    `looked`: whoever is to decide was written to when the run claimed its refund; older records have no word
-    of it."""
+    """Where a refund stands, and how long its run may wait before it looks again. `outbound_ids`: mail to be
+    sent first, such as the request to a manager. `wakes`: whether a message ends the wait."""
 
     status: str
     wait_seconds: float
-    outbound_ids: NotRequired[list[str]]
-    wakes: NotRequired[bool]
-    looked: NotRequired[bool]
+    outbound_ids: list[str]
+    wakes: bool
 
 
-def state_of(status: RefundStatus, wait_seconds: float = 0) -> State:
-    """Return a state; `wait_seconds` is how long the run may sleep."""
-    return State(status=status.value, wait_seconds=wait_seconds)
+def state_of(
+    status: RefundStatus,
+    wait_seconds: float = 0,
+    outbound_ids: Sequence[str] = (),
+    wakes: bool = True,
+) -> State:
+    """Return a state as the run records it."""
+    return State(
+        status=status.value,
+        wait_seconds=wait_seconds,
+        outbound_ids=list(outbound_ids),
+        wakes=wakes,
+    )

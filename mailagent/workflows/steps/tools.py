@@ -1,7 +1,5 @@
 """The tools that are steps of their own: what the agent may propose, withdraw and give stands in `proposal`,
-`withdrawal` and `goodwill`.
-
-What it looks up was a step of its own, too, in runs of 0.1.0-0010 and before; such a run goes on by it.
+`withdrawal` and `goodwill`. What it looks up is part of the step that asks the model.
 """
 
 from __future__ import annotations
@@ -10,7 +8,6 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
-from mailagent.workflows.steps import looks
 from mailagent.workflows.steps.batch import Batch
 from mailagent.workflows.steps.goodwill import offer_goodwill
 from mailagent.workflows.steps.moves import tool_items
@@ -22,8 +19,6 @@ from mailagent.workflows.steps.words import put_away, words_of
 Tool = Callable[[Batch, Mapping[str, Any]], dict[str, Any]]
 
 TOOLS: Mapping[str, Tool] = {
-    "find_my_orders": looks.find_my_orders,
-    "look_at_order": looks.look_at_order,
     "propose_refund": propose_refund,
     "withdraw_refund": withdraw_refund,
     "offer_goodwill": offer_goodwill,
@@ -50,7 +45,6 @@ def _step(tool: Tool) -> Tool:
 TOOL_STEPS: Mapping[str, Tool] = {name: _step(tool) for name, tool in TOOLS.items()}
 
 
-def told_of_call(move: Mapping[str, Any], done: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what the model is to be told of a call, by the record of its step. Steps of 0.1.0-0011 and
-    before recorded the tool's output itself."""
-    return [{"words_id": done["words_id"]}] if "words_id" in done else tool_items(move, done)
+def told_of_call(done: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what the model is to be told of a call, by the record of its step."""
+    return [{"words_id": done["words_id"]}]

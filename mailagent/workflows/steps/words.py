@@ -24,7 +24,7 @@ def put_away(batch: Batch, words: Record) -> dict[str, Any]:
 
 
 def words_of(record: Record) -> dict[str, Any]:
-    """Return what a step recorded, with its words. Steps of 0.1.0-0011 and before recorded those themselves.
+    """Return what a step recorded, with its words.
 
     Raises NeedsOperatorError when the words are not kept any more.
     """
