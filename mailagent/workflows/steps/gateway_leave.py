@@ -69,4 +69,6 @@ def wait_for_gateway(refund_id: str) -> State:
             f"refund {refund_id} cannot be paid: Stripe is away since {since:%Y-%m-%d %H:%M} "
             f"UTC ({away.why}); when it works again, replay this run: it looks up what was paid first"
         )
-    return state_of(RefundStatus.APPROVED, look_again_seconds(refund_id, waited.total_seconds()), wakes=False)
+    return state_of(
+        RefundStatus.APPROVED, look_again_seconds(refund_id, waited.total_seconds()), wakes=False
+    )
