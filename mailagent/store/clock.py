@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from mailagent.store.database import Database
+from mailagent.store.database import Database, open_database
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +140,9 @@ def open_clock(database: Database) -> Callable[[], datetime]:
     """Return the one clock of all processes on a database; it is not asked yet."""
     if database.engine.dialect.name == "sqlite":
         return SteadyClock(machine_time)
-    return SteadyClock(DatabaseClock(lambda: ask_database(database), machine_time, elapsed))
+    # Without the pool: who asks for the time may hold a connection, as may all others who could give one back.
+    apart = open_database(database.engine.url.render_as_string(hide_password=False), pool_size=0)
+    return SteadyClock(DatabaseClock(lambda: ask_database(apart), machine_time, elapsed))
 
 
 def ask_database(database: Database) -> datetime:

@@ -112,9 +112,9 @@ def open_database(
     """Return the database at `url` (`sqlite:///…` or `postgresql+psycopg://…`); nothing is connected yet.
 
     `pool_size`: the most connections, and so the most threads of this process that work in the database at
-    once: more cost Python more than they gain. `name`: what PostgreSQL shows the connections as.
-    `pool_seconds`: how long to wait for a free one before TimeoutError. Time-outs and keepalives in the URL
-    win over ours.
+    once: more cost Python more than they gain. 0 keeps none open and sets no bound. `name`: what PostgreSQL
+    shows the connections as. `pool_seconds`: how long to wait for a free one before TimeoutError. Time-outs
+    and keepalives in the URL win over ours.
     """
     if url.startswith("sqlite"):
         engine = sa.create_engine(
@@ -130,10 +130,7 @@ def open_database(
     else:
         engine = sa.create_engine(
             url,
-            pool_size=pool_size,
-            max_overflow=0,
-            pool_timeout=pool_seconds,
-            pool_pre_ping=True,  # a connection that the server has closed is replaced unseen
+            **_pool(pool_size, pool_seconds),
             hide_parameters=True,  # an error is logged and kept with its run; mail has no place there
             connect_args={"application_name": name, **_patience(url)},
         )
@@ -142,6 +139,13 @@ def open_database(
         drop_stale_plans(engine)
         leave_out_details(engine)
     return Database(engine)
+
+
+def _pool(size: int, seconds: float) -> dict[str, Any]:
+    if size == 0:
+        return {"poolclass": sa.NullPool}
+    # A connection that the server has closed is replaced unseen.
+    return {"pool_size": size, "max_overflow": 0, "pool_timeout": seconds, "pool_pre_ping": True}
 
 
 def _patience(url: str) -> dict[str, int]:
