@@ -27,6 +27,7 @@ from hypothesis.stateful import (
 
 from mailagent import services
 from mailagent.agent import tools
+from mailagent.domain.conversation import Limits
 from mailagent.domain.failure import NeedsOperatorError
 from mailagent.domain.order import Order, OrderStatus
 from mailagent.domain.policy import Goodwill, Policy
@@ -36,6 +37,7 @@ from mailagent.store import approvals, orders, refunds
 from mailagent.web import gateway_news
 from mailagent.workflows.steps import refund_decision, refund_outcome, refund_payment
 from mailagent.workflows.steps.batch import Batch, take_batch
+from mailagent.workflows.steps.looks import LOOKS
 from mailagent.workflows.steps.recording import watch
 from mailagent.workflows.steps.tools import TOOLS
 from tests.cast import MAX, MONA
@@ -61,6 +63,8 @@ HAPPENS = (
 )
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+ALL_TOOLS = {**LOOKS, **TOOLS}
 
 _worlds = itertools.count(1)
 
@@ -106,7 +110,11 @@ class MoneyMachine(RuleBasedStateMachine):
         )
         self.before = self.stage.live
         self.stage.live = replace(
-            self.before, gateway=self.bank, policy=policy, now=lambda: self.clock
+            self.before,
+            gateway=self.bank,
+            policy=policy,
+            now=lambda: self.clock,
+            limits=Limits(mails_per_hour=10**6),  # all stories have the same hour and domain
         )
         services.bind(self.stage.live)
 
@@ -230,11 +238,11 @@ class MoneyMachine(RuleBasedStateMachine):
         if isinstance(call, tools.Misfit | tools.HandOver):
             return
         plain = json.loads(json.dumps(asdict(call)))
-        told = TOOLS[name](thread.batch, plain)
+        told = ALL_TOOLS[name](thread.batch, plain)
         self.disclosed(thread, told)
         self.seen[f"told {told.get('outcome', told.get('error', name))}"] += 1
         if again:  # the same call replayed: the process had died before it was recorded
-            self.disclosed(thread, TOOLS[name](thread.batch, plain))
+            self.disclosed(thread, ALL_TOOLS[name](thread.batch, plain))
 
     def disclosed(self, thread: Thread, told: dict[str, Any]) -> None:
         """Nothing of anybody else's orders was told, and nothing at all to who is not proven."""
