@@ -158,7 +158,7 @@ def check_settled(view: View) -> None:
         told = Counter(view.told[refund.refund_id])
         assert told["receipt"] <= 1
         if refund.status is RefundStatus.PAID:
-            assert told["receipt"] == 1
+            assert told["receipt"] == 1 or refund.receipt_id is not None  # it shares another's
 
 
 def asked_for(refund: Refund) -> int:
