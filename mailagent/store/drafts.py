@@ -3,14 +3,12 @@ conversation before, so of two people the first one's click stands."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
 
 from mailagent.domain.draft import Draft, DraftState
-from mailagent.domain.draft_figures import Count
 from mailagent.store import schema
 from mailagent.store.database import Row
 from mailagent.store.ids import new_id
@@ -176,34 +174,6 @@ def take_due(connection: sa.Connection, before: datetime, now: datetime) -> tupl
     )
     taken = list(connection.scalars(due.returning(_drafts.c.draft_id)))
     return _list(connection, _drafts.c.draft_id.in_(taken)) if taken else ()
-
-
-def count_by_topics(
-    connection: sa.Connection, since_7: datetime, since_30: datetime, since_90: datetime
-) -> tuple[Count, ...]:
-    """Return for each set of topics and each state how many drafts came to it since three times, the
-    earliest last. Of those written before that one nothing is read: in years they become many."""
-    topics = sa.cast(_drafts.c.topics, sa.Text).label("topics")
-    rows = connection.execute(
-        sa.select(
-            topics,
-            _drafts.c.state,
-            _count_since(since_7),
-            _count_since(since_30),
-            sa.func.count(),
-        )
-        .where(~_WAITING, _drafts.c.created_at >= since_90)
-        .group_by(topics, _drafts.c.state)
-        .order_by(topics, _drafts.c.state)
-    )
-    return tuple(
-        Count(tuple(json.loads(topics)), DraftState(state), *numbers)
-        for topics, state, *numbers in rows
-    )
-
-
-def _count_since(moment: datetime) -> sa.ColumnElement[int]:
-    return sa.func.sum(sa.case((_drafts.c.decided_at >= moment, 1), else_=0))
 
 
 def superseded_at(mail: sa.Table) -> sa.ScalarSelect[datetime]:

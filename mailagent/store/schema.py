@@ -530,7 +530,6 @@ drafts = sa.Table(
     ),
     sa.CheckConstraint("(state IN ('sent', 'edited')) = (outbound_id IS NOT NULL)", name="sent"),
     sa.Index("ix_drafts_conversation_id", "conversation_id"),
-    sa.Index("ix_drafts_created_at", "created_at"),
     sa.Index(
         "ix_drafts_waiting",
         "created_at",

@@ -472,7 +472,6 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of all tables
         sa.PrimaryKeyConstraint("draft_id", name=op.f("pk_drafts")),
     )
     op.create_index("ix_drafts_conversation_id", "drafts", ["conversation_id"])
-    op.create_index("ix_drafts_created_at", "drafts", ["created_at"])
     op.create_index(
         "ix_drafts_waiting",
         "drafts",

@@ -17,7 +17,6 @@ from mailagent.domain.mail import InboundMail
 from mailagent.domain.wording import DRAFT_TOPICS
 from mailagent.store import conversations, drafts, goodwill, mailbox
 from mailagent.web.guard import current_person, needs
-from mailagent.web.ops import draft_figures
 from mailagent.web.ops.answer_page import Unsent, answer_page
 from mailagent.web.ops.concealed import conceal
 from mailagent.web.ops.draft_acts import DraftProblem, act, parse_act
@@ -31,7 +30,7 @@ DRAFTS_SHOWN = 50
 @blueprint.get("/ops/drafts")
 @needs(Permission.ANSWER)
 def list_all() -> Response:
-    """Show what waits, the oldest first, and what people made of earlier drafts."""
+    """Show the drafts that wait, the oldest first."""
     live, after = services.current(), request.args.get("after", "")
     after = after if after.isprintable() else ""
     with live.database.snapshot() as connection:
@@ -43,7 +42,7 @@ def list_all() -> Response:
             older=_older(rows),
             newer="/ops/drafts" if after else None,
             topic_words=DRAFT_TOPICS,
-            figures=draft_figures.gather(connection),
+            draft_replies=live.draft_replies,
             now=live.now(),
         )
 
