@@ -38,5 +38,5 @@ USER 10001:10001
 EXPOSE 8000
 # Let steps at work finish: the platform should wait 45 seconds before it kills.
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 CMD ["python", "-m", "mailagent.pulse"]
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 CMD ["python", "-m", "mailagent.healthcheck"]
 CMD ["gunicorn", "-c", "python:mailagent.serving", "wsgi:app", "--bind", "0.0.0.0:8000", "--worker-tmp-dir", "/dev/shm"]

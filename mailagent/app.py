@@ -15,36 +15,30 @@ from werkzeug.exceptions import HTTPException
 from mailagent import cli, services
 from mailagent.adapters.links import Links
 from mailagent.adapters.payment_routes import RoutedGateway
-from mailagent.adapters.templates import MAIL_FOLDER, Templates
+from mailagent.adapters.templates.engine import MAIL_FOLDER, Templates
 from mailagent.adapters.totp import Totp
 from mailagent.demo.command import demo_command
-from mailagent.domain.conversation import Limits
-from mailagent.domain.delivery import Blame, Refused, SendOutcome, Trace
-from mailagent.domain.mail import OutboundMail
-from mailagent.domain.payment import PaymentGateway
-from mailagent.doorbell import Doorbell
+from mailagent.domain.mail.conversation import Limits
+from mailagent.domain.mail.delivery import Blame, Refused, SendOutcome, Trace
+from mailagent.domain.mail.message import OutboundMail
+from mailagent.domain.refunds.payment import PaymentGateway
+from mailagent.engine import Doorbell
 from mailagent.settings import Settings, load_settings, log_format_of
-from mailagent.store import breakers, run_subjects
 from mailagent.store.clock import open_clock
+from mailagent.store.console import run_subjects
 from mailagent.store.database import open_database
-from mailagent.store.ledger import LedgerGateway
+from mailagent.store.operations import circuit_breakers
+from mailagent.store.refunds.ledger import LedgerGateway
 from mailagent.telemetry import log_ids, log_lines
-from mailagent.web import (
-    approvals,
-    attachments,
-    goodwill,
-    health,
-    metrics,
-    orders,
-    sendgrid,
-    stripe,
-)
+from mailagent.web import goodwill, health, metrics, orders
+from mailagent.web.approvals import attachments, pages
+from mailagent.web.console.blueprints import BLUEPRINTS
 from mailagent.web.cookies import Cookies
 from mailagent.web.guard import check_guards
 from mailagent.web.headers import harden
-from mailagent.web.ops.blueprints import BLUEPRINTS
 from mailagent.web.request_marks import App, watch
-from mailagent.web.wrong_address import answer_refusal
+from mailagent.web.webhooks import sendgrid, stripe
+from mailagent.web.webhooks.wrong_address import answer_refusal
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -66,7 +60,7 @@ class NotConfigured:
 
 
 def _give_another_chance(connection: sa.Connection) -> None:
-    breakers.give_another_chance(connection, services.current().now())
+    circuit_breakers.give_another_chance(connection, services.current().now())
 
 
 def make_services(settings: Settings) -> services.Services:
@@ -119,7 +113,7 @@ def make_services(settings: Settings) -> services.Services:
 def _gateway(settings: Settings, ledger: LedgerGateway) -> PaymentGateway:
     if settings.payment_gateway != "stripe" or not settings.runs_workflows:
         return ledger
-    from mailagent.adapters.stripe_gateway import StripeGateway, is_stripe_payment
+    from mailagent.adapters.stripe.gateway import StripeGateway, is_stripe_payment
 
     stripe = StripeGateway(settings.stripe_api_key or "", settings.stripe_api_base)
     return RoutedGateway(stripe, is_stripe_payment, ledger)
@@ -128,7 +122,7 @@ def _gateway(settings: Settings, ledger: LedgerGateway) -> PaymentGateway:
 def _model(settings: Settings) -> services.Model:
     if not settings.openai_api_key:
         return NotConfigured("OPENAI_API_KEY")
-    from mailagent.adapters.chat_model import ChatModel
+    from mailagent.adapters.openai.client import ChatModel
 
     return ChatModel(settings.openai_api_key, settings.openai_base_url, settings.openai_model)
 
@@ -136,7 +130,7 @@ def _model(settings: Settings) -> services.Model:
 def _first_model(settings: Settings) -> services.Model | None:
     if not settings.openai_api_key or not settings.first_model:
         return None
-    from mailagent.adapters.chat_model import ChatModel
+    from mailagent.adapters.openai.client import ChatModel
 
     return ChatModel(settings.openai_api_key, settings.openai_base_url, settings.first_model)
 
@@ -144,7 +138,7 @@ def _first_model(settings: Settings) -> services.Model | None:
 def _sender(settings: Settings) -> services.Sender:
     if not settings.sendgrid_api_key:
         return NotConfigured("SENDGRID_API_KEY")
-    from mailagent.adapters.mail_sender import MailSender
+    from mailagent.adapters.sendgrid.sender import MailSender
 
     return MailSender(
         settings.sendgrid_api_key, settings.sendgrid_base_url, support_name=settings.shop.name
@@ -197,7 +191,7 @@ def _hang_up(app: Flask, settings: Settings) -> None:
         if settings.stripe_webhook_secrets:
             app.register_blueprint(stripe.blueprint)
             csrf.exempt(stripe.blueprint)  # signed by Stripe, no cookies
-        app.register_blueprint(approvals.blueprint)
+        app.register_blueprint(pages.blueprint)
         app.register_blueprint(attachments.blueprint)
         for room in BLUEPRINTS:
             app.register_blueprint(room)

@@ -24,7 +24,7 @@ from gunicorn.http.message import Request
 from gunicorn.http.unreader import IterUnreader
 from gunicorn.workers.gthread import ThreadWorker
 
-from mailagent.web.body import LARGEST_BYTES
+from mailagent.web.webhooks.body import LARGEST_BYTES
 
 HEAD_BYTES, HEAD_SECONDS = 64 * 1024, 10.0
 # A body has this long, and a second more for each so many bytes of it that have come.

@@ -12,24 +12,24 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from mailagent.adapters.links import Links
-from mailagent.adapters.templates import Templates
+from mailagent.adapters.templates.engine import Templates
 from mailagent.adapters.totp import Totp
-from mailagent.domain.budget import DailyBudget
-from mailagent.domain.conversation import Budget, Limits
-from mailagent.domain.cost import TokenPrices
-from mailagent.domain.delivery import SendOutcome, Trace
-from mailagent.domain.draft import DraftReplies
-from mailagent.domain.mail import OutboundMail
-from mailagent.domain.pace import Pace
-from mailagent.domain.payment import PaymentGateway
-from mailagent.domain.policy import Policy
+from mailagent.domain.mail.conversation import Budget, Limits
+from mailagent.domain.mail.delivery import SendOutcome, Trace
+from mailagent.domain.mail.draft import DraftReplies
+from mailagent.domain.mail.message import OutboundMail
+from mailagent.domain.mail.webhook import USUAL_HOURS
+from mailagent.domain.operations.budget import DailyBudget
+from mailagent.domain.operations.cost import TokenPrices
+from mailagent.domain.operations.rate_limit import Pace
+from mailagent.domain.refunds.payment import PaymentGateway
+from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.retention import Retention
 from mailagent.domain.shop import Shop, Waits
-from mailagent.domain.webhook import USUAL_HOURS
-from mailagent.doorbell import Doorbell
-from mailagent.store.arrivals import Arrivals
+from mailagent.engine import Doorbell
 from mailagent.store.database import Database
-from mailagent.store.spending import Spending
+from mailagent.store.mail.arrivals import Arrivals
+from mailagent.store.operations.spending import Spending
 
 
 class Model(Protocol):

@@ -134,7 +134,7 @@ def post_worker_init(worker: Any) -> None:
 
 def post_request(worker: Any, _request: Any, environ: dict[str, Any], _response: Any) -> None:
     """Note where signed mail comes from: such an address may have many requests under way."""
-    from mailagent.web.signature import VERIFIED
+    from mailagent.web.webhooks.signature import VERIFIED
 
     if VERIFIED in environ:
         worker.verified(environ["REMOTE_ADDR"])

@@ -17,18 +17,18 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from mailagent.adapters import setting_values as values
-from mailagent.adapters import template_check
-from mailagent.adapters.policy_file import PolicyFileProblem, load_policy
-from mailagent.adapters.webhook_signature import parse_public_key
-from mailagent.domain.budget import ALARM_PERCENT, DailyBudget, parse_amount
-from mailagent.domain.conversation import Limits
-from mailagent.domain.cost import TokenPrices, parse_prices
-from mailagent.domain.draft import DraftRefunds, DraftReplies
-from mailagent.domain.pace import Pace
-from mailagent.domain.policy import Policy
+from mailagent.adapters.policy_files.policy_file import PolicyFileProblem, load_policy
+from mailagent.adapters.sendgrid.signature import parse_public_key
+from mailagent.adapters.templates import template_check
+from mailagent.domain.mail.conversation import Limits
+from mailagent.domain.mail.draft import DraftRefunds, DraftReplies
+from mailagent.domain.mail.webhook import MOST_HOURS, USUAL_HOURS
+from mailagent.domain.operations.budget import ALARM_PERCENT, DailyBudget, parse_amount
+from mailagent.domain.operations.cost import TokenPrices, parse_prices
+from mailagent.domain.operations.rate_limit import Pace
+from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.retention import Retention
 from mailagent.domain.shop import Shop, Waits, person_of
-from mailagent.domain.webhook import MOST_HOURS, USUAL_HOURS
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ SETTINGS = (
     Setting(
         "WORKER_BEAT_FILE",
         "–",
-        "a file that a worker touches every few seconds, for `python -m mailagent.pulse`",
+        "a file that a worker touches every few seconds, for `python -m mailagent.healthcheck`",
     ),
     Setting(
         "DATABASE_URL",

@@ -25,8 +25,8 @@ from typing import Any
 import click
 
 from mailagent import services
-from mailagent.domain.conversation import Limits
-from mailagent.domain.pace import Pace
+from mailagent.domain.mail.conversation import Limits
+from mailagent.domain.operations.rate_limit import Pace
 from mailagent.services import Model
 from tests.databases import make_sqlite_template, postgres_copy, postgres_server, postgres_template
 from tests.stage import Stage, open_shop, running, wait_until

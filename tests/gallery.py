@@ -15,9 +15,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from mailagent.adapters.mail_samples import COMMON, FIRST_APPROVAL, TO_CUSTOMERS, facts_of
-from mailagent.adapters.template_check import list_languages
-from mailagent.adapters.templates import MAIL_FOLDER, RenderedMail, Templates
+from mailagent.adapters.templates.engine import MAIL_FOLDER, RenderedMail, Templates
+from mailagent.adapters.templates.mail_samples import COMMON, FIRST_APPROVAL, TO_CUSTOMERS, facts_of
+from mailagent.adapters.templates.template_check import list_languages
 from mailagent.domain.money import Money
 from tests.small_png import with_palette
 

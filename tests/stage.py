@@ -28,10 +28,11 @@ from mailagent.demo.mailboxes import Letter, Mailboxes, SentMail
 from mailagent.demo.openai_server import OpenAIServer
 from mailagent.demo.sendgrid_server import SendGridServer
 from mailagent.demo.webhook_key import WebhookKey
-from mailagent.domain.order import Order
-from mailagent.domain.refund import Refund
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.refund import Refund
 from mailagent.services import Services
-from mailagent.store import orders, refunds, sessions
+from mailagent.store.console import sessions
+from mailagent.store.refunds import orders, refunds
 from mailagent.web.guard import SESSION_KEY
 from mailagent.workflows.launch import launch, stop
 from tests.cast import ADA, MAX, MONA, OLGA, SUPPORT, TESS

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from mailagent import services
-from mailagent.store import conversations, schema
-from mailagent.workflows.steps import flood, people, sweep
-from mailagent.workflows.steps.batch import take_batch
+from mailagent.store import schema
+from mailagent.store.mail import conversations
+from mailagent.workflows.steps.conversation import people
+from mailagent.workflows.steps.conversation.batch import take_batch
+from mailagent.workflows.steps.maintenance import flood, sweep
 from tests.cast import TESS
 from tests.stage import Stage, post_form
 

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from mailagent import services
-from mailagent.domain.mail import Door, confirm_code, token_address
-from mailagent.store import conversations
+from mailagent.domain.mail.message import Door, confirm_code, token_address
 from mailagent.store.database import Row
-from mailagent.web.body import LARGEST_BYTES
+from mailagent.store.mail import conversations
+from mailagent.web.webhooks.body import LARGEST_BYTES
 from tests.cast import NOW
 from tests.databases import postgres_copy
 from tests.letters.__main__ import run

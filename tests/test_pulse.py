@@ -15,7 +15,7 @@ import pytest
 from mailagent.demo.app_process import ROOT
 from mailagent.demo.local_server import Answer, LocalServer
 from mailagent.demo.show import find_port
-from mailagent.pulse import SILENT_SECONDS, find_problem
+from mailagent.healthcheck import SILENT_SECONDS, find_problem
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def test_in_one_process_both_have_to_live(tmp_path: Path) -> None:
 
 def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "mailagent.pulse", *arguments],
+        [sys.executable, "-m", "mailagent.healthcheck", *arguments],
         cwd=ROOT,
         env={"MAILAGENT_ROLE": "worker", **environment},
         capture_output=True,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mailagent.domain.conversation import HandOverReason
+from mailagent.domain.mail.conversation import HandOverReason
 from tests.cast import ADA, GRACE, MAX, MONA, TESS
 from tests.soak import report, take_overs
 from tests.soak.chaos import SHARES as PROCESS_FAULTS

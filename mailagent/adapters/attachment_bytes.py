@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mailagent.adapters.attachment import ATTACHMENTS_MAX, DOWNLOAD_MAX_BYTES, make_attachment
-from mailagent.adapters.form_data import FormData, parse_form
-from mailagent.adapters.mail_text import describe_file, list_files
-from mailagent.adapters.mime import Part, decoded_body, parse_mime
-from mailagent.domain.mail import Attachment
+from mailagent.adapters.mime.attachment import ATTACHMENTS_MAX, DOWNLOAD_MAX_BYTES, make_attachment
+from mailagent.adapters.mime.mail_text import describe_file, list_files
+from mailagent.adapters.mime.parser import Part, decoded_body, parse_mime
+from mailagent.adapters.sendgrid.form_data import FormData, parse_form
+from mailagent.domain.mail.message import Attachment
 
 
 @dataclass(frozen=True, slots=True)

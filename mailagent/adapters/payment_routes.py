@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from mailagent.domain.payment import (
+from mailagent.domain.refunds.payment import (
     GatewayRefund,
     PaymentGateway,
     PaymentOutcome,

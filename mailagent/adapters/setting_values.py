@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import sqlalchemy as sa
 from babel import Locale, UnknownLocaleError
 
-from mailagent.domain.sender import ascii_domain, normalise_address
+from mailagent.domain.mail.sender import ascii_domain, normalise_address
 from mailagent.domain.typed_text import is_one_line
 
 MOST_DAYS = 3650

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mailagent.domain.goodwill import GoodwillCode
+from mailagent.domain.refunds.goodwill import GoodwillCode
 
 Output = dict[str, Any]
 

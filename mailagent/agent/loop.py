@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from mailagent.agent.tool_outputs import one_at_a_time_output
-from mailagent.domain.breaker import Failure
-from mailagent.domain.conversation import Budget, HandOverReason
-from mailagent.domain.retry import backoff_seconds, share_of
+from mailagent.domain.mail.conversation import Budget, HandOverReason
+from mailagent.domain.operations.circuit_breaker import Failure
+from mailagent.domain.operations.retry import backoff_seconds, share_of
 
 Item = dict[str, Any]
 

@@ -16,7 +16,7 @@ from typing import Any
 from mailagent.agent.loop import inert_json
 from mailagent.agent.tokens import estimate_tokens, first_tokens, last_tokens
 from mailagent.agent.tool_schemas import TOOLS
-from mailagent.domain.mail import InboundMail, left_out, shows_nothing
+from mailagent.domain.mail.message import InboundMail, left_out, shows_nothing
 
 # However long a thread is, a case stays a small part of the token budget at every turn. What a mail that
 # waits takes counts whole, subject and file names too, as it is written in the case.

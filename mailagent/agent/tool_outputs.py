@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from mailagent.agent.order_amounts import item_amounts, order_amounts
+from mailagent.agent.reply.order_amounts import item_amounts, order_amounts
 from mailagent.domain.money import Money
-from mailagent.domain.order import Order, OrderLine
-from mailagent.domain.policy import Declined, DeclineReason, Policy, return_by
-from mailagent.domain.refund import ItemsProblem, Refund, RefundStatus, taken_units
+from mailagent.domain.refunds.order import Order, OrderLine
+from mailagent.domain.refunds.policy import Declined, DeclineReason, Policy, return_by
+from mailagent.domain.refunds.refund import ItemsProblem, Refund, RefundStatus, taken_units
 
 Output = dict[str, Any]
 

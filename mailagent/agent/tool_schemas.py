@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mailagent.domain.refund import RefundReason
+from mailagent.domain.refunds.refund import RefundReason
 
 
 def _tool(name: str, description: str, properties: dict[str, Any]) -> dict[str, Any]:

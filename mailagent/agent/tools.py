@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 from mailagent.agent import tool_schemas
 from mailagent.agent.tool_outputs import bad_arguments_output, unknown_tool_output
 from mailagent.agent.tool_schemas import names_of
-from mailagent.domain.conversation import HandOverReason
-from mailagent.domain.refund import RefundReason, WantedItem
+from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.refunds.refund import RefundReason, WantedItem
 
 TOOLS = tool_schemas.TOOLS  # those that every shop has
 

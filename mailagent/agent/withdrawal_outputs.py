@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.domain.refunds.refund import Refund, RefundStatus
 
 Output = dict[str, Any]
 

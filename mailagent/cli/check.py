@@ -7,16 +7,18 @@ import sqlalchemy as sa
 from flask import current_app
 from flask.cli import with_appcontext
 
-from mailagent import doorbell, services
+from mailagent import engine, services
 from mailagent.cli.printing import explain
-from mailagent.domain.breaker import tell_breaker
-from mailagent.domain.policy import Policy
+from mailagent.domain.mail.webhook import USUAL_HOURS
+from mailagent.domain.operations.circuit_breaker import tell_breaker
+from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.shop import Shop
-from mailagent.domain.webhook import USUAL_HOURS
 from mailagent.settings import Settings
-from mailagent.store import breakers, matters, outbox, policies, suppression
 from mailagent.store.clock import SKEW_WORTH_A_WORD, find_skew, tell_skew
+from mailagent.store.mail import outbound, suppressions
 from mailagent.store.migration import SchemaProblem, check_schema
+from mailagent.store.operations import circuit_breakers, incidents
+from mailagent.store.refunds import policies
 
 
 @click.command("check")
@@ -111,7 +113,7 @@ def _outages() -> list[str]:
     with services.current().database.snapshot() as connection:
         return [
             f"{each.title}, since {each.since:%Y-%m-%d %H:%M} UTC ({each.why}). {each.to_do}"
-            for each in matters.list_open(connection)
+            for each in incidents.list_open(connection)
             if each.is_outage
         ]
 
@@ -120,7 +122,7 @@ def _away() -> list[str]:
     """Name the providers that are not asked for now: it goes on by itself."""
     live = services.current()
     with live.database.snapshot() as connection:
-        found = breakers.list_open(connection)
+        found = circuit_breakers.list_open(connection)
     return [tell_breaker(provider, each, live.now()) for provider, each in found.items()]
 
 
@@ -137,9 +139,9 @@ def _mail_problems(shop: Shop) -> list[str]:
     }
     problems = []
     with services.current().database.snapshot() as connection:
-        suppressed = suppression.list_suppressed(connection)
+        suppressed = suppressions.list_suppressed(connection)
         for address, names in settings_of.items():
-            lost = outbox.count_lost_lately(connection, address)
+            lost = outbound.count_lost_lately(connection, address)
             if address in suppressed:
                 problems.append(
                     f"nothing is sent to {address} ({names}): {suppressed[address]}; "
@@ -156,7 +158,7 @@ def _mail_problems(shop: Shop) -> list[str]:
 
 def _suppressed_customers(shop: Shop) -> list[str]:
     with services.current().database.snapshot() as connection:
-        count = len(set(suppression.list_suppressed(connection)) - set(shop.people))
+        count = len(set(suppressions.list_suppressed(connection)) - set(shop.people))
     if not count:
         return []
     return [f"nothing is sent to customers' addresses that bounced or complained: {count} of them"]
@@ -176,11 +178,11 @@ def _renamed_policy(policy: Policy) -> list[str]:
 def _version_problems() -> list[str]:
     """Name it when the workers of this release get no new runs: it was rolled back."""
     latest = services.current().doorbell.latest_version()
-    if latest in (None, doorbell.APPLICATION_VERSION):
+    if latest in (None, engine.APPLICATION_VERSION):
         return []
     return [
         f"new runs go to workers of version {latest} only, and this release is version"
-        f" {doorbell.APPLICATION_VERSION}: upgrade, or make it the latest again (docs/upgrades.md)"
+        f" {engine.APPLICATION_VERSION}: upgrade, or make it the latest again (docs/upgrades.md)"
     ]
 
 
@@ -191,13 +193,13 @@ def _runs_of_other_versions() -> list[str]:
         counts = live.doorbell.count_of_other_versions(connection)
     return [
         f"{count} {'run waits' if count == 1 else 'runs wait'} for workers of version {version}, and this"
-        f" release is version {doorbell.APPLICATION_VERSION}: keep a worker of that release until there are"
+        f" release is version {engine.APPLICATION_VERSION}: keep a worker of that release until there are"
         " none (docs/upgrades.md)"
         for version, count in sorted(counts.items())
     ]
 
 
-def _queue_problems(bell: doorbell.Doorbell) -> list[str]:
+def _queue_problems(bell: engine.Doorbell) -> list[str]:
     missing = bell.missing_queues()
     if not missing:
         return []

@@ -9,11 +9,11 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.cli.printing import LIMIT, Commands, instant, one_line, print_json, print_table
-from mailagent.domain.conversation import Conversation
-from mailagent.domain.mail import left_out
-from mailagent.store import conversations as store
-from mailagent.store import mailbox, outbox
-from mailagent.store import refunds as refund_rows
+from mailagent.domain.mail.conversation import Conversation
+from mailagent.domain.mail.message import left_out
+from mailagent.store.mail import conversations as store
+from mailagent.store.mail import inbound, outbound
+from mailagent.store.refunds import refunds as refund_rows
 
 conversations = Commands("conversations", help="Conversations with customers.")
 
@@ -114,7 +114,7 @@ def _mails_in(connection: sa.Connection, conversation: Conversation) -> list[dic
             "status": mail.status.value,
             "no_answer_reason": mail.no_answer_reason,
         }
-        for mail in mailbox.list_of_conversation(connection, conversation.conversation_id)
+        for mail in inbound.list_of_conversation(connection, conversation.conversation_id)
     ]
 
 
@@ -132,7 +132,7 @@ def _mails_out(connection: sa.Connection, conversation: Conversation) -> list[di
             "error": row.error,
             "sent_again": row.sent_again_why,
         }
-        for row in outbox.list_of_conversation(connection, conversation.conversation_id)
+        for row in outbound.list_of_conversation(connection, conversation.conversation_id)
     ]
 
 

@@ -8,7 +8,7 @@ from flask.cli import with_appcontext
 
 from mailagent.cli.actor import actor
 from mailagent.cli.printing import explain
-from mailagent.store.erasure import ErasureRefusedError
+from mailagent.store.privacy.erasure import ErasureRefusedError
 from mailagent.web import erasing
 
 

@@ -6,9 +6,9 @@ import click
 
 from mailagent import services
 from mailagent.cli.printing import LIMIT, Commands, instant, print_json, print_table
-from mailagent.domain.mail import MailKind, MailStatus
-from mailagent.store import mailbox
-from mailagent.workflows.steps import restored
+from mailagent.domain.mail.message import MailKind, MailStatus
+from mailagent.store.mail import inbound
+from mailagent.workflows.steps.maintenance import restored
 
 SUBJECT_WIDTH = 60
 COLUMNS = ("received_at", "mail_id", "from", "kind", "status", "reason", "subject")
@@ -47,7 +47,7 @@ def doubt(dry_run: bool) -> None:
 def list_mails(status: str | None, kind: str | None, limit: int, as_json: bool) -> None:
     """List mails that came in, the newest first."""
     with services.current().database.snapshot() as connection:
-        rows = mailbox.list_recent(
+        rows = inbound.list_recent(
             connection,
             MailStatus(status) if status else None,
             MailKind(kind) if kind else None,

@@ -7,7 +7,7 @@ import click
 from mailagent import services
 from mailagent.cli.actor import actor
 from mailagent.cli.printing import Commands
-from mailagent.store import second_factors
+from mailagent.store.console import second_factors
 
 ops = Commands("ops", help="Logins to the console.")
 

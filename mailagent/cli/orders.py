@@ -10,14 +10,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import click
 
 from mailagent import services
-from mailagent.adapters.csv_rows import OrdersFileProblem
-from mailagent.adapters.orders_file import OrdersFile, OrdersFormat, Reading, parse_orders
+from mailagent.adapters.order_files.csv_rows import OrdersFileProblem
+from mailagent.adapters.order_files.files import OrdersFile, OrdersFormat, Reading, parse_orders
 from mailagent.cli.printing import Commands, print_json
 from mailagent.domain.money import Money
-from mailagent.domain.order import OrderProblem
-from mailagent.domain.order_record import render_order
-from mailagent.store import orders as store
-from mailagent.store import outside as outside_refunds
+from mailagent.domain.refunds.order import OrderProblem
+from mailagent.domain.refunds.order_record import render_order
+from mailagent.store.refunds import external_refunds as outside_refunds
+from mailagent.store.refunds import orders as store
 
 LARGEST_FILE_BYTES = 256 * 1024 * 1024
 # Of orders that were left out; the rest is counted.

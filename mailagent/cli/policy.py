@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.cli.printing import Commands, one_line, print_json, print_table
 from mailagent.domain.money import Money
-from mailagent.domain.order import Order
-from mailagent.domain.policy import (
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.policy import (
     Approved,
     Decision,
     Declined,
@@ -22,18 +22,13 @@ from mailagent.domain.policy import (
     ManagerReason,
     NeedsManager,
 )
-from mailagent.domain.policy_rules import Weighed, decide, weigh
-from mailagent.domain.policy_wording import describe_policy
-from mailagent.domain.refund import ItemsProblem, RefundReason, WantedItem, price_lines
-from mailagent.domain.refund_facts import RefundFacts
+from mailagent.domain.refunds.policy_rules import Weighed, decide, weigh
+from mailagent.domain.refunds.policy_wording import describe_policy
+from mailagent.domain.refunds.refund import ItemsProblem, RefundReason, WantedItem, price_lines
+from mailagent.domain.refunds.refund_facts import RefundFacts
 from mailagent.domain.wording import DECLINE_REASONS, MANAGER_REASONS
-from mailagent.store import orders, policies, refunds
-from mailagent.workflows.steps.refund_facts import (
-    Asked,
-    gather_facts,
-    plain_facts,
-    shipping_of,
-)
+from mailagent.store.refunds import orders, policies, refunds
+from mailagent.workflows.steps.refund.facts import Asked, gather_facts, plain_facts, shipping_of
 
 policy = Commands("policy", help="What is refunded, and who decides.")
 

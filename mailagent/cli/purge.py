@@ -11,9 +11,10 @@ from flask.cli import with_appcontext
 
 from mailagent import services
 from mailagent.cli.printing import explain
-from mailagent.store import mailbox, old_words, short_lived
-from mailagent.workflows.steps import housekeeping
-from mailagent.workflows.steps.sweep import purge_raw_mail
+from mailagent.store.mail import inbound
+from mailagent.store.privacy import content_retention, short_lived
+from mailagent.workflows.steps.maintenance import housekeeping
+from mailagent.workflows.steps.maintenance.sweep import purge_raw_mail
 
 
 @click.command("purge")
@@ -58,8 +59,8 @@ def _look() -> Iterator[_Line]:
     now = live.now()
     before = live.retention.words_before(now)
     with live.database.snapshot() as connection:
-        yield _Line(mailbox.count_raw(connection, now - live.waits.raw_mail_kept), _raw())
-        words = old_words.count(connection, before) if before else {}
+        yield _Line(inbound.count_raw(connection, now - live.waits.raw_mail_kept), _raw())
+        words = content_retention.count(connection, before) if before else {}
         yield _Line(sum(words.values()), _words())
         for rule in short_lived.RULES:
             yield _Line(short_lived.count(connection, rule, now), rule.what)

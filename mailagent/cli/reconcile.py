@@ -13,13 +13,13 @@ from flask.cli import with_appcontext
 from mailagent import services
 from mailagent.cli.printing import LIMIT, instant, one_line, print_json, print_table
 from mailagent.domain.money import Money
-from mailagent.domain.payment import ListingProblem
-from mailagent.domain.reconcile import Difference, Kind, OurPart, compare
+from mailagent.domain.refunds.payment import ListingProblem
+from mailagent.domain.refunds.reconciliation import Difference, Kind, OurPart, compare
 from mailagent.settings import Settings
-from mailagent.store import books, gateway_events, outside, refunds
 from mailagent.store.database import Row
-from mailagent.store.gateway_words import KNOWN
-from mailagent.web.gateway_news import follow_refund
+from mailagent.store.refunds import external_refunds, gateway_events, ledger_check, refunds
+from mailagent.store.refunds.payment_events import KNOWN
+from mailagent.web.webhooks.payment_events import follow_refund
 
 
 @click.command("reconcile")
@@ -44,7 +44,7 @@ def reconcile(days: int, as_json: bool, record: bool) -> None:
     live = services.current()
     since = live.now() - timedelta(days=days)
     with live.database.snapshot() as connection:
-        payment_ids = books.list_payment_ids(connection, since)
+        payment_ids = ledger_check.list_payment_ids(connection, since)
         disputes = gateway_events.list_disputes_without_order(connection, since)
     found, problems = _differences(payment_ids)
     found += [_unmatched(row) for row in disputes]
@@ -84,7 +84,7 @@ def _unmatched(row: Row) -> Difference:
 
 def _ours(connection: sa.Connection, payment_id: str) -> list[OurPart]:
     asked = refunds.list_payments_of(connection, payment_id)
-    told = outside.list_of_payment(connection, payment_id)
+    told = external_refunds.list_of_payment(connection, payment_id)
     return [_part(row) for row in (*asked, *told)]
 
 

@@ -9,9 +9,9 @@ import click
 from mailagent import services
 from mailagent.cli.printing import Commands, instant, print_json, print_table
 from mailagent.cli.reconcile import events, reconcile
-from mailagent.domain.refund import Refund
-from mailagent.store import approvals
-from mailagent.store import refunds as store
+from mailagent.domain.refunds.refund import Refund
+from mailagent.store.refunds import approvals
+from mailagent.store.refunds import refunds as store
 
 refunds = Commands("refunds", help="Refunds: asked for, decided, paid.")
 refunds.add_command(reconcile)

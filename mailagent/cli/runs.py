@@ -10,8 +10,8 @@ import click
 from mailagent import services
 from mailagent.cli.actor import record_act
 from mailagent.cli.printing import LIMIT, Commands, instant, one_line, print_json, print_table
-from mailagent.domain.replay_plan import ReplayPlan, plan_replay, tell_reach
-from mailagent.doorbell import (
+from mailagent.domain.operations.replay_plan import ReplayPlan, plan_replay, tell_reach
+from mailagent.engine import (
     QUEUE_OF,
     STATUSES,
     ReplayRefused,
@@ -20,7 +20,7 @@ from mailagent.doorbell import (
     first_step_to_repeat,
     no_such_run,
 )
-from mailagent.store import rows_now
+from mailagent.store.console import rows_now
 
 runs = Commands("runs", help="Workflow runs: look at them, replay one that failed.")
 

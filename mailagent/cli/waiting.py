@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from mailagent.cli.printing import explain
 from mailagent.store.database import Database
+from mailagent.store.errors import is_outage
 from mailagent.store.migration import check_schema
-from mailagent.store.outage import is_outage
 
 PAUSE_SECONDS = 2.0
 # How often the same words are said, in pauses.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
-from mailagent.domain.refund import RefundReason
+from mailagent.domain.refunds.refund import RefundReason
 
 
 class Language(StrEnum):

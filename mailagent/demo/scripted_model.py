@@ -21,13 +21,7 @@ from mailagent.demo.reading import (
     names_item,
     pick_reason,
 )
-from mailagent.demo.replies import (
-    letter,
-    order_news,
-    outcome_sentence,
-    phrase,
-    withdrawal_sentence,
-)
+from mailagent.demo.replies import letter, order_news, outcome_sentence, phrase, withdrawal_sentence
 
 _MAX_ORDERS = 3  # of one letter; each costs two turns
 

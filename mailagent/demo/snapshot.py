@@ -9,9 +9,10 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.money import Money
-from mailagent.domain.refund import Refund
-from mailagent.doorbell import Doorbell, RecordedStep, Run
-from mailagent.store import refunds, schema
+from mailagent.domain.refunds.refund import Refund
+from mailagent.engine import Doorbell, RecordedStep, Run
+from mailagent.store import schema
+from mailagent.store.refunds import refunds
 
 _RUNS = 12  # the latest; each costs a query
 _LONGEST_OUTPUT = 240

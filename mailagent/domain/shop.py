@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from mailagent.domain.sender import ascii_domain
+from mailagent.domain.mail.sender import ascii_domain
 
 # Domains of one provider under which the same mailbox gets its mail.
 _SAME_DOMAIN = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mailagent.domain.draft import Topic
-from mailagent.domain.policy import DeclineReason, ManagerReason
-from mailagent.domain.refund import RefundReason, RefundStatus
+from mailagent.domain.mail.draft import Topic
+from mailagent.domain.refunds.policy import DeclineReason, ManagerReason
+from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 
 REFUND_REASONS: Mapping[RefundReason, str] = {
     RefundReason.DAMAGED: "arrived damaged or stopped working",

@@ -12,11 +12,11 @@ from enum import StrEnum
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from mailagent.domain.breaker import Provider
-from mailagent.domain.conversation import ConversationStatus
-from mailagent.domain.mail import MailStatus, OutboundStatus
-from mailagent.domain.order import OrderStatus
-from mailagent.domain.refund import RefundStatus
+from mailagent.domain.mail.conversation import ConversationStatus
+from mailagent.domain.mail.message import MailStatus, OutboundStatus
+from mailagent.domain.operations.circuit_breaker import Provider
+from mailagent.domain.refunds.order import OrderStatus
+from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.database import UtcDateTime
 
 metadata = sa.MetaData(

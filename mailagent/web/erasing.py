@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mailagent import services
-from mailagent.domain.sender import normalise_address
+from mailagent.domain.mail.sender import normalise_address
 from mailagent.domain.shop import person_of
-from mailagent.doorbell import ACTIVE
-from mailagent.store import erasure, erasure_scope
-from mailagent.store.erasure_scope import Obstacle, Scope
+from mailagent.engine import ACTIVE
+from mailagent.store.privacy import erasure, erasure_scope
+from mailagent.store.privacy.erasure_scope import Obstacle, Scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from flask import Blueprint, Response, jsonify, make_response, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from mailagent import services
-from mailagent.domain.redemption import Redeemed, Redemption
-from mailagent.store import goodwill
+from mailagent.domain.refunds.redemption import Redeemed, Redemption
+from mailagent.store.refunds import goodwill
 from mailagent.web.bearer import is_authorised, unauthorised
 from mailagent.web.guard import bearer_token
 

@@ -11,8 +11,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 from flask import Flask, Response, abort, g, redirect, request, session, url_for
 
 from mailagent import services
-from mailagent.domain.access import Permission, Role, permissions_of, roles_of
-from mailagent.store import sessions
+from mailagent.domain.operations.access import Permission, Role, permissions_of, roles_of
+from mailagent.store.console import sessions
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -13,11 +13,11 @@ from flask import Blueprint, Response, current_app
 
 from mailagent import services
 from mailagent.adapters.deadline import begin
-from mailagent.domain import metric
-from mailagent.domain.metric import MetricType, Sample
-from mailagent.store import metric_figures
-from mailagent.store.metric_figures import ModelUse, Runs
-from mailagent.store.outage import is_cancelled
+from mailagent.domain.operations import metric
+from mailagent.domain.operations.metric import MetricType, Sample
+from mailagent.store.errors import is_cancelled
+from mailagent.store.operations import metric_figures
+from mailagent.store.operations.metric_figures import ModelUse, Runs
 from mailagent.web.bearer import carries_one_of, unauthorised
 from mailagent.web.guard import bearer_token
 

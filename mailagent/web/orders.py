@@ -12,10 +12,10 @@ from flask import Blueprint, Response, jsonify, make_response, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from mailagent import services
-from mailagent.adapters.orders_json import decode_order
-from mailagent.domain.order import OrderProblem
-from mailagent.store import orders
-from mailagent.store.orders import Saved, VersionProblem
+from mailagent.adapters.order_files.json_lines import decode_order
+from mailagent.domain.refunds.order import OrderProblem
+from mailagent.store.refunds import orders
+from mailagent.store.refunds.orders import Saved, VersionProblem
 from mailagent.web.bearer import is_authorised, unauthorised
 from mailagent.web.guard import bearer_token
 

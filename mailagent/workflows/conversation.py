@@ -6,22 +6,22 @@ from typing import Any
 
 from dbos import DBOS
 
-from mailagent import doorbell
-from mailagent.workflows.steps.absence import put_off
-from mailagent.workflows.steps.batch import Batch, take_batch
-from mailagent.workflows.steps.delivery import send_mail
-from mailagent.workflows.steps.fuse import stop_loop
-from mailagent.workflows.steps.model import ask_model
-from mailagent.workflows.steps.people import (
+from mailagent import engine
+from mailagent.workflows.steps.conversation.absence import put_off
+from mailagent.workflows.steps.conversation.batch import Batch, take_batch
+from mailagent.workflows.steps.conversation.loop_guard import stop_loop
+from mailagent.workflows.steps.conversation.model import ask_model
+from mailagent.workflows.steps.conversation.people import (
     forward_team_replies,
     hand_over,
     pass_on_to_people,
 )
-from mailagent.workflows.steps.reply import write_reply
-from mailagent.workflows.steps.tools import TOOL_STEPS, told_of_call
+from mailagent.workflows.steps.conversation.reply import write_reply
+from mailagent.workflows.steps.conversation.tools import TOOL_STEPS, told_of_call
+from mailagent.workflows.steps.delivery.send import send_mail
 
 
-@DBOS.workflow(name=doorbell.CONVERSATION)
+@DBOS.workflow(name=engine.CONVERSATION)
 def conversation(conversation_id: str) -> str:
     """Answer the unanswered mail of a conversation. Returns what was done, in a few words."""
     batch = take_batch(conversation_id)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dbos import DBOS
 
-from mailagent import doorbell
-from mailagent.workflows.steps.delivery import look_at_delivery, send_mail_async
+from mailagent import engine
+from mailagent.workflows.steps.delivery.send import look_at_delivery, send_mail_async
 
 
-@DBOS.workflow(name=doorbell.DELIVERY, max_recovery_attempts=500)
+@DBOS.workflow(name=engine.DELIVERY, max_recovery_attempts=500)
 async def delivery(outbound_id: str) -> str:
     """See one mail of ours out. Returns the state it ended in."""
     while True:
@@ -20,6 +20,6 @@ async def delivery(outbound_id: str) -> str:
             case "send":
                 await send_mail_async(outbound_id)
             case "wait":
-                await DBOS.recv_async(doorbell.LOOK, timeout_seconds=outlook["wait_seconds"])
+                await DBOS.recv_async(engine.LOOK, timeout_seconds=outlook["wait_seconds"])
             case _:
                 return outlook["status"]

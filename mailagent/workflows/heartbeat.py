@@ -11,8 +11,8 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.doorbell.sweeps import LATE_AFTER
-from mailagent.store import tallies, workers
+from mailagent.engine.sweeps import LATE_AFTER
+from mailagent.store.operations import counters, workers
 from mailagent.workflows.unattended import RunsHere, Unattended
 
 logger = logging.getLogger(__name__)
@@ -157,9 +157,9 @@ def move_tallies_on() -> bool:
     """Count further what has come in and gone out; return whether there is more to count at once."""
     live = services.current()
     more = False
-    for source in tallies.SOURCES:
+    for source in counters.SOURCES:
         with live.database.transaction() as connection:
-            more |= tallies.move_on(connection, source, live.now())
+            more |= counters.move_on(connection, source, live.now())
     return more
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from dbos import DBOS
 
-from mailagent import doorbell
-from mailagent.workflows.steps.housekeeping import (
+from mailagent import engine
+from mailagent.workflows.steps.maintenance.housekeeping import (
     purge_histories,
     purge_short_lived,
     purge_words,
@@ -18,7 +18,7 @@ from mailagent.workflows.steps.housekeeping import (
 EVERY_HOUR = "17 * * * *"
 
 
-@DBOS.workflow(name=doorbell.HOUSEKEEPING)
+@DBOS.workflow(name=engine.HOUSEKEEPING)
 def housekeeping(_scheduled_at: datetime, _context: Any) -> None:
     """Delete what is old enough; each step records how much."""
     purge_short_lived()

@@ -17,9 +17,9 @@ import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
 from dbos._enterprise import ConductorThread
 
-from mailagent import doorbell
+from mailagent import engine as doorbell
 from mailagent.store.database import open_database
-from mailagent.store.outage import mark_outages
+from mailagent.store.errors import mark_outages
 from mailagent.telemetry import log_ids, spans
 from mailagent.workflows import conversation, delivery, housekeeping, previews, refund, sweep
 from mailagent.workflows.heartbeat import Heartbeat

@@ -8,13 +8,13 @@ from typing import Any
 
 from dbos import DBOS
 
-from mailagent import doorbell
-from mailagent.workflows.steps.photo_previews import make_previews
+from mailagent import engine
+from mailagent.workflows.steps.maintenance.photo_previews import make_previews
 
 EVERY_MINUTE = "* * * * *"
 
 
-@DBOS.workflow(name=doorbell.PREVIEWS)
+@DBOS.workflow(name=engine.PREVIEWS)
 def previews(_scheduled_at: datetime, _context: Any) -> None:
     """Make previews of new photos; the step records how many."""
     make_previews()

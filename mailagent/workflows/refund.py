@@ -7,32 +7,32 @@ from __future__ import annotations
 
 from dbos import DBOS
 
-from mailagent import doorbell
-from mailagent.workflows.steps.delivery import send_mail_async
-from mailagent.workflows.steps.refund_decision import claim_refund, look_at_decision
-from mailagent.workflows.steps.refund_outcome import tell_customer
-from mailagent.workflows.steps.refund_payment import pay_refund
+from mailagent import engine
+from mailagent.workflows.steps.delivery.send import send_mail_async
+from mailagent.workflows.steps.refund.decision import claim_refund, look_at_decision
+from mailagent.workflows.steps.refund.outcome import tell_customer
+from mailagent.workflows.steps.refund.payment import pay_refund
 
 
-@DBOS.workflow(name=doorbell.REFUND, max_recovery_attempts=500)
+@DBOS.workflow(name=engine.REFUND, max_recovery_attempts=500)
 async def refund(refund_id: str) -> str:
     """See a refund through to its end. Returns the state it ended in."""
     state = await claim_refund(refund_id)
     while state["status"] == "awaiting_approval":
         for outbound_id in state["outbound_ids"]:  # to managers
             await send_mail_async(outbound_id)
-        await DBOS.recv_async(doorbell.LOOK, timeout_seconds=state["wait_seconds"])
+        await DBOS.recv_async(engine.LOOK, timeout_seconds=state["wait_seconds"])
         state = await look_at_decision(refund_id)
     while state["status"] == "approved":
         state = await pay_refund(refund_id)
         if state["status"] == "approved":
             if state["wakes"]:
-                await DBOS.recv_async(doorbell.LOOK, timeout_seconds=state["wait_seconds"])
+                await DBOS.recv_async(engine.LOOK, timeout_seconds=state["wait_seconds"])
             else:
                 await DBOS.sleep_async(state["wait_seconds"])
     told = await tell_customer(refund_id)
     while isinstance(told, dict):
-        await DBOS.recv_async(doorbell.LOOK, timeout_seconds=told["wait_seconds"])
+        await DBOS.recv_async(engine.LOOK, timeout_seconds=told["wait_seconds"])
         told = await tell_customer(refund_id)
     for outbound_id in told:
         await send_mail_async(outbound_id)

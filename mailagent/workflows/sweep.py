@@ -7,20 +7,20 @@ from typing import Any
 
 from dbos import DBOS
 
-from mailagent import doorbell
-from mailagent.workflows.steps.neglected import ring_for_outbox, ring_for_refunds
-from mailagent.workflows.steps.operators import report_failed_runs
-from mailagent.workflows.steps.sweep import (
+from mailagent import engine
+from mailagent.workflows.steps.maintenance.neglected import ring_for_outbox, ring_for_refunds
+from mailagent.workflows.steps.maintenance.sweep import (
     purge_raw_mail,
     release_parked_mail,
     ring_for_mail,
     take_over_runs,
 )
+from mailagent.workflows.steps.operators import report_failed_runs
 
 EVERY_MINUTE = "* * * * *"
 
 
-@DBOS.workflow(name=doorbell.SWEEP)
+@DBOS.workflow(name=engine.SWEEP)
 def sweep(_scheduled_at: datetime, _context: Any) -> None:
     """Ring for every row that waits without a run, then purge; each step records how many it saw to.
 

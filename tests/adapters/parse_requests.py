@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from mailagent.adapters.sendgrid_inbound import ShopFacts, parse_request
-from mailagent.domain.mail import ParsedMail
+from mailagent.adapters.sendgrid.inbound import ShopFacts, parse_request
+from mailagent.domain.mail.message import ParsedMail
 from tests.cast import ADA, NOW, SUPPORT
 
 CONTENT_TYPE = "multipart/form-data; boundary=xYzZY"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.adapters.address_list import Mailbox, parse_addresses
+from mailagent.adapters.mime.address_list import Mailbox, parse_addresses
 from tests.growth import assert_linear
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from mailagent.adapters.reply_text import new_text
+from mailagent.adapters.mime.reply_text import new_text
 from tests.adapters.quotes import MORE_ATTRIBUTIONS, OWN_LINES, WITHOUT_COLON
 from tests.adapters.test_reply_text import ATTRIBUTIONS, NEW, OURS, quoted
 

@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from mailagent.adapters.chat_model import MAX_OUTPUT_TOKENS, ChatModel
+from mailagent.adapters.openai.client import MAX_OUTPUT_TOKENS, ChatModel
 from mailagent.agent.loop import inert_json
 from mailagent.agent.tools import TOOLS
-from mailagent.domain.conversation import HandOverReason
+from mailagent.domain.mail.conversation import HandOverReason
 
 KEY = "sk-test-0123456789"
 LETTER = "My kettle of order W1001 is broken"

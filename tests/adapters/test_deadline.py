@@ -13,10 +13,10 @@ from functools import partial
 import pytest
 
 from mailagent.adapters import deadline
-from mailagent.adapters.chat_model import ChatModel
 from mailagent.adapters.deadline import within
-from mailagent.adapters.mail_sender import MailSender
-from mailagent.domain.delivery import OutcomeUnknown
+from mailagent.adapters.openai.client import ChatModel
+from mailagent.adapters.sendgrid.sender import MailSender
+from mailagent.domain.mail.delivery import OutcomeUnknown
 from tests.adapters.test_mail_sender import MAIL
 from tests.stage import wait_until
 

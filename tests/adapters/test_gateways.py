@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from mailagent.adapters.stripe_amounts import from_stripe, to_stripe
-from mailagent.adapters.stripe_gateway import FINAL_CODES, KEYS_MAX, StripeGateway
+from mailagent.adapters.stripe.amounts import from_stripe, to_stripe
+from mailagent.adapters.stripe.gateway import FINAL_CODES, KEYS_MAX, StripeGateway
 from mailagent.demo.local_server import Answer
 from mailagent.domain.money import Money
-from mailagent.domain.payment import (
+from mailagent.domain.refunds.payment import (
     ListingProblem,
     NotDone,
     OutcomeUnknown,
@@ -29,7 +29,7 @@ from mailagent.domain.payment import (
     Refused,
 )
 from mailagent.store.database import Database
-from mailagent.store.ledger import LedgerGateway
+from mailagent.store.refunds.ledger import LedgerGateway
 from tests import stripe_server
 from tests.stripe_server import StripeServer
 

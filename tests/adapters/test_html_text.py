@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import ImageColor
 
-from mailagent.adapters.css_rules import SHEETS_MAX_LENGTH
-from mailagent.adapters.html_text import HtmlText, render_text
-from mailagent.adapters.html_tokens import TEXT_MAX_LENGTH, tokenise
+from mailagent.adapters.html.css_rules import SHEETS_MAX_LENGTH
+from mailagent.adapters.html.text import HtmlText, render_text
+from mailagent.adapters.html.tokens import TEXT_MAX_LENGTH, tokenise
 from tests.growth import assert_linear
 
 

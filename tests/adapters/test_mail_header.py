@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.adapters.mail_header import (
+from mailagent.adapters.mime.mail_header import (
     decode_words,
     parse_block,
     parse_date,
@@ -16,7 +16,7 @@ from mailagent.adapters.mail_header import (
     parse_message_id,
     parse_parameters,
 )
-from mailagent.adapters.multipart import Span
+from mailagent.adapters.mime.multipart import Span
 from tests.growth import assert_linear
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from jinja2 import Environment, meta, nodes
 
-from mailagent.adapters import formats
-from mailagent.adapters.html_text import render_text
-from mailagent.adapters.mail_samples import COMMON, TO_CUSTOMERS, facts_of, list_samples
-from mailagent.adapters.templates import MAIL_FOLDER, PARTS, RenderedMail, Templates
-from mailagent.agent.languages import find_language
-from mailagent.domain.mail import confirm_code, holds_confirm_code
+from mailagent.adapters.html.text import render_text
+from mailagent.adapters.templates import formats
+from mailagent.adapters.templates.engine import MAIL_FOLDER, PARTS, RenderedMail, Templates
+from mailagent.adapters.templates.mail_samples import COMMON, TO_CUSTOMERS, facts_of, list_samples
+from mailagent.agent.reply.languages import find_language
+from mailagent.domain.mail.message import confirm_code, holds_confirm_code
 from mailagent.domain.money import Money
-from mailagent.domain.payment_method import OUR_WORDS
+from mailagent.domain.refunds.payment_method import OUR_WORDS
 
 OURS = Templates(MAIL_FOLDER, COMMON)
 TRANSLATED = ["de", "fr", "es"]

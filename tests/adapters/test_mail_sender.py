@@ -25,10 +25,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from mailagent.adapters import mail_sender
-from mailagent.adapters.mail_sender import MailSender
-from mailagent.domain.delivery import Accepted, Blame, NotSent, OutcomeUnknown, Refused, Trace
-from mailagent.domain.mail import OutboundMail, Purpose
+from mailagent.adapters.sendgrid import sender as mail_sender
+from mailagent.adapters.sendgrid.sender import MailSender
+from mailagent.domain.mail.delivery import Accepted, Blame, NotSent, OutcomeUnknown, Refused, Trace
+from mailagent.domain.mail.message import OutboundMail, Purpose
 from tests.stage import wait_until
 
 MAIL = OutboundMail(

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.adapters.attachment import harmless_name
-from mailagent.adapters.mail_text import MailText, read_text
-from mailagent.adapters.mime import parse_mime
-from mailagent.adapters.multipart import Span
-from mailagent.domain.mail import Attachment, shows_nothing
+from mailagent.adapters.mime.attachment import harmless_name
+from mailagent.adapters.mime.mail_text import MailText, read_text
+from mailagent.adapters.mime.multipart import Span
+from mailagent.adapters.mime.parser import parse_mime
+from mailagent.domain.mail.message import Attachment, shows_nothing
 from tests.adapters import tnef_files
 from tests.growth import assert_linear
 

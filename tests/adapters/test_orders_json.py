@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from mailagent.adapters.csv_rows import OrdersFileProblem
-from mailagent.adapters.orders_file import OrdersFormat, Reading, parse_orders
+from mailagent.adapters.order_files.csv_rows import OrdersFileProblem
+from mailagent.adapters.order_files.files import OrdersFormat, Reading, parse_orders
 from tests.cast import NOW, order_record
 
 ONE, TWO = order_record("W1"), order_record("W2")

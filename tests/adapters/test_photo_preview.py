@@ -9,7 +9,7 @@ import zlib
 import pytest
 from PIL import Image
 
-from mailagent.adapters.photo_preview import PREVIEW_PIXELS, Preview, count_scans, make_preview
+from mailagent.adapters.mime.photo_preview import PREVIEW_PIXELS, Preview, count_scans, make_preview
 
 
 def photo(kind: str, size: tuple[int, int] = (1600, 1200), mode: str = "RGB") -> bytes:

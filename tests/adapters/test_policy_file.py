@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mailagent.adapters.policy_file import PolicyFileProblem, load_policy, parse_policy
-from mailagent.domain.policy import Cap, Caps, Goodwill, Named, Policy, Unasked
-from mailagent.domain.refund import RefundReason
+from mailagent.adapters.policy_files.policy_file import PolicyFileProblem, load_policy, parse_policy
+from mailagent.domain.refunds.policy import Cap, Caps, Goodwill, Named, Policy, Unasked
+from mailagent.domain.refunds.refund import RefundReason
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "policy.md"
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from mailagent.adapters.chat_model import ChatModel
-from mailagent.adapters.mail_sender import MailSender
-from mailagent.domain.delivery import Accepted, Blame, NotSent, OutcomeUnknown, Refused
+from mailagent.adapters.openai.client import ChatModel
+from mailagent.adapters.sendgrid.sender import MailSender
+from mailagent.domain.mail.delivery import Accepted, Blame, NotSent, OutcomeUnknown, Refused
 from tests.adapters.test_chat_model import ITEMS, message, response
 from tests.adapters.test_mail_sender import MAIL, write_certificate
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.adapters.reply_text import new_text
+from mailagent.adapters.mime.reply_text import new_text
 from tests.growth import assert_linear
 
 OURS = "Hello Ada,\n\nyour kettle is on its way and should reach you on Tuesday.\n\nThe shop"

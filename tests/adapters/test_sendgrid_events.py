@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mailagent.adapters.sendgrid_events import parse_events
-from mailagent.domain.delivery import DeliveryEvent, DeliveryKind
+from mailagent.adapters.sendgrid.events import parse_events
+from mailagent.domain.mail.delivery import DeliveryEvent, DeliveryKind
 
 BOUNCE: dict[str, Any] = {
     "email": "ada@example.com",

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.adapters.sendgrid_inbound import (
+from mailagent.adapters.sendgrid.inbound import (
     BODY_MAX_LENGTH,
     NAME_MAX_LENGTH,
     SUBJECT_MAX_LENGTH,
     parse_request,
 )
-from mailagent.domain.mail import Attachment, Identity, MailKind, ParsedMail
+from mailagent.domain.mail.message import Attachment, Identity, MailKind, ParsedMail
 from tests.adapters import tnef_files
 from tests.adapters.parse_requests import (
     CONTENT_TYPE,

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mailagent.adapters.csv_rows import OrdersFileProblem
-from mailagent.adapters.orders_file import OrdersFile, OrdersFormat, Reading, parse_orders
-from mailagent.domain.order import Order, OrderStatus
-from mailagent.domain.order_record import render_order
+from mailagent.adapters.order_files.csv_rows import OrdersFileProblem
+from mailagent.adapters.order_files.files import OrdersFile, OrdersFormat, Reading, parse_orders
+from mailagent.domain.refunds.order import Order, OrderStatus
+from mailagent.domain.refunds.order_record import render_order
 from tests.cast import ADA, NOW
 
 # In Shopify's order; what is not used here is there to be passed over.

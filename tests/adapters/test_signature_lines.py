@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.adapters.reply_text import new_text
+from mailagent.adapters.mime.reply_text import new_text
 from tests.adapters.test_reply_text import ATTRIBUTIONS, NEW, OURS, quoted
 
 QUOTE = f"{ATTRIBUTIONS['gmail en']}\n{quoted(OURS)}"

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from mailagent.adapters.stripe_events import TOLERANCE_SECONDS, parse_event, verify
+from mailagent.adapters.stripe.events import TOLERANCE_SECONDS, parse_event, verify
 from mailagent.domain.money import Money
-from mailagent.domain.payment import GivenBack, RefundState
+from mailagent.domain.refunds.payment import GivenBack, RefundState
 from tests.stripe_server import event, sign
 
 OLD, NEW = "whsec_old", "whsec_new"

@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from mailagent.adapters.mail_samples import COMMON, TO_CUSTOMERS, facts_of
-from mailagent.adapters.template_check import find_problems, find_untranslated, list_languages
-from mailagent.adapters.templates import MAIL_FOLDER, PARTS, RenderedMail, Templates
+from mailagent.adapters.templates.engine import MAIL_FOLDER, PARTS, RenderedMail, Templates
+from mailagent.adapters.templates.mail_samples import COMMON, TO_CUSTOMERS, facts_of
+from mailagent.adapters.templates.template_check import (
+    find_problems,
+    find_untranslated,
+    list_languages,
+)
 
 
 def write(folder: Path, name: str, words: str) -> None:

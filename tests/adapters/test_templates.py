@@ -13,14 +13,14 @@ from babel import Locale
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
 
 import mailagent
-from mailagent.adapters import formats
-from mailagent.adapters.html_text import render_text
-from mailagent.adapters.mail_samples import LINK, LOGIN_LINK, NOON, TO_CUSTOMERS, facts_of
-from mailagent.adapters.templates import RenderedMail, Templates
-from mailagent.domain.approval_reply import holds_word
-from mailagent.domain.escalation import Ask, Question
-from mailagent.domain.mail import confirm_code, holds_confirm_code
+from mailagent.adapters.html.text import render_text
+from mailagent.adapters.templates import formats
+from mailagent.adapters.templates.engine import RenderedMail, Templates
+from mailagent.adapters.templates.mail_samples import LINK, LOGIN_LINK, NOON, TO_CUSTOMERS, facts_of
+from mailagent.domain.mail.approval_reply import holds_word
+from mailagent.domain.mail.message import confirm_code, holds_confirm_code
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.escalation import Ask, Question
 
 TEMPLATES = Path(mailagent.__file__).parent.parent / "templates"
 COMMON = {"support_name": "Shop Support", "support_address": "support@shop.example"}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.adapters.tnef import TEXT_MAX_BYTES, TnefText, read_tnef
+from mailagent.adapters.mime.tnef import TEXT_MAX_BYTES, TnefText, read_tnef
 from tests.adapters.tnef_files import (
     body,
     compressed_rtf,

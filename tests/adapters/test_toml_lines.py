@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mailagent.adapters.toml_lines import Path, find_lines
+from mailagent.adapters.policy_files.toml_lines import Path, find_lines
 
 TEXTS = {
     "plain": "a = 1\n\n# a = 9\n  b = 4 # c = 4\nc=5",

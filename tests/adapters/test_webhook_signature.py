@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.adapters.webhook_signature import parse_public_key, verify
+from mailagent.adapters.sendgrid.signature import parse_public_key, verify
 
 STAMP = "1795176000"
 BODY = (

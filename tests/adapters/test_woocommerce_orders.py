@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from mailagent.adapters.csv_rows import OrdersFileProblem
-from mailagent.adapters.orders_file import OrdersFile, OrdersFormat, Reading, parse_orders
-from mailagent.domain.order import Order, OrderStatus
-from mailagent.domain.order_record import render_order
+from mailagent.adapters.order_files.csv_rows import OrdersFileProblem
+from mailagent.adapters.order_files.files import OrdersFile, OrdersFormat, Reading, parse_orders
+from mailagent.domain.refunds.order import Order, OrderStatus
+from mailagent.domain.refunds.order_record import render_order
 from tests.cast import JUERGEN, NOW
 
 BERLIN = ZoneInfo("Europe/Berlin")

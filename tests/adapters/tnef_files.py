@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from mailagent.adapters.tnef import SIGNATURE
+from mailagent.adapters.mime.tnef import SIGNATURE
 
 _PLAIN, _RTF, _HTML = 0x1000, 0x1009, 0x1013
 

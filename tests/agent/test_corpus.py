@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mailagent.agent.reply_check import find_untrue
+from mailagent.agent.reply.check import find_untrue
 from mailagent.demo.reading import Language
 from mailagent.demo.replies import letter
 from tests.agent.test_reply_check import CUSTOMER_WORDS, facts_in

@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from mailagent.agent.figures import find_amounts, find_dates
+from mailagent.agent.reply.figures import find_amounts, find_dates
 from mailagent.domain.money import Money
 
 

@@ -8,16 +8,8 @@ from typing import Any
 import pytest
 
 from mailagent.agent import first_model
-from mailagent.agent.loop import (
-    AskAgain,
-    AskOperator,
-    AskPerson,
-    CallTool,
-    Move,
-    Reply,
-    Spent,
-)
-from mailagent.domain.conversation import HandOverReason
+from mailagent.agent.loop import AskAgain, AskOperator, AskPerson, CallTool, Move, Reply, Spent
+from mailagent.domain.mail.conversation import HandOverReason
 
 
 def call(name: str, **arguments: Any) -> CallTool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.agent.reply_check import find_untrue
-from mailagent.agent.reply_facts import Given, ReplyFacts, gather_facts
+from mailagent.agent.reply.check import find_untrue
+from mailagent.agent.reply.facts import Given, ReplyFacts, gather_facts
 from mailagent.demo.reading import Language
 from mailagent.demo.replies import letter, phrase
-from mailagent.domain.goodwill import GoodwillCode
-from mailagent.domain.policy import Policy
-from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.domain.refunds.goodwill import GoodwillCode
+from mailagent.domain.refunds.policy import Policy
+from mailagent.domain.refunds.refund import Refund, RefundStatus
 from tests.agent.test_reply_check import (
     PUBLIC_URL,
     day,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.agent.languages import find_language, is_readable
+from mailagent.agent.reply.languages import find_language, is_readable
 
 ENGLISH = "Hello Ada, thank you for your mail.\n\n{}\n\nKind regards\nshop.example"
 

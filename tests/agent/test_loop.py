@@ -24,7 +24,7 @@ from mailagent.agent.loop import (
     tool_result_item,
     tool_result_items,
 )
-from mailagent.domain.conversation import Budget, HandOverReason
+from mailagent.domain.mail.conversation import Budget, HandOverReason
 
 
 def done(text: str | None = None, *calls: tuple[str, str], tokens: int = 0) -> dict[str, Any]:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from mailagent.agent.order_amounts import list_amounts
-from mailagent.agent.reply_check import find_untrue
-from mailagent.agent.reply_facts import Given, gather_facts
+from mailagent.agent.reply.check import find_untrue
+from mailagent.agent.reply.facts import Given, gather_facts
+from mailagent.agent.reply.order_amounts import list_amounts
 from mailagent.agent.tool_outputs import order_output
 from mailagent.domain.money import Money
-from mailagent.domain.order import Order
-from mailagent.domain.policy import Policy
-from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.policy import Policy
+from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
 from tests.cast import NOW, SUPPORT, order
 
 POLICY = Policy()

@@ -27,7 +27,7 @@ from mailagent.agent.prompt import (
 )
 from mailagent.agent.tokens import BYTES_OF_TOKEN, estimate_tokens
 from mailagent.agent.tools import TOOLS
-from mailagent.domain.mail import (
+from mailagent.domain.mail.message import (
     Attachment,
     Identity,
     InboundMail,
@@ -35,7 +35,7 @@ from mailagent.domain.mail import (
     MailStatus,
     body_of_hidden,
 )
-from mailagent.domain.refund import RefundStatus
+from mailagent.domain.refunds.refund import RefundStatus
 from tests.cast import ADA, NOW, SUPPORT
 
 # In letters of one byte, of which four are counted as a token.

@@ -14,20 +14,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mailagent.agent import tool_schemas
-from mailagent.agent.claims import find_claims
-from mailagent.agent.contacts import find_contacts, find_long_numbers
-from mailagent.agent.figures import blank, find_amounts, find_dates
-from mailagent.agent.languages import is_readable
-from mailagent.agent.reply_check import REPLY_MAX_LENGTH, find_untrue
-from mailagent.agent.reply_facts import ReplyFacts, gather_facts
-from mailagent.agent.spelling import unmask
-from mailagent.agent.tool_words import find_codes, find_json
+from mailagent.agent.reply.check import REPLY_MAX_LENGTH, find_untrue
+from mailagent.agent.reply.claims import find_claims
+from mailagent.agent.reply.contacts import find_contacts, find_long_numbers
+from mailagent.agent.reply.facts import ReplyFacts, gather_facts
+from mailagent.agent.reply.figures import blank, find_amounts, find_dates
+from mailagent.agent.reply.languages import is_readable
+from mailagent.agent.reply.spelling import unmask
+from mailagent.agent.reply.tool_words import find_codes, find_json
 from mailagent.demo.reading import Language
 from mailagent.demo.replies import letter, phrase
 from mailagent.domain.money import Money
-from mailagent.domain.order import Order
-from mailagent.domain.policy import Policy
-from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.policy import Policy
+from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
 from tests.cast import ADA, MONA, SUPPORT, order
 
 PUBLIC_URL = "https://shop.example"

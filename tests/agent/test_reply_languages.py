@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.agent.reply_check import find_untrue
+from mailagent.agent.reply.check import find_untrue
 from tests.agent.test_reply_check import CUSTOMER_WORDS, facts_in
 
 # Refunded: 49.99 USD of order W1001, which was placed on 1 and delivered on 4 November 2026.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.agent.spelling import unmask
+from mailagent.agent.reply.spelling import unmask
 
 
 @pytest.mark.parametrize(

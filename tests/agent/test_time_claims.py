@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from mailagent.agent.reply_check import find_untrue
-from mailagent.agent.reply_facts import gather_facts
-from mailagent.agent.time_claims import find_durations
-from mailagent.domain.policy import Policy
-from mailagent.domain.refund import RefundStatus
+from mailagent.agent.reply.check import find_untrue
+from mailagent.agent.reply.facts import gather_facts
+from mailagent.agent.reply.time_claims import find_durations
+from mailagent.domain.refunds.policy import Policy
+from mailagent.domain.refunds.refund import RefundStatus
 from tests.agent.test_reply_check import PUBLIC_URL, day, facts, kettle_order, kettle_refund
 from tests.cast import MAX, SUPPORT
 

@@ -9,11 +9,17 @@ from datetime import UTC, date, datetime
 import pytest
 
 from mailagent.agent import tool_outputs as outputs
-from mailagent.agent.reply_facts import gather_facts
+from mailagent.agent.reply.facts import gather_facts
 from mailagent.domain.money import Money
-from mailagent.domain.order import Order
-from mailagent.domain.policy import Declined, DeclineReason, Named, Policy
-from mailagent.domain.refund import ItemsProblem, Refund, RefundLine, RefundReason, RefundStatus
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.policy import Declined, DeclineReason, Named, Policy
+from mailagent.domain.refunds.refund import (
+    ItemsProblem,
+    Refund,
+    RefundLine,
+    RefundReason,
+    RefundStatus,
+)
 from tests.cast import ADA, MONA, order
 
 POLICY = Policy()

@@ -27,8 +27,8 @@ from mailagent.agent.tools import (
     WithdrawRefund,
     parse_call,
 )
-from mailagent.domain.conversation import HandOverReason
-from mailagent.domain.refund import RefundReason, WantedItem
+from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.refunds.refund import RefundReason, WantedItem
 
 NAMES = [tool["name"] for tool in TOOLS]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from mailagent.adapters.sendgrid_inbound import parse_request
-from mailagent.domain.mail import Identity
-from mailagent.domain.refund import RefundStatus
+from mailagent.adapters.sendgrid.inbound import parse_request
+from mailagent.domain.mail.message import Identity
+from mailagent.domain.refunds.refund import RefundStatus
 from tests.adapters.parse_requests import CONTENT_TYPE, FACTS, letter, signature
 from tests.attacks.signing import ALL_FIELDS, MODES, replaced, request, sign, verdict
 from tests.cast import ADA, MALLORY, MONA, SUPPORT, order

@@ -14,15 +14,22 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from mailagent.adapters.chat_model import MAX_OUTPUT_TOKENS, ChatModel
-from mailagent.adapters.mail_sender import MailSender
-from mailagent.adapters.templates import Templates
+from mailagent.adapters.openai.client import MAX_OUTPUT_TOKENS, ChatModel
+from mailagent.adapters.sendgrid.sender import MailSender
+from mailagent.adapters.templates.engine import Templates
 from mailagent.agent import loop, prompt, tool_outputs, tools
 from mailagent.app import ROOT
 from mailagent.demo.openai_server import MODEL_NAME
-from mailagent.domain.delivery import Accepted
-from mailagent.domain.mail import Identity, InboundMail, MailKind, MailStatus, OutboundMail, Purpose
-from mailagent.domain.policy import Policy
+from mailagent.domain.mail.delivery import Accepted
+from mailagent.domain.mail.message import (
+    Identity,
+    InboundMail,
+    MailKind,
+    MailStatus,
+    OutboundMail,
+    Purpose,
+)
+from mailagent.domain.refunds.policy import Policy
 from tests.bench.flows import QUESTION
 from tests.cast import ADA, NOW, SUPPORT, order
 

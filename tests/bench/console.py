@@ -17,7 +17,7 @@ from flask.testing import FlaskClient
 
 from mailagent import services
 from mailagent.app import create_app
-from mailagent.store import sessions
+from mailagent.store.console import sessions
 from mailagent.web import metrics
 from mailagent.web.guard import SESSION_KEY
 from mailagent.workflows.heartbeat import move_tallies_on

@@ -11,9 +11,9 @@ from typing import Any
 from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
 from mailagent.demo.mailboxes import Letter
 from mailagent.demo.webhook_key import WebhookKey
-from mailagent.domain.order import Order
-from mailagent.store import orders
+from mailagent.domain.refunds.order import Order
 from mailagent.store.database import open_database
+from mailagent.store.refunds import orders
 from tests.bench.posting import Post
 from tests.cast import big_order, order
 from tests.stage import letter

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from mailagent.workflows.steps import housekeeping
+from mailagent.workflows.steps.maintenance import housekeeping
 from tests.databases import fresh_databases
 from tests.stage import Stage, open_shop, running, wait_until
 

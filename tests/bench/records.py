@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
-from mailagent.doorbell import CONVERSATION, DELIVERY, REFUND
+from mailagent.engine import CONVERSATION, DELIVERY, REFUND
 from mailagent.store.database import open_database
 
 

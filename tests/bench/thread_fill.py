@@ -9,8 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.demo.webhook_key import WebhookKey
-from mailagent.domain.conversation import Conversation
-from mailagent.domain.mail import (
+from mailagent.domain.mail.conversation import Conversation
+from mailagent.domain.mail.message import (
     Door,
     Identity,
     MailKind,
@@ -19,10 +19,12 @@ from mailagent.domain.mail import (
     Purpose,
     token_address,
 )
-from mailagent.domain.order import Order
-from mailagent.store import conversations, orders, schema
+from mailagent.domain.refunds.order import Order
+from mailagent.store import schema
 from mailagent.store.database import open_database
 from mailagent.store.ids import new_id
+from mailagent.store.mail import conversations
+from mailagent.store.refunds import orders
 from tests.bench.flows import Flow, letter_about, new_order, sign
 from tests.bench.posting import Post
 from tests.cast import SUPPORT

@@ -7,14 +7,22 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail import Identity, MailKind, MailStatus
-from mailagent.domain.order import Order
-from mailagent.domain.refund import Refund, RefundReason, RefundStatus, WantedItem, price_lines
-from mailagent.domain.run_about import RunAbout
-from mailagent.doorbell import Doorbell
-from mailagent.store import approvals, conversations, orders, refunds, schema
+from mailagent.domain.mail.message import Identity, MailKind, MailStatus
+from mailagent.domain.operations.run_about import RunAbout
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.refund import (
+    Refund,
+    RefundReason,
+    RefundStatus,
+    WantedItem,
+    price_lines,
+)
+from mailagent.engine import Doorbell
+from mailagent.store import schema
 from mailagent.store.database import open_database
 from mailagent.store.ids import new_id
+from mailagent.store.mail import conversations
+from mailagent.store.refunds import approvals, orders, refunds
 from tests.bench.flows import new_order
 from tests.cast import big_order
 

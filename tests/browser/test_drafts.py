@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from mailagent import services
-from mailagent.domain.draft import DraftReplies
+from mailagent.domain.mail.draft import DraftReplies
 from tests.browser.people import PHONE, log_in
 from tests.cast import ADA, TESS
 from tests.stage import Stage, wait_until

@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 from playwright.sync_api import Browser, Page, expect
 
-from mailagent.domain.matter import Matter
-from mailagent.store import matters
+from mailagent.domain.operations.incident import Matter
+from mailagent.store.operations import incidents
 from tests.browser.people import log_in
 from tests.cast import OLGA
 from tests.stage import Stage, beside
@@ -78,12 +78,12 @@ def test_an_open_inbox_says_what_is_new_and_shows_it_when_asked(served: Stage, i
 
 def test_an_outage_is_news_and_its_banner_leaves_with_it(served: Stage, inbox: Page) -> None:
     now = served.live.now()
-    change(served, lambda each: matters.open_matter(each, now, Matter.SENDGRID, "401"))
+    change(served, lambda each: incidents.open_matter(each, now, Matter.SENDGRID, "401"))
     ask(inbox)
     inbox.get_by_role("link", name="1 new – show").click()
     banner = inbox.get_by_role("group", name="SendGrid refuses us")
     expect(banner).to_be_visible()
-    change(served, lambda each: matters.close_matter(each, now, Matter.SENDGRID))
+    change(served, lambda each: incidents.close_matter(each, now, Matter.SENDGRID))
     ask(inbox)
     expect(banner).to_be_hidden()
     expect(inbox.locator("[data-live]")).to_be_empty()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, expect
 
-from mailagent.doorbell import REFUND
+from mailagent.engine import REFUND
 from tests.browser.people import PHONE, log_in
 from tests.cast import ADA, OLGA, order
 from tests.stage import Stage

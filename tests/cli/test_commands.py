@@ -19,8 +19,8 @@ from click.testing import Result
 
 from mailagent.cli.actor import actor
 from mailagent.cli.printing import explain
-from mailagent.domain.mail import OutboundMail, OutboundStatus, Purpose
-from mailagent.store import outbox, suppression
+from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
+from mailagent.store.mail import outbound, suppressions
 from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, TESS, big_order, order, order_record
 from tests.databases import ROOT
 from tests.journeys.test_replays import wait_for_quiet
@@ -413,8 +413,8 @@ def record_mail(shop: Stage, address: str, status: OutboundStatus, number: int) 
     )
     written_at = shop.live.now() + timedelta(seconds=number)
     with shop.live.database.transaction() as connection:
-        outbox.record(connection, mail, f"test:{number}", written_at)
-        outbox.settle(connection, mail.outbound_id, status, written_at)
+        outbound.record(connection, mail, f"test:{number}", written_at)
+        outbound.settle(connection, mail.outbound_id, status, written_at)
 
 
 SENT, LOST = OutboundStatus.SENT, OutboundStatus.UNDELIVERED
@@ -448,13 +448,13 @@ def test_check_tells_apart_people_and_customers_to_whom_nothing_is_sent(shop: St
         pass
     with shop.live.database.transaction() as connection:
         for address in (ADA, GRACE):
-            suppression.suppress(connection, address, "bounce: 5.1.1", shop.live.now())
+            suppressions.suppress(connection, address, "bounce: 5.1.1", shop.live.now())
     done = flask(shop, "check")
     assert done.exit_code == 0
     assert "note: nothing is sent to customers' addresses" in done.output
     assert ": 2 of them" in done.output
     with shop.live.database.transaction() as connection:
-        suppression.suppress(connection, MAX, "bounce: 5.1.1", shop.live.now())
+        suppressions.suppress(connection, MAX, "bounce: 5.1.1", shop.live.now())
     done = flask(shop, "check")
     assert done.exit_code == 1
     assert f"problem: nothing is sent to {MAX} (MANAGER_EMAILS): bounce: 5.1.1" in done.output

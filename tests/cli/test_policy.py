@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from mailagent import services
-from mailagent.domain.policy import Policy
-from mailagent.domain.refund import RefundReason
-from mailagent.store import policies
+from mailagent.domain.refunds.policy import Policy
+from mailagent.domain.refunds.refund import RefundReason
+from mailagent.store.refunds import policies
 from tests.cast import NOW, big_order, order
 from tests.cli.test_commands import flask, process
 from tests.stage import Stage, running

@@ -6,7 +6,7 @@ import time
 
 from dbos import DBOSClient, DBOSPortableJSONSerializer
 
-from mailagent import doorbell
+from mailagent import engine
 from mailagent.store.ids import new_id
 from tests.crash_sweep.shop import SweptShop
 
@@ -20,7 +20,7 @@ class Bells:
         self._client = DBOSClient(
             system_database_engine=shop.database.engine,
             serializer=DBOSPortableJSONSerializer(),
-            application_name=doorbell.APPLICATION_NAME,
+            application_name=engine.APPLICATION_NAME,
             lazy=True,
         )
         self._workflow = workflow
@@ -33,7 +33,7 @@ class Bells:
             self._client.enqueue(
                 {
                     "workflow_name": self._workflow,
-                    "queue_name": doorbell.DELIVERIES,
+                    "queue_name": engine.DELIVERIES,
                     "workflow_id": new_id(self._workflow),
                 },
                 "now",

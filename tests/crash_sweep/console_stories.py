@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mailagent.doorbell import CONVERSATION, REFUND
+from mailagent.engine import CONVERSATION, REFUND
 from tests.cast import ADA, OLGA, TESS
 from tests.crash_sweep import people
 from tests.crash_sweep.refund_stories import KETTLE

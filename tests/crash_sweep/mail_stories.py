@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from mailagent.demo.local_server import Answer
 from mailagent.demo.scripted_model import Call, Case, Say, ToolResult, Turn
-from mailagent.domain.conversation import Limits
+from mailagent.domain.mail.conversation import Limits
 from tests.cast import ADA, OLGA, TESS
 from tests.crash_sweep import people
 from tests.crash_sweep.shop import QUESTION, SweptShop

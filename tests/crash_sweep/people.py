@@ -18,7 +18,7 @@ from http.cookiejar import Cookie, CookieJar
 from flask import Flask
 from flask.sessions import SecureCookieSessionInterface
 
-from mailagent.store import sessions
+from mailagent.store.console import sessions
 from mailagent.web.guard import SESSION_KEY
 from tests.cast import TESS
 from tests.crash_sweep.shop import SECRET_KEY, SweptShop

@@ -20,8 +20,8 @@ from mailagent.demo.openai_server import OpenAIServer, answer_to, tool_results
 from mailagent.demo.postman import Postman
 from mailagent.demo.scripted_model import read_case
 from mailagent.demo.webhook_key import WebhookKey
-from mailagent.store import orders
 from mailagent.store.database import Database, open_database
+from mailagent.store.refunds import orders
 from tests import stripe_server
 from tests.cast import ADA, GRACE, MAX, MONA, OLGA, SUPPORT, TESS, big_order, order
 from tests.crash_sweep.nursery import GrownApp, Nursery

@@ -11,11 +11,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent import doorbell
+from mailagent import engine
 from mailagent.demo.local_server import Answer
 from mailagent.demo.mailboxes import LetterState
-from mailagent.domain.breaker import Provider
-from mailagent.store import schema, sessions
+from mailagent.domain.operations.circuit_breaker import Provider
+from mailagent.store import schema
+from mailagent.store.console import sessions
 from tests.cast import ADA, GRACE, JUERGEN, MALLORY, MONA, OLGA, TESS
 from tests.crash_sweep import people
 from tests.crash_sweep.bells import Bells
@@ -46,7 +47,7 @@ def _leave_everything(shop: SweptShop) -> None:
     shop.wait(lambda: not _conversations_at_work(shop), "the conversation's run to end")
     shop.stop()
     shop.faults.sendgrid.clear()
-    _lose_runs(shop, doorbell.DELIVERY, doorbell.REFUND)
+    _lose_runs(shop, engine.DELIVERY, engine.REFUND)
     shop.openai.answers.clear()
     shop.start()
     for person in (GRACE, JUERGEN, MALLORY):
@@ -127,7 +128,7 @@ def _let_time_pass(shop: SweptShop) -> None:
 
 
 def _the_sweep_sees_to_everything(shop: SweptShop) -> None:
-    sweeps = Bells(shop, doorbell.SWEEP)
+    sweeps = Bells(shop, engine.SWEEP)
     shop.wait(lambda: sweeps.ring() and bool(shop.mails_to(MONA)), "the manager to be asked")
     people.decide(shop, MONA, "approve")
     for person, count in ((ADA, 2), (GRACE, 1), (JUERGEN, 1), (MALLORY, 1)):
@@ -147,7 +148,7 @@ def _openai_is_away(shop: SweptShop) -> None:
     """Nobody is to ask the model when Ada writes; after a while it is well again."""
     with shop.database.transaction() as connection:
         connection.execute(schema.breakers.insert().values(_open_breaker(PAUSE)))
-    sweeps = Bells(shop, doorbell.SWEEP)
+    sweeps = Bells(shop, engine.SWEEP)
     shop.write(QUESTION)
     put_off = f"put_off > 0 AND from_address = '{ADA}'"
     shop.wait(lambda: _count(shop, "inbound_mails", put_off) == 1, "the mail to be put off")
@@ -188,7 +189,7 @@ def _has_old_histories(shop: SweptShop) -> None:
 
 
 def _housekeeping_deletes_them(shop: SweptShop) -> None:
-    bells = Bells(shop, doorbell.HOUSEKEEPING)
+    bells = Bells(shop, engine.HOUSEKEEPING)
     runs = f"SELECT count(*) FROM {shop.dbos}workflow_status WHERE name ="
     shop.wait(
         lambda: bells.ring() and shop.scalar(f"{runs} 'housekeeping' AND status = 'SUCCESS'") > 0,

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mailagent.adapters.chat_model import ChatModel
+from mailagent.adapters.openai.client import ChatModel
 from mailagent.demo.openai_server import MODEL_NAME, OpenAIServer
 
 CASE = json.dumps({"sender_verified": True, "history": [], "mails": [{"text": "refund W1001"}]})

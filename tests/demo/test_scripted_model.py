@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from mailagent.agent.reply_check import find_untrue
-from mailagent.agent.reply_facts import gather_facts
+from mailagent.agent.reply.check import find_untrue
+from mailagent.agent.reply.facts import gather_facts
 from mailagent.demo.openai_server import tool_results
 from mailagent.demo.reading import Language, find_order_ids, guess_language, pick_reason
 from mailagent.demo.scripted_model import Call, Say, ToolResult, next_turn, read_case
 from mailagent.demo.shop import READY_LETTERS
-from mailagent.domain.policy import DeclineReason, Policy
-from mailagent.domain.refund import RefundReason
+from mailagent.domain.refunds.policy import DeclineReason, Policy
+from mailagent.domain.refunds.refund import RefundReason
 from tests.cast import SUPPORT, order
 
 KETTLE = {"item_id": "1", "name": "Kettle", "quantity": 1, "refundable": 1}

@@ -14,15 +14,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mailagent.adapters.mail_sender import MailSender
-from mailagent.adapters.webhook_signature import verify
+from mailagent.adapters.sendgrid.sender import MailSender
+from mailagent.adapters.sendgrid.signature import verify
 from mailagent.demo.inbound_parse import CONTENT_TYPE
 from mailagent.demo.local_server import Answer, LocalServer, Request
 from mailagent.demo.mailboxes import LetterState, Mailboxes
 from mailagent.demo.postman import Postman
 from mailagent.demo.sendgrid_server import SendGridServer
 from mailagent.demo.webhook_key import WebhookKey
-from mailagent.domain.delivery import Trace
+from mailagent.domain.mail.delivery import Trace
 
 PAGE = "http://127.0.0.1:8000"
 

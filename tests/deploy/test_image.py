@@ -6,7 +6,7 @@ import re
 import tomllib
 
 from mailagent.demo.app_process import ROOT
-from mailagent.pulse import PORT
+from mailagent.healthcheck import PORT
 from tests.deploy.files import image_command, instructions
 
 SENT = re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text("utf-8"), re.MULTILINE)
@@ -44,4 +44,4 @@ def test_it_serves_at_the_port_that_is_looked_at() -> None:
     assert f"0.0.0.0:{PORT}" in image_command()
     assert instructions("EXPOSE") == [str(PORT)]
     (check,) = instructions("HEALTHCHECK")
-    assert check.endswith('CMD ["python", "-m", "mailagent.pulse"]')
+    assert check.endswith('CMD ["python", "-m", "mailagent.healthcheck"]')

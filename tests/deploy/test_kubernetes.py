@@ -11,8 +11,8 @@ import yaml
 
 from mailagent import serving
 from mailagent.demo.webhook_key import WebhookKey
-from mailagent.domain.metric import DEPTH, RUNS
-from mailagent.doorbell import CONVERSATION
+from mailagent.domain.operations.metric import DEPTH, RUNS
+from mailagent.engine import CONVERSATION
 from mailagent.settings import load_settings
 from tests.deploy.files import (
     MANIFESTS,

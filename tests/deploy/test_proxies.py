@@ -7,7 +7,7 @@ import re
 import pytest
 
 from mailagent.buffering import HEAD_SECONDS
-from mailagent.web.body import LARGEST_BYTES
+from mailagent.web.webhooks.body import LARGEST_BYTES
 from tests.deploy.files import UNITS
 
 DOCUMENT = (UNITS.parents[1] / "deploy.md").read_text("utf-8")

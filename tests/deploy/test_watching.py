@@ -16,7 +16,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from mailagent.domain.metric import METRICS, MetricType
+from mailagent.domain.operations.metric import METRICS, MetricType
 from tests.deploy.files import manifests
 from tests.stage import open_shop
 from tests.web.doors import METRICS_TOKEN, furnish

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from mailagent.domain.breaker import (
+from mailagent.domain.operations.circuit_breaker import (
     Breaker,
     Failure,
     Provider,

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from mailagent.domain.conversation import has_blown_the_fuse
+from mailagent.domain.mail.conversation import has_blown_the_fuse
 from tests.cast import NOW
 
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from mailagent.domain.cost import (
+from mailagent.domain.operations.cost import (
     Tokens,
     cost_of,
     cost_usd,

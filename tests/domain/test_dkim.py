@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.domain.dkim import (
+from mailagent.domain.mail.dkim import (
     Signature,
     SignedMail,
     covers_what_is_used,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mailagent.domain.escalation import Ask, Question, Skip, decide_due, find_next
+from mailagent.domain.refunds.escalation import Ask, Question, Skip, decide_due, find_next
 from mailagent.domain.shop import Waits
 from tests.cast import MAX, MONA, NOW
 

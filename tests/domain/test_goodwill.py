@@ -7,8 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from mailagent.domain.goodwill import GoodwillCode, hide_code_shapes, hide_codes, normalise_code
-from mailagent.domain.redemption import Redeemed, decide_redemption
+from mailagent.domain.refunds.goodwill import (
+    GoodwillCode,
+    hide_code_shapes,
+    hide_codes,
+    normalise_code,
+)
+from mailagent.domain.refunds.redemption import Redeemed, decide_redemption
 from tests.cast import NOW
 
 CODE = GoodwillCode(

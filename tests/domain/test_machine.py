@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.domain.machine import CALENDAR_REPLY, Signs, classify
-from mailagent.domain.mail import MailKind
+from mailagent.domain.mail.auto_response import CALENDAR_REPLY, Signs, classify
+from mailagent.domain.mail.message import MailKind
 from tests.cast import ADA, SUPPORT
 
 REPORT = "multipart/report; boundary=x; report-type="

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mailagent.domain.mail import (
+from mailagent.domain.mail.message import (
     AddressedToken,
     Door,
     Identity,

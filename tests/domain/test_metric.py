@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mailagent.domain.metric import METRICS, Metric, MetricType, table
+from mailagent.domain.operations.metric import METRICS, Metric, MetricType, table
 
 OPERATE = Path(__file__).resolve().parents[2] / "docs" / "operate.md"
 

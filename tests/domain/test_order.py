@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from mailagent.domain.order import Order, OrderProblem, OrderStatus
-from mailagent.domain.order_record import parse_order, render_order
+from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
+from mailagent.domain.refunds.order_record import parse_order, render_order
 from tests.cast import order_record
 from tests.domain.test_prices import purchases
 

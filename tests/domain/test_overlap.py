@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from mailagent.domain.money import Money
-from mailagent.domain.overlap import find_covering, find_holding
-from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus, WantedItem
+from mailagent.domain.refunds.overlap import find_covering, find_holding
+from mailagent.domain.refunds.refund import (
+    Refund,
+    RefundLine,
+    RefundReason,
+    RefundStatus,
+    WantedItem,
+)
 from tests.cast import NOW, order
 
 MUGS = order(

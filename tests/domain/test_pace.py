@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.pace import MINUTE, Pace
+from mailagent.domain.operations.rate_limit import MINUTE, Pace
 
 
 def starts(pace: Pace, calls: list[tuple[int, int]]) -> list[tuple[int, int]]:

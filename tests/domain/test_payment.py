@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from mailagent.domain.payment import may_have_been_asked
+from mailagent.domain.refunds.payment import may_have_been_asked
 from tests.cast import NOW
 
 

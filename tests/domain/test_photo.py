@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.mail import Attachment
-from mailagent.domain.photo import PHOTO_MIN_BYTES, is_photo
+from mailagent.domain.mail.message import Attachment
+from mailagent.domain.mail.photo import PHOTO_MIN_BYTES, is_photo
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mailagent.domain.money import Money
-from mailagent.domain.order import OrderStatus
-from mailagent.domain.policy import (
+from mailagent.domain.refunds.order import OrderStatus
+from mailagent.domain.refunds.policy import (
     Approved,
     Decision,
     Declined,
@@ -19,9 +19,9 @@ from mailagent.domain.policy import (
     Policy,
     return_by,
 )
-from mailagent.domain.policy_rules import decide
-from mailagent.domain.refund import RefundReason
-from mailagent.domain.refund_facts import Granted, LineFacts, RefundFacts
+from mailagent.domain.refunds.policy_rules import decide
+from mailagent.domain.refunds.refund import RefundReason
+from mailagent.domain.refunds.refund_facts import Granted, LineFacts, RefundFacts
 from tests.cast import NOW
 
 DELIVERED = NOW - timedelta(days=10)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mailagent.domain.money import Money
-from mailagent.domain.order import OrderStatus
-from mailagent.domain.policy import (
+from mailagent.domain.refunds.order import OrderStatus
+from mailagent.domain.refunds.policy import (
     SHOP_AT_FAULT,
     Approved,
     Cap,
@@ -23,10 +23,10 @@ from mailagent.domain.policy import (
     Policy,
     Unasked,
 )
-from mailagent.domain.policy_rules import decide, weigh
-from mailagent.domain.policy_wording import describe_policy
-from mailagent.domain.refund import RefundReason
-from mailagent.domain.refund_facts import Granted, LineFacts, RefundFacts
+from mailagent.domain.refunds.policy_rules import decide, weigh
+from mailagent.domain.refunds.policy_wording import describe_policy
+from mailagent.domain.refunds.refund import RefundReason
+from mailagent.domain.refunds.refund_facts import Granted, LineFacts, RefundFacts
 from mailagent.domain.wording import DECLINE_REASONS, MANAGER_REASONS
 from tests.cast import NOW
 from tests.domain.test_policy import SECOND, facts

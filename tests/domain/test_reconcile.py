@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mailagent.domain.money import Money
-from mailagent.domain.payment import GatewayRefund, RefundState
-from mailagent.domain.reconcile import Kind, OurPart, compare
+from mailagent.domain.refunds.payment import GatewayRefund, RefundState
+from mailagent.domain.refunds.reconciliation import Kind, OurPart, compare
 
 PAYMENT = "pi_1"
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mailagent.domain.money import Money
-from mailagent.domain.order import Order, OrderLine, Payment
-from mailagent.domain.refund import (
+from mailagent.domain.refunds.order import Order, OrderLine, Payment
+from mailagent.domain.refunds.refund import (
     ItemsProblem,
     Refund,
     RefundLine,

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from mailagent.domain.delivery import Blame, Trace
-from mailagent.domain.mail import OutboundStatus, Purpose
-from mailagent.domain.retry import (
+from mailagent.domain.mail.delivery import Blame, Trace
+from mailagent.domain.mail.message import OutboundStatus, Purpose
+from mailagent.domain.operations.retry import (
     HAS_NO_TRACE,
     MAIL_IS_STALE_AFTER,
     MAY_GO_TWICE,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.domain.mail import Identity
-from mailagent.domain.sender import (
+from mailagent.domain.mail.message import Identity
+from mailagent.domain.mail.sender import (
     ascii_domain,
     decide_identity,
     normalise_address,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.webhook import age_seconds, is_fresh
+from mailagent.domain.mail.webhook import age_seconds, is_fresh
 from tests.cast import NOW
 
 HERE = int(NOW.timestamp())

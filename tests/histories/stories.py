@@ -15,7 +15,7 @@ from dbos import DBOS
 from mailagent.demo.local_server import Answer
 from mailagent.demo.openai_server import answer_to
 from mailagent.demo.scripted_model import Call, Say, Turn
-from mailagent.doorbell import ACTIVE
+from mailagent.engine import ACTIVE
 from tests import stripe_server
 from tests.cast import ADA, GRACE, MAX, MONA, TESS, big_order, order
 from tests.journeys.test_outages import QUESTION, limited, lost_after, lost_before, model_says

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.doorbell import APPLICATION_NAME, LOOK
+from mailagent.engine import APPLICATION_NAME, LOOK
 from mailagent.store.database import Database
 from tests.histories.history import History, Step
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mailagent.doorbell import APPLICATION_VERSION
+from mailagent.engine import APPLICATION_VERSION
 from tests.cast import ADA, MONA
 from tests.databases import migrate
 from tests.histories.history import read_all

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mailagent.domain.breaker import Provider
-from mailagent.store import breakers
-from mailagent.workflows.steps import sweep
+from mailagent.domain.operations.circuit_breaker import Provider
+from mailagent.store.operations import circuit_breakers
+from mailagent.workflows.steps.maintenance import sweep
 from tests.cast import ADA, GRACE, JUERGEN, TESS
 from tests.journeys.test_outages import model_says
 from tests.stage import Stage, wait_until
@@ -39,7 +39,7 @@ def failed(shop: Stage) -> list[str]:
 
 def is_open(shop: Stage, provider: Provider) -> bool:
     with shop.live.database.snapshot() as connection:
-        return provider in breakers.list_open(connection)
+        return provider in circuit_breakers.list_open(connection)
 
 
 # --- the model ------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def test_a_long_wish_for_a_pause_holds_no_run_and_team_mail_goes_on(busy_shop: S
     busy_shop.write(QUESTION)
     wait_until(lambda: is_put_off(busy_shop, 1), 60, "the mail to be put off")
     with busy_shop.live.database.snapshot() as connection:
-        (breaker,) = breakers.list_open(connection).values()
+        (breaker,) = circuit_breakers.list_open(connection).values()
     assert breaker.until_at is not None
     assert breaker.opened_at is not None
     assert breaker.until_at - breaker.opened_at == timedelta(minutes=15)

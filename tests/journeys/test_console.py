@@ -18,11 +18,12 @@ import pytest
 from dbos import DBOSClient, DBOSPortableJSONSerializer
 
 from mailagent import services
-from mailagent.domain.budget import DailyBudget
-from mailagent.domain.pace import Pace
-from mailagent.domain.run_about import hash_customer
-from mailagent.doorbell import CONVERSATION, CONVERSATIONS, REFUND, Run, first_step_to_repeat
-from mailagent.workflows.steps import neglected, operators, sweep
+from mailagent.domain.operations.budget import DailyBudget
+from mailagent.domain.operations.rate_limit import Pace
+from mailagent.domain.operations.run_about import hash_customer
+from mailagent.engine import CONVERSATION, CONVERSATIONS, REFUND, Run, first_step_to_repeat
+from mailagent.workflows.steps import operators
+from mailagent.workflows.steps.maintenance import neglected, sweep
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, big_order
 from tests.conductor import Console
 from tests.dbos_command import dbos

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent.demo.local_server import Answer
-from mailagent.domain.order import Order
+from mailagent.domain.refunds.order import Order
 from mailagent.store import schema
 from tests import stripe_server
 from tests.cast import ADA, MONA, TESS, big_order, order

@@ -8,7 +8,7 @@ import pytest
 
 from mailagent import services
 from mailagent.demo.inbound_parse import build_body
-from mailagent.store import suppression
+from mailagent.store.mail import suppressions
 from tests.cast import ADA, GRACE, MAX, MONA, TESS, big_order
 from tests.journeys.test_refunds import decide, link_in
 from tests.stage import Stage, letter, running, wait_until
@@ -76,7 +76,9 @@ def test_a_deferral_is_no_reason_to_worry(busy_shop: Stage) -> None:
 def suppress(shop: Stage, *addresses: str) -> None:
     with shop.live.database.transaction() as connection:
         for address in addresses:
-            suppression.suppress(connection, address, "bounce: 5.2.2 mailbox full", shop.live.now())
+            suppressions.suppress(
+                connection, address, "bounce: 5.2.2 mailbox full", shop.live.now()
+            )
 
 
 def suppressed(shop: Stage) -> list[str]:

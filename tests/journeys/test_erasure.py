@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from mailagent.domain.mention import Mention
-from mailagent.domain.run_about import hash_customer
-from mailagent.doorbell import ACTIVE
-from mailagent.store import audit, erasure, schema, suppression
+from mailagent.domain.mail.mention import Mention
+from mailagent.domain.operations.run_about import hash_customer
+from mailagent.engine import ACTIVE
+from mailagent.store import audit, schema
 from mailagent.store.ids import new_id
+from mailagent.store.mail import suppressions
+from mailagent.store.privacy import erasure
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MONA, OLGA, SUPPORT, TESS, big_order, order
 from tests.journeys.test_refunds import decide, link_in
@@ -166,7 +168,7 @@ def _add_what_others_write(shop: Stage) -> None:
     with shop.live.database.transaction() as connection:
         why = {"reason": "Canarynote"}
         audit.record(connection, now, TESS, "draft discarded", "draft_1", why)
-        suppression.suppress(connection, ADA, f"bounce: 550 <{ADA}> unknown", now)
+        suppressions.suppress(connection, ADA, f"bounce: 550 <{ADA}> unknown", now)
         connection.execute(
             schema.drafts.insert().values(
                 draft_id="draft_1",
@@ -325,20 +327,20 @@ def test_nobody_is_erased_while_something_of_theirs_is_under_way(shop: Stage) ->
 
 def test_a_complaint_outlives_its_address(shop: Stage) -> None:
     with shop.live.database.transaction() as connection:
-        suppression.suppress(connection, ADA, "spamreport: abuse", shop.live.now())
+        suppressions.suppress(connection, ADA, "spamreport: abuse", shop.live.now())
     runner = shop.app.test_cli_runner()
     assert "Nothing was changed" in runner.invoke(args=["erase", ADA, "--dry-run"]).output
     assert "Erased" in runner.invoke(args=["erase", ADA], input=f"{ADA}\n").output
     assert shop.rows("SELECT 1 FROM suppressed_addresses WHERE address = :email", email=ADA) == []
     with shop.live.database.snapshot() as connection:
-        assert "spamreport" in (suppression.why_suppressed(connection, ADA) or "")
+        assert "spamreport" in (suppressions.why_suppressed(connection, ADA) or "")
     assert "Nothing is on record" in runner.invoke(args=["erase", ADA, "--yes"]).output
 
 
 def test_nothing_is_sent_to_an_erased_address_that_complained(busy_shop: Stage) -> None:
     with busy_shop.live.database.transaction() as connection:
-        suppression.suppress(
-            connection, suppression.digest(ADA), "spamreport: abuse", busy_shop.live.now()
+        suppressions.suppress(
+            connection, suppressions.digest(ADA), "spamreport: abuse", busy_shop.live.now()
         )
     busy_shop.write("Where is my order W1001?")
     failed = "SELECT error FROM outbound_mails WHERE to_address = :ada AND status = 'failed'"

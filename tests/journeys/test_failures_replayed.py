@@ -15,12 +15,12 @@ from dbos import DBOSClient, DBOSPortableJSONSerializer
 
 from mailagent import services
 from mailagent.demo.local_server import Answer
-from mailagent.domain.order import Order
-from mailagent.domain.payment import OutcomeUnknown, PaymentOutcome, RefundRequest
-from mailagent.doorbell import CONVERSATION, DELIVERY, REFUND, first_step_to_repeat
-from mailagent.store.ledger import LedgerGateway
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.payment import OutcomeUnknown, PaymentOutcome, RefundRequest
+from mailagent.engine import CONVERSATION, DELIVERY, REFUND, first_step_to_repeat
+from mailagent.store.refunds.ledger import LedgerGateway
+from mailagent.workflows.steps.maintenance.sweep import ring_for_mail
 from mailagent.workflows.steps.operators import report_failed_runs
-from mailagent.workflows.steps.sweep import ring_for_mail
 from tests import stripe_server
 from tests.cast import MONA, OLGA, big_order, order
 from tests.dbos_command import dbos

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from mailagent import custody, letters, services
+from mailagent import handback, mailers, services
 from mailagent.demo.mailboxes import Letter
-from mailagent.domain.conversation import Limits
-from mailagent.domain.mail import confirm_code
-from mailagent.store import audit, conversations, mailbox
-from mailagent.workflows.steps import flood, fuse, people, sweep
-from mailagent.workflows.steps.batch import Batch, take_batch
+from mailagent.domain.mail.conversation import Limits
+from mailagent.domain.mail.message import confirm_code
+from mailagent.store import audit
+from mailagent.store.mail import conversations, inbound
+from mailagent.workflows.steps.conversation import loop_guard, people
+from mailagent.workflows.steps.conversation.batch import Batch, take_batch
+from mailagent.workflows.steps.maintenance import flood, sweep
 from tests.cast import ADA, GRACE, TESS
 from tests.stage import Stage, running, wait_until
 
@@ -130,9 +132,9 @@ def answered(shop: Stage, written: Letter) -> None:
     row = row_of(shop, written)
     with services.current().database.transaction() as connection:
         conversation = conversations.load(connection, row.conversation_id)
-        mails = mailbox.list_by_id(connection, [row.mail_id])
-        outbound_id = letters.write_reply(connection, conversation, mails, "Dear Ada, yes.")
-        mailbox.answer(connection, [row.mail_id], outbound_id)
+        mails = inbound.list_by_id(connection, [row.mail_id])
+        outbound_id = mailers.write_reply(connection, conversation, mails, "Dear Ada, yes.")
+        inbound.answer(connection, [row.mail_id], outbound_id)
 
 
 def case_address(shop: Stage, written: Letter) -> str:
@@ -183,7 +185,7 @@ def stop(shop: Stage, written: Letter) -> list[str]:
     batch = take_batch(row_of(shop, written).conversation_id)
     assert batch is not None
     assert batch["task"] == "stop"
-    return fuse.stop_loop(batch)
+    return loop_guard.stop_loop(batch)
 
 
 def conversation_of(shop: Stage, written: Letter) -> Any:
@@ -214,7 +216,7 @@ def test_a_replay_of_a_blown_fuse_takes_nothing_back_from_the_agent(
 ) -> None:
     row = row_of(shop, blown)
     with shop.live.database.transaction() as connection:
-        custody.give_back(connection, row.conversation_id)
+        handback.give_back(connection, row.conversation_id)
         audit.record(connection, shop.live.now(), TESS, audit.GIVEN_BACK, row.conversation_id)
     batch: Batch = {
         "conversation_id": row.conversation_id,
@@ -223,7 +225,7 @@ def test_a_replay_of_a_blown_fuse_takes_nothing_back_from_the_agent(
         "task": "stop",
     }
     (letter,) = to_team(shop)  # it may not have been sent yet
-    assert fuse.stop_loop(batch) == [letter.outbound_id]
+    assert loop_guard.stop_loop(batch) == [letter.outbound_id]
     assert len(to_team(shop)) == 1
     assert conversation_of(shop, blown).status == "open"
     assert row_of(shop, blown).status == "unanswered"
@@ -290,7 +292,7 @@ def test_what_the_fuse_stopped_is_the_agents_again_once_given_back(
     stop(shop, later)  # people have yet to be told of it
     conversation_id = row_of(shop, blown).conversation_id
     with shop.live.database.transaction() as connection:
-        custody.give_back(connection, conversation_id)
+        handback.give_back(connection, conversation_id)
         audit.record(connection, shop.live.now(), TESS, audit.GIVEN_BACK, conversation_id)
     assert {row_of(shop, each).status for each in (blown, later)} == {"unanswered"}
     batch = take_batch(conversation_id)
@@ -306,7 +308,7 @@ def test_what_the_fuse_stopped_before_it_cooled_down_is_not_brought_up_again(
     conversation_id = row_of(shop, blown).conversation_id
     with shop.live.database.transaction() as connection:
         conversations.hand_over(connection, conversation_id, "a test", shop.live.now())
-        custody.give_back(connection, conversation_id)
+        handback.give_back(connection, conversation_id)
     assert row_of(shop, blown).status == "no_answer"
 
 

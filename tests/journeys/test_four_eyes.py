@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mailagent import services
-from mailagent.domain.policy import Policy
+from mailagent.domain.refunds.policy import Policy
 from tests.cast import ADA, MAX, MONA, big_order
 from tests.journeys.test_refunds import decide, link_in
 from tests.journeys.test_replays import wait_for_quiet

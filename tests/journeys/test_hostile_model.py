@@ -13,8 +13,8 @@ from mailagent import services
 from mailagent.demo.local_server import Answer
 from mailagent.demo.openai_server import answer_to
 from mailagent.demo.scripted_model import Call, Say, Turn
-from mailagent.domain.order import Order
-from mailagent.domain.policy import Goodwill, Policy
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.policy import Goodwill, Policy
 from tests.cast import ADA, MALLORY, MONA, TESS, order
 from tests.journeys.test_refunds import decide, link_in
 from tests.journeys.test_replays import wait_for_quiet

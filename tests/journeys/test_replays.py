@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dbos import DBOS, WorkflowHandle
 
-from mailagent.doorbell import ACTIVE, REFUNDS, ReplayRefused
+from mailagent.engine import ACTIVE, REFUNDS, ReplayRefused
 from tests.cast import ADA, MONA, TESS, big_order, order
 from tests.journeys.test_refunds import decide, link_in
 from tests.stage import Stage, beside, wait_until

@@ -11,7 +11,7 @@ from functools import partial
 from dbos import DBOS
 
 from mailagent import services
-from mailagent.workflows.steps.neglected import ring_for_refunds
+from mailagent.workflows.steps.maintenance.neglected import ring_for_refunds
 from tests.cast import MONA, big_order
 from tests.journeys.test_refunds import decide, link_in
 from tests.journeys.test_replays import facts, play_approved, runs_of, wait_for_quiet

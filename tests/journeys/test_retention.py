@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.demo.inbound_parse import build_body
 from mailagent.demo.mailboxes import Letter
-from mailagent.workflows.steps import housekeeping
+from mailagent.workflows.steps.maintenance import housekeeping
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, big_order, order
 from tests.cli.test_commands import flask
 from tests.journeys.test_refunds import decide, link_in

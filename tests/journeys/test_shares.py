@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from mailagent import services
-from mailagent.domain.conversation import Limits
-from mailagent.workflows.steps import sweep
+from mailagent.domain.mail.conversation import Limits
+from mailagent.workflows.steps.maintenance import sweep
 from tests.stage import Stage
 
 

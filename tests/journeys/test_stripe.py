@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.adapters.stripe_gateway import StripeGateway
-from mailagent.doorbell import REFUND, Run, run_id_of
+from mailagent.adapters.stripe.gateway import StripeGateway
+from mailagent.engine import REFUND, Run, run_id_of
 from tests import stripe_server
 from tests.cast import ADA, TESS, order
 from tests.stage import Stage, open_shop, running, wait_until

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mailagent.domain.mail import Identity, MailKind, MailStatus
+from mailagent.domain.mail.message import Identity, MailKind, MailStatus
 from tests.cast import ADA, SUPPORT
 
 FOLDER = Path(__file__).parent

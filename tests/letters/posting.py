@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from mailagent.adapters.address_list import parse_addresses
-from mailagent.adapters.inbound_message import from_mailboxes
-from mailagent.adapters.mail_header import first, parse_block
-from mailagent.adapters.multipart import Span
-from mailagent.adapters.sendgrid_inbound import ShopFacts, parse_request
+from mailagent.adapters.mime.address_list import parse_addresses
+from mailagent.adapters.mime.mail_header import first, parse_block
+from mailagent.adapters.mime.multipart import Span
+from mailagent.adapters.sendgrid.inbound import ShopFacts, parse_request
+from mailagent.adapters.sendgrid.inbound_message import from_mailboxes
 from mailagent.store import schema
 from mailagent.store.database import Row
 from tests.adapters.parse_requests import CONTENT_TYPE, raw_request

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mailagent.domain.money import Money
-from mailagent.domain.order import Order, Payment
-from mailagent.domain.payment import (
+from mailagent.domain.refunds.order import Order, Payment
+from mailagent.domain.refunds.payment import (
     GatewayRefund,
     NotDone,
     OutcomeUnknown,

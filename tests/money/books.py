@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mailagent.domain.order import Order
-from mailagent.domain.refund import Refund, RefundStatus
-from mailagent.store import orders, outside, refunds
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.store.refunds import external_refunds as outside
+from mailagent.store.refunds import orders, refunds
 from tests.money.bank import Bank, Entry
 from tests.stage import Stage
 

@@ -27,19 +27,21 @@ from hypothesis.stateful import (
 
 from mailagent import services
 from mailagent.agent import tools
-from mailagent.domain.conversation import Limits
-from mailagent.domain.failure import NeedsOperatorError
-from mailagent.domain.order import Order, OrderStatus
-from mailagent.domain.policy import Goodwill, Policy
-from mailagent.domain.refund import Refund, RefundStatus
+from mailagent.domain.mail.conversation import Limits
+from mailagent.domain.operations.failure import NeedsOperatorError
+from mailagent.domain.refunds.order import Order, OrderStatus
+from mailagent.domain.refunds.policy import Goodwill, Policy
+from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.services import Services
-from mailagent.store import approvals, orders, refunds
-from mailagent.web import gateway_news
-from mailagent.workflows.steps import refund_decision, refund_outcome, refund_payment
-from mailagent.workflows.steps.batch import Batch, take_batch
-from mailagent.workflows.steps.looks import LOOKS
+from mailagent.store.refunds import approvals, orders, refunds
+from mailagent.web.webhooks import payment_events
+from mailagent.workflows.steps.conversation.batch import Batch, take_batch
+from mailagent.workflows.steps.conversation.lookup_tools import LOOKS
+from mailagent.workflows.steps.conversation.tools import TOOLS
 from mailagent.workflows.steps.recording import watch
-from mailagent.workflows.steps.tools import TOOLS
+from mailagent.workflows.steps.refund import decision as refund_decision
+from mailagent.workflows.steps.refund import outcome
+from mailagent.workflows.steps.refund import payment as refund_payment
 from tests.cast import MAX, MONA
 from tests.money import books, wishes
 from tests.money.bank import MOODS, Bank, Entry
@@ -53,7 +55,7 @@ START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 # The steps themselves, without a run around them.
 look: Callable[[str], Any] = inspect.unwrap(refund_decision.look_at_decision)
 pay: Callable[[str], Any] = inspect.unwrap(refund_payment.pay_refund)
-tell: Callable[[str], Any] = inspect.unwrap(refund_outcome.tell_customer)
+tell: Callable[[str], Any] = inspect.unwrap(outcome.tell_customer)
 
 # What happens next, the likelier the more often it stands here.
 HAPPENS = (
@@ -331,7 +333,7 @@ class MoneyMachine(RuleBasedStateMachine):
         for told in (entry.word(), entry.word()):
             self.words += 1
             with self.live.database.transaction() as connection:
-                gateway_news.follow_refund(connection, told, f"word-{self.world}-{self.words}")
+                payment_events.follow_refund(connection, told, f"word-{self.world}-{self.words}")
 
     # --- what must hold -----------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from mailagent.domain.money import Money
-from mailagent.domain.order import OrderLine, OrderStatus, Payment
+from mailagent.domain.refunds.order import OrderLine, OrderStatus, Payment
 
 ITEMS = ("A", "B", "C")
 PLACED = datetime(2026, 11, 10, 12, 0, tzinfo=UTC)

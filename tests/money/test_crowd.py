@@ -6,10 +6,10 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from mailagent.domain.refund import RefundStatus
-from mailagent.store import approvals
-from mailagent.workflows.steps.batch import Batch, take_batch
-from mailagent.workflows.steps.proposal import propose_refund
+from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.store.refunds import approvals
+from mailagent.workflows.steps.conversation.batch import Batch, take_batch
+from mailagent.workflows.steps.conversation.proposal import propose_refund
 from tests.cast import MAX, MONA, big_order
 from tests.stage import Stage, running
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mailagent.doorbell import Run
+from mailagent.engine import Run
 from mailagent.workflows.steps.recording import CRASH_POINTS
 from tests.replay_sweep.acts import Customer
 from tests.replay_sweep.holding import Holding

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mailagent.doorbell import Run
+from mailagent.engine import Run
 from tests.replay_sweep.acts import Customer
 from tests.replay_sweep.stories import Story
 from tests.replay_sweep.ways import WAYS, Way

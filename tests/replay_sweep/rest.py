@@ -6,8 +6,8 @@ import json
 import time
 from typing import Any
 
-from mailagent.workflows.steps.neglected import ring_for_outbox, ring_for_refunds
-from mailagent.workflows.steps.sweep import ring_for_mail
+from mailagent.workflows.steps.maintenance.neglected import ring_for_outbox, ring_for_refunds
+from mailagent.workflows.steps.maintenance.sweep import ring_for_mail
 from tests.stage import Stage
 from tests.workflows.trouble import is_sqlite
 

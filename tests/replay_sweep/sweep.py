@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mailagent import services
-from mailagent.doorbell import Run
+from mailagent.engine import Run
 from tests.replay_sweep.acts import Act, Customer, stock
 from tests.replay_sweep.facts import check_end, find_change, find_stray, read_facts
 from tests.replay_sweep.points import Point, Result, points_of, runs_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dbos import DBOSClient, DBOSPortableJSONSerializer
 from dbos import error as dbos_error
 
-from mailagent.doorbell import QUEUE_OF, ReplayRefused, Run
+from mailagent.engine import QUEUE_OF, ReplayRefused, Run
 from tests.stage import Stage
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from mailagent.domain.mail import Purpose
+from mailagent.domain.mail.message import Purpose
 from tests.soak import mail_judge, refund_judge
 from tests.soak.damage import Damage, Finding, Found
 from tests.soak.evidence import Evidence

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mailagent.domain.conversation import HandOverReason
-from mailagent.domain.mail import MailStatus, Purpose
-from mailagent.store.left_to_people import PEOPLE_ANSWER
+from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.mail.message import MailStatus, Purpose
+from mailagent.store.mail.assignments import PEOPLE_ANSWER
 from tests.soak.damage import Damage, Found
 from tests.soak.evidence import Evidence, InboundMail
 from tests.soak.story import Kind, Written

@@ -20,8 +20,8 @@ from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
 from mailagent.demo.mailboxes import Letter, SentMail
 from mailagent.demo.postman import Postman
 from mailagent.demo.webhook_key import WebhookKey
-from mailagent.store import orders
 from mailagent.store.database import Database
+from mailagent.store.refunds import orders
 from tests.cast import MAX, MONA, TESS, order
 from tests.processes import Web
 from tests.soak.providers import Providers

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mailagent.domain.mail import Purpose
-from mailagent.domain.policy import Policy
-from mailagent.domain.refund import RefundStatus
+from mailagent.domain.mail.message import Purpose
+from mailagent.domain.refunds.policy import Policy
+from mailagent.domain.refunds.refund import RefundStatus
 from tests.soak.damage import Damage, Found
 from tests.soak.evidence import Evidence, OurMail, RefundRow
 from tests.soak.story import Kind, Written

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import sqlalchemy as sa
 
 from mailagent.store.database import Database
-from mailagent.store.outage import is_outage
+from mailagent.store.errors import is_outage
 from tests.soak.story import TakeOver
 
 LOOK_SECONDS = 0.5

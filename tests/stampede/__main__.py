@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from mailagent.domain.breaker import FAILURES_TO_OPEN
+from mailagent.domain.operations.circuit_breaker import FAILURES_TO_OPEN
 from tests.databases import fresh_databases
 from tests.stampede.provider import AbsentOpenAI
 from tests.stampede.story import Figures, open_busy_shop, play

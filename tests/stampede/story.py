@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from mailagent import services
-from mailagent.domain.conversation import Limits
-from mailagent.doorbell import CONVERSATION
-from mailagent.workflows.steps import sweep
+from mailagent.domain.mail.conversation import Limits
+from mailagent.engine import CONVERSATION
+from mailagent.workflows.steps.maintenance import sweep
 from tests.stage import Stage, open_shop, running, wait_until
 from tests.stampede.provider import AbsentOpenAI
 from tests.workflows.trouble import table_of_runs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mailagent.domain.mail import Identity, MailKind, ParsedMail
+from mailagent.domain.mail.message import Identity, MailKind, ParsedMail
 from tests.cast import ADA, NOW, SUPPORT
 
 

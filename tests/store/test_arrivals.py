@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.conversation import Limits
-from mailagent.store.arrivals import KEPT, SHARE, Arrivals
+from mailagent.domain.mail.conversation import Limits
+from mailagent.store.mail.arrivals import KEPT, SHARE, Arrivals
 from tests.stage import Stage
 
 

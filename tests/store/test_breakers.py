@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from mailagent.domain.breaker import PROBE_SECONDS, Breaker, Failure, Provider
-from mailagent.store import breakers
+from mailagent.domain.operations.circuit_breaker import PROBE_SECONDS, Breaker, Failure, Provider
 from mailagent.store.database import Database
+from mailagent.store.operations import circuit_breakers
 from tests.cast import NOW
 
 DOWN = Failure("answered 503")
@@ -17,17 +17,17 @@ DOWN = Failure("answered 503")
 
 def fail(database: Database, at: datetime = NOW, probing: bool = False) -> Breaker:
     with database.transaction() as connection:
-        return breakers.record_failure(connection, Provider.OPENAI, DOWN, at, probing)[1]
+        return circuit_breakers.record_failure(connection, Provider.OPENAI, DOWN, at, probing)[1]
 
 
 def claim(database: Database, at: datetime) -> bool:
     with database.transaction() as connection:
-        return breakers.claim_probe(connection, Provider.OPENAI, at)
+        return circuit_breakers.claim_probe(connection, Provider.OPENAI, at)
 
 
 def found(database: Database) -> Breaker | None:
     with database.snapshot() as connection:
-        return breakers.find(connection, Provider.OPENAI)
+        return circuit_breakers.find(connection, Provider.OPENAI)
 
 
 def test_failures_of_all_workers_at_once_are_counted_together(database: Database) -> None:
@@ -37,8 +37,8 @@ def test_failures_of_all_workers_at_once_are_counted_together(database: Database
     assert after is not None
     assert (after.failures, after.until_at) == (5, NOW + timedelta(seconds=10))
     with database.snapshot() as connection:
-        assert list(breakers.list_open(connection)) == [Provider.OPENAI]
-        assert breakers.find(connection, Provider.STRIPE) is None
+        assert list(circuit_breakers.list_open(connection)) == [Provider.OPENAI]
+        assert circuit_breakers.find(connection, Provider.STRIPE) is None
 
 
 def test_of_all_who_would_try_one_does(database: Database) -> None:
@@ -59,8 +59,8 @@ def test_only_a_probe_closes_what_is_open(database: Database, probing: bool) -> 
     for _ in range(5):
         fail(database)
     with database.transaction() as connection:
-        breakers.record_success(connection, Provider.OPENAI, probing, NOW)
-        closed_at = breakers.last_closed_at(connection, Provider.OPENAI)
+        circuit_breakers.record_success(connection, Provider.OPENAI, probing, NOW)
+        closed_at = circuit_breakers.last_closed_at(connection, Provider.OPENAI)
     assert (found(database) is None) is probing
     assert closed_at == (NOW if probing else None)
 
@@ -69,7 +69,7 @@ def test_an_answer_ends_a_row_of_failures(database: Database) -> None:
     for _ in range(4):
         fail(database)
     with database.transaction() as connection:
-        breakers.record_success(connection, Provider.OPENAI, probing=False, now=NOW)
+        circuit_breakers.record_success(connection, Provider.OPENAI, probing=False, now=NOW)
     assert fail(database) == Breaker(failures=1, why="answered 503")
 
 
@@ -79,7 +79,7 @@ def test_a_turn_that_was_not_used_is_free_again(database: Database) -> None:
     due = NOW + timedelta(seconds=10)
     assert claim(database, due)
     with database.transaction() as connection:
-        breakers.free_probe(connection, Provider.OPENAI, due)
+        circuit_breakers.free_probe(connection, Provider.OPENAI, due)
     assert claim(database, due)
 
 
@@ -93,7 +93,7 @@ def test_another_chance_opens_the_way_for_all(database: Database) -> None:
     for _ in range(5):
         fail(database)
     with database.transaction() as connection:
-        breakers.give_another_chance(connection, NOW)
-        assert breakers.list_open(connection) == {}
-        assert breakers.last_closed_at(connection, Provider.OPENAI) == NOW
+        circuit_breakers.give_another_chance(connection, NOW)
+        assert circuit_breakers.list_open(connection) == {}
+        assert circuit_breakers.last_closed_at(connection, Provider.OPENAI) == NOW
     assert fail(database).until_at is not None

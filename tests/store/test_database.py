@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from mailagent.store import order_rows, orders, schema
+from mailagent.store import schema
 from mailagent.store.database import open_database
+from mailagent.store.refunds import order_rows, orders
 from tests.cast import order
 from tests.stage import Stage, running
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail import Identity, MailKind
-from mailagent.store import filing, mailbox, sessions
+from mailagent.domain.mail.message import Identity, MailKind
+from mailagent.store.console import sessions
 from mailagent.store.database import Database
-from mailagent.store.filing import Filing, RawMail
-from mailagent.store.on_arrival import Known, look_up
+from mailagent.store.mail import filing, inbound
+from mailagent.store.mail.filing import Filing, RawMail
+from mailagent.store.mail.on_arrival import Known, look_up
 from tests.cast import ADA, GRACE, NOW
 from tests.store.parsed import parsed_mail
 
@@ -93,7 +94,7 @@ def test_a_mail_is_stored_with_its_request_or_not_at_all(database: Database) -> 
         mail_id = filing.record(connection, parsed_mail(), None, "a test", NOW, first)
         assert filing.record(connection, parsed_mail(), None, "a test", NOW, second) is None
         assert mail_id == first.mail_id
-        raw = mailbox.find_raw(connection, first.mail_id)
+        raw = inbound.find_raw(connection, first.mail_id)
         assert raw == first.raw
         assert connection.scalar(sa.text("SELECT count(*) FROM raw_mails")) == 1
-        assert mailbox.find(connection, second.mail_id) is None
+        assert inbound.find(connection, second.mail_id) is None

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mailagent.domain.order import Order, OrderProblem
-from mailagent.store import cases, orders, payments, refunds
+from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.store.database import Database
+from mailagent.store.refunds import cases, orders, payments, refunds
 from tests.cast import NOW, order
 from tests.stage import Stage
 from tests.workflows.test_policy_facts import propose, write

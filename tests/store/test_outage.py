@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent.store.database import Database, open_database
-from mailagent.store.outage import is_outage
+from mailagent.store.errors import is_outage
 
 
 def error_of(database: Database, statement: str) -> BaseException:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 
-from mailagent.domain.breaker import Provider
-from mailagent.domain.pace import Pace
-from mailagent.store import pace
+from mailagent.domain.operations.circuit_breaker import Provider
+from mailagent.domain.operations.rate_limit import Pace
 from mailagent.store.database import Database
+from mailagent.store.operations import rate_limits
 from tests.cast import NOW
 
 
@@ -16,7 +16,7 @@ def book(
     database: Database, limits: Pace, at: datetime = NOW, tokens: int = 1, within: float = 600
 ) -> datetime | None:
     with database.transaction() as connection:
-        return pace.book(connection, Provider.OPENAI, limits.step(tokens), at, within)
+        return rate_limits.book(connection, Provider.OPENAI, limits.step(tokens), at, within)
 
 
 def test_all_who_ask_at_once_get_turns_one_behind_the_other(database: Database) -> None:
@@ -52,7 +52,7 @@ def test_no_call_starts_before_a_pause_is_over(database: Database) -> None:
 
     def hold(seconds: float, at: datetime = NOW) -> None:
         with database.transaction() as connection:
-            pace.hold(connection, Provider.OPENAI, limits.step(0), at, seconds)
+            rate_limits.hold(connection, Provider.OPENAI, limits.step(0), at, seconds)
 
     hold(20)
     hold(5)  # a shorter one takes nothing back

@@ -14,20 +14,13 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from mailagent.domain.money import Money
-from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus
-from mailagent.store import (
-    approvals,
-    audit,
-    conversations,
-    filing,
-    migration,
-    orders,
-    refunds,
-    schema,
-)
-from mailagent.store.approvals import RecordedDecision
+from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
+from mailagent.store import audit, migration, schema
 from mailagent.store.database import Database
+from mailagent.store.mail import conversations, filing
 from mailagent.store.migration import SchemaProblem, check_schema
+from mailagent.store.refunds import approvals, orders, refunds
+from mailagent.store.refunds.approvals import RecordedDecision
 from mailagent.store.schema import metadata
 from tests.cast import ADA, MONA, NOW, order
 from tests.store.parsed import parsed_mail

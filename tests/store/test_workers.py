@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from mailagent.store import schema, workers
+from mailagent.store import schema
 from mailagent.store.database import Database
+from mailagent.store.operations import workers
 
 
 def sign_in(database: Database, *names: str) -> None:

@@ -7,15 +7,12 @@ from collections.abc import Awaitable, Callable
 
 from dbos import DBOS
 
-from mailagent import doorbell, services
+from mailagent import engine, services
 from mailagent.store import audit
-from mailagent.workflows.steps.delivery import send_mail_async
-from mailagent.workflows.steps.refund_decision import (
-    claim_refund,
-    look_at_decision,
-)
-from mailagent.workflows.steps.refund_outcome import tell_customer
-from mailagent.workflows.steps.refund_payment import pay_refund
+from mailagent.workflows.steps.delivery.send import send_mail_async
+from mailagent.workflows.steps.refund.decision import claim_refund, look_at_decision
+from mailagent.workflows.steps.refund.outcome import tell_customer
+from mailagent.workflows.steps.refund.payment import pay_refund
 
 LOOKED = "looked once more"
 CHANGE = "look once more"
@@ -62,7 +59,7 @@ async def _see_through(refund_id: str, looks: Callable[[], Awaitable[bool]]) -> 
     while state["status"] == "awaiting_approval":
         for outbound_id in state["outbound_ids"]:
             await send_mail_async(outbound_id)
-        await DBOS.recv_async(doorbell.LOOK, timeout_seconds=state["wait_seconds"])
+        await DBOS.recv_async(engine.LOOK, timeout_seconds=state["wait_seconds"])
         state = await look_at_decision(refund_id)
     if state["status"] == "approved" and await looks():
         await _look_once_more(refund_id)
@@ -72,7 +69,7 @@ async def _see_through(refund_id: str, looks: Callable[[], Awaitable[bool]]) -> 
             await DBOS.sleep_async(state["wait_seconds"])
     told = await tell_customer(refund_id)
     while isinstance(told, dict):
-        await DBOS.recv_async(doorbell.LOOK, timeout_seconds=told["wait_seconds"])
+        await DBOS.recv_async(engine.LOOK, timeout_seconds=told["wait_seconds"])
         told = await tell_customer(refund_id)
     for outbound_id in told:
         await send_mail_async(outbound_id)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from dbos import DBOS
 
-from mailagent.doorbell import APPLICATION_VERSION, REFUND
+from mailagent.engine import APPLICATION_VERSION, REFUND
 from tests.bench.child import base_environment
 from tests.cast import ADA, MONA, big_order, order
 from tests.databases import postgres_copy

@@ -20,10 +20,12 @@ from werkzeug.test import TestResponse
 
 from mailagent.demo.mailboxes import Mailboxes
 from mailagent.demo.sendgrid_server import SendGridServer
-from mailagent.domain.access import Permission
 from mailagent.domain.money import Money
-from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus
-from mailagent.store import approvals, refunds, schema, sessions
+from mailagent.domain.operations.access import Permission
+from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
+from mailagent.store import schema
+from mailagent.store.console import sessions
+from mailagent.store.refunds import approvals, refunds
 from mailagent.web.guard import Guard, guard_of
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MONA, SUPPORT, TESS, a_photo, big_order

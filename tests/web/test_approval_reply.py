@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from mailagent import letters, services
+from mailagent import mailers, services
 from mailagent.demo.inbound_parse import build_body
-from mailagent.domain.refund import RefundStatus
-from mailagent.store import asks as store
-from mailagent.store import orders, refunds
+from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.store.refunds import approval_requests as store
+from mailagent.store.refunds import orders, refunds
 from tests.cast import ADA, MALLORY, MAX, MONA, TESS
 from tests.stage import Stage, letter, wait_until
 from tests.web.test_approvals import Question, question
@@ -29,7 +29,7 @@ def ask(asked: Question, manager: str = MONA) -> Any:
     """Ask a manager; return the row of the mail."""
     with asked.shop.live.database.transaction() as connection:
         refund = refunds.load(connection, asked.refund_id)
-        written = letters.write_approval_request(connection, refund, manager)
+        written = mailers.write_approval_request(connection, refund, manager)
     (mail,) = asked.shop.rows("SELECT * FROM outbound_mails WHERE outbound_id = :id", id=written)
     return mail
 

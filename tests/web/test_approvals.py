@@ -14,13 +14,13 @@ import sqlalchemy as sa
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from mailagent import letters, services
+from mailagent import mailers, services
 from mailagent.adapters.links import Links
 from mailagent.domain.money import Money
-from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus
-from mailagent.store import approvals, cases, orders, refunds
-from mailagent.web import decision
-from mailagent.web.decision_form import Form, FormProblem
+from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
+from mailagent.store.refunds import approvals, cases, orders, refunds
+from mailagent.web.approvals import decision
+from mailagent.web.approvals.decision_form import Form, FormProblem
 from tests.cast import ADA, MAX, MONA, big_order
 from tests.stage import Stage
 
@@ -110,7 +110,7 @@ def test_the_page_and_the_mail_show_what_of_it_is_for_carriage(question: Questio
     carriage = sa.text("UPDATE refunds SET shipping_minor = 900")
     with question.shop.live.database.transaction() as connection:
         connection.execute(carriage)
-        written = letters.write_approval_request(
+        written = mailers.write_approval_request(
             connection, refunds.load(connection, question.refund_id), MONA
         )
     page = question.shop.client.get(question.link()).text
@@ -175,7 +175,7 @@ def test_a_note_for_us_stays_with_us(question: Question, decision: str) -> None:
     assert (made.note, bool(made.note_shared)) == ("Third time this year", False)
     outcome = {"approve": "receipt", "reject": "refund_rejected"}[decision]
     with question.shop.live.database.transaction() as connection:
-        letters.write_refund_outcome(connection, question.refund(), outcome)
+        mailers.write_refund_outcome(connection, question.refund(), outcome)
     (told,) = question.shop.rows("SELECT text FROM outbound_mails WHERE to_address = :to", to=ADA)
     assert "Third time" not in told.text
 
@@ -188,7 +188,7 @@ def test_the_box_stays_ticked_when_something_else_is_wrong(question: Question) -
 
 def test_the_page_says_who_else_was_asked_and_who_is_next(question: Question) -> None:
     with question.shop.live.database.transaction() as connection:
-        letters.ask_managers(connection, question.refund())
+        mailers.ask_managers(connection, question.refund())
     page = question.shop.client.get(question.link(MAX)).text
     assert f"<bdi>{MONA}</bdi> on" in page
     assert f"<bdi>{MAX}</bdi> is asked, too" in page
@@ -198,7 +198,7 @@ def test_the_mail_says_how_much_is_not_left(question: Question) -> None:
     with question.shop.live.database.transaction() as connection:
         connection.execute(sa.text("UPDATE refunds SET short_minor = 900"))
         refund = refunds.load(connection, question.refund_id)
-        written = letters.write_approval_request(connection, refund, MONA)
+        written = mailers.write_approval_request(connection, refund, MONA)
     (mail,) = question.shop.rows(
         "SELECT text, html FROM outbound_mails WHERE outbound_id = :id", id=written
     )

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.money import Money
-from mailagent.domain.refund import RefundStatus
-from mailagent.store import approvals
+from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.store.refunds import approvals
 from tests.cast import MAX, MONA
 from tests.web.test_approvals import Question, everything, question
 

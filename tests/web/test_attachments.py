@@ -13,13 +13,15 @@ from PIL import Image
 from werkzeug.test import TestResponse
 
 from mailagent import services
-from mailagent.adapters.attachment import DOWNLOAD_MAX_BYTES
 from mailagent.adapters.links import Links
+from mailagent.adapters.mime.attachment import DOWNLOAD_MAX_BYTES
 from mailagent.domain.money import Money
-from mailagent.domain.refund import Refund, RefundLine, RefundReason, RefundStatus
-from mailagent.store import approvals, photo_previews, refunds, sessions
-from mailagent.workflows.steps.photo_previews import make_previews
-from mailagent.workflows.steps.sweep import purge_raw_mail
+from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
+from mailagent.store.console import sessions
+from mailagent.store.mail import photo_previews
+from mailagent.store.refunds import approvals, refunds
+from mailagent.workflows.steps.maintenance.photo_previews import make_previews
+from mailagent.workflows.steps.maintenance.sweep import purge_raw_mail
 from tests.adapters.parse_requests import common_fields, form, raw_request
 from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, TESS, a_photo, big_order
 from tests.stage import Stage

@@ -15,7 +15,7 @@ from mailagent.demo.app_process import AppProcess
 from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
 from mailagent.demo.show import find_port
 from mailagent.demo.webhook_key import WebhookKey
-from mailagent.web import body as webhook_body
+from mailagent.web.webhooks import body as webhook_body
 from tests.bench.child import base_environment
 from tests.cast import MONA
 from tests.stage import Stage, letter, wait_until

@@ -10,7 +10,7 @@ import pytest
 from flask.testing import FlaskClient
 from itsdangerous import TimestampSigner
 
-from mailagent.store import sessions
+from mailagent.store.console import sessions
 from mailagent.web.cookies import Cookies
 from tests.cast import OLGA
 from tests.stage import Stage, post_form

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from mailagent import letters
-from mailagent.adapters.sendgrid_events import parse_events
+from mailagent import mailers
+from mailagent.adapters.sendgrid.events import parse_events
 from mailagent.demo.mailboxes import SentMail
-from mailagent.web.deliveries import record_event
+from mailagent.web.webhooks.deliveries import record_event
 from tests.cast import ADA, MONA
 from tests.stage import Stage, open_shop, wait_until
 from tests.workflows.trouble import is_sqlite
@@ -78,9 +78,9 @@ def posted(shop: Stage, rows: list[dict[str, object]]) -> int:
 def two_bounces(shop: Stage) -> tuple[dict[str, object], dict[str, object]]:
     """Write two mails and return how a batch says that they bounced."""
     for subject in ("Ada's refund", "Grace's refund"):
-        notice = letters.Notice(subject, subject, ["Please decide."])
+        notice = mailers.Notice(subject, subject, ["Please decide."])
         with shop.live.database.transaction() as connection:
-            letters.write_notice(connection, notice, [MONA], None)
+            mailers.write_notice(connection, notice, [MONA], None)
     mails = shop.rows("SELECT outbound_id FROM outbound_mails ORDER BY outbound_id")
     first, second = (
         {"event": "bounce", "email": MONA, "timestamp": 1, "outbound_id": row.outbound_id}

@@ -13,8 +13,8 @@ import pytest
 from werkzeug.test import TestResponse
 
 from mailagent import services
-from mailagent.domain.goodwill import GoodwillCode
-from mailagent.store import goodwill
+from mailagent.domain.refunds.goodwill import GoodwillCode
+from mailagent.store.refunds import goodwill
 from tests.cast import order
 from tests.stage import Stage, open_shop
 

@@ -15,11 +15,11 @@ from werkzeug.test import EnvironBuilder
 
 from mailagent import services
 from mailagent.demo.inbound_parse import BOUNDARY, CONTENT_TYPE, build_body
-from mailagent.domain.conversation import Limits
-from mailagent.domain.mail import confirm_code
-from mailagent.store import sessions
-from mailagent.web import approval_reply
-from mailagent.web.signature import SIGNATURE_HEADER, TIMESTAMP_HEADER
+from mailagent.domain.mail.conversation import Limits
+from mailagent.domain.mail.message import confirm_code
+from mailagent.store.console import sessions
+from mailagent.web.webhooks import approval_reply
+from mailagent.web.webhooks.signature import SIGNATURE_HEADER, TIMESTAMP_HEADER
 from tests.adapters.parse_requests import letter as plain_letter
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MALLORY, SUPPORT, TESS

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mailagent.domain.mail import Identity, MailKind, MailStatus
+from mailagent.domain.mail.message import Identity, MailKind, MailStatus
 from tests.adapters.parse_requests import CONTENT_TYPE, common_fields, form, raw_request
 from tests.letters.posting import Outcome, post_request
 from tests.stage import Stage, open_shop

@@ -19,16 +19,18 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mailagent import services
 from mailagent.adapters.deadline import begin
-from mailagent.domain.breaker import Failure, Provider
-from mailagent.domain.cost import parse_prices
-from mailagent.domain.metric import METRICS, MetricType
-from mailagent.domain.refund import RefundStatus
-from mailagent.store import ids, metric_figures, model_calls, schema, tallies
-from mailagent.store.spending import Spending
+from mailagent.domain.operations.circuit_breaker import Failure, Provider
+from mailagent.domain.operations.cost import parse_prices
+from mailagent.domain.operations.metric import METRICS, MetricType
+from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.store import ids, schema
+from mailagent.store.operations import counters as tallies
+from mailagent.store.operations import metric_figures, model_calls
+from mailagent.store.operations.spending import Spending
 from mailagent.web import metrics
 from mailagent.web.metrics import KEPT, KeptSamples
 from mailagent.workflows.heartbeat import move_tallies_on
-from mailagent.workflows.steps.leave import Leave, note_outcome
+from mailagent.workflows.steps.circuit_breaker import Leave, note_outcome
 from tests.cast import ADA
 from tests.stage import Stage, open_shop
 from tests.stampede.story import Clock

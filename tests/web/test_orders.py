@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
-from mailagent.store import orders
+from mailagent.store.refunds import orders
 from mailagent.web.orders import LARGEST_ORDER_BYTES
 from tests.cast import order, order_record
 from tests.stage import Stage, open_shop

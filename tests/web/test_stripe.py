@@ -15,12 +15,13 @@ import sqlalchemy as sa
 from werkzeug.test import TestResponse
 
 from mailagent.demo.local_server import Answer
-from mailagent.domain.failure import NeedsOperatorError
-from mailagent.domain.order import OrderProblem
-from mailagent.domain.retry import PAYMENT_NEEDS_OPERATOR_AFTER
-from mailagent.store import outside, refunds
-from mailagent.web.stripe import LARGEST_EVENT_BYTES
-from mailagent.workflows.steps import refund_outcome, refund_payment
+from mailagent.domain.operations.failure import NeedsOperatorError
+from mailagent.domain.operations.retry import PAYMENT_NEEDS_OPERATOR_AFTER
+from mailagent.domain.refunds.order import OrderProblem
+from mailagent.store.refunds import external_refunds, refunds
+from mailagent.web.webhooks.stripe import LARGEST_EVENT_BYTES
+from mailagent.workflows.steps.refund import outcome as refund_outcome
+from mailagent.workflows.steps.refund import payment
 from tests import stripe_server
 from tests.cast import ADA, TESS, order
 from tests.stage import Stage, open_shop
@@ -31,7 +32,7 @@ NEW, OLD = "whsec_new", "whsec_old"
 NOON = 1_790_000_000
 CARD = {"payment_id": "pi_card", "method": "card", "amount": "49.99"}
 
-pay: Callable[[str], Any] = inspect.unwrap(refund_payment.pay_refund)
+pay: Callable[[str], Any] = inspect.unwrap(payment.pay_refund)
 tell: Callable[[str], list[str]] = inspect.unwrap(refund_outcome.tell_customer)
 
 
@@ -86,7 +87,7 @@ def paid(shop: Stage) -> str:
 
 def elsewhere(shop: Stage, order_id: str = "W1001") -> int:
     with shop.live.database.snapshot() as connection:
-        return outside.given_back_minor(connection, order_id)
+        return external_refunds.given_back_minor(connection, order_id)
 
 
 def held(shop: Stage) -> int:
@@ -189,7 +190,7 @@ def test_a_refund_that_still_fits_beside_the_dashboard_s_is_paid(
     shop.stock(order(payments=[{**CARD, "amount": "39.99"}, gift("10.00")]))
     say(shop, "refund.created", shown(stripe.refund_in_dashboard("pi_card", 4999)), "evt_1")
     with shop.live.database.snapshot() as connection:
-        assert outside.given_back_by_payment(connection, "W1001") == {"pi_card": 4999}
+        assert external_refunds.given_back_by_payment(connection, "W1001") == {"pi_card": 4999}
     assert propose(shop)["outcome"] == "declined"
 
 

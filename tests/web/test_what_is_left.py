@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from mailagent.domain.money import Money
-from mailagent.domain.payment import GatewayRefund, RefundState
-from mailagent.domain.refund import RefundStatus
-from mailagent.domain.run_about import hash_customer
-from mailagent.store import outside
+from mailagent.domain.operations.run_about import hash_customer
+from mailagent.domain.refunds.payment import GatewayRefund, RefundState
+from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.store.refunds import external_refunds
 from tests.cast import order
 from tests.web import test_approvals
 from tests.web.test_approvals import Question
@@ -22,7 +22,7 @@ def refund_elsewhere(question: Question, minor: int) -> None:
     """Have it told that somebody gave part of the desk back in the gateway's dashboard."""
     told = GatewayRefund("re_9", "stripe", ("pay_W2001",), Money(minor, "USD"), RefundState.SETTLED)
     with question.shop.live.database.transaction() as connection:
-        outside.record(connection, told, "W2001", "pay_W2001", question.shop.live.now())
+        external_refunds.record(connection, told, "W2001", "pay_W2001", question.shop.live.now())
 
 
 def page(question: Question) -> str:
@@ -56,7 +56,7 @@ def test_what_another_order_gave_back_of_the_same_payment_cannot_be_approved_aga
     question.shop.stock(order("W1", payments=[shared]))
     told = GatewayRefund("re_9", "stripe", ("pay_W2001",), Money(49_99, "USD"), RefundState.SETTLED)
     with question.shop.live.database.transaction() as connection:
-        outside.record(connection, told, "W1", "pay_W2001", question.shop.live.now())
+        external_refunds.record(connection, told, "W1", "pay_W2001", question.shop.live.now())
     assert "49.99 USD of its payments was given back on another order" in page(question)
     assert "At most 1449.01 USD is left" in question.decide().text
     assert question.decide(form={"amount": "1449.01"}).status_code == 200

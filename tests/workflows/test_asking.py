@@ -11,19 +11,20 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from mailagent import letters, services
-from mailagent.domain.escalation import Skip
-from mailagent.domain.mail import OutboundStatus
-from mailagent.letters import asking
-from mailagent.store import asks, outbox, refunds
-from mailagent.workflows.steps import refund_decision
-from mailagent.workflows.steps.lost_mail import act_on_lost
+from mailagent import mailers, services
+from mailagent.domain.mail.message import OutboundStatus
+from mailagent.domain.refunds.escalation import Skip
+from mailagent.mailers import approval_routing
+from mailagent.store.mail import outbound
+from mailagent.store.refunds import approval_requests, refunds
+from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
+from mailagent.workflows.steps.refund import decision
 from tests.cast import MAX, MONA, OLGA, TESS, order
 from tests.stage import Stage
 from tests.workflows.test_refund import propose
 
-claim: Callable[[str], Any] = inspect.unwrap(refund_decision.claim_refund)
-look: Callable[[str], Any] = inspect.unwrap(refund_decision.look_at_decision)
+claim: Callable[[str], Any] = inspect.unwrap(decision.claim_refund)
+look: Callable[[str], Any] = inspect.unwrap(decision.look_at_decision)
 
 
 def ask(refund_id: str) -> list[str]:
@@ -58,8 +59,8 @@ def mails(shop: Stage, address: str) -> list[Any]:
 def lose(shop: Stage, outbound_id: str) -> None:
     """Have a mail of ours not reach its reader."""
     with shop.live.database.transaction() as connection:
-        mail = outbox.load(connection, outbound_id)
-        outbox.settle(connection, outbound_id, OutboundStatus.UNDELIVERED, shop.live.now())
+        mail = outbound.load(connection, outbound_id)
+        outbound.settle(connection, outbound_id, OutboundStatus.UNDELIVERED, shop.live.now())
         act_on_lost(connection, mail, OutboundStatus.UNDELIVERED, "mailbox full")
 
 
@@ -140,7 +141,7 @@ def test_those_before_are_told_who_is_asked_too(shop: Stage, refund_id: str) -> 
 
 def goes_away(shop: Stage, refund_id: str, manager: str) -> None:
     with shop.live.database.transaction() as connection:
-        letters.ask_next_manager(connection, refund_id, manager, Skip.AWAY)
+        mailers.ask_next_manager(connection, refund_id, manager, Skip.AWAY)
 
 
 def unread(shop: Stage, address: str) -> list[Any]:
@@ -168,7 +169,7 @@ def test_people_are_told_of_a_request_that_begins_while_everybody_is_away(
     with shop.live.database.transaction() as connection:
         for manager in (MONA, MAX):
             until = shop.live.now() + timedelta(days=1)
-            asks.record_absence(connection, manager, "away", shop.live.now(), until)
+            approval_requests.record_absence(connection, manager, "away", shop.live.now(), until)
     ask(refund_id)
     ask(refund_id)
     assert len(mails(shop, MONA)) == 1
@@ -243,14 +244,14 @@ def test_how_things_stand_after_a_change_is_what_is_on_record(shop: Stage, refun
     at(shop, 0)
     with shop.live.database.transaction() as connection:
         refund = refunds.lock(connection, refund_id)
-        stands = asking.look(connection, refund)
+        stands = approval_routing.look(connection, refund)
         for manager in (ZOE, MONA):  # at the same moment
-            _, stands = asking.record_ask(connection, refund, stands, manager)
-            assert stands == asking.look(connection, refund)
+            _, stands = approval_routing.record_ask(connection, refund, stands, manager)
+            assert stands == approval_routing.look(connection, refund)
         assert [each.manager_email for each in stands.asks] == [MONA, ZOE]
-        stands = asking.record_reminder(connection, stands, stands.asks[1])
-        assert stands == asking.look(connection, refund)
-        stands = asking.pass_over(connection, refund, MONA, Skip.AWAY)
-        assert stands == asking.look(connection, refund)
+        stands = approval_routing.record_reminder(connection, stands, stands.asks[1])
+        assert stands == approval_routing.look(connection, refund)
+        stands = approval_routing.pass_over(connection, refund, MONA, Skip.AWAY)
+        assert stands == approval_routing.look(connection, refund)
         assert stands.instead is None
-        assert asking.pass_over(connection, refund, ZOE, Skip.AWAY).instead == MAX
+        assert approval_routing.pass_over(connection, refund, ZOE, Skip.AWAY).instead == MAX

@@ -9,9 +9,10 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.pace import Pace
-from mailagent.store import mailbox
-from mailagent.workflows.steps import absence, sweep
+from mailagent.domain.operations.rate_limit import Pace
+from mailagent.store.mail import inbound
+from mailagent.workflows.steps.conversation import absence
+from mailagent.workflows.steps.maintenance import sweep
 from tests.cast import ADA, GRACE
 from tests.stage import Stage
 from tests.workflows.test_sweep import forget_runs
@@ -89,13 +90,13 @@ def test_who_was_tried_least_often_is_the_next_to_be_tried_with(shop: Stage) -> 
     put_off(shop, f"from_address = '{GRACE}'", 1)
     with shop.live.database.snapshot() as connection:
         first = [
-            mailbox.list_put_off(connection, 1, by_turns=by_turns)[0].from_address
+            inbound.list_put_off(connection, 1, by_turns=by_turns)[0].from_address
             for by_turns in (True, False)
         ]
     assert first == [ADA, GRACE]
 
 
-@pytest.mark.parametrize("query", [mailbox._PUT_OFF_BY_TURNS, mailbox._LEAST_PUT_OFF])
+@pytest.mark.parametrize("query", [inbound._PUT_OFF_BY_TURNS, inbound._LEAST_PUT_OFF])
 def test_mail_that_was_answered_long_ago_is_not_read_for_it(
     shop: Stage, query: sa.Select[Any]
 ) -> None:

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from mailagent.domain.conversation import HandOverReason
-from mailagent.domain.goodwill import GoodwillCode
-from mailagent.store import erasure, goodwill, traffic
-from mailagent.workflows.steps.batch import Batch, take_batch
-from mailagent.workflows.steps.case import case_of
-from mailagent.workflows.steps.reply import write_reply
+from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.refunds.goodwill import GoodwillCode
+from mailagent.store.mail import traffic
+from mailagent.store.privacy import erasure
+from mailagent.store.refunds import goodwill
+from mailagent.workflows.steps.conversation.batch import Batch, take_batch
+from mailagent.workflows.steps.conversation.context import case_of
+from mailagent.workflows.steps.conversation.reply import write_reply
 from tests.cast import ADA, GRACE, OLGA, order
 from tests.stage import Stage
 

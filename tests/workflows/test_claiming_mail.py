@@ -7,9 +7,9 @@ import threading
 import pytest
 import sqlalchemy as sa
 
-from mailagent.domain.mail import OutboundMail, Purpose
-from mailagent.store import outbox, suppression
-from mailagent.workflows.steps.delivery import send_mail
+from mailagent.domain.mail.message import OutboundMail, Purpose
+from mailagent.store.mail import outbound, suppressions
+from mailagent.workflows.steps.delivery.send import send_mail
 from tests.stage import Stage
 
 MAIL = OutboundMail(
@@ -39,12 +39,12 @@ def test_what_changes_while_a_claim_waits_for_the_mail_counts(
     database, now = shop.live.database, shop.live.now()
     states: list[str] = []
     with database.transaction() as connection:
-        outbox.record(connection, MAIL, "notice:1", now)
+        outbound.record(connection, MAIL, "notice:1", now)
     waits = threading.Thread(target=lambda: states.append(send_mail("outbound_1")))
     with database.transaction() as connection:
         change = sa.text("UPDATE outbound_mails SET to_address = :address")
         connection.execute(change, {"address": address})
-        suppression.suppress(connection, suppressed, "bounce", now)
+        suppressions.suppress(connection, suppressed, "bounce", now)
         waits.start()
         waits.join(0.5)
         assert waits.is_alive()

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from mailagent import services
-from mailagent.domain.run_about import RunAbout, hash_customer
-from mailagent.doorbell.ring import partition_of
-from mailagent.workflows.steps import sweep
+from mailagent.domain.operations.run_about import RunAbout, hash_customer
+from mailagent.engine.enqueue import partition_of
+from mailagent.workflows.steps.maintenance import sweep
 from tests.bench.child import base_environment
 from tests.cast import ADA, GRACE, TESS
 from tests.databases import postgres_copy

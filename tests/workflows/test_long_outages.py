@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.demo.inbound_parse import build_body
+from mailagent.workflows.steps.maintenance.sweep import ring_for_mail
 from mailagent.workflows.steps.recording import try_no_more_than
-from mailagent.workflows.steps.sweep import ring_for_mail
 from tests.cast import ADA, MONA, big_order, order
 from tests.journeys.test_refunds import decide, link_in
 from tests.stage import Stage, letter, running, wait_until

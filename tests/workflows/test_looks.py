@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 import sqlalchemy as sa
 
-from mailagent.doorbell import RecordedStep
-from mailagent.web.ops.recorded import with_words
-from mailagent.workflows.steps import looks, model, unrecorded
+from mailagent.engine import RecordedStep
+from mailagent.web.console.recorded import with_words
 from mailagent.workflows.steps.at_work import AtWork
-from mailagent.workflows.steps.batch import Batch
-from mailagent.workflows.steps.unrecorded import Unrecorded
+from mailagent.workflows.steps.conversation import lookup_tools, model, unrecorded
+from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.steps.conversation.unrecorded import Unrecorded
 from tests.cast import ADA, order
 from tests.journeys.test_hostile_model import calls, says
 from tests.stage import Stage, wait_until
@@ -82,9 +82,9 @@ def test_a_database_in_trouble_while_looking_costs_no_ask_more(
 
     def look(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
         fail_once()
-        return looks.look_at_order(batch, arguments)
+        return lookup_tools.look_at_order(batch, arguments)
 
-    monkeypatch.setitem(cast("dict[str, Any]", looks.LOOKS), "look_at_order", look)
+    monkeypatch.setitem(cast("dict[str, Any]", lookup_tools.LOOKS), "look_at_order", look)
     busy_shop.stock(order())
     with watched("", lambda: None) as seen:
         busy_shop.write(QUESTION)
@@ -111,7 +111,7 @@ def test_what_a_step_got_is_let_go_when_it_fails(
     def fail(_batch: Batch, _arguments: Mapping[str, Any]) -> dict[str, Any]:
         raise Mistake("not an outage")
 
-    monkeypatch.setitem(cast("dict[str, Any]", looks.LOOKS), "look_at_order", fail)
+    monkeypatch.setitem(cast("dict[str, Any]", lookup_tools.LOOKS), "look_at_order", fail)
     busy_shop.stock(order())
     busy_shop.write(QUESTION)
     wait_for_run(busy_shop, "conversation", "ERROR")

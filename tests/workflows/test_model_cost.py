@@ -17,14 +17,16 @@ from mailagent import services
 from mailagent.agent.tokens import estimate_tokens
 from mailagent.app import NotConfigured
 from mailagent.demo.local_server import Answer
-from mailagent.domain.budget import day_begins_at
-from mailagent.domain.cost import parse_prices
-from mailagent.domain.matter import WORDS, Matter
-from mailagent.domain.pace import Pace
-from mailagent.store import ids, model_calls
-from mailagent.store import matters as open_matters
-from mailagent.store.spending import Spending
-from mailagent.workflows.steps import matters, spending, sweep
+from mailagent.domain.operations.budget import day_begins_at
+from mailagent.domain.operations.cost import parse_prices
+from mailagent.domain.operations.incident import WORDS, Matter
+from mailagent.domain.operations.rate_limit import Pace
+from mailagent.store import ids
+from mailagent.store.operations import incidents as open_matters
+from mailagent.store.operations import model_calls
+from mailagent.store.operations.spending import Spending
+from mailagent.workflows.steps.conversation import spending
+from mailagent.workflows.steps.maintenance import incidents, sweep
 from tests.cast import ADA, GRACE, OLGA, TESS, order
 from tests.journeys.test_hostile_model import says
 from tests.stage import Stage, open_shop, running, wait_until
@@ -164,13 +166,13 @@ def test_operators_are_told_once_that_the_first_model_is_gone(thrifty_shop: Stag
         thrifty_shop.faults.openai.append(refuses("model_not_found", 404))
         thrifty_shop.write("Where is my order W1001?")
         thrifty_shop.wait_for_mails(ADA, number)
-        matters.look_at_matters()
+        incidents.look_at_matters()
     assert matters_told(thrifty_shop) == ["matter opened"]
     told = thrifty_shop.rows("SELECT subject FROM outbound_mails WHERE to_address = :a", a=OLGA)
     assert [WORDS[Matter.FIRST_MODEL].title in row.subject for row in told] == [True]
     thrifty_shop.write("Where is my order W1001?")
     thrifty_shop.wait_for_mails(ADA, 3)
-    matters.look_at_matters()
+    incidents.look_at_matters()
     assert matters_told(thrifty_shop) == ["matter opened", "matter closed"]
 
 
@@ -236,8 +238,8 @@ def test_mail_beyond_the_budget_waits_for_the_next_day(poor_shop: Stage, clock: 
         wait_until(lambda: put_off(poor_shop) == [1], 30, "the second mail to be put off")
         clock.put_forward(120)
         assert sweep.ring_for_mail() == 0  # not before there is a budget again
-        matters.look_at_matters()
-        matters.look_at_matters()
+        incidents.look_at_matters()
+        incidents.look_at_matters()
         told = poor_shop.wait_for_mails(OLGA, 2)
         subjects = "".join(mail.subject for mail in told)
         assert WORDS[Matter.BUDGET_NEAR].title in subjects
@@ -249,7 +251,7 @@ def test_mail_beyond_the_budget_waits_for_the_next_day(poor_shop: Stage, clock: 
         clock.put_forward(3600)
         wait_until(lambda: sweep.ring_for_mail() == 1 or not put_off(poor_shop), 30, "its turn")
         poor_shop.wait_for_mails(GRACE)
-        matters.look_at_matters()
+        incidents.look_at_matters()
     closed = poor_shop.rows("SELECT subject FROM audit WHERE action = 'matter closed'")
     # The second mail has used up the second day's budget; that is counted a few seconds later.
     assert {row.subject for row in closed} == {Matter.BUDGET_NEAR, Matter.BUDGET_SPENT}
@@ -266,14 +268,14 @@ def test_mail_beyond_the_budget_of_noon_is_nobodys_until_midnight(
         clock.put_forward(10)
         poor_shop.write("Hello?", from_address=GRACE, from_name="Grace")
         wait_until(lambda: put_off(poor_shop) == [1], 30, "the second mail to be put off")
-        matters.look_at_matters()
+        incidents.look_at_matters()
         for _ in range(11):
             clock.put_forward(3600)
-            matters.look_at_matters()
+            incidents.look_at_matters()
             assert sweep.ring_for_mail() == 0
         assert put_off(poor_shop) == [1]
         clock.put_forward(3600)
-        matters.look_at_matters()
+        incidents.look_at_matters()
         wait_until(lambda: sweep.ring_for_mail() == 1 or not put_off(poor_shop), 30, "its turn")
         poor_shop.wait_for_mails(GRACE)
     assert poor_shop.mails_to(TESS) == []

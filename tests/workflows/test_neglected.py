@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.doorbell import REFUND, run_id_of
-from mailagent.workflows.steps import neglected
+from mailagent.engine import REFUND, run_id_of
+from mailagent.workflows.steps.maintenance import neglected
 from tests.cast import ADA, MONA, TESS, big_order, order
 from tests.journeys.test_outages import limited
 from tests.journeys.test_refunds import decide, link_in

@@ -9,15 +9,16 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.breaker import Failure, Provider
-from mailagent.domain.conversation import HandOverReason
-from mailagent.domain.matter import Matter
-from mailagent.doorbell import DELIVERY, SWEEP, Run, matter_of
-from mailagent.store import breakers, matters
+from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.operations.circuit_breaker import Failure, Provider
+from mailagent.domain.operations.incident import Matter
+from mailagent.engine import DELIVERY, SWEEP, Run, matter_of
 from mailagent.store.database import UtcDateTime
-from mailagent.workflows.steps import neglected, operators
-from mailagent.workflows.steps import sweep as steps
-from mailagent.workflows.steps.matters import note_matter
+from mailagent.store.operations import circuit_breakers, incidents
+from mailagent.workflows.steps import operators
+from mailagent.workflows.steps.maintenance import neglected
+from mailagent.workflows.steps.maintenance import sweep as steps
+from mailagent.workflows.steps.maintenance.incidents import note_matter
 from tests.cast import ADA, GRACE, JUERGEN, NOW, TESS, order
 from tests.stage import Stage, open_shop, running, wait_until
 from tests.workflows.test_sweep import later
@@ -170,7 +171,7 @@ def test_a_row_that_makes_trouble_stops_no_other(shop: Stage) -> None:
 
 def opened(shop: Stage) -> dict[str, str]:
     with shop.live.database.snapshot() as connection:
-        return {each.matter.value: each.why for each in matters.list_open(connection)}
+        return {each.matter.value: each.why for each in incidents.list_open(connection)}
 
 
 def note(shop: Stage, matter: Matter, why: str = "answered 401 to ada@example.com") -> bool:
@@ -190,8 +191,8 @@ def test_a_matter_is_told_once_until_it_is_over(shop: Stage) -> None:
     operators.report_failed_runs()
     assert opened(shop)  # nothing has been answered since
     with shop.live.database.transaction() as connection:
-        assert matters.close_matter(connection, shop.live.now(), Matter.OPENAI)
-        assert not matters.close_matter(connection, shop.live.now(), Matter.OPENAI)
+        assert incidents.close_matter(connection, shop.live.now(), Matter.OPENAI)
+        assert not incidents.close_matter(connection, shop.live.now(), Matter.OPENAI)
     assert opened(shop) == {}
     assert note(shop, Matter.OPENAI)
     assert len(subjects(shop)) == 2
@@ -214,7 +215,7 @@ def test_a_refusal_by_sendgrid_is_in_the_inbox_and_in_the_check(shop: Stage) -> 
     note(shop, Matter.SENDGRID)
     failure = Failure("answered 401", needs_operator=True)
     with shop.live.database.transaction() as connection:
-        breakers.record_failure(
+        circuit_breakers.record_failure(
             connection, Provider.SENDGRID, failure, shop.live.now(), probing=False
         )
     assert "SendGrid refuses us: no mail goes out" in shop.log_in(OPS).get("/ops").text

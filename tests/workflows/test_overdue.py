@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mailagent import services
-from mailagent.workflows.steps import overdue
-from mailagent.workflows.steps import sweep as steps
-from mailagent.workflows.steps.flood import CASES_PER_HOUR
+from mailagent.workflows.steps.maintenance import overdue
+from mailagent.workflows.steps.maintenance import sweep as steps
+from mailagent.workflows.steps.maintenance.flood import CASES_PER_HOUR
 from tests.cast import ADA, GRACE, NOW, TESS
 from tests.stage import Stage
 from tests.workflows.test_sweep import forget_runs, later

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from mailagent import custody
-from mailagent.store import conversations, mailbox
-from mailagent.workflows.steps.batch import Batch, take_batch
-from mailagent.workflows.steps.people import (
+from mailagent import handback
+from mailagent.store.mail import conversations, inbound
+from mailagent.workflows.steps.conversation.batch import Batch, take_batch
+from mailagent.workflows.steps.conversation.people import (
     forward_team_replies,
     hand_over,
     pass_on_to_people,
 )
-from mailagent.workflows.steps.reply import write_reply
+from mailagent.workflows.steps.conversation.reply import write_reply
 from tests.cast import TESS
 from tests.stage import Stage
 
@@ -39,7 +39,7 @@ def give_to_people(shop: Stage) -> None:
 
 def give_to_agent(shop: Stage) -> None:
     with shop.live.database.transaction() as connection:
-        custody.give_back(connection, thread(shop).conversation_id)
+        handback.give_back(connection, thread(shop).conversation_id)
 
 
 def asked_by_customer(shop: Stage) -> Batch:
@@ -141,7 +141,7 @@ def test_a_batch_of_which_people_took_one_mail_gets_no_answer_of_the_agents(shop
     batch = take(shop)
     assert len(batch["mail_ids"]) == 2
     with shop.live.database.transaction() as connection:
-        mailbox.leave_unanswered(connection, batch["mail_ids"][:1], "a test")
+        inbound.leave_unanswered(connection, batch["mail_ids"][:1], "a test")
     write_reply(batch, {"text": "Good morning."}, SPENT)
     assert shop.rows("SELECT 1 FROM outbound_mails") == []
 
@@ -150,6 +150,6 @@ def test_what_was_answered_stays_answered_when_a_stop_comes_late(shop: Stage) ->
     batch = asked_by_customer(shop)
     write_reply(batch, {"text": "Good morning."}, SPENT)
     with shop.live.database.transaction() as connection:
-        mailbox.leave_unanswered(connection, batch["mail_ids"], "the loop guard stopped it")
+        inbound.leave_unanswered(connection, batch["mail_ids"], "the loop guard stopped it")
     (mail,) = shop.rows("SELECT status, no_answer_reason FROM inbound_mails")
     assert (mail.status, mail.no_answer_reason) == ("answered", None)

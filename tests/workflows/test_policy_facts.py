@@ -11,12 +11,13 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.order import Order
-from mailagent.domain.policy import Cap, Caps, ManagerReason, Named, Policy
-from mailagent.domain.refund import RefundReason, RefundStatus
-from mailagent.store import caps, refunds, schema
-from mailagent.workflows.steps.batch import Batch, take_batch
-from mailagent.workflows.steps.proposal import propose_refund
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.policy import Cap, Caps, ManagerReason, Named, Policy
+from mailagent.domain.refunds.refund import RefundReason, RefundStatus
+from mailagent.store import schema
+from mailagent.store.refunds import caps, refunds
+from mailagent.workflows.steps.conversation.batch import Batch, take_batch
+from mailagent.workflows.steps.conversation.proposal import propose_refund
 from tests.cast import ADA, GRACE, NOW, order
 from tests.stage import Stage
 from tests.web.test_attachments import mail_with

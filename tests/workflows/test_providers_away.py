@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from mailagent import services
-from mailagent.domain.breaker import Provider
-from mailagent.domain.failure import NeedsOperatorError
-from mailagent.store import breakers, refunds
-from mailagent.workflows.steps import delivery, refund_payment, sweep
+from mailagent.domain.operations.circuit_breaker import Provider
+from mailagent.domain.operations.failure import NeedsOperatorError
+from mailagent.store.operations import circuit_breakers
+from mailagent.store.refunds import refunds
+from mailagent.workflows.steps.delivery import send
+from mailagent.workflows.steps.maintenance import sweep
+from mailagent.workflows.steps.refund import payment
 from tests import stripe_server
 from tests.cast import TESS, order
 from tests.journeys.test_outages import lost_before, no_key
@@ -24,8 +27,8 @@ from tests.stripe_server import StripeServer
 from tests.workflows.test_refund import propose
 from tests.workflows.test_sweep import forget_runs
 
-pay: Callable[[str], Any] = inspect.unwrap(refund_payment.pay_refund)
-look: Callable[[str], Any] = inspect.unwrap(delivery.look_at_delivery)
+pay: Callable[[str], Any] = inspect.unwrap(payment.pay_refund)
+look: Callable[[str], Any] = inspect.unwrap(send.look_at_delivery)
 
 CASES = 8
 
@@ -37,7 +40,7 @@ def clock() -> Clock:
 
 def is_open(provider: Provider) -> bool:
     with services.current().database.snapshot() as connection:
-        return provider in breakers.list_open(connection)
+        return provider in circuit_breakers.list_open(connection)
 
 
 # --- SendGrid -------------------------------------------------------------------------------------
@@ -64,21 +67,21 @@ def states(shop: Stage) -> set[str]:
 
 def test_a_refusal_of_the_account_is_met_once(shop: Stage, clock: Clock, cases: list[str]) -> None:
     shop.faults.sendgrid += [no_key] * 3
-    assert {delivery.send_mail(outbound_id) for outbound_id in cases} == {"queued"}
+    assert {send.send_mail(outbound_id) for outbound_id in cases} == {"queued"}
     assert len(shop.faults.asked) == 1
     waits = [look(outbound_id)["wait_seconds"] for outbound_id in cases[1:]]
     assert all(50 < wait <= 120 for wait in waits)
     assert len(set(waits)) == len(waits)
     clock.put_forward(121)
     (probe, *others) = [each for each in cases if look(each)["kind"] == "send"][1:]
-    delivery.send_mail(probe)  # refused still
+    send.send_mail(probe)  # refused still
     assert len(shop.faults.asked) == 2
     assert {look(each)["kind"] for each in others} == {"wait"}
     assert len(shop.faults.asked) == 2
     shop.faults.sendgrid.clear()
     clock.put_forward(900)
     for outbound_id in cases:
-        delivery.send_mail(outbound_id)
+        send.send_mail(outbound_id)
     assert states(shop) == {"sent"}
     assert len(shop.faults.asked) == CASES + 2
     assert not is_open(Provider.SENDGRID)
@@ -87,7 +90,7 @@ def test_a_refusal_of_the_account_is_met_once(shop: Stage, clock: Clock, cases: 
 def test_after_five_lost_answers_no_further_mail_is_risked(shop: Stage, cases: list[str]) -> None:
     shop.faults.sendgrid += [lost_before] * CASES
     for outbound_id in cases:
-        delivery.send_mail(outbound_id)
+        send.send_mail(outbound_id)
     assert len(shop.faults.asked) == 5
     assert is_open(Provider.SENDGRID)
     rows = shop.rows("SELECT status FROM outbound_mails WHERE status = 'queued'")
@@ -99,30 +102,30 @@ def test_a_mail_nobody_knows_of_is_not_given_up_while_no_later_one_can_tell(
 ) -> None:
     shop.faults.sendgrid += [lost_before] * 5
     for outbound_id in cases:
-        delivery.send_mail(outbound_id)
+        send.send_mail(outbound_id)
     (lost, *_), waiting = cases[:5], cases[5:]
     clock.put_forward(5 * shop.live.waits.mail_outcome_seconds)
     assert look(lost)["kind"] == "wait"
     assert look(lost)["status"] == "sending"
     for outbound_id in waiting:
-        assert delivery.send_mail(outbound_id) == "sent"
+        assert send.send_mail(outbound_id) == "sent"
     assert shop.report(shop.mails_to(TESS)[-1]).status_code == 200
     wait_seconds = look(lost)["wait_seconds"]
     assert wait_seconds > shop.live.waits.mail_outcome_seconds - 60
     clock.put_forward(wait_seconds)
     assert look(lost)["kind"] == "send"
-    assert delivery.send_mail(lost) == "sent"
+    assert send.send_mail(lost) == "sent"
 
 
 def test_a_turn_that_finds_nothing_to_send_is_given_back(
     shop: Stage, clock: Clock, cases: list[str]
 ) -> None:
-    delivery.send_mail(cases[0])
+    send.send_mail(cases[0])
     shop.faults.sendgrid.append(no_key)
-    delivery.send_mail(cases[1])
+    send.send_mail(cases[1])
     clock.put_forward(11)
-    delivery.send_mail(cases[0])  # was sent: its turn goes to the next
-    assert delivery.send_mail(cases[2]) == "sent"
+    send.send_mail(cases[0])  # was sent: its turn goes to the next
+    assert send.send_mail(cases[2]) == "sent"
     assert not is_open(Provider.SENDGRID)
 
 

@@ -16,13 +16,13 @@ from dbos import DBOS
 from mailagent import services
 from mailagent.demo.inbound_parse import build_body
 from mailagent.settings import SettingsProblem, load_settings
-from mailagent.store import filing, mailbox, on_arrival
 from mailagent.store.database import Database
-from mailagent.store.filing import Filing, RawMail
+from mailagent.store.mail import filing, inbound, on_arrival
+from mailagent.store.mail.filing import Filing, RawMail
 from mailagent.workflows import launch
-from mailagent.workflows.steps import housekeeping
-from mailagent.workflows.steps import sweep as steps
 from mailagent.workflows.steps.at_work import at_work
+from mailagent.workflows.steps.maintenance import housekeeping
+from mailagent.workflows.steps.maintenance import sweep as steps
 from mailagent.workflows.sweep import sweep
 from tests.cast import NOW
 from tests.stage import Stage, open_shop, running
@@ -52,7 +52,7 @@ def raw_ids(database: Database) -> list[str]:
 
 def purge(database: Database, before: datetime, limit: int = 100) -> int:
     with database.transaction() as connection:
-        return mailbox.purge_raw(connection, before, limit)
+        return inbound.purge_raw(connection, before, limit)
 
 
 def flask_purge(shop: Stage) -> Result:
@@ -78,8 +78,8 @@ def test_what_was_read_of_a_mail_stays_and_so_does_its_key(database: Database) -
     (mail_id,) = keep(database, NOW)
     purge(database, NOW + timedelta(days=1))
     with database.snapshot() as connection:
-        assert mailbox.find_raw(connection, mail_id) is None
-        mail = mailbox.find(connection, mail_id)
+        assert inbound.find_raw(connection, mail_id) is None
+        mail = inbound.find(connection, mail_id)
         assert mail is not None
         assert mail.new_text == parsed_mail().new_text
         again = parsed_mail(dedup_key=f"key-{NOW.timestamp()}-0")
@@ -92,7 +92,7 @@ def test_two_purges_at_once_do_not_wait_for_each_other(database: Database) -> No
     keep(database, NOW, 5)
     later = NOW + timedelta(days=1)
     with database.transaction() as connection:
-        assert mailbox.purge_raw(connection, later, 3) == 3
+        assert inbound.purge_raw(connection, later, 3) == 3
         assert purge(database, later, 3) == 2
     assert raw_ids(database) == []
 
@@ -128,14 +128,14 @@ class Batches:
         self, monkeypatch: pytest.MonkeyPatch, after: Callable[[], None] = lambda: None
     ) -> None:
         self.sizes: list[int] = []
-        purge_raw = mailbox.purge_raw
+        purge_raw = inbound.purge_raw
 
         def noted(connection: sa.Connection, before: datetime, limit: int) -> int:
             self.sizes.append(purge_raw(connection, before, limit))
             after()
             return self.sizes[-1]
 
-        monkeypatch.setattr(mailbox, "purge_raw", noted)
+        monkeypatch.setattr(inbound, "purge_raw", noted)
 
 
 def end_after(batches: int) -> Callable[[float | None], housekeeping.Clock]:

@@ -14,9 +14,10 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.failure import NeedsOperatorError
 from mailagent.domain.money import Money
-from mailagent.domain.payment import (
+from mailagent.domain.operations.failure import NeedsOperatorError
+from mailagent.domain.operations.retry import backoff_seconds
+from mailagent.domain.refunds.payment import (
     GatewayRefund,
     NotDone,
     OutcomeUnknown,
@@ -26,14 +27,15 @@ from mailagent.domain.payment import (
     RefundState,
     Refused,
 )
-from mailagent.domain.refund import Refund, RefundStatus
-from mailagent.domain.retry import backoff_seconds
-from mailagent.store import approvals, conversations, refunds
-from mailagent.web.gateway_news import follow_refund
-from mailagent.workflows.steps import refund_decision, refund_outcome, refund_payment
-from mailagent.workflows.steps.batch import take_batch
-from mailagent.workflows.steps.proposal import propose_refund
+from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.store.mail import conversations
+from mailagent.store.refunds import approvals, refunds
+from mailagent.web.webhooks.payment_events import follow_refund
+from mailagent.workflows.steps.conversation.batch import take_batch
+from mailagent.workflows.steps.conversation.proposal import propose_refund
 from mailagent.workflows.steps.recording import watch
+from mailagent.workflows.steps.refund import decision as refund_decision
+from mailagent.workflows.steps.refund import outcome, payment
 from tests.cast import ADA, GRACE, MALLORY, MONA, TESS, big_order, order
 from tests.journeys.test_refunds import decide
 from tests.journeys.test_replays import wait_for_quiet
@@ -42,8 +44,8 @@ from tests.stage import Stage, beside, running, wait_until
 CARD, GIFT = "pay_card", "pay_gift"
 
 # The steps themselves, without a run around them.
-pay: Callable[[str], Any] = inspect.unwrap(refund_payment.pay_refund)
-tell: Callable[[str], Any] = inspect.unwrap(refund_outcome.tell_customer)
+pay: Callable[[str], Any] = inspect.unwrap(payment.pay_refund)
+tell: Callable[[str], Any] = inspect.unwrap(outcome.tell_customer)
 look: Callable[[str], Any] = inspect.unwrap(refund_decision.look_at_decision)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.order import Order
-from mailagent.domain.payment import OutcomeUnknown, Refunded
-from mailagent.store import gateway_events
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.payment import OutcomeUnknown, Refunded
+from mailagent.store.refunds import gateway_events
 from tests.cast import order
 from tests.stage import Stage
 from tests.workflows.test_policy_facts import propose, write

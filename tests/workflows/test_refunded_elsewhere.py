@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mailagent.store import orders, outside
-from mailagent.workflows.steps.looks import look_at_order
+from mailagent.store.refunds import external_refunds, orders
+from mailagent.workflows.steps.conversation.lookup_tools import look_at_order
 from tests.cast import order
 from tests.stage import Stage
 from tests.workflows.test_policy_facts import propose, write
@@ -57,6 +57,6 @@ def test_a_file_older_than_our_refund_takes_nothing_back_that_others_gave(
     with shop.live.database.transaction() as connection:
         told = orders.without_ours(connection, kettles(in_the_file))
         orders.save(connection, told, shop.live.now())
-        assert outside.given_back_minor(connection, "W1001") == 30_00
+        assert external_refunds.given_back_minor(connection, "W1001") == 30_00
     again = propose(write(shop, subject="The other one"), "W1001", quantity=1)
     assert again["outcome"] == "declined"

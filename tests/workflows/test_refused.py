@@ -11,17 +11,20 @@ from typing import Any
 
 import pytest
 
-from mailagent import letters, services
+from mailagent import mailers, services
 from mailagent.demo.local_server import Answer
-from mailagent.domain.breaker import Failure, Provider
-from mailagent.store import breakers, schema
-from mailagent.workflows.steps import delivery, neglected, operators
+from mailagent.domain.operations.circuit_breaker import Failure, Provider
+from mailagent.store import schema
+from mailagent.store.operations import circuit_breakers
+from mailagent.workflows.steps import operators
+from mailagent.workflows.steps.delivery import send
+from mailagent.workflows.steps.maintenance import neglected
 from tests.cast import GRACE, MAX, MONA, OLGA, TESS
 from tests.journeys.test_outages import no_key
 from tests.stage import Stage, running, wait_until
 from tests.stampede.story import Clock
 
-look: Callable[[str], Any] = inspect.unwrap(delivery.look_at_delivery)
+look: Callable[[str], Any] = inspect.unwrap(send.look_at_delivery)
 
 Accept = Callable[[], Answer]
 
@@ -45,8 +48,8 @@ def clock(shop: Stage) -> Clock:
 def write(*addresses: str) -> list[str]:
     """Write a mail to each of these addresses; return their ids."""
     with services.current().database.transaction() as connection:
-        notice = letters.Notice(f"test:{addresses}", "Something needs you", ["Please look."])
-        return letters.write_notice(connection, notice, addresses)
+        notice = mailers.Notice(f"test:{addresses}", "Something needs you", ["Please look."])
+        return mailers.write_notice(connection, notice, addresses)
 
 
 def states(shop: Stage, *outbound_ids: str) -> list[str]:
@@ -66,7 +69,7 @@ def deliver(shop: Stage) -> None:
     """Do for each mail that waits what its run would do now."""
     for outbound_id in queued(shop):
         if look(outbound_id)["kind"] == "send":
-            delivery.send_mail(outbound_id)
+            send.send_mail(outbound_id)
 
 
 def told(shop: Stage, address: str) -> list[str]:
@@ -111,11 +114,11 @@ def test_a_mail_that_alone_is_refused_has_failed_and_people_are_told(
 ) -> None:
     (alone,) = write("no such@example.com")
     shop.faults.sendgrid.append(refused(field))
-    delivery.send_mail(alone)
+    send.send_mail(alone)
     for other in (GRACE, MAX):
         assert states(shop, alone) == ["queued"]
         clock.put_forward(1)
-        assert delivery.send_mail(*write(other)) == "sent"
+        assert send.send_mail(*write(other)) == "sent"
         clock.put_forward(20)
         shop.faults.sendgrid.append(refused(field))
         deliver(shop)
@@ -130,11 +133,11 @@ def test_a_sendgrid_that_comes_and_goes_loses_no_mail(shop: Stage, clock: Clock)
     for number in range(4):
         shop.faults.sendgrid += [refused()] * 1_000
         for outbound_id in waiting:
-            delivery.send_mail(outbound_id)
+            send.send_mail(outbound_id)
             clock.put_forward(6)
         shop.faults.sendgrid.clear()
         clock.put_forward(40)
-        assert delivery.send_mail(*write(f"other{number}@example.com")) == "sent"
+        assert send.send_mail(*write(f"other{number}@example.com")) == "sent"
         clock.put_forward(40)
     assert "failed" not in states(shop, *waiting)
     for _ in range(3):
@@ -150,23 +153,23 @@ def test_three_bad_addresses_do_not_stop_the_mail_of_others_for_long(
     for number in range(12):
         for outbound_id in bad:
             shop.faults.sendgrid.append(refused(BAD_ADDRESS))
-            delivery.send_mail(outbound_id)
+            send.send_mail(outbound_id)
             shop.faults.sendgrid.clear()
             clock.put_forward(40)
-        delivery.send_mail(*write(f"other{number}@example.com"))
+        send.send_mail(*write(f"other{number}@example.com"))
         clock.put_forward(40)
     assert states(shop, *bad) == ["failed"] * 3
 
 
 def test_what_was_accepted_before_says_nothing_of_a_refusal(shop: Stage, clock: Clock) -> None:
     (before, alone) = write(GRACE, "customer@example.com")
-    delivery.send_mail(before)
+    send.send_mail(before)
     shop.faults.sendgrid += [refused()] * 2
-    delivery.send_mail(alone)
+    send.send_mail(alone)
     clock.put_forward(10)
-    delivery.send_mail(alone)
+    send.send_mail(alone)
     assert states(shop, alone) == ["queued"]
-    assert delivery.send_mail(alone) == "sent"
+    assert send.send_mail(alone) == "sent"
 
 
 def test_where_nothing_else_is_sent_the_word_to_operators_shows_what_it_is_about(
@@ -175,22 +178,22 @@ def test_where_nothing_else_is_sent_the_word_to_operators_shows_what_it_is_about
     (alone,) = write("customer@example.com")
     shop.faults.sendgrid += [refused()] * 5
     for _ in range(5):
-        assert delivery.send_mail(alone) == "queued"
+        assert send.send_mail(alone) == "queued"
         clock.put_forward(31)
     assert shop.faults.sendgrid == []
     clock.put_forward(130)
     (word,) = [each for each in queued(shop) if each != alone]
-    assert delivery.send_mail(word) == "sent"
+    assert send.send_mail(word) == "sent"
     assert told(shop, OLGA) == ["SendGrid has refused mail of ours"]
     clock.put_forward(1)
     shop.faults.sendgrid.append(refused())
     assert look(alone)["kind"] == "send"  # taken up with the first that went out
-    assert delivery.send_mail(alone) == "queued"
+    assert send.send_mail(alone) == "queued"
     clock.put_forward(5)
-    assert delivery.send_mail(*write(MAX)) == "sent"
+    assert send.send_mail(*write(MAX)) == "sent"
     clock.put_forward(5)
     shop.faults.sendgrid.append(refused())
-    assert delivery.send_mail(alone) == "failed"
+    assert send.send_mail(alone) == "failed"
 
 
 def test_a_field_that_is_wrong_in_a_quiet_shop_is_peoples_after_two_minutes(
@@ -199,7 +202,7 @@ def test_a_field_that_is_wrong_in_a_quiet_shop_is_peoples_after_two_minutes(
     (alone,) = write("customer@example.com")
     shop.faults.sendgrid += [refused(BAD_ADDRESS)] * 5
     for _ in range(5):
-        delivery.send_mail(alone)
+        send.send_mail(alone)
         clock.put_forward(31)
     assert states(shop, alone) == ["failed"]
     deliver(shop)
@@ -212,15 +215,17 @@ def test_a_mail_that_cannot_be_sent_at_all_says_nothing_of_sendgrid(
     (broken, other) = write(GRACE, MAX)
     with shop.live.database.transaction() as connection:
         failure = Failure("answered 401", needs_operator=True)
-        breakers.record_failure(connection, Provider.SENDGRID, failure, clock.now(), probing=False)
+        circuit_breakers.record_failure(
+            connection, Provider.SENDGRID, failure, clock.now(), probing=False
+        )
         connection.exec_driver_sql(
             f"UPDATE outbound_mails SET message_id = 'none' WHERE outbound_id = '{broken}'"
         )
     clock.put_forward(30)
-    assert delivery.send_mail(broken) == "failed"
+    assert send.send_mail(broken) == "failed"
     with shop.live.database.snapshot() as connection:
-        assert breakers.find(connection, Provider.SENDGRID) is not None
-    assert delivery.send_mail(other) == "sent"
+        assert circuit_breakers.find(connection, Provider.SENDGRID) is not None
+    assert send.send_mail(other) == "sent"
 
 
 # --- the queue follows the first that goes out ----------------------------------------------------
@@ -230,11 +235,11 @@ def test_all_mail_that_waits_is_due_when_one_has_gone_out(shop: Stage, clock: Cl
     waiting = write(GRACE, MAX, MONA, TESS)
     shop.faults.sendgrid.append(no_key)
     for outbound_id in waiting:
-        delivery.send_mail(outbound_id)
+        send.send_mail(outbound_id)
     clock.put_forward(45)
     assert {look(outbound_id)["kind"] for outbound_id in waiting} == {"wait"}
     (first,) = write(OLGA)
-    assert delivery.send_mail(first) == "sent"
+    assert send.send_mail(first) == "sent"
     assert {look(outbound_id)["kind"] for outbound_id in waiting} == {"send"}
 
 
@@ -242,7 +247,7 @@ def test_the_sweep_lets_one_mail_try_and_the_others_follow(shop: Stage, clock: C
     waiting = write(GRACE, MAX, MONA)
     shop.faults.sendgrid.append(no_key)
     for outbound_id in waiting:
-        delivery.send_mail(outbound_id)
+        send.send_mail(outbound_id)
     neglected.ring_for_outbox()
     assert {look(outbound_id)["kind"] for outbound_id in waiting} == {"wait"}
     clock.put_forward(15)
@@ -256,7 +261,7 @@ def away(shop: Stage) -> Iterator[Stage]:
     with running(shop):
         with shop.live.database.transaction() as connection:
             failure = Failure("refuses us", wish_seconds=600, needs_operator=True)
-            breakers.record_failure(
+            circuit_breakers.record_failure(
                 connection, Provider.SENDGRID, failure, shop.live.now(), probing=False
             )
         yield shop
@@ -275,7 +280,7 @@ def test_runs_that_wait_hear_that_sendgrid_is_back(away: Stage) -> None:
         now = away.live.now() - timedelta(seconds=1)
         connection.execute(schema.breakers.update().values(until_at=now))
     (first, *_) = put_off(away)
-    assert delivery.send_mail(first) == "sent"
+    assert send.send_mail(first) == "sent"
     wait_until(away.at_rest, 20, "the others to follow")
     assert [len(away.mails_to(f"customer{number}@example.com")) for number in range(3)] == [1, 1, 1]
 

@@ -9,11 +9,12 @@ from datetime import datetime
 import pytest
 import sqlalchemy as sa
 
-from mailagent.domain.conversation import HandOverReason
-from mailagent.domain.mail import MailStatus
-from mailagent.store import drafts, parked, schema
-from mailagent.workflows.steps import restored
-from mailagent.workflows.steps.flood import CASES_PER_HOUR
+from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.mail.message import MailStatus
+from mailagent.store import schema
+from mailagent.store.mail import drafts, throttled
+from mailagent.workflows.steps.maintenance import restored
+from mailagent.workflows.steps.maintenance.flood import CASES_PER_HOUR
 from tests.cast import ADA, GRACE, JUERGEN, MALLORY, TESS
 from tests.cli.test_commands import flask
 from tests.stage import Stage
@@ -28,7 +29,7 @@ def test_parked_mail_and_drafts_are_peoples_after_a_restore(shop: Stage) -> None
         shop.write("Which orders of mine do you have?", from_address=sender)
     with shop.live.database.transaction() as connection:
         _park(connection, "more than 60 mails an hour", MALLORY)
-        _park(connection, parked.FUSE, JUERGEN)
+        _park(connection, throttled.FUSE, JUERGEN)
         _draft_answer(connection, GRACE, shop.live.now())
     assert _doubted(shop, "--dry-run") == ["0", "4", "1"]
 

@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 from dbos import DBOSClient, DBOSPortableJSONSerializer
 
-from mailagent.domain.run_about import RunAbout
-from mailagent.doorbell.names import APPLICATION_NAME, CONVERSATION, LOOK, QUEUE_OF, REFUND
-from mailagent.doorbell.ring import partition_of
+from mailagent.domain.operations.run_about import RunAbout
+from mailagent.engine.enqueue import partition_of
+from mailagent.engine.names import APPLICATION_NAME, CONVERSATION, LOOK, QUEUE_OF, REFUND
 from tests.cast import ADA, GRACE
 from tests.stage import Stage
 

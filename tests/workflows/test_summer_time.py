@@ -12,12 +12,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from mailagent import services
-from mailagent.adapters.csv_rows import CsvRow, parse_moment
-from mailagent.domain.budget import day_begins_at
-from mailagent.domain.policy import Policy, return_by
+from mailagent.adapters.order_files.csv_rows import CsvRow, parse_moment
+from mailagent.domain.operations.budget import day_begins_at
+from mailagent.domain.refunds.policy import Policy, return_by
 from mailagent.domain.retention import Retention
-from mailagent.store import approvals, orders
-from mailagent.workflows.steps.proposal import propose_refund
+from mailagent.store.refunds import approvals, orders
+from mailagent.workflows.steps.conversation.proposal import propose_refund
 from tests.cast import MONA, order
 from tests.stage import Stage
 from tests.workflows.test_policy_facts import batch_of

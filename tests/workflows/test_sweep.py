@@ -11,10 +11,11 @@ import sqlalchemy as sa
 from dbos import DBOS
 
 from mailagent import services
-from mailagent.store import audit, mailbox
-from mailagent.workflows.steps import neglected, overdue
-from mailagent.workflows.steps import sweep as steps
-from mailagent.workflows.steps.rows import see_to_waiting
+from mailagent.store import audit
+from mailagent.store.mail import inbound
+from mailagent.workflows.steps.maintenance import neglected, overdue
+from mailagent.workflows.steps.maintenance import sweep as steps
+from mailagent.workflows.steps.maintenance.rows import see_to_waiting
 from tests.cast import ADA, MONA, TESS, big_order, order
 from tests.stage import Stage, beside, running, wait_until
 from tests.workflows.trouble import let_be_missed, set_run, table_of_runs, wait_for_run
@@ -107,9 +108,9 @@ def test_what_changed_since_the_sweep_read_it_is_left_alone(shop: Stage, act: st
     later(shop, hours=5)
     now = shop.live.now()
     with shop.live.database.transaction() as connection:
-        (row,) = mailbox.list_waiting(connection, now, 1)
+        (row,) = inbound.list_waiting(connection, now, 1)
         if act == "answered":
-            mailbox.leave_unanswered(connection, [row.mail_id], "somebody was faster")
+            inbound.leave_unanswered(connection, [row.mail_id], "somebody was faster")
         else:
             audit.record(connection, now, TESS, audit.GIVEN_BACK, row.conversation_id)
     assert overdue.give_to_people([row]) == 0

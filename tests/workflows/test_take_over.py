@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from mailagent.store import schema, workers
+from mailagent.store import schema
+from mailagent.store.operations import workers
 from mailagent.workflows import heartbeat
-from mailagent.workflows.steps import sweep as steps
+from mailagent.workflows.steps.maintenance import sweep as steps
 from tests.cast import MONA, big_order
 from tests.journeys.test_refunds import decide, link_in
 from tests.stage import Stage, open_shop, running, wait_until

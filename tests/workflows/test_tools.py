@@ -8,13 +8,14 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent.domain.money import Money
-from mailagent.domain.order import Order
-from mailagent.domain.policy import ManagerReason
-from mailagent.domain.refund import Refund, RefundStatus
-from mailagent.store import approvals, refunds, schema
-from mailagent.workflows.steps.batch import Batch, take_batch
-from mailagent.workflows.steps.looks import look_at_order
-from mailagent.workflows.steps.proposal import propose_refund
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.policy import ManagerReason
+from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.store import schema
+from mailagent.store.refunds import approvals, refunds
+from mailagent.workflows.steps.conversation.batch import Batch, take_batch
+from mailagent.workflows.steps.conversation.lookup_tools import look_at_order
+from mailagent.workflows.steps.conversation.proposal import propose_refund
 from tests.cast import GRACE, MONA, order
 from tests.journeys.test_refunds import decide
 from tests.stage import Stage

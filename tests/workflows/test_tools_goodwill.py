@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from mailagent import letters, services
-from mailagent.domain.policy import Goodwill, Policy
-from mailagent.store import conversations, goodwill, mailbox
-from mailagent.workflows.steps.batch import Batch
-from mailagent.workflows.steps.case import case_of
-from mailagent.workflows.steps.goodwill import offer_goodwill
-from mailagent.workflows.steps.reply import write_reply
+from mailagent import mailers, services
+from mailagent.domain.refunds.policy import Goodwill, Policy
+from mailagent.store.mail import conversations, inbound
+from mailagent.store.refunds import goodwill
+from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.steps.conversation.context import case_of
+from mailagent.workflows.steps.conversation.goodwill import offer_goodwill
+from mailagent.workflows.steps.conversation.reply import write_reply
 from tests.cast import GRACE, order
 from tests.stage import Stage, wait_until
 from tests.workflows.test_tools import answer, batch_of, later_batch
@@ -152,7 +153,7 @@ def test_an_offer_beside_the_answer_gives_no_code_that_nobody_is_told(
 ) -> None:
     batch, told = batch_of(kind_shop), list[dict[str, Any]]()
     beside = threading.Thread(target=lambda: told.append(offer(batch)))
-    record_answer = mailbox.answer
+    record_answer = inbound.answer
 
     def begin_the_offer(*arguments: Any) -> None:
         beside.start()  # the answer is written, without a code, and not committed
@@ -161,7 +162,7 @@ def test_an_offer_beside_the_answer_gives_no_code_that_nobody_is_told(
         wait_until(lambda: bool(kind_shop.rows(asked)), 20, "the offer to wait for the answer")
         record_answer(*arguments)
 
-    monkeypatch.setattr(mailbox, "answer", begin_the_offer)
+    monkeypatch.setattr(inbound, "answer", begin_the_offer)
     assert reply(kind_shop, batch, "Dear Ada, a colleague can look at that.")
     beside.join()
     assert [each["error"] for each in told] == ["case_closed"]
@@ -175,8 +176,8 @@ def test_the_code_comes_also_when_a_person_takes_over(kind_shop: Stage, untrue: 
     offer(batch)
     with kind_shop.live.database.transaction() as connection:
         conversation = conversations.load(connection, batch["conversation_id"])
-        mails = mailbox.list_by_id(connection, batch["mail_ids"])
-        letters.write_handed_over(connection, conversation, mails, untrue)
+        mails = inbound.list_by_id(connection, batch["mail_ids"])
+        mailers.write_handed_over(connection, conversation, mails, untrue)
     (row,) = codes(kind_shop)
     (mail,) = kind_shop.rows("SELECT text, html FROM outbound_mails")
     assert row.code in mail.text

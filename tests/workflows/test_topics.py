@@ -6,13 +6,15 @@ from datetime import timedelta
 
 import pytest
 
-from mailagent.domain.draft import Topic
-from mailagent.domain.goodwill import GoodwillCode
-from mailagent.store import audit, conversations, goodwill
-from mailagent.workflows.steps.batch import Batch, take_batch
-from mailagent.workflows.steps.proposal import propose_refund
-from mailagent.workflows.steps.topics import find_topics
-from mailagent.workflows.steps.withdrawal import withdraw_refund
+from mailagent.domain.mail.draft import Topic
+from mailagent.domain.refunds.goodwill import GoodwillCode
+from mailagent.store import audit
+from mailagent.store.mail import conversations
+from mailagent.store.refunds import goodwill
+from mailagent.workflows.steps.conversation.batch import Batch, take_batch
+from mailagent.workflows.steps.conversation.proposal import propose_refund
+from mailagent.workflows.steps.conversation.topics import find_topics
+from mailagent.workflows.steps.conversation.withdrawal import withdraw_refund
 from tests.cast import big_order, order
 from tests.stage import Stage
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mailagent import letters, services
-from mailagent.workflows.steps import delivery
+from mailagent import mailers, services
+from mailagent.workflows.steps.delivery import send
 from tests.cast import ADA, GRACE, TESS
 from tests.journeys.test_outages import lost_after, lost_before
 from tests.stage import Stage
@@ -19,7 +19,7 @@ from tests.stampede.story import Clock
 from tests.workflows.test_refund import approved, pay, tell
 from tests.workflows.trouble import watched
 
-look: Callable[[str], Any] = inspect.unwrap(delivery.look_at_delivery)
+look: Callable[[str], Any] = inspect.unwrap(send.look_at_delivery)
 
 SILENCE = 2  # MAIL_OUTCOME_SECONDS of the stage
 LOST = [lost_before, lost_after]
@@ -48,8 +48,8 @@ def row_of(shop: Stage, outbound_id: str) -> Any:
 
 def notice_to(address: str) -> str:
     with services.current().database.transaction() as connection:
-        notice = letters.Notice("test", "Something needs you", ["Please look."])
-        (outbound_id,) = letters.write_notice(connection, notice, [address])
+        notice = mailers.Notice("test", "Something needs you", ["Please look."])
+        (outbound_id,) = mailers.write_notice(connection, notice, [address])
     return outbound_id
 
 
@@ -60,7 +60,7 @@ def see_out(outbound_id: str, clock: Clock) -> list[str]:
         outlook = look(outbound_id)
         done.append(outlook["kind"])
         if outlook["kind"] == "send":
-            delivery.send_mail(outbound_id)
+            send.send_mail(outbound_id)
         elif outlook["kind"] == "wait":
             clock.put_forward(outlook["wait_seconds"])
         else:
@@ -73,7 +73,7 @@ def test_a_receipt_is_sent_once_more_in_a_shop_where_nothing_can_tell(
     shop: Stage, clock: Clock, receipt: str, lost: Any
 ) -> None:
     shop.faults.sendgrid.append(lost)
-    assert delivery.send_mail(receipt) == "sending"
+    assert send.send_mail(receipt) == "sending"
     see_out(receipt, clock)
     row = row_of(shop, receipt)
     assert (row.status, row.attempts) == ("sent", 2)
@@ -92,7 +92,7 @@ def test_a_receipt_is_sent_a_second_time_and_never_a_third(
     shop: Stage, clock: Clock, receipt: str
 ) -> None:
     shop.faults.sendgrid += [lost_after, lost_after]
-    delivery.send_mail(receipt)
+    send.send_mail(receipt)
     see_out(receipt, clock)
     assert row_of(shop, receipt).status == "unknown"
     assert len(shop.mails_to(ADA)) == 2
@@ -115,13 +115,13 @@ def test_whenever_a_process_dies_a_receipt_goes_out_twice_at_most(
 ) -> None:
     if time == 2:
         shop.faults.sendgrid.append(lost_after)
-        delivery.send_mail(receipt)
+        send.send_mail(receipt)
         clock.put_forward(SILENCE)
         assert look(receipt)["kind"] == "send"
     with watched(f"send_mail {point}", die), pytest.raises(Died):
-        delivery.send_mail(receipt)
+        send.send_mail(receipt)
     for _ in range(2):  # whoever finds it next, and again
-        delivery.send_mail(receipt)
+        send.send_mail(receipt)
         see_out(receipt, clock)
     assert row_of(shop, receipt).status in ("sent", "unknown")
     assert 1 <= len(shop.mails_to(ADA)) <= 2
@@ -130,7 +130,7 @@ def test_whenever_a_process_dies_a_receipt_goes_out_twice_at_most(
 def test_other_mail_that_nobody_knows_of_is_not_sent_on_a_guess(shop: Stage, clock: Clock) -> None:
     notice = notice_to(GRACE)
     shop.faults.sendgrid.append(lost_after)
-    delivery.send_mail(notice)
+    send.send_mail(notice)
     see_out(notice, clock)
     assert row_of(shop, notice).status == "unknown"
     assert row_of(shop, notice).sent_again_why is None
@@ -144,7 +144,7 @@ def test_other_mail_that_nobody_knows_of_is_not_sent_on_a_guess(shop: Stage, clo
 def with_activity(shop: Stage, receipt: str) -> Stage:
     """A shop whose account has Email Activity, and that has sent a mail."""
     shop.faults.has_activity = True
-    delivery.send_mail(notice_to(TESS))
+    send.send_mail(notice_to(TESS))
     return shop
 
 
@@ -152,7 +152,7 @@ def test_a_mail_that_sendgrid_has_is_not_sent_again(
     with_activity: Stage, clock: Clock, receipt: str
 ) -> None:
     with_activity.faults.sendgrid.append(lost_after)
-    delivery.send_mail(receipt)
+    send.send_mail(receipt)
     see_out(receipt, clock)
     row = row_of(with_activity, receipt)
     assert (row.status, row.attempts, row.sent_again_why) == ("sent", 1, None)
@@ -162,7 +162,7 @@ def test_a_mail_that_sendgrid_has_is_not_sent_again(
 def test_a_mail_that_sendgrid_does_not_have_is_sent(with_activity: Stage, clock: Clock) -> None:
     notice = notice_to(GRACE)
     with_activity.faults.sendgrid.append(lost_before)
-    delivery.send_mail(notice)
+    send.send_mail(notice)
     see_out(notice, clock)
     row = row_of(with_activity, notice)
     assert (row.status, row.attempts) == ("sent", 2)
@@ -174,6 +174,6 @@ def test_records_that_have_none_of_our_mail_prove_nothing(shop: Stage, clock: Cl
     shop.faults.has_activity = True
     notice = notice_to(GRACE)
     shop.faults.sendgrid.append(lost_before)
-    delivery.send_mail(notice)
+    send.send_mail(notice)
     see_out(notice, clock)
     assert row_of(shop, notice).status == "unknown"

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 from dbos import DBOS
 
-from mailagent.doorbell import APPLICATION_VERSION, REFUND, names
+from mailagent.engine import APPLICATION_VERSION, REFUND, names
 from tests.cast import ADA
 from tests.histories.history import History, read_all
 from tests.histories.tables import WORKER, Tables

@@ -12,7 +12,7 @@ from dbos import DBOS
 
 from mailagent import services
 from mailagent.store import schema
-from mailagent.workflows.steps import housekeeping
+from mailagent.workflows.steps.maintenance import housekeeping
 from tests.cast import ADA, order
 from tests.journeys.test_hostile_model import calls, says
 from tests.journeys.test_replays import wait_for_quiet

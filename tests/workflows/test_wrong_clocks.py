@@ -20,7 +20,7 @@ from mailagent import services
 from mailagent.demo.app_process import ROOT
 from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
 from mailagent.demo.show import find_port
-from mailagent.workflows.steps.neglected import ring_for_refunds
+from mailagent.workflows.steps.maintenance.neglected import ring_for_refunds
 from tests.bench.child import Child, base_environment, wait_until_ready
 from tests.cast import ADA, MAX, MONA, SUPPORT, TESS, big_order
 from tests.stage import Stage, letter, wait_until

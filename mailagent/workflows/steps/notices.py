@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from mailagent import letters, services
+from mailagent import mailers, services
 
 
 def tell_operators(connection: sa.Connection, title: str, lines: Sequence[str], key: str) -> None:
     """Mail a notice to the operators, or to the team when nobody is named as one. `key` says what it is
     about: once to each of them."""
     live = services.current()
-    notice = letters.Notice(f"operators:{key}", title, lines)
+    notice = mailers.Notice(f"operators:{key}", title, lines)
     addresses = live.shop.ops_emails or live.shop.team_emails
-    for outbound_id in letters.write_notice(connection, notice, addresses):
+    for outbound_id in mailers.write_notice(connection, notice, addresses):
         live.doorbell.ring_delivery(connection, outbound_id)

@@ -10,13 +10,15 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from mailagent import doorbell, services
-from mailagent.domain.failure import tell_error
-from mailagent.domain.mail import Purpose
-from mailagent.domain.matter import Matter
-from mailagent.doorbell import Run, matter_of
-from mailagent.store import audit, matters, outbox, signs_of_life
-from mailagent.workflows.steps.matters import look_at_matters
+from mailagent import engine, services
+from mailagent.domain.mail.message import Purpose
+from mailagent.domain.operations.failure import tell_error
+from mailagent.domain.operations.incident import Matter
+from mailagent.engine import Run, matter_of
+from mailagent.store import audit
+from mailagent.store.mail import outbound
+from mailagent.store.operations import incidents, recovery_probes
+from mailagent.workflows.steps.maintenance.incidents import look_at_matters
 from mailagent.workflows.steps.notices import tell_operators
 from mailagent.workflows.steps.recording import step
 
@@ -64,17 +66,17 @@ def _without_told(connection: sa.Connection, run_ids: Sequence[str]) -> list[str
 
 def _failed_by_known_matter(connection: sa.Connection) -> set[str]:
     """Return the runs that fail because the model's provider refuses us, as operators know already."""
-    refused = matters.find_open(connection, Matter.OPENAI)
+    refused = incidents.find_open(connection, Matter.OPENAI)
     if refused is None:
         return set()
-    return signs_of_life.runs_refused_by_model(connection, refused.since - SAME_MATTER)
+    return recovery_probes.runs_refused_by_model(connection, refused.since - SAME_MATTER)
 
 
 def _carries_a_notice(connection: sa.Connection, run: Run) -> bool:
     """Whether the run was to deliver a notice: telling of it would be one more to deliver."""
-    if run.workflow != doorbell.DELIVERY:
+    if run.workflow != engine.DELIVERY:
         return False
-    return outbox.load(connection, run.subject).purpose is Purpose.NOTICE
+    return outbound.load(connection, run.subject).purpose is Purpose.NOTICE
 
 
 def _tell(connection: sa.Connection, runs: Sequence[Run]) -> None:
@@ -88,11 +90,11 @@ def _tell(connection: sa.Connection, runs: Sequence[Run]) -> None:
 
 def _lines(run: Run) -> list[str]:
     told = f"{run.run_id}, {run.status}, of {run.subject}: {tell_error(run.error)}"
-    if run.workflow == doorbell.SWEEP:
+    if run.workflow == engine.SWEEP:
         return [told, "Rows that wait may not be rung for until this is put right: see the log."]
-    if run.workflow == doorbell.HOUSEKEEPING:
+    if run.workflow == engine.HOUSEKEEPING:
         return [told, "Old data is not deleted until this is put right: see the log."]
-    if run.workflow == doorbell.PREVIEWS:
+    if run.workflow == engine.PREVIEWS:
         return [told, "Pages show no new photos until this is put right: see the log."]
     return [told, f"flask runs show {run.run_id}", f"flask runs replay {run.run_id}"]
 

@@ -17,8 +17,8 @@ from typing import ParamSpec, TypeVar
 
 from dbos import DBOS, StepOptions
 
-from mailagent.domain.failure import NeedsOperatorError
-from mailagent.store.outage import is_outage
+from mailagent.domain.operations.failure import NeedsOperatorError
+from mailagent.store.errors import is_outage
 from mailagent.telemetry import log_ids, spans
 from mailagent.workflows.steps.at_work import at_work
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from mailagent.domain.draft import LONGEST_ANSWER
-from mailagent.store import conversations
+from mailagent.domain.mail.draft import LONGEST_ANSWER
 from mailagent.store.ids import new_id
-from mailagent.workflows.steps.batch import take_batch
-from mailagent.workflows.steps.people import forward_team_replies, pass_on_to_people
-from mailagent.workflows.steps.reply import write_reply
-from mailagent.workflows.steps.sweep import ring_for_mail
+from mailagent.store.mail import conversations
+from mailagent.workflows.steps.conversation.batch import take_batch
+from mailagent.workflows.steps.conversation.people import forward_team_replies, pass_on_to_people
+from mailagent.workflows.steps.conversation.reply import write_reply
+from mailagent.workflows.steps.maintenance.sweep import ring_for_mail
 from tests.cast import ADA, MONA, OLGA, TESS
 from tests.stage import Stage, post_form
 from tests.web.ops.test_drafts import SPENT, age, door, mail_statuses

@@ -10,9 +10,10 @@ from datetime import timedelta
 
 import pytest
 
-from mailagent.store import audit, audit_log
-from mailagent.store.audit_log import Wanted
-from mailagent.web.ops.audit import plain_cell
+from mailagent.store import audit
+from mailagent.store.console import audit_log
+from mailagent.store.console.audit_log import Wanted
+from mailagent.web.console.audit import plain_cell
 from tests.cast import MONA, NOW, OLGA, TESS
 from tests.stage import Stage, post_form
 

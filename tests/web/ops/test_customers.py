@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mailagent.store import suppression
+from mailagent.store.mail import suppressions
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, order
 from tests.stage import Stage, post_form
@@ -50,7 +50,7 @@ def test_long_lists_are_read_in_pages(shop: Stage) -> None:
 def test_mail_may_go_again_where_it_may_not(shop: Stage) -> None:
     shop.write("Where is it?")
     with shop.live.database.transaction() as connection:
-        suppression.suppress(connection, ADA, f"bounce: 550 <{ADA}> {SCRIPT}", shop.live.now())
+        suppressions.suppress(connection, ADA, f"bounce: 550 <{ADA}> {SCRIPT}", shop.live.now())
     client = shop.log_in(TESS)
     page = client.get(PAGE).text
     assert "Nothing is sent to this address" in page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.refund import RefundStatus
+from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import schema
 from tests.cast import ADA, MAX, MONA, OLGA, TESS
 from tests.stage import post_form

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from mailagent.domain.draft import LONGEST_ANSWER
-from mailagent.store import conversations, schema, traffic
-from mailagent.workflows.steps.batch import Batch, take_batch
-from mailagent.workflows.steps.people import hand_over
-from mailagent.workflows.steps.proposal import propose_refund
-from mailagent.workflows.steps.reply import Written, write_reply
-from mailagent.workflows.steps.sweep import ring_for_mail
-from mailagent.workflows.steps.waiting_drafts import remind
+from mailagent.domain.mail.draft import LONGEST_ANSWER
+from mailagent.store import schema
+from mailagent.store.mail import conversations, traffic
+from mailagent.workflows.steps.conversation.batch import Batch, take_batch
+from mailagent.workflows.steps.conversation.people import hand_over
+from mailagent.workflows.steps.conversation.proposal import propose_refund
+from mailagent.workflows.steps.conversation.reply import Written, write_reply
+from mailagent.workflows.steps.maintenance.sweep import ring_for_mail
+from mailagent.workflows.steps.maintenance.waiting_drafts import remind
 from tests.cast import ADA, MALLORY, OLGA, TESS, order
 from tests.stage import Stage, open_shop, post_form
 from tests.web.test_approvals_four_eyes import ONE_DATABASE

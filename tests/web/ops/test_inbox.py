@@ -10,15 +10,17 @@ from html import unescape
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from mailagent.domain.breaker import Failure, Provider
-from mailagent.domain.escalation import Question as Asking
-from mailagent.domain.matter import Matter
 from mailagent.domain.money import Money
-from mailagent.domain.refund import RefundLine
-from mailagent.store import approvals, asks, breakers, drafts, matters, refunds
+from mailagent.domain.operations.circuit_breaker import Failure, Provider
+from mailagent.domain.operations.incident import Matter
+from mailagent.domain.refunds.escalation import Question as Asking
+from mailagent.domain.refunds.refund import RefundLine
 from mailagent.store.ids import new_id
-from mailagent.store.keyset import microseconds
-from mailagent.web.ops.live import KEPT, KeptFigures
+from mailagent.store.mail import drafts
+from mailagent.store.operations import circuit_breakers, incidents
+from mailagent.store.pagination import microseconds
+from mailagent.store.refunds import approval_requests, approvals, refunds
+from mailagent.web.console.live import KEPT, KeptFigures
 from tests.cast import MAX, MONA, OLGA, TESS, order
 from tests.stage import Stage, post_form
 from tests.store.test_inbox import lose_mail
@@ -83,7 +85,7 @@ def test_what_waits_for_a_role_comes_first(shop: Stage) -> None:
 def test_an_outage_is_explained_to_those_who_can_end_it(shop: Stage) -> None:
     with shop.live.database.transaction() as connection:
         why = "401 invalid_api_key sk-…abcd"
-        matters.open_matter(connection, shop.live.now(), Matter.OPENAI, why)
+        incidents.open_matter(connection, shop.live.now(), Matter.OPENAI, why)
     assert "OPENAI_API_KEY" in shop.log_in(OLGA).get("/ops").text
     for email in (MONA, TESS):
         page = shop.log_in(email).get("/ops").text
@@ -112,7 +114,7 @@ def test_what_waits_for_whoever_reads_is_not_listed_again_below(question: Questi
     )
     shop.stock(order())
     with shop.live.database.transaction() as connection:
-        asks.record(connection, question.approval_id, Asking.APPROVE, MONA, now)
+        approval_requests.record(connection, question.approval_id, Asking.APPROVE, MONA, now)
     page = shop.log_in(MONA).get("/ops").text
     assert page.count('"/ops/refunds/refund_1"') == 1
     assert "of them above" not in page
@@ -285,11 +287,11 @@ def test_an_outage_is_told_while_it_lasts(shop: Stage) -> None:
     keep_figures(shop, seconds=0)
     client = shop.log_in(MONA)
     with shop.live.database.transaction() as connection:
-        matters.open_matter(connection, shop.live.now(), Matter.OPENAI, "401")
-        matters.open_matter(connection, shop.live.now(), Matter.PARKED, "1")
+        incidents.open_matter(connection, shop.live.now(), Matter.OPENAI, "401")
+        incidents.open_matter(connection, shop.live.now(), Matter.PARKED, "1")
     assert client.get("/ops/live").get_json()["outages"] == ["provider:openai"]
     with shop.live.database.transaction() as connection:
-        matters.close_matter(connection, shop.live.now(), Matter.OPENAI)
+        incidents.close_matter(connection, shop.live.now(), Matter.OPENAI)
     assert client.get("/ops/live").get_json()["outages"] == []
 
 
@@ -299,13 +301,13 @@ def test_a_provider_that_is_away_is_told_calmly_until_it_is_back(shop: Stage) ->
     failure = Failure("answered 503", wish_seconds=600)
     with shop.live.database.transaction() as connection:
         now = shop.live.now()
-        breakers.record_failure(connection, Provider.OPENAI, failure, now, probing=False)
+        circuit_breakers.record_failure(connection, Provider.OPENAI, failure, now, probing=False)
     page = client.get("/ops").text
     assert "OpenAI does not answer as it should since" in page
     assert 'data-outages="away:openai"' in page
     assert client.get("/ops/live").get_json()["outages"] == ["away:openai"]
     with shop.live.database.transaction() as connection:
-        breakers.record_success(connection, Provider.OPENAI, probing=True, now=now)
+        circuit_breakers.record_success(connection, Provider.OPENAI, probing=True, now=now)
     assert "OpenAI" not in client.get("/ops").text
 
 

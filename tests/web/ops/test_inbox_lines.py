@@ -9,7 +9,7 @@ from html import unescape
 
 from flask.testing import FlaskClient
 
-from mailagent.store.keyset import microseconds
+from mailagent.store.pagination import microseconds
 from tests.cast import OLGA, TESS, order
 from tests.stage import Stage, post_form
 from tests.web.ops.test_inbox import change_run, fail_run, lose, told

@@ -8,10 +8,11 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from mailagent.store import schema, sessions
+from mailagent.store import schema
+from mailagent.store.console import sessions
+from mailagent.web.console.login import ATTEMPTS_PER_CLIENT, LINKS_PER_ADDRESS
+from mailagent.web.console.pages import safe_path
 from mailagent.web.guard import SESSION_KEY
-from mailagent.web.ops.login import ATTEMPTS_PER_CLIENT, LINKS_PER_ADDRESS
-from mailagent.web.ops.pages import safe_path
 from tests.cast import MALLORY, MONA, OLGA, TESS
 from tests.stage import Stage, post_form
 

@@ -7,10 +7,11 @@ from datetime import timedelta
 from decimal import Decimal
 
 from mailagent import services
-from mailagent.domain.budget import DailyBudget, day_begins_at
-from mailagent.domain.cost import TokenPrices, parse_prices
-from mailagent.store import ids, model_calls
-from mailagent.store.spending import Spending
+from mailagent.domain.operations.budget import DailyBudget, day_begins_at
+from mailagent.domain.operations.cost import TokenPrices, parse_prices
+from mailagent.store import ids
+from mailagent.store.operations import model_calls
+from mailagent.store.operations.spending import Spending
 from tests.cast import OLGA, TESS
 from tests.stage import Stage
 from tests.stampede.story import Clock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mailagent.domain.order import Order
+from mailagent.domain.refunds.order import Order
 from tests.cast import ADA, MONA, OLGA, TESS, order
 from tests.journeys.test_refunds import decide, link_in
 from tests.stage import Stage

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from mailagent.doorbell import REFUND, Run
+from mailagent.engine import REFUND, Run
 from tests.cast import ADA, GRACE, MALLORY, MONA, OLGA, TESS, order
 from tests.journeys.test_replays import wait_for_quiet
 from tests.stage import Stage, post_form, running

@@ -11,11 +11,11 @@ import pytest
 import sqlalchemy as sa
 from flask.testing import FlaskClient
 
-from mailagent.store import mail_words, search
+from mailagent.store.console import mail_words, search
+from mailagent.store.console.search import Kind, TooMuchWork, Wanted, bounded
 from mailagent.store.database import Database, open_database
 from mailagent.store.ids import new_id
-from mailagent.store.keyset import Window
-from mailagent.store.search import Kind, TooMuchWork, Wanted, bounded
+from mailagent.store.pagination import Window
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, order
 from tests.databases import postgres_copy
 from tests.stage import Stage, open_shop

@@ -15,7 +15,7 @@ from werkzeug.test import TestResponse
 
 from mailagent import services
 from mailagent.adapters.totp import Totp
-from mailagent.store import second_factors, sessions
+from mailagent.store.console import second_factors, sessions
 from mailagent.web.guard import SESSION_KEY, Guard
 from tests.cast import MALLORY, OLGA, TESS
 from tests.stage import Stage, open_shop, post_form

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from mailagent.store import conversations, parked
 from mailagent.store.ids import new_id
-from mailagent.web.ops import taking_over
-from mailagent.workflows.steps.batch import take_batch
-from mailagent.workflows.steps.people import forward_team_replies, pass_on_to_people
+from mailagent.store.mail import conversations, throttled
+from mailagent.web.console import taking_over
+from mailagent.workflows.steps.conversation.batch import take_batch
+from mailagent.workflows.steps.conversation.people import forward_team_replies, pass_on_to_people
 from tests.cast import OLGA, TESS
 from tests.stage import Stage
 from tests.test_custody import by_button, customer_mails, overdue, overdue_while_parked, thread
@@ -57,10 +57,10 @@ def test_what_a_person_answered_is_told_to_nobody_as_parked(shop: Stage) -> None
     shop.write("Where is my parcel?")
     (mail,) = customer_mails(shop)
     with shop.live.database.transaction() as connection:
-        parked.park_by_fuse(connection, [mail.mail_id])
+        throttled.park_by_fuse(connection, [mail.mail_id])
     answer(shop, up_to=mail.mail_id)
     with shop.live.database.snapshot() as connection:
-        assert parked.list_conversations_with_fuse(connection, 10) == []
+        assert throttled.list_conversations_with_fuse(connection, 10) == []
 
 
 @pytest.mark.parametrize("act", ["take-over", "answer"])

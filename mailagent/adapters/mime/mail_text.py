@@ -1,0 +1,241 @@
+"""The text and the attachments of a MIME tree: which parts are read, which are files."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import islice
+
+from mailagent.adapters.html.text import render_text
+from mailagent.adapters.html.tokens import tokenise
+from mailagent.adapters.mime.attachment import ATTACHMENTS_MAX, make_attachment
+from mailagent.adapters.mime.charset import decode
+from mailagent.adapters.mime.mail_header import decode_words, first
+from mailagent.adapters.mime.parser import Part, decoded_body, decoded_size
+from mailagent.adapters.mime.tnef import TNEF_MAX_BYTES, read_tnef
+from mailagent.domain.mail.message import Attachment, body_of_hidden, shows_nothing
+
+# Of each kind of text, in encoded bytes and per mail: ten times what a body may keep.
+TEXT_MAX_BYTES = 2_000_000
+HTML_MAX_BYTES = 1_000_000
+COMPARED_MAX_LENGTH = 50_000
+COMPARED_MAX_TOKENS = 5_000
+COMPARED_MIN_WORDS = 15
+STUB_TIMES_WORDS = 2
+
+_ENCRYPTED = {
+    *("application/pgp-encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"),
+}
+_TNEF = {"application/ms-tnef", "application/vnd.ms-tnef"}
+_ANY_WORD = re.compile(r"\w+")
+_META_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class MailText:
+    """All of a mail's visible text, its attachments and its oddities."""
+
+    body: str
+    attachments: tuple[Attachment, ...] = ()
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Segment:
+    """One stretch of the mail, in one or both forms: alternatives of the same words."""
+
+    plain: str = ""
+    html: str = ""
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What a walk through the tree has found so far."""
+
+    segments: list[Segment] = field(default_factory=list)
+    files: list[Part] = field(default_factory=list)
+    text_bytes: int = TEXT_MAX_BYTES
+    html_bytes: int = HTML_MAX_BYTES
+    cut: bool = False
+
+
+def read_text(mail: Part) -> MailText:
+    """Return what a mail says: its text parts in order, plain before HTML where it offers both."""
+    return _read(mail)[0]
+
+
+def list_files(mail: Part) -> tuple[Part, ...]:
+    """Return the parts that `read_text` lists as attachments, in the same order."""
+    return _read(mail)[1]
+
+
+def _read(mail: Part) -> tuple[MailText, tuple[Part, ...]]:
+    gathered = Gathered()
+    _gather(mail, gathered)
+    body, flags = compose(gathered.segments)
+    raised = dict.fromkeys(flags)
+    if not body or shows_nothing(body):
+        inner, flags = _text_in_files(gathered)
+        body = inner or body
+        raised |= dict.fromkeys(flags)
+    if gathered.cut or any(part.cut for part in mail.walk()):
+        raised["body_cut"] = None
+    if any(part.media_type in _ENCRYPTED for part in gathered.files):
+        raised["encrypted"] = None
+    files = tuple(gathered.files[:ATTACHMENTS_MAX])
+    return MailText(body, tuple(describe_file(part) for part in files), tuple(raised)), files
+
+
+def compose(segments: list[Segment]) -> tuple[str, tuple[str, ...]]:
+    """Return the text of all segments, and flags about what was done to get it.
+
+    Where no text is seen, it is what is hidden, and says so (`body_of_hidden`).
+    """
+    texts: list[str] = []
+    hidden: list[str] = []
+    flags: dict[str, None] = {}
+    for segment in segments:
+        text = segment.plain
+        stub = bool(segment.html and text.strip()) and _is_stub(text, segment.html)
+        flags |= dict.fromkeys(("html_differs",) * stub)
+        if segment.html and (stub or not text.strip()):
+            rendered = render_text(segment.html)
+            text = rendered.text
+            hidden += [rendered.hidden_text] if rendered.hidden_text else []
+            flags |= dict.fromkeys(("hidden_text",) * rendered.hidden)
+            flags |= dict.fromkeys(("body_cut",) * rendered.cut)
+        elif segment.html and _say_different_things(text, segment.html):
+            flags["html_differs"] = None
+        if text.strip():
+            texts.append(text.strip("\n"))
+    body = "\n\n".join(texts)
+    if hidden and not body:
+        body = body_of_hidden("\n\n".join(hidden))
+    return body, tuple(flags)
+
+
+def _say_different_things(plain: str, html: str) -> bool:
+    """Whether the two forms of a text, of which a reader sees one and we the other, share so few
+    words that one of them was written for somebody else."""
+    tokens = islice(tokenise(html[:COMPARED_MAX_LENGTH]), COMPARED_MAX_TOKENS)
+    in_html = _words(" ".join(token for token in tokens if isinstance(token, str)))
+    in_plain = _words(plain[:COMPARED_MAX_LENGTH])
+    if min(len(in_html), len(in_plain)) < COMPARED_MIN_WORDS:
+        return False
+    return len(in_html & in_plain) < min(len(in_html), len(in_plain)) / 2
+
+
+def _is_stub(plain: str, html: str) -> bool:
+    """Whether the plain form only stands in for the HTML ("your program shows no HTML"): a few
+    words, most of which the far longer other form does not have."""
+    in_plain = _words(plain[:COMPARED_MAX_LENGTH])
+    if len(in_plain) >= COMPARED_MIN_WORDS:
+        return False
+    in_plain = in_plain or set(_ANY_WORD.findall(plain[:COMPARED_MAX_LENGTH].lower()))
+    seen = set(_ANY_WORD.findall(render_text(html[:COMPARED_MAX_LENGTH]).text.lower()))
+    if len(seen) < max(COMPARED_MIN_WORDS, STUB_TIMES_WORDS * len(in_plain)):
+        return False
+    return len(in_plain & seen) <= len(in_plain) / 2
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[^\W\d_]{3,40}", text.lower()))
+
+
+def _gather(part: Part, gathered: Gathered) -> None:
+    if part.media_type == "multipart/alternative":
+        alternatives = Gathered(
+            text_bytes=gathered.text_bytes, html_bytes=gathered.html_bytes, files=gathered.files
+        )
+        for child in part.children:
+            _gather(child, alternatives)
+        gathered.segments.append(_merged(alternatives.segments))
+        gathered.text_bytes, gathered.html_bytes = alternatives.text_bytes, alternatives.html_bytes
+        gathered.cut = gathered.cut or alternatives.cut
+    elif part.media_type.startswith("multipart/") and part.children:
+        for child in part.children:
+            _gather(child, gathered)
+    elif _is_text(part):
+        gathered.segments.append(_read_segment(part, gathered))
+    else:
+        gathered.files.append(part)
+
+
+def _merged(segments: list[Segment]) -> Segment:
+    return Segment(
+        "\n".join(s.plain for s in segments if s.plain),
+        "\n".join(s.html for s in segments if s.html),
+    )
+
+
+def _is_text(part: Part) -> bool:
+    if part.media_type not in {"text/plain", "text/html", "text/enriched"}:
+        return False
+    return part.disposition != "attachment" and not part.file_name
+
+
+def _read_segment(part: Part, gathered: Gathered) -> Segment:
+    length = part.body.end - part.body.start
+    html = part.media_type == "text/html"
+    budget = gathered.html_bytes if html else gathered.text_bytes
+    gathered.cut = gathered.cut or length > budget
+    data = decoded_body(part, budget)
+    charset = part.parameters.get("charset")
+    if html:
+        gathered.html_bytes -= min(length, budget)
+        return Segment(html=decode_html(data, charset))
+    gathered.text_bytes -= min(length, budget)
+    return Segment(plain=decode(data, charset).replace("\r\n", "\n"))
+
+
+def decode_html(data: bytes, charset: str | None) -> str:
+    """Return HTML as text; its own meta element is asked only where the mail names no charset."""
+    match = None if charset else _META_CHARSET.search(data[:4_000])
+    return decode(data, match[1].decode("ascii") if match else charset)
+
+
+def _text_in_files(gathered: Gathered) -> tuple[str, tuple[str, ...]]:
+    """Read the text of a mail that is only a file, a forwarded mail, or wrapped by Outlook."""
+    for part in list(gathered.files):
+        if part.media_type in {"text/plain", "text/html"} and part.disposition != "attachment":
+            gathered.files.remove(part)
+            return compose([_read_segment(part, gathered)])
+        if part.children:
+            inner = part.children[0]
+            return _with_introduction(inner, read_text(inner))
+        if is_tnef(part.media_type, part.file_name):
+            # Its base64 takes a third more.
+            return compose([tnef_segment(decoded_body(part, TNEF_MAX_BYTES * 3 // 2))])
+    return "", ()
+
+
+def is_tnef(media_type: str, file_name: str) -> bool:
+    """Return whether a file is the form in which Outlook wraps a whole mail."""
+    return media_type in _TNEF or file_name.strip().lower() == "winmail.dat"
+
+
+def tnef_segment(data: bytes) -> Segment:
+    """Return the text of a mail that Outlook wrapped."""
+    found = read_tnef(data)
+    return Segment(found.plain, decode_html(found.html[:HTML_MAX_BYTES], None))
+
+
+def _with_introduction(inner: Part, text: MailText) -> tuple[str, tuple[str, ...]]:
+    if shows_nothing(text.body):
+        return text.body, text.flags
+    fields = (
+        f"{name.capitalize()}: {decode_words(first(inner.headers, name))}"
+        for name in ("from", "date", "subject", "to")
+        if name in inner.headers
+    )
+    introduction = ["---------- Forwarded message ----------", *fields, ""]
+    return "\n".join([*introduction, text.body]), text.flags
+
+
+def describe_file(part: Part) -> Attachment:
+    """Return what is shown of a file part; an attached mail is named after its subject."""
+    name = part.file_name
+    if not name and part.children:
+        subject = decode_words(first(part.children[0].headers, "subject"))
+        name = f"{subject or 'mail'}.eml"
+    return make_attachment(name, part.media_type, decoded_size(part))

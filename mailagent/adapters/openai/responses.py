@@ -1,0 +1,186 @@
+"""The body of a Responses API answer, read as whatever it turns out to be, and the four outcomes.
+
+Calling the API belongs in `chat_model`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from mailagent.domain.mail.conversation import HandOverReason
+
+Json = dict[str, Any]
+
+_READ = ("usage", "error", "output", "status", "incomplete_details")
+_ECHOED = frozenset({"reasoning", "message", "function_call"})
+_PASSING_FAULTS = frozenset({"server_error", "rate_limit_exceeded", "server_is_overloaded"})
+
+
+def retry(
+    why: str,
+    after_seconds: float | None = None,
+    usage: Json | None = None,
+    answered: bool = False,
+    limited: bool = False,
+) -> Json:
+    """Return the outcome "ask again", after the server's own wish if it named one. `answered`: the
+    server is well, only what it said is of no use; `limited`: it was asked more than it lets us."""
+    outcome = {"kind": "retry", "after_seconds": after_seconds, "why": why}
+    more: Json = {"usage": usage, "answered": answered, "limited": limited}
+    return outcome | {name: value for name, value in more.items() if value}
+
+
+def operator(why: str, about_model: bool = False) -> Json:
+    """Return the outcome "no call will work until an operator acts"; `about_model`: none of this model."""
+    return {"kind": "operator", "why": why} | ({"about_model": True} if about_model else {})
+
+
+def person(why: str, reason: HandOverReason, usage: Json | None = None) -> Json:
+    """Return the outcome "this mail is for a person"."""
+    outcome = {"kind": "person", "reason": reason.name, "why": why}
+    return outcome | ({"usage": usage} if usage else {})
+
+
+def read_answer(body: bytes, items_before: int) -> Json:
+    """Return the outcome of a 200 with `body`; `items_before` is how many input items were sent."""
+    try:
+        answer = json.loads(body, parse_constant=lambda _: None)  # NaN is no JSON to store
+    except (ValueError, RecursionError):
+        # A proxy's page, or an answer that broke off.
+        return retry("the model's server answered with something that is not JSON")
+    if not isinstance(answer, dict):
+        return retry("the model's server answered with JSON that is no response")
+    # An answer repeats what was asked, tools and all: most of it is for nobody to store.
+    answer = storable({name: answer[name] for name in _READ if name in answer})
+    usage = _usage(answer.get("usage"))
+    if isinstance(answer.get("error"), dict):
+        return _judge_error(answer["error"], usage)
+    output = answer.get("output")
+    status = answer.get("status") or "completed"  # some local servers leave it out
+    if status == "incomplete":
+        return _judge_incomplete(answer.get("incomplete_details"), usage)
+    if status != "completed" or not isinstance(output, list):
+        return retry("the model's server answered without an output", usage=usage)
+    return _read_output([each for each in output if isinstance(each, dict)], items_before, usage)
+
+
+def _judge_error(error: Json, usage: Json) -> Json:
+    code = str(error.get("code") or error.get("type"))
+    if code == "insufficient_quota":
+        return operator("the model's server says insufficient_quota; check the account")
+    if code in _PASSING_FAULTS or code == "None":
+        limited = code == "rate_limit_exceeded"
+        return retry("the model failed at the server's side", usage=usage, limited=limited)
+    return person("the model's server refused this mail", HandOverReason.MODEL_REFUSED, usage)
+
+
+def _judge_incomplete(details: object, usage: Json) -> Json:
+    reason = details.get("reason") if isinstance(details, dict) else None
+    if reason == "content_filter":
+        return person("a content filter stopped the answer", HandOverReason.MODEL_REFUSED, usage)
+    return person("the answer did not come to an end", HandOverReason.BUDGET_SPENT, usage)
+
+
+def _read_output(output: list[Json], items_before: int, usage: Json) -> Json:
+    items = [_without_nulls(item) for item in output if _is_echoed(item)]
+    parts = list(_parts(items))
+    if any(part.get("type") == "refusal" for part in parts):
+        # The API's `output_text` is empty then: without this an empty mail would go out.
+        return person("the model declined to answer", HandOverReason.MODEL_REFUSED, usage)
+    calls = [
+        _call(item, f"call_{items_before}_{number}")
+        for number, item in enumerate(items)
+        if item["type"] == "function_call"
+    ]
+    text = "\n\n".join(_texts(parts))
+    if not calls and not text:
+        return retry("the model's answer was empty", usage=usage, answered=True)
+    return {"kind": "done", "items": items, "text": text or None, "calls": calls, "usage": usage}
+
+
+def _is_echoed(item: Json) -> bool:
+    """Say whether an item can go back to the server.
+
+    A reasoning item without its content is only a name for something that the server did not keep.
+    Items of tools that we never offer cannot be answered.
+    """
+    if item.get("type") == "reasoning":
+        return bool(item.get("encrypted_content") or item.get("content"))
+    return item.get("type") in _ECHOED
+
+
+def _without_nulls(item: Json) -> Json:
+    """Local servers write null where OpenAI's own schema wants the key to be absent."""
+    return {key: value for key, value in item.items() if value is not None}
+
+
+def _parts(items: Iterable[Json]) -> Iterable[Json]:
+    for item in items:
+        # Newer models label what they say on the way as commentary: it is no reply.
+        if item["type"] == "message" and item.get("phase") != "commentary":
+            content = item.get("content")
+            if isinstance(content, str):
+                content = [{"type": "output_text", "text": content}]
+            if isinstance(content, list):
+                yield from (part for part in content if isinstance(part, dict))
+
+
+def _texts(parts: Iterable[Json]) -> Iterable[str]:
+    for part in parts:
+        text = part.get("text")
+        if part.get("type") in ("output_text", "text") and isinstance(text, str) and text.strip():
+            yield text.strip()
+
+
+def _call(item: Json, own_id: str) -> Json:
+    """Return a call as the loop wants it; mends in `item` what local servers get wrong."""
+    if not isinstance(item.get("call_id"), str) or not item["call_id"]:
+        item["call_id"] = own_id
+    arguments = item.get("arguments", "")
+    if not isinstance(arguments, str):
+        item["arguments"] = arguments = json.dumps(arguments)
+    item["name"] = name = str(item.get("name", ""))
+    return {"name": name, "arguments": arguments, "call_id": item["call_id"]}
+
+
+def _usage(usage: object) -> Json:
+    """Return the tokens of a call; servers leave parts of this out."""
+    fields = usage if isinstance(usage, dict) else {}
+    details = fields.get("input_tokens_details")
+    details = details if isinstance(details, dict) else {}
+    cache_write = _count(details.get("cache_write_tokens"))
+    return {
+        "input": _count(fields.get("input_tokens")),
+        "cached": _count(details.get("cached_tokens")),
+        "output": _count(fields.get("output_tokens")),
+    } | ({"cache_write": cache_write} if cache_write else {})
+
+
+def _count(value: object) -> int:
+    return max(0, value) if type(value) is int else 0
+
+
+# What JSON writes for a NUL, or for half of a surrogate pair. It also finds whole pairs, such as an emoji.
+_PERHAPS_UNSTORABLE = re.compile(r"\\u(?:0000|d[89a-f])")
+
+
+def storable(value: Any) -> Any:
+    """Return JSON data in which every text can be sent and stored; the same object if it is so already.
+
+    PostgreSQL takes no NUL; half of a surrogate pair, which JSON can express, is not UTF-8.
+    """
+    # Most are, and writing one down takes half the time of walking through it.
+    return _mend(value) if _PERHAPS_UNSTORABLE.search(json.dumps(value)) else value
+
+
+def _mend(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [_mend(each) for each in value]
+    if isinstance(value, dict):
+        return {_mend(key): _mend(each) for key, each in value.items()}
+    return value

@@ -1,0 +1,211 @@
+"""CSV files of orders as rows that know their line: several rows in turn are one order.
+
+What the columns mean is for `shopify_orders` and `woocommerce_orders`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Decimal
+from zoneinfo import ZoneInfo
+
+from mailagent.domain.money import Money, exponent
+from mailagent.domain.refunds.order import OrderProblem
+from mailagent.domain.refunds.record_fields import FIRST_YEAR, LAST_YEAR
+
+# A cell has at most the csv module's own 131,072 characters.
+MOST_ROWS_OF_ORDER = 1_000
+
+_DECIMAL = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,20})?")
+_WHOLE = re.compile(r"[0-9]{1,7}")
+_SPACE_BEFORE_OFFSET = re.compile(r" (?=[+-][0-9]{2}:?[0-9]{2}$)")
+
+
+class OrdersFileProblem(ValueError):
+    """A line that cannot be taken; the text says which and what to change."""
+
+    def __init__(self, line_no: int, text: str) -> None:
+        super().__init__(f"line {line_no}: {text}")
+
+
+@dataclass(frozen=True, slots=True)
+class CsvRow:
+    """One row. `line_no` is the line it begins on, from 1: a quoted cell may go on over several."""
+
+    line_no: int
+    cells: Mapping[str, str]
+
+    def text(self, column: str) -> str:
+        """Return a cell without the spaces around it; empty where there is no such column."""
+        return self.cells.get(column, "").strip()
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedLine:
+    """One line of an exported order; amounts are minor units, the discount is off all units together."""
+
+    item_id: str
+    name: str
+    quantity: int
+    price_minor: int
+    discount_minor: int
+
+    @property
+    def net_minor(self) -> int:
+        return self.quantity * self.price_minor - self.discount_minor
+
+    def record(self, currency: str) -> dict[str, object]:
+        """Return it as the orders file writes it."""
+        return {
+            "item_id": self.item_id,
+            "name": self.name,
+            "quantity": self.quantity,
+            "unit_price": decimal_text(self.price_minor, currency),
+            "discount": decimal_text(self.discount_minor, currency),
+        }
+
+
+def decode_text(data: bytes) -> str:
+    """Return a file's text; it is UTF-8, with or without a byte order mark."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        line_no = data.count(b"\n", 0, problem.start) + 1
+        raise OrdersFileProblem(line_no, "is not UTF-8; save the file as UTF-8") from None
+
+
+def header_of(text: str) -> tuple[str, ...]:
+    """Return the names in the first line of a CSV text, or none if that is not CSV."""
+    try:
+        first = next(csv.reader(io.StringIO(text, newline=""), strict=True), [])
+    except csv.Error:
+        return ()
+    return tuple(name.strip() for name in first)
+
+
+def parse_rows(text: str, needed: Sequence[str]) -> Iterator[CsvRow]:
+    """Yield the rows below the header; empty lines are skipped.
+
+    Raises OrdersFileProblem where a `needed` column is missing, where the quoting is broken, and where
+    a row is longer or shorter than the header.
+    """
+    header = header_of(text)
+    _check_header(header, needed)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    begins = 1
+    try:
+        for number, cells in enumerate(reader):
+            if number and cells:
+                yield _row(begins, header, cells)
+            begins = reader.line_num + 1
+    except csv.Error as problem:
+        raise OrdersFileProblem(begins, f"is not CSV ({problem})") from None
+
+
+def _check_header(header: Sequence[str], needed: Sequence[str]) -> None:
+    missing = [name for name in needed if name not in header]
+    if missing:
+        raise OrdersFileProblem(1, f"the column {missing[0]!r} is missing")
+    twice = [name for name in needed if header.count(name) > 1]
+    if twice:
+        raise OrdersFileProblem(1, f"the column {twice[0]!r} stands twice")
+
+
+def _row(line_no: int, header: Sequence[str], cells: Sequence[str]) -> CsvRow:
+    if len(cells) != len(header):
+        raise OrdersFileProblem(
+            line_no, f"has {len(cells)} cells, but the header has {len(header)}"
+        )
+    return CsvRow(line_no, dict(zip(header, cells, strict=True)))
+
+
+def group_rows(rows: Iterator[CsvRow], column: str) -> Iterator[list[CsvRow]]:
+    """Yield the rows of each order: those in turn that have the same text in `column`."""
+    group: list[CsvRow] = []
+    for row in rows:
+        if not row.text(column):
+            raise OrdersFileProblem(row.line_no, f"{column}: is empty")
+        if group and row.text(column) != group[0].text(column):
+            yield group
+            group = []
+        group.append(row)
+        if len(group) > MOST_ROWS_OF_ORDER:
+            raise OrdersFileProblem(row.line_no, f"an order has at most {MOST_ROWS_OF_ORDER} rows")
+    if group:
+        yield group
+
+
+def parse_lines(
+    rows: Sequence[CsvRow], parse: Callable[[CsvRow, str], ExportedLine], currency: str
+) -> list[ExportedLine]:
+    """Return what `parse` makes of each row. Raises OrdersFileProblem with the row's own line."""
+    lines = []
+    for row in rows:
+        try:
+            lines.append(parse(row, currency))
+        except OrderProblem as problem:
+            raise OrdersFileProblem(row.line_no, str(problem)) from None
+    return lines
+
+
+def parse_decimal(row: CsvRow, column: str) -> Decimal:
+    """Return a number with a point for its decimals; 0 for an empty cell. Raises OrderProblem."""
+    text = row.text(column) or "0"
+    if not _DECIMAL.fullmatch(text):
+        raise OrderProblem(f"{column}: {text!r} is not an amount like 49.99")
+    return Decimal(text)
+
+
+def parse_minor(row: CsvRow, column: str, currency: str) -> int:
+    """Return an amount in minor units, from 0; 0 for an empty cell. Decimals that the currency does not
+    have may only be zeros. Raises OrderProblem."""
+    amount = parse_decimal(row, column)
+    minor = amount.scaleb(exponent(currency))
+    if amount < 0 or minor != int(minor):
+        raise OrderProblem(f"{column}: {row.text(column)!r} is not an amount in {currency}")
+    return int(minor)
+
+
+def rounded_minor(amount: Decimal, currency: str) -> int:
+    """Return the nearest whole number of minor units, halves away from zero."""
+    return int(amount.scaleb(exponent(currency)).quantize(Decimal(1), ROUND_HALF_UP))
+
+
+def parse_quantity(row: CsvRow, column: str) -> int:
+    """Return a whole number from 1. Raises OrderProblem."""
+    text = row.text(column)
+    if not _WHOLE.fullmatch(text) or not int(text):
+        raise OrderProblem(f"{column}: {text!r} is not a whole number from 1")
+    return int(text)
+
+
+def parse_moment(row: CsvRow, column: str, zone: ZoneInfo | None) -> datetime | None:
+    """Return a time such as 2026-11-01 09:00:00 -0500, in UTC; None for an empty cell.
+
+    Without an offset it is a time in `zone`. Raises OrderProblem, also where there is none.
+    """
+    text = row.text(column)
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(_SPACE_BEFORE_OFFSET.sub("", text))
+    except ValueError:
+        raise OrderProblem(f"{column}: {text!r} is not a time like 2026-11-01 09:00:00") from None
+    if not FIRST_YEAR <= moment.year <= LAST_YEAR:
+        raise OrderProblem(
+            f"{column}: {text!r} is not within the years {FIRST_YEAR} to {LAST_YEAR}"
+        )
+    if moment.tzinfo is None and zone is None:
+        raise OrderProblem(
+            f"{column}: {text!r} has no time zone; name the shop's own with --timezone"
+        )
+    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+
+
+def decimal_text(minor: int, currency: str) -> str:
+    """Return an amount as the orders file writes it."""
+    return Money(minor, currency).decimal()

@@ -1,0 +1,76 @@
+"""The Event Webhook: SendGrid's JSON becomes DeliveryEvents. The signature is checked before, over
+the same bytes; what an event means for a mail or a conversation is decided elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from mailagent.domain.mail.delivery import DeliveryEvent, DeliveryKind
+from mailagent.domain.typed_text import is_one_line, without_controls
+
+
+def parse_events(body: bytes) -> tuple[DeliveryEvent, ...]:
+    """Return the delivery events in the body of one Event Webhook request, in its order.
+
+    Left out are events that we do not use (open, click, unsubscribe, whatever comes next), rows
+    that carry no `outbound_id` of ours, and rows without a usable timestamp. Raises ValueError when
+    the body is not a JSON array.
+    """
+    try:
+        rows = json.loads(body)
+    except (ValueError, RecursionError) as problem:
+        raise ValueError(f"the event webhook's body is not JSON: {problem}") from None
+    if not isinstance(rows, list):
+        raise ValueError("the event webhook's body is JSON, but not an array of events")
+    found = (_event(row) for row in rows if isinstance(row, dict))
+    return tuple(event for event in found if event is not None)
+
+
+def _event(row: dict[str, Any]) -> DeliveryEvent | None:
+    outbound_id = row.get("outbound_id")  # custom_args come back as top-level keys
+    occurred_at = _instant(row.get("timestamp"))
+    if not isinstance(outbound_id, str) or not outbound_id or not is_one_line(outbound_id):
+        return None
+    if occurred_at is None:
+        return None
+    try:
+        kind = DeliveryKind(str(row.get("event")))
+    except ValueError:
+        return None
+    return DeliveryEvent(outbound_id, kind, _reason(row), occurred_at, _key(row, outbound_id))
+
+
+def _instant(timestamp: object) -> datetime | None:
+    """Return Unix seconds as a time. They are a number in every capture; digits are taken too."""
+    if isinstance(timestamp, str) and timestamp.isdecimal() and len(timestamp) < 20:
+        timestamp = int(timestamp)
+    if type(timestamp) not in (int, float):
+        return None
+    try:
+        return datetime.fromtimestamp(timestamp, UTC)  # type: ignore[arg-type]  # checked above
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _reason(row: dict[str, Any]) -> str | None:
+    """Return why, in the words of the other side: `reason` of bounces and drops, `response` of
+    deferrals and deliveries, else the enhanced status code."""
+    for name in ("reason", "response", "status"):
+        words = row.get(name)
+        if isinstance(words, str) and words.strip():
+            return without_controls(" ".join(words.split()))[:500]
+    return None
+
+
+def _key(row: dict[str, Any], outbound_id: str) -> str:
+    """Return what is the same in every delivery of one event.
+
+    `sg_event_id` is not: it changes when an event is delivered again, whatever the documentation
+    says. Asynchronous bounces have no `sg_message_id`, so our own id is part of the key.
+    """
+    names = ("sg_message_id", "event", "email", "timestamp", "reason", "response")
+    parts = [outbound_id, *(row.get(name) for name in names)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,250 @@
+"""SendGrid Inbound Parse: the bytes of one POST become one `ParsedMail`, whatever they are.
+
+The signature is checked before this room is entered; storing is for the one who calls.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from mailagent.adapters.mime.address_list import Mailbox
+from mailagent.adapters.mime.bounce import read_bounce, tells_failure
+from mailagent.adapters.mime.charset import clean
+from mailagent.adapters.mime.inbound_author import Evidence, judge_author
+from mailagent.adapters.mime.mail_header import (
+    VALUE_MAX_LENGTH,
+    Headers,
+    decode_words,
+    first,
+    parse_date,
+    parse_ids,
+    parse_message_id,
+)
+from mailagent.adapters.mime.reply_text import new_text
+from mailagent.adapters.sendgrid.form_data import FormData, parse_form
+from mailagent.adapters.sendgrid.inbound_message import (
+    SMALL_FIELD_MAX_BYTES,
+    Message,
+    decoded_field,
+    key_at_door,
+    read_json,
+    read_message,
+    request_key,
+)
+from mailagent.domain.mail.auto_response import NULL_RETURN_PATH, Signs, classify
+from mailagent.domain.mail.bounce import Bounce
+from mailagent.domain.mail.card_number import mask_card_numbers
+from mailagent.domain.mail.message import (
+    Identity,
+    MailKind,
+    ParsedMail,
+    find_token,
+    shows_nothing,
+    token_address,
+)
+from mailagent.domain.mail.sender import ADDRESS_MAX_LENGTH, ascii_domain, normalise_address
+
+SUBJECT_MAX_LENGTH = 998  # one line, RFC 5322 section 2.1.1
+NAME_MAX_LENGTH = 300
+BODY_MAX_LENGTH = 200_000
+RECIPIENTS_MAX = 100
+
+_CARD_NUMBER_ROOM = 96  # cutting first would leave half a card number that is not recognised
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+_CONTROLS_IN_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class ShopFacts:
+    """The shop's own addresses, by which its mail coming back is known, and mail meant for it.
+
+    `other_addresses` are further ones that customers write to and that are forwarded to us.
+    """
+
+    support_address: str
+    reply_domain: str
+    other_addresses: tuple[str, ...] = ()
+
+    @property
+    def customer_addresses(self) -> tuple[str, ...]:
+        """Addresses that customers write to; one stands for all of its domain."""
+        return (self.support_address, f"any@{self.reply_domain}", *self.other_addresses)
+
+
+@dataclass(frozen=True, slots=True)
+class _Envelope:
+    to: tuple[str, ...] = ()
+    sender: str | None = None
+    problem: str | None = None
+
+
+def parse_request(
+    content_type: str, body: bytes, facts: ShopFacts, received_at: datetime
+) -> ParsedMail:
+    """Return the mail in one Inbound Parse request that came at a time. Never raises, whatever the bytes.
+
+    A request that is no form, was cut off or has no envelope gives kind MALFORMED with the reason;
+    what could be read of it is there for people to see.
+    """
+    form = parse_form(content_type, body)
+    if form is None:
+        return _unreadable(body, "the request is not multipart/form-data")
+    if not form.fields:
+        return _unreadable(body, "the request has no fields")
+    envelope = _parse_envelope(form)
+    return _parsed(form, envelope, read_message(form), facts, received_at)
+
+
+def _key(message: Message, envelope: _Envelope, facts: ShopFacts) -> str:
+    token = find_token(envelope.to, facts.reply_domain)
+    return message.dedup_key if token is None else key_at_door(message.dedup_key, token.token)
+
+
+def _parsed(
+    form: FormData, envelope: _Envelope, message: Message, facts: ShopFacts, received_at: datetime
+) -> ParsedMail:
+    headers = message.headers
+    authors = message.authors
+    readable = (mailbox for mailbox in authors if mailbox.address)
+    author = next(readable, authors[0] if authors else Mailbox("", ""))
+    subject = _subject(form, headers)
+    problem = envelope.problem or (None if form.closed else "the request was cut off")
+    kind, reason = _kind(envelope, message, author, subject, facts)
+    body, body_flags = _body(message)
+    evidence = _evidence(form, envelope, message, facts, received_at)
+    judged = judge_author(authors, headers, evidence, facts.customer_addresses)
+    return ParsedMail(
+        from_address=author.address,
+        from_name=_one_line(author.name)[:NAME_MAX_LENGTH],
+        envelope_from=envelope.sender,
+        envelope_to=envelope.to,
+        subject=subject,
+        message_id=parse_message_id(headers),
+        in_reply_to=parse_ids(headers, "in-reply-to"),
+        references=parse_ids(headers, "references"),
+        sent_at=parse_date(first(headers, "date")),
+        known_by_date=judged.known_by_date,
+        body=body,
+        new_text="" if shows_nothing(body) else new_text(body, subject=subject)[:BODY_MAX_LENGTH],
+        identity=judged.identity,
+        identity_unsigned=judged.identity_unsigned,
+        kind=MailKind.MALFORMED if problem else kind,
+        # The same mail may come again, whole: it must not be taken for this one.
+        dedup_key=request_key(form.body) if problem else _key(message, envelope, facts),
+        kind_reason=problem or reason,
+        attachments=message.text.attachments,
+        flags=(*message.text.flags, *body_flags, *judged.flags),
+        bounce=_bounce(message, body, reason) if kind is MailKind.BOUNCE else None,
+    )
+
+
+def _bounce(message: Message, body: str, reason: str | None) -> Bounce:
+    # People who are away answer with a null return path, too.
+    is_notice = reason != NULL_RETURN_PATH
+    return read_bounce(message.headers, message.report, body, is_notice)
+
+
+def _unreadable(body: bytes, reason: str) -> ParsedMail:
+    return ParsedMail(
+        from_address="",
+        from_name="",
+        envelope_from=None,
+        envelope_to=(),
+        subject="",
+        message_id=None,
+        in_reply_to=(),
+        references=(),
+        sent_at=None,
+        body="",
+        new_text="",
+        identity=Identity.NONE,
+        kind=MailKind.MALFORMED,
+        dedup_key=request_key(body),
+        kind_reason=reason,
+    )
+
+
+def _parse_envelope(form: FormData) -> _Envelope:
+    if "envelope" not in form.fields:
+        return _Envelope(problem="the request has no envelope")
+    found = read_json(form.value("envelope", SMALL_FIELD_MAX_BYTES))
+    to, sender = found.get("to"), found.get("from")
+    if not isinstance(to, list) or not all(isinstance(one, str) for one in to):
+        return _Envelope(problem="the envelope has no list of recipients")
+    recipients = tuple(_envelope_address(one) for one in to[:RECIPIENTS_MAX] if one.strip())
+    return _Envelope(
+        recipients,
+        _envelope_address(sender) if isinstance(sender, str) else None,
+        None if recipients else "the envelope names no recipient",
+    )
+
+
+def _envelope_address(text: str) -> str:
+    """Return an address of the envelope; one that we cannot read as it is, for it is not empty."""
+    bare = text.strip().removeprefix("<").removesuffix(">")
+    return normalise_address(bare) or _one_line(bare)[:ADDRESS_MAX_LENGTH]
+
+
+def _kind(
+    envelope: _Envelope,
+    message: Message,
+    author: Mailbox,
+    subject: str,
+    facts: ShopFacts,
+) -> tuple[MailKind, str | None]:
+    return classify(
+        Signs(
+            headers=message.headers,
+            envelope_from=envelope.sender,
+            from_address=author.address,
+            from_name=author.name or decode_words(first(message.headers, "from")),
+            subject=subject,
+            part_types=message.part_types,
+            own_addresses=(normalise_address(facts.support_address) or facts.support_address,),
+            reply_domain=ascii_domain(facts.reply_domain) or facts.reply_domain,
+            tells_failure=tells_failure(message.text.body),
+        )
+    )
+
+
+def _subject(form: FormData, headers: Headers) -> str:
+    # In parsed mode SendGrid has decoded the subject and says in which charset it is; in raw mode
+    # the mail's own header is more exact.
+    decoded = "" if "email" in form.fields else decoded_field(form, "subject")
+    subject = decoded or decode_words(first(headers, "subject"))
+    return _one_line(subject or decoded_field(form, "subject"))[:SUBJECT_MAX_LENGTH]
+
+
+def _one_line(text: str) -> str:
+    return mask_card_numbers(" ".join(_CONTROLS.sub(" ", clean(text[:VALUE_MAX_LENGTH])).split()))
+
+
+def _body(message: Message) -> tuple[str, tuple[str, ...]]:
+    whole = _CONTROLS_IN_TEXT.sub("", message.text.body)
+    text = mask_card_numbers(whole[: BODY_MAX_LENGTH + _CARD_NUMBER_ROOM])
+    masked = text != whole[: BODY_MAX_LENGTH + _CARD_NUMBER_ROOM]
+    cut = len(whole) > BODY_MAX_LENGTH and "body_cut" not in message.text.flags
+    flags = ("card_number",) * masked + ("body_cut",) * cut
+    return text[:BODY_MAX_LENGTH], flags
+
+
+def _evidence(
+    form: FormData, envelope: _Envelope, message: Message, facts: ShopFacts, received_at: datetime
+) -> Evidence:
+    token = find_token(envelope.to, facts.reply_domain)
+    return Evidence(
+        spf=decoded_field(form, "spf"),
+        dkim=decoded_field(form, "dkim"),
+        envelope_from=envelope.sender,
+        envelope_to=envelope.to,
+        reply_address=(
+            normalise_address(token_address(token.door, token.token, facts.reply_domain))
+            if token
+            else None
+        ),
+        tampered=form.repeated or {"email", "headers"} <= form.fields.keys(),
+        header_flaw=message.header_flaw,
+        received_at=received_at,
+    )

@@ -1,0 +1,272 @@
+"""The mail inside an Inbound Parse form, read alike in raw mode and in parsed mode.
+
+In raw mode the whole mail is the field `email`; in parsed mode it comes apart, as `headers`, `text`,
+`html` and files, each text in a charset of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+
+from mailagent.adapters.mime.address_list import Mailbox, parse_addresses
+from mailagent.adapters.mime.attachment import ATTACHMENTS_MAX, make_attachment
+from mailagent.adapters.mime.bounce import (
+    REPORT_MAX_BYTES,
+    RETURNED_TYPES,
+    STATUS_TYPES,
+    ReportPart,
+)
+from mailagent.adapters.mime.charset import decode
+from mailagent.adapters.mime.mail_header import (
+    ODD_HEADERS,
+    Headers,
+    first,
+    parse_block,
+    parse_message_id,
+)
+from mailagent.adapters.mime.mail_text import (
+    HTML_MAX_BYTES,
+    TEXT_MAX_BYTES,
+    MailText,
+    Segment,
+    compose,
+    decode_html,
+    is_tnef,
+    read_text,
+    tnef_segment,
+)
+from mailagent.adapters.mime.multipart import Span
+from mailagent.adapters.mime.parser import Part, decoded_body, parse_mime
+from mailagent.adapters.mime.tnef import TNEF_MAX_BYTES
+from mailagent.adapters.sendgrid.form_data import FormData, FormFile
+from mailagent.domain.mail.auto_response import CALENDAR_REPLY
+from mailagent.domain.mail.message import shows_nothing
+
+SMALL_FIELD_MAX_BYTES = 20_000
+_USUAL_CHARSETS_MAX_BYTES = 500
+
+_RECEIVED = re.compile(rb"(?:\r?\n)*Received:[^\n]*\n(?:[ \t][^\n]*\n)*+", re.IGNORECASE)
+# An answer to an invitation (RFC 5546 section 3.2), which mail programs write by themselves.
+_CALENDAR_REPLY = re.compile(rb"^METHOD:(?:REPLY|COUNTER)\s*$", re.IGNORECASE | re.MULTILINE)
+_CALENDAR_MAX_BYTES = 20_000
+_ANY_RECEIVED = re.compile(rb"^Received:[^\n]*\n?", re.IGNORECASE | re.MULTILINE)
+
+Bytes = bytes | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A mail as both modes give it. `authors`: every one that every From field names; `part_types` are the
+    media types of its own parts, with `CALENDAR_REPLY` where one answers an invitation."""
+
+    headers: Headers
+    header_flaw: str | None
+    authors: list[Mailbox]
+    text: MailText
+    part_types: frozenset[str]
+    report: tuple[ReportPart, ...]
+    dedup_key: str
+
+
+def read_message(form: FormData) -> Message:
+    """Return the mail in a form; an empty one if the form holds none. Never raises."""
+    if (span := form.fields.get("email")) is not None:
+        return _read_raw(form.body, span)
+    return _read_parsed(form)
+
+
+def from_mailboxes(headers: Headers) -> list[Mailbox]:
+    """Return every author that every From field names."""
+    return [mailbox for value in headers.get("from", ()) for mailbox in parse_addresses(value)]
+
+
+def dedup_key(
+    headers: Headers, authors: Iterable[Mailbox], body: Iterable[Bytes], source: Iterable[Bytes]
+) -> str:
+    """Return the key that two deliveries of one mail share, and two mails do not.
+
+    SendGrid gives deliveries no id, and repeats them with another Received line. Message-ID, author,
+    the fields that people see, and body together: a forger who takes somebody's Message-ID makes
+    another key, and so does not hide that mail. Without a Message-ID, all of `source`, which has the
+    first Received line left out.
+    """
+    message_id = parse_message_id(headers)
+    seen = [
+        ",".join(mailbox.address for mailbox in authors),
+        *(first(headers, name) for name in ("subject", "date", "to", "content-type")),
+    ]
+    if message_id is None:
+        return _digest("\n".join(["source", *seen]).encode("utf-8", "replace"), source)
+    return _digest("\n".join([message_id, *seen]).encode("utf-8", "replace"), body)
+
+
+def key_at_door(key: str, door: str) -> str:
+    """Return the key of a mail delivered to a reply address of ours.
+
+    One mail to the support address and to a reply address is two deliveries, and only one of them
+    says which conversation is meant, or proves a mailbox.
+    """
+    return _digest(f"{key}\n{door}".encode(), [])
+
+
+def request_key(body: bytes) -> str:
+    """Return the key of a request that holds no mail we can read."""
+    return _digest(b"request", [body])
+
+
+def _digest(begin: bytes, pieces: Iterable[Bytes]) -> str:
+    digest = hashlib.sha256(begin)
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _charsets(form: FormData) -> Mapping[str, object]:
+    """Return in which charset each field is."""
+    named = form.value("charsets", SMALL_FIELD_MAX_BYTES)
+    return _usual_charsets(named) if len(named) <= _USUAL_CHARSETS_MAX_BYTES else read_json(named)
+
+
+@lru_cache(maxsize=100)  # SendGrid names the same few in almost every request
+def _usual_charsets(named: bytes) -> Mapping[str, object]:
+    return read_json(named)
+
+
+def read_json(data: bytes) -> Mapping[str, object]:
+    """Return the object that a field holds as JSON; an empty one if it holds something else."""
+    try:
+        found = json.loads(decode(data, None))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _read_raw(source: bytes, span: Span) -> Message:
+    mail = parse_mime(source, span)
+    whole = memoryview(source)
+    received = _RECEIVED.match(source, span.start, span.end)
+    authors = from_mailboxes(mail.headers)
+    key = dedup_key(
+        mail.headers,
+        authors,
+        [memoryview(mail.source)[mail.body.start : mail.body.end]],
+        [whole[received.end() if received else span.start : span.end]],
+    )
+    parts = mail.walk()
+    return Message(
+        headers=mail.headers,
+        header_flaw=mail.flaw,
+        authors=authors,
+        text=read_text(mail),
+        part_types=_part_types(
+            (part.media_type, decoded_body(part, _calendar_bytes(part.media_type)))
+            for part in parts
+        ),
+        report=tuple(_report_part(part) for part in parts if _is_report(part.media_type)),
+        dedup_key=key,
+    )
+
+
+def _part_types(parts: Iterable[tuple[str, bytes]]) -> frozenset[str]:
+    """Return the media types of parts that are given with the beginning of their bytes."""
+    types: set[str] = set()
+    for media_type, data in parts:
+        types.add(media_type)
+        if media_type == "text/calendar" and _CALENDAR_REPLY.search(data):
+            types.add(CALENDAR_REPLY)
+    return frozenset(types)
+
+
+def _calendar_bytes(media_type: str) -> int:
+    return _CALENDAR_MAX_BYTES if media_type == "text/calendar" else 0
+
+
+def _is_report(media_type: str) -> bool:
+    return media_type in STATUS_TYPES or media_type in RETURNED_TYPES
+
+
+def _report_part(part: Part) -> ReportPart:
+    return ReportPart(part.media_type, decoded_body(part, REPORT_MAX_BYTES))
+
+
+def _read_parsed(form: FormData) -> Message:
+    charsets = _charsets(form)
+    span = form.fields.get("headers", Span(0, 0))
+    headers, end, flaw = parse_block(form.body, span)
+    if end < span.end:
+        flaw = flaw or ODD_HEADERS  # a header block and nothing else was to be there
+    if not headers:
+        headers = _headers_from_fields(form, charsets)
+    segment = Segment(
+        decode(form.value("text", TEXT_MAX_BYTES), _charset(charsets, "text")),
+        decode_html(form.value("html", HTML_MAX_BYTES), _charset(charsets, "html")),
+    )
+    body, flags = compose([segment])
+    if not body or shows_nothing(body):
+        wrapped, more = compose(_wrapped_texts(form))
+        body, flags = wrapped or body, tuple(dict.fromkeys((*flags, *more)))
+    types = [_media_type(file) for file in form.files]
+    report = [
+        ReportPart(media_type, file.value(form.body, REPORT_MAX_BYTES))
+        for media_type, file in zip(types, form.files, strict=True)
+        if _is_report(media_type)
+    ]
+    attachments = tuple(
+        make_attachment(file.name, file.content_type, file.span.end - file.span.start)
+        for file in form.files[:ATTACHMENTS_MAX]
+    )
+    content = [
+        memoryview(form.body)[one.start : one.end]
+        for one in (
+            *(form.fields[name] for name in ("text", "html") if name in form.fields),
+            *(file.span for file in form.files),
+        )
+    ]
+    bare_headers = _ANY_RECEIVED.sub(b"", form.body[span.start : span.end])
+    authors = from_mailboxes(headers)
+    return Message(
+        headers=headers,
+        header_flaw=flaw,
+        authors=authors,
+        text=MailText(body, attachments, flags),
+        part_types=_part_types(
+            (media_type, file.value(form.body, _calendar_bytes(media_type)))
+            for media_type, file in zip(types, form.files, strict=True)
+        ),
+        report=tuple(report),
+        dedup_key=dedup_key(headers, authors, content, [bare_headers, *content]),
+    )
+
+
+def _wrapped_texts(form: FormData) -> list[Segment]:
+    wrapped = (file for file in form.files if is_tnef(_media_type(file), file.name))
+    return [tnef_segment(file.value(form.body, TNEF_MAX_BYTES)) for file in islice(wrapped, 1)]
+
+
+def _media_type(file: FormFile) -> str:
+    return file.content_type.partition(";")[0].strip().lower()
+
+
+def _headers_from_fields(form: FormData, charsets: Mapping[str, object]) -> Headers:
+    return {
+        name: (decode(form.value(name, SMALL_FIELD_MAX_BYTES), _charset(charsets, name)),)
+        for name in ("from", "to", "cc", "subject")
+        if name in form.fields
+    }
+
+
+def _charset(charsets: Mapping[str, object], field: str) -> str | None:
+    name = charsets.get(field)
+    return name if isinstance(name, str) else None
+
+
+def decoded_field(form: FormData, name: str) -> str:
+    """Return a short field as text, in the charset that the form names for it."""
+    charsets = _charsets(form)
+    return decode(form.value(name, SMALL_FIELD_MAX_BYTES), _charset(charsets, name)).strip()

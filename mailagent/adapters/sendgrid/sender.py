@@ -1,0 +1,199 @@
+"""Sends mail through SendGrid's v3 API: one OutboundMail in, one SendOutcome out.
+
+What to write belongs in `templates`, when to write in the workflows. v3/mail/send has no idempotency
+key, so this module never sends a request twice. The caller decides whether to try again.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import httpx2
+from sendgrid import SendGridAPIClient
+
+from mailagent.adapters.deadline import SHARE, within
+from mailagent.adapters.sendgrid.answers import judge_answer, judge_loss
+from mailagent.domain.mail.delivery import Blame, OutcomeUnknown, Refused, SendOutcome, Trace
+from mailagent.domain.mail.message import OutboundMail
+
+# Anything that ends a header line, and the other controls except the tab.
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_MESSAGE_ID = re.compile(r"[^<>\s@]+@[^<>\s@]+", re.ASCII)
+
+# A host that cannot be encoded (two dots in a row) would break every call with a UnicodeError.
+_BASE_URL = re.compile(
+    r"https?://(\[[0-9a-f:.]+\]|[a-z0-9-]{1,63}(\.[a-z0-9-]{1,63})*)(:\d{1,5})?(/\S*)?",
+    re.IGNORECASE,
+)
+
+# An account without Email Activity, or a key without the right to it.
+_NO_ACTIVITY = frozenset({401, 403, 404})
+_ACTIVITY_ASKED_AGAIN_SECONDS = 6 * 3600.0
+
+# Close idle connections before SendGrid does: a POST on a connection that SendGrid is closing may be lost.
+KEEP_ALIVE_SECONDS = 5.0
+_IDLE_CONNECTIONS = 16
+
+# RFC 5322 section 2.1.1: a line has at most 998 characters, the header's name among them.
+_HEADER_LENGTH = 900
+
+
+class MailSender:
+    """Sends mail through SendGrid. One per process; threads may share it."""
+
+    def __init__(
+        self,
+        api_key: str,
+        base_url: str,
+        support_name: str = "Support",
+        timeout_seconds: float = 20,
+    ) -> None:
+        """Make the one client. Raises ValueError for a key, URL or name that cannot work."""
+        if not re.fullmatch(r"[!-~]+", api_key or ""):
+            # The SDK would take an empty key from the environment, or send "Bearer None".
+            raise ValueError("SENDGRID_API_KEY is empty or has a space or odd character in it")
+        if not _BASE_URL.fullmatch(base_url):
+            raise ValueError(f"SENDGRID_BASE_URL is {base_url!r}; write https://api.sendgrid.com")
+        if _CONTROL.search(support_name):
+            raise ValueError(f"the support name {support_name!r} has a line break in it")
+        self._support_name = _name(support_name)
+        self._timeout_seconds = timeout_seconds
+        self._no_activity_until = 0.0
+        # The SDK's own client opens a connection for each request. Use only its headers, with a pool that
+        # neither repeats requests nor follows redirects.
+        sdk = SendGridAPIClient(api_key, host=base_url.rstrip("/"))
+        self._http = httpx2.Client(
+            base_url=f"{sdk.host}/v3",
+            headers=sdk.client.request_headers,
+            timeout=timeout_seconds,
+            limits=httpx2.Limits(
+                max_keepalive_connections=_IDLE_CONNECTIONS, keepalive_expiry=KEEP_ALIVE_SECONDS
+            ),
+        )
+
+    def send(self, mail: OutboundMail) -> SendOutcome:
+        """Hand `mail` to SendGrid, once.
+
+        NotSent only where the mail cannot have been taken: 429, a redirect, no connection. A time-out, a lost
+        connection and a 5xx leave the outcome unknown.
+        """
+        problem = _problem(mail)
+        if problem is not None:
+            return Refused(f"mail {mail.outbound_id} was not sent: {problem}", Blame.MAIL)
+        try:
+            body = _request_body(mail, self._support_name)
+            return judge_answer(self._request("POST", "/mail/send", json=body))
+        except httpx2.RequestError as loss:
+            return judge_loss(loss)
+        except TimeoutError:
+            seconds = self._timeout_seconds * SHARE
+            return OutcomeUnknown(f"SendGrid did not end its answer within {seconds:g} s")
+
+    def find_trace(self, outbound_id: str) -> Trace:
+        """Look for a mail in the account's Email Activity (`GET /v3/messages`), an add-on that few have.
+
+        Source: twilio.com/docs/sendgrid, "Getting Started with the Email Activity Feed API".
+        """
+        if time.monotonic() < self._no_activity_until:
+            return Trace.NOT_ASKED
+        query = f"(unique_args['outbound_id']=\"{outbound_id}\")"
+        try:
+            answer = self._request("GET", "/messages", params={"query": query, "limit": 1})
+            if answer.status_code in _NO_ACTIVITY:
+                self._no_activity_until = time.monotonic() + _ACTIVITY_ASKED_AGAIN_SECONDS
+            found = answer.raise_for_status().json()["messages"]
+        except (httpx2.HTTPError, TimeoutError, ValueError, LookupError, TypeError):
+            return Trace.NOT_ASKED
+        return Trace.FOUND if found else Trace.NONE
+
+    def _request(self, method: str, path: str, **content: Any) -> httpx2.Response:
+        """Send one request. Raises httpx2.RequestError, or TimeoutError if the answer does not end in time."""
+        return within(
+            self._timeout_seconds * SHARE, lambda: self._http.request(method, path, **content)
+        )
+
+
+def _problem(mail: OutboundMail) -> str | None:
+    """Say which field could smuggle a header line into the mail, or what else cannot go out."""
+    fields = {
+        "outbound_id": (mail.outbound_id,),
+        "to_address": (mail.to_address,),
+        "from_address": (mail.from_address,),
+        "subject": (mail.subject,),
+        "message_id": (mail.message_id,),
+        "reply_to": (mail.reply_to or "",),
+        "in_reply_to": (mail.in_reply_to or "",),
+        "references": mail.references,
+        "auto_submitted": (mail.auto_submitted,),
+    }
+    for field, values in fields.items():
+        if any(_CONTROL.search(value) for value in values):
+            return f"{field} has a line break or control character in it; take it out of the row"
+    if not _is_message_id(mail.message_id):
+        return f"message_id {mail.message_id!r} is not of the form id@domain"
+    return None
+
+
+def _request_body(mail: OutboundMail, support_name: str) -> dict[str, object]:
+    """Return the body of v3/mail/send. `Reply-To`, `To`, `From` and `Subject` are refused as
+    headers there and have fields of their own."""
+    body: dict[str, object] = {
+        "personalizations": [{"to": [{"email": mail.to_address}]}],
+        "from": {"email": mail.from_address, "name": support_name},
+        "subject": mail.subject,
+        "content": _content(mail),
+        "headers": _headers(mail),
+        # SendGrid keeps these as "not personal" and shows them to its staff: ids only.
+        "custom_args": {"outbound_id": mail.outbound_id},
+        # Rewritten links look like phishing and come back in quotes.
+        "tracking_settings": {
+            "click_tracking": {"enable": False, "enable_text": False},
+            "open_tracking": {"enable": False},
+            "subscription_tracking": {"enable": False},
+        },
+    }
+    if mail.reply_to:
+        body["reply_to"] = {"email": mail.reply_to}
+    return body
+
+
+def _content(mail: OutboundMail) -> list[dict[str, str]]:
+    parts = [{"type": "text/plain", "value": mail.text}]
+    if mail.html is not None:
+        parts.append({"type": "text/html", "value": mail.html})
+    return parts
+
+
+def _headers(mail: OutboundMail) -> dict[str, str]:
+    headers = {
+        "Message-ID": f"<{mail.message_id}>",
+        # RFC 3834 section 5; the second keeps Exchange from answering with an out-of-office.
+        "Auto-Submitted": mail.auto_submitted,
+        "X-Auto-Response-Suppress": "OOF, AutoReply",
+    }
+    if parent := _id_list([mail.in_reply_to or ""]):
+        headers["In-Reply-To"] = parent
+    if chain := _id_list(mail.references):
+        headers["References"] = chain
+    return headers
+
+
+def _id_list(message_ids: Iterable[str]) -> str:
+    """Return the ids as a header value. Ids come from strangers' mail: one that is none is left
+    out, and of a chain too long for a line the oldest go, except the first."""
+    kept = [f"<{each}>" for each in message_ids if _is_message_id(each)]
+    while len(" ".join(kept)) > _HEADER_LENGTH:
+        del kept[1 if len(kept) > 1 else 0]
+    return " ".join(kept)
+
+
+def _is_message_id(text: str) -> bool:
+    return text.isascii() and _MESSAGE_ID.fullmatch(text) is not None
+
+
+def _name(name: str) -> str:
+    """Return a display name without `;` and `,`: mail programs split address lists at them."""
+    return " ".join(re.sub(r"[;,]", " ", name).split())

@@ -1,0 +1,176 @@
+"""Stripe's webhook events: is one really Stripe's, and what does it say about our money?
+
+https://docs.stripe.com/api/events/types. Events come in any order, and more than once. The SDK is
+imported only to verify: a process that takes no events needs none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from mailagent.adapters.stripe.amounts import from_stripe
+from mailagent.adapters.stripe.refunds import NAME, payment_ids, read_refund
+from mailagent.domain.refunds.payment import Dispute, GatewayRefund, GivenBack
+
+REFUND_KINDS = frozenset(
+    {"refund.created", "refund.updated", "refund.failed", "charge.refund.updated"}
+)
+CHARGE_KIND = "charge.refunded"
+DISPUTE_PREFIX = "charge.dispute."
+
+# https://docs.stripe.com/disputes/how-disputes-work: `warning_…` is an inquiry, which takes no money.
+# Whatever else is not the end of a dispute has taken it, also a status that is new to us.
+_INQUIRY = "warning_"
+_MONEY_BACK = "won"
+# `prevented` is said of a case of the kind `block`, which never took money, and of such as were settled
+# by giving it back (`resolution`).
+_PREVENTED, _NEVER_TAKEN = "prevented", "block"
+
+
+_SIGNATURE_PARTS = (re.compile("t=[0-9]{1,12}"), re.compile("v1=[0-9a-f]{64}"))
+
+
+@dataclass(frozen=True, slots=True)
+class StripeEvent:
+    """What an event says. `refunds` and `dispute` are empty where it says nothing of that;
+    `given_back` is set where it says that money was given back but not by which refunds. `account` is
+    the connected account that it is of, None for our own; `livemode` whether money is real there."""
+
+    event_id: str
+    kind: str
+    occurred_at: datetime
+    refunds: tuple[GatewayRefund, ...] = ()
+    dispute: Dispute | None = None
+    given_back: GivenBack | None = None
+    account: str | None = None
+    livemode: bool | None = None
+    problem: str | None = None
+
+    def payment_ids(self) -> set[str]:
+        """Return all names of the payment that it speaks of."""
+        about = (*self.refunds, self.dispute, self.given_back)
+        return {name for each in about if each for name in each.payment_ids}
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is worth keeping of it: no names, addresses or cards, of which events are full."""
+        return {
+            "refunds": [
+                {
+                    "reference": each.reference,
+                    "payment_ids": list(each.payment_ids),
+                    "amount": str(each.amount),
+                    "state": each.state.value,
+                    "key": each.idempotency_key,
+                    "order_id": each.order_id,
+                    "why": each.why,
+                }
+                for each in self.refunds
+            ],
+            "dispute": self.dispute.dispute_id if self.dispute else None,
+            "payment_ids": list(self.dispute.payment_ids) if self.dispute else [],
+            "charged_back": self.dispute.charged_back if self.dispute else None,
+            "given_back": self.given_back
+            and {
+                "payment_ids": list(self.given_back.payment_ids),
+                "total": str(self.given_back.total),
+            },
+        }
+
+
+def can_verify(header: str) -> bool:
+    """Say whether a `Stripe-Signature` header can be Stripe's, whatever the body is: it has a time and a
+    signature. https://docs.stripe.com/webhooks/signature"""
+    parts = [each.strip() for each in header.split(",")]
+    return all(any(form.fullmatch(each) for each in parts) for form in _SIGNATURE_PARTS)
+
+
+def verify(secrets: Sequence[str], header: str, body: bytes, now: datetime) -> bool:
+    """Return whether a `Stripe-Signature` header signs these bytes, not long before `now`, with one of the
+    endpoint's secrets. https://docs.stripe.com/webhooks/signature"""
+    from stripe import SignatureVerificationError, WebhookSignature
+
+    if not header.isascii():  # the comparison of the SDK takes no other text
+        return False
+    for secret in secrets:
+        try:
+            # The SDK would judge the age by this machine's clock.
+            WebhookSignature.verify_header(body, header, secret, tolerance=None)
+        except (SignatureVerificationError, UnicodeDecodeError):
+            continue
+        return now.timestamp() - _signed_at(header) <= TOLERANCE_SECONDS
+    return False
+
+
+def _signed_at(header: str) -> int:
+    """Return the Unix seconds of a header that was verified: the first `t`, as the SDK reads it."""
+    return next(int(each[2:]) for each in header.split(",") if each.startswith("t="))
+
+
+# As long as Stripe's own libraries let an event lie; each delivery of it is signed anew.
+TOLERANCE_SECONDS = 300
+
+
+def parse_event(body: bytes) -> StripeEvent:
+    """Return what an event says; one that says what we do not understand has a `problem`.
+
+    Raises ValueError for a body that is no event at all.
+    """
+    try:
+        event = json.loads(body)
+        event_id, kind = str(event["id"]), str(event["type"])
+        occurred_at = datetime.fromtimestamp(int(event["created"]), UTC)
+        content = event["data"]["object"]
+        account, livemode = event.get("account"), event.get("livemode")
+    except (KeyError, TypeError, ValueError, OverflowError, OSError) as problem:
+        raise ValueError(f"not an event of Stripe's: {problem!r}") from None
+    bare = StripeEvent(event_id, kind, occurred_at, account=account, livemode=livemode)
+    try:
+        return _understood(bare, content)
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        return replace(bare, problem=str(problem))
+
+
+def _understood(event: StripeEvent, content: Mapping[str, Any]) -> StripeEvent:
+    told: dict[str, Any] = {}
+    if event.kind in REFUND_KINDS:
+        told["refunds"] = (read_refund(content),)
+    elif event.kind == CHARGE_KIND:
+        # Since API version 2022-11-15 a charge comes without its refunds, unless it is asked for them.
+        listed = (content.get("refunds") or {}).get("data") or []
+        told["refunds"] = tuple(_of_charge(each, content) for each in listed)
+        if not listed:
+            told["given_back"] = _given_back(content, event.occurred_at)
+    elif event.kind.startswith(DISPUTE_PREFIX):
+        told["dispute"] = _dispute(content)
+    return replace(event, **told)
+
+
+def _given_back(charge: Mapping[str, Any], at: datetime) -> GivenBack:
+    names = payment_ids({"payment_intent": charge.get("payment_intent"), "charge": charge["id"]})
+    total = from_stripe(int(charge["amount_refunded"]), str(charge["currency"]))
+    return GivenBack(NAME, names, total, at)
+
+
+def _of_charge(refund: Mapping[str, Any], charge: Mapping[str, Any]) -> GatewayRefund:
+    intent = refund.get("payment_intent") or charge.get("payment_intent")
+    return read_refund({"charge": charge["id"], **refund, "payment_intent": intent})
+
+
+def _dispute(fields: Mapping[str, Any]) -> Dispute:
+    status = str(fields["status"])
+    charged_back: bool | None = True
+    if status.startswith(_INQUIRY):
+        charged_back = None
+    elif status == _MONEY_BACK or (status == _PREVENTED and _case_type(fields) == _NEVER_TAKEN):
+        charged_back = False
+    return Dispute(str(fields["id"]), NAME, payment_ids(fields), charged_back)
+
+
+def _case_type(fields: Mapping[str, Any]) -> object:
+    card = (fields.get("payment_method_details") or {}).get("card") or {}
+    return card.get("case_type")

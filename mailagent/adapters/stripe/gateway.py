@@ -1,0 +1,292 @@
+"""Refunds through Stripe: one RefundRequest in, one PaymentOutcome out. Never retries by itself.
+
+Stripe remembers an idempotency key for about 24 hours; its list of refunds is for ever. So the key
+keeps two requests of one day apart, and the look-up before anything is asked again keeps the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import requests
+import stripe
+
+from mailagent.adapters.retry_after import retry_after_seconds
+from mailagent.adapters.stripe.amounts import from_stripe, to_stripe
+from mailagent.adapters.stripe.refunds import FAILED, KEY_FIELD, PENDING, read_refund
+from mailagent.domain.refunds.payment import (
+    GatewayRefund,
+    ListingProblem,
+    NotDone,
+    OutcomeUnknown,
+    PaymentOutcome,
+    Pending,
+    Refunded,
+    RefundRequest,
+    Refused,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stripe.params import RefundCreateParams, RefundListParams
+
+log = logging.getLogger(__name__)
+
+# Stripe stores an error under the key and answers it again for a day. When its books show no refund, the
+# request is asked under the next key: after a refusal because somebody may have put its cause right, after
+# a 500 a second and a third time; one more than that is a person's business.
+KEYS_MAX = 40
+KEYS_WITH_500_MAX = 3
+
+LOOK_AGAIN_SECONDS = 3600.0
+OPERATOR_SECONDS = 600.0
+
+_OUR_KEY = (stripe.AuthenticationError, stripe.PermissionError)
+
+# Refusals about the payment itself, which nobody can put right: https://docs.stripe.com/error-codes.
+# All others (no balance, an id that this account does not know, a restriction) wait for an operator.
+FINAL_CODES = {
+    "charge_already_refunded": "refunded elsewhere",
+    "charge_disputed": "charged back",
+    "charge_not_refundable": "no longer refundable",
+    "refund_disputed_payment": "disputed",
+}
+# What Stripe says of an amount above the rest of the payment: no code, but this parameter.
+_AMOUNT, _TOO_MUCH = "amount", "more than is left of the payment"
+
+
+class StripeGateway:
+    """A gateway that moves money. It satisfies `domain.payment.PaymentGateway`."""
+
+    name = "stripe"
+
+    def __init__(
+        self,
+        api_key: str,
+        api_base: str | None,
+        timeout_seconds: float = 30,
+        look_again_seconds: float = LOOK_AGAIN_SECONDS,
+    ) -> None:
+        """Make the one client; threads may share it. `api_base` None is Stripe's own.
+
+        A refund that is not settled is to be looked at again after `look_again_seconds`.
+        """
+        self._look_again_seconds = look_again_seconds
+        stripe.enable_telemetry = False  # it would write a file into the home directory
+        logging.getLogger("stripe").setLevel(
+            logging.WARNING
+        )  # at INFO it logs every request's path
+        self._client = stripe.StripeClient(
+            api_key,
+            base_addresses={"api": api_base.rstrip("/")} if api_base else None,
+            http_client=_Client(timeout=timeout_seconds),
+            max_network_retries=0,  # the workflow waits and looks up; two loops would multiply
+        )
+
+    def refund(self, request: RefundRequest) -> PaymentOutcome:
+        """Give the money back; the same request again moves it once."""
+        if not is_stripe_payment(request.payment_id):
+            return Refused(
+                f"payment {request.payment_id} is not one of Stripe's: pi_…, ch_… or py_…"
+            )
+        try:
+            to_stripe(request.amount)
+        except ValueError as problem:
+            return Refused(str(problem))
+        try:
+            paid_in = self._currency_of(request.payment_id)
+        except stripe.StripeError as problem:
+            return self._judge(request, problem)
+        if paid_in != request.amount.currency:
+            words = f"payment {request.payment_id} was made in {paid_in}, and {request.amount} of it was "
+            words += "to be given back; correct the order's currency"
+            return NotDone(words, 0, for_people=True)
+        return self._ask_under_fresh_key(request)
+
+    def _ask_under_fresh_key(self, request: RefundRequest) -> PaymentOutcome:
+        """Ask under the first key of which Stripe does not only repeat an error that it has stored."""
+        with_500 = 0
+        for number in range(1, KEYS_MAX + 1):
+            try:
+                return self._outcome(request, self._create(request, number))
+            except stripe.StripeError as problem:
+                if not _is_spent(problem):
+                    return self._judge(request, problem)
+                with_500 += (problem.http_status or 0) >= 500
+            known = self.look_up(request)
+            if not isinstance(known, NotDone):
+                return known
+            if with_500 == KEYS_WITH_500_MAX:
+                words = f"Stripe answered {with_500} keys with an error that it has stored"
+                return OutcomeUnknown(words, answered=True)
+        words = f"Stripe repeats refusals under {KEYS_MAX} keys, and forgets them after a day"
+        return NotDone(words, 0, for_people=True)
+
+    def look_up(self, request: RefundRequest) -> PaymentOutcome:
+        """Return what became of an earlier call; NotDone when Stripe has no refund of it."""
+        try:
+            listed = self._client.v1.refunds.list(_listing(request.payment_id))
+            ours = [
+                each
+                for each in listed.auto_paging_iter()
+                if _key_of(each) == request.idempotency_key
+            ]
+        except stripe.StripeError as problem:
+            words = f"the refunds could not be looked up: {_words(problem)}"
+            # Another account's key does not see the payment, nor what was given back of it.
+            return OutcomeUnknown(
+                words,
+                for_people=_is_refusal(problem),
+                operator=isinstance(problem, _OUR_KEY),
+                answered=_is_refusal(problem),
+            )
+        if not ours:
+            return NotDone("Stripe has no such refund", 0)
+        # Of several, the one that counts: money that moved or may yet move goes before one that failed.
+        ours.sort(key=lambda each: each.status in FAILED)
+        return self._outcome(request, ours[0])
+
+    def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
+        """Return all refunds of a payment, newest first, also the dashboard's. Raises ListingProblem.
+
+        Stripe shows them a page of a hundred at a time; all pages are read.
+        """
+        try:
+            listed = self._client.v1.refunds.list(_listing(payment_id))
+            return [read_refund(each.to_dict()) for each in listed.auto_paging_iter()]
+        except stripe.StripeError as problem:
+            raise ListingProblem(_words(problem)) from problem
+
+    def _create(self, request: RefundRequest, number: int) -> stripe.Refund:
+        key = request.idempotency_key if number == 1 else f"{request.idempotency_key}:{number}"
+        parameters: RefundCreateParams = {
+            "amount": to_stripe(request.amount),
+            "metadata": {
+                KEY_FIELD: request.idempotency_key,
+                "refund_id": request.refund_id,
+                "order_id": request.order_id,
+            },
+        }
+        if _is_intent(request.payment_id):
+            parameters["payment_intent"] = request.payment_id
+        else:
+            parameters["charge"] = request.payment_id
+        return self._client.v1.refunds.create(parameters, {"idempotency_key": key})
+
+    def _currency_of(self, payment_id: str) -> str:
+        """Return what a payment was made in: Stripe gives back in that, whatever we mean."""
+        if _is_intent(payment_id):
+            return self._client.v1.payment_intents.retrieve(payment_id).currency.upper()
+        return self._client.v1.charges.retrieve(payment_id).currency.upper()
+
+    def _outcome(self, request: RefundRequest, made: stripe.Refund) -> PaymentOutcome:
+        if getattr(made, "object", None) != "refund" or not made.id:
+            return OutcomeUnknown("the answer was not a refund")
+        if made.status in FAILED:
+            why = getattr(made, "failure_reason", None) or "no reason given"
+            return Refused(f"Stripe's refund {made.id} is {made.status}: {why}")
+        amount = from_stripe(made.amount, made.currency)
+        if amount != request.amount:
+            words = f"Stripe's refund {made.id} is of {amount}, not {request.amount}"
+            return OutcomeUnknown(words, for_people=True)
+        if made.status in PENDING:
+            return Pending(made.id, self._look_again_seconds)
+        if made.status != "succeeded":
+            return OutcomeUnknown(
+                f"Stripe's refund {made.id} is {made.status!r}, which is new to us", answered=True
+            )
+        return Refunded(made.id)
+
+    def _judge(self, request: RefundRequest, problem: stripe.StripeError) -> PaymentOutcome:
+        """Return what an error means for the money: refused, not done, or unknown."""
+        words = _words(problem)
+        match problem:
+            case stripe.RateLimitError():
+                return NotDone(words, _retry_after(problem))
+            case stripe.AuthenticationError() | stripe.PermissionError():
+                log.error("Stripe refuses our key: %s; check STRIPE_API_KEY", words)
+                return NotDone(words, OPERATOR_SECONDS, operator=True)
+            case stripe.IdempotencyError():
+                return OutcomeUnknown(words, answered=True)
+            case _ if not _is_refusal(problem):
+                return OutcomeUnknown(words)
+        final = _why_final(problem)
+        if final is None:
+            return NotDone(words, 0, for_people=True)
+        known = self.look_up(request)
+        return Refused(f"{final}: {words}") if isinstance(known, NotDone) else known
+
+
+class _Client(stripe.RequestsClient):
+    """The SDK's HTTP client without redirects: it would make a GET of the POST, and take its answer."""
+
+    def __init__(self, timeout: float) -> None:
+        super().__init__(timeout=timeout, session=_Session())
+
+
+class _Session(requests.Session):
+    def request(self, *args: Any, **options: Any) -> requests.Response:
+        return super().request(*args, **{**options, "allow_redirects": False})
+
+
+def is_stripe_payment(payment_id: str) -> bool:
+    """Return whether a payment was made through Stripe, by the form of its id."""
+    return payment_id.startswith(("pi_", "ch_", "py_"))
+
+
+def _is_intent(payment_id: str) -> bool:
+    return payment_id.startswith("pi_")
+
+
+def _listing(payment_id: str) -> RefundListParams:
+    if _is_intent(payment_id):
+        return {"payment_intent": payment_id, "limit": 100}
+    return {"charge": payment_id, "limit": 100}
+
+
+def _key_of(refund: stripe.Refund) -> str | None:
+    metadata = refund.metadata
+    return metadata.to_dict().get(KEY_FIELD) if metadata else None
+
+
+def _is_spent(problem: stripe.StripeError) -> bool:
+    """Whether Stripe has finished this key with an error of its own, or a refusal that may have been put
+    right since, and only repeats it."""
+    headers = {name.lower(): value for name, value in (problem.headers or {}).items()}
+    replayed = headers.get("idempotent-replayed", "").lower() == "true"
+    if _is_refusal(problem):
+        return replayed and _why_final(problem) is None
+    return replayed and (problem.http_status or 0) >= 500
+
+
+def _is_refusal(problem: stripe.StripeError) -> bool:
+    """Whether Stripe has understood the request and will not do it as things are."""
+    its = isinstance(problem, stripe.InvalidRequestError | stripe.CardError)
+    return its and (problem.http_status or 0) in {400, 402, 404}
+
+
+def _why_final(problem: stripe.StripeError) -> str | None:
+    """Return why a refusal stands whatever is put right, or None."""
+    code = _code(problem)
+    if code is None and getattr(problem, "param", None) == _AMOUNT:
+        return _TOO_MUCH
+    return FINAL_CODES.get(code or "")
+
+
+def _code(problem: stripe.StripeError) -> str | None:
+    # `.code` is None on some classes although the body has one.
+    return problem.code or (problem.error.code if problem.error else None)
+
+
+def _words(problem: stripe.StripeError) -> str:
+    words = " ".join((problem.user_message or str(problem)).split())[:300]
+    return f"{problem.http_status or 'no answer'} {_code(problem) or ''}: {words}".replace(
+        " :", ":"
+    )
+
+
+def _retry_after(problem: stripe.StripeError) -> float:
+    headers = {name.lower(): value for name, value in (problem.headers or {}).items()}
+    return retry_after_seconds(headers) or 0.0

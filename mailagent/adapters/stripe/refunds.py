@@ -1,0 +1,63 @@
+"""A refund object as Stripe writes it, in lists and in events, read into a value. Needs no SDK.
+
+https://docs.stripe.com/api/refunds/object
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mailagent.adapters.stripe.amounts import from_stripe
+from mailagent.domain.refunds.payment import GatewayRefund, RefundState
+
+NAME = "stripe"
+
+# Our own name for the request at Stripe, whichever key it was asked under.
+KEY_FIELD = "mailagent_key"
+
+# `requires_action` waits for the customer, `canceled` is what becomes of one that waited in vain.
+PENDING = frozenset({"pending", "requires_action"})
+FAILED = frozenset({"failed", "canceled"})
+
+
+def read_refund(fields: Mapping[str, Any]) -> GatewayRefund:
+    """Return a refund object as a value. Raises ValueError for what is not one, or of no known status."""
+    try:
+        metadata = fields.get("metadata") or {}
+        return GatewayRefund(
+            reference=_text(fields["id"]),
+            gateway=NAME,
+            payment_ids=payment_ids(fields),
+            amount=from_stripe(int(fields["amount"]), _text(fields["currency"])),
+            state=_state(fields["status"]),
+            idempotency_key=metadata.get(KEY_FIELD),
+            order_id=metadata.get("order_id"),
+            why=fields.get("failure_reason") or None,
+        )
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise ValueError(f"not a refund of Stripe's: {problem!r}") from None
+
+
+def payment_ids(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the payment that an object is about: its intent and its charge, as far as
+    they are told. Either may be expanded into an object."""
+    found = (fields.get("payment_intent"), fields.get("charge"))
+    ids = (each.get("id") if isinstance(each, Mapping) else each for each in found)
+    return tuple(each for each in ids if isinstance(each, str))
+
+
+def _state(status: object) -> RefundState:
+    if status in PENDING:
+        return RefundState.PENDING
+    if status in FAILED:
+        return RefundState.FAILED
+    if status == "succeeded":
+        return RefundState.SETTLED
+    raise ValueError(f"a refund of Stripe's is {status!r}, which is new to us")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"{value!r} is not a text")
+    return value

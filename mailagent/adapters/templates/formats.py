@@ -1,0 +1,145 @@
+"""How people read money, dates and other people's words. The words of our own mail stand in
+`templates/mail`; amounts and dates are never rounded or guessed here."""
+
+from __future__ import annotations
+
+import copy
+import re
+import unicodedata
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import lru_cache
+
+from babel import Locale
+from babel.dates import format_date, format_time
+from markupsafe import Markup
+
+from mailagent.domain.money import Money, exponent
+from mailagent.domain.refunds.payment_method import method_word
+
+
+class Block(str):
+    """Text whose line breaks are meant. Every other text is put on one line by the templates."""
+
+    __slots__ = ()
+
+
+def marker_line(support_address: str) -> str:
+    """Return the line that ends every mail to a customer, the same in all languages: a quote that
+    has it is our own text."""
+    return f"~ {support_address} ~"
+
+
+# A code that stands in for a symbol needs a space (KWD 1.500): CLDR says so, Babel leaves it out.
+_NEXT_TO_A_CODE = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
+
+
+# A refund's pages and letters say the same few amounts some twenty times.
+@lru_cache(maxsize=1024)
+def format_money(amount: Money, locale: Locale) -> str:
+    """Return an amount as it is written in `locale`, with all of the currency's decimals.
+
+    Babel's own number of decimals is that of cash in daily use: it would round 49.99 AFN to 50.
+    """
+    pattern = copy.copy(locale.currency_formats["standard"])
+    pattern.frac_prec = (exponent(amount.currency),) * 2
+    value = Decimal(amount.decimal())
+    written = pattern.apply(value, locale, amount.currency, currency_digits=False)
+    return _plain_spaces(_NEXT_TO_A_CODE.sub("\u00a0", written))
+
+
+def format_day(day: date, locale: Locale) -> str:
+    """Return a date in words; of a time, its date in UTC."""
+    if isinstance(day, datetime):
+        day = day.astimezone(UTC).date()
+    written = format_date(day, "long", locale)
+    if locale.language == "fr" and day.day == 1:
+        written = re.sub(
+            r"^1 ", "1er ", written
+        )  # the first is an ordinal in French; CLDR lacks it
+    return _plain_spaces(written)
+
+
+def format_moment(moment: datetime, locale: Locale) -> str:
+    """Return a date and time of day, in UTC and saying so."""
+    in_utc = moment.astimezone(UTC)
+    return _plain_spaces(
+        f"{format_day(in_utc, locale)}, {format_time(in_utc, 'short', locale=locale)} UTC"
+    )
+
+
+def _plain_spaces(text: str) -> str:
+    # CLDR uses the narrow no-break space, which old mail programs show as a box.
+    return text.replace("\u202f", "\u00a0")
+
+
+# Directions that reach beyond their own word, and so could make the text around them read wrongly.
+_OVERRIDES = re.compile("[\u202a-\u202e\u2066-\u2069]")
+
+_SPACES = re.compile(r"[^\S\u00a0]+")
+
+
+def one_line(text: str) -> str:
+    """Return `text` without line breaks, control characters and direction overrides. The spaces that
+    hold an amount together stay."""
+    if text.isprintable() and "  " not in text:
+        return text.strip()  # of all that is not to be there, nothing is printable
+    shown = (" " if unicodedata.category(each) in ("Cc", "Zl", "Zp") else each for each in text)
+    return _SPACES.sub(" ", _OVERRIDES.sub("", "".join(shown))).strip()
+
+
+def plain(text: str) -> Block:
+    """Return `text` with its line breaks as plain \\n and without other control characters."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(4)
+    kept = "".join(each for each in lines if each == "\n" or unicodedata.category(each) != "Cc")
+    return Block(_OVERRIDES.sub("", kept).strip())
+
+
+def quote(text: str) -> Block:
+    """Return `text` as a quotation: each line behind "> ", so that none can pass for ours."""
+    return Block("\n".join(f"> {line}".rstrip() for line in plain(text).splitlines()))
+
+
+def paragraphs(text: str) -> Markup:
+    """Return `text` as escaped HTML paragraphs, each in its own reading direction."""
+    parts = [part for part in re.split(r"\n\s*\n", plain(text)) if part.strip()]
+    return Markup("\n").join(
+        Markup('<p dir="auto" style="margin:{}">{}</p>').format(
+            "1em 0 0" if number else "0", Markup("<br>\n").join(part.splitlines())
+        )
+        for number, part in enumerate(parts)
+    )
+
+
+def named(method: str, names: Mapping[str, str], opens: bool = False) -> str:
+    """Return what a payment method, or several with a "+" between, is called; `names` has the words of
+    the language, as within a sentence. One that is not in it is shown as it is, with spaces.
+
+    `opens`: it begins a line, with a capital.
+    """
+    said = " + ".join(
+        _named(each, names, opens and not at) for at, each in enumerate(_each(method))
+    )
+    return said or method
+
+
+def _each(method: str) -> list[str]:
+    return [each.strip() for each in method.split("+") if each.strip()]
+
+
+def _named(method: str, names: Mapping[str, str], opens: bool) -> str:
+    name = names.get(method_word(method))
+    if name is None:
+        return method.replace("_", " ")
+    # Brands are written as they write themselves.
+    return name[:1].upper() + name[1:] if opens and name.split()[0].islower() else name
+
+
+_DOT_IN_NAME = re.compile(r"(?<=\w)([.\u3002\uff0e\uff61])(?=[^\W\d_]{2})")
+
+
+def inert(text: str) -> str:
+    """Return `text` with web and mail addresses broken up, so that no mail program makes them
+    links: `https[:]//evil[.]example`. Visible on purpose; invisible marks get lost in copying."""
+    return _DOT_IN_NAME.sub(r"[\1]", text.replace("://", "[:]//"))

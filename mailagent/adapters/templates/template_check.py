@@ -1,0 +1,122 @@
+"""Are the templates sound? Each is rendered with sample facts before a customer's mail needs it.
+
+For a shop's own folder at start; the names of its files are checked too, since one with a slip in its
+name would never be used.
+"""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+from babel import Locale, UnknownLocaleError
+from jinja2 import TemplateSyntaxError
+
+from mailagent.adapters.templates.engine import MAIL_FOLDER, PARTS, Templates
+from mailagent.adapters.templates.mail_samples import COMMON, TO_CUSTOMERS, facts_of, list_samples
+from mailagent.domain.mail.message import confirm_code, holds_confirm_code
+
+_CONFIRM = "abcdefghij234567abcd"
+
+
+def find_problems(own_folder: Path, folder: Path = MAIL_FOLDER) -> list[str]:
+    """Return what is wrong with a shop's own templates, each with its file and, where there is one,
+    its line; nothing if every mail can be written with them."""
+    if not own_folder.is_dir():
+        return [f"{own_folder} is not a folder; lay it out like {folder.name}: de/receipt.txt"]
+    problems = _misnamed(own_folder, folder)
+    templates = Templates(folder, COMMON, own_folder)
+    for language in _touched(own_folder, folder):
+        for name in sorted(facts_of()):
+            problems += _problems_of_mail(templates, own_folder, language, name)
+    return list(dict.fromkeys(problems))
+
+
+def list_languages(own_folder: Path | None, folder: Path = MAIL_FOLDER) -> list[str]:
+    """Return the languages that some mail to customers is written in, such as `de` or `de_CH`."""
+    both = [folder, *((own_folder,) if own_folder else ())]
+    found = {
+        path.name for each in both for path in each.iterdir() if path.is_dir() and _is_locale(path)
+    }
+    return sorted(found)
+
+
+def find_untranslated(language: str, own_folder: Path | None) -> list[str]:
+    """Return the mails to customers that would be written in English instead of `language`."""
+    templates = Templates(MAIL_FOLDER, COMMON, own_folder)
+    return [name for name in sorted(TO_CUSTOMERS) if not templates.speaks(language, name)]
+
+
+def _touched(own_folder: Path, folder: Path) -> list[str]:
+    """Return the languages whose mails a shop's files have a part in; the frame is part of all."""
+    if any(path.is_file() for path in own_folder.iterdir()):
+        return list_languages(own_folder, folder)
+    return sorted(path.name for path in own_folder.iterdir() if path.is_dir() and _is_locale(path))
+
+
+def _is_locale(path: Path) -> bool:
+    try:
+        return str(Locale.parse(path.name)) == path.name
+    except (ValueError, UnknownLocaleError):
+        return False
+
+
+def _misnamed(own_folder: Path, folder: Path) -> list[str]:
+    """Name the files of a shop that stand in for nothing."""
+    problems = []
+    for path in sorted(each for each in own_folder.rglob("*") if each.is_file()):
+        place = path.relative_to(own_folder)
+        if path.name.startswith((".", "_")):  # of an editor; a piece that other files include
+            continue
+        if len(place.parts) != 2 or path.stem not in facts_of() or path.suffix not in PARTS:
+            problems.append(
+                f"{path} is no part of a mail; it should be called like {folder.name}'s "
+                f"de/receipt.txt, with one of {', '.join(PARTS)}"
+            )
+        elif not _is_locale(path.parent):
+            problems.append(f"{path.parent} is no language; name it like de or de_CH")
+    return problems
+
+
+def _problems_of_mail(
+    templates: Templates, own_folder: Path, language: str, name: str
+) -> list[str]:
+    if not templates.is_written_in(language, name):
+        parts = [part for part in PARTS if (own_folder / language / f"{name}{part}").is_file()]
+        return [
+            f"{own_folder / language / (name + part)} is never used: the mail needs "
+            f"{', '.join(name + each for each in PARTS)}"
+            for part in parts
+        ]
+    try:
+        for facts in list_samples(name):
+            templates.render(name, facts, language)
+        return _problems_of_code(templates, language) if name == "reply" else []
+    except Exception as problem:  # noqa: BLE001 - a template can raise whatever it calls raises
+        return [f"{_place_of(problem, own_folder / language)}: {problem}"]
+
+
+def _place_of(problem: Exception, folder: Path) -> str:
+    """Return the file and line of a template that `problem` came from."""
+    if isinstance(problem, TemplateSyntaxError):
+        return f"{problem.filename or problem.name}, line {problem.lineno}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(problem.__traceback__)
+        if frame.filename.endswith(PARTS)
+    ]
+    return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else str(folder)
+
+
+def _problems_of_code(templates: Templates, language: str) -> list[str]:
+    """Say when the question for the code could be taken for its answer, once it is quoted."""
+    facts = facts_of()["reply"] | {"confirm_code": confirm_code(_CONFIRM)}
+    asked = templates.render("reply", facts, language).text
+    if confirm_code(_CONFIRM) not in asked:
+        return [f"{language}/_confirm_address.txt: does not show confirm_code"]
+    if holds_confirm_code(asked, _CONFIRM):
+        return [
+            f"{language}/_confirm_address.txt: ask for the code in the words that are known, such as "
+            '"answer this mail with the code", so that a quotation is not taken for an answer'
+        ]
+    return []

@@ -1,0 +1,297 @@
+"""Mail as values: what came in, what goes out, and the header rules that tie them into threads."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+
+from mailagent.domain.mail.bounce import Bounce
+
+
+class Identity(StrEnum):
+    """How we know who wrote a mail."""
+
+    DKIM = "dkim"  # a passing signature of the From address's own domain
+    SPF = "spf"  # SPF passed for an envelope sender of the From address's own domain
+    MAILBOX = "mailbox"  # answered a mail that only that mailbox got
+    NONE = "none"
+
+    @property
+    def proven(self) -> bool:
+        """Whether order data may be shown to, and refunds asked by, this sender."""
+        return self is not Identity.NONE
+
+
+class MailKind(StrEnum):
+    """What sort of mail came in; only CUSTOMER is answered."""
+
+    CUSTOMER = "customer"
+    AUTO_REPLY = "auto_reply"
+    BOUNCE = "bounce"
+    COMPLAINT = "complaint"
+    LIST = "list"
+    NO_REPLY = "no_reply"
+    OWN = "own"  # our own mail coming back
+    TEAM = "team"  # the support team's answer, to be passed on to the customer
+    MANAGER = "manager"  # a manager's answer to the question whether to refund
+    MALFORMED = "malformed"  # kept whole, could not be read as a mail
+
+
+class MailStatus(StrEnum):
+    UNANSWERED = "unanswered"
+    ANSWERED = "answered"
+    NO_ANSWER = "no_answer"  # never will be; the reason is on the row
+    PARKED = "parked"  # over a budget: waits, and is let in later
+
+
+class OutboundStatus(StrEnum):
+    QUEUED = "queued"
+    SENDING = "sending"  # written before the vendor is called: after a crash, look it up
+    SENT = "sent"
+    FAILED = "failed"  # the vendor will not take it
+    UNKNOWN = "unknown"  # nobody can tell any more; a person was told
+    UNDELIVERED = "undelivered"  # the vendor took it, its recipient did not get it
+
+    @property
+    def lost(self) -> bool:
+        """Whether nobody may count on the mail having been read: a person must hear of it."""
+        return self in (OutboundStatus.FAILED, OutboundStatus.UNKNOWN, OutboundStatus.UNDELIVERED)
+
+
+class Purpose(StrEnum):
+    """Why we wrote a mail."""
+
+    REPLY = "reply"
+    RECEIPT = "receipt"
+    REFUND_OUTCOME = "refund_outcome"
+    APPROVAL_REQUEST = "approval_request"
+    HAND_OVER = "hand_over"
+    TEAM_REPLY = "team_reply"
+    NOTICE = "notice"
+    LOGIN = "login"
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that came with a mail; its bytes stay in the raw mail."""
+
+    name: str
+    content_type: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedMail:
+    """One inbound mail, read as far as it could be; never an exception, whatever the bytes.
+
+    Message-IDs are bare, without angle brackets. `envelope_to` is the only recipient to trust.
+    `body` is all of the text; `new_text` is what the customer newly wrote, empty if the mail shows no text
+    at all (see `body_of_hidden`). `flags` names oddities
+    for people to see (such as `hidden_text` or `several_from`). `identity_unsigned` is what is left of
+    `identity` if signatures prove nothing. `known_by_date`: a signature that does not cover the Message-ID is
+    all that proves it, so that author and Date tell whether it came before.
+    """
+
+    from_address: str
+    from_name: str
+    envelope_from: str | None
+    envelope_to: tuple[str, ...]
+    subject: str
+    message_id: str | None
+    in_reply_to: tuple[str, ...]
+    references: tuple[str, ...]
+    sent_at: datetime | None
+    body: str
+    new_text: str
+    identity: Identity
+    kind: MailKind
+    dedup_key: str
+    kind_reason: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+    flags: tuple[str, ...] = ()
+    bounce: Bounce | None = None
+    identity_unsigned: Identity = Identity.NONE
+    known_by_date: bool = False
+
+    def without_signatures(self, why: str) -> ParsedMail:
+        """Return this mail with signatures not counted as proof; `why` is flagged."""
+        return replace(self, identity=self.identity_unsigned, flags=(*self.flags, why))
+
+
+@dataclass(frozen=True, slots=True)
+class InboundMail:
+    """A stored inbound mail."""
+
+    mail_id: str
+    conversation_id: str | None
+    from_address: str
+    from_name: str
+    subject: str
+    message_id: str | None
+    references: tuple[str, ...]
+    body: str
+    new_text: str
+    identity: Identity
+    kind: MailKind
+    status: MailStatus
+    received_at: datetime
+    attachments: tuple[Attachment, ...] = ()
+    no_answer_reason: str | None = None
+    answered_by: str | None = None
+    draft_id: str | None = None  # of the draft that answers it once somebody has sent it
+
+    @property
+    def awaits_agent(self) -> bool:
+        """Whether the agent is to answer it: nobody has, and no draft of an answer waits."""
+        return self.status is MailStatus.UNANSWERED and self.draft_id is None
+
+
+@dataclass(frozen=True, slots=True)
+class OutboundMail:
+    """A mail of ours, written before it is sent. Addresses are bare; Message-IDs are bare."""
+
+    outbound_id: str
+    purpose: Purpose
+    to_address: str
+    from_address: str
+    subject: str
+    text: str
+    html: str | None
+    message_id: str
+    reply_to: str | None = None
+    in_reply_to: str | None = None
+    references: tuple[str, ...] = ()
+    conversation_id: str | None = None
+    refund_id: str | None = None
+    auto_submitted: str = "auto-replied"
+    status: OutboundStatus = OutboundStatus.QUEUED
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadHeaders:
+    """What makes an answer appear in the customer's thread."""
+
+    subject: str
+    in_reply_to: str | None = None
+    references: tuple[str, ...] = field(default=())
+
+
+_REPLY_PREFIX = re.compile(r"re\s*(\[\d+\])?\s*:", re.IGNORECASE)
+
+
+def answer_headers(mail: InboundMail) -> ThreadHeaders:
+    """Return the thread headers of an answer to `mail`.
+
+    RFC 5322 section 3.6.4: In-Reply-To is the parent's Message-ID, References the parent's plus that
+    id; of long chains the first and the last ten are kept. The subject stays as it was: Gmail threads
+    only mails whose subjects match.
+    """
+    subject = mail.subject or "Your message"
+    if not _REPLY_PREFIX.match(subject):
+        subject = f"Re: {subject}"
+    if mail.message_id is None:
+        return ThreadHeaders(subject)
+    chain = (*(ref for ref in mail.references if ref != mail.message_id), mail.message_id)
+    if len(chain) > 11:
+        chain = (chain[0], *chain[-10:])
+    return ThreadHeaders(subject, mail.message_id, chain)
+
+
+class Door(StrEnum):
+    """Which of our reply addresses a mail was sent to; each kind has a token of its own. All but the
+    last lead into a conversation."""
+
+    CASE = "case"  # the customer's answers
+    CONFIRM = "confirm"  # an answer to it proves the mailbox
+    TEAM = "team"  # the support team's answers
+    APPROVAL = "approval"  # a manager's answer to the question whether to refund
+
+
+# Six digits that stand for themselves, as people copy them: 482716, 482 716, 482-716.
+_CODE = re.compile(r"(?<!\d)[0-9](?:[ \u00a0.-]?[0-9]){5}(?!\d)")
+# The words of _confirm_address.txt in templates/mail, however they are quoted, wrapped or marked.
+_ASKED = re.compile(
+    r"(?:(?:answer|mail)[\W_]{1,9}(?:this[\W_]{1,9}mail[\W_]{1,9})?with[\W_]{1,9}the[\W_]{1,9}code"
+    r"|mail[\W_]{1,9}mit[\W_]{1,9}dem[\W_]{1,9}code"
+    r"|mail[\W_]{1,9}avec[\W_]{1,9}le[\W_]{1,9}code"
+    r"|correo[\W_]{1,9}con[\W_]{1,9}el[\W_]{1,9}código)"
+    r"[\W_]{1,9}[0-9]{6}(?![0-9])",
+    re.IGNORECASE,
+)
+_TOKEN_ADDRESS = re.compile(r"(case|confirm|team|approval)\+([a-z2-7]{16,32})@(.+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class AddressedToken:
+    """A token found in an envelope recipient."""
+
+    door: Door
+    token: str
+
+
+def token_address(door: Door, token: str, reply_domain: str) -> str:
+    """Return the address that leads into a conversation by one of its doors."""
+    return f"{door.value}+{token}@{reply_domain}"
+
+
+HIDDEN_TEXT = "[This mail shows no text to its reader. What its HTML hides:]"
+
+
+def body_of_hidden(text: str) -> str:
+    """Return the body of a mail whose HTML hides all of its text: for people, and not for the model.
+    Its `new_text` is empty."""
+    return f"{HIDDEN_TEXT}\n{text}"
+
+
+def shows_nothing(body: str) -> bool:
+    """Return whether a body is nothing but hidden text."""
+    return body.startswith(HIDDEN_TEXT)
+
+
+def left_out(body: str, new_text: str) -> str:
+    """Return the lines of a mail that were taken for a quotation or a signature, in their order."""
+    kept = Counter(line.strip() for line in new_text.splitlines())
+    rest = []
+    for line in body.splitlines():
+        if kept[line.strip()] > 0:
+            kept[line.strip()] -= 1
+        else:
+            rest.append(line)
+    return "\n".join(rest).strip()
+
+
+def confirm_code(token: str) -> str:
+    """Return the six digits that whoever got a mail with this confirm token is asked to send back.
+
+    An automatic answer, or a plain "that was not me", goes to the same address without them.
+    """
+    return f"{int.from_bytes(hashlib.sha256(f'confirm {token}'.encode()).digest()[:8]) % 10**6:06}"
+
+
+def holds_confirm_code(text: str, token: str) -> bool:
+    """Return whether somebody wrote the code of a confirm token, in groups or not.
+
+    Where it stands in our own question it was not written but quoted, as ticket systems do.
+    """
+    plain = _ASKED.sub(" ", unicodedata.normalize("NFKC", text))
+    written = (re.sub(r"\D", "", found) for found in _CODE.findall(plain))
+    return confirm_code(token) in written
+
+
+def find_token(envelope_to: tuple[str, ...], reply_domain: str) -> AddressedToken | None:
+    """Return the reply token that a mail was addressed to, or None.
+
+    Clients change the case of local parts (RFC 5321 section 4.5.3.1.1 bounds their length), so
+    tokens are lower-case base32 and compared without case.
+    """
+    for address in envelope_to:
+        match = _TOKEN_ADDRESS.fullmatch(address.strip())
+        if match and match[3].lower() == reply_domain.lower():
+            return AddressedToken(Door(match[1].lower()), match[2].lower())
+    return None

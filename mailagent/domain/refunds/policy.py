@@ -1,0 +1,230 @@
+"""What the shop's refund policy says, and what it may decide. How it decides is in `policy_rules`.
+
+Amounts are minor units of their currency. Categories are the shop's own words, compared without regard
+to capitals; payment methods are as `payment_method` calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from types import MappingProxyType
+
+from mailagent.domain.refunds.payment_method import method_words, with_wider
+from mailagent.domain.refunds.refund import RefundReason
+
+_NOTHING: Mapping[str, int] = MappingProxyType({})
+
+
+class DeclineReason(StrEnum):
+    """Why the policy says no; the model may tell the customer."""
+
+    ORDER_CANCELLED = "order_cancelled"
+    CHARGED_BACK = "charged_back"
+    NOTHING_LEFT = "nothing_left_to_refund"
+    ABOVE_BALANCE = "more_than_is_left_of_the_payment"
+    FINAL_SALE = "final_sale"
+    WINDOW_CLOSED = "return_window_closed"
+    PHOTO_NEEDED = "photo_needed"
+
+
+class ManagerReason(StrEnum):
+    """Why a manager must decide; shown to the manager."""
+
+    ABOVE_LIMIT = "above_limit"
+    ABOVE_LIMIT_TOGETHER = "above_limit_with_earlier_refunds"
+    NO_LIMIT_FOR_CURRENCY = "no_limit_for_currency"
+    NOT_DELIVERED = "order_not_delivered"
+    CANCELLED = "order_cancelled_with_money_left"
+    REFUSED_BEFORE = "refused_before"
+    ITEM_AGAIN = "same_item_refunded_before"
+    REMAINDER = "part_refunded_elsewhere"
+    PAYMENT_SHARED = "payment_of_several_orders"
+    FINAL_SALE = "final_sale_at_fault"
+    REASON = "reason_always_asked"
+    CATEGORY = "category_always_asked"
+    ITEM = "item_always_asked"
+    METHOD = "method_always_asked"
+    ORDER_CAP = "above_cap_of_order"
+    CUSTOMER_CAP = "above_cap_of_customer"
+    DAY_CAP = "above_cap_of_day"
+    FOUR_EYES = "above_four_eyes"
+    DRAFT_MODE = "draft_mode"
+
+
+# What the shop got wrong: then a final sale is a person's matter, not a plain no.
+SHOP_AT_FAULT = frozenset(
+    {
+        RefundReason.DAMAGED,
+        RefundReason.WRONG_ITEM,
+        RefundReason.NOT_AS_DESCRIBED,
+        RefundReason.NOT_DELIVERED,
+    }
+)
+
+
+def same_word(word: str) -> str:
+    """Return a category as it is compared."""
+    return " ".join(word.casefold().split())
+
+
+@dataclass(frozen=True, slots=True)
+class Goodwill:
+    """A discount on the next order that the agent may give, once per order: up to `most_percent`, by a
+    code that is good for `valid_days`."""
+
+    most_percent: int
+    valid_days: int = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """How much may be refunded without asking: `money` by currency, and `count` of refunds. A currency
+    that `money` does not list, and a `count` of None, have no cap."""
+
+    money: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    count: int | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.money) or self.count is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """Beyond these a person decides: for one order, for one customer within `customer_days`, and for
+    the whole shop within 24 hours."""
+
+    order: Cap = Cap()
+    customer: Cap = Cap()
+    customer_days: int = 30
+    day: Cap = Cap()
+
+
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """What is refunded without asking although refunds wait in draft mode: up to `refunds_above` by
+    currency for one order, and for these reasons."""
+
+    refunds_above: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    reasons: frozenset[RefundReason] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Items, named one by one or by category; in a rule of what always needs a person also reasons
+    and payment methods. Categories are as `same_word` returns them, methods as `method_word` does."""
+
+    item_ids: frozenset[str] = frozenset()
+    categories: frozenset[str] = frozenset()
+    reasons: frozenset[RefundReason] = frozenset()
+    methods: frozenset[str] = frozenset()
+
+    def has_category(self, category: str | None) -> bool:
+        return category is not None and same_word(category) in self.categories
+
+    def has_method(self, method: str) -> bool:
+        """Say whether one of the methods of a payment is named, itself or as what it is a kind of."""
+        return any(not self.methods.isdisjoint(with_wider(each)) for each in method_words(method))
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The shop's rules. `limits` maps a currency to the largest amount that is refunded without asking;
+    a currency that is not listed always needs a manager. Above `four_eyes_above` (likewise) a second
+    manager has to approve after the first.
+
+    `category_windows` are return windows in days that differ from `return_window_days`;
+    `expected_days` says by payment method how long money takes to arrive. `version` names these rules
+    in what they decided; `source` is the text that they were written in. `drafts_refunds` is a setting
+    of its own: nothing but `unasked` is refunded without asking.
+    """
+
+    limits: Mapping[str, int] = field(
+        default_factory=lambda: MappingProxyType(
+            {"USD": 1_000_00, "EUR": 1_000_00, "GBP": 1_000_00}
+        )
+    )
+    return_window_days: int = 30
+    four_eyes_above: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    goodwill: Goodwill | None = None
+    version: str = "built-in"
+    source: str = ""
+    category_windows: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    final_sale: Named = Named()
+    photo_reasons: frozenset[RefundReason] = frozenset()
+    always_ask: Named = Named()
+    caps: Caps = Caps()
+    refund_shipping: bool = True
+    expected_days: Mapping[str, int] = field(
+        default_factory=lambda: MappingProxyType(
+            # Upper ends of what docs/policy.md cites. A gift card can be used again at once.
+            {"card": 10, "paypal": 5, "bank_transfer": 5, "gift_card": 0}
+        )
+    )
+    drafts_refunds: bool = False
+    unasked: Unasked = Unasked()
+
+    def window_days(self, categories: Iterable[str | None] = ()) -> int:
+        """Return the shortest return window of items of these categories; without any, the usual."""
+        usual = self.return_window_days
+        return min(
+            (
+                usual if each is None else self.category_windows.get(same_word(each), usual)
+                for each in categories
+            ),
+            default=usual,
+        )
+
+    def is_final(self, item_id: str, category: str | None) -> bool:
+        """Say whether the policy names an item as sold for good, beside what its order line says."""
+        return item_id in self.final_sale.item_ids or self.final_sale.has_category(category)
+
+    def days_until_arrival(self, method: str) -> int | None:
+        """Return in how many days money that went back by a payment method arrives, if that is set.
+
+        Of several methods: by the slowest of them, if it is set for each.
+        """
+        days = [self._days(each) for each in method_words(method)]
+        known = [each for each in days if each is not None]
+        return max(known) if known and len(known) == len(days) else None
+
+    def _days(self, word: str) -> int | None:
+        set_for = [each for each in with_wider(word) if each in self.expected_days]
+        return self.expected_days[set_for[0]] if set_for else None
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """Paid without asking anybody."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsManager:
+    """A manager decides; where `four_eyes`, a second one after the first."""
+
+    reasons: tuple[ManagerReason, ...]
+    four_eyes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """Nothing is refunded. `ended_at`: when the return window ended, where that is the reason."""
+
+    reason: DeclineReason
+    ended_at: datetime | None = None
+
+
+Decision = Approved | NeedsManager | Declined
+
+
+def return_by(
+    delivered_at: datetime, policy: Policy, categories: Iterable[str | None] = ()
+) -> datetime:
+    """Return the last moment at which items of these categories, delivered at `delivered_at`, may come
+    back: that of the strictest one."""
+    try:
+        return delivered_at + timedelta(days=policy.window_days(categories))
+    except OverflowError:  # beyond the year 9999, in which some systems write "never"
+        return datetime.max.replace(tzinfo=UTC)

@@ -1,0 +1,290 @@
+"""A refund: its states, what it covers, and how much that is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.order import Order, OrderLine
+
+
+class RefundStatus(StrEnum):
+    AWAITING_APPROVAL = "awaiting_approval"
+    APPROVED = "approved"
+    PAID = "paid"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    FAILED = "failed"
+
+
+# A refund in one of these states takes its amount out of what the order has left.
+HOLDING = frozenset({RefundStatus.AWAITING_APPROVAL, RefundStatus.APPROVED, RefundStatus.PAID})
+
+# Somebody said no to a refund in one of these states, or nobody said yes in time.
+REFUSED = frozenset({RefundStatus.REJECTED, RefundStatus.EXPIRED})
+
+_NEXT: Mapping[RefundStatus, frozenset[RefundStatus]] = {
+    RefundStatus.AWAITING_APPROVAL: frozenset(
+        {
+            RefundStatus.APPROVED,
+            RefundStatus.REJECTED,
+            RefundStatus.EXPIRED,
+            RefundStatus.WITHDRAWN,
+            RefundStatus.FAILED,
+        }
+    ),
+    RefundStatus.APPROVED: frozenset({RefundStatus.PAID, RefundStatus.FAILED}),
+    # The gateway had paid it, and later the money came back to the shop.
+    RefundStatus.PAID: frozenset({RefundStatus.FAILED}),
+}
+
+
+def check_transition(current: RefundStatus, following: RefundStatus) -> None:
+    """Raise ValueError when a refund may not go from `current` to `following`: that is a bug."""
+    if following not in _NEXT.get(current, frozenset()):
+        raise ValueError(f"a refund that is {current} cannot become {following}")
+
+
+class RefundReason(StrEnum):
+    """Why the customer wants the money back; the model picks one."""
+
+    DAMAGED = "damaged"
+    WRONG_ITEM = "wrong_item"
+    NOT_AS_DESCRIBED = "not_as_described"
+    NOT_DELIVERED = "not_delivered"
+    CHANGED_MIND = "changed_mind"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class RefundLine:
+    """Units of one order line that a refund covers, and what they are worth."""
+
+    line_no: int
+    quantity: int
+    amount: Money
+
+
+@dataclass(frozen=True, slots=True)
+class Refund:
+    refund_id: str
+    order_id: str
+    conversation_id: str
+    mail_id: str
+    amount: Money
+    lines: tuple[RefundLine, ...]
+    item_ids: tuple[str, ...]
+    reason: RefundReason
+    status: RefundStatus
+    requested_at: datetime
+    policy_reasons: tuple[str, ...] = ()
+    decided_by: str | None = None
+    decided_at: datetime | None = None
+    note: str | None = None
+    gateway: str | None = None
+    gateway_reference: str | None = None
+    paid_at: datetime | None = None
+    failure: str | None = None
+    run_id: str | None = None
+    # What of the amount is for carriage; the lines make up the rest.
+    shipping_minor: int = 0
+    # How much less was asked for than all of this is worth, because no more was left.
+    short_minor: int = 0
+    # Whether a second person has to approve it after the first.
+    four_eyes: bool = False
+    # Whether the order was cancelled already when it was approved: that is no reason not to pay.
+    despite_cancel: bool = False
+    # Hash of the order's customer, if that is another than asked for it, and its approver knew so.
+    approved_for: str | None = None
+    policy_version: str | None = None
+    # The receipt that tells of it, where that tells of several.
+    receipt_id: str | None = None
+    # What some of its payments gave back although it failed as a whole; None if none did.
+    part_paid: Money | None = None
+    # What its payments had given back and what then came back to the shop; None if nothing did.
+    returned: Money | None = None
+
+    @property
+    def holds_money(self) -> bool:
+        """Whether it counts against what the order has left: its money, and the units of its lines.
+
+        One that failed after a part was paid keeps all its units: the rest of it is for people.
+        """
+        return self.status in HOLDING or self.part_paid is not None
+
+    @property
+    def worth(self) -> Money:
+        """What its lines and the carriage come to."""
+        minor = sum(line.amount.minor for line in self.lines) + self.shipping_minor
+        return Money(minor, self.amount.currency)
+
+    @property
+    def asked(self) -> Money:
+        """What was asked for, whatever was approved."""
+        return Money(self.worth.minor - self.short_minor, self.amount.currency)
+
+    @property
+    def held(self) -> Money:
+        """How much it takes out of what the order has left."""
+        if self.status in HOLDING:
+            return self.amount
+        return self.part_paid or Money(0, self.amount.currency)
+
+    def is_for(self, lines: Iterable[RefundLine]) -> bool:
+        """Whether it covers exactly the units of `lines`, whatever they were worth then."""
+        return _units(self.lines) == _units(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class WantedItem:
+    """What the model asks for: an item of the order, and how many of it (None: all that are left)."""
+
+    item_id: str
+    quantity: int | None = None
+
+
+class ItemsProblem(ValueError):
+    """The wanted items do not fit the order; the text may be shown to the model."""
+
+
+def price_lines(
+    order: Order, wanted: Sequence[WantedItem], earlier: Iterable[Refund]
+) -> tuple[RefundLine, ...]:
+    """Return the units of `order` that `wanted` covers, each with its worth.
+
+    Units that an earlier refund holds are not given again; where all of an item are taken the item
+    is left out, so an empty result means that nothing is left to refund. Each unit is worth its share
+    of what was paid for the goods: less discounts, also such as nobody named (the customer paid less
+    than the lines add up to), and with the tax that came on top. Carriage is not in it: see
+    `price_shipping`.
+
+    Raises ItemsProblem for an item that is not on the order, that is named twice, or of which more
+    are wanted than were bought.
+    """
+    past = tuple(earlier)
+    taken, given = taken_units(past), _given_amounts(past)
+    chosen: list[RefundLine] = []
+    seen: set[str] = set()
+    for want in wanted:
+        if want.item_id in seen:
+            raise ItemsProblem(f"item {want.item_id} is named twice")
+        seen.add(want.item_id)
+        chosen += _units_of(order, want, taken, given)
+    return tuple(sorted(chosen, key=lambda line: line.line_no))
+
+
+def _units_of(
+    order: Order, want: WantedItem, taken: Mapping[int, int], given: Mapping[int, int]
+) -> list[RefundLine]:
+    lines = [line for line in order.lines if line.item_id == want.item_id]
+    if not lines:
+        raise ItemsProblem(f"item {want.item_id} is not on order {order.order_id}")
+    bought = sum(line.quantity for line in lines)
+    if want.quantity is not None and not 1 <= want.quantity <= bought:
+        raise ItemsProblem(f"item {want.item_id}: quantity must be from 1 to {bought}")
+    left = bought if want.quantity is None else want.quantity
+    chosen = []
+    for line in lines:
+        start, before = taken.get(line.line_no, 0), given.get(line.line_no, 0)
+        units = min(left, line.quantity - start)
+        if units > 0:
+            worth = _line_worth(order, line, start + units) - before
+            # Where the order changed since, no unit makes up for what others got less.
+            most = _most_for(order, line, units)
+            amount = Money(max(0, min(worth, most)), order.currency)
+            chosen.append(RefundLine(line.line_no, units, amount))
+            left -= units
+    return chosen
+
+
+def taken_units(earlier: Iterable[Refund]) -> dict[int, int]:
+    """Return how many units of each line earlier refunds hold, by line number."""
+    taken: dict[int, int] = {}
+    for refund in earlier:
+        if refund.holds_money:
+            for line in refund.lines:
+                taken[line.line_no] = taken.get(line.line_no, 0) + line.quantity
+    return taken
+
+
+def _given_amounts(earlier: Iterable[Refund]) -> dict[int, int]:
+    given: dict[int, int] = {}
+    for refund in earlier:
+        if refund.holds_money:
+            for line in refund.lines:
+                given[line.line_no] = given.get(line.line_no, 0) + line.amount.minor
+    return given
+
+
+def _units(lines: Iterable[RefundLine]) -> set[tuple[int, int]]:
+    return {(line.line_no, line.quantity) for line in lines}
+
+
+def price_shipping(order: Order, lines: Iterable[RefundLine], earlier: Iterable[Refund]) -> Money:
+    """Return what of the carriage goes back with `lines`: all that is left of it once no unit of the
+    order is left, else nothing (Directive 2011/83/EU, article 13: who withdraws from the whole
+    contract gets the delivery back too)."""
+    past = tuple(earlier)
+    taken = taken_units(past)
+    for line in lines:
+        taken[line.line_no] = taken.get(line.line_no, 0) + line.quantity
+    whole = all(taken.get(line.line_no, 0) >= line.quantity for line in order.lines)
+    given = sum(refund.shipping_minor for refund in past if refund.holds_money)
+    left = _goods_and_shipping(order)[1] - given
+    return Money(max(0, left) if whole else 0, order.currency)
+
+
+def _goods_and_shipping(order: Order) -> tuple[int, int]:
+    """Return what was paid for the goods and what for carriage, in minor units. Tax on top, and
+    what the customer paid less than all came to, is shared between them in proportion."""
+    goods = sum(line.net_minor for line in order.lines) - order.discount_minor
+    total = goods + order.shipping_minor
+    paid = min(order.paid.minor, total + order.tax_minor)
+    shipping = order.shipping_minor * paid // total if total else 0
+    return paid - shipping if total else 0, shipping
+
+
+def _line_worth(order: Order, line: OrderLine, units: int) -> int:
+    """What the first `units` of a line are worth together, in minor units: the difference of two
+    running totals over the whole order. Each refund gets that, less what the refunds before it got: so
+    all units add up to exactly what was paid, also where a refund in between was rejected."""
+    before = sum(each.net_minor for each in order.lines if each.line_no < line.line_no)
+    paid, total = _goods_and_shipping(order)[0], sum(each.net_minor for each in order.lines)
+    if not total:
+        return 0
+    upto = (before * line.quantity + line.net_minor * units) * paid // (total * line.quantity)
+    return upto - before * paid // total
+
+
+def _most_for(order: Order, line: OrderLine, units: int) -> int:
+    """What `units` of a line may be worth at most, wherever among the others they stand: each is
+    rounded up, for whatever refunds in between were rejected, those left may all be the dearer ones."""
+    paid, total = _goods_and_shipping(order)[0], sum(each.net_minor for each in order.lines)
+    return -(-line.net_minor * paid // (total * line.quantity)) * units if total else 0
+
+
+def split_over_payments(
+    order: Order, amount: Money, earlier: Mapping[str, int]
+) -> tuple[tuple[str, Money], ...]:
+    """Return which original payments give back how much of `amount`, in the order they were made.
+
+    `earlier` is what each payment has given back or is about to, in minor units. Raises ValueError
+    when the payments have less left than `amount`: the caller must have checked that under lock. A
+    payment that was charged back gives nothing: the customer's bank sees to that.
+    """
+    parts = []
+    left = amount.minor
+    for payment in order.payments:
+        if payment.charged_back_at:
+            continue
+        part = min(left, payment.amount.minor - earlier.get(payment.payment_id, 0))
+        if part > 0:
+            parts.append((payment.payment_id, Money(part, order.currency)))
+            left -= part
+    if left:
+        raise ValueError(f"the payments of order {order.order_id} cannot give back {amount}")
+    return tuple(parts)

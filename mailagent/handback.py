@@ -1,0 +1,36 @@
+"""Giving a conversation to the agent again, whoever asks for it: a page, or a mail of the team's.
+
+Taking it is different for each of them, and belongs to them.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.mail.conversation import ConversationStatus
+from mailagent.domain.mail.message import Identity
+from mailagent.store.mail import assignments, conversations, inbound
+
+
+def give_back(connection: sa.Connection, conversation_id: str) -> bool:
+    """Give a conversation, which the caller has locked, to the agent, and ring for what nobody answered
+    in it; return False if the agent has it already. Whoever did it is recorded by the caller."""
+    if conversations.load(connection, conversation_id).status is ConversationStatus.OPEN:
+        return False
+    doorbell = services.current().doorbell
+    waiting = assignments.give_back(connection, conversation_id)
+    conversations.give_back(connection, conversation_id)
+    if waiting:
+        *earlier, newest = waiting
+        run_id = doorbell.ring_conversation(
+            connection,
+            conversation_id,
+            newest.mail_id,
+            newest.rings + 1,
+            proven=Identity(newest.identity).proven,
+        )
+        inbound.count_ring(connection, newest.mail_id, run_id)
+        for mail in earlier:
+            inbound.set_run(connection, mail.mail_id, run_id)
+    return True

@@ -1,0 +1,50 @@
+"""Our mails, from rows and templates to rows: each is written in the transaction of what it tells.
+
+A floor of its own, because pages and workflows both write mail and must not know each other.
+"""
+
+from mailagent.mailers.approval_routing import is_waited_for
+from mailagent.mailers.closing import write_expired
+from mailagent.mailers.notices import Notice, copy_notice, write_notice
+from mailagent.mailers.reply_validation import find_untrue
+from mailagent.mailers.to_customers import (
+    write_handed_over,
+    write_person_reply,
+    write_receipt,
+    write_refund_outcome,
+    write_refund_returned,
+    write_reply,
+    write_team_reply,
+)
+from mailagent.mailers.to_managers import (
+    answer_manager,
+    ask_managers,
+    ask_next_manager,
+    list_unsent_requests,
+    write_approval_request,
+)
+from mailagent.mailers.to_staff import write_login_link
+from mailagent.mailers.to_team import write_to_team
+
+__all__ = [
+    "Notice",
+    "answer_manager",
+    "ask_managers",
+    "ask_next_manager",
+    "copy_notice",
+    "find_untrue",
+    "is_waited_for",
+    "list_unsent_requests",
+    "write_approval_request",
+    "write_expired",
+    "write_handed_over",
+    "write_login_link",
+    "write_notice",
+    "write_person_reply",
+    "write_receipt",
+    "write_refund_outcome",
+    "write_refund_returned",
+    "write_reply",
+    "write_team_reply",
+    "write_to_team",
+]

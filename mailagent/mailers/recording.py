@@ -1,0 +1,123 @@
+"""A letter on its way to a row: addressed, rendered, recorded as a mail to be sent.
+
+Who gets it comes from rows and settings, never from a mail's text or from the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.adapters.templates.engine import RenderedMail
+from mailagent.agent.reply.languages import find_language
+from mailagent.domain.mail.conversation import Conversation
+from mailagent.domain.mail.message import (
+    Door,
+    InboundMail,
+    OutboundMail,
+    Purpose,
+    ThreadHeaders,
+    answer_headers,
+    token_address,
+)
+from mailagent.store.ids import new_id
+from mailagent.store.mail import outbound
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A mail of ours before it is rendered. `dedup_key` says what it is for: once, whatever replays.
+
+    `language` is that of whoever reads it, None if unknown. Our own people read English.
+    """
+
+    purpose: Purpose
+    template: str
+    facts: Mapping[str, Any]
+    dedup_key: str
+    to_address: str = ""
+    conversation_id: str | None = None
+    refund_id: str | None = None
+    headers: ThreadHeaders = ThreadHeaders("")
+    reply_to: str | None = None
+    language: str | None = "en"
+    by_person: bool = False  # somebody pressed a button to send it, or wrote it
+
+
+def write_to_customer(
+    connection: sa.Connection,
+    letter: Letter,
+    conversation: Conversation,
+    mail: InboundMail | None,
+    confirm: bool = False,
+) -> str:
+    """Record a letter to the customer of a conversation, in the thread of `mail`."""
+    headers = answer_headers(mail) if mail else ThreadHeaders(f"Re: {conversation.subject}")
+    written = mail.subject if mail else conversation.subject
+    door = Door.CONFIRM if confirm else Door.CASE
+    token = conversation.confirm_token if confirm else conversation.reply_token
+    addressed = replace(
+        letter,
+        # Without one of the customer's, the template has words in their language.
+        facts={**letter.facts, "subject": headers.subject if written else None},
+        to_address=conversation.customer_email,
+        conversation_id=conversation.conversation_id,
+        headers=headers,
+        reply_to=token_address(door, token, services.current().shop.reply_domain),
+        language=_language(letter, conversation),
+    )
+    return record_letter(connection, addressed)
+
+
+def _language(letter: Letter, conversation: Conversation) -> str | None:
+    """Return the language of a mail to the customer: theirs, but our words around somebody else's (the
+    agent's, a team member's) are in the language of those."""
+    words = letter.facts.get("text")
+    return (find_language(words) if words else None) or conversation.language
+
+
+def render(letter: Letter) -> RenderedMail:
+    """Return a letter as its reader gets it."""
+    live = services.current()
+    locale = live.shop.locale_for(letter.language)
+    return live.templates.render(letter.template, letter.facts, locale)
+
+
+def record_letter(
+    connection: sa.Connection, letter: Letter, rendered: RenderedMail | None = None
+) -> str:
+    """Render a letter and record it as a mail to be sent; return the mail's id. `rendered`: what `render`
+    has made of it already."""
+    live = services.current()
+    rendered = rendered or render(letter)
+    outbound_id = new_id("outbound")
+    headers = letter.headers
+    mail = OutboundMail(
+        outbound_id=outbound_id,
+        purpose=letter.purpose,
+        to_address=letter.to_address,
+        from_address=live.shop.support_address,
+        subject=rendered.subject,
+        text=rendered.text,
+        html=rendered.html,
+        message_id=f"{outbound_id}@{live.shop.reply_domain}",
+        reply_to=letter.reply_to,
+        in_reply_to=headers.in_reply_to,
+        references=headers.references,
+        conversation_id=letter.conversation_id,
+        refund_id=letter.refund_id,
+        # RFC 3834 section 5: an answer is "auto-replied", a mail of our own accord "auto-generated".
+        # What a person wrote is neither.
+        auto_submitted=_auto_submitted(letter),
+    )
+    return outbound.record(connection, mail, letter.dedup_key, live.now())
+
+
+def _auto_submitted(letter: Letter) -> str:
+    if letter.by_person:
+        return "no"
+    return "auto-replied" if letter.headers.in_reply_to else "auto-generated"

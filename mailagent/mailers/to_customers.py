@@ -1,0 +1,211 @@
+"""What customers read: the agent's answers, how a refund ended, what a person wrote to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.mail.conversation import Conversation
+from mailagent.domain.mail.message import InboundMail, Purpose, confirm_code
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.mailers.recording import Letter, write_to_customer
+from mailagent.store import audit
+from mailagent.store.mail import conversations, inbound
+from mailagent.store.refunds import approvals, cases, goodwill, orders, refunds
+
+
+def write_reply(
+    connection: sa.Connection,
+    conversation: Conversation,
+    mails: Sequence[InboundMail],
+    text: str,
+    by_person: bool = False,
+) -> str:
+    """Write the agent's answer (`by_person`: that somebody has read and sent). Whoever is not proven
+    answers it to an address that proves them."""
+    confirm = not all(mail.identity.proven for mail in mails)
+    letter = Letter(
+        Purpose.REPLY,
+        "reply",
+        {
+            "text": text,
+            "confirm_code": confirm_code(conversation.confirm_token) if confirm else None,
+            "goodwill": _goodwill_facts(connection, mails),
+        },
+        dedup_key=f"reply:{mails[-1].mail_id}",
+        by_person=by_person,
+    )
+    return write_to_customer(connection, letter, conversation, mails[-1], confirm)
+
+
+def write_handed_over(
+    connection: sa.Connection,
+    conversation: Conversation,
+    mails: Sequence[InboundMail],
+    untrue: bool,
+) -> str:
+    """Tell the customer that a person takes over (`untrue`: instead of an answer we could not send)."""
+    letter = Letter(
+        Purpose.REPLY,
+        "neutral_reply" if untrue else "handed_over",
+        {"goodwill": _goodwill_facts(connection, mails)},
+        dedup_key=f"reply:{mails[-1].mail_id}",
+    )
+    return write_to_customer(connection, letter, conversation, mails[-1])
+
+
+def _goodwill_facts(
+    connection: sa.Connection, mails: Sequence[InboundMail]
+) -> dict[str, Any] | None:
+    """Return the discount that was given in answer to these mails, for the block below the answer."""
+    given = goodwill.find_of_mails(connection, [mail.mail_id for mail in mails])
+    if given is None:
+        return None
+    return {
+        "percent": given.percent,
+        "code": given.code,
+        "expires_at": given.expires_at,
+        "order_id": given.order_id,
+    }
+
+
+def write_refund_outcome(connection: sa.Connection, refund: Refund, template: str) -> str:
+    """Tell the customer how a refund ended, in the thread in which it was asked for."""
+    conversation, mail = _where_asked(connection, refund)
+    letter = Letter(
+        Purpose.RECEIPT if template == "receipt" else Purpose.REFUND_OUTCOME,
+        template,
+        _outcome_facts(connection, refund),
+        dedup_key=f"outcome:{refund.refund_id}",
+        refund_id=refund.refund_id,
+    )
+    return write_to_customer(connection, letter, conversation, mail)
+
+
+def _where_asked(
+    connection: sa.Connection, refund: Refund
+) -> tuple[Conversation, InboundMail | None]:
+    """Return the conversation of a refund and the mail that asked for it."""
+    conversation = conversations.load(connection, refund.conversation_id)
+    return conversation, inbound.find(connection, refund.mail_id)
+
+
+def write_receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]) -> str:
+    """Write the receipt of a paid refund; of `others`, which the same mail led to, it tells as well. All are
+    locked."""
+    if not others:
+        return write_refund_outcome(connection, refund, "receipt")
+    told = sorted((refund, *others), key=lambda each: each.refund_id)
+    conversation, mail = _where_asked(connection, refund)
+    letter = Letter(
+        Purpose.RECEIPT,
+        "receipts",
+        {"refunds": [_outcome_facts(connection, each) for each in told]},
+        dedup_key=f"outcome:{refund.refund_id}",
+        refund_id=refund.refund_id,
+    )
+    outbound_id = write_to_customer(connection, letter, conversation, mail)
+    refunds.record_receipt(connection, others, outbound_id)
+    return outbound_id
+
+
+def _outcome_facts(connection: sa.Connection, refund: Refund) -> dict[str, Any]:
+    order = orders.load(connection, refund.order_id)
+    return {
+        "order_id": refund.order_id,
+        "items": cases.items_of(refund, order),
+        "amount": refund.amount,
+        "shipping": cases.shipping_of(refund),
+        "asked": _asked(refund),
+        "payments": _payments(connection, refund, order),
+        "paid_at": refund.paid_at,
+        "requested_at": refund.requested_at,
+        "part_paid": refund.part_paid,
+        "note": _note(connection, refund),
+    }
+
+
+def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
+    """Correct what we told the customer: money that we said was refunded came back to the shop.
+
+    Raises ValueError for a refund of which nothing came back that we had told them of.
+    """
+    untrue = refunds.list_told_before_return(connection, refund.refund_id)
+    if refund.returned is None or not untrue:
+        raise ValueError(f"nothing that was told of refund {refund.refund_id} came back")
+    conversation, mail = _where_asked(connection, refund)
+    letter = Letter(
+        Purpose.REFUND_OUTCOME,
+        "refund_returned",
+        {
+            "order_id": refund.order_id,
+            "amount": refund.amount,
+            "returned": Money(sum(row.amount_minor for row in untrue), refund.amount.currency),
+            "reference": ", ".join(row.reference for row in untrue),
+        },
+        # Of two payments the second may come back later: that is told, too.
+        dedup_key=f"returned:{refund.refund_id}:{refund.returned.minor}",
+        refund_id=refund.refund_id,
+    )
+    return write_to_customer(connection, letter, conversation, mail)
+
+
+def _payments(connection: sa.Connection, refund: Refund, order: Order) -> list[dict[str, Any]]:
+    """Return what went back to which payment, for those that gave their part."""
+    policy = services.current().policy
+    methods = {payment.payment_id: payment.method for payment in order.payments}
+    return [
+        {
+            "method": methods.get(row.payment_id, row.payment_id),
+            "amount": Money(row.amount_minor, refund.amount.currency),
+            "reference": row.reference,
+            "expected_days": policy.days_until_arrival(methods.get(row.payment_id, "")),
+        }
+        for row in refunds.list_payments(connection, refund.refund_id)
+        if row.state == "done" and row.returned_at is None
+    ]
+
+
+def _asked(refund: Refund) -> Money | None:
+    """Return what the items come to, if less was approved."""
+    return refund.worth if refund.worth.minor > refund.amount.minor else None
+
+
+def _note(connection: sa.Connection, refund: Refund) -> str | None:
+    """Return what managers wrote to the customer: of two who approved both, of a rejection only whoever
+    rejected, whom somebody else's kind words would contradict. What is for the shop only stays there."""
+    if refund.decided_by == audit.POLICY:
+        return None  # it never had an approval
+    made = approvals.list_decisions(connection, refund.refund_id)
+    counted = made[-1:] if refund.status is RefundStatus.REJECTED else made
+    return "\n\n".join(each.note for each in counted if each.note and each.note_shared) or None
+
+
+def write_team_reply(
+    connection: sa.Connection, conversation: Conversation, mail: InboundMail
+) -> str:
+    """Pass on to the customer what a team member wrote in a mail."""
+    member = mail.from_name or mail.from_address.partition("@")[0]
+    key = f"team:{mail.mail_id}"
+    return write_person_reply(connection, conversation, member, mail.new_text, key)
+
+
+def write_person_reply(
+    connection: sa.Connection, conversation: Conversation, member: str, text: str, dedup_key: str
+) -> str:
+    """Write what a person of the shop answers: in the thread, from the support address, signed with
+    `member`, their name."""
+    asked = inbound.list_latest(connection, conversation.conversation_id, 1)
+    letter = Letter(
+        Purpose.TEAM_REPLY,
+        "team_reply",
+        {"text": text, "member": member},
+        dedup_key=dedup_key,
+        by_person=True,
+    )
+    return write_to_customer(connection, letter, conversation, asked[0] if asked else None)

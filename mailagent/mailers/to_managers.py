@@ -1,0 +1,259 @@
+"""What managers read: the question whether to refund, with a link that decides nothing by itself, and how
+it went on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.mail.approval_reply import holds_word
+from mailagent.domain.mail.message import (
+    Door,
+    InboundMail,
+    Purpose,
+    ThreadHeaders,
+    answer_headers,
+    token_address,
+)
+from mailagent.domain.refunds.escalation import MOST_REMINDERS, Ask, Skip
+from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.wording import MANAGER_REASONS, REFUND_REASONS
+from mailagent.mailers import approval_routing
+from mailagent.mailers.approval_routing import Asking
+from mailagent.mailers.notices import Notice, write_notice
+from mailagent.mailers.recording import Letter, record_letter, render
+from mailagent.mailers.unread import list_untold, tell_if_unread
+from mailagent.store import audit
+from mailagent.store.mail import outbound
+from mailagent.store.refunds import approval_requests, approvals, cases, refunds
+
+
+def ask_managers(
+    connection: sa.Connection, refund: Refund, standing: approvals.Standing | None = None
+) -> Asking:
+    """Do what is due while a refund waits: ask a manager, ask the next one too, remind. Returns how things
+    stood; the mails are to be sent, see `list_unsent_requests`. `standing`: the refund's own, where somebody
+    has read it since it was locked.
+
+    Raises LookupError where nobody is left who could give the second approval.
+    """
+    live = services.current()
+    before = approval_routing.look(connection, refund, standing)
+    if not before.candidates and _is_own_of_somebody(before):
+        _tell_that_nobody_decides(connection, refund, before)
+        return before
+    if not before.candidates:
+        raise LookupError(
+            f"refund {refund.refund_id} needs a second manager beside the one who approved it, and"
+            " there is none: add one to MANAGER_EMAILS, then replay this run"
+        )
+    stands = before
+    if before.due.ask:
+        _, stands = _write_request(connection, refund, before.due.ask, stands)
+        _tell_of_escalation(connection, refund, before, before.due.ask)
+    for ask in before.asks:
+        if ask.manager_email in before.due.remind:
+            stands = approval_routing.record_reminder(connection, stands, ask)
+            number = ask.reminders + 1
+            _, stands = _write_request(connection, refund, ask.manager_email, stands, number)
+            details = {"manager": ask.manager_email, "reminder": f"{number} of {MOST_REMINDERS}"}
+            audit.record(
+                connection, live.now(), audit.CLOCK, "manager reminded", refund.refund_id, details
+            )
+    _ring(connection, tell_if_unread(connection, refund, stands))
+    return before
+
+
+def _is_own_of_somebody(stands: Asking) -> bool:
+    managers = services.current().shop.manager_emails
+    return any(approval_routing.is_one_of(stands.owners, each) for each in managers)
+
+
+def _tell_that_nobody_decides(connection: sa.Connection, refund: Refund, stands: Asking) -> None:
+    """Tell the team and the operators, once, that the only manager left would decide on their own money.
+    The refund waits: whoever is made a manager is asked when it is looked at next."""
+    shop = services.current().shop
+    notice = Notice(
+        f"nobody_decides:{stands.approval.approval_id}:{stands.question.value}",
+        f"Nobody can decide: refund of {refund.amount}, order {refund.order_id}",
+        [
+            "It is the order or the request of a manager, and nobody decides on a refund of their own.",
+            "No other manager is left: add one to MANAGER_EMAILS, and restart. They are asked then.",
+            f"Nothing is paid before. It is closed without a refund at"
+            f" {stands.approval.expires_at:%d %B %Y, %H:%M} UTC.",
+        ],
+    )
+    readers = tuple(dict.fromkeys((*shop.team_emails, *shop.ops_emails)))
+    untold = list_untold(connection, notice, readers)
+    _ring(connection, write_notice(connection, notice, untold, refund.conversation_id))
+
+
+def list_unsent_requests(connection: sa.Connection, refund_id: str) -> list[str]:
+    """Return the requests and reminders about a refund that have yet to be sent: also those of a step
+    that died before it could name them."""
+    return outbound.list_queued_of_refund(connection, refund_id, Purpose.APPROVAL_REQUEST)
+
+
+def write_approval_request(connection: sa.Connection, refund: Refund, manager: str) -> str:
+    """Ask one manager to decide, by a link that opens a page and decides nothing by itself. Where one
+    has approved, this asks for the second approval, and says who gave the first."""
+    before = approval_routing.look(connection, refund)
+    return _write_request(connection, refund, manager, before)[0]
+
+
+def _write_request(
+    connection: sa.Connection, refund: Refund, manager: str, before: Asking, reminder: int = 0
+) -> tuple[str, Asking]:
+    """Do as `write_approval_request` says; return the mail, and how things stand then. `reminder` counts
+    from 1; 0 is the question itself."""
+    ask, stands = approval_routing.record_ask(connection, refund, before, manager)
+    key = approval_routing.request_key(stands.approval, stands.question, manager)
+    facts = _case_facts(connection, refund, stands) | _asking_facts(stands, ask, reminder)
+    letter = Letter(
+        Purpose.APPROVAL_REQUEST,
+        "approval_request",
+        facts | {"reply_decides": True},
+        to_address=manager,
+        dedup_key=f"reminder:{reminder}:{key}" if reminder else key,
+        refund_id=refund.refund_id,
+        reply_to=reply_address(ask),
+    )
+    rendered = render(letter)
+    if holds_word(rendered.text):
+        # It has a line that could be taken for a decision when it is quoted: no reply decides.
+        letter = replace(letter, facts=facts | {"reply_decides": False})
+        rendered = render(letter)
+    return record_letter(connection, letter, rendered), stands
+
+
+def reply_address(ask: Ask) -> str:
+    """Return the address by which one manager may decide."""
+    return token_address(Door.APPROVAL, ask.reply_token, services.current().shop.reply_domain)
+
+
+def _case_facts(connection: sa.Connection, refund: Refund, stands: Asking) -> dict[str, Any]:
+    case, first = cases.load(connection, refund), stands.first
+    return {
+        "order_id": case.order.order_id,
+        "customer_name": case.order.customer_name,
+        "customer_email": case.order.customer_email,
+        "customer_since": case.customer_since,
+        "amount": case.amount,
+        "already_refunded": case.already_refunded,
+        "paid": case.order.paid,
+        "items": case.items,
+        "shipping": case.shipping,
+        "short": case.short,
+        "reason": REFUND_REASONS[refund.reason],
+        "policy_reasons": [MANAGER_REASONS.get(each, each) for each in refund.policy_reasons],
+        "customer_text": case.customer_text,
+        "attachments": case.attachments,
+        "requested_at": refund.requested_at,
+        "expires_at": stands.approval.expires_at,
+        "first_approval": _approval_facts(first, refund) if first else None,
+        "notes": [
+            {"manager_email": each.manager_email, "at": each.written_at, "text": each.text}
+            for each in stands.notes
+        ],
+    }
+
+
+def _asking_facts(stands: Asking, ask: Ask, reminder: int) -> dict[str, Any]:
+    links = services.current().links
+    return {
+        "link_url": links.sign_approval(ask.approval_id, ask.manager_email),
+        "manager_email": ask.manager_email,
+        "reminds_of": ask.asked_at if reminder else None,
+        "others": [
+            {"manager_email": each.manager_email, "at": each.asked_at, "why_not": each.skipped_why}
+            for each in stands.asks
+            if each.manager_email != ask.manager_email
+        ],
+        "following": stands.due.following,
+        "escalates_at": stands.due.escalates_at,
+    }
+
+
+def _approval_facts(first: approvals.RecordedDecision, refund: Refund) -> dict[str, Any]:
+    return {
+        "decided_by": first.decided_by,
+        "decided_at": first.decided_at,
+        "amount": refund.amount,  # what the first manager left of it, if that was less
+        "note": first.note,
+    }
+
+
+def ask_next_manager(
+    connection: sa.Connection, refund_id: str, manager: str, why: Skip
+) -> str | None:
+    """Pass over a manager whom mail does not reach or who is away, now and for a while; return the
+    request to whoever is asked instead, but never to whoever has approved already. None when nobody has
+    to be asked, or nobody is left."""
+    live = services.current()
+    if manager not in live.shop.manager_emails:
+        return None
+    now = live.now()
+    # The refund first: whoever decides on it holds it when they say that they are back.
+    refund = refunds.lock(connection, refund_id)
+    approval_requests.record_absence(
+        connection, manager, why.value, now, now + live.waits.manager_absence
+    )
+    if refund.status is not RefundStatus.AWAITING_APPROVAL:
+        return None
+    stands, request = approval_routing.pass_over(connection, refund, manager, why), None
+    if stands.instead:
+        request, stands = _write_request(connection, refund, stands.instead, stands)
+    if request or why is Skip.AWAY:  # of a lost mail that leaves nobody, people are told anyway
+        _ring(connection, tell_if_unread(connection, refund, stands))
+    return request
+
+
+# --- how it went on -------------------------------------------------------------------------------
+
+
+def _tell_of_escalation(
+    connection: sa.Connection, refund: Refund, before: Asking, following: str
+) -> None:
+    """Tell those who were asked before that somebody else is asked, too; a reminder says so by itself."""
+    told = [
+        each.manager_email
+        for each in before.asks
+        if each.stands and each.manager_email not in before.due.remind
+    ]
+    key = f"escalated:{before.approval.approval_id}:{before.question.value}:{following}"
+    notice = Notice(
+        key,
+        f"{following} is asked, too: refund of {refund.amount}, order {refund.order_id}",
+        [
+            "Nobody has decided so far.",
+            "You may still decide: the link in the mail that you got works as before.",
+            "The first decision stands, whoever makes it.",
+        ],
+    )
+    _ring(connection, write_notice(connection, notice, told))
+
+
+def answer_manager(
+    connection: sa.Connection, ask: Ask, notice: Notice, mail: InboundMail | None
+) -> None:
+    """Tell the manager of an ask what became of a reply to it: `mail`, in whose thread this goes, if it
+    is proven to be theirs."""
+    letter = Letter(
+        Purpose.NOTICE,
+        "notice",
+        {"title": notice.title, "lines": notice.lines},
+        to_address=ask.manager_email,
+        dedup_key=f"{notice.key}:{ask.manager_email}",
+        headers=answer_headers(mail) if mail else ThreadHeaders(""),
+        reply_to=reply_address(ask),
+    )
+    _ring(connection, [record_letter(connection, letter)])
+
+
+def _ring(connection: sa.Connection, outbound_ids: Sequence[str]) -> None:
+    for outbound_id in outbound_ids:
+        services.current().doorbell.ring_delivery(connection, outbound_id)

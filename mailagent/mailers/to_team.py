@@ -1,0 +1,109 @@
+"""What the support team reads: a conversation that people are to look after, whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.mail.conversation import Conversation
+from mailagent.domain.mail.message import Door, InboundMail, Purpose, token_address
+from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.wording import REFUND_STATES
+from mailagent.mailers.recording import Letter, record_letter
+from mailagent.store.mail import inbound, outbound
+from mailagent.store.refunds import cases, refunds
+
+# In the team's letter: of each side the newest.
+MAILS_SHOWN = 20
+
+
+def write_to_team(
+    connection: sa.Connection,
+    conversation: Conversation,
+    why: str,
+    summary: str | None,
+    dedup_key: str,
+    readers: Sequence[str] | None = None,
+) -> list[str]:
+    """Give a conversation to the support team, or to those of it who look after it, with the whole
+    case."""
+    live = services.current()
+    latest = inbound.list_latest(connection, conversation.conversation_id, MAILS_SHOWN)
+    reply_to = token_address(Door.TEAM, conversation.team_token, live.shop.reply_domain)
+    facts = {
+        "customer_name": latest[-1].from_name if latest else "",
+        "customer_email": conversation.customer_email,
+        "answer_to": reply_to,
+        "sender_verified": bool(latest) and all(mail.identity.proven for mail in latest),
+        "conversation_id": conversation.conversation_id,
+        "subject": conversation.subject,
+        "why": why,
+        "summary": summary,
+        "mails": _thread(connection, conversation, latest),
+        "refunds": [
+            {
+                "order_id": refund.order_id,
+                "amount": refund.amount,
+                "status": _state_of(connection, refund),
+                "requested_at": refund.requested_at,
+            }
+            for refund in refunds.list_of_conversation(connection, conversation.conversation_id)
+        ],
+    }
+    return [
+        record_letter(
+            connection,
+            Letter(
+                Purpose.HAND_OVER,
+                "hand_over",
+                facts,
+                to_address=address,
+                dedup_key=f"{dedup_key}:{address}",
+                conversation_id=conversation.conversation_id,
+                reply_to=reply_to,
+            ),
+        )
+        for address in readers or live.shop.team_emails
+    ]
+
+
+def _state_of(connection: sa.Connection, refund: Refund) -> str:
+    words = REFUND_STATES[refund.status]
+    if refund.status is not RefundStatus.FAILED:
+        return words
+    details = cases.describe_payments(connection, refund) or refund.failure
+    return f"{words}: {details}" if details else words
+
+
+def _thread(
+    connection: sa.Connection, conversation: Conversation, latest: Sequence[InboundMail]
+) -> list[dict[str, Any]]:
+    """Return the newest mails of a thread, ours and the customer's, oldest first."""
+    first = min(latest, key=lambda mail: mail.received_at) if len(latest) < MAILS_SHOWN else None
+    theirs = [
+        {
+            "from_customer": True,
+            "at": mail.received_at,
+            "subject": mail.subject,
+            # Nothing came before the first one: what looks like a quotation there is the customer's.
+            "text": mail.body if mail is first else mail.new_text,
+            "attachments": [each.name for each in mail.attachments],
+        }
+        for mail in latest
+    ]
+    ours = [
+        {
+            "from_customer": False,
+            "at": row.created_at,
+            "subject": row.subject,
+            "text": row.text,
+            "attachments": [],
+        }
+        for row in outbound.list_to_customer(
+            connection, conversation.conversation_id, conversation.customer_email, MAILS_SHOWN
+        )
+    ]
+    return sorted([*theirs, *ours], key=lambda mail: mail["at"])

@@ -1,0 +1,239 @@
+"""The search: ids that lead straight to their page, and lists of conversations, mail and refunds.
+
+On PostgreSQL no question may take longer than `MOST_SECONDS`. How words are found is told in
+`mail_words`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent.store import schema
+from mailagent.store.console import mail_words
+from mailagent.store.console.entries import Entry, refund_entry
+from mailagent.store.console.inbox import is_constant
+from mailagent.store.database import Row
+from mailagent.store.pagination import Part, Source, Window, read_part
+
+_conversations, _mails, _refunds = schema.conversations, schema.inbound_mails, schema.refunds
+
+MOST_SECONDS = 2
+
+_EXCERPT = 300  # characters of a mail that a line shows
+_QUERY_CANCELED = "57014"  # PostgreSQL: statement_timeout
+_LAST = "\U0010ffff"
+
+
+class Kind(StrEnum):
+    """What is searched for."""
+
+    CONVERSATIONS = "conversations"
+    MAILS = "mails"
+    REFUNDS = "refunds"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What somebody looks for. `since` and `until` bound the time that the list is ordered by;
+    `state` is one of the states that rows of this kind have, never what somebody typed."""
+
+    words: str
+    kind: Kind
+    state: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class TooMuchWork(Exception):
+    """So much would have to be read that it was given up; another word or a date helps."""
+
+
+def find(connection: sa.Connection, wanted: Wanted, window: Window) -> Part[Entry]:
+    """Return one page of what was found. Raises TooMuchWork."""
+    with bounded(connection):
+        source = _between(_SOURCES[wanted.kind](connection, wanted), wanted)
+        part = read_part(connection, [source], window, lambda entry: entry.cursor)
+    return _with_mails(connection, part)
+
+
+@contextmanager
+def bounded(connection: sa.Connection, most_seconds: float = MOST_SECONDS) -> Iterator[None]:
+    """Give up every question that takes longer, on PostgreSQL. Raises TooMuchWork."""
+    if connection.dialect.name != "postgresql":
+        yield
+        return
+    milliseconds = round(most_seconds * 1000)
+    connection.exec_driver_sql(f"SET LOCAL statement_timeout = {milliseconds}")
+    try:
+        yield
+    except sa.exc.OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) == _QUERY_CANCELED:
+            raise TooMuchWork from error
+        raise
+
+
+def _between(source: Source[Entry], wanted: Wanted) -> Source[Entry]:
+    query = source.query
+    if wanted.since is not None:
+        query = query.where(source.at >= wanted.since)
+    if wanted.until is not None:
+        query = query.where(source.at < wanted.until)
+    return Source(query, source.at, source.row_id, source.read)
+
+
+# --- addresses ------------------------------------------------------------------------------------
+
+
+def _has_address(
+    connection: sa.Connection, column: sa.ColumnElement[str], words: str
+) -> sa.ColumnElement[bool]:
+    """Match the beginning of an address, or with an @ in front the whole domain."""
+    words = words.casefold()
+    postgresql = connection.dialect.name == "postgresql"
+    if words.startswith("@"):
+        if postgresql:
+            return sa.func.split_part(column, "@", sa.literal_column("2")) == words[1:]
+        return sa.func.substr(column, sa.func.instr(column, "@")) == words
+    if postgresql:  # bytes in order, as the index has them, whatever the server's language is
+        return sa.and_(column.op("~>=~")(words), column.op("~<~")(words + _LAST))
+    return sa.and_(column >= words, column < words + _LAST)
+
+
+def _conversations_source(connection: sa.Connection, wanted: Wanted) -> Source[Entry]:
+    columns = _conversations.c
+    query = sa.select(_conversations)
+    if wanted.words:
+        query = query.where(_has_address(connection, columns.customer_email, wanted.words))
+    if wanted.state:
+        query = query.where(is_constant(columns.status, wanted.state))
+    return Source(query, columns.last_mail_at, columns.conversation_id, _conversation_entry)
+
+
+def _conversation_entry(row: Row) -> Entry:
+    return Entry(
+        kind="conversation",
+        row_id=row.conversation_id,
+        at=row.last_mail_at,
+        who=row.customer_email,
+        what=row.subject,
+        state=row.status,
+        conversation_id=row.conversation_id,
+        owner=row.owner_email,
+    )
+
+
+# --- refunds --------------------------------------------------------------------------------------
+
+
+def _refunds_source(connection: sa.Connection, wanted: Wanted) -> Source[Entry]:
+    customer = _conversations.c.customer_email
+    query = (
+        sa.select(_refunds, customer)
+        .select_from(_refunds)
+        .join(_conversations, _conversations.c.conversation_id == _refunds.c.conversation_id)
+    )
+    if "@" in wanted.words:
+        query = query.where(_has_address(connection, customer, wanted.words))
+    elif wanted.words:
+        query = query.where(_refunds.c.order_id.in_(_order_ids(wanted.words)))
+    if wanted.state:
+        query = query.where(is_constant(_refunds.c.status, wanted.state))
+    return Source(query, _refunds.c.requested_at, _refunds.c.refund_id, refund_entry)
+
+
+def _order_ids(words: str) -> tuple[str, ...]:
+    bare = words.removeprefix("#")
+    return bare, f"#{bare}"
+
+
+def find_order(connection: sa.Connection, words: str) -> Row | None:
+    """Return the order that somebody typed the id of, with or without the # in front."""
+    orders = schema.orders.c
+    return connection.execute(
+        sa.select(orders.order_id, orders.customer_email, orders.customer_name, orders.status)
+        .where(orders.order_id.in_(_order_ids(words)))
+        .order_by(orders.order_id.desc())
+        .limit(1)
+    ).one_or_none()
+
+
+# --- mail -----------------------------------------------------------------------------------------
+
+
+def _mails_source(connection: sa.Connection, wanted: Wanted) -> Source[Entry]:
+    if wanted.words:
+        found = mail_words.source(connection, wanted.words, wanted.state)
+        return Source(found.query, found.at, found.row_id, _found_mail)
+    columns = _mails.c
+    query: sa.Select[Any] = sa.select(columns.received_at, columns.mail_id)
+    if wanted.state:
+        query = query.where(is_constant(columns.status, wanted.state))
+    return Source(query, columns.received_at, columns.mail_id, _found_mail)
+
+
+def _found_mail(row: Row) -> Entry:
+    return Entry(kind="mail", row_id=row.mail_id, at=row.received_at, who="", what="")
+
+
+def _with_mails(connection: sa.Connection, part: Part[Entry]) -> Part[Entry]:
+    """Read the mails that a page shows; to find them, only their ids were needed."""
+    columns = _mails.c
+    ids = [entry.row_id for entry in part.rows if entry.kind == "mail"]
+    if not ids:
+        return part
+    query: sa.Select[Any] = sa.select(
+        columns.mail_id, columns.from_address, columns.subject, columns.status,
+        columns.conversation_id, sa.func.substr(columns.new_text, 1, _EXCERPT).label("excerpt"),
+    ).where(columns.mail_id.in_(ids))  # fmt: skip
+    found = {row.mail_id: row for row in connection.execute(query)}
+    rows = tuple(_mail_entry(entry, found[entry.row_id]) for entry in part.rows)
+    return replace(part, rows=rows)
+
+
+def _mail_entry(entry: Entry, row: Row) -> Entry:
+    return replace(
+        entry,
+        who=row.from_address,
+        what=f"{row.subject}: {' '.join(row.excerpt.split())}",
+        state=row.status,
+        conversation_id=row.conversation_id,
+    )
+
+
+_SOURCES: Mapping[Kind, Callable[[sa.Connection, Wanted], Source[Entry]]] = {
+    Kind.CONVERSATIONS: _conversations_source,
+    Kind.MAILS: _mails_source,
+    Kind.REFUNDS: _refunds_source,
+}
+
+
+# --- ids that lead straight there -----------------------------------------------------------------
+
+# Which column has an id of this kind, and which one says where it leads.
+_PLACES: Mapping[str, tuple[sa.Column[Any], sa.Column[Any]]] = {
+    "refund": (_refunds.c.refund_id, _refunds.c.refund_id),
+    "approval": (schema.approvals.c.approval_id, schema.approvals.c.refund_id),
+    "conversation": (_conversations.c.conversation_id, _conversations.c.conversation_id),
+    "mail": (_mails.c.mail_id, _mails.c.conversation_id),
+    "outbound": (schema.outbound_mails.c.outbound_id, schema.outbound_mails.c.conversation_id),
+    "draft": (schema.drafts.c.draft_id, schema.drafts.c.draft_id),
+}
+
+
+def find_place(connection: sa.Connection, words: str) -> tuple[str, str] | None:
+    """Return the kind and the id of the page that an id belongs to, or None for what is no id of ours."""
+    kind = words.partition("_")[0]
+    if kind not in _PLACES or " " in words:
+        return None
+    column, leads_to = _PLACES[kind]
+    found: str | None = connection.scalar(sa.select(leads_to).where(column == words))
+    if found is None:
+        return None
+    return found.partition("_")[0], found

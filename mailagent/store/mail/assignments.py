@@ -1,0 +1,132 @@
+"""Mail that the agent left to the people who look after its conversation, until they answer it or give
+it back.
+
+Left is what came while they had it, and what became theirs because it waited too long, because a fuse
+stopped it, or because a restored backup does not know whether it was answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.mail.message import Identity, MailKind, MailStatus
+from mailagent.store import schema
+from mailagent.store.database import Row
+from mailagent.store.mail import throttled
+
+_mails = schema.inbound_mails
+
+# Why the agent does not answer it.
+PEOPLE_ANSWER = "people look after this conversation"
+
+_OVERDUE = HandOverReason.LEFT_UNANSWERED.value
+_RESTORED = HandOverReason.RESTORED.value
+# After these the agent may go on in the thread without anybody having given it back.
+_OVERTAKEN = (throttled.FUSE, throttled.SUMMED_UP)
+
+_OF_CUSTOMER = _mails.c.kind == MailKind.CUSTOMER.value
+_LEFT = sa.or_(
+    sa.and_(
+        _mails.c.status == MailStatus.NO_ANSWER.value,
+        _mails.c.no_answer_reason.in_([PEOPLE_ANSWER, _OVERDUE, _RESTORED, *_OVERTAKEN]),
+    ),
+    sa.and_(  # people have yet to be told
+        _mails.c.status == MailStatus.PARKED.value, _mails.c.no_answer_reason == throttled.FUSE
+    ),
+)
+
+
+def leave(connection: sa.Connection, conversation_id: str, up_to: str | None = None) -> None:
+    """Leave the customer's mail that waits for the agent to people, all of it or `up_to` the
+    newest mail that one of them saw. What the team wrote is still passed on to the customer."""
+    connection.execute(
+        _mails.update()
+        .where(
+            *_seen_of(conversation_id, up_to), _mails.c.status == MailStatus.UNANSWERED.value
+        )
+        .values(status=MailStatus.NO_ANSWER.value, no_answer_reason=PEOPLE_ANSWER)
+    )  # fmt: skip
+
+
+def answer(
+    connection: sa.Connection, conversation_id: str, outbound_id: str, up_to: str | None = None
+) -> None:
+    """Record that what a person wrote answers all that was left to people in a conversation, or is
+    parked, `up_to` the newest mail that they saw. Later mail stays theirs to answer."""
+    connection.execute(
+        _mails.update()
+        .where(
+            *_seen_of(conversation_id, up_to),
+            sa.or_(_LEFT, _mails.c.status == MailStatus.PARKED.value),
+        )
+        .values(status=MailStatus.ANSWERED.value, answered_by=outbound_id, no_answer_reason=None)
+    )
+
+
+def _seen_of(conversation_id: str, up_to: str | None) -> list[sa.ColumnElement[bool]]:
+    of_thread = [_mails.c.conversation_id == conversation_id, _OF_CUSTOMER]
+    if up_to is None:
+        return of_thread
+    return [*of_thread, _mails.c.mail_id <= up_to]  # ids are in order of time
+
+
+def give_back(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
+    """Let the agent answer what was left to people in a conversation and nobody answered; return all
+    mail of the customer that waits for the agent now, oldest first."""
+    since = _answered_by_mail_at(connection, conversation_id)
+    later = [_mails.c.received_at > since] if since is not None else []
+    connection.execute(
+        _mails.update()
+        .where(
+            _mails.c.conversation_id == conversation_id,
+            _OF_CUSTOMER,
+            _LEFT,
+            ~_is_overtaken(conversation_id),
+            *later,
+        )
+        .values(status=MailStatus.UNANSWERED.value, no_answer_reason=None, draft_id=None)
+    )
+    return connection.execute(
+        sa.select(_mails.c.mail_id, _mails.c.rings, _mails.c.identity)
+        .where(
+            _mails.c.conversation_id == conversation_id,
+            _OF_CUSTOMER,
+            _mails.c.status == MailStatus.UNANSWERED.value,
+            _mails.c.draft_id.is_(None),
+        )
+        .order_by(_mails.c.received_at, _mails.c.mail_id)
+    ).all()
+
+
+def _answered_by_mail_at(connection: sa.Connection, conversation_id: str) -> datetime | None:
+    """Return when the team's last mail came that went to the customer. What an answer at /ops answers
+    is marked; what one by mail does is not known, but nobody can have meant what came after it."""
+    found: datetime | None = connection.scalar(
+        sa.select(sa.func.max(_mails.c.received_at)).where(
+            _mails.c.conversation_id == conversation_id,
+            _mails.c.kind == MailKind.TEAM.value,
+            _mails.c.status == MailStatus.ANSWERED.value,
+        )
+    )
+    return found
+
+
+def _is_overtaken(conversation_id: str) -> sa.ColumnElement[bool]:
+    """Whether the agent went on by itself and answered later mail, as well proven as this."""
+    newer = _mails.alias()
+    return sa.and_(
+        _mails.c.no_answer_reason.in_(_OVERTAKEN),
+        sa.exists()
+        .where(
+            newer.c.conversation_id == conversation_id,
+            newer.c.kind == MailKind.CUSTOMER.value,
+            newer.c.status == MailStatus.ANSWERED.value,
+            newer.c.received_at > _mails.c.received_at,
+            (newer.c.identity == Identity.NONE.value) == (_mails.c.identity == Identity.NONE.value),
+        )
+        .correlate(_mails),
+    )

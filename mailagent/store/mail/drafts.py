@@ -1,0 +1,188 @@
+"""Drafts as rows: answers that wait for somebody's click. Whoever changes one has locked its
+conversation before, so of two people the first one's click stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from mailagent.domain.mail.draft import Draft, DraftState
+from mailagent.store import schema
+from mailagent.store.database import Row
+from mailagent.store.ids import new_id
+
+_drafts, _mails = schema.drafts, schema.inbound_mails
+_conversations = schema.conversations
+
+_WAITING = _drafts.c.state == DraftState.WAITING.value
+
+
+def record(
+    connection: sa.Connection,
+    conversation_id: str,
+    mail_ids: Sequence[str],
+    topics: Sequence[str],
+    text: str,
+    now: datetime,
+) -> str:
+    """Record an answer that waits, and that these mails wait for it; return its id."""
+    draft_id = new_id("draft")
+    connection.execute(
+        _drafts.insert().values(
+            draft_id=draft_id,
+            conversation_id=conversation_id,
+            mail_ids=list(mail_ids),
+            topics=list(topics),
+            text=text,
+            state=DraftState.WAITING.value,
+            created_at=now,
+        )
+    )
+    connection.execute(
+        _mails.update().where(_mails.c.mail_id.in_(mail_ids)).values(draft_id=draft_id)
+    )
+    return draft_id
+
+
+def find(connection: sa.Connection, draft_id: str) -> Draft | None:
+    found = _list(connection, _drafts.c.draft_id == draft_id)
+    return found[0] if found else None
+
+
+def list_waiting_of(connection: sa.Connection, conversation_id: str) -> tuple[Draft, ...]:
+    """Return the drafts of a conversation that wait, oldest first: one for mail that is proven to be
+    its sender's, perhaps another for mail that is not."""
+    return _list(connection, sa.and_(_WAITING, _drafts.c.conversation_id == conversation_id))
+
+
+def _list(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[Draft, ...]:
+    query = sa.select(_drafts).where(where).order_by(_drafts.c.created_at, _drafts.c.draft_id)
+    return tuple(_draft(row) for row in connection.execute(query))
+
+
+def _draft(row: Row) -> Draft:
+    return Draft(
+        draft_id=row.draft_id,
+        conversation_id=row.conversation_id,
+        mail_ids=tuple(row.mail_ids),
+        topics=tuple(row.topics),
+        text=row.text,
+        state=DraftState(row.state),
+        created_at=row.created_at,
+        decided_by=row.decided_by,
+        decided_at=row.decided_at,
+        outbound_id=row.outbound_id,
+    )
+
+
+# --- what becomes of them -------------------------------------------------------------------------
+
+
+def settle(
+    connection: sa.Connection,
+    draft_id: str,
+    state: DraftState,
+    decided_by: str,
+    now: datetime,
+    outbound_id: str | None = None,
+) -> bool:
+    """Record what somebody did with a draft; return False, changing nothing, if it waits no more."""
+    settled = connection.execute(
+        _drafts.update()
+        .where(_drafts.c.draft_id == draft_id, _WAITING)
+        .values(state=state.value, decided_by=decided_by, decided_at=now, outbound_id=outbound_id)
+    )
+    return settled.rowcount == 1
+
+
+def supersede(
+    connection: sa.Connection,
+    draft_ids: Sequence[str],
+    decided_by: str,
+    now: datetime,
+    run_id: str | None = None,
+) -> list[str]:
+    """Take back drafts that wait: their mails wait for an answer again, and for the run that answers
+    them now if it is known. Returns the drafts that were taken back."""
+    values = {"state": DraftState.SUPERSEDED.value, "decided_by": decided_by, "decided_at": now}
+    superseded = (
+        _drafts.update().where(_drafts.c.draft_id.in_(draft_ids), _WAITING).values(**values)
+    )
+    taken = sorted(connection.scalars(superseded.returning(_drafts.c.draft_id)))
+    freed = {"draft_id": None, **({"run_id": run_id} if run_id else {})}
+    if taken:
+        connection.execute(_mails.update().where(_mails.c.draft_id.in_(taken)).values(**freed))
+    return taken
+
+
+def supersede_all_of(
+    connection: sa.Connection, conversation_id: str, decided_by: str, now: datetime
+) -> list[str]:
+    """Take back every draft of a conversation that waits."""
+    waiting = [draft.draft_id for draft in list_waiting_of(connection, conversation_id)]
+    return supersede(connection, waiting, decided_by, now) if waiting else []
+
+
+# --- lists ----------------------------------------------------------------------------------------
+
+
+def count_waiting(connection: sa.Connection) -> int:
+    """Return how many drafts wait."""
+    query = sa.select(sa.func.count()).select_from(_drafts).where(_WAITING)
+    return connection.scalar(query) or 0
+
+
+def list_waiting(connection: sa.Connection, limit: int, after: str = "") -> Sequence[Row]:
+    """Return drafts that wait, the oldest first, from the one behind `after`, each with its customer
+    and the subject of its conversation."""
+    return connection.execute(
+        sa.select(
+            _drafts.c.draft_id,
+            _drafts.c.conversation_id,
+            _drafts.c.topics,
+            _drafts.c.created_at,
+            _conversations.c.customer_email,
+            _conversations.c.subject,
+        )
+        .join(_conversations, _conversations.c.conversation_id == _drafts.c.conversation_id)
+        .where(_WAITING, _drafts.c.draft_id > after)
+        .order_by(_drafts.c.draft_id)
+        .limit(limit)
+    ).all()
+
+
+def find_next_waiting(connection: sa.Connection, but: str) -> str | None:
+    """Return the oldest draft that waits, other than one."""
+    found: str | None = connection.scalar(
+        sa.select(_drafts.c.draft_id)
+        .where(_WAITING, _drafts.c.draft_id != but)
+        .order_by(_drafts.c.draft_id)
+        .limit(1)
+    )
+    return found
+
+
+def take_due(connection: sa.Connection, before: datetime, now: datetime) -> tuple[Draft, ...]:
+    """Return the drafts that wait since before a time and of which nobody was reminded, and record that
+    somebody is now. Of two that ask, one gets them."""
+    due = (
+        _drafts.update()
+        .where(_WAITING, _drafts.c.created_at <= before, _drafts.c.reminded_at.is_(None))
+        .values(reminded_at=now)
+    )
+    taken = list(connection.scalars(due.returning(_drafts.c.draft_id)))
+    return _list(connection, _drafts.c.draft_id.in_(taken)) if taken else ()
+
+
+def superseded_at(mail: sa.Table) -> sa.ScalarSelect[datetime]:
+    """Return the expression for when a draft of the conversation of `mail` was last taken back."""
+    return (
+        sa.select(sa.func.max(_drafts.c.decided_at))
+        .where(
+            _drafts.c.conversation_id == mail.c.conversation_id,
+            _drafts.c.state == DraftState.SUPERSEDED.value,
+        )
+        .scalar_subquery()
+    )

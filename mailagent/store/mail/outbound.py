@@ -1,0 +1,549 @@
+"""Mail of ours, as rows: written before it is sent, and "sending" before the vendor is called. Once a mail
+may not be sent (again), its row holds no link by which its reader decides or logs in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from itertools import takewhile
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent.domain.mail.delivery import DeliveryKind
+from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
+from mailagent.domain.mail.secrets import without_keys
+from mailagent.store import schema
+from mailagent.store.database import END_OF_TIME, Row, insert_once
+
+_mails, _events = schema.outbound_mails, schema.delivery_events
+
+# Statements that each mail needs are built once: building one costs about what sending it does.
+_BY_ID = sa.select(_mails).where(_mails.c.outbound_id == sa.bindparam("outbound_id"))
+_LOCKED = _BY_ID.with_for_update()
+_RECORDED = sa.select(_mails.c.dedup_key).where(
+    _mails.c.dedup_key.in_(sa.bindparam("dedup_keys", expanding=True))
+)
+_ID_BY_KEY = sa.select(_mails.c.outbound_id).where(_mails.c.dedup_key == sa.bindparam("dedup_key"))
+_QUEUED_OF_REFUND = (
+    sa.select(_mails.c.outbound_id)
+    .where(
+        _mails.c.refund_id == sa.bindparam("refund_id"),
+        _mails.c.purpose == sa.bindparam("purpose"),
+        _mails.c.status == OutboundStatus.QUEUED.value,
+    )
+    .order_by(_mails.c.outbound_id)
+)
+_STATUS = sa.select(_mails.c.status).where(_mails.c.outbound_id == sa.bindparam("outbound_id"))
+_TO_CUSTOMER = (
+    sa.select(_mails)
+    .where(
+        _mails.c.conversation_id == sa.bindparam("conversation_id"),
+        _mails.c.to_address == sa.bindparam("address"),
+        _mails.c.created_at <= sa.bindparam("until"),
+    )
+    .order_by(_mails.c.created_at.desc())
+    .limit(sa.bindparam("most", type_=sa.Integer))
+)
+_TIMES_TO_CUSTOMER = _TO_CUSTOMER.with_only_columns(_mails.c.created_at)
+_CLAIM = (
+    _mails.update()
+    .where(
+        _mails.c.outbound_id == sa.bindparam("here"),
+        _mails.c.status == OutboundStatus.QUEUED.value,
+    )
+    .values(
+        status=OutboundStatus.SENDING.value,
+        sending_at=sa.bindparam("now"),
+        attempts=_mails.c.attempts + 1,
+        error=None,
+        put_off_at=None,
+    )
+    .returning(_mails)
+)
+_FROM_SENDING = (
+    _mails.update()
+    .where(
+        _mails.c.outbound_id == sa.bindparam("here"),
+        _mails.c.status == OutboundStatus.SENDING.value,
+    )
+    .returning(_mails.c.status)
+)
+
+_OPEN = (OutboundStatus.QUEUED, OutboundStatus.SENDING)
+LOST = frozenset(status.value for status in OutboundStatus if status.lost)
+# Bounces that come as mail are recorded beside the events; they say nothing about the webhook.
+BOUNCE_MAIL = "bounce-mail:"
+
+
+def record(connection: sa.Connection, mail: OutboundMail, dedup_key: str, now: datetime) -> str:
+    """Record a mail to be sent and return its id; a second one under the same key is the first."""
+    values = {
+        "outbound_id": mail.outbound_id,
+        "dedup_key": dedup_key,
+        "conversation_id": mail.conversation_id,
+        "refund_id": mail.refund_id,
+        "purpose": mail.purpose.value,
+        "to_address": mail.to_address,
+        "from_address": mail.from_address,
+        "reply_to": mail.reply_to,
+        "subject": mail.subject,
+        "text": mail.text,
+        "html": mail.html,
+        "message_id": mail.message_id,
+        "in_reply_to": mail.in_reply_to,
+        "mail_references": list(mail.references),
+        "auto_submitted": mail.auto_submitted,
+        "status": OutboundStatus.QUEUED.value,
+        "created_at": now,
+    }
+    if insert_once(connection, _mails, values, "dedup_key"):
+        return mail.outbound_id
+    stored: str | None = connection.scalar(_ID_BY_KEY, {"dedup_key": dedup_key})
+    if stored is None:
+        raise LookupError(f"the mail {dedup_key} was not recorded")
+    return stored
+
+
+def list_of_matter(connection: sa.Connection, conversation_id: str, matter: str) -> list[str]:
+    """Return the mails of a conversation that were written to people about one matter: those whose
+    key is `matter`, a colon, and more."""
+    return list(
+        connection.scalars(
+            sa.select(_mails.c.outbound_id)
+            .where(
+                _mails.c.conversation_id == conversation_id,
+                _mails.c.dedup_key.startswith(f"{matter}:", autoescape=True),
+            )
+            .order_by(_mails.c.outbound_id)
+        )
+    )
+
+
+def load(connection: sa.Connection, outbound_id: str) -> OutboundMail:
+    """Return a mail that must exist. Raises LookupError."""
+    row = row_of(connection, outbound_id)
+    return from_row(row)
+
+
+def row_of(connection: sa.Connection, outbound_id: str, lock: bool = False) -> Row:
+    """Return the whole row of a mail. Raises LookupError."""
+    query = _LOCKED if lock else _BY_ID
+    row = connection.execute(query, {"outbound_id": outbound_id}).one_or_none()
+    if row is None:
+        raise LookupError(f"outbound mail {outbound_id} does not exist")
+    return row
+
+
+def status_of(connection: sa.Connection, outbound_id: str) -> OutboundStatus:
+    """Return the state of a mail, without its text. Raises LookupError."""
+    status = connection.scalar(_STATUS, {"outbound_id": outbound_id})
+    if status is None:
+        raise LookupError(f"outbound mail {outbound_id} does not exist")
+    return OutboundStatus(status)
+
+
+def claim_for_sending(
+    connection: sa.Connection, outbound_id: str, now: datetime
+) -> OutboundMail | None:
+    """Take a queued mail to "sending" and return it; None when it is not queued (any more).
+
+    Only one claimer gets it, whatever runs beside: the update is the lock.
+    """
+    row = connection.execute(_CLAIM, {"here": outbound_id, "now": now}).one_or_none()
+    return from_row(row) if row else None
+
+
+def record_outcome(
+    connection: sa.Connection, mail: OutboundMail, status: OutboundStatus, **values: Any
+) -> OutboundStatus:
+    """Record what became of a mail that was "sending"; one that is not any more stays as it is. Returns its
+    state."""
+    values |= {"here": mail.outbound_id, "status": status.value}
+    cut = {} if status in _OPEN else _without_links(mail)
+    known = connection.scalar(_FROM_SENDING.values(cut) if cut else _FROM_SENDING, values)
+    return status_of(connection, mail.outbound_id) if known is None else OutboundStatus(known)
+
+
+def _without_links(mail: OutboundMail | Row) -> dict[str, sa.Case[str]]:
+    """Return the columns of a mail that hold a link by which its reader decides or logs in, each without it.
+
+    A row whose words were erased since `mail` was read stays as it is.
+    """
+    stored = {"text": mail.text, "html": mail.html or ""}
+    return {
+        name: sa.case((_mails.c[name] == words, cut), else_=_mails.c[name])
+        for name, words in stored.items()
+        if (cut := without_keys(words)) != words
+    }
+
+
+def put_off(
+    connection: sa.Connection, outbound_id: str, next_attempt_at: datetime, now: datetime
+) -> None:
+    """Record when a queued mail is to be looked at again whose vendor is not asked for now."""
+    connection.execute(
+        _mails.update()
+        .where(_mails.c.outbound_id == outbound_id, _mails.c.status == OutboundStatus.QUEUED.value)
+        .values(next_attempt_at=next_attempt_at, put_off_at=now)
+    )
+
+
+def take_up(connection: sa.Connection, limit: int, now: datetime) -> list[str]:
+    """Make mails that were put off due at once, those first that have waited longest since they were last
+    looked at; return which."""
+    waiting = (
+        sa.select(_mails.c.outbound_id)
+        .where(_mails.c.status == OutboundStatus.QUEUED.value, _mails.c.put_off_at.is_not(None))
+        .order_by(_mails.c.put_off_at, _mails.c.created_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    found = list(connection.scalars(waiting))
+    due = _mails.update().where(_mails.c.outbound_id.in_(found))
+    connection.execute(due.values(next_attempt_at=now, put_off_at=None))
+    return found
+
+
+def find_latest_taken(connection: sa.Connection, now: datetime) -> str | None:
+    """Return a mail that SendGrid is known to have taken, of the last days the latest."""
+    query = (
+        sa.select(_mails.c.outbound_id)
+        .where(_mails.c.created_at > now - _TRIED_FOR, _mails.c.sent_at.is_not(None))
+        .order_by(_mails.c.created_at.desc())
+    )
+    found: str | None = connection.scalar(query.limit(1))
+    return found
+
+
+# Mail is tried for three days.
+_TRIED_FOR = timedelta(days=4)
+
+
+def note_refusal(
+    connection: sa.Connection, outbound_id: str, now: datetime
+) -> tuple[datetime, int]:
+    """Record that SendGrid has refused a mail that is "sending". Return since when it refuses it without
+    having accepted another in between, and how often it has refused it again after it had."""
+    row = row_of(connection, outbound_id, lock=True)
+    since, beside = row.refused_at or now, row.refused_beside
+    if _was_another_accepted(connection, row, since, now):
+        since, beside = now, beside + 1
+    refused = _mails.update().where(_mails.c.outbound_id == outbound_id)
+    connection.execute(refused.values(refused_at=since, refused_beside=beside))
+    return since, beside
+
+
+def _was_another_accepted(
+    connection: sa.Connection, refused: Row, since: datetime, now: datetime
+) -> bool:
+    """Return whether SendGrid took another mail, handed over after a time and before a refused one."""
+    query = sa.select(sa.literal(1)).where(
+        _mails.c.created_at > now - _TRIED_FOR,
+        _mails.c.sending_at > since,
+        _mails.c.sending_at < refused.sending_at,
+        _mails.c.sent_at.is_not(None),
+        _mails.c.outbound_id != refused.outbound_id,
+    )
+    return connection.scalar(query.limit(1)) is not None
+
+
+def count_others_refused(connection: sa.Connection, outbound_id: str, now: datetime) -> int:
+    """Return to how many other addresses mail was refused since SendGrid last took one before it refused this
+    mail. Ask before `note_refusal`: once another was accepted, that begins anew."""
+    row = row_of(connection, outbound_id)
+    lately = _mails.c.created_at > now - _TRIED_FOR
+    taken = sa.select(sa.func.max(_mails.c.sending_at)).where(
+        lately, _mails.c.sent_at.is_not(None), _mails.c.sending_at < (row.refused_at or now)
+    )
+    last = connection.scalar(taken)
+    after = [] if last is None else [_mails.c.refused_at > last]
+    query = sa.select(sa.func.count(_mails.c.to_address.distinct())).where(
+        lately,
+        _mails.c.refused_at.is_not(None),
+        _mails.c.to_address != row.to_address,
+        *after,
+    )
+    return connection.scalar(query) or 0
+
+
+def settle(
+    connection: sa.Connection,
+    outbound_id: str,
+    status: OutboundStatus,
+    now: datetime,
+    sent_again_why: str = "",
+) -> None:
+    """Record what a mail's state turned out to be, whatever it was before; or why it is sent again."""
+    values: dict[str, Any] = {"status": status.value, "next_attempt_at": None}
+    if status not in _OPEN:
+        values |= _without_links(row_of(connection, outbound_id))
+    if status is OutboundStatus.SENT:
+        values["sent_at"] = now
+    if sent_again_why:
+        values["sent_again_why"] = sent_again_why
+    connection.execute(_mails.update().where(_mails.c.outbound_id == outbound_id).values(**values))
+
+
+def from_row(row: Row) -> OutboundMail:
+    """Return the mail of a row that has all columns of the table."""
+    return OutboundMail(
+        outbound_id=row.outbound_id,
+        purpose=Purpose(row.purpose),
+        to_address=row.to_address,
+        from_address=row.from_address,
+        subject=row.subject,
+        text=row.text,
+        html=row.html,
+        message_id=row.message_id,
+        reply_to=row.reply_to,
+        in_reply_to=row.in_reply_to,
+        references=tuple(row.mail_references),
+        conversation_id=row.conversation_id,
+        refund_id=row.refund_id,
+        auto_submitted=row.auto_submitted,
+        status=OutboundStatus(row.status),
+        attempts=row.attempts,
+    )
+
+
+def list_of_conversation(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
+    """Return our mails of a thread, oldest first, as whole rows."""
+    return connection.execute(
+        sa.select(_mails)
+        .where(_mails.c.conversation_id == conversation_id)
+        .order_by(_mails.c.created_at, _mails.c.outbound_id)
+    ).all()
+
+
+def list_to_customer(
+    connection: sa.Connection,
+    conversation_id: str,
+    address: str,
+    limit: int,
+    until: datetime = END_OF_TIME,
+) -> Sequence[Row]:
+    """Return the newest mails of ours to the customer in this thread, written by a time, oldest of them
+    first."""
+    values = {"conversation_id": conversation_id, "address": address, "most": limit, "until": until}
+    return connection.execute(_TO_CUSTOMER, values).all()[::-1]
+
+
+def list_times_to_customer(
+    connection: sa.Connection, conversation_id: str, address: str, limit: int
+) -> Sequence[datetime]:
+    """Return when the newest mails of ours to the customer in this thread were written, the newest first."""
+    values = {"conversation_id": conversation_id, "address": address, "most": limit}
+    return connection.scalars(_TIMES_TO_CUSTOMER, values | {"until": END_OF_TIME}).all()
+
+
+def list_texts_to(connection: sa.Connection, address: str, limit: int = 20) -> list[str]:
+    """Return the texts of our newest mails to an address, oldest of them first, without links that decide
+    or log in: what its next mail may quote."""
+    texts = connection.scalars(
+        sa.select(_mails.c.text)
+        .where(_mails.c.to_address == address)
+        .order_by(_mails.c.created_at.desc())
+        .limit(limit)
+    ).all()
+    return [without_keys(text) for text in texts[::-1]]
+
+
+def list_requests(connection: sa.Connection, refund_id: str, address: str) -> list[str]:
+    """Return the texts in which an address was asked to decide on a refund."""
+    query = sa.select(_mails.c.text).where(
+        _mails.c.refund_id == refund_id,
+        _mails.c.to_address == address,
+        _mails.c.purpose == Purpose.APPROVAL_REQUEST.value,
+    )
+    return list(connection.scalars(query))
+
+
+def list_under_way(
+    connection: sa.Connection, before: datetime, limit: int, after: str = ""
+) -> list[str]:
+    """Return mails that should have been sent before a time and were not, in the order of their ids
+    from the one behind `after`."""
+    return list(
+        connection.scalars(
+            sa.select(_mails.c.outbound_id)
+            .where(
+                _mails.c.status.in_([OutboundStatus.QUEUED.value, OutboundStatus.SENDING.value]),
+                _mails.c.created_at < before,
+                _mails.c.outbound_id > after,
+            )
+            .order_by(_mails.c.outbound_id)
+            .limit(limit)
+        )
+    )
+
+
+def latest_at(connection: sa.Connection, conversation_id: str, purpose: Purpose) -> datetime | None:
+    """Return when the latest mail of one purpose was written in a thread, or None."""
+    latest: datetime | None = connection.scalar(
+        sa.select(_mails.c.created_at)
+        .where(_mails.c.conversation_id == conversation_id, _mails.c.purpose == purpose.value)
+        .order_by(_mails.c.created_at.desc())
+        .limit(1)
+    )
+    return latest
+
+
+def count_to(connection: sa.Connection, address: str, purpose: Purpose, since: datetime) -> int:
+    """Return how many mails of one purpose were written to an address since a time."""
+    query = sa.select(sa.func.count()).where(
+        _mails.c.to_address == address,
+        _mails.c.created_at >= since,
+        _mails.c.purpose == purpose.value,
+    )
+    return connection.scalar(query) or 0
+
+
+def is_recorded(connection: sa.Connection, dedup_key: str) -> bool:
+    """Return whether a mail under this key was written."""
+    return connection.scalar(_ID_BY_KEY, {"dedup_key": dedup_key}) is not None
+
+
+def list_recorded(connection: sa.Connection, dedup_keys: Iterable[str]) -> frozenset[str]:
+    """Return those of these keys under which a mail was written."""
+    return frozenset(connection.scalars(_RECORDED, {"dedup_keys": list(dedup_keys)}))
+
+
+def list_queued_of_refund(connection: sa.Connection, refund_id: str, purpose: Purpose) -> list[str]:
+    """Return the mails of one purpose about a refund that have yet to be sent, the first first."""
+    values = {"refund_id": refund_id, "purpose": purpose.value}
+    return list(connection.scalars(_QUEUED_OF_REFUND, values))
+
+
+def list_copies(connection: sa.Connection, dedup_keys: Sequence[str]) -> Sequence[Row]:
+    """Return the mails under these keys, and keep others that ask for the same from going on.
+
+    Only the first is locked: so two that look at each other's mail wait instead of blocking.
+    """
+    copies = (
+        sa.select(_mails).where(_mails.c.dedup_key.in_(dedup_keys)).order_by(_mails.c.dedup_key)
+    )
+    connection.execute(copies.limit(1).with_for_update())
+    return connection.execute(copies).all()
+
+
+def count_lost_lately(connection: sa.Connection, address: str, latest: int = 10) -> int:
+    """Return how many of the newest settled mails to an address were lost, counted from the last one."""
+    statuses = connection.scalars(
+        sa.select(_mails.c.status)
+        .where(
+            _mails.c.to_address == address,
+            _mails.c.status.in_([OutboundStatus.SENT.value, *LOST]),
+        )
+        .order_by(_mails.c.created_at.desc())
+        .limit(latest)
+    )
+    return sum(1 for _ in takewhile(lambda status: status in LOST, statuses))
+
+
+def find_by_message_id(connection: sa.Connection, message_id: str) -> str | None:
+    """Return the mail of ours that has this Message-ID."""
+    found: str | None = connection.scalar(
+        sa.select(_mails.c.outbound_id).where(_mails.c.message_id == message_id)
+    )
+    return found
+
+
+# --- what SendGrid says became of it ----------------------------------------------------------
+
+
+def record_event(
+    connection: sa.Connection,
+    event_key: str,
+    outbound_id: str,
+    event: str,
+    reason: str | None,
+    occurred_at: datetime,
+    now: datetime,
+) -> bool:
+    """Record a delivery event of one of our mails; False when it is known or the mail is not ours."""
+    known = connection.scalar(
+        sa.select(_mails.c.outbound_id).where(_mails.c.outbound_id == outbound_id)
+    )
+    if known is None:
+        return False
+    values = {
+        "event_key": event_key,
+        "outbound_id": outbound_id,
+        "event": event,
+        "reason": reason,
+        "occurred_at": occurred_at,
+        "received_at": now,
+    }
+    return insert_once(connection, _events, values, "event_key")
+
+
+def why_undelivered(connection: sa.Connection, outbound_id: str) -> str | None:
+    """Return what an event says about why the mail did not reach its recipient, or None."""
+    row = connection.execute(
+        sa.select(_events.c.event, _events.c.reason)
+        .where(
+            _events.c.outbound_id == outbound_id,
+            _events.c.event.in_([kind.value for kind in DeliveryKind if kind.not_reached]),
+        )
+        .order_by(_events.c.occurred_at)
+        .limit(1)
+    ).one_or_none()
+    return None if row is None else f"{row.event}: {row.reason or 'no reason given'}"
+
+
+def why_unwelcome(connection: sa.Connection, outbound_id: str) -> str | None:
+    """Return the permanent bounce or complaint that a signed event told of, or None.
+
+    A bounce that came as mail is none: anybody can write one.
+    """
+    unwelcome = (DeliveryKind.BOUNCE.value, DeliveryKind.SPAMREPORT.value)
+    row = connection.execute(
+        sa.select(_events.c.event, _events.c.reason)
+        .where(
+            _events.c.outbound_id == outbound_id,
+            _events.c.event.in_(unwelcome),
+            ~_events.c.event_key.startswith(BOUNCE_MAIL, autoescape=True),
+        )
+        .order_by(_events.c.occurred_at)
+        .limit(1)
+    ).one_or_none()
+    return None if row is None else f"{row.event}: {row.reason or 'no reason given'}"
+
+
+def was_accepted(connection: sa.Connection, outbound_id: str) -> bool:
+    """Return whether any event shows that SendGrid took the mail."""
+    return (
+        connection.scalar(
+            sa.select(_events.c.event_key).where(_events.c.outbound_id == outbound_id).limit(1)
+        )
+        is not None
+    )
+
+
+def has_any_event(connection: sa.Connection) -> bool:
+    """Return whether the event webhook ever told of a mail of ours."""
+    return connection.scalar(_from_webhook(sa.select(sa.literal(1))).limit(1)) is not None
+
+
+def was_later_mail_reported(connection: sa.Connection, sending_at: datetime) -> bool:
+    """Return whether the event webhook told of a mail that was handed over after a time.
+
+    Only events count that every mail which goes out has: had this one gone out, it would have one.
+    """
+    query = (
+        _from_webhook(sa.select(sa.literal(1)))
+        .join(_mails, _mails.c.outbound_id == _events.c.outbound_id)
+        .where(
+            _events.c.received_at >= sending_at,
+            _mails.c.sending_at > sending_at,
+            _events.c.event.in_([DeliveryKind.PROCESSED.value, DeliveryKind.DELIVERED.value]),
+        )
+    )
+    return connection.scalar(query.limit(1)) is not None
+
+
+def _from_webhook(query: sa.Select[tuple[int]]) -> sa.Select[tuple[int]]:
+    return query.select_from(_events).where(
+        ~_events.c.event_key.startswith(BOUNCE_MAIL, autoescape=True)
+    )

@@ -1,0 +1,118 @@
+"""Mail that is parked: by a budget, to be let in later, or by the fuse, until people are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.mail.message import MailStatus
+from mailagent.store import schema
+from mailagent.store.database import Row
+
+_mails = schema.inbound_mails
+
+FUSE = HandOverReason.FUSE.value
+SUMMED_UP = "parked in a flood until its time was up; people were told how many there were"
+
+_PARKED = _mails.c.status == MailStatus.PARKED.value
+_PARKED_BY_FUSE = sa.and_(_PARKED, _mails.c.no_answer_reason == FUSE)
+_PARKED_BY_BUDGET = sa.and_(_PARKED, _mails.c.no_answer_reason != FUSE)
+
+
+def park_by_fuse(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:
+    """Take mails that wait for an answer away from the agent, until people are told of them.
+
+    Returns whether any did.
+    """
+    parked = (
+        _mails.update()
+        .where(_mails.c.mail_id.in_(mail_ids), _mails.c.status == MailStatus.UNANSWERED.value)
+        .values(status=MailStatus.PARKED.value, no_answer_reason=FUSE)
+    )
+    return bool(list(connection.scalars(parked.returning(_mails.c.mail_id))))
+
+
+def close_parked_by_fuse(connection: sa.Connection, conversation_id: str) -> list[str]:
+    """Record that people are told of what the fuse parked in a thread; return the mails."""
+    return _close(
+        connection,
+        sa.and_(_PARKED_BY_FUSE, _mails.c.conversation_id == conversation_id),
+        FUSE,
+        _mails.c.mail_id,
+    )
+
+
+def list_conversations_with_fuse(connection: sa.Connection, limit: int) -> list[str]:
+    """Return the conversations in which mail waits, parked by the fuse, for people to be told."""
+    query = sa.select(_mails.c.conversation_id).where(_PARKED_BY_FUSE).distinct().limit(limit)
+    return list(connection.scalars(query))
+
+
+def list_overdue_conversations(
+    connection: sa.Connection, before: datetime, limit: int
+) -> list[str]:
+    """Return the conversations with mail that a budget parked before a time."""
+    query = (
+        sa.select(_mails.c.conversation_id)
+        .where(_PARKED_BY_BUDGET, _mails.c.received_at <= before)
+        .distinct()
+        .limit(limit)
+    )
+    return list(connection.scalars(query))
+
+
+def close_overdue(
+    connection: sa.Connection, before: datetime, reason: str, conversation_id: str | None = None
+) -> list[str]:
+    """Record that mail which a budget parked before a time is people's now, of one thread or all of it;
+    return its senders."""
+    where = sa.and_(_PARKED_BY_BUDGET, _mails.c.received_at <= before)
+    if conversation_id is not None:
+        where = sa.and_(where, _mails.c.conversation_id == conversation_id)
+    return _close(connection, where, reason, _mails.c.from_address)
+
+
+def _close(
+    connection: sa.Connection,
+    where: sa.ColumnElement[bool],
+    reason: str,
+    told: sa.Column[str],
+) -> list[str]:
+    closed = (
+        _mails.update()
+        .where(where)
+        .values(status=MailStatus.NO_ANSWER.value, no_answer_reason=reason)
+    )
+    return sorted(connection.scalars(closed.returning(told)))
+
+
+def list_waiting(connection: sa.Connection, before: datetime, limit: int) -> Sequence[Row]:
+    """Return mail that a budget parked before a time: the oldest of each sender, going round the shares."""
+    oldest = (
+        sa.select(
+            sa.func.min(_mails.c.mail_id).label("mail_id"),
+            sa.func.coalesce(_mails.c.rate_limit_key, _mails.c.from_address).label("share"),
+        )
+        .where(_PARKED_BY_BUDGET, _mails.c.received_at < before)
+        .group_by(_mails.c.from_address, _mails.c.rate_limit_key)
+        .subquery()
+    )
+    turn = sa.func.row_number().over(partition_by=oldest.c.share, order_by=oldest.c.mail_id)
+    return connection.execute(
+        sa.select(_mails.c.mail_id, _mails.c.conversation_id, _mails.c.identity)
+        .join(oldest, oldest.c.mail_id == _mails.c.mail_id)
+        .order_by(turn, _mails.c.mail_id)
+        .limit(limit)
+    ).all()
+
+
+def release(connection: sa.Connection, mail_id: str, run_id: str) -> None:
+    """Let a parked mail in: it waits to be answered."""
+    connection.execute(
+        _mails.update()
+        .where(_mails.c.mail_id == mail_id, _mails.c.status == MailStatus.PARKED.value)
+        .values(status=MailStatus.UNANSWERED.value, no_answer_reason=None, run_id=run_id)
+    )

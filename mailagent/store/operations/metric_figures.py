@@ -1,0 +1,222 @@
+"""What the metrics come to, from rows: the same whichever process is asked, and however many there are.
+
+Each figure is counted by an index, or is kept in a tally: a scrape must stay cheap on a million mails.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.mail.message import MailKind, MailStatus, OutboundStatus, Purpose
+from mailagent.domain.money import Money
+from mailagent.domain.operations import metric
+from mailagent.domain.operations.circuit_breaker import Provider
+from mailagent.domain.operations.cost import TokenPrices, Tokens, cost_of
+from mailagent.domain.operations.incident import Matter
+from mailagent.domain.operations.metric import Sample
+from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.store import schema
+from mailagent.store.console.inbox import is_constant
+from mailagent.store.mail import assignments, throttled
+from mailagent.store.operations import circuit_breakers, counters, incidents, workers
+
+_mails, _outbound = schema.inbound_mails.c, schema.outbound_mails.c
+_refunds, _drafts, _put_away = schema.refunds.c, schema.drafts.c, schema.put_away.c
+_approvals = schema.approvals
+
+# Why a customer's mail gets no answer of the agent's, as a label; what is not among these is "other".
+REASONS = {
+    assignments.PEOPLE_ANSWER: "people_look_after_it",
+    throttled.SUMMED_UP: "flood",
+    **{reason.value: reason.name.lower() for reason in HandOverReason},
+}
+# How a call of the model may end. All are told, since no rate sees the step from no series to its first value.
+OUTCOMES = ("done", "retry", "operator", "person")
+
+_NOT_SENT_YET = (OutboundStatus.QUEUED.value, OutboundStatus.SENDING.value)
+_LOST = tuple(status.value for status in OutboundStatus if status.lost)
+
+_unanswered = is_constant(_mails.status, MailStatus.UNANSWERED.value)
+_WAITING: Mapping[str, tuple[sa.ColumnElement[datetime], sa.ColumnElement[bool]]] = {
+    "unanswered": (_mails.received_at, _unanswered & _mails.draft_id.is_(None)),
+    "put_off": (_mails.received_at, _unanswered & (_mails.put_off > 0)),
+    "parked": (_mails.received_at, is_constant(_mails.status, MailStatus.PARKED.value)),
+    "drafts": (_drafts.created_at, is_constant(_drafts.state, "waiting")),
+    "approvals": (_refunds.requested_at, is_constant(_refunds.status, "awaiting_approval")),
+    "payments": (
+        sa.func.coalesce(_refunds.decided_at, _refunds.requested_at),  # not while a manager thought
+        is_constant(_refunds.status, "approved"),
+    ),
+    "outgoing": (_outbound.created_at, is_constant(_outbound.status, *_NOT_SENT_YET)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What the engine says. `active`: how many runs of each queue, workflow and status have not ended;
+    `failed`: the question which runs have failed."""
+
+    active: Counter[tuple[str, str, str]]
+    failed: sa.Select[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """What the model took today, by its name, and what its tokens cost in USD."""
+
+    today: Mapping[str, Tokens]
+    prices_of: Callable[[str], TokenPrices | None]
+
+
+def read(
+    connection: sa.Connection,
+    runs: Runs,
+    use: ModelUse,
+    currencies: Iterable[str],
+    now: datetime,
+) -> list[Sample]:
+    """Return every metric. `currencies`: those to tell zeros for, beside what was refunded: a first refund
+    is then a step up from zero. To be asked in a snapshot."""
+    return [
+        Sample(metric.DATABASE_UP, (), 1),
+        *_mail_in(connection),
+        *_waiting(connection, now),
+        *_mail_out(connection),
+        *_refunded(connection, currencies),
+        *_model(connection, use),
+        *_providers(connection),
+        *_runs(connection, runs),
+        Sample(metric.WORKERS, (), _number(connection, workers.alive(connection))),
+    ]
+
+
+def _mail_in(connection: sa.Connection) -> Iterator[Sample]:
+    received = counters.count(connection, counters.RECEIVED)
+    for kind in MailKind:
+        yield Sample(metric.RECEIVED, (kind.value,), received[kind.value, "", "mails"])
+    reasons = _count_reasons(connection)
+    statuses = (MailStatus.UNANSWERED.value, MailStatus.PARKED.value)
+    where = [is_constant(_mails.status, status) for status in statuses]
+    open_ones = sum(_number(connection, sa.select(_mails.mail_id).where(each)) for each in where)
+    yield Sample(metric.ANSWERED, (), received.total() - open_ones - reasons.total())
+    kinds = [kind.value for kind in MailKind if kind is not MailKind.CUSTOMER]
+    for reason in (*REASONS.values(), *kinds, "other"):
+        yield Sample(metric.NO_ANSWER, (reason,), reasons[reason])
+
+
+def _count_reasons(connection: sa.Connection) -> Counter[str]:
+    """Return how many mails will get no answer: those that nobody would answer by their kind, those of
+    customers by the reason."""
+    of_customer = sa.case(REASONS, value=_mails.no_answer_reason, else_="other")
+    label = sa.case((_mails.kind == MailKind.CUSTOMER.value, of_customer), else_=_mails.kind)
+    query = sa.select(label.label("reason"), sa.func.count().label("number")).group_by("reason")
+    rows = connection.execute(query.where(is_constant(_mails.status, MailStatus.NO_ANSWER.value)))
+    return Counter({row.reason: row.number for row in rows})
+
+
+def _waiting(connection: sa.Connection, now: datetime) -> Iterator[Sample]:
+    for what, (at, where) in _WAITING.items():
+        number, oldest = connection.execute(
+            sa.select(sa.func.count(), sa.func.min(at)).where(where)
+        ).one()
+        seconds = max((now - oldest).total_seconds(), 0) if number else 0
+        yield Sample(metric.WAITING, (what,), number)
+        yield Sample(metric.OLDEST, (what,), seconds)
+    overdue = (
+        sa.select(_approvals.c.approval_id)
+        .join(schema.refunds, _refunds.refund_id == _approvals.c.refund_id)
+        .where(is_constant(_refunds.status, "awaiting_approval"), _approvals.c.expires_at <= now)
+    )
+    yield Sample(metric.OVERDUE, (), _number(connection, overdue))
+
+
+def _mail_out(connection: sa.Connection) -> Iterator[Sample]:
+    written = counters.count(connection, counters.WRITTEN)
+    for purpose in Purpose:
+        yield Sample(metric.WRITTEN, (purpose.value,), written[purpose.value, "", "mails"])
+    counts: Counter[str] = Counter()
+    for statuses in (_NOT_SENT_YET, _LOST):
+        query = sa.select(_outbound.status, sa.func.count()).group_by(_outbound.status)
+        for status, number in connection.execute(
+            query.where(is_constant(_outbound.status, *statuses))
+        ):
+            counts[status] = number
+    counts[OutboundStatus.SENT.value] = written.total() - counts.total()
+    for each in OutboundStatus:
+        yield Sample(metric.OUTGOING, (each.value,), counts[each.value])
+
+
+def _refunded(connection: sa.Connection, currencies: Iterable[str]) -> Iterator[Sample]:
+    query = sa.select(
+        _refunds.status, _refunds.currency, sa.func.count(), sa.func.sum(_refunds.amount_minor)
+    ).group_by(_refunds.status, _refunds.currency)
+    found = {(row[0], row[1]): (row[2], int(row[3])) for row in connection.execute(query)}
+    for currency in sorted({*currencies, *(each for _, each in found)}):
+        for status in RefundStatus:
+            number, minor = found.get((status.value, currency), (0, 0))
+            yield Sample(metric.REFUNDS, (status.value, currency), number)
+            amount = float(Money(minor, currency).decimal())
+            yield Sample(metric.MONEY, (status.value, currency), amount)
+
+
+def _model(connection: sa.Connection, use: ModelUse) -> Iterator[Sample]:
+    tokens: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    calls: defaultdict[str, Counter[str]] = defaultdict(lambda: Counter(dict.fromkeys(OUTCOMES, 0)))
+    for (model, outcome, quantity), total in counters.count(connection, counters.CALLS).items():
+        if quantity == "calls":
+            calls[model][outcome] += total
+        else:
+            tokens[model][quantity] += total
+    for model, by_outcome in calls.items():
+        for outcome, total in by_outcome.items():
+            yield Sample(metric.CALLS, (model, outcome), total)
+    for model, by_type in tokens.items():
+        for kind in ("input", "cached", "output"):
+            yield Sample(metric.TOKENS, (model, kind), by_type[kind])
+    for model in sorted(tokens.keys() | use.today.keys()):
+        cost = cost_of({model: use.today.get(model, Tokens())}, use.prices_of)
+        if cost is not None:
+            yield Sample(metric.COST, (model,), float(cost))
+
+
+def _providers(connection: sa.Connection) -> Iterator[Sample]:
+    failures, away = counters.list_failures(connection), circuit_breakers.list_open(connection)
+    for provider in Provider:
+        yield Sample(metric.ERRORS, (provider.value,), failures.get(provider.value, 0))
+        yield Sample(metric.BREAKER, (provider.value,), provider in away)
+    wrong = {each.matter for each in incidents.list_open(connection)}
+    for matter in Matter:
+        yield Sample(metric.MATTER, (matter.value,), matter in wrong)
+
+
+def _runs(connection: sa.Connection, runs: Runs) -> Iterator[Sample]:
+    depths, states = Counter[str](), Counter[tuple[str, str]]()
+    for (queue, workflow, status), number in runs.active.items():
+        depths[queue] += number if status != "PENDING" else 0
+        states[workflow, status] += number
+    for queue, number in depths.items():
+        yield Sample(metric.DEPTH, (queue,), number)
+    for labels, number in states.items():
+        yield Sample(metric.RUNS, labels, number)
+    failed = runs.failed.subquery()
+    query = (
+        sa.select(failed.c.workflow, sa.func.count().label("number"))
+        .outerjoin(schema.put_away, _put_away.subject == failed.c.run_id)
+        .where(_put_away.subject.is_(None))
+        .group_by(failed.c.workflow)
+    )
+    counts = dict.fromkeys((workflow for workflow, _ in states), 0)
+    counts |= {row.workflow: row.number for row in connection.execute(query)}
+    for workflow, number in counts.items():
+        yield Sample(metric.FAILED, (workflow,), number)
+
+
+def _number(connection: sa.Connection, rows: sa.Select[Any]) -> int:
+    return connection.scalar(sa.select(sa.func.count()).select_from(rows.subquery())) or 0

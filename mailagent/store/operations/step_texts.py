@@ -1,0 +1,69 @@
+"""Words that recorded steps speak of: what the model said, what tools were asked and answered. DBOS's records
+hold the id of the row, so that its console shows none of them, and a fork or a replay finds them.
+
+A row never changes: a step that runs again writes another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent.store import schema
+from mailagent.store.ids import new_id
+from mailagent.store.privacy.open_cases import nothing_is_open
+
+_words = schema.step_words
+
+
+def record(
+    connection: sa.Connection, conversation_id: str, words: Mapping[str, Any], now: datetime
+) -> str:
+    """Record words as plain JSON data; return the id of their row."""
+    words_id = new_id("words")
+    connection.execute(
+        _words.insert(),
+        {
+            "words_id": words_id,
+            "conversation_id": conversation_id,
+            "at": now,
+            "words": dict(words),
+        },
+    )
+    return words_id
+
+
+def find(connection: sa.Connection, words_ids: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return the words that are still there, by their ids."""
+    if not words_ids:
+        return {}
+    rows = connection.execute(
+        sa.select(_words.c.words_id, _words.c.words).where(_words.c.words_id.in_(words_ids))
+    )
+    return {row.words_id: row.words for row in rows}
+
+
+def delete_of_conversations(connection: sa.Connection, conversation_ids: Collection[str]) -> None:
+    """Delete all words of these conversations; what their runs recorded cannot be replayed then."""
+    connection.execute(_words.delete().where(_words.c.conversation_id.in_(conversation_ids)))
+
+
+def purge(connection: sa.Connection, before: datetime, limit: int) -> int:
+    """Delete the oldest words from before a time, of conversations in which nothing is open; return of how
+    many steps. Rows that another purge is at are left to it."""
+    due = connection.scalars(
+        sa.select(_words.c.words_id)
+        .where(_words.c.at < before, nothing_is_open(_words.c.conversation_id))
+        .order_by(_words.c.at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    ).all()
+    if due:
+        if connection.dialect.name == "sqlite":
+            # Without it the words stay in the file until something else is written over them.
+            connection.exec_driver_sql("PRAGMA secure_delete = ON")
+        connection.execute(_words.delete().where(_words.c.words_id.in_(due)))
+    return len(due)

@@ -1,0 +1,118 @@
+"""Discounts given for goodwill, as rows: one per order, each good for one use."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from mailagent.domain.refunds.goodwill import (
+    CODE_ALPHABET,
+    CODE_GROUP_LENGTH,
+    CODE_GROUPS,
+    GoodwillCode,
+    normalise_code,
+)
+from mailagent.domain.refunds.redemption import Redeemed, Redemption, decide_redemption
+from mailagent.store import schema
+from mailagent.store.database import Row
+
+_codes = schema.goodwill_codes
+
+_OLDEST_FIRST = sa.select(_codes).order_by(_codes.c.issued_at, _codes.c.code)
+_OF_CUSTOMER = _OLDEST_FIRST.where(
+    _codes.c.order_id.in_(
+        sa.select(schema.orders.c.order_id).where(
+            schema.orders.c.customer_email == sa.bindparam("email")
+        )
+    )
+)
+_OF_MAILS = _OLDEST_FIRST.where(_codes.c.mail_id.in_(sa.bindparam("mail_ids", expanding=True)))
+
+
+def new_code() -> str:
+    """Return a fresh code such as `K7MX-4PQR-9TWZ`: 58 bits of chance, for people to type."""
+    letters = [
+        [secrets.choice(CODE_ALPHABET) for _ in range(CODE_GROUP_LENGTH)]
+        for _ in range(CODE_GROUPS)
+    ]
+    return "-".join("".join(group) for group in letters)
+
+
+def issue(connection: sa.Connection, code: GoodwillCode) -> None:
+    """Record a discount. Raises IntegrityError when the order has one: hold the order's lock, look."""
+    connection.execute(
+        _codes.insert().values(
+            code=code.code,
+            order_id=code.order_id,
+            conversation_id=code.conversation_id,
+            mail_id=code.mail_id,
+            percent=code.percent,
+            policy_version=code.policy_version,
+            issued_at=code.issued_at,
+            expires_at=code.expires_at,
+        )
+    )
+
+
+def find(connection: sa.Connection, typed: str) -> GoodwillCode | None:
+    """Return the discount with this code, in whatever case and with whatever blanks it is typed."""
+    return _first(_list(connection, _codes.c.code == normalise_code(typed)))
+
+
+def find_of_order(connection: sa.Connection, order_id: str) -> GoodwillCode | None:
+    """Return the discount that was given for an order."""
+    return _first(_list(connection, _codes.c.order_id == order_id))
+
+
+def find_of_mails(connection: sa.Connection, mail_ids: Sequence[str]) -> GoodwillCode | None:
+    """Return the discount that was given in answer to one of these mails."""
+    rows = connection.execute(_OF_MAILS, {"mail_ids": list(mail_ids)})
+    return _first(tuple(_code(row) for row in rows))
+
+
+def list_of_customer(connection: sa.Connection, email: str) -> tuple[GoodwillCode, ...]:
+    """Return the discounts given for a customer's orders, oldest first."""
+    return tuple(_code(row) for row in connection.execute(_OF_CUSTOMER, {"email": email}))
+
+
+def list_codes_for(connection: sa.Connection, conversation_id: str, email: str) -> tuple[str, ...]:
+    """Return the codes that mails of a conversation may hold: its own, and all of its customer's."""
+    theirs = sa.select(schema.orders.c.order_id).where(schema.orders.c.customer_email == email)
+    here = sa.or_(_codes.c.conversation_id == conversation_id, _codes.c.order_id.in_(theirs))
+    return tuple(connection.scalars(sa.select(_codes.c.code).where(here)))
+
+
+def list_all(connection: sa.Connection) -> tuple[GoodwillCode, ...]:
+    """Return every discount, oldest first."""
+    return _list(connection, sa.true())
+
+
+def redeem(connection: sa.Connection, typed: str, order_id: str, now: datetime) -> Redemption:
+    """Use a discount on an order, if it can be used; return what came of it.
+
+    Of two at once only one gets it: the lock is held until the commit.
+    """
+    code = normalise_code(typed)
+    connection.execute(sa.select(_codes.c.code).where(_codes.c.code == code).with_for_update())
+    redemption = decide_redemption(find(connection, code), order_id, now)
+    if redemption.outcome is Redeemed.NOW:
+        connection.execute(
+            _codes.update().where(_codes.c.code == code).values(used_at=now, used_on=order_id)
+        )
+        return Redemption(Redeemed.NOW, find(connection, code))
+    return redemption
+
+
+def _list(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[GoodwillCode, ...]:
+    return tuple(_code(row) for row in connection.execute(_OLDEST_FIRST.where(where)))
+
+
+def _first(codes: tuple[GoodwillCode, ...]) -> GoodwillCode | None:
+    return codes[0] if codes else None
+
+
+def _code(row: Row) -> GoodwillCode:
+    return GoodwillCode(**row._mapping)

@@ -1,0 +1,110 @@
+"""The audit trail: looked at by pages, and taken along as a file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from flask import Blueprint, Response, abort, request
+
+from mailagent import services
+from mailagent.domain.operations.access import Permission
+from mailagent.store import audit
+from mailagent.store.console import audit_log
+from mailagent.store.console.audit_log import Act, Wanted
+from mailagent.web.console.act_words import action_words, detail_words
+from mailagent.web.console.pages import page
+from mailagent.web.console.paging import day_after, pages_beside, parse_day, read_window, typed
+from mailagent.web.guard import current_person, needs
+
+blueprint = Blueprint("ops_audit", __name__)
+
+FILTERS = ("actor", "action", "subject", "from", "to")
+
+# A cell that begins with one of these is a formula to a spreadsheet program (OWASP, CSV injection).
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+_CHUNK = 60_000  # characters that are sent together
+
+
+@blueprint.get("/ops/audit")
+@needs(Permission.AUDIT)
+def show() -> Response:
+    """Show who did what, the newest first."""
+    facts = {name: typed(name) for name in FILTERS}
+    window = read_window(newest_first=True)
+    facts["order"] = "" if window.newest_first else "oldest"
+    with services.current().database.snapshot() as connection:
+        part = audit_log.read(connection, _wanted(facts), window)
+    return page(
+        "ops/audit.html",
+        acts=part.rows,
+        facts=facts,
+        begun=window.cursor is not None,
+        action_words=action_words,
+        detail_words=detail_words,
+        **pages_beside(part, "/ops/audit", facts),
+    )
+
+
+@blueprint.post("/ops/audit/export")
+@needs(Permission.AUDIT)
+def export() -> Response:
+    """Record that the trail is taken along, and send it, whole or filtered, oldest act first."""
+    live = services.current()
+    kind = request.form.get("format")
+    if kind not in ("csv", "jsonl"):
+        abort(400)
+    facts = {name: typed(name, request.form) for name in FILTERS}
+    # Which filters, not what was typed there: a customer's address could never be erased from it.
+    details = {"format": kind, "filters": [name for name, value in facts.items() if value]}
+    with live.database.transaction() as connection:
+        audit.record(
+            connection, live.now(), current_person().email, "audit exported", "audit", details
+        )
+    acts = audit_log.stream(live.database, _wanted(facts))
+    name = f"audit-{live.now():%Y-%m-%d}.{kind}"
+    return Response(
+        _as_csv(acts) if kind == "csv" else _as_json_lines(acts),
+        content_type="text/csv; charset=utf-8" if kind == "csv" else "application/x-ndjson",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+def _wanted(facts: dict[str, str]) -> Wanted:
+    return Wanted(
+        actor=facts["actor"] or None,
+        action=facts["action"] or None,
+        subject=facts["subject"] or None,
+        since=parse_day(facts["from"]),
+        until=day_after(parse_day(facts["to"])),
+    )
+
+
+def _as_csv(acts: Iterator[Act]) -> Iterator[str]:
+    """Give the trail as CSV (RFC 4180), many lines at a time."""
+    lines = io.StringIO()
+    writer = csv.writer(lines, quoting=csv.QUOTE_ALL)
+    writer.writerow(("audit_id", "at", "actor", "action", "subject", "details"))
+    for act in acts:
+        details = json.dumps(act.details, ensure_ascii=False, sort_keys=True)
+        cells = (act.actor, act.action, act.subject, details)
+        writer.writerow((act.audit_id, act.at.isoformat(), *map(plain_cell, cells)))
+        if lines.tell() > _CHUNK:
+            yield lines.getvalue()
+            lines.seek(0)
+            lines.truncate()
+    yield lines.getvalue()
+
+
+def plain_cell(text: str) -> str:
+    """Return a text as a cell that no spreadsheet program takes for a formula: with a quote in front."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _as_json_lines(acts: Iterator[Act]) -> Iterator[str]:
+    for act in acts:
+        yield json.dumps({**asdict(act), "at": act.at.isoformat()}, ensure_ascii=False) + "\n"

@@ -1,0 +1,131 @@
+"""Logging in by a mailed link: asked for, opened, pressed. Only the press uses the link up, because mail
+scanners open links.
+
+Whoever asks gets the same answer whether the address may log in or not, and as fast.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from flask import Blueprint, Response, redirect, request, session, url_for
+from werkzeug.wrappers import Response as AnyResponse
+
+from mailagent import mailers, services
+from mailagent.domain.operations.access import roles_of
+from mailagent.domain.typed_text import is_one_line
+from mailagent.store import audit
+from mailagent.store.console import sessions
+from mailagent.web.console.pages import page, safe_path
+from mailagent.web.guard import SESSION_KEY, open_to_all, signed_link
+
+blueprint = Blueprint("ops_login", __name__)
+
+LINK_LIVES = timedelta(minutes=15)
+LINKS_PER_ADDRESS = 5
+# Behind a proxy all clients have its address: this bounds what is written down, and locks nobody out.
+ATTEMPTS_PER_CLIENT = 30
+LONGEST_ADDRESS = 254  # RFC 5321 section 4.5.3.1.3
+
+
+@blueprint.get("/ops/login")
+@open_to_all
+def ask() -> Response:
+    """Show the form that asks for a link."""
+    return page("ops/login.html", next_path=safe_path(request.args.get("next")))
+
+
+@blueprint.post("/ops/login")
+@open_to_all
+def send_link() -> Response:
+    """Mail a link to an address that may log in; to any other, nothing. The answer is the same."""
+    email = request.form.get("email", "").strip().casefold()
+    next_path = safe_path(request.form.get("next"))
+    if not email or len(email) > LONGEST_ADDRESS or not is_one_line(email) or "@" not in email:
+        return page("ops/login.html", 422, next_path=next_path, problem=True)
+    live = services.current()
+    with live.database.transaction() as connection:
+        _record_attempt(connection, email)
+        asked = sessions.count_links(connection, email, live.now() - LINK_LIVES)
+        # Everybody's link is written, and most are taken back: the time it takes tells nobody anything.
+        with connection.begin_nested() as written:
+            _write_link(connection, email, next_path)
+            if asked >= LINKS_PER_ADDRESS or not roles_of(email, live.shop):
+                written.rollback()
+    minutes = int(LINK_LIVES.total_seconds() // 60)
+    return page("ops/login_sent.html", email=email, minutes=minutes, most=LINKS_PER_ADDRESS)
+
+
+def _record_attempt(connection: sa.Connection, email: str) -> None:
+    now, client_address = services.current().now(), request.remote_addr or ""
+    if sessions.count_attempts(connection, client_address, now - LINK_LIVES) < ATTEMPTS_PER_CLIENT:
+        sessions.record_attempt(connection, email, client_address, now)
+
+
+def _write_link(connection: sa.Connection, email: str, next_path: str) -> None:
+    live, secret = services.current(), sessions.new_secret()
+    url = f"{live.shop.public_url}/ops/login/{quote(secret)}"
+    now = live.now()
+    sessions.record_link(connection, secret, email, next_path, now, now + LINK_LIVES)
+    outbound_id = mailers.write_login_link(connection, email, url, LINK_LIVES)
+    live.doorbell.ring_delivery(connection, outbound_id)
+
+
+@blueprint.get("/ops/login/<secret>")
+@signed_link
+def open_link(secret: str) -> Response:
+    """Show whose link this is, with the button that logs in. Opening it changes nothing."""
+    live = services.current()
+    with live.database.snapshot() as connection:
+        link = sessions.find_link(connection, secret)
+    if link is None or not link.works(live.now()) or not roles_of(link.email, live.shop):
+        return page("ops/login_too_late.html", 404)
+    return page("ops/login_confirm.html", email=link.email)
+
+
+@blueprint.post("/ops/login/<secret>")
+@signed_link
+def log_in(secret: str) -> AnyResponse:
+    """Use the link up and begin a session of its own, whatever this browser had before."""
+    live = services.current()
+    now = live.now()
+    with live.database.transaction() as connection:
+        link = sessions.find_link(connection, secret)
+        usable = link is not None and bool(roles_of(link.email, live.shop))
+        if link is None or not usable or not sessions.use_link(connection, secret, now):
+            return page("ops/login_too_late.html", 404)
+        cookie = sessions.new_secret()
+        if live.totp:
+            offered = live.totp.make_secret()
+            sessions.begin(
+                connection, cookie, link.email, now, now + LINK_LIVES, offered_secret=offered
+            )
+        else:
+            lasts = timedelta(seconds=live.waits.ops_session_seconds)
+            sessions.begin(connection, cookie, link.email, now, now + lasts)
+            audit.record(connection, now, link.email, "logged in", "ops")
+    session.clear()
+    session.permanent = True
+    session[SESSION_KEY] = cookie
+    next_path = safe_path(link.next_path)
+    if live.totp:
+        return redirect(url_for("ops_second_factor.ask", next=next_path), 303)
+    return redirect(next_path, 303)
+
+
+@blueprint.post("/ops/logout")
+@open_to_all
+def log_out() -> AnyResponse:
+    """End the session, here and in the database; without one this changes nothing."""
+    secret = session.get(SESSION_KEY)
+    live = services.current()
+    if isinstance(secret, str):
+        with live.database.transaction() as connection:
+            email = sessions.find_email(connection, secret, live.now())
+            sessions.end(connection, secret, live.now())
+            if email:
+                audit.record(connection, live.now(), email, "logged out", "ops")
+    session.clear()
+    return redirect(url_for("ops_login.ask"), 303)

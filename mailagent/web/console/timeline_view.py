@@ -1,0 +1,172 @@
+"""Entries of a timeline as its page shows them: words without what lets a reader act for somebody else,
+amounts ready to be read, and what the model's calls cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from mailagent import services
+from mailagent.domain.mail.message import Attachment, Identity, MailKind, left_out
+from mailagent.domain.mail.photo import is_photo
+from mailagent.domain.operations.cost import Tokens, cost_of, format_usd, tokens_of
+from mailagent.domain.refunds.refund import RefundReason, RefundStatus
+from mailagent.domain.wording import REFUND_REASONS, REFUND_STATES
+from mailagent.store.console.timeline_entries import Entry, EntryKind
+from mailagent.store.database import Row
+from mailagent.web.approvals.file_rules import find_problem
+from mailagent.web.console.act_words import DRAFT_STATES, action_words, plain_details
+from mailagent.web.console.concealed import SECRET_PURPOSES, conceal, mask_code
+from mailagent.web.console.lines import PURPOSES
+from mailagent.web.console.refund_facts import money
+
+IDENTITIES: Mapping[Identity, str] = {
+    Identity.DKIM: "sender proven",
+    Identity.SPF: "sender proven",
+    Identity.MAILBOX: "sender proven: answered a mail that only that mailbox got",
+    Identity.NONE: "sender not proven",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownEntry:
+    """One entry, ready for its template, which is chosen by `kind`."""
+
+    at: datetime
+    kind: str
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownUse:
+    """What answering took: how often the model was asked, its tokens, and the cost, if prices are set."""
+
+    calls: int
+    input_tokens: str
+    cached_tokens: str
+    output_tokens: str
+    cost: str
+
+
+def of_use(use: Mapping[str, Tokens]) -> ShownUse:
+    """Return what calls of the model took; `use` is by the name of the model."""
+    total = sum(use.values(), Tokens())
+    cost = cost_of(use, services.current().prices_of)
+    return ShownUse(
+        total.calls,
+        f"{total.input:,}",
+        f"{total.cached:,}",
+        f"{total.output:,}",
+        "" if cost is None or not _has_prices() else format_usd(cost),
+    )
+
+
+def _has_prices() -> bool:
+    return services.current().token_prices is not None
+
+
+def _of_call(facts: Mapping[str, Any]) -> ShownUse:
+    read, cached, written = (facts[f"{kind}_tokens"] for kind in ("input", "cached", "output"))
+    taken = tokens_of(1, read, min(read, cached), written, facts["cost_micro_usd"])
+    return of_use({facts["model"]: taken})
+
+
+def of_entries(
+    entries: Iterable[Entry], events: Mapping[str, Sequence[Row]], codes: Sequence[str]
+) -> list[ShownEntry]:
+    """Return entries as they are shown. `events` are what became of our mails, by their ids; `codes` are
+    the discount codes that no page may hold."""
+    return [
+        ShownEntry(entry.at, entry.kind.value, _shown(entry, events, codes)) for entry in entries
+    ]
+
+
+def _shown(
+    entry: Entry, events: Mapping[str, Sequence[Row]], codes: Sequence[str]
+) -> Mapping[str, Any]:
+    if entry.kind is EntryKind.MAIL_IN:
+        return mail_in(entry.facts, codes)
+    if entry.kind is EntryKind.MAIL_OUT:
+        return mail_out(entry.facts, events.get(entry.facts["outbound_id"], ()), codes)
+    hidden = {name: conceal(entry.facts[name], codes) for name in _WORDS if entry.facts.get(name)}
+    more = _MORE.get(entry.kind)
+    return {**entry.facts, **hidden, **(more(entry.facts) if more else {})}
+
+
+# Facts that hold what somebody wrote.
+_WORDS = ("text", "note", "arguments", "answer")
+
+
+def _refund(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "amount": money(facts["amount_minor"], facts["currency"]),
+        "why": REFUND_REASONS[RefundReason(facts["reason"])],
+        "state_words": REFUND_STATES[RefundStatus(facts["status"])],
+    }
+
+
+def _decision(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the amount of a decision, if it was lowered."""
+    minor = facts["amount_minor"]
+    return {"amount": None if minor is None else money(minor, facts["currency"])}
+
+
+_MORE: Mapping[EntryKind, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    EntryKind.MODEL_CALL: lambda facts: {"use": _of_call(facts)},
+    EntryKind.REFUND: _refund,
+    EntryKind.DECISION: _decision,
+    EntryKind.COUNTERSIGNATURE: _decision,
+    EntryKind.GOODWILL: lambda facts: {"code": mask_code(facts["code"])},
+    EntryKind.DRAFT: lambda facts: {"state_words": DRAFT_STATES[facts["state"]]},
+    EntryKind.AUDIT: lambda facts: {
+        "words": action_words(facts["action"]),
+        "details": plain_details(facts["details"]),
+    },
+}
+
+
+def mail_in(facts: Mapping[str, Any], codes: Sequence[str]) -> dict[str, Any]:
+    """Return a mail that came in, with its files and what of it was taken for a quotation."""
+    identity = Identity(facts["identity"])
+    rest = left_out(facts["body"], facts["new_text"])
+    return {
+        **facts,
+        "subject": conceal(facts["subject"], codes),
+        "new_text": conceal(facts["new_text"], codes),
+        "left_out": conceal(rest, codes),
+        "proven": identity.proven,
+        "identity_words": IDENTITIES[identity],
+        "files": [_file(facts, number, each) for number, each in enumerate(facts["attachments"])],
+    }
+
+
+def _file(facts: Mapping[str, Any], number: int, stored: Mapping[str, Any]) -> dict[str, Any]:
+    file = Attachment(**stored)
+    problem = find_problem(file, facts["from_address"])
+    if facts["kind"] != MailKind.CUSTOMER.value:
+        problem = "only files of customers' mail can be saved here"
+    return {
+        "number": number,
+        "photo": bool(facts["kept"]) and not problem and is_photo(file),
+        "name": file.name,
+        "content_type": file.content_type,
+        "size_bytes": file.size_bytes,
+        "problem": problem if facts["kept"] else "no longer kept",
+    }
+
+
+def mail_out(
+    facts: Mapping[str, Any], events: Sequence[Row], codes: Sequence[str]
+) -> dict[str, Any]:
+    """Return a mail of ours with what became of it; the text of one that is a key is not in it."""
+    secret = facts["purpose"] in SECRET_PURPOSES
+    return {
+        **facts,
+        "secret": secret,
+        "subject": conceal(facts["subject"], codes),
+        "text": "" if secret else conceal(facts["text"], codes),
+        "purpose_words": PURPOSES.get(facts["purpose"], facts["purpose"].replace("_", " ")),
+        "events": events,
+    }

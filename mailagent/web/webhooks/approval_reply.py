@@ -1,0 +1,191 @@
+"""What managers send back to a request: a decision, a note, or an automatic answer that says they are away.
+
+All of it happens in the transaction that stores the mail. The token of the address was mailed to one
+manager only; it counts with proven mail of that manager's, and by the same rules as the page.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from mailagent import mailers, services
+from mailagent.domain.mail.approval_reply import ManagersReply, read_reply
+from mailagent.domain.mail.auto_response import READ_RECEIPT
+from mailagent.domain.mail.message import Door, Identity, MailKind, ParsedMail, Purpose, find_token
+from mailagent.domain.refunds.escalation import Ask, Question, Skip
+from mailagent.domain.refunds.refund import Refund
+from mailagent.domain.shop import person_of
+from mailagent.mailers.approval_routing import is_one_of
+from mailagent.store.mail import inbound, outbound
+from mailagent.store.refunds import approval_requests, approvals, cases, orders, refunds
+from mailagent.store.refunds.approvals import Standing
+from mailagent.store.refunds.cases import Case
+from mailagent.web.approvals import decision
+from mailagent.web.approvals.decision_form import Form, FormProblem
+from mailagent.web.webhooks import threading
+from mailagent.web.webhooks.decision_words import describe
+
+ANSWERS_PER_HOUR = 20  # to one manager, all notices counted
+
+_HOW = 'To decide, answer with the word "approve" or "reject" alone in the first line, or use the link.'
+_LINK = "Please use the link in the mail that asked you."
+_BLOCKED = (
+    "The request itself holds a line that reads like a decision, so a reply cannot decide it."
+    f" {_LINK}"
+)
+
+
+def receive(connection: sa.Connection, mail: ParsedMail, mail_id: str, now: datetime) -> None:
+    """Act on a stored mail if it answers a request to a manager, and record with it what came of it."""
+    token = find_token(mail.envelope_to, services.current().shop.reply_domain)
+    at_door = token is not None and token.door is Door.APPROVAL
+    ask = approval_requests.find_by_token(connection, token.token) if token and at_door else None
+    reason: str | None = None
+    if mail.kind is MailKind.AUTO_REPLY:
+        referred = (*mail.references, *mail.in_reply_to)
+        ask = ask or approval_requests.find_by_message_ids(connection, referred)
+        reason = _pass_over(connection, mail, ask) if ask else None
+    elif mail.kind is MailKind.MANAGER:
+        reason = _hear(connection, mail, mail_id, ask, now) if ask else _show_way(connection, mail)
+    if reason:
+        inbound.set_reason(connection, mail_id, reason)
+
+
+def _pass_over(connection: sa.Connection, mail: ParsedMail, ask: Ask) -> str | None:
+    """Have somebody else asked instead of a manager whose mailbox says that they are away. Forged, it
+    does no more than that: whoever was asked may still decide."""
+    theirs = person_of(mail.from_address) == person_of(ask.manager_email)
+    if not theirs or mail.kind_reason == READ_RECEIPT:
+        return None
+    refund_id = _find(connection, ask).approval.refund_id
+    following = mailers.ask_next_manager(connection, refund_id, ask.manager_email, Skip.AWAY)
+    if following:
+        services.current().doorbell.ring_delivery(connection, following)
+    return f"{mail.kind_reason}: {ask.manager_email} is passed over for now"
+
+
+def _find(connection: sa.Connection, ask: Ask) -> Standing:
+    standing = approvals.find_standing(connection, ask.approval_id)
+    if standing is None:
+        raise LookupError(
+            f"the approval {ask.approval_id} that somebody was asked for does not exist"
+        )
+    return standing
+
+
+def _hear(
+    connection: sa.Connection, mail: ParsedMail, mail_id: str, ask: Ask, now: datetime
+) -> str:
+    """Act on a manager's reply. Returns what came of it, for people who look at the mail."""
+    refund = refunds.load(connection, _find(connection, ask).approval.refund_id)
+    if ask.manager_email not in services.current().shop.manager_emails:
+        return f"{ask.manager_email} does not decide on refunds any more; nothing was recorded"
+    aligned = mail.identity in (Identity.DKIM, Identity.SPF)
+    if mail.from_address != ask.manager_email or not aligned:
+        return _refuse(connection, mail, ask, refund)
+    # The order first: a decision changes what its order has left. Who is away comes after both, as in
+    # a decision by the page.
+    order = orders.lock_known(connection, refund.order_id)
+    refund = refunds.lock(connection, refund.refund_id)
+    approval_requests.end_absence(connection, ask.manager_email)
+    requests = outbound.list_requests(connection, refund.refund_id, ask.manager_email)
+    reply = read_reply(mail.new_text, "\n".join(requests))
+    standing, case = _find(connection, ask), cases.load(connection, refund, order)
+    if is_one_of(case.owners, ask.manager_email):
+        reply = ManagersReply(None, None)  # not even a note: it is about their own money
+    if reply.note and reply.approves is None:
+        approval_requests.record_note(connection, mail_id, ask, reply.note, now)
+    title, lines = _decide(connection, mail_id, ask, (standing, case), reply)
+    reason = f"a manager's reply. {title}: {lines[0]}"
+    since = now - timedelta(hours=1)
+    if outbound.count_to(connection, ask.manager_email, Purpose.NOTICE, since) >= ANSWERS_PER_HOUR:
+        return reason  # perhaps a machine answers our answers
+    notice = mailers.Notice(
+        f"reply:{mail_id}", f"{title}: refund of {refund.asked}, order {refund.order_id}", lines
+    )
+    mailers.answer_manager(connection, ask, notice, inbound.find(connection, mail_id))
+    return reason
+
+
+def _refuse(connection: sa.Connection, mail: ParsedMail, ask: Ask, refund: Refund) -> str:
+    """Tell the manager, once for a request, of a reply that is not provably theirs. Whoever wrote it is
+    told nothing."""
+    reason = "not provably from the manager who was asked; nothing was recorded"
+    notice = mailers.Notice(
+        f"unproven:{ask.approval_id}:{ask.question.value}",
+        f"Nothing recorded: refund of {refund.asked}, order {refund.order_id}",
+        [
+            "A reply to our request came that does not provably come from your address.",
+            f"It says that it is from {mail.from_address}.",
+            f"If it was yours: {_LINK}",
+            "You get this mail once for each request, whatever else comes.",
+        ],
+    )
+    mailers.answer_manager(connection, ask, notice, None)
+    return reason
+
+
+def _show_way(connection: sa.Connection, mail: ParsedMail) -> str:
+    """Tell a manager, once for a request, whose answer to it came to another address than its own: no
+    secret of the request came with it, so it decides nothing."""
+    ask = threading.find_request(connection, mail)
+    if ask is None:
+        return "nobody was asked from here"
+    approval = _find(connection, ask).approval
+    refund = refunds.load(connection, approval.refund_id)
+    waits = decision.is_open(refund, approval)
+    notice = mailers.Notice(
+        f"elsewhere:{ask.approval_id}:{ask.question.value}",
+        f"Nothing recorded: refund of {refund.asked}, order {refund.order_id}",
+        [
+            "Your answer to our request came to another address than the one for answers.",
+            *(
+                [
+                    "To decide, use the link in the mail that asked you.",
+                    "Or answer that mail, or this one, to the address that its Reply-To names.",
+                ]
+                if waits
+                else describe(connection, approval, refund)
+            ),
+            "You get this mail once for each request.",
+        ],
+    )
+    mailers.answer_manager(connection, ask, notice, None)
+    return "a manager's reply, to another address than the request's; nothing was recorded"
+
+
+def _decide(
+    connection: sa.Connection,
+    mail_id: str,
+    ask: Ask,
+    matter: tuple[Standing, Case],
+    reply: ManagersReply,
+) -> tuple[str, list[str]]:
+    """Record what a reply decides, if it does; return what to tell the manager: a title, and lines."""
+    standing, case = matter
+    approval, first, refund = standing.approval, standing.first, case.refund
+    if is_one_of(case.owners, ask.manager_email):
+        return "Not recorded", [decision.OWN]
+    mine = decision.is_by(ask.manager_email, first)
+    if reply.approves is None:
+        kept = ["Your words are kept as a note for us; the customer does not get them."]
+        waits = decision.is_open(refund, approval) and not mine
+        title = "Noted, not decided" if reply.note else "Not decided"
+        how = _BLOCKED if reply.blocked else _HOW
+        so_far = [how] if waits else describe(connection, approval, refund)
+        return title, [*(kept if reply.note else []), *so_far]
+    if mine or not decision.is_open(refund, approval):
+        return "Nothing changed", describe(connection, approval, refund)
+    if first is not None and ask.question is Question.APPROVE:
+        so_far = describe(connection, approval, refund)
+        return "Not recorded", [*so_far, f"Yours would be the second decision. {_LINK}"]
+    form = Form(reply.approves, None, reply.note, note_shared=False, mail_id=mail_id)
+    try:
+        decision.take(connection, ask.manager_email, standing, case, form)
+    except FormProblem as problem:
+        return "Not recorded", [str(problem), _LINK]
+    decided = refunds.load(connection, refund.refund_id)
+    kept = ["What you wrote below is kept as a note for us; the customer does not get it."]
+    return "Recorded", [*describe(connection, approval, decided), *(kept if reply.note else [])]

@@ -1,0 +1,125 @@
+"""What follows from a word of the payment gateway's: rows, and a bell. Never that a refund is paid: its
+own run asks the gateway. The words come in any order, and more than once."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.refunds.payment import Dispute, GatewayRefund, RefundState
+from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.engine import REFUND, run_id_of
+from mailagent.store import audit
+from mailagent.store.refunds import (
+    cases,
+    disputes,
+    external_refunds,
+    gateway_events,
+    order_rows,
+    orders,
+    payment_events,
+    refunds,
+)
+from mailagent.store.refunds.payment_events import KNOWN, NO_PAYMENT
+
+
+def follow_refund(
+    connection: sa.Connection, told: GatewayRefund, again: str, is_now: bool = False
+) -> str:
+    """Record what the gateway says of a refund, ours or not; return what came of it, in words.
+
+    `again` tells a run apart that is queued because of this. `is_now` says that the gateway's books were
+    read: a word of an event may be older than what we know.
+    """
+    live = services.current()
+    row = payment_events.find_intent(connection, told)
+    if row is None:
+        lost = payment_events.find_undecided(connection, told)
+        if lost is not None:
+            return _recall(connection, lost, told, again)
+        return payment_events.follow(connection, told, live.now())
+    order_id = refunds.load(connection, row.refund_id).order_id
+    orders.lock(connection, order_id)
+    refund = refunds.lock(connection, row.refund_id)
+    row = refunds.find_payment(connection, row.idempotency_key) or row
+    failed = told.state is RefundState.FAILED
+    if row.returned_at and is_now and not failed:
+        # It did not come back. The customer and the team were told otherwise, so the refund stays failed.
+        return payment_events.follow(connection, told, live.now())
+    news = failed and refunds.mark_returned(connection, row.idempotency_key, live.now(), told.why)
+    if news:
+        return _take_back(connection, refund, told, again)
+    if failed and external_refunds.mark_returned(connection, told.reference, live.now()):
+        return f"{told.reference} came back after all"
+    if row.state == "asked" and refund.status is RefundStatus.APPROVED:
+        _ring(connection, refund, again)
+        return f"refund {refund.refund_id} looks at once"
+    return KNOWN
+
+
+def _recall(connection: sa.Connection, refund: Refund, told: GatewayRefund, again: str) -> str:
+    """See to a refund that was paid in a time which is lost here. Its own run records it: it looks up its
+    key, or asks under it once more, which moves nothing."""
+    # The order first, as everywhere: a run that is about to pay reads what was told of it under that lock.
+    order_rows.lock_row(connection, refund.order_id)
+    if refund.status is RefundStatus.APPROVED:
+        _ring(connection, refund, again)
+        return f"refund {refund.refund_id} looks at once: it was paid as {told.reference} already"
+    return (
+        f"refund {refund.refund_id} waits for a manager here and was paid as {told.reference} already, so its "
+        "decision is lost: have it approved again, with the same amount; it is not paid again"
+    )
+
+
+def _take_back(connection: sa.Connection, refund: Refund, told: GatewayRefund, again: str) -> str:
+    """Record that money of a refund came back; its run tells the customer and the team."""
+    live = services.current()
+    details = {"reference": told.reference, "amount": str(told.amount), "why": told.why}
+    audit.record(connection, live.now(), told.gateway, "refund returned", refund.refund_id, details)
+    if refund.status is RefundStatus.PAID:
+        failure = cases.describe_payments(connection, refund)
+        refunds.move(connection, refund, RefundStatus.FAILED, failure=failure)
+    _ring(connection, refund, again)
+    return f"refund {refund.refund_id} came back"
+
+
+def _ring(connection: sa.Connection, refund: Refund, again: str) -> None:
+    """Make the refund's run look. One that has seen its end, and is only writing of it, looks no more:
+    what is to be told then is for a run of its own."""
+    bell = services.current().doorbell
+    looks_after = None
+    if refund.status is RefundStatus.APPROVED:
+        looks_after = refund.run_id or run_id_of(REFUND, refund.refund_id)
+    run_id = bell.ring_refund(connection, refund.refund_id, looks_after, again)
+    refunds.claim(connection, refund.refund_id, run_id)
+
+
+# --- disputes ---------------------------------------------------------------------------------
+
+
+def follow_dispute(connection: sa.Connection, told: Dispute) -> str:
+    """Record whether a payment is charged back, by all that was told of it; its event must be stored.
+
+    Returns what came of it, in words.
+    """
+    if told.charged_back is None:
+        return "an inquiry: no money was taken"
+    names = sorted(gateway_events.names_of(connection, told.payment_ids))
+    found = external_refunds.list_payments_named(connection, names)
+    if not found:
+        return f"{NO_PAYMENT}: {', '.join(told.payment_ids) or 'none is named'}"
+    for row in found:
+        order_rows.lock_row(connection, row.order_id)
+    # Under the locks: of two words that come at once, the second sees the first.
+    since = gateway_events.charged_back_since(connection, told.payment_ids)
+    changed = []
+    for row in found:
+        if disputes.mark(connection, row.order_id, row.payment_id, since):
+            changed.append(row.order_id)
+            action = "payment charged back" if since else "chargeback ended"
+            details = {"payment_id": row.payment_id, "dispute": told.dispute_id}
+            now = services.current().now()
+            audit.record(connection, now, told.gateway, action, row.order_id, details)
+    if not changed:
+        return KNOWN
+    return f"{'charged back' if since else 'no longer charged back'}: {', '.join(changed)}"

@@ -1,0 +1,192 @@
+"""SendGrid's webhooks: mail coming in, and what became of mail that went out.
+
+Stored before 200: the raw bytes, the parsed mail, its conversation and the bell are one transaction.
+Whatever one might have wanted is answered 200 or 503, never 3xx or 4xx (those throw mail away).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+import sqlalchemy as sa
+from flask import Blueprint, Response, request
+
+from mailagent import services
+from mailagent.adapters.mime.organisational_domain import registered_domain
+from mailagent.adapters.mime.reply_text import new_text
+from mailagent.adapters.sendgrid.events import parse_events
+from mailagent.adapters.sendgrid.inbound import ShopFacts, parse_request
+from mailagent.agent.reply.languages import find_language
+from mailagent.domain.mail.conversation import Conversation
+from mailagent.domain.mail.message import MailKind, ParsedMail, find_token, shows_nothing
+from mailagent.domain.mail.secrets import without_keys
+from mailagent.domain.operations.run_about import RunAbout
+from mailagent.domain.shop import rate_limit_key
+from mailagent.engine import CONVERSATION, run_id_of
+from mailagent.store.console import sessions
+from mailagent.store.mail import conversations, filing, inbound, on_arrival, outbound
+from mailagent.store.mail.filing import Filing, RawMail
+from mailagent.store.mail.on_arrival import Known
+from mailagent.web.guard import signed_webhook
+from mailagent.web.webhooks import approval_reply, threading
+from mailagent.web.webhooks.body import NotWhole
+from mailagent.web.webhooks.deliveries import record_bounce, record_events
+from mailagent.web.webhooks.signature import Refused, SignatureDoor
+
+logger = logging.getLogger(__name__)
+
+blueprint = Blueprint("sendgrid", __name__)
+
+_inbound_door = SignatureDoor("inbound")
+_events_door = SignatureDoor("events")
+
+
+@blueprint.post("/webhooks/sendgrid/inbound")
+@signed_webhook
+def receive_mail() -> Response:
+    """Take one inbound mail."""
+    live = services.current()
+    try:
+        with _inbound_door.receive(request, live.inbound_keys) as body:
+            return _plain(_store(request.headers.get("Content-Type", ""), body), 200)
+    except Refused as refusal:
+        return _plain(refusal.words, refusal.status)
+    except NotWhole as problem:
+        logger.error("an inbound mail did not arrive whole: %s", problem)
+        return _plain("the request did not arrive whole; deliver it again\n", 503)
+    except Exception:
+        logger.exception("an inbound mail could not be stored; SendGrid will deliver it again")
+        return _plain("the mail could not be stored; deliver it again\n", 503)
+
+
+def _store(content_type: str, body: bytes) -> str:
+    live = services.current()
+    facts = ShopFacts(live.shop.support_address, live.shop.reply_domain)
+    mail = parse_request(content_type, body, facts, live.now())
+    raw = RawMail(content_type, body)
+    with live.database.transaction() as connection:
+        now = live.now()
+        known = on_arrival.look_up(connection, mail, now, live.limits.mails_of_sender_per_hour)
+        if known.stored:
+            return "known already\n"
+        mail_id = _record(connection, mail, known, raw, now)
+    if mail_id is None:
+        return "known already\n"
+    if mail.kind is MailKind.MALFORMED:
+        logger.error(
+            "request kept as mail %s, but it cannot be read: %s", mail_id, mail.kind_reason
+        )
+    return "stored\n"
+
+
+def _record(
+    connection: sa.Connection, mail: ParsedMail, known: Known, raw: RawMail, now: datetime
+) -> str | None:
+    logs_in = sessions.find_live(connection, now) if known.live_logins else None
+    # Keys first: what is stored of our own mails, which it may quote, has none either.
+    # A code that stands in the quoted question is no answer to it.
+    mail = _without_our_words(connection, _without_keys(mail, logs_in))
+    if known.message_id:
+        # The customer's own mail, sent again with something changed that the signature leaves out.
+        mail = mail.without_signatures("known_message_id")
+    elif known.signed_date:
+        mail = mail.without_signatures("known_date")  # the same under another Message-ID
+    place = threading.find_place_locked(connection, mail, known, now)
+    opens_new = place.opens_new
+    if opens_new:
+        language = find_language(mail.new_text) if mail.kind is MailKind.CUSTOMER else None
+        opened = conversations.open_new(connection, mail.from_address, mail.subject, now, language)
+        place = place.in_conversation(opened)
+    mail = place.mail
+    filed = Filing(
+        parked=place.parked,
+        same_message_id=known.same_message_id,
+        raw=raw,
+        rate_limit_key=rate_limit_key(mail.from_address, registered_domain),
+    )
+    if _is_rung_for(place):
+        filed = replace(filed, run_id=run_id_of(CONVERSATION, filed.mail_id))
+    mail_id = filing.record(
+        connection, mail, place.conversation_id, place.no_answer_reason, now, filed
+    )
+    if mail_id is None:
+        connection.rollback()  # another request stored the same mail, and its conversation
+        return None
+    if place.conversation is not None:
+        if not opens_new:
+            conversations.touch(connection, place.conversation.conversation_id, now)
+        if place.proves_mailbox:
+            inbound.prove_mailbox(connection, place.conversation.conversation_id, mail.from_address)
+        if _is_rung_for(place):
+            _ring(connection, place, place.conversation, mail_id)
+    if mail.bounce is not None:
+        record_bounce(connection, mail, mail.bounce, now)
+    approval_reply.receive(connection, mail, mail_id, now)
+    return mail_id
+
+
+def _is_rung_for(place: threading.Place) -> bool:
+    return place.conversation is not None and place.no_answer_reason is None
+
+
+def _ring(
+    connection: sa.Connection, place: threading.Place, conversation: Conversation, mail_id: str
+) -> None:
+    services.current().doorbell.ring_conversation(
+        connection,
+        conversation.conversation_id,
+        mail_id,
+        about=RunAbout(conversation.conversation_id, customer_email=conversation.customer_email),
+        proven=place.mail.identity.proven or place.proves_mailbox,
+    )
+
+
+def _without_our_words(connection: sa.Connection, mail: ParsedMail) -> ParsedMail:
+    """Take what the customer quotes of our own mails out of what they newly wrote."""
+    if shows_nothing(mail.body):
+        return mail
+    referred = [*mail.references, *mail.in_reply_to]
+    if not referred and find_token(mail.envelope_to, services.current().shop.reply_domain) is None:
+        return mail
+    ours = outbound.list_texts_to(connection, mail.from_address)
+    return replace(mail, new_text=new_text(mail.body, ours, mail.subject)) if ours else mail
+
+
+def _without_keys(mail: ParsedMail, logs_in: Callable[[str], bool] | None) -> ParsedMail:
+    """Take out words by which whoever reads the stored mail could decide, or log in, as its author.
+    `logs_in` says whether a word is the secret of a link."""
+    return replace(
+        mail,
+        subject=without_keys(mail.subject, logs_in),
+        body=without_keys(mail.body, logs_in),
+        new_text=without_keys(mail.new_text, logs_in),
+    )
+
+
+@blueprint.post("/webhooks/sendgrid/events")
+@signed_webhook
+def receive_events() -> Response:
+    """Take a batch of delivery events. Anything but 2xx makes SendGrid send the batch again."""
+    live = services.current()
+    try:
+        with _events_door.receive(request, live.events_keys) as body:
+            record_events(parse_events(body))
+    except Refused as refusal:
+        return _plain(refusal.words, refusal.status)
+    except NotWhole as problem:
+        logger.error("delivery events did not arrive whole: %s", problem)
+        return _plain("the request did not arrive whole; send it again\n", 503)
+    except ValueError as problem:
+        logger.error("delivery events that cannot be read: %s", problem)
+        return _plain(f"{problem}\n", 400)
+    except Exception:
+        logger.exception("delivery events could not be stored; SendGrid will send them again")
+        return _plain("the events could not be stored; send them again\n", 503)
+    return _plain("stored\n", 200)
+
+
+def _plain(text: str, status: int) -> Response:
+    return Response(text, status, mimetype="text/plain")

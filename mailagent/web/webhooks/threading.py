@@ -1,0 +1,163 @@
+"""Where an inbound mail belongs: its conversation, and whether anybody will work on it.
+
+Threads are found by reply token, else by the mails a mail refers to, never by subject. Only its own
+customer can write into a thread, and only the team can answer for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.adapters.mime.organisational_domain import registered_domain
+from mailagent.domain.mail.conversation import HOUR, Conversation
+from mailagent.domain.mail.message import (
+    Door,
+    Identity,
+    MailKind,
+    ParsedMail,
+    find_token,
+    holds_confirm_code,
+)
+from mailagent.domain.operations.access import Permission, permissions_of
+from mailagent.domain.refunds.escalation import Ask
+from mailagent.domain.shop import rate_limit_key
+from mailagent.store.mail import conversations, traffic
+from mailagent.store.mail.on_arrival import Known
+from mailagent.store.refunds import approval_requests
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What becomes of a mail. Without a `no_answer_reason` the conversation's workflow is rung.
+
+    `parked`: the reason holds only for now. `proves_mailbox`: the sender wrote the code of a mail that
+    only that mailbox got.
+    """
+
+    mail: ParsedMail
+    conversation: Conversation | None = None
+    no_answer_reason: str | None = None
+    parked: bool = False
+    proves_mailbox: bool = False
+
+    @property
+    def opens_new(self) -> bool:
+        return self.conversation is None and self.mail.kind is MailKind.CUSTOMER
+
+    @property
+    def conversation_id(self) -> str | None:
+        return self.conversation.conversation_id if self.conversation else None
+
+    def in_conversation(self, conversation: Conversation) -> Place:
+        return replace(self, conversation=conversation)
+
+
+def find_place(connection: sa.Connection, mail: ParsedMail, known: Known, now: datetime) -> Place:
+    """Return where a mail belongs; nothing is recorded here."""
+    token = find_token(mail.envelope_to, services.current().shop.reply_domain)
+    if token is not None and token.door is Door.APPROVAL:
+        return _place_of_manager(mail)
+    conversation = conversations.find_by_token(connection, token) if token else None
+    if token is not None and token.door is Door.TEAM and mail.kind is MailKind.CUSTOMER:
+        return _place_of_team(mail, conversation)
+    own = conversation is not None and conversation.customer_email == mail.from_address
+    if not own and find_request(connection, mail):
+        return _place_of_manager(mail)
+    if conversation is None:
+        referred = (*mail.references, *mail.in_reply_to)
+        conversation = conversations.find_by_message_ids(connection, referred, mail.from_address)
+    if mail.kind is not MailKind.CUSTOMER:
+        return Place(mail, conversation, mail.kind_reason or mail.kind.value)
+    if conversation is not None and not _goes_on(conversation, mail, now):
+        conversation = None
+    place = Place(
+        mail,
+        conversation,
+        proves_mailbox=(
+            conversation is not None
+            and token is not None
+            and token.door is Door.CONFIRM
+            and holds_confirm_code(mail.new_text, token.token)
+        ),
+    )
+    proven = mail.identity.proven or place.proves_mailbox
+    parked = _why_parked(connection, mail, known, proven, now)
+    return replace(place, no_answer_reason=parked, parked=True) if parked else place
+
+
+def find_place_locked(
+    connection: sa.Connection, mail: ParsedMail, known: Known, now: datetime
+) -> Place:
+    """Return where a mail belongs, and keep others from its conversation until the commit. If its customer
+    was erased since it was found, the thread is nobody's any more, and the mail is placed anew."""
+    place = find_place(connection, mail, known, now)
+    found = place.conversation
+    if found is None:
+        return place
+    now_there = conversations.lock(connection, found.conversation_id)
+    if now_there.reply_token == found.reply_token:
+        return place
+    return find_place(connection, mail, known, now)
+
+
+def find_request(connection: sa.Connection, mail: ParsedMail) -> Ask | None:
+    """Return what a manager was asked by the request that their aligned mail refers to, wherever it was
+    sent: no customer's mail, though managers may be customers, too. None if it refers to none."""
+    if mail.from_address not in services.current().shop.manager_emails:
+        return None
+    if mail.identity not in (Identity.DKIM, Identity.SPF):
+        return None
+    referred = (*mail.references, *mail.in_reply_to)
+    return approval_requests.find_by_message_ids(connection, referred, mail.from_address)
+
+
+def _goes_on(conversation: Conversation, mail: ParsedMail, now: datetime) -> bool:
+    """Whether a mail goes on with a thread: it is the customer's own, and not after months."""
+    if mail.from_address != conversation.customer_email:
+        return False
+    old = timedelta(days=services.current().limits.old_thread_days)
+    return conversation.last_mail_at is None or now - conversation.last_mail_at < old
+
+
+def _place_of_manager(mail: ParsedMail) -> Place:
+    """Keep what comes to the reply address of a request out of all conversations; what it says there is
+    for `approval_reply`."""
+    if mail.kind is not MailKind.CUSTOMER:
+        return Place(mail, None, mail.kind_reason or mail.kind.value)
+    return Place(replace(mail, kind=MailKind.MANAGER), None, "a manager's reply")
+
+
+def _place_of_team(mail: ParsedMail, conversation: Conversation | None) -> Place:
+    """Let the team answer for a conversation: by aligned mail from its own address only."""
+    may = permissions_of(mail.from_address, services.current().shop)
+    from_team = Permission.ANSWER in may
+    if conversation is None:
+        return Place(replace(mail, kind=MailKind.TEAM), None, "no conversation has this address")
+    if not from_team or mail.identity not in (Identity.DKIM, Identity.SPF):
+        why = "sent to the team's address of a case, but not provably by the team"
+        return Place(replace(mail, kind=MailKind.TEAM), conversation, why)
+    return Place(replace(mail, kind=MailKind.TEAM), conversation)
+
+
+def _why_parked(
+    connection: sa.Connection, mail: ParsedMail, known: Known, proven: bool, now: datetime
+) -> str | None:
+    live = services.current()
+    of_sender, in_all = live.limits.mails_of_sender_per_hour, live.limits.mails_per_hour
+    which = "" if proven else " that are not proven to be theirs"
+    used_up = known.is_used_up
+    if proven != known.proven:  # its thread proves it, or that it was sent again proves it no more
+        used_up = traffic.is_used_up(connection, now - HOUR, of_sender, proven, mail.from_address)
+    if used_up:
+        return f"more than {of_sender} mails an hour from this sender{which}"
+    key = rate_limit_key(mail.from_address, registered_domain)
+    share = live.limits.mails_of_key_per_hour(key)
+    if traffic.is_share_used_up(connection, now - HOUR, share, proven, key):
+        return f"more than {share} mails an hour from {key}{which}, its share of MAILS_PER_HOUR"
+    if live.arrivals.is_used_up(connection, now, in_all, proven):
+        return f"more than {in_all} mails an hour in all{which}"
+    return None

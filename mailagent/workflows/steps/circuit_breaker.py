@@ -1,0 +1,94 @@
+"""Leave to ask a provider, and what came of asking: the breakers as steps meet them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.operations.circuit_breaker import (
+    Breaker,
+    Failure,
+    Provider,
+    Standing,
+    standing,
+)
+from mailagent.domain.operations.failure import tell_error
+from mailagent.store.operations import circuit_breakers, counters
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Leave to ask a provider once. `probing`: everybody else waits for what comes of it; `failed_lately`:
+    there is something on record that an answer ends."""
+
+    provider: Provider
+    probing: bool = False
+    failed_lately: bool = False
+
+
+def leave_of(connection: sa.Connection, provider: Provider) -> Leave | None:
+    """Return leave to ask a provider, or None while nobody is to. In a transaction, which takes the turn of
+    a probe."""
+    found = circuit_breakers.find(connection, provider)
+    how = standing(found, services.current().now())
+    if how is Standing.PROBE:
+        return _take_turn(connection, provider)
+    return _leave(provider, found, how)
+
+
+def take_leave(provider: Provider, found: Breaker | None) -> Leave | None:
+    """Return leave to ask a provider of which `found` was just read, or None while nobody is to."""
+    live = services.current()
+    how = standing(found, live.now())
+    if how is not Standing.PROBE:
+        return _leave(provider, found, how)
+    with live.database.transaction() as connection:
+        return _take_turn(connection, provider)
+
+
+def _leave(provider: Provider, found: Breaker | None, how: Standing) -> Leave | None:
+    return None if how is Standing.OPEN else Leave(provider, failed_lately=found is not None)
+
+
+def _take_turn(connection: sa.Connection, provider: Provider) -> Leave | None:
+    if not circuit_breakers.claim_probe(connection, provider, services.current().now()):
+        return None
+    return Leave(provider, probing=True, failed_lately=True)
+
+
+def give_back(connection: sa.Connection, leave: Leave) -> None:
+    """Give leave back that was not used."""
+    if leave.probing:
+        circuit_breakers.free_probe(connection, leave.provider, services.current().now())
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What a call came to for those who ask next. `is_open`: the provider is not asked for now."""
+
+    is_open: bool = False
+
+
+def note_trouble_of_one_model(connection: sa.Connection, leave: Leave) -> Noted:
+    """Record a failure that says nothing of a provider's other models: whoever asks one next finds the
+    breaker as it was, and may probe it."""
+    give_back(connection, leave)
+    counters.count_failure(connection, leave.provider.value)
+    return Noted()
+
+
+def note_outcome(connection: sa.Connection, leave: Leave, failure: Failure | None) -> Noted:
+    """Record whether a provider has answered (None) or failed."""
+    now = services.current().now()
+    if failure is None:
+        if leave.failed_lately:
+            circuit_breakers.record_success(connection, leave.provider, leave.probing, now)
+        return Noted()
+    told = Failure(tell_error(failure.why), failure.wish_seconds, failure.needs_operator)
+    _before, after = circuit_breakers.record_failure(
+        connection, leave.provider, told, now, leave.probing
+    )
+    counters.count_failure(connection, leave.provider.value)
+    return Noted(after.until_at is not None)

@@ -1,0 +1,137 @@
+"""One ask of the model: when it may be made, and the record of what it took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import sqlalchemy as sa
+from dbos import DBOS
+
+from mailagent import services
+from mailagent.agent import first_model, loop, prompt, tool_schemas
+from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.operations.circuit_breaker import Provider
+from mailagent.domain.operations.incident import Matter
+from mailagent.domain.operations.run_about import HeldUpBy, hash_customer
+from mailagent.store import ids
+from mailagent.store.operations import model_calls
+from mailagent.telemetry import spans
+from mailagent.workflows.steps.circuit_breaker import (
+    Leave,
+    Noted,
+    give_back,
+    note_outcome,
+    note_trouble_of_one_model,
+    take_leave,
+)
+from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.steps.conversation.context import CaseOfStep
+from mailagent.workflows.steps.conversation.moves import held_up, move_of
+from mailagent.workflows.steps.conversation.rate_limit import (
+    is_above_the_limit,
+    note_tokens,
+    note_wish,
+    take_turn,
+)
+from mailagent.workflows.steps.conversation.spending import why_stopped
+from mailagent.workflows.steps.maintenance.incidents import note_matter
+
+
+@dataclass(slots=True)
+class Asked:
+    """An answer of the model, or what came instead of one."""
+
+    outcome: Mapping[str, Any]
+    leave: Leave
+    call_id: int = field(default_factory=ids.new_number)
+    noted: Noted = Noted()
+
+
+def ask_in_turn(
+    case_of_step: CaseOfStep, items: Sequence[dict[str, Any]], used: loop.Spent, has_begun: bool
+) -> Asked | dict[str, Any]:
+    """Ask the model if it may be asked now; else return what to do instead."""
+    stopped = None if has_begun else why_stopped()
+    if stopped is not None:
+        return held_up(HeldUpBy.BUDGET, "later", used, why=stopped)
+    case = case_of_step.find()
+    told = [case.item, *items[used.left_items :]]
+    if is_above_the_limit(_instructions(), told):
+        why = "the case is more than OPENAI_TOKENS_PER_MINUTE lets through"
+        return move_of("person", used, reason=HandOverReason.BUDGET_SPENT.name, summary=why)
+    leave = take_leave(Provider.OPENAI, case.breaker)
+    if leave is None:
+        why = case.breaker.why if case.breaker else ""
+        return held_up(HeldUpBy.MODEL, "later", used, why=why)
+    turn = take_turn(_instructions(), told, used.turn_ms, has_begun)
+    if turn is None or turn.wait_seconds:
+        _give_back(leave)
+        if turn is None:
+            why = "the limits of calls and tokens a minute are used up"
+            return held_up(HeldUpBy.LIMITS, "later", used, why=why)
+        waits = replace(used, turn_ms=turn.at_ms)
+        why = "its turn is yet to come"
+        return held_up(HeldUpBy.LIMITS, "wait", waits, after_seconds=turn.wait_seconds, why=why)
+    outcome = _ask(told, case.address, used)
+    note_tokens(turn, outcome)
+    return Asked(outcome, leave)
+
+
+def _give_back(leave: Leave) -> None:
+    if leave.probing:
+        with services.current().database.transaction() as connection:
+            give_back(connection, leave)
+
+
+def _most_percent() -> int | None:
+    goodwill = services.current().policy.goodwill
+    return goodwill.most_percent if goodwill else None
+
+
+def _instructions() -> str:
+    shop = services.current().shop
+    return prompt.instructions(shop.name, shop.support_address, _most_percent())
+
+
+def _ask(items: list[dict[str, Any]], address: str, used: loop.Spent) -> Mapping[str, Any]:
+    live, most_percent = services.current(), _most_percent()
+    model = live.first_model if used.first_model and live.first_model else live.model
+    with spans.call(Provider.OPENAI, "ask"):
+        return model.ask(
+            _instructions(),
+            items,
+            tool_schemas.offered_tools(most_percent is not None),
+            prompt.version(most_percent),
+            hash_customer(address),
+        )
+
+
+def is_left_to_main(move: loop.Move, outcome: Mapping[str, Any]) -> bool:
+    """Say whether what the first model wants is for the main one to decide."""
+    has_answered = outcome["kind"] == "done" or bool(outcome.get("answered"))
+    return first_model.is_left_to_main(move, has_answered, _most_percent() is not None)
+
+
+def record_call(batch: Batch, asked: Asked, used: loop.Spent) -> None:
+    """Record what asking took, whatever came of it, and whether the provider is well. Once: a commit may
+    have been done although nobody was told so, and the step is tried again."""
+    live, outcome = services.current(), asked.outcome
+    about = (asked.call_id, batch["conversation_id"], DBOS.workflow_id)
+    prices = live.prices_of(outcome.get("model") or "")
+    with live.database.transaction() as connection:
+        if model_calls.record(connection, *about, outcome, live.now(), prices):
+            asked.noted = _note(connection, asked, used)
+
+
+def _note(connection: sa.Connection, asked: Asked, used: loop.Spent) -> Noted:
+    """Note whether the provider is well. The first model's own trouble says nothing of the main one, which is
+    asked instead and holds up nobody."""
+    move = loop.next_move(asked.outcome)
+    if not (used.first_model and first_model.is_its_own_trouble(move)):
+        note_wish(connection, asked.outcome)
+        return note_outcome(connection, asked.leave, loop.failure_of(asked.outcome))
+    if isinstance(move, loop.AskOperator):
+        note_matter(connection, Matter.FIRST_MODEL, move.why)
+    return note_trouble_of_one_model(connection, asked.leave)

@@ -1,0 +1,124 @@
+"""A call's turn within the limits a minute of the model's provider, of all workers together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from threading import Lock
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.adapters.openai.client import MAX_OUTPUT_TOKENS
+from mailagent.agent import tool_schemas
+from mailagent.agent.tokens import estimate_tokens
+from mailagent.domain.operations.circuit_breaker import LONGEST_WAIT_AT_WORK_SECONDS, Provider
+from mailagent.domain.operations.rate_limit import (
+    LONGEST_FIRST_WAIT_SECONDS,
+    LONGEST_WAIT_SECONDS,
+    TURN_SECONDS,
+)
+from mailagent.store.operations import rate_limits
+
+# Sleeps end by the machine's clock, turns begin by the database's.
+CLOSE_ENOUGH_SECONDS = 0.05
+
+_MILLISECOND = timedelta(milliseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """When a call may be made. `wait_seconds`: 0 for now; `at_ms`: the booked time, in milliseconds since
+    1970, to be shown again after the wait; `tokens`: how many were booked, 0 without a limit of them."""
+
+    wait_seconds: float = 0.0
+    at_ms: int = 0
+    tokens: int = 0
+
+
+class _Owed:
+    """Tokens that this process's calls were counted beyond what was booked: the next one books them."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._tokens = 0
+
+    def add(self, tokens: int) -> None:
+        with self._lock:
+            self._tokens += tokens
+
+    def take(self) -> int:
+        """Return what is owed, for the caller to book."""
+        with self._lock:
+            owed, self._tokens = self._tokens, 0
+            return owed
+
+
+_owed = _Owed()
+
+
+def take_turn(
+    instructions: str, items: Sequence[Mapping[str, Any]], at_ms: int, has_begun: bool
+) -> Turn | None:
+    """Return a call's turn, or None if it would come too late: then nothing is booked.
+
+    `at_ms` is the turn that was booked before a wait, 0 for none. Whose run has begun waits for longer.
+    """
+    live = services.current()
+    if not live.pace.is_limited:
+        return Turn()
+    now = live.now()
+    tokens = _tokens_of(instructions, items) if live.pace.tokens else 0
+    if at_ms:
+        ahead = (_EPOCH + at_ms * _MILLISECOND - now).total_seconds()
+        if -TURN_SECONDS <= ahead <= LONGEST_WAIT_SECONDS:
+            return Turn(ahead if ahead > CLOSE_ENOUGH_SECONDS else 0.0, at_ms, tokens)
+    owed = _owed.take() if tokens else 0
+    longest = LONGEST_WAIT_SECONDS if has_begun else LONGEST_FIRST_WAIT_SECONDS
+    with live.database.transaction() as connection:
+        step = live.pace.step(tokens, owed)
+        starts_at = rate_limits.book(connection, Provider.OPENAI, step, now, longest)
+    if starts_at is None:
+        _owed.add(owed)
+        return None
+    wait = max(0.0, (starts_at - now).total_seconds())
+    # Rounded up: after the wait it must not be a moment too early.
+    return Turn(wait, -((_EPOCH - starts_at) // _MILLISECOND), tokens)
+
+
+def is_above_the_limit(instructions: str, items: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a call takes more tokens than a whole minute has: its turn never comes."""
+    limit = services.current().pace.tokens
+    return limit is not None and _tokens_of(instructions, items) > limit
+
+
+def note_tokens(turn: Turn, outcome: Mapping[str, Any]) -> None:
+    """Note what a call was counted beyond what was booked for it. What its answer did not need stays booked:
+    no provider says that it is given back."""
+    usage = outcome.get("usage")
+    if turn.tokens and usage:
+        _owed.add(max(0, usage.get("input", 0) + MAX_OUTPUT_TOKENS - turn.tokens))
+
+
+def note_wish(connection: sa.Connection, outcome: Mapping[str, Any]) -> None:
+    """Let all workers wait as long as a provider has asked for whose limits a minute are used up. A pause that
+    no run waits out is the breaker's."""
+    live, wish = services.current(), outcome.get("after_seconds")
+    if outcome.get("limited") and wish and live.pace.is_limited:
+        seconds = min(wish, LONGEST_WAIT_AT_WORK_SECONDS)
+        rate_limits.hold(connection, Provider.OPENAI, live.pace.step(0), live.now(), seconds)
+
+
+def _tokens_of(instructions: str, items: Sequence[Mapping[str, Any]]) -> int:
+    asked = estimate_tokens(json.dumps(items, ensure_ascii=False))
+    return asked + _standing_tokens(instructions) + MAX_OUTPUT_TOKENS
+
+
+@lru_cache(maxsize=8)
+def _standing_tokens(instructions: str) -> int:
+    return estimate_tokens(instructions + json.dumps(tool_schemas.TOOLS))

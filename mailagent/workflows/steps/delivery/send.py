@@ -1,0 +1,348 @@
+"""Sending our mail: the row says "sending" before the vendor is called, and the outcome after."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TypedDict
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.mail.delivery import (
+    Accepted,
+    NotSent,
+    OutcomeUnknown,
+    Refused,
+    SendOutcome,
+    Trace,
+)
+from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
+from mailagent.domain.operations.circuit_breaker import (
+    Failure,
+    Provider,
+    Standing,
+    look_again_seconds,
+    standing,
+)
+from mailagent.domain.operations.incident import Matter
+from mailagent.domain.operations.retry import (
+    MAY_GO_TWICE,
+    Events,
+    MailState,
+    SendNow,
+    Settle,
+    Verdict,
+    WaitFor,
+    backoff_seconds,
+    decide_delivery,
+    is_trace_wanted,
+    judge_refusal,
+)
+from mailagent.store import audit
+from mailagent.store.database import Row
+from mailagent.store.mail import outbound, suppressions
+from mailagent.store.operations import circuit_breakers
+from mailagent.telemetry import spans
+from mailagent.workflows.steps.circuit_breaker import Leave, give_back, leave_of, note_outcome
+from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
+from mailagent.workflows.steps.maintenance.incidents import note_matter
+from mailagent.workflows.steps.recording import async_step, declare_marks, mark, step
+
+# How many mails go out together when SendGrid is back; the sweep takes up the rest.
+TAKEN_UP_AT_ONCE = 100
+
+_OPEN = (OutboundStatus.QUEUED, OutboundStatus.SENDING)
+
+
+def _send_mail(outbound_id: str) -> str:
+    """Send a mail that is queued. What does not go out at once is left to a `delivery` run."""
+    live = services.current()
+    claimed = _claim(outbound_id)
+    if isinstance(claimed, str):
+        return claimed
+    mail, leave = claimed
+    mark("send_mail", "claimed")
+    with spans.call(Provider.SENDGRID, "send"):
+        outcome = live.sender.send(mail)
+    mark("send_mail", "handed over")
+    with live.database.transaction() as connection:
+        verdict = _judge(connection, mail, outcome) if isinstance(outcome, Refused) else None
+        # First: whoever takes a turn locks the breaker's row before the mail's, too.
+        _note(connection, leave, outcome, verdict)
+        status = _record(connection, mail, outcome, verdict)
+        state = _leave_to_delivery(connection, outbound_id, status)
+    if isinstance(outcome, Accepted) and leave.failed_lately:
+        take_up(TAKEN_UP_AT_ONCE)
+    return state
+
+
+def _claim(outbound_id: str) -> tuple[OutboundMail, Leave] | str:
+    """Take a queued mail to "sending", with leave to ask SendGrid; when it is not queued, SendGrid is away, or
+    nothing is sent to its address, see to that and return the mail's state."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        leave = leave_of(connection, Provider.SENDGRID)
+        if leave is None:
+            _put_off(connection, outbound_id)
+            return _leave_as_it_is(connection, outbound_id)
+        mail = outbound.claim_for_sending(connection, outbound_id, live.now())
+        # Asked after the claim: it may have waited for somebody who changed the address or suppressed it.
+        why_not = suppressions.why_suppressed(connection, mail.to_address) if mail else None
+        if mail is not None and why_not is None:
+            return mail, leave
+        give_back(connection, leave)
+        if mail is None:
+            return _leave_as_it_is(connection, outbound_id)
+        _fail(connection, mail, f"nothing is sent to {mail.to_address} any more ({why_not})")
+        return OutboundStatus.FAILED.value
+
+
+def _leave_as_it_is(connection: sa.Connection, outbound_id: str) -> str:
+    status = outbound.status_of(connection, outbound_id)
+    return _leave_to_delivery(connection, outbound_id, status)
+
+
+def _judge(connection: sa.Connection, mail: OutboundMail, refused: Refused) -> Verdict:
+    now = services.current().now()
+    others = outbound.count_others_refused(connection, mail.outbound_id, now)
+    since, beside = outbound.note_refusal(connection, mail.outbound_id, now)
+    return judge_refusal(refused.blame, now - since, beside, others + 1)
+
+
+def _note(
+    connection: sa.Connection, leave: Leave, outcome: SendOutcome, verdict: Verdict | None
+) -> None:
+    """Record how SendGrid is. That it refuses one mail says nothing of it."""
+    match outcome:
+        case Accepted():
+            note_outcome(connection, leave, None)
+        case Refused(why) if verdict is Verdict.OUTAGE:
+            note_outcome(connection, leave, Failure(why, needs_operator=True))
+        case Refused():
+            give_back(connection, leave)
+        case NotSent(why, seconds):
+            note_outcome(connection, leave, Failure(why, wish_seconds=seconds))
+        case OutcomeUnknown(why):
+            note_outcome(connection, leave, Failure(why))
+
+
+def take_up(most: int) -> int:
+    """Have mails go out that were put off while SendGrid was away: `most` if it is back, one as a probe if it
+    may be asked again, none while it may not. Return how many."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        how = standing(circuit_breakers.find(connection, Provider.SENDGRID), live.now())
+        limit = {Standing.CLOSED: most, Standing.PROBE: 1, Standing.OPEN: 0}[how]
+        due = outbound.take_up(connection, limit, live.now()) if limit else []
+        live.doorbell.ring_deliveries_at_work(connection, due)
+    return len(due)
+
+
+def _put_off(connection: sa.Connection, outbound_id: str) -> float:
+    """Have a queued mail wait without asking SendGrid, which is away; return for how long, in seconds."""
+    now = services.current().now()
+    seconds = _seconds_to_look_again(connection, outbound_id)
+    outbound.put_off(connection, outbound_id, now + timedelta(seconds=seconds), now)
+    return seconds
+
+
+def _seconds_to_look_again(connection: sa.Connection, outbound_id: str) -> float:
+    age = services.current().now() - outbound.row_of(connection, outbound_id).created_at
+    return look_again_seconds(outbound_id, age.total_seconds())
+
+
+def _leave_to_delivery(connection: sa.Connection, outbound_id: str, status: OutboundStatus) -> str:
+    """Ring a `delivery` run unless the mail is settled. Returns the mail's state.
+
+    A mail that is found "sending" was being sent by a process that died, or is by one that lives:
+    either way this one must not send it too.
+    """
+    if status in _OPEN:
+        services.current().doorbell.ring_delivery(connection, outbound_id)
+    return status.value
+
+
+def _record(
+    connection: sa.Connection,
+    mail: OutboundMail,
+    outcome: SendOutcome,
+    verdict: Verdict | None = None,
+) -> OutboundStatus:
+    """Record what SendGrid made of a mail, and the `verdict` on a refusal; return the mail's state."""
+    now = services.current().now()
+    match outcome:
+        case Accepted(provider_id):
+            sent = {"sent_at": now, "provider_id": provider_id}
+            return outbound.record_outcome(connection, mail, OutboundStatus.SENT, **sent)
+        case Refused(why):
+            return _record_refusal(connection, mail, why, verdict)
+        case NotSent(why, seconds):
+            return _retry(connection, mail, why, max(seconds, backoff_seconds(mail.attempts)))
+        case OutcomeUnknown(why):
+            # Stays "sending": only an event, or silence for long enough, can tell.
+            return outbound.record_outcome(connection, mail, OutboundStatus.SENDING, error=why)
+
+
+def _record_refusal(
+    connection: sa.Connection, mail: OutboundMail, why: str, verdict: Verdict | None
+) -> OutboundStatus:
+    if verdict is Verdict.FAILED:
+        return _fail(connection, mail, why)
+    if verdict is Verdict.AGAIN:
+        return _retry(connection, mail, why, backoff_seconds(mail.attempts))
+    note_matter(connection, Matter.SENDGRID, why)
+    seconds = _seconds_to_look_again(connection, mail.outbound_id)
+    return _retry(connection, mail, why, seconds, put_off_at=services.current().now())
+
+
+def _retry(
+    connection: sa.Connection, mail: OutboundMail, why: str, seconds: float, **values: datetime
+) -> OutboundStatus:
+    return outbound.record_outcome(
+        connection,
+        mail,
+        OutboundStatus.QUEUED,
+        error=why,
+        next_attempt_at=services.current().now() + timedelta(seconds=seconds),
+        **values,
+    )
+
+
+def _fail(connection: sa.Connection, mail: OutboundMail, why: str) -> OutboundStatus:
+    status = outbound.record_outcome(connection, mail, OutboundStatus.FAILED, error=why)
+    audit.record(
+        connection,
+        services.current().now(),
+        "sendgrid",
+        "mail refused",
+        mail.outbound_id,
+        {"why": why, "purpose": mail.purpose.value},
+    )
+    act_on_lost(connection, mail, OutboundStatus.FAILED, why)
+    return status
+
+
+class Outlook(TypedDict):
+    """What a `delivery` run does next: `send`, `wait` for a message or for so long, or nothing because the mail
+    is settled."""
+
+    kind: str
+    status: str
+    wait_seconds: float
+
+
+def _look_at_delivery(outbound_id: str) -> Outlook:
+    """Look at a mail that did not go out at once, settle its state if it can be told, say what next."""
+    live = services.current()
+    trace = _find_trace(outbound_id)
+    with live.database.transaction() as connection:
+        row = outbound.row_of(connection, outbound_id, lock=True)
+        state = _state_of(connection, row, trace)
+        # Also when the mail is settled: a signed event may follow a bounce that came by mail.
+        _suppress(connection, outbound_id, row.to_address)
+        decision = decide_delivery(
+            state, live.now(), live.waits.mail_outcome_seconds, _events_so_far(connection, row)
+        )
+        match decision:
+            case SendNow() if _is_away(connection):
+                wait_seconds = _put_off(connection, outbound_id)
+                return _wait(row.status, wait_seconds)
+            case SendNow():
+                return Outlook(kind="send", status=row.status, wait_seconds=0)
+            case WaitFor(seconds):
+                return _wait(row.status, seconds)
+            case Settle(status, why):
+                return _settle(connection, outbound_id, status, why)
+        return Outlook(kind="settled", status=row.status, wait_seconds=0)
+
+
+def _state_of(connection: sa.Connection, row: Row, trace: Trace = Trace.NOT_ASKED) -> MailState:
+    outbound_id = row.outbound_id
+    return MailState(
+        status=OutboundStatus(row.status),
+        created_at=row.created_at,
+        sending_at=row.sending_at,
+        next_attempt_at=row.next_attempt_at,
+        accepted=outbound.was_accepted(connection, outbound_id),
+        undelivered=outbound.why_undelivered(connection, outbound_id) is not None,
+        sent_again=audit.latest_at(connection, outbound_id, audit.SENT_AGAIN) is not None,
+        away=_is_open(connection),
+        back_at=circuit_breakers.last_closed_at(connection, Provider.SENDGRID),
+        trace=trace,
+        may_go_twice=MAY_GO_TWICE[Purpose(row.purpose)],
+    )
+
+
+def _find_trace(outbound_id: str) -> Trace:
+    """Ask SendGrid's records for a mail of which nobody knows. That they do not have it counts only if they
+    have another one that it took: they may be late, or not be searched as we think."""
+    live = services.current()
+    with live.database.snapshot() as connection:
+        state = _state_of(connection, outbound.row_of(connection, outbound_id))
+        taken = outbound.find_latest_taken(connection, live.now())
+    if not is_trace_wanted(state, live.now(), live.waits.mail_outcome_seconds):
+        return Trace.NOT_ASKED
+    with spans.call(Provider.SENDGRID, "look up"):
+        trace = live.sender.find_trace(outbound_id)
+        if trace is Trace.NONE and not (taken and live.sender.find_trace(taken) is Trace.FOUND):
+            return Trace.NOT_ASKED
+    return trace
+
+
+def _wait(status: str, seconds: float) -> Outlook:
+    return Outlook(kind="wait", status=status, wait_seconds=seconds)
+
+
+def _is_open(connection: sa.Connection) -> bool:
+    # Also between two probes, when one may ask.
+    found = circuit_breakers.find(connection, Provider.SENDGRID)
+    return found is not None and found.until_at is not None
+
+
+def _is_away(connection: sa.Connection) -> bool:
+    found = circuit_breakers.find(connection, Provider.SENDGRID)
+    return standing(found, services.current().now()) is Standing.OPEN
+
+
+def _events_so_far(connection: sa.Connection, row: Row) -> Events:
+    if not outbound.has_any_event(connection):
+        return Events.NEVER
+    later = outbound.was_later_mail_reported(connection, row.sending_at or row.created_at)
+    return Events.LATER if later else Events.NONE_LATER
+
+
+def _settle(
+    connection: sa.Connection, outbound_id: str, status: OutboundStatus, sent_again_why: str
+) -> Outlook:
+    live = services.current()
+    row, mail = outbound.row_of(connection, outbound_id), outbound.load(connection, outbound_id)
+    outbound.settle(connection, outbound_id, status, live.now(), sent_again_why)
+    # At most once: whoever finds this on record does not do it again.
+    action = audit.SENT_AGAIN if status is OutboundStatus.QUEUED else "mail settled"
+    details = {"status": status.value} | ({"why": sent_again_why} if sent_again_why else {})
+    audit.record(connection, live.now(), audit.CLOCK, action, outbound_id, details)
+    if status.lost:
+        why = row.error or ""
+        if status is OutboundStatus.UNDELIVERED:
+            why = outbound.why_undelivered(connection, outbound_id) or ""
+        act_on_lost(connection, mail, status, why)
+    kind = "send" if status is OutboundStatus.QUEUED else "settled"
+    return Outlook(kind=kind, status=status.value, wait_seconds=0)
+
+
+def _suppress(connection: sa.Connection, outbound_id: str, to_address: str) -> None:
+    """End all mail to a customer's address after a permanent bounce or a complaint that was signed.
+
+    Not to the shop's own people: a full mailbox would cut a manager off from every later refund.
+    """
+    live = services.current()
+    why = outbound.why_unwelcome(connection, outbound_id)
+    if why is not None and to_address not in live.shop.people:
+        suppressions.suppress(connection, to_address, why, live.now())
+
+
+declare_marks("send_mail", "claimed", "handed over")
+
+send_mail = step(_send_mail)
+send_mail_async = async_step(_send_mail)
+look_at_delivery = async_step(_look_at_delivery)

@@ -1,0 +1,106 @@
+"""What follows when a mail of ours did not reach its reader: somebody else is asked, or people are told.
+
+The one door for mail that was refused, suppressed, returned, or of which nobody knows. Settling the
+mail's own state belongs to `delivery`.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import sqlalchemy as sa
+
+from mailagent import mailers, services
+from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
+from mailagent.domain.refunds.escalation import Skip
+from mailagent.store import audit
+from mailagent.store.mail import outbound
+
+logger = logging.getLogger(__name__)
+
+_FATES = {
+    OutboundStatus.FAILED: "was not sent",
+    OutboundStatus.UNKNOWN: "may or may not have been sent",
+    OutboundStatus.UNDELIVERED: "did not arrive",
+}
+
+
+def act_on_lost(
+    connection: sa.Connection, mail: OutboundMail, status: OutboundStatus, why: str
+) -> None:
+    """See to it that nobody waits for a mail that was lost.
+
+    Asks the next manager, else tells the team, else the managers, else the operators: the first
+    circle in which somebody is left. A notice that was lost goes on to the next circle.
+    """
+    if mail.purpose is Purpose.LOGIN:
+        return  # whoever waits for the link sees that none comes, and asks again
+    if mail.purpose is Purpose.NOTICE:
+        _pass_on(connection, mail)
+        return
+    if mail.purpose is Purpose.APPROVAL_REQUEST and mail.refund_id:
+        following = mailers.ask_next_manager(
+            connection, mail.refund_id, mail.to_address, Skip.UNDELIVERED
+        )
+        if following is not None:
+            services.current().doorbell.ring_delivery(connection, following)
+        if mailers.is_waited_for(connection, mail.refund_id):
+            return  # somebody else has the question
+    notice = mailers.Notice(
+        f"undelivered:{mail.outbound_id}",
+        f"A mail to {mail.to_address} {_FATES[status]}",
+        [
+            f"Subject: {mail.subject}",
+            f"Why: {why or 'SendGrid has not said what became of it'}",
+            f"Conversation: {mail.conversation_id or '-'}, refund: {mail.refund_id or '-'}",
+            "It will not be tried again. Please write to the person yourself if need be.",
+        ],
+    )
+    for circle in services.current().shop.circles:
+        others = [address for address in circle if address != mail.to_address]
+        if others:
+            _ring(
+                connection, mailers.write_notice(connection, notice, others, mail.conversation_id)
+            )
+            return
+    _nobody_is_left(connection, mail)
+
+
+def _pass_on(connection: sa.Connection, mail: OutboundMail) -> None:
+    """Send a notice on to the next circle, once nobody of the last one can have got it."""
+    shop = services.current().shop
+    key = outbound.row_of(connection, mail.outbound_id).dedup_key.removesuffix(
+        f":{mail.to_address}"
+    )
+    keys = [f"{key}:{address}" for address in (*shop.people, mail.to_address)]
+    copies = outbound.list_copies(connection, keys)
+    if any(not OutboundStatus(copy.status).lost for copy in copies):
+        return
+    told = {copy.to_address for copy in copies}
+    begun = [number for number, circle in enumerate(shop.circles) if told.intersection(circle)]
+    last = max(begun, default=-1)
+    # After the last one to be told, those before it: a notice to operators goes back to the team.
+    others = [*shop.circles[last + 1 :], *shop.circles[: max(last, 0)]]
+    following = next((circle for circle in others if not told.intersection(circle)), ())
+    if not following:
+        _nobody_is_left(connection, mail)
+    _ring(
+        connection,
+        [mailers.copy_notice(connection, mail, key, address) for address in following],
+    )
+
+
+def _ring(connection: sa.Connection, outbound_ids: list[str]) -> None:
+    for outbound_id in outbound_ids:
+        services.current().doorbell.ring_delivery(connection, outbound_id)
+
+
+def _nobody_is_left(connection: sa.Connection, mail: OutboundMail) -> None:
+    logger.error(
+        "mail %s was lost, and no team member, manager or operator is left to tell: "
+        "run `flask check`, put their addresses right",
+        mail.outbound_id,
+    )
+    audit.record(
+        connection, services.current().now(), audit.CLOCK, "nobody could be told", mail.outbound_id
+    )

@@ -1,0 +1,85 @@
+"""Matters as steps meet them: operators are told when one comes up, and it ends when it works again.
+
+Told once, however many mails it holds up. If SendGrid itself refuses us the notice waits with all other
+mail: the log, `flask check` and the console say it at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.operations.failure import tell_error
+from mailagent.domain.operations.incident import MAILED, WORDS, Matter, OpenMatter
+from mailagent.store.operations import incidents, recovery_probes
+from mailagent.workflows.steps.conversation.spending import why_alarmed, why_stopped
+from mailagent.workflows.steps.notices import tell_operators
+
+logger = logging.getLogger(__name__)
+
+# After so long without another one the next fuse that blows is news again.
+QUIET_AFTER = timedelta(hours=1)
+
+
+def note_matter(connection: sa.Connection, matter: Matter, why: str) -> bool:
+    """Record that a matter is met and tell the operators, unless they know; return whether it is new."""
+    live = services.current()
+    number = incidents.open_matter(connection, live.now(), matter, tell_error(why))
+    if number is None:
+        return False
+    logger.error("%s: %s", WORDS[matter].title, tell_error(why))
+    words, since = MAILED[matter], f"Since {live.now():%Y-%m-%d %H:%M} UTC: {tell_error(why)}"
+    lines = [since, words.to_do, f"{live.shop.public_url}/ops"]
+    tell_operators(connection, words.title, lines, f"{matter.value}:{number}")
+    return True
+
+
+def look_at_matters() -> None:
+    """Note what has come up on its own, and end what works again."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        for matter, find_sign in _SIGNS.items():
+            sign = find_sign(connection, live.now())
+            if sign is not None:
+                note_matter(connection, matter, sign)
+        for known in incidents.list_open(connection):
+            if _is_over(connection, known, live.now()):
+                incidents.close_matter(connection, live.now(), known.matter)
+                logger.warning("over: %s", known.title)
+
+
+def _blown_fuses(connection: sa.Connection, now: datetime) -> str | None:
+    count = recovery_probes.count_fuses(connection, now - QUIET_AFTER)
+    return f"conversations in which it has blown within the hour: {count}" if count else None
+
+
+def _parked_mail(connection: sa.Connection, _now: datetime) -> str | None:
+    count = recovery_probes.count_parked(connection)
+    return f"mails that are parked: {count}" if count else None
+
+
+# What nobody meets at work: the sweep looks for it.
+_SIGNS: Mapping[Matter, Callable[[sa.Connection, datetime], str | None]] = {
+    Matter.FUSE: _blown_fuses,
+    Matter.PARKED: _parked_mail,
+    Matter.BUDGET_NEAR: lambda _connection, _now: why_alarmed(),
+    Matter.BUDGET_SPENT: lambda _connection, _now: why_stopped(),
+}
+
+
+def _is_over(connection: sa.Connection, known: OpenMatter, now: datetime) -> bool:
+    match known.matter:
+        case Matter.OPENAI:
+            return recovery_probes.has_model_answered(connection, known.since)
+        case Matter.SENDGRID:
+            return recovery_probes.has_mail_gone_out(connection, known.since)
+        case Matter.FIRST_MODEL:
+            name = services.current().first_model_name
+            return not name or recovery_probes.has_model_answered(connection, known.since, name)
+        case Matter.STRIPE:
+            return recovery_probes.has_stripe_paid(connection, known.since)
+    return _SIGNS[known.matter](connection, now) is None

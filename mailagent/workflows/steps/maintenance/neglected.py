@@ -1,0 +1,202 @@
+"""Refunds and mail of ours that wait although no run looks after them: rung for again, with pauses that
+grow, and in the end given to people. What is due is decided by `domain.retry.decide_care`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from mailagent import mailers, services
+from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.mail.message import OutboundStatus, Purpose
+from mailagent.domain.operations.retry import MOST_RINGS, Care, LastRun, decide_care
+from mailagent.engine import DELIVERY, FAILED, REFUND, Run, run_id_of
+from mailagent.store import audit
+from mailagent.store.database import Row
+from mailagent.store.mail import conversations, outbound
+from mailagent.store.refunds import refunds
+from mailagent.workflows.steps.delivery.send import take_up
+from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
+from mailagent.workflows.steps.maintenance.rows import see_to_waiting
+from mailagent.workflows.steps.notices import tell_operators
+from mailagent.workflows.steps.recording import step
+
+TAKEN_UP_BY_SWEEP = 1_000  # of mails that were put off; a sweep must be over well within its minute
+
+# A refund may wait for a manager until it expires, and then for the gateway for some days.
+UNTOLD_SINCE = timedelta(days=30)
+
+
+def _last_run(run: Run | None) -> LastRun:
+    if run is None or run.status == "SUCCESS":
+        return LastRun.OVER
+    if run.is_active:
+        return LastRun.AT_WORK
+    return LastRun.FAILED if run.status in FAILED else LastRun.CANCELLED
+
+
+def _quiet_for(run: Run | None) -> timedelta:
+    return services.current().now() - run.updated_at if run else timedelta(0)
+
+
+# --- refunds ----------------------------------------------------------------------------------
+
+
+@step
+def ring_for_refunds() -> int:
+    """Ring for refunds that have to be decided, paid or told of and that no run looks after, or only one
+    that waits for a bell that it has missed."""
+    live = services.current()
+    before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
+    since = live.now() - live.waits.approval_expiry - UNTOLD_SINCE
+    with live.database.transaction() as connection:
+        unheard = live.doorbell.ring_unheard(connection, refunds.has_moved_on, before)
+    under_way = see_to_waiting(
+        lambda connection, limit, after: refunds.list_under_way(connection, before, limit, after),
+        _refund_id,
+        _runs_of_refund,
+        _see_to_refund,
+    )
+    return (
+        unheard
+        + under_way
+        + see_to_waiting(
+            lambda connection, limit, after: refunds.list_untold(connection, since, limit, after),
+            _refund_id,
+            _runs_of_refund,
+            _see_to_untold,
+        )
+    )
+
+
+def _refund_id(row: Row) -> str:
+    return str(row.refund_id)
+
+
+def _runs_of_refund(row: Row) -> list[str]:
+    return [row.run_id or run_id_of(REFUND, row.refund_id)]
+
+
+def _see_to_refund(row: Row, runs: Mapping[str, Run]) -> int:
+    run = runs.get(_runs_of_refund(row)[0])
+    overdue = None if row.expires_at is None else services.current().now() >= row.expires_at
+    if overdue and run is not None and run.is_active:
+        return _wake(row, run)
+    return _take_care(row, decide_care(_last_run(run), _quiet_for(run), row.rings, overdue), run)
+
+
+def _wake(row: Row, run: Run) -> int:
+    """Wake a run that should have expired its refund: by the clock of its worker it may be too early."""
+    live = services.current()
+    late = timedelta(seconds=live.waits.sweep_after_seconds)
+    if live.now() < row.expires_at + late:
+        return 0
+    with live.database.transaction() as connection:
+        live.doorbell.ring_overdue(connection, run.run_id, f"overdue-{row.expires_at.isoformat()}")
+    return 1
+
+
+def _see_to_untold(row: Row, runs: Mapping[str, Run]) -> int:
+    run = runs.get(_runs_of_refund(row)[0])
+    care = decide_care(_last_run(run), _quiet_for(run), row.rings, cancel_counts=False)
+    return _take_care(row, care, run)
+
+
+def _take_care(row: Row, care: Care, run: Run | None) -> int:
+    live = services.current()
+    if care is Care.LEAVE:
+        return 0
+    with live.database.transaction() as connection:
+        if care is Care.RING:
+            run_id = live.doorbell.ring_refund(connection, row.refund_id, None, row.rings + 1)
+            refunds.count_ring(connection, row.refund_id, run_id)
+        else:
+            _give_refund_to_people(connection, row.refund_id, run)
+    return 1
+
+
+def _give_refund_to_people(connection: sa.Connection, refund_id: str, run: Run | None) -> None:
+    """Give the case to the team, once, and tell the operators. The refund stays as it is: whoever
+    replays its run has it paid."""
+    live = services.current()
+    refund = refunds.lock(connection, refund_id)
+    if not refunds.stop_ringing(connection, refund_id, MOST_RINGS + 1):
+        return
+    conversation = conversations.lock(connection, refund.conversation_id)
+    why = HandOverReason.REFUND_STUCK.value
+    conversations.hand_over(connection, conversation.conversation_id, why, live.now())
+    audit.record(connection, live.now(), audit.CLOCK, "refund given to people", refund_id)
+    summary = f"Refund {refund_id} of {refund.amount} for order {refund.order_id}"
+    for outbound_id in mailers.write_to_team(
+        connection, conversation, why, summary, f"stuck:{refund_id}"
+    ):
+        live.doorbell.ring_delivery(connection, outbound_id)
+    _tell_operators(connection, f"Refund {refund_id} ({refund.status.value})", refund_id, run)
+
+
+def _tell_operators(connection: sa.Connection, what: str, row_id: str, run: Run | None) -> None:
+    lines = ["It is not rung for any more. The team has the case."]
+    if run is not None:
+        lines.append(f"Its last run {run.run_id} is {run.status}.")
+        lines += [f"flask runs show {run.run_id}", f"flask runs replay {run.run_id}"]
+    tell_operators(connection, f"{what} cannot be brought to its end", lines, row_id)
+
+
+# --- mail of ours -----------------------------------------------------------------------------
+
+
+@step
+def ring_for_outbox() -> int:
+    """Ring for mail of ours that should have gone out; a run that is at it already is not doubled. What was put
+    off goes on if SendGrid is back, bit by bit."""
+    live = services.current()
+    take_up(TAKEN_UP_BY_SWEEP)
+    before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
+    return see_to_waiting(
+        lambda connection, limit, after: outbound.list_under_way(connection, before, limit, after),
+        str,
+        _runs_of_mail,
+        _see_to_mail,
+    )
+
+
+def _runs_of_mail(outbound_id: str) -> list[str]:
+    """Return the ids of the runs that may have been rung for a mail, first to last."""
+    return [run_id_of(DELIVERY, outbound_id, number) for number in range(MOST_RINGS + 1)]
+
+
+def _see_to_mail(outbound_id: str, runs: Mapping[str, Run]) -> int:
+    live = services.current()
+    rung = [runs[run_id] for run_id in _runs_of_mail(outbound_id) if run_id in runs]
+    run = rung[-1] if rung else None
+    # The first one is rung by whoever could not send the mail: no repeat of the sweep's.
+    rings = max(0, len(rung) - 1)
+    care = decide_care(_last_run(run), _quiet_for(run), rings)
+    if care is Care.LEAVE:
+        return 0
+    with live.database.transaction() as connection:
+        if care is Care.RING:
+            live.doorbell.ring_delivery(connection, outbound_id, len(rung))
+        else:
+            _give_up(connection, outbound_id, run)
+    return 1
+
+
+def _give_up(connection: sa.Connection, outbound_id: str, run: Run | None) -> None:
+    """Settle a mail that no run could bring on its way: the next manager is asked, or people told."""
+    live = services.current()
+    row = outbound.row_of(connection, outbound_id, lock=True)
+    if row.status not in (OutboundStatus.QUEUED, OutboundStatus.SENDING):
+        return
+    queued = row.status == OutboundStatus.QUEUED
+    status = OutboundStatus.FAILED if queued else OutboundStatus.UNKNOWN
+    outbound.settle(connection, outbound_id, status, live.now())
+    audit.record(
+        connection, live.now(), audit.CLOCK, "mail given up", outbound_id, {"status": status.value}
+    )
+    mail = outbound.load(connection, outbound_id)
+    act_on_lost(connection, mail, status, row.error or "")
+    if mail.purpose is not Purpose.NOTICE:
+        _tell_operators(connection, f"Mail {outbound_id}", outbound_id, run)

@@ -1,0 +1,56 @@
+"""Previews of photos, each tried once. One that cannot be made is a row that says why, never a failed run."""
+
+from __future__ import annotations
+
+from mailagent import services
+from mailagent.adapters.attachment_bytes import find_attachment
+from mailagent.adapters.mime.photo_preview import Preview, make_preview
+from mailagent.domain.mail.photo import PREVIEWS_OF_MAIL_MAX, is_photo
+from mailagent.store.mail import inbound, photo_previews
+from mailagent.workflows.steps.maintenance.housekeeping import Clock
+from mailagent.workflows.steps.recording import step
+
+# Well within the minute until the next run; what is left is the next one's.
+PREVIEW_SECONDS = 40.0
+MAILS_AT_ONCE = 100
+
+
+@step
+def make_previews() -> int:
+    """Make a picture of each photo that was not tried yet, of proven senders first, then the newest
+    mails; return how many photos were tried."""
+    live, clock, tried = services.current(), Clock(PREVIEW_SECONDS), 0
+    with live.database.snapshot() as connection:
+        mail_ids = photo_previews.list_mails_without(connection, MAILS_AT_ONCE)
+    for mail_id in mail_ids:
+        tried += _try_photos_of(mail_id, clock)
+        if clock.is_over():
+            break
+        with live.database.transaction() as connection:
+            photo_previews.mark_made(connection, mail_id, live.now())
+    return tried
+
+
+def _try_photos_of(mail_id: str, clock: Clock) -> int:
+    live, tried = services.current(), 0
+    with live.database.snapshot() as connection:
+        mail = inbound.find(connection, mail_id)
+        raw = inbound.find_raw(connection, mail_id)
+    if mail is None or raw is None:
+        return 0
+    photos = [number for number, file in enumerate(mail.attachments) if is_photo(file)]
+    for number in photos[:PREVIEWS_OF_MAIL_MAX]:
+        if clock.is_over():
+            break
+        with live.database.transaction() as connection:
+            # Stands before the try: a photo that ends this process is not tried again.
+            if not photo_previews.begin(connection, mail_id, number, live.now()):
+                continue
+        file = find_attachment(raw.content_type, raw.body, number)
+        preview = make_preview(file.data) if file else Preview(problem="the file is too large")
+        with live.database.transaction() as connection:
+            photo_previews.record(
+                connection, mail_id, number, preview.picture, preview.problem, live.now()
+            )
+        tried += 1
+    return tried

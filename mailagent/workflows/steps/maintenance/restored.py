@@ -1,0 +1,127 @@
+"""Mail in a database that was restored from a backup: what waits there may have gone out, or been answered,
+in the time that is lost. Sent once more it would be a second answer, so people are told of it instead.
+
+All of it may be broken off, and run again: every row is settled with what people are told of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from mailagent import mailers, services
+from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.mail.message import OutboundStatus
+from mailagent.store import audit
+from mailagent.store.mail import conversations, drafts, outbound, throttled
+from mailagent.store.refunds import doubtful
+from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
+from mailagent.workflows.steps.maintenance.flood import CASES_PER_HOUR, count_senders
+
+_WHY = "a backup was restored: it may have gone out in the time that is lost"
+
+DOUBTED = "mail doubted after a restore"
+
+
+@dataclass(frozen=True, slots=True)
+class Doubtful:
+    """What waits: `ours` to go out; `mails` of customers in conversations of which each becomes a case,
+    or, where a flood was parked and nothing else waits, are told of in one notice; and `drafts`."""
+
+    ours: tuple[str, ...]
+    conversation_ids: tuple[str, ...]
+    flooded: bool
+    mails: int
+    drafts: int
+
+
+def find_doubtful() -> Doubtful:
+    """Return what may have been sent or answered in the time that is lost."""
+    with services.current().database.snapshot() as connection:
+        waiting = doubtful.list_conversations(connection)
+        only_parked = {row.conversation_id for row in waiting if row.mails == row.flooded}
+        flooded = len(only_parked) > CASES_PER_HOUR
+        cases = [row.conversation_id for row in waiting]
+        if flooded:
+            cases = [each for each in cases if each not in only_parked]
+        return Doubtful(
+            ours=tuple(doubtful.list_ours(connection)),
+            conversation_ids=tuple(cases),
+            flooded=flooded,
+            mails=sum(row.mails for row in waiting),
+            drafts=drafts.count_waiting(connection),
+        )
+
+
+def give_to_people(found: Doubtful) -> None:
+    """Tell people of all that was found, and keep it from going out by itself."""
+    for outbound_id in found.ours:
+        _doubt_ours(outbound_id)
+    for conversation_id in found.conversation_ids:
+        _hand_over(conversation_id)
+    if found.flooded:
+        _sum_up()
+
+
+@contextmanager
+def _writing() -> Iterator[sa.Connection]:
+    """One transaction; what is written in it for people is not in doubt when this is run again."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        begun_at = live.now()
+        yield connection
+        doubtful.record_written(connection, begun_at, live.now())
+
+
+def _doubt_ours(outbound_id: str) -> None:
+    """Note that it is not known whether a mail of ours went out. Events of SendGrid's that would tell may
+    be among what is lost, so nobody waits for them."""
+    live = services.current()
+    with _writing() as connection:
+        row = outbound.row_of(connection, outbound_id, lock=True)
+        if row.status not in (OutboundStatus.QUEUED, OutboundStatus.SENDING):
+            return
+        outbound.settle(connection, outbound_id, OutboundStatus.UNKNOWN, live.now())
+        audit.record(connection, live.now(), audit.CLOCK, DOUBTED, outbound_id)
+        act_on_lost(
+            connection, outbound.load(connection, outbound_id), OutboundStatus.UNKNOWN, _WHY
+        )
+
+
+def _hand_over(conversation_id: str) -> None:
+    """Give a conversation to the team, who see in SendGrid's activity what was answered. Its drafts are
+    taken back: one that was sent in the lost time would be sent again."""
+    live, why = services.current(), HandOverReason.RESTORED.value
+    with _writing() as connection:
+        conversation = conversations.lock(connection, conversation_id)
+        if not doubtful.leave(connection, conversation_id, why):
+            return
+        conversations.hand_over(connection, conversation_id, why, live.now())
+        audit.record(
+            connection, live.now(), audit.CLOCK, "conversation handed over", conversation_id
+        )
+        key = f"restored:{conversation_id}:{live.now():%Y-%m-%dT%H:%M:%S.%f}"
+        for outbound_id in mailers.write_to_team(connection, conversation, why, None, key):
+            live.doorbell.ring_delivery(connection, outbound_id)
+
+
+def _sum_up() -> None:
+    """Tell the team of a parked flood in one notice."""
+    live = services.current()
+    with _writing() as connection:
+        now = live.now()
+        senders = throttled.close_overdue(connection, now, throttled.SUMMED_UP)
+        notice = mailers.Notice(
+            f"restored-flood:{now:%Y-%m-%dT%H:%M:%S.%f}",
+            f"{len(senders)} mails of a flood may have been answered before a backup was restored",
+            [
+                *count_senders(senders),
+                "They are kept, and the agent does not answer them any more. Whoever writes again is "
+                "answered as always. To read them: flask conversations list.",
+            ],
+        )
+        for outbound_id in mailers.write_notice(connection, notice, live.shop.team_emails):
+            live.doorbell.ring_delivery(connection, outbound_id)

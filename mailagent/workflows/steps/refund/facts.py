@@ -1,0 +1,164 @@
+"""The facts that the policy decides a refund by, from rows. Nothing is written or decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.mail.message import Attachment, Identity
+from mailagent.domain.mail.photo import is_photo
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.overlap import find_holding
+from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, price_shipping
+from mailagent.domain.refunds.refund_facts import Granted, LineFacts, RefundFacts
+from mailagent.domain.refunds.refusal import overlaps_refused
+from mailagent.store import audit
+from mailagent.store.database import Row
+from mailagent.store.refunds import caps, orders, payments
+
+# A photo that came longer ago in the thread is no photo of what is asked for now.
+MAILS_WITH_PHOTOS_MAX = 50
+DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked for: units of an order with their worth, and what of the carriage goes with them."""
+
+    order: Order
+    lines: tuple[RefundLine, ...]
+    shipping: Money
+    reason: RefundReason
+    earlier: Sequence[Refund]
+
+    @property
+    def item_ids(self) -> tuple[str, ...]:
+        """The item of each line."""
+        by_number = {line.line_no: line.item_id for line in self.order.lines}
+        return tuple(by_number[line.line_no] for line in self.lines)
+
+    @property
+    def worth(self) -> Money:
+        return Money(
+            sum(line.amount.minor for line in self.lines) + self.shipping.minor, self.order.currency
+        )
+
+
+def shipping_of(order: Order, lines: Sequence[RefundLine], earlier: Sequence[Refund]) -> Money:
+    """Return what of the carriage goes back with these lines, if the policy gives it back at all."""
+    if not services.current().policy.refund_shipping:
+        return Money(0, order.currency)
+    return price_shipping(order, lines, earlier)
+
+
+def lock_caps(connection: sa.Connection, order: Order) -> None:
+    """Wait for the decisions that count towards the same caps; the order must be locked already.
+
+    Without a cap nobody waits for anybody.
+    """
+    limits = services.current().policy.caps
+    if limits.customer:
+        caps.lock_customer(connection, order.customer_email)
+    if limits.day:
+        caps.lock_shop(connection)
+
+
+def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> RefundFacts:
+    """Return the facts of what is asked for. `lock_caps` comes first where a decision follows."""
+    order, earlier = asked.order, asked.earlier
+    unasked = [each.held.minor for each in earlier if each.decided_by == audit.POLICY]
+    alone = sum(each.held.minor for each in earlier if not each.four_eyes)
+    remaining = _remaining(connection, order)
+    return RefundFacts(
+        # What was given back elsewhere is asked of nobody again. Where nothing is left, it is declined.
+        amount=min(asked.worth, remaining) if remaining.minor else asked.worth,
+        remaining=remaining,
+        order_status=order.status,
+        delivered_at=order.delivered_at,
+        reason=asked.reason,
+        lines=_line_facts(order, asked.lines),
+        methods=tuple(dict.fromkeys(payment.method for payment in order.payments)),
+        photos=photos,
+        charged_back=order.charged_back,
+        refused_before=overlaps_refused(order, asked.lines, earlier),
+        shared_payments=payments.list_shared(connection, order),
+        granted_unasked=Granted(sum(1 for minor in unasked if minor > 0), sum(unasked)),
+        of_customer=_of_customer(connection, order),
+        of_day=_of_day(connection, order),
+        seen_by_one=Money(alone, order.currency),
+        items_before=bool(find_holding(asked.item_ids, earlier)),
+        worth=asked.worth,
+    )
+
+
+def _remaining(connection: sa.Connection, order: Order) -> Money:
+    taken_minor = orders.taken_minor(connection, order.order_id)
+    left = order.paid.minor - taken_minor - order.charged_back.minor
+    return Money(max(0, left), order.currency)
+
+
+def _line_facts(order: Order, lines: Iterable[RefundLine]) -> tuple[LineFacts, ...]:
+    by_number = {line.line_no: line for line in order.lines}
+    chosen = [by_number[line.line_no] for line in lines]
+    return tuple(LineFacts(each.item_id, each.category, each.final_sale) for each in chosen)
+
+
+def _of_customer(connection: sa.Connection, order: Order) -> Granted | None:
+    live = services.current()
+    if not live.policy.caps.customer:
+        return None
+    since = live.now() - timedelta(days=live.policy.caps.customer_days)
+    return caps.granted_to_customer(connection, order.customer_email, since, order.currency)
+
+
+def _of_day(connection: sa.Connection, order: Order) -> Granted | None:
+    live = services.current()
+    if not live.policy.caps.day:
+        return None
+    return caps.granted_by_shop(connection, live.now() - DAY, order.currency)
+
+
+def count_photos(mails: Sequence[Row]) -> int:
+    """Return how many photos the customer sent in these mails, of those that are proven to be theirs."""
+    return sum(
+        is_photo(Attachment(**file))
+        for mail in mails
+        if Identity(mail.identity).proven
+        for file in mail.attachments
+    )
+
+
+def plain_facts(facts: RefundFacts) -> dict[str, Any]:
+    """Return the facts as JSON keeps them."""
+    return {
+        "amount": str(facts.amount),
+        "remaining": str(facts.remaining),
+        "charged_back": str(facts.charged_back),
+        "order_status": facts.order_status.value,
+        "delivered_at": facts.delivered_at.isoformat() if facts.delivered_at else None,
+        "reason": facts.reason.value,
+        "lines": [asdict(line) for line in facts.lines],
+        "methods": list(facts.methods),
+        "photos": facts.photos,
+        "refused_before": facts.refused_before,
+        "shared_payments": list(facts.shared_payments),
+        "granted_unasked": _plain(facts.granted_unasked, facts),
+        "of_customer": _plain(facts.of_customer, facts),
+        "of_day": _plain(facts.of_day, facts),
+        "seen_by_one": str(facts.seen_by_one),
+        "items_before": facts.items_before,
+        "worth": str(facts.worth) if facts.worth else None,
+    }
+
+
+def _plain(granted: Granted | None, facts: RefundFacts) -> dict[str, Any] | None:
+    if granted is None:
+        return None
+    amount = Money(granted.minor, facts.amount.currency)
+    return {"count": granted.count, "amount": str(amount)}

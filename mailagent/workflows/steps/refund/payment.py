@@ -1,0 +1,309 @@
+"""Effects of the refund workflow that move money.
+
+Paid once: the intent is a row before the gateway is asked, the key is the refund's own id, and an
+answer that was lost is looked up under that key before anything is asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.money import Money
+from mailagent.domain.operations.failure import NeedsOperatorError, tell_error
+from mailagent.domain.operations.incident import Matter
+from mailagent.domain.operations.retry import (
+    PAYMENT_NEEDS_OPERATOR_AFTER,
+    PENDING_NEEDS_OPERATOR_AFTER,
+    backoff_seconds,
+)
+from mailagent.domain.operations.run_about import hash_customer
+from mailagent.domain.refunds.order import Order, OrderStatus
+from mailagent.domain.refunds.payment import (
+    NotDone,
+    OutcomeUnknown,
+    PaymentOutcome,
+    Pending,
+    Refunded,
+    RefundRequest,
+    Refused,
+    may_have_been_asked,
+)
+from mailagent.domain.refunds.refund import Refund, RefundStatus, split_over_payments
+from mailagent.store import audit
+from mailagent.store.database import Row
+from mailagent.store.mail import conversations
+from mailagent.store.refunds import cases, order_rows, orders, payment_events, payments, refunds
+from mailagent.telemetry import spans
+from mailagent.workflows.steps.circuit_breaker import Leave
+from mailagent.workflows.steps.maintenance.incidents import note_matter
+from mailagent.workflows.steps.recording import async_step, declare_marks, mark
+from mailagent.workflows.steps.refund.gateway_permit import (
+    leave_to_ask,
+    note_answer,
+    wait_for_gateway,
+)
+from mailagent.workflows.steps.refund.state import State, state_of
+
+declare_marks("pay_refund", "intended", "asked")
+
+_CANCELLED = "the order was cancelled after the refund was approved and before it was paid"
+_NEW_CUSTOMER = "the order's customer has another address than when the refund was asked for"
+_CHARGED_BACK = "the customer's bank took the payment back (chargeback) before the refund was paid"
+
+
+@async_step
+def pay_refund(refund_id: str) -> State:
+    """Have the gateway pay an approved refund, as far as that is possible now; while it is away it is not
+    asked.
+
+    Raises NeedsOperatorError when it will not pay until somebody has put something right, when it was tried
+    too often, or is away for too long. The refund stays approved: the next run of it pays what is not paid.
+    """
+    intents = _intend(refund_id)
+    if intents is None:
+        with services.current().database.snapshot() as connection:
+            return state_of(refunds.load(connection, refund_id).status)
+    mark("pay_refund", "intended")
+    for intent in intents:
+        leave = leave_to_ask(intent.request)
+        if leave is None:
+            return wait_for_gateway(refund_id)
+        outcome = _ask_gateway(intent)
+        mark("pay_refund", "asked")
+        state = _record_outcome(intent, outcome, leave)
+        if state is not None:
+            return state
+        if not isinstance(outcome, Refunded | Refused):
+            _stop_for_operator(refund_id, outcome)
+            return _wait_or_give_up(refund_id, outcome)
+    return _conclude_again(refund_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Intent:
+    """What the gateway is to be asked. `asked_before`: perhaps it was, under this key; `stopped`: why
+    what was not paid by now is not paid any more, such as an order that was cancelled meanwhile."""
+
+    request: RefundRequest
+    asked_before: bool
+    stopped: str | None
+
+
+def _intend(refund_id: str) -> list[_Intent] | None:
+    """Write down, under the order's lock, what the gateway will be asked; None when nothing is to pay."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        order = orders.lock_of_refund(connection, refund_id)
+        refund = refunds.lock(connection, refund_id)
+        if refund.status is not RefundStatus.APPROVED or order is None:
+            return None
+        # An event and its order may have been recorded at the same moment, neither seeing the other.
+        payment_events.catch_up(connection, order, live.now())
+        rows = refunds.list_payments(connection, refund_id)
+        asked_before = may_have_been_asked(bool(rows), refund.requested_at, live.now())
+        asked_by = conversations.load_address(connection, refund.conversation_id)
+        stopped = _stopped(order, refund, asked_by)
+        if not rows:
+            written = stopped or _write_intents(connection, refund, order)
+            if isinstance(written, str):
+                _fail(connection, refund, written)
+                return None
+            rows = written
+        return [
+            _Intent(_request(refund, row), asked_before, stopped)
+            for row in rows
+            if row.state == "asked"
+        ]
+
+
+def _stopped(order: Order, refund: Refund, asked_by: str) -> str | None:
+    """Return why nothing more is to be paid of a refund, or None: an order that was cancelled since it
+    was approved may have been refunded by whoever cancelled it; one that has another address by now may not be
+    of the customer who asked."""
+    if order.status is OrderStatus.CANCELLED and not refund.despite_cancel:
+        return _CANCELLED
+    known = (refund.approved_for, hash_customer(asked_by))
+    if hash_customer(order.customer_email) not in known:
+        return _NEW_CUSTOMER
+    return _CHARGED_BACK if order.charged_back.minor else None
+
+
+def _write_intents(connection: sa.Connection, refund: Refund, order: Order) -> list[Row] | str:
+    """Write down which payments give back how much, and return that; or why it cannot be."""
+    payments.lock(connection, order)
+    earlier = payments.given_back(connection, order)
+    try:
+        parts = split_over_payments(order, refund.amount, earlier)
+    except ValueError as problem:
+        return f"{problem}: something was refunded elsewhere since it was asked for"
+    now, intents = services.current().now(), []
+    for number, (payment_id, amount) in enumerate(parts):
+        key = refund.refund_id if number == 0 else f"{refund.refund_id}.{number + 1}"
+        intents.append(
+            refunds.intend_payment(connection, key, refund.refund_id, payment_id, amount, now)
+        )
+    return intents
+
+
+def _request(refund: Refund, row: Row) -> RefundRequest:
+    return RefundRequest(
+        idempotency_key=row.idempotency_key,
+        refund_id=refund.refund_id,
+        order_id=refund.order_id,
+        payment_id=row.payment_id,
+        amount=Money(row.amount_minor, refund.amount.currency),
+    )
+
+
+def _ask_gateway(intent: _Intent) -> PaymentOutcome:
+    gateway = services.current().gateway
+    if intent.asked_before:
+        with spans.call(gateway.name, "look up"):
+            known = gateway.look_up(intent.request)
+        if not isinstance(known, NotDone):
+            return known
+    if intent.stopped:
+        return Refused(intent.stopped)
+    with spans.call(gateway.name, "refund"):
+        return gateway.refund(intent.request)
+
+
+def _record_outcome(intent: _Intent, outcome: PaymentOutcome, leave: Leave) -> State | None:
+    """Record what the gateway said of one intent, and how the refund ends if that settles the last of them;
+    return its state then."""
+    live, request = services.current(), intent.request
+    with live.database.transaction() as connection:
+        note_answer(connection, leave, request, outcome)
+        order_rows.lock_row(connection, request.order_id)
+        refund = refunds.lock(connection, request.refund_id)
+        match outcome:
+            case Refunded(reference):
+                refunds.record_payment(
+                    connection,
+                    request.idempotency_key,
+                    "done",
+                    reference=reference,
+                    problem=None,
+                    done_at=live.now(),
+                )
+                _heed_failure(connection, request, reference)
+            case Refused(why):
+                refunds.record_payment(connection, request.idempotency_key, "refused", problem=why)
+            case Pending(reference):
+                problem = refunds.pending_problem(reference)
+                refunds.record_payment(
+                    connection, request.idempotency_key, "asked", problem=problem
+                )
+            case NotDone(why) | OutcomeUnknown(why):
+                # A look that failed does not make a pending refund an unanswered one.
+                kept = _pending_problem(connection, request)
+                refunds.record_payment(
+                    connection, request.idempotency_key, "asked", problem=kept or why
+                )
+        rows = refunds.list_payments(connection, request.refund_id)
+        if any(row.state == "asked" for row in rows):
+            return None
+        return _conclude(connection, refund, rows)
+
+
+def _heed_failure(connection: sa.Connection, request: RefundRequest, reference: str) -> None:
+    """Heed a word of failure that overtook the answer: the answer is the older one."""
+    why = payment_events.find_failure(connection, request.payment_id, reference)
+    if why is not None:
+        refunds.mark_returned(connection, request.idempotency_key, services.current().now(), why)
+
+
+def _pending_problem(connection: sa.Connection, request: RefundRequest) -> str | None:
+    row = refunds.find_payment(connection, request.idempotency_key)
+    reference = refunds.pending_reference(row) if row else None
+    return refunds.pending_problem(reference) if reference else None
+
+
+def _stop_for_operator(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown) -> None:
+    """Raise NeedsOperatorError where asking again does not help. Of those that meet a refused key only the
+    first stops: the others wait until the gateway may be asked again."""
+    if isinstance(outcome, Pending):
+        return
+    stops = outcome.for_people
+    if outcome.operator:
+        with services.current().database.transaction() as connection:
+            stops = note_matter(connection, Matter.STRIPE, outcome.why)
+    if stops:
+        raise NeedsOperatorError(
+            f"refund {refund_id} cannot be paid: {tell_error(outcome.why)}; put that right, then "
+            "replay this run: it looks up what was paid first"
+        )
+
+
+def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown) -> State:
+    with services.current().database.snapshot() as connection:
+        rows = refunds.list_payments(connection, refund_id)
+    waiting = [row for row in rows if row.state == "asked"]
+    attempts = max((row.attempts for row in waiting), default=1)
+    pending = any(refunds.pending_reference(row) for row in waiting)
+    most = PENDING_NEEDS_OPERATOR_AFTER if pending else PAYMENT_NEEDS_OPERATOR_AFTER
+    match outcome:
+        case Pending(reference, wanted):
+            why = f"{reference} is not settled"
+        case NotDone(why, wanted):
+            pass
+        case OutcomeUnknown(why):
+            wanted = 0
+    if attempts >= most:
+        raise NeedsOperatorError(
+            f"refund {refund_id} could not be paid in {attempts} attempts ({tell_error(why)}); "
+            "when the gateway works again, replay this run: it looks up what was paid first"
+        )
+    if isinstance(outcome, Pending):
+        return state_of(RefundStatus.APPROVED, wanted)
+    # A pause that the gateway asks for is kept, whatever its events say meanwhile.
+    pause = max(wanted, backoff_seconds(attempts))
+    return state_of(RefundStatus.APPROVED, pause, wakes=False)
+
+
+def _conclude_again(refund_id: str) -> State:
+    """Conclude a refund of which nothing is left to ask."""
+    with services.current().database.transaction() as connection:
+        order_rows.lock_row_of_refund(connection, refund_id)
+        refund = refunds.lock(connection, refund_id)
+        return _conclude(connection, refund, refunds.list_payments(connection, refund_id))
+
+
+def _conclude(connection: sa.Connection, refund: Refund, rows: Sequence[Row]) -> State:
+    """Record how a locked refund ends, of which all payments are settled."""
+    live = services.current()
+    if refund.status is not RefundStatus.APPROVED:
+        return state_of(refund.status)
+    if any(row.state == "refused" or row.returned_at for row in rows):
+        _fail(connection, refund, cases.describe_payments(connection, refund))
+        return state_of(RefundStatus.FAILED)
+    references = ", ".join(row.reference for row in rows)
+    refunds.move(
+        connection,
+        refund,
+        RefundStatus.PAID,
+        gateway=live.gateway.name,
+        gateway_reference=references,
+        paid_at=live.now(),
+    )
+    audit.record(
+        connection,
+        live.now(),
+        live.gateway.name,
+        "refund paid",
+        refund.refund_id,
+        {"amount": str(refund.amount), "reference": references},
+    )
+    return state_of(RefundStatus.PAID)
+
+
+def _fail(connection: sa.Connection, refund: Refund, why: str) -> None:
+    live = services.current()
+    refunds.move(connection, refund, RefundStatus.FAILED, gateway=live.gateway.name, failure=why)
+    audit.record(
+        connection, live.now(), live.gateway.name, "refund failed", refund.refund_id, {"why": why}
+    )
