@@ -30,15 +30,13 @@ from mailagent.store.database import open_database
 from mailagent.store.operations import circuit_breakers
 from mailagent.store.refunds.ledger import LedgerGateway
 from mailagent.telemetry import log_ids, log_lines
-from mailagent.web import goodwill, health, metrics, orders
+from mailagent.web import api, metrics
 from mailagent.web.approvals import attachments, pages
 from mailagent.web.console.blueprints import BLUEPRINTS
-from mailagent.web.cookies import Cookies
-from mailagent.web.guard import check_guards
-from mailagent.web.headers import harden
-from mailagent.web.request_marks import App, watch
+from mailagent.web.guard import Cookies, check_guards
+from mailagent.web.middleware import App, harden, watch
 from mailagent.web.webhooks import sendgrid, stripe
-from mailagent.web.webhooks.wrong_address import answer_refusal
+from mailagent.web.webhooks.signature import answer_refusal
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -181,7 +179,7 @@ def create_app(environ: Mapping[str, str] | None = None) -> Flask:
 
 def _hang_up(app: Flask, settings: Settings) -> None:
     csrf = CSRFProtect(app)
-    app.register_blueprint(health.blueprint)
+    app.register_blueprint(metrics.health_blueprint)
     if settings.metrics_tokens:
         app.register_blueprint(metrics.blueprint)
         csrf.exempt(metrics.blueprint)  # a bearer token, no cookies
@@ -196,10 +194,8 @@ def _hang_up(app: Flask, settings: Settings) -> None:
         for room in BLUEPRINTS:
             app.register_blueprint(room)
         if settings.orders_api_tokens:
-            app.register_blueprint(orders.blueprint)
-            csrf.exempt(orders.blueprint)  # a bearer token, no cookies
-            app.register_blueprint(goodwill.blueprint)
-            csrf.exempt(goodwill.blueprint)  # likewise
+            app.register_blueprint(api.blueprint)
+            csrf.exempt(api.blueprint)  # a bearer token, no cookies
     if settings.demo_url:
         from mailagent.demo.pages import blueprint
 

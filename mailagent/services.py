@@ -19,17 +19,15 @@ from mailagent.domain.mail.delivery import SendOutcome, Trace
 from mailagent.domain.mail.draft import DraftReplies
 from mailagent.domain.mail.message import OutboundMail
 from mailagent.domain.mail.webhook import USUAL_HOURS
-from mailagent.domain.operations.budget import DailyBudget
-from mailagent.domain.operations.cost import TokenPrices
+from mailagent.domain.operations.model_cost import DailyBudget, TokenPrices
 from mailagent.domain.operations.rate_limit import Pace
 from mailagent.domain.refunds.payment import PaymentGateway
 from mailagent.domain.refunds.policy import Policy
-from mailagent.domain.retention import Retention
-from mailagent.domain.shop import Shop, Waits
+from mailagent.domain.shop import Retention, Shop, Waits
 from mailagent.engine import Doorbell
 from mailagent.store.database import Database
 from mailagent.store.mail.arrivals import Arrivals
-from mailagent.store.operations.spending import Spending
+from mailagent.store.operations.model_calls import Spending
 
 
 class Model(Protocol):

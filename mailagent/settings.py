@@ -23,12 +23,16 @@ from mailagent.adapters.templates import template_check
 from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.mail.draft import DraftRefunds, DraftReplies
 from mailagent.domain.mail.webhook import MOST_HOURS, USUAL_HOURS
-from mailagent.domain.operations.budget import ALARM_PERCENT, DailyBudget, parse_amount
-from mailagent.domain.operations.cost import TokenPrices, parse_prices
+from mailagent.domain.operations.model_cost import (
+    ALARM_PERCENT,
+    DailyBudget,
+    TokenPrices,
+    parse_amount,
+    parse_prices,
+)
 from mailagent.domain.operations.rate_limit import Pace
 from mailagent.domain.refunds.policy import Policy
-from mailagent.domain.retention import Retention
-from mailagent.domain.shop import Shop, Waits, person_of
+from mailagent.domain.shop import Retention, Shop, Waits, person_of
 
 T = TypeVar("T")
 

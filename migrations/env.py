@@ -14,7 +14,7 @@ from mailagent.cli.printing import explain
 from mailagent.engine.own_queue import keep_own_queues
 from mailagent.settings import DEFAULT_DATABASE_URL
 from mailagent.store.database import Database, open_database
-from mailagent.store.migrating import GaveUp, Patience, one_at_a_time, short_locks, with_patience
+from mailagent.store.migration import GaveUp, Patience, one_at_a_time, short_locks, with_patience
 from mailagent.store.schema import metadata
 
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mailagent.demo.app_process import AppProcess
-from mailagent.demo.mailboxes import Mailboxes
-from mailagent.demo.openai_server import OpenAIServer
-from mailagent.demo.sendgrid_server import SendGridServer
-from mailagent.demo.webhook_key import WebhookKey
+from mailagent.demo.fakes.mailboxes import Mailboxes
+from mailagent.demo.fakes.openai import OpenAIServer
+from mailagent.demo.fakes.sendgrid import SendGridServer
+from mailagent.demo.fakes.webhooks import WebhookKey
+from mailagent.demo.process import AppProcess
 from tests.adapters.parse_requests import CONTENT_TYPE
 from tests.bench.child import base_environment
 from tests.ports import choose_port

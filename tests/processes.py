@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mailagent.demo.app_process import ROOT
+from mailagent.demo.process import ROOT
 from tests.ports import choose_port
 from tests.stage import wait_until
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from playwright.sync_api import Browser, BrowserContext, Page, StorageState
 
 from mailagent.demo import shop as demo_shop
-from mailagent.demo.providers import Providers
-from mailagent.demo.supervisor import Supervisor
+from mailagent.demo.fakes.providers import Providers
+from mailagent.demo.process import Supervisor
 from tests.cast import GRACE, MAX, MONA, OLGA, TESS
 from tests.screenshots import PICTURES, demo_running, studio, write
 from tests.small_png import with_palette

@@ -19,11 +19,10 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from mailagent.demo import shop as demo_shop
-from mailagent.demo.approval_page import find_link
-from mailagent.demo.folder import DemoFolder
-from mailagent.demo.providers import Providers
+from mailagent.demo.fakes.providers import Providers
+from mailagent.demo.process import DemoFolder, Supervisor
 from mailagent.demo.show import find_port
-from mailagent.demo.supervisor import Supervisor
+from mailagent.demo.story import find_link
 from tests.cast import MONA
 from tests.stage import wait_until
 

@@ -22,12 +22,11 @@ from werkzeug.test import TestResponse
 from mailagent import services
 from mailagent.app import create_app
 from mailagent.cli.worker import engine_of
-from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
-from mailagent.demo.local_server import Answer, Request
-from mailagent.demo.mailboxes import Letter, Mailboxes, SentMail
-from mailagent.demo.openai_server import OpenAIServer
-from mailagent.demo.sendgrid_server import SendGridServer
-from mailagent.demo.webhook_key import WebhookKey
+from mailagent.demo.fakes.http_server import Answer, Request
+from mailagent.demo.fakes.mailboxes import Letter, Mailboxes, SentMail
+from mailagent.demo.fakes.openai import OpenAIServer
+from mailagent.demo.fakes.sendgrid import SendGridServer
+from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, build_body
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund
 from mailagent.services import Services

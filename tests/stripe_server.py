@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs
 
-from mailagent.demo.local_server import Answer, LineCut, LocalServer, Request
+from mailagent.demo.fakes.http_server import Answer, LineCut, LocalServer, Request
 
 Create = Callable[[], Answer]
 Fault = Callable[[Create], Answer]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mailagent.demo.app_process import ROOT
-from mailagent.demo.local_server import Answer, LocalServer
+from mailagent.demo.fakes.http_server import Answer, LocalServer
+from mailagent.demo.process import ROOT
 from mailagent.demo.show import find_port
 from mailagent.healthcheck import SILENT_SECONDS, find_problem
 

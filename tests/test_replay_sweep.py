@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mailagent.demo.mailboxes import SentMail
+from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.store import schema
 from tests.cast import MONA, NOW, SUPPORT, order
 from tests.replay_sweep.__main__ import exit_code

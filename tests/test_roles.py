@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mailagent.demo.webhook_key import WebhookKey
+from mailagent.demo.fakes.webhooks import WebhookKey
 from tests.bench.child import base_environment
 from tests.bench.flows import QUESTION, prepare
 from tests.bench.roles import look_at_web

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mailagent.demo.app_process import ROOT
+from mailagent.demo.process import ROOT
 from mailagent.healthcheck import SILENT_SECONDS, find_problem
 from tests.bench.child import Child, ChildFailed, base_environment, wait_until_ready
 from tests.ports import choose_port

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mailagent.demo.webhook_key import WebhookKey
+from mailagent.demo.fakes.webhooks import WebhookKey
 from mailagent.settings import SettingsProblem, load_settings, log_format_of
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
-from mailagent.demo.app_process import ROOT
+from mailagent.demo.process import ROOT
 from tests.databases import fresh_databases
 from tests.stage import open_shop
 from tests.telemetry.collector import Collector, Seen

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import sqlalchemy as sa
 from babel import Locale, UnknownLocaleError
 
-from mailagent.domain.mail.sender import ascii_domain, normalise_address
-from mailagent.domain.typed_text import is_one_line
+from mailagent.domain.mail.authentication import ascii_domain, normalise_address
+from mailagent.domain.text import is_one_line
 
 MOST_DAYS = 3650
 MOST_SECONDS = MOST_DAYS * 24 * 3600

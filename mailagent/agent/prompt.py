@@ -1,6 +1,7 @@
-"""What the model is told: the shop's standing instructions, and one case as inert JSON.
+"""What the model is told: the shop's standing instructions, the case as inert JSON, and its size in
+tokens.
 
-No secret and no permission stands here: whatever the prompt says, the rules are kept by code.
+The prompt holds no secret and no permission: code enforces the rules whatever it says.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from enum import StrEnum
 from typing import Any
 
 from mailagent.agent.loop import inert_json
-from mailagent.agent.tokens import estimate_tokens, first_tokens, last_tokens
 from mailagent.agent.tool_schemas import TOOLS
 from mailagent.domain.mail.message import InboundMail, left_out, shows_nothing
 
@@ -277,3 +277,27 @@ def _readable(text: str) -> str:
 
 def _instant(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# --- tokens ---------------------------------------------------------------------------------------
+
+
+# OpenAI, "What are tokens and how to count them?": a token is about four characters of English text.
+# Letters that take several bytes take more tokens, which counting bytes bears in mind.
+BYTES_OF_TOKEN = 4
+
+
+def estimate_tokens(text: str) -> int:
+    """Return about how many tokens a text is: a fourth of its bytes in UTF-8, rounded up."""
+    return -(-len(text.encode("utf-8", "replace")) // BYTES_OF_TOKEN)
+
+
+def first_tokens(text: str, most: int) -> str:
+    """Return the beginning of a text that is about `most` tokens; all of it if it is no more."""
+    return text.encode("utf-8", "replace")[: most * BYTES_OF_TOKEN].decode("utf-8", "ignore")
+
+
+def last_tokens(text: str, most: int) -> str:
+    """Return the end of a text likewise."""
+    data = text.encode("utf-8", "replace")
+    return data[max(0, len(data) - most * BYTES_OF_TOKEN) :].decode("utf-8", "ignore")

@@ -1,6 +1,6 @@
 """What the tools answer, as plain JSON rendered from domain values.
 
-Only what the model needs leaves the shop: no payment ids, no addresses. `say` keeps its words true.
+Only what the model needs: no payment ids, no addresses. `say` holds sentences that are true.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from mailagent.agent.reply.order_amounts import item_amounts, order_amounts
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.domain.refunds.order import Order, OrderLine
 from mailagent.domain.refunds.policy import Declined, DeclineReason, Policy, return_by
 from mailagent.domain.refunds.refund import ItemsProblem, Refund, RefundStatus, taken_units
@@ -273,3 +274,114 @@ def _names(refund: Refund, order: Order) -> list[str]:
 
 def _day(instant: datetime) -> str:
     return instant.date().isoformat()
+
+
+# --- goodwill outputs -----------------------------------------------------------------------------
+
+
+_NO_OTHER = "Do not promise any discount beside it, and no voucher or replacement."
+
+
+def offered_output(code: GoodwillCode) -> Output:
+    """Return the answer when a discount was given, now or by the same call before."""
+    return {
+        "outcome": "offered",
+        "order_id": code.order_id,
+        "percent": code.percent,
+        "valid_until": _last_day(code),
+        "say": f"Tell the customer that they get {code.percent}% off a later order, and that the code"
+        " and its last day stand below your text, in the same mail. The shop adds them; do not"
+        f" write a code yourself. {_NO_OTHER}",
+    }
+
+
+def already_given_output(code: GoodwillCode) -> Output:
+    """Return the answer for an order, or a mail, that has had its discount."""
+    return {
+        "outcome": "already_given",
+        "order_id": code.order_id,
+        "percent": code.percent,
+        "valid_until": _last_day(code),
+        "say": "There is one discount for an order, and one in answer to a mail, and this one was"
+        f" given: {code.percent}% off a later order. The customer has its code by mail. {_NO_OTHER}",
+    }
+
+
+def not_for_this_order_output(order_id: str) -> Output:
+    """Return the answer for an order that was cancelled, or whose money the customer's bank took back."""
+    return {
+        "error": "not_for_this_order",
+        "order_id": order_id,
+        "say": "Nothing was given: there is no discount for an order that was cancelled or charged"
+        f" back. {_NO_OTHER}",
+    }
+
+
+def above_cap_output(most_percent: int) -> Output:
+    """Return the answer to more than the shop gives."""
+    return {
+        "error": "above_cap",
+        "most_percent": most_percent,
+        "say": f"Nothing was given: the most is {most_percent} percent.",
+    }
+
+
+def _last_day(code: GoodwillCode) -> str:
+    return code.expires_at.date().isoformat()
+
+
+# --- withdrawal outputs ---------------------------------------------------------------------------
+
+
+_TOO_LATE: Mapping[RefundStatus, str] = {
+    RefundStatus.APPROVED: "It is approved and on its way, and cannot be taken back here. Tell the"
+    " customer so; a receipt follows by mail once it is paid.",
+    RefundStatus.PAID: "It was paid, and cannot be taken back here. Tell the customer so; the"
+    " receipt went to them by mail.",
+}
+
+
+def withdrawn_output(order_id: str, gone: Sequence[Refund], others: Sequence[Refund]) -> Output:
+    """Return the answer when `gone` were withdrawn, now or before; `others` are approved or paid."""
+    say = (
+        f"Tell the customer that their request for a refund on order {order_id} is withdrawn, as they"
+        " wished: nobody decides on it any more and no money is sent for it. If they want it after"
+        " all, they can ask again in a new mail."
+    )
+    if others:
+        say += " What stands under not_withdrawn was approved or paid before and stays as it is."
+    return {
+        "outcome": "withdrawn",
+        "order_id": order_id,
+        "withdrawn": [_amount(refund) for refund in gone],
+        "not_withdrawn": [_state(refund) for refund in others],
+        "say": say,
+    }
+
+
+def too_late_output(order_id: str, refunds: Sequence[Refund]) -> Output:
+    """Return the answer when every refund of the order is approved or paid; the newest is told of."""
+    return {
+        "outcome": "too_late",
+        "order_id": order_id,
+        "not_withdrawn": [_state(refund) for refund in refunds],
+        "say": f"Nothing was withdrawn. {_TOO_LATE[refunds[-1].status]}",
+    }
+
+
+def nothing_waits_output(order_id: str) -> Output:
+    """Return the answer when no refund of the order waits, is approved or was paid."""
+    return {
+        "outcome": "nothing_waits",
+        "order_id": order_id,
+        "say": f"No refund of order {order_id} waits for a decision, so there is nothing to withdraw."
+        " Do not say or hint that money was or will be sent.",
+    }
+
+
+def _amount(refund: Refund) -> str:
+    return str(refund.amount)
+
+
+def _state(refund: Refund) -> Output:
+    return {"amount": _amount(refund), "status": refund.status.value}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mailagent import services
-from mailagent.domain.typed_text import is_one_line
+from mailagent.domain.text import is_one_line
 from mailagent.store import audit
 
 LONGEST_NAME = 64

@@ -8,8 +8,7 @@ import click
 
 from mailagent import services
 from mailagent.cli.printing import Commands, instant, print_json, print_table
-from mailagent.domain.refunds.goodwill import GoodwillCode
-from mailagent.domain.refunds.redemption import Redeemed, Redemption
+from mailagent.domain.refunds.goodwill import GoodwillCode, Redeemed, Redemption
 from mailagent.store.refunds import goodwill as store
 
 goodwill = Commands("goodwill", help="Discounts given for goodwill.")

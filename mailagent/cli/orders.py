@@ -16,7 +16,7 @@ from mailagent.cli.printing import Commands, print_json
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import OrderProblem
 from mailagent.domain.refunds.order_record import render_order
-from mailagent.store.refunds import external_refunds as outside_refunds
+from mailagent.store.refunds import external_refunds
 from mailagent.store.refunds import orders as store
 
 LARGEST_FILE_BYTES = 256 * 1024 * 1024
@@ -123,7 +123,7 @@ def show_order(order_id: str) -> None:
     with services.current().database.snapshot() as connection:
         order = store.find(connection, order_id)
         held = store.held_minor(connection, order_id)
-        outside = outside_refunds.given_back_minor(connection, order_id)
+        outside = external_refunds.given_back_minor(connection, order_id)
     if order is None:
         raise click.ClickException(f"there is no order {order_id}")
     given_back = Money(held + outside, order.currency)

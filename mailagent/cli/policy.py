@@ -22,10 +22,9 @@ from mailagent.domain.refunds.policy import (
     ManagerReason,
     NeedsManager,
 )
-from mailagent.domain.refunds.policy_rules import Weighed, decide, weigh
+from mailagent.domain.refunds.policy_rules import RefundFacts, Weighed, decide, weigh
 from mailagent.domain.refunds.policy_wording import describe_policy
 from mailagent.domain.refunds.refund import ItemsProblem, RefundReason, WantedItem, price_lines
-from mailagent.domain.refunds.refund_facts import RefundFacts
 from mailagent.domain.wording import DECLINE_REASONS, MANAGER_REASONS
 from mailagent.store.refunds import orders, policies, refunds
 from mailagent.workflows.steps.refund.facts import Asked, gather_facts, plain_facts, shipping_of

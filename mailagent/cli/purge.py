@@ -12,7 +12,7 @@ from flask.cli import with_appcontext
 from mailagent import services
 from mailagent.cli.printing import explain
 from mailagent.store.mail import inbound
-from mailagent.store.privacy import content_retention, short_lived
+from mailagent.store.privacy import retention
 from mailagent.workflows.steps.maintenance import housekeeping
 from mailagent.workflows.steps.maintenance.sweep import purge_raw_mail
 
@@ -60,10 +60,10 @@ def _look() -> Iterator[_Line]:
     before = live.retention.words_before(now)
     with live.database.snapshot() as connection:
         yield _Line(inbound.count_raw(connection, now - live.waits.raw_mail_kept), _raw())
-        words = content_retention.count(connection, before) if before else {}
+        words = retention.count(connection, before) if before else {}
         yield _Line(sum(words.values()), _words())
-        for rule in short_lived.RULES:
-            yield _Line(short_lived.count(connection, rule, now), rule.what)
+        for rule in retention.RULES:
+            yield _Line(retention.count_short_lived(connection, rule, now), rule.what)
     yield _Line(housekeeping.count_histories(), _runs())
 
 
@@ -74,6 +74,6 @@ def _purge() -> Iterator[_Line]:
         raw += batch
     yield _Line(raw, _raw())
     yield _Line(housekeeping.take_out_words(endless), _words())
-    for rule in short_lived.RULES:
+    for rule in retention.RULES:
         yield _Line(housekeeping.delete_of_rule(rule, endless), rule.what)
     yield _Line(housekeeping.delete_histories(endless), _runs())

@@ -17,7 +17,7 @@ from mailagent.domain.refunds.payment import ListingProblem
 from mailagent.domain.refunds.reconciliation import Difference, Kind, OurPart, compare
 from mailagent.settings import Settings
 from mailagent.store.database import Row
-from mailagent.store.refunds import external_refunds, gateway_events, ledger_check, refunds
+from mailagent.store.refunds import external_refunds, gateway_events, refunds
 from mailagent.store.refunds.payment_events import KNOWN
 from mailagent.web.webhooks.payment_events import follow_refund
 
@@ -44,7 +44,7 @@ def reconcile(days: int, as_json: bool, record: bool) -> None:
     live = services.current()
     since = live.now() - timedelta(days=days)
     with live.database.snapshot() as connection:
-        payment_ids = ledger_check.list_payment_ids(connection, since)
+        payment_ids = external_refunds.list_payment_ids(connection, since)
         disputes = gateway_events.list_disputes_without_order(connection, since)
     found, problems = _differences(payment_ids)
     found += [_unmatched(row) for row in disputes]

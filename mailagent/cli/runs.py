@@ -10,7 +10,7 @@ import click
 from mailagent import services
 from mailagent.cli.actor import record_act
 from mailagent.cli.printing import LIMIT, Commands, instant, one_line, print_json, print_table
-from mailagent.domain.operations.replay_plan import ReplayPlan, plan_replay, tell_reach
+from mailagent.domain.operations.replay import ReplayPlan, plan_replay, tell_reach
 from mailagent.engine import (
     QUEUE_OF,
     STATUSES,
@@ -20,7 +20,7 @@ from mailagent.engine import (
     first_step_to_repeat,
     no_such_run,
 )
-from mailagent.store.console import rows_now
+from mailagent.store.console import run_subjects
 
 runs = Commands("runs", help="Workflow runs: look at them, replay one that failed.")
 
@@ -117,7 +117,7 @@ def cancel_run(run_id: str) -> None:
 
 def _what_a_replay_does(run: Run, from_step: int | None) -> str:
     with services.current().database.snapshot() as connection:
-        rows = rows_now.look(connection, run.subject)
+        rows = run_subjects.look(connection, run.subject)
     return "\n".join(_tell(plan_replay(run.workflow, run.steps, _start(run, from_step), rows)))
 
 

@@ -27,10 +27,8 @@ FOLDER = Path(".mailagent-demo")
 def demo_command(once: bool, port: int | None, fresh: bool) -> None:
     """Show mailagent at work: a small shop, its customers and a manager, all on this machine."""
     from mailagent.demo import show
-    from mailagent.demo.app_process import CommandFailed
-    from mailagent.demo.folder import FolderInUse
-    from mailagent.demo.narrator import FactMissing
-    from mailagent.demo.supervisor import AppWillNotStart
+    from mailagent.demo.process import AppWillNotStart, CommandFailed, FolderInUse
+    from mailagent.demo.story import FactMissing
 
     for number in (signal.SIGTERM, signal.SIGHUP):  # ended like Ctrl-C: the app goes too
         signal.signal(number, signal.default_int_handler)

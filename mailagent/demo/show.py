@@ -14,11 +14,9 @@ from pathlib import Path
 
 import click
 
-from mailagent.demo.folder import DemoFolder
-from mailagent.demo.narrator import FactMissing
-from mailagent.demo.providers import Providers
-from mailagent.demo.story import Story
-from mailagent.demo.supervisor import AppWillNotStart, Supervisor
+from mailagent.demo.fakes.providers import Providers
+from mailagent.demo.process import AppWillNotStart, DemoFolder, Supervisor
+from mailagent.demo.story import FactMissing, Story
 
 DEFAULT_PORT = 8000
 # Long enough to watch the steps appear and the app be dead, short enough not to bore.

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import re
+import sqlite3
 import time
+import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from html import unescape
+from http.cookiejar import CookieJar
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 from mailagent.demo import shop
-from mailagent.demo.approval_page import Browser, find_link
-from mailagent.demo.folder import DemoFolder
-from mailagent.demo.mailboxes import SentMail
-from mailagent.demo.narrator import FactMissing, Narrator
-from mailagent.demo.providers import Providers
-from mailagent.demo.records import Records, RefundRecord
-from mailagent.demo.supervisor import Supervisor
+from mailagent.demo.fakes.mailboxes import SentMail
+from mailagent.demo.fakes.providers import Providers
+from mailagent.demo.process import DemoFolder, Supervisor
 
 _ADA, _GRACE, _MONA = "ada@example.com", "grace@example.org", "mona@shop.example"
 _PEOPLE = {_ADA: "Ada", _GRACE: "Grace", _MONA: "Mona (manager)"}
@@ -209,3 +216,173 @@ def _gist(mail: SentMail) -> str:
     """Return the first paragraph of a mail that says something."""
     paragraphs = [" ".join(part.split()) for part in mail.text.split("\n\n")]
     return next((part for part in paragraphs if len(part) > 30), mail.subject)
+
+
+# --- approval page --------------------------------------------------------------------------------
+
+
+_LINK = re.compile(r"https?://\S+/approvals/[^\s>)\]\"']+")
+_CSRF_FIELD = re.compile(r"<input[^>]*name=\"csrf_token\"[^>]*>")
+_VALUE = re.compile(r"value=\"([^\"]+)\"")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    status: int
+    html: str
+
+    def says(self, text: str) -> bool:
+        return text.lower() in unescape(self.html).lower()
+
+    @property
+    def csrf_token(self) -> str | None:
+        field = _CSRF_FIELD.search(self.html)
+        value = _VALUE.search(field[0]) if field else None
+        return unescape(value[1]) if value else None
+
+
+def find_link(mail: SentMail) -> str | None:
+    """Return the approval link in a manager's mail."""
+    found = _LINK.search(mail.text)
+    return found[0] if found else None
+
+
+class Browser:
+    """Keeps cookies, as the CSRF protection expects."""
+
+    def __init__(self) -> None:
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}),
+            urllib.request.HTTPCookieProcessor(CookieJar()),
+        )
+
+    def open(self, url: str) -> Page:
+        """Follow a link. Raises OSError when the app does not answer."""
+        return self._fetch(urllib.request.Request(url))  # noqa: S310 - a link of our own app
+
+    def send(self, url: str, **fields: str) -> Page | None:
+        """Send a form; None when the answer was lost because the app died meanwhile."""
+        request = urllib.request.Request(url, urlencode(fields).encode(), {"Referer": url})  # noqa: S310 - a link of our own app
+        try:
+            return self._fetch(request)
+        except (OSError, http.client.HTTPException):
+            return None
+
+    def _fetch(self, request: urllib.request.Request) -> Page:
+        try:
+            with self._opener.open(request, timeout=10) as answer:
+                return Page(answer.status, answer.read().decode("utf-8", "replace"))
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                return Page(refusal.code, refusal.read().decode("utf-8", "replace"))
+
+
+# --- records --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RefundRecord:
+    """One refund with what hangs on it. `ledger_minor` has one amount for each payment made."""
+
+    refund_id: str
+    order_id: str
+    amount_minor: int
+    status: str
+    decided_by: str | None
+    ledger_minor: tuple[int, ...]
+    decisions: tuple[tuple[str, str], ...]  # (what, by whom)
+
+
+class Records:
+    """The rows of the app at `database`, as they are at each call."""
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+
+    def refunds(self, order_id: str) -> list[RefundRecord]:
+        """Return the refunds of one order, oldest first."""
+        rows = self._rows(
+            "SELECT * FROM refunds WHERE order_id = ? ORDER BY requested_at", order_id
+        )
+        return [self._refund(row) for row in rows]
+
+    def _refund(self, row: sqlite3.Row) -> RefundRecord:
+        refund_id = row["refund_id"]
+        ledger = self._rows(
+            "SELECT amount_minor FROM ledger_entries WHERE refund_id = ?", refund_id
+        )
+        decisions = self._rows(
+            "SELECT decision, decided_by FROM decisions JOIN approvals USING (approval_id)"
+            " WHERE refund_id = ?",
+            refund_id,
+        )
+        return RefundRecord(
+            refund_id=refund_id,
+            order_id=row["order_id"],
+            amount_minor=row["amount_minor"],
+            status=row["status"],
+            decided_by=row["decided_by"],
+            ledger_minor=tuple(entry["amount_minor"] for entry in ledger),
+            decisions=tuple((each["decision"], each["decided_by"]) for each in decisions),
+        )
+
+    def ledger_count(self) -> int:
+        """Return how many payments there are in all."""
+        return int(self._rows("SELECT count(*) FROM ledger_entries")[0][0])
+
+    def unfinished(self) -> list[str]:
+        """Return what is still to be answered or sent, in words; nothing when all is quiet."""
+        mails = self._rows(
+            "SELECT subject, status FROM inbound_mails WHERE status = 'unanswered'"
+            " UNION ALL SELECT subject, status FROM outbound_mails WHERE status <> 'sent'"
+        )
+        return [f"{row['subject']} ({row['status']})" for row in mails]
+
+    def _rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
+        # Not mode=ro: a reader of a WAL database has to be able to make its shared-memory file.
+        with closing(sqlite3.connect(self._database, timeout=10)) as connection:
+            connection.execute("PRAGMA query_only = ON")
+            connection.row_factory = sqlite3.Row
+            return connection.execute(query, values).fetchall()
+
+
+# --- narrator -------------------------------------------------------------------------------------
+
+
+T = TypeVar("T")
+
+_LOOK_EVERY_SECONDS = 0.1
+
+
+class FactMissing(Exception):
+    """Something that the story promises is not so; the text says what."""
+
+
+class Narrator:
+    """`patience_seconds`: how long one thing may take to happen."""
+
+    def __init__(self, say: Callable[[str], None], patience_seconds: float) -> None:
+        self._say = say
+        self._patience_seconds = patience_seconds
+        self.facts = 0
+
+    def title(self, title: str) -> None:
+        """Begin a chapter."""
+        self._say(f"\n{title}")
+
+    def fact(self, fact: str, holds: bool) -> None:
+        """Tell a fact. Raises FactMissing when it does not hold."""
+        if not holds:
+            raise FactMissing(fact)
+        self.facts += 1
+        self._say(f"  ✓ {fact}")
+
+    def wait_for(self, fact: str, look: Callable[[], T | None]) -> T:
+        """Wait until `look` finds something, and return it. Raises FactMissing when patience ends."""
+        deadline = time.monotonic() + self._patience_seconds
+        while not (found := look()) and time.monotonic() < deadline:
+            time.sleep(_LOOK_EVERY_SECONDS)
+        if not found:
+            raise FactMissing(fact)
+        self.fact(fact, True)
+        return found

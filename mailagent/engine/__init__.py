@@ -6,9 +6,8 @@ neither does), and whoever hears it looks at the row. Nothing here runs a workfl
 
 from __future__ import annotations
 
-from mailagent.engine.depths import Depths
 from mailagent.engine.enqueue import Rings
-from mailagent.engine.histories import Histories
+from mailagent.engine.garbage_collection import Histories, OldHistories, OldRun
 from mailagent.engine.names import (
     ACTIVE,
     APPLICATION_NAME,
@@ -29,14 +28,10 @@ from mailagent.engine.names import (
     SWEEP,
     run_id_of,
 )
-from mailagent.engine.old_histories import OldHistories, OldRun
-from mailagent.engine.orphans import Orphans
-from mailagent.engine.replay import Refusal, ReplayRefused, Replays
+from mailagent.engine.recovery import Orphans, Sweeps, Versions
+from mailagent.engine.replay import Refusal, ReplayRefused, Replays, Unheard
 from mailagent.engine.run import RecordedStep, Run, first_step_to_repeat, matter_of, no_such_run
-from mailagent.engine.runs import RunFilter, Runs, parse_position, position_of
-from mailagent.engine.sweeps import Sweeps
-from mailagent.engine.unheard import Unheard
-from mailagent.engine.versions import Versions
+from mailagent.engine.runs import Depths, RunFilter, Runs, parse_position, position_of
 
 __all__ = [
     "ACTIVE",

@@ -1,17 +1,27 @@
-"""Ringing: a run is queued, or made to look, in the transaction that writes its row."""
+"""Enqueues a workflow, or wakes it, in the transaction that writes its row."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSON, JSONB
 
 from mailagent.domain.operations.run_about import RunAbout, hash_customer
-from mailagent.engine import by_function
 from mailagent.engine.client import Connected
-from mailagent.engine.names import ACTIVE, CONVERSATION, DELIVERY, LOOK, QUEUE_OF, REFUND, run_id_of
+from mailagent.engine.names import (
+    ACTIVE,
+    APPLICATION_NAME,
+    CONVERSATION,
+    DELIVERY,
+    LOOK,
+    QUEUE_OF,
+    REFUND,
+    run_id_of,
+)
 from mailagent.telemetry import log_ids, spans
 
 # Where DBOS keeps the W3C trace context that a run was given (`dbos._context.OTEL_CARRIER_ATTRIBUTE`).
@@ -125,7 +135,7 @@ class Rings(Connected):
         is_active = sa.or_(*(runs.status == state for state in sorted(ACTIVE)))
         is_alone = sa.and_(is_active, runs.forked_from.is_(None), ~has_forks)
         # Not WHERE: nobody rings but for a row that was found so.
-        rung = sa.case((is_alone, by_function.SEND_LOOK))
+        rung = sa.case((is_alone, SEND_LOOK))
         return sa.select(rung).where(runs.workflow_uuid == sa.bindparam("run"))
 
     def _find_at_work(self, connection: sa.Connection, run_id: str) -> str | None:
@@ -186,5 +196,48 @@ class Rings(Connected):
             if self._is_sqlite:
                 self._client.enqueue_in_transaction(connection, options, subject)  # type: ignore[arg-type]  # a TypedDict built in two steps
             else:
-                by_function.queue_run(connection, options, subject)
+                queue_run(connection, options, subject)
         return run_id
+
+
+# --- by function ----------------------------------------------------------------------------------
+
+
+def _value(name: str, type_: type[sa.types.TypeEngine[Any]] = sa.Text) -> sa.ColumnElement[Any]:
+    return sa.cast(sa.bindparam(name, type_=sa.Text), type_)
+
+
+_QUEUE_RUN = sa.select(
+    sa.func.mailagent_queue_run(
+        _value("workflow"),
+        _value("queue"),
+        _value("subject", JSON),
+        _value("run"),
+        _value("partition"),
+        _value("application"),
+        _value("attributes", JSONB),
+    )
+)
+# To be called where a run `run` is looked at; what it returns says only that it was called.
+SEND_LOOK = sa.cast(
+    sa.func.dbos.send_message(
+        sa.cast(sa.bindparam("run"), sa.Text),
+        sa.cast(sa.literal(json.dumps(LOOK), sa.Text), JSON),
+        sa.cast(sa.literal(LOOK), sa.Text),
+    ),
+    sa.Text,
+)
+
+
+def queue_run(connection: sa.Connection, options: Mapping[str, Any], subject: str) -> None:
+    """Queue a run about a row unless it is queued already. `options`: as for `DBOSClient.enqueue`."""
+    values = {
+        "workflow": options["workflow_name"],
+        "queue": options["queue_name"],
+        "subject": json.dumps(subject),
+        "run": options["workflow_id"],
+        "partition": options.get("queue_partition_key"),
+        "application": APPLICATION_NAME,
+        "attributes": json.dumps(options["attributes"]),
+    }
+    connection.execute(_QUEUE_RUN, values)

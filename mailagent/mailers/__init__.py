@@ -4,8 +4,7 @@ A floor of its own, because pages and workflows both write mail and must not kno
 """
 
 from mailagent.mailers.approval_routing import is_waited_for
-from mailagent.mailers.closing import write_expired
-from mailagent.mailers.notices import Notice, copy_notice, write_notice
+from mailagent.mailers.compose import Notice, copy_notice, write_notice
 from mailagent.mailers.reply_validation import find_untrue
 from mailagent.mailers.to_customers import (
     write_handed_over,
@@ -22,9 +21,9 @@ from mailagent.mailers.to_managers import (
     ask_next_manager,
     list_unsent_requests,
     write_approval_request,
+    write_expired,
 )
-from mailagent.mailers.to_staff import write_login_link
-from mailagent.mailers.to_team import write_to_team
+from mailagent.mailers.to_team import write_login_link, write_to_team
 
 __all__ = [
     "Notice",

@@ -13,7 +13,7 @@ from mailagent.domain.mail.message import InboundMail, Purpose, confirm_code
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.mailers.recording import Letter, write_to_customer
+from mailagent.mailers.compose import Letter, write_to_customer
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.refunds import approvals, cases, goodwill, orders, refunds

@@ -1,16 +1,14 @@
-"""What managers read: the question whether to refund, with a link that decides nothing by itself, and how
-it went on."""
+"""Mail to managers: the approval request with its link, reminders, outcomes, and what could not be read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.mail.approval_reply import holds_word
 from mailagent.domain.mail.message import (
     Door,
     InboundMail,
@@ -19,17 +17,17 @@ from mailagent.domain.mail.message import (
     answer_headers,
     token_address,
 )
-from mailagent.domain.refunds.escalation import MOST_REMINDERS, Ask, Skip
+from mailagent.domain.mail.reply_commands import holds_word
+from mailagent.domain.refunds.escalation import MOST_REMINDERS, Ask, Question, Skip
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.wording import MANAGER_REASONS, REFUND_REASONS
 from mailagent.mailers import approval_routing
 from mailagent.mailers.approval_routing import Asking
-from mailagent.mailers.notices import Notice, write_notice
-from mailagent.mailers.recording import Letter, record_letter, render
-from mailagent.mailers.unread import list_untold, tell_if_unread
+from mailagent.mailers.compose import Letter, Notice, record_letter, render, write_notice
 from mailagent.store import audit
 from mailagent.store.mail import outbound
 from mailagent.store.refunds import approval_requests, approvals, cases, refunds
+from mailagent.store.refunds.approvals import RecordedDecision
 
 
 def ask_managers(
@@ -257,3 +255,81 @@ def answer_manager(
 def _ring(connection: sa.Connection, outbound_ids: Sequence[str]) -> None:
     for outbound_id in outbound_ids:
         services.current().doorbell.ring_delivery(connection, outbound_id)
+
+
+# --- closing --------------------------------------------------------------------------------------
+
+
+def write_expired(
+    connection: sa.Connection, refund: Refund, first: RecordedDecision | None
+) -> None:
+    """Tell the managers who were asked that nobody decided in time, also those who were passed over;
+    where nobody else was waited for, people beside them, too. `first`: the first of two approvals, if
+    somebody gave it."""
+    asked = approval_requests.list_asks(connection, refund.refund_id)
+    named = [*([first.decided_by] if first else []), *(each.manager_email for each in asked)]
+    managers = services.current().shop.manager_emails
+    told = dict.fromkeys(each for each in named if each in managers)
+    last = [each for each in asked if each.question is Question.COUNTERSIGN or not first]
+    if not any(each.stands for each in last):
+        told |= dict.fromkeys(list_helpers(managers))
+    missing = "a second manager approved" if first else "anybody decided"
+    notice = Notice(
+        f"expired:{refund.refund_id}",
+        f"Closed without a decision: refund of {refund.amount}, order {refund.order_id}",
+        [
+            f"The date passed before {missing}, so the request is closed without a refund.",
+            "The customer is told by mail, and may ask again.",
+        ],
+    )
+    for outbound_id in write_notice(connection, notice, tuple(told), refund.conversation_id):
+        services.current().doorbell.ring_delivery(connection, outbound_id)
+
+
+# --- unread ---------------------------------------------------------------------------------------
+
+
+def tell_if_unread(connection: sa.Connection, refund: Refund, stands: Asking) -> Sequence[str]:
+    """Write, once for each question, that nobody reads the request: all who were asked are passed over
+    or away, and so is whoever is left. Returns the mails; none where somebody reads it."""
+    if not stands.asks or _is_read(stands):
+        return ()
+    notice = Notice(
+        f"unread:{stands.approval.approval_id}:{stands.question.value}",
+        f"Nobody reads the request: refund of {refund.amount}, order {refund.order_id}",
+        [
+            "A refund waits for a manager, and every manager who may decide on it is away or gets no"
+            " mail from us.",
+            *(f"{each.manager_email}: {each.skipped_why or 'away'}." for each in stands.asks),
+            f"If nobody decides by {stands.approval.expires_at:%Y-%m-%d %H:%M} UTC, it is closed"
+            " without a refund.",
+            "Please tell one of them, or have somebody who is there put into MANAGER_EMAILS.",
+            "You get this mail once.",
+        ],
+    )
+    untold = list_untold(connection, notice, list_helpers(stands.candidates))
+    return write_notice(connection, notice, untold, refund.conversation_id)
+
+
+def _is_read(stands: Asking) -> bool:
+    passed_over = {each.manager_email for each in stands.asks if not each.stands}
+    return any(each not in stands.away and each not in passed_over for each in stands.candidates)
+
+
+def list_untold(
+    connection: sa.Connection, notice: Notice, readers: Collection[str]
+) -> Sequence[str]:
+    """Return whoever has not got this notice yet."""
+    told = outbound.list_recorded(connection, [f"{notice.key}:{each}" for each in readers])
+    return [each for each in readers if f"{notice.key}:{each}" not in told]
+
+
+def list_helpers(managers: Collection[str]) -> tuple[str, ...]:
+    """Return who is told when managers do not read: the team, else the operators, none of them
+    themselves."""
+    shop = services.current().shop
+    for circle in (shop.team_emails, shop.ops_emails):
+        others = tuple(address for address in circle if address not in managers)
+        if others:
+            return others
+    return ()

@@ -1,8 +1,9 @@
-"""What the support team reads: a conversation that people are to look after, whole."""
+"""Mail to the support team and to staff: hand-offs, notices and login links."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,7 +13,8 @@ from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.message import Door, InboundMail, Purpose, token_address
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.wording import REFUND_STATES
-from mailagent.mailers.recording import Letter, record_letter
+from mailagent.mailers.compose import Letter, record_letter
+from mailagent.store.ids import new_id
 from mailagent.store.mail import inbound, outbound
 from mailagent.store.refunds import cases, refunds
 
@@ -107,3 +109,18 @@ def _thread(
         )
     ]
     return sorted([*theirs, *ours], key=lambda mail: mail["at"])
+
+
+# --- to staff -------------------------------------------------------------------------------------
+
+
+def write_login_link(connection: sa.Connection, email: str, url: str, lives: timedelta) -> str:
+    """Write the link to log in with; `lives` is how long it works."""
+    letter = Letter(
+        Purpose.LOGIN,
+        "login_link",
+        {"link_url": url, "minutes": int(lives.total_seconds() // 60)},
+        to_address=email,
+        dedup_key=new_id("login"),
+    )
+    return record_letter(connection, letter)

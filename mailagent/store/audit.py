@@ -1,17 +1,20 @@
-"""The audit trail: who did what to which row, and when. It only grows; a trigger sees to that.
+"""The audit log: who did what to which row, and when. Append-only, enforced by a trigger.
 
-Details hold ids, amounts and states, never what a customer wrote.
+Details hold ids, amounts and states, never a customer's words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from mailagent.store import schema
+from mailagent.store.database import Database, Row
+from mailagent.store.pagination import Cursor, Part, Source, Window, read_part
 
 AGENT = "agent"
 POLICY = "policy"
@@ -82,3 +85,74 @@ def latest_at(connection: sa.Connection, subject: str, action: str) -> datetime 
     """Return when `action` was last done to a row, or None."""
     latest: datetime | None = connection.scalar(_LATEST, {"subject": subject, "action": action})
     return latest
+
+
+# --- audit log ------------------------------------------------------------------------------------
+
+
+_audit = schema.audit
+
+BATCH = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Somebody did something to a row."""
+
+    audit_id: int
+    at: datetime
+    actor: str
+    action: str
+    subject: str
+    details: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which acts. Without any of these: all."""
+
+    actor: str | None = None
+    action: str | None = None
+    subject: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def read(connection: sa.Connection, wanted: Wanted, window: Window) -> Part[Act]:
+    """Return one page of the trail."""
+    source = Source(_query(wanted), _audit.c.at, _audit.c.audit_id, _act)
+    return read_part(
+        connection, [source], window, lambda act: Cursor(act.at, f"{act.audit_id:018}")
+    )
+
+
+def stream(database: Database, wanted: Wanted, batch: int = BATCH) -> Iterator[Act]:
+    """Give all acts up to now, oldest first, in batches: no transaction stays open while somebody reads."""
+    with database.snapshot() as connection:
+        last = connection.scalar(sa.select(sa.func.max(_audit.c.audit_id))) or 0
+    behind = 0
+    while True:
+        query = _query(wanted).where(_audit.c.audit_id > behind, _audit.c.audit_id <= last)
+        with database.snapshot() as connection:
+            rows = connection.execute(query.order_by(_audit.c.audit_id).limit(batch)).all()
+        yield from (_act(row) for row in rows)
+        if len(rows) < batch:
+            return
+        behind = rows[-1].audit_id
+
+
+def _query(wanted: Wanted) -> sa.Select[Any]:
+    query: sa.Select[Any] = sa.select(_audit)
+    named = {"actor": wanted.actor, "action": wanted.action, "subject": wanted.subject}
+    for column, value in named.items():
+        if value is not None:
+            query = query.where(_audit.c[column] == value)
+    if wanted.since is not None:
+        query = query.where(_audit.c.at >= wanted.since)
+    if wanted.until is not None:
+        query = query.where(_audit.c.at < wanted.until)
+    return query
+
+
+def _act(row: Row) -> Act:
+    return Act(row.audit_id, row.at, row.actor, row.action, row.subject, dict(row.details))

@@ -11,8 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from mailagent.store.errors import drop_stale_plans
-from mailagent.store.server_words import leave_out_details
+from mailagent.store.errors import drop_stale_plans, leave_out_details
 
 Row = sa.Row[*tuple[Any, ...]]
 

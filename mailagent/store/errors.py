@@ -1,11 +1,14 @@
-"""Which errors of the database pass by themselves: the same statement, sent again later, may succeed.
+"""Database errors: which are transient, so that the same statement may succeed later.
 
-All others are mistakes of ours or of the data, and trying again would only hide them.
+All others are mistakes in our code or in the data; retrying would only hide them. The server's DETAIL lines
+are left out of logs, because they quote rows.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -96,3 +99,29 @@ def _mark_stale(context: sa.engine.ExceptionContext) -> None:
     told = getattr(context.original_exception, "diag", None)
     if told is not None and told.source_function == _REFUSES_STALE_PLANS:
         context.is_disconnect = True
+
+
+# --- server words ---------------------------------------------------------------------------------
+
+
+# The first line says what is wrong and names the constraint; the rest begins with one of these.
+# https://www.postgresql.org/docs/current/protocol-error-fields.html
+_ADDED = re.compile(
+    r"\n(?:DETAIL|HINT|CONTEXT|QUERY|LINE \d+):.*?(?=\n\[SQL|\n\(Background|\Z)", re.DOTALL
+)
+
+
+def leave_out_details(engine: sa.Engine) -> None:
+    """Have errors of this engine say what is wrong without quoting rows."""
+    sa.event.listen(engine, "handle_error", _cut)
+
+
+def _cut(context: Any) -> None:
+    for error in (context.original_exception, context.sqlalchemy_exception):
+        if error is not None and error.args and isinstance(error.args[0], str):
+            error.args = (without_details(error.args[0]), *error.args[1:])
+
+
+def without_details(text: str) -> str:
+    """Return an error's text without what the server added to its first line."""
+    return _ADDED.sub("", text)

@@ -1,10 +1,126 @@
-"""Whether the database's schema is the one that this code was written for."""
+"""Runs Alembic's migrations: one process at a time, with a short lock time-out and retries.
+
+A statement that waits for a lock blocks everybody behind it. So each lock wait is a few seconds; then the
+migration rolls back and tries again. The migrations themselves are in `migrations/`.
+"""
 
 from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
 from mailagent.store.database import Database
+
+# Any number will do that is the same for all releases.
+ADVISORY_LOCK = 7_301_144_517
+
+LONGEST_PAUSE_SECONDS = 15.0
+_LOCK_NOT_AVAILABLE, _DEADLOCK = "55P03", "40P01"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a migration waits. `lock_milliseconds`: for one lock, each time; `seconds`: in all, and
+    also for another process that migrates."""
+
+    lock_milliseconds: int = 5_000
+    seconds: float = 180.0
+
+
+class GaveUp(Exception):
+    """The migration did not get its turn; the text says who stood in the way and what to do."""
+
+
+@contextmanager
+def one_at_a_time(engine: sa.Engine, patience: Patience, say: Say) -> Iterator[None]:
+    """Keep other processes from migrating the same PostgreSQL meanwhile. Raises GaveUp.
+
+    It asks again and again instead of waiting in the server: a statement that waits is a transaction
+    that an index being built concurrently would wait for.
+    """
+    if engine.dialect.name != "postgresql":
+        yield
+        return
+    key = {"key": ADVISORY_LOCK}
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        deadline = time.monotonic() + patience.seconds
+        while not connection.scalar(sa.text("SELECT pg_try_advisory_lock(:key)"), key):
+            if time.monotonic() > deadline:
+                raise GaveUp(
+                    f"another process has been migrating this database for {patience.seconds:.0f} s: let it"
+                    " end, then run this again"
+                )
+            say("another process migrates this database: waiting for it")
+            time.sleep(1.0)
+        try:
+            yield
+        finally:
+            connection.execute(sa.text("SELECT pg_advisory_unlock(:key)"), key)
+
+
+def with_patience(
+    engine: sa.Engine, migrate: Callable[[], None], patience: Patience, say: Say
+) -> None:
+    """Call `migrate` until it gets the locks that it wants; it must bear to be repeated. Raises GaveUp."""
+    deadline, pause = time.monotonic() + patience.seconds, 1.0
+    while True:
+        try:
+            migrate()
+        except sa.exc.DBAPIError as problem:
+            if getattr(problem.orig, "sqlstate", None) not in (_LOCK_NOT_AVAILABLE, _DEADLOCK):
+                raise
+            if time.monotonic() + pause > deadline:
+                raise GaveUp(_why(engine, patience)) from None
+            say(f"a table is in use; trying again in {pause:.0f} s")
+        else:
+            return
+        time.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+def _why(engine: sa.Engine, patience: Patience) -> str:
+    """Say why it gave up, and name the transactions that have been open longest."""
+    query = (
+        "SELECT pid, coalesce(nullif(application_name, ''), 'without a name') AS name, state,"
+        " round(extract(epoch FROM now() - xact_start)) AS seconds FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL"
+        " ORDER BY xact_start LIMIT 3"
+    )
+    with engine.connect() as connection:
+        found = connection.execute(sa.text(query)).all()
+    open_ones = "; ".join(f"pid {x.pid} ({x.name}, {x.state}) for {x.seconds} s" for x in found)
+    return (
+        f"the migration did not get its locks within {patience.seconds:.0f} s. Transactions open longest:"
+        f" {open_ones or 'none any more'}. What was begun is undone or bears repetition: end them, or let"
+        " them end, and run this again"
+    )
+
+
+@contextmanager
+def short_locks(patience: Patience) -> Iterator[None]:
+    """Let connections that others open in this process wait for locks no longer than ours, through
+    libpq's PGOPTIONS: DBOS migrates its own tables and sets no limit."""
+    before = os.environ.get("PGOPTIONS")
+    own = f"-c lock_timeout={patience.lock_milliseconds}"
+    os.environ["PGOPTIONS"] = f"{before} {own}" if before else own
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PGOPTIONS"]
+        else:
+            os.environ["PGOPTIONS"] = before
+
+
+# --- migration ------------------------------------------------------------------------------------
+
 
 # The newest migration, by its number; a test compares it with the folder `migrations`.
 HEAD = "0002"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mailagent import services
-from mailagent.domain.mail.sender import normalise_address
+from mailagent.domain.mail.authentication import normalise_address
 from mailagent.domain.shop import person_of
 from mailagent.engine import ACTIVE
 from mailagent.store.privacy import erasure, erasure_scope

@@ -1,4 +1,4 @@
-"""`/metrics` for Prometheus: from rows, so that any web process answers for all processes."""
+"""`/metrics` for Prometheus, from rows, so that any web process answers for all; and the health checks."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ import sqlalchemy as sa
 from flask import Blueprint, Response, current_app
 
 from mailagent import services
-from mailagent.adapters.deadline import begin
+from mailagent.adapters.http import begin
 from mailagent.domain.operations import metric
 from mailagent.domain.operations.metric import MetricType, Sample
 from mailagent.store.errors import is_cancelled
 from mailagent.store.operations import metric_figures
 from mailagent.store.operations.metric_figures import ModelUse, Runs
-from mailagent.web.bearer import carries_one_of, unauthorised
-from mailagent.web.guard import bearer_token
+from mailagent.web.guard import bearer_token, carries_one_of, unauthorised
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
+
+
+from mailagent.store.migration import SchemaProblem, check_schema
+from mailagent.web.guard import open_to_all
 
 logger = logging.getLogger(__name__)
 
@@ -147,3 +150,30 @@ def tell() -> Response:
     response = Response(generate_latest(registry), content_type=CONTENT_TYPE_PLAIN_0_0_4)
     response.headers["Cache-Control"] = "no-store"
     return response
+
+
+# --- health ---------------------------------------------------------------------------------------
+
+
+health_blueprint = Blueprint("health", __name__)
+
+
+@health_blueprint.get("/healthz")
+@open_to_all
+def alive() -> Response:
+    """Answer while the process serves at all; a database that is down is not cured by a restart."""
+    return Response("alive\n", mimetype="text/plain")
+
+
+@health_blueprint.get("/readyz")
+@open_to_all
+def ready() -> Response:
+    """Answer 200 when the database is reached and migrated, else 503 with the reason."""
+    try:
+        check_schema(services.current().database)
+    except SchemaProblem as problem:
+        return Response(f"{problem}\n", 503, mimetype="text/plain")
+    except sa.exc.SQLAlchemyError:
+        logger.exception("not ready")
+        return Response("the database cannot be reached\n", 503, mimetype="text/plain")
+    return Response("ready\n", mimetype="text/plain")

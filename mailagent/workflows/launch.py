@@ -21,14 +21,14 @@ from mailagent import engine as doorbell
 from mailagent.store.database import open_database
 from mailagent.store.errors import mark_outages
 from mailagent.telemetry import log_ids, spans
-from mailagent.workflows import conversation, delivery, housekeeping, previews, refund, sweep
-from mailagent.workflows.heartbeat import Heartbeat
-from mailagent.workflows.steps.at_work import at_work
+from mailagent.workflows import conversation, delivery, maintenance, refund
+from mailagent.workflows.recovery import Heartbeat
+from mailagent.workflows.steps.recording import at_work
 
 logger = logging.getLogger(__name__)
 
 # Registering is importing: DBOS finds the workflows because these modules were loaded.
-WORKFLOWS = (conversation, delivery, housekeeping, previews, refund, sweep)
+WORKFLOWS = (conversation, delivery, maintenance, refund)
 
 SQLITE_POLL_SECONDS = 0.2
 # How often each queue is looked at, in seconds: nearly all that a worker does with nothing to do. A customer
@@ -153,20 +153,20 @@ def _apply_schedules() -> None:
         [
             {
                 "schedule_name": doorbell.SWEEP,
-                "workflow_fn": sweep.sweep,
-                "schedule": sweep.EVERY_MINUTE,
+                "workflow_fn": maintenance.sweep,
+                "schedule": maintenance.EVERY_MINUTE,
                 "context": None,
             },
             {
                 "schedule_name": doorbell.HOUSEKEEPING,
-                "workflow_fn": housekeeping.housekeeping,
-                "schedule": housekeeping.EVERY_HOUR,
+                "workflow_fn": maintenance.housekeeping,
+                "schedule": maintenance.EVERY_HOUR,
                 "context": None,
             },
             {
                 "schedule_name": doorbell.PREVIEWS,
-                "workflow_fn": previews.previews,
-                "schedule": previews.EVERY_MINUTE,
+                "workflow_fn": maintenance.previews,
+                "schedule": maintenance.EVERY_MINUTE,
                 "context": None,
             },
         ]

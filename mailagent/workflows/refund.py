@@ -9,8 +9,7 @@ from dbos import DBOS
 
 from mailagent import engine
 from mailagent.workflows.steps.delivery.send import send_mail_async
-from mailagent.workflows.steps.refund.decision import claim_refund, look_at_decision
-from mailagent.workflows.steps.refund.outcome import tell_customer
+from mailagent.workflows.steps.refund.decision import claim_refund, look_at_decision, tell_customer
 from mailagent.workflows.steps.refund.payment import pay_refund
 
 

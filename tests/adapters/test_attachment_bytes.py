@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.adapters.attachment_bytes import AttachmentBytes, find_attachment
 from mailagent.adapters.mime.attachment import (
     ATTACHMENTS_MAX,
     DOWNLOAD_MAX_BYTES,
     content_disposition,
     harmless_name,
 )
+from mailagent.adapters.sendgrid.inbound import AttachmentBytes, find_attachment
 from tests.adapters.parse_requests import (
     CONTENT_TYPE,
     common_fields,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mailagent.adapters.mime.bounce import ReportPart, read_bounce
-from mailagent.domain.mail.bounce import Bounce, FailedRecipient
+from mailagent.domain.mail.delivery import Bounce, FailedRecipient
 from tests.cast import ADA
 from tests.growth import assert_linear
 

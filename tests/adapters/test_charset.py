@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.adapters.mime.charset import clean, decode
+from mailagent.adapters.mime.headers import clean, decode
 from tests.growth import assert_linear
 
 

@@ -12,8 +12,8 @@ from functools import partial
 
 import pytest
 
-from mailagent.adapters import deadline
-from mailagent.adapters.deadline import within
+from mailagent.adapters import http
+from mailagent.adapters.http import within
 from mailagent.adapters.openai.client import ChatModel
 from mailagent.adapters.sendgrid.sender import MailSender
 from mailagent.domain.mail.delivery import OutcomeUnknown
@@ -63,8 +63,8 @@ def test_what_a_call_returns_or_raises_comes_through() -> None:
 @pytest.fixture
 def crew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads of this test alone, that rest for no longer than its calls."""
-    monkeypatch.setattr(deadline, "_crew", deadline._Crew())
-    monkeypatch.setattr(deadline, "REST_SECONDS", 0.1)
+    monkeypatch.setattr(http, "_crew", http._Crew())
+    monkeypatch.setattr(http, "REST_SECONDS", 0.1)
 
 
 def test_calls_one_after_the_other_share_a_thread(crew: None) -> None:
@@ -100,7 +100,7 @@ def test_threads_that_nobody_needs_end_and_lose_no_call(
 ) -> None:
     thread = within(5, threading.current_thread)
     wait_until(lambda: not thread.is_alive(), 5, "the end of the thread")
-    monkeypatch.setattr(deadline, "REST_SECONDS", 0.0005)
+    monkeypatch.setattr(http, "REST_SECONDS", 0.0005)
     for number in range(500):
         assert within(5, partial(abs, number)) == number
         time.sleep(0.0004 + number % 3 * 0.0001)

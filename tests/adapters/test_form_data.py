@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.adapters.sendgrid.form_data import FormData, parse_form
+from mailagent.adapters.sendgrid.inbound_message import FormData, parse_form
 from tests.adapters.parse_requests import CONTENT_TYPE, form
 from tests.growth import assert_linear
 

@@ -14,7 +14,7 @@ import pytest
 
 from mailagent.adapters.stripe.amounts import from_stripe, to_stripe
 from mailagent.adapters.stripe.gateway import FINAL_CODES, KEYS_MAX, StripeGateway
-from mailagent.demo.local_server import Answer
+from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import (
     ListingProblem,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.adapters.mime.mail_header import (
+from mailagent.adapters.mime.headers import (
     decode_words,
     parse_block,
     parse_date,

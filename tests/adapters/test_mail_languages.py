@@ -16,7 +16,7 @@ from mailagent.adapters.templates.mail_samples import COMMON, TO_CUSTOMERS, fact
 from mailagent.agent.reply.languages import find_language
 from mailagent.domain.mail.message import confirm_code, holds_confirm_code
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.payment_method import OUR_WORDS
+from mailagent.domain.refunds.order import OUR_WORDS
 
 OURS = Templates(MAIL_FOLDER, COMMON)
 TRANSLATED = ["de", "fr", "es"]

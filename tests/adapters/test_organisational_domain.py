@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.adapters.mime.organisational_domain import organisational_domain
+from mailagent.adapters.mime.dmarc import organisational_domain
 
 
 @pytest.mark.parametrize(

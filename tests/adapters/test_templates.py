@@ -17,8 +17,8 @@ from mailagent.adapters.html.text import render_text
 from mailagent.adapters.templates import formats
 from mailagent.adapters.templates.engine import RenderedMail, Templates
 from mailagent.adapters.templates.mail_samples import LINK, LOGIN_LINK, NOON, TO_CUSTOMERS, facts_of
-from mailagent.domain.mail.approval_reply import holds_word
 from mailagent.domain.mail.message import confirm_code, holds_confirm_code
+from mailagent.domain.mail.reply_commands import holds_word
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.escalation import Ask, Question
 

@@ -14,7 +14,7 @@ import pytest
 
 from mailagent.agent.reply.check import find_untrue
 from mailagent.demo.reading import Language
-from mailagent.demo.replies import letter
+from mailagent.demo.scripted_model import letter
 from tests.agent.test_reply_check import CUSTOMER_WORDS, facts_in
 
 LANGUAGES = {

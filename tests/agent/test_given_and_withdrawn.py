@@ -7,7 +7,7 @@ import pytest
 from mailagent.agent.reply.check import find_untrue
 from mailagent.agent.reply.facts import Given, ReplyFacts, gather_facts
 from mailagent.demo.reading import Language
-from mailagent.demo.replies import letter, phrase
+from mailagent.demo.scripted_model import letter, phrase
 from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.refunds.refund import Refund, RefundStatus

@@ -10,6 +10,7 @@ import pytest
 
 from mailagent.agent.prompt import (
     ATTACHMENTS_MAX,
+    BYTES_OF_TOKEN,
     CUT,
     FILES_MAX_TOKENS,
     HISTORY_MAX_TOKENS,
@@ -22,10 +23,10 @@ from mailagent.agent.prompt import (
     Author,
     PastMail,
     case_item,
+    estimate_tokens,
     instructions,
     version,
 )
-from mailagent.agent.tokens import BYTES_OF_TOKEN, estimate_tokens
 from mailagent.agent.tools import TOOLS
 from mailagent.domain.mail.message import (
     Attachment,

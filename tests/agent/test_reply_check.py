@@ -23,7 +23,7 @@ from mailagent.agent.reply.languages import is_readable
 from mailagent.agent.reply.spelling import unmask
 from mailagent.agent.reply.tool_words import find_codes, find_json
 from mailagent.demo.reading import Language
-from mailagent.demo.replies import letter, phrase
+from mailagent.demo.scripted_model import letter, phrase
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import Policy

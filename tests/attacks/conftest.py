@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
-from mailagent.demo.webhook_key import WebhookKey
+from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, build_body
 from mailagent.store.database import Database, open_database
 from tests.bench.child import base_environment
 from tests.cast import MONA

@@ -17,8 +17,7 @@ from email.utils import make_msgid
 import pytest
 
 from mailagent import buffering
-from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
-from mailagent.demo.webhook_key import WebhookKey
+from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, build_body
 from tests.adapters.parse_requests import raw_request
 from tests.attacks.conftest import EVENTS, INBOUND, ORDERS_TOKEN, STRIPE, Served
 from tests.cast import ADA, SUPPORT

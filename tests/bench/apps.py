@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mailagent import serving
-from mailagent.demo.webhook_key import WebhookKey
+from mailagent.demo.fakes.webhooks import WebhookKey
 from tests.bench.child import Child, base_environment, wait_until_ready
 from tests.bench.providers import Providers
 from tests.cast import MAX, MONA, SUPPORT, TESS

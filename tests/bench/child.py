@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mailagent.demo.app_process import ROOT
+from mailagent.demo.process import ROOT
 
 # Nothing else of the caller's environment: a key or an endpoint set for real must not be used here.
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR")

@@ -19,7 +19,7 @@ from mailagent.adapters.sendgrid.sender import MailSender
 from mailagent.adapters.templates.engine import Templates
 from mailagent.agent import loop, prompt, tool_outputs, tools
 from mailagent.app import ROOT
-from mailagent.demo.openai_server import MODEL_NAME
+from mailagent.demo.fakes.openai import MODEL_NAME
 from mailagent.domain.mail.delivery import Accepted
 from mailagent.domain.mail.message import (
     Identity,

@@ -20,7 +20,7 @@ from mailagent.app import create_app
 from mailagent.store.console import sessions
 from mailagent.web import metrics
 from mailagent.web.guard import SESSION_KEY
-from mailagent.workflows.heartbeat import move_tallies_on
+from mailagent.workflows.recovery import move_tallies_on
 from tests.bench.console_fill import COMMON, RARE, UNCOMMON, Size, fill
 from tests.bench.console_receipt import measure_receipt
 from tests.cast import MAX, MONA, OLGA, TESS

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
-from mailagent.demo.approval_page import Browser
+from mailagent.demo.story import Browser
 from tests.bench.child import ChildFailed, base_environment, run_script
 
 THREADS = 8

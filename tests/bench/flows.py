@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
-from mailagent.demo.mailboxes import Letter
-from mailagent.demo.webhook_key import WebhookKey
+from mailagent.demo.fakes.mailboxes import Letter
+from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, build_body
 from mailagent.domain.refunds.order import Order
 from mailagent.store.database import open_database
 from mailagent.store.refunds import orders

@@ -8,8 +8,8 @@ import threading
 import time
 from email.parser import BytesParser
 
-from mailagent.demo.local_server import Answer, Request
-from mailagent.demo.openai_server import OpenAIServer
+from mailagent.demo.fakes.http_server import Answer, Request
+from mailagent.demo.fakes.openai import OpenAIServer
 
 _BACKLOG = 1024
 _HEAD_LIMIT_BYTES = 64 * 1024

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from mailagent.demo.approval_page import find_link
-from mailagent.demo.local_server import Answer, LocalServer, Request
-from mailagent.demo.mailboxes import Mailboxes
-from mailagent.demo.sendgrid_server import SendGridServer
+from mailagent.demo.fakes.http_server import Answer, LocalServer, Request
+from mailagent.demo.fakes.mailboxes import Mailboxes
+from mailagent.demo.fakes.sendgrid import SendGridServer
+from mailagent.demo.story import find_link
 from tests.bench.child import Child, ChildFailed, base_environment, wait_until_ready
 from tests.bench.model_server import ModelServer
 from tests.cast import SUPPORT

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.demo.webhook_key import WebhookKey
+from mailagent.demo.fakes.webhooks import WebhookKey
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.message import (
     Door,

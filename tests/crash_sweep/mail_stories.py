@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from mailagent.demo.local_server import Answer
+from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.scripted_model import Call, Case, Say, ToolResult, Turn
 from mailagent.domain.mail.conversation import Limits
 from tests.cast import ADA, OLGA, TESS

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from mailagent.demo.app_process import ROOT
+from mailagent.demo.process import ROOT
 
 _DEAD_SECONDS = 10.0
 

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from mailagent.demo.local_server import Answer, Request
-from mailagent.demo.mailboxes import Letter, LetterState, Mailboxes, SentMail
-from mailagent.demo.openai_server import OpenAIServer, answer_to, tool_results
-from mailagent.demo.postman import Postman
+from mailagent.demo.fakes.http_server import Answer, Request
+from mailagent.demo.fakes.mailboxes import Letter, LetterState, Mailboxes, SentMail
+from mailagent.demo.fakes.openai import OpenAIServer, answer_to, tool_results
+from mailagent.demo.fakes.webhooks import Postman, WebhookKey
 from mailagent.demo.scripted_model import read_case
-from mailagent.demo.webhook_key import WebhookKey
 from mailagent.store.database import Database, open_database
 from mailagent.store.refunds import orders
 from tests import stripe_server

@@ -12,8 +12,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent import engine
-from mailagent.demo.local_server import Answer
-from mailagent.demo.mailboxes import LetterState
+from mailagent.demo.fakes.http_server import Answer
+from mailagent.demo.fakes.mailboxes import LetterState
 from mailagent.domain.operations.circuit_breaker import Provider
 from mailagent.store import schema
 from mailagent.store.console import sessions

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from mailagent.demo.app_process import ROOT
+from mailagent.demo.process import ROOT
 from mailagent.demo.show import DEFAULT_PORT
 from tests.bench.child import base_environment
 from tests.stage import wait_until

@@ -12,10 +12,9 @@ from http.cookiejar import CookieJar
 from pathlib import Path
 
 from mailagent.demo import shop
-from mailagent.demo.folder import DemoFolder
-from mailagent.demo.providers import Providers
+from mailagent.demo.fakes.providers import Providers
+from mailagent.demo.process import DemoFolder, Supervisor
 from mailagent.demo.show import find_port
-from mailagent.demo.supervisor import Supervisor
 from tests.cast import ADA
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mailagent.demo.local_server import Answer, LineCut, LocalServer, Request
+from mailagent.demo.fakes.http_server import Answer, LineCut, LocalServer, Request
 
 
 def cut(_request: Request) -> Answer:

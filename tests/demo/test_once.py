@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from mailagent.demo.app_process import ROOT
+from mailagent.demo.process import ROOT
 
 
 def test_the_story_of_the_demo_holds() -> None:

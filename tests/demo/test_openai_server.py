@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from mailagent.adapters.openai.client import ChatModel
-from mailagent.demo.openai_server import MODEL_NAME, OpenAIServer
+from mailagent.demo.fakes.openai import MODEL_NAME, OpenAIServer
 
 CASE = json.dumps({"sender_verified": True, "history": [], "mails": [{"text": "refund W1001"}]})
 USER = {"role": "user", "content": CASE}

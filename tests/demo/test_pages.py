@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-from mailagent.demo.mailboxes import Mailboxes
-from mailagent.demo.openai_server import MODEL_NAME
-from mailagent.demo.sendgrid_server import SendGridServer
+from mailagent.demo.fakes.mailboxes import Mailboxes
+from mailagent.demo.fakes.openai import MODEL_NAME
+from mailagent.demo.fakes.sendgrid import SendGridServer
 from mailagent.demo.shop import OPERATORS
 from tests.cast import ADA, SUPPORT
 from tests.stage import Stage, open_shop

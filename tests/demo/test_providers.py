@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mailagent.demo import shop, show
-from mailagent.demo.folder import DemoFolder, FolderInUse
-from mailagent.demo.providers import Providers
+from mailagent.demo.fakes.providers import Providers
+from mailagent.demo.process import DemoFolder, FolderInUse
 from mailagent.settings import SETTINGS, load_settings
 
 REAL = {

@@ -10,7 +10,7 @@ import pytest
 
 from mailagent.agent.reply.check import find_untrue
 from mailagent.agent.reply.facts import gather_facts
-from mailagent.demo.openai_server import tool_results
+from mailagent.demo.fakes.openai import tool_results
 from mailagent.demo.reading import Language, find_order_ids, guess_language, pick_reason
 from mailagent.demo.scripted_model import Call, Say, ToolResult, next_turn, read_case
 from mailagent.demo.shop import READY_LETTERS

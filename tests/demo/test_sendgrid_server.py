@@ -16,12 +16,10 @@ import pytest
 
 from mailagent.adapters.sendgrid.sender import MailSender
 from mailagent.adapters.sendgrid.signature import verify
-from mailagent.demo.inbound_parse import CONTENT_TYPE
-from mailagent.demo.local_server import Answer, LocalServer, Request
-from mailagent.demo.mailboxes import LetterState, Mailboxes
-from mailagent.demo.postman import Postman
-from mailagent.demo.sendgrid_server import SendGridServer
-from mailagent.demo.webhook_key import WebhookKey
+from mailagent.demo.fakes.http_server import Answer, LocalServer, Request
+from mailagent.demo.fakes.mailboxes import LetterState, Mailboxes
+from mailagent.demo.fakes.sendgrid import SendGridServer
+from mailagent.demo.fakes.webhooks import CONTENT_TYPE, Postman, WebhookKey
 from mailagent.domain.mail.delivery import Trace
 
 PAGE = "http://127.0.0.1:8000"

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from mailagent.demo.app_process import ROOT
+from mailagent.demo.process import ROOT
 
 UNITS = ROOT / "docs" / "deploy" / "systemd"
 MANIFESTS = ROOT / "docs" / "deploy" / "kubernetes"

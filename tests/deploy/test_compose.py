@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mailagent.demo.app_process import ROOT
-from mailagent.demo.webhook_key import WebhookKey
+from mailagent.demo.fakes.webhooks import WebhookKey
+from mailagent.demo.process import ROOT
 from mailagent.settings import SettingsProblem, load_settings
 from tests.deploy.files import compose
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from mailagent.demo.app_process import ROOT
+from mailagent.demo.process import ROOT
 from tests.bench.child import base_environment
 from tests.deploy.files import documents
 

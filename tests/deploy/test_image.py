@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 
-from mailagent.demo.app_process import ROOT
+from mailagent.demo.process import ROOT
 from mailagent.healthcheck import PORT
 from tests.deploy.files import image_command, instructions
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from mailagent import serving
-from mailagent.demo.webhook_key import WebhookKey
+from mailagent.demo.fakes.webhooks import WebhookKey
 from mailagent.domain.operations.metric import DEPTH, RUNS
 from mailagent.engine import CONVERSATION
 from mailagent.settings import load_settings

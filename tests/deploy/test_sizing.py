@@ -8,7 +8,7 @@ import re
 import pytest
 import sqlalchemy as sa
 
-from mailagent.demo.app_process import ROOT
+from mailagent.demo.process import ROOT
 from mailagent.store.database import open_database
 from tests.deploy.files import compose, manifests
 

@@ -12,8 +12,8 @@ from mailagent import services, serving
 from mailagent.app import create_app
 from mailagent.cli.worker import DRAIN_SECONDS
 from mailagent.settings import SETTINGS
-from mailagent.workflows.heartbeat import LEAVE_SECONDS
 from mailagent.workflows.launch import CLOSE_SECONDS
+from mailagent.workflows.recovery import LEAVE_SECONDS
 from tests.deploy.files import Started, pods, started
 
 STARTED = started()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.mail.approval_reply import NOTE_MAX_LENGTH, read_reply
+from mailagent.domain.mail.reply_commands import NOTE_MAX_LENGTH, read_reply
 
 ASKED = "Ada asks for $1,499.00 back. Please decide.\n> My desk wobbles.\n"
 

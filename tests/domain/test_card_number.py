@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.domain.mail.card_number import mask_card_numbers
+from mailagent.domain.mail.redaction import mask_card_numbers
 from tests.growth import assert_linear
 
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from mailagent.domain.operations.cost import (
+from mailagent.domain.operations.model_cost import (
     Tokens,
     cost_of,
     cost_usd,

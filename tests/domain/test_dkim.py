@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.domain.mail.dkim import (
+from mailagent.domain.mail.authentication import (
     Signature,
     SignedMail,
     covers_what_is_used,

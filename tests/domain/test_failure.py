@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.operations.failure import LONGEST, tell_error
+from mailagent.domain.text import LONGEST, tell_error
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ import pytest
 
 from mailagent.domain.refunds.goodwill import (
     GoodwillCode,
+    Redeemed,
+    decide_redemption,
     hide_code_shapes,
     hide_codes,
     normalise_code,
 )
-from mailagent.domain.refunds.redemption import Redeemed, decide_redemption
 from tests.cast import NOW
 
 CODE = GoodwillCode(

@@ -8,8 +8,8 @@ import quopri
 import pytest
 
 from mailagent.adapters.links import Links
-from mailagent.adapters.mime.secret_scan import may_hold_key
-from mailagent.domain.mail.secrets import without_keys
+from mailagent.adapters.mime.attachment import may_hold_key
+from mailagent.domain.mail.redaction import without_keys
 from tests.cast import MONA
 
 LINK = Links(["a key"], "https://shop.example").sign_approval("approval_01HXYZ", MONA)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.mail.mention import Mention
+from mailagent.domain.mail.redaction import Mention
 
 DA, ALIAS = "da@example.com", "erased-1@erased.invalid"
 

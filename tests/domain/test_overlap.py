@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.overlap import find_covering, find_holding
+from mailagent.domain.refunds.duplicates import find_covering, find_holding
 from mailagent.domain.refunds.refund import (
     Refund,
     RefundLine,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.refunds.payment_method import imported_method, is_shops_own, method_words
+from mailagent.domain.refunds.order import imported_method, is_shops_own, method_words
 
 
 @pytest.mark.parametrize(

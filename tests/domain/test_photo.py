@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.mail.message import Attachment
-from mailagent.domain.mail.photo import PHOTO_MIN_BYTES, is_photo
+from mailagent.domain.mail.message import PHOTO_MIN_BYTES, Attachment, is_photo
 
 
 @pytest.mark.parametrize(

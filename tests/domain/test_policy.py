@@ -19,9 +19,8 @@ from mailagent.domain.refunds.policy import (
     Policy,
     return_by,
 )
-from mailagent.domain.refunds.policy_rules import decide
+from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts, decide
 from mailagent.domain.refunds.refund import RefundReason
-from mailagent.domain.refunds.refund_facts import Granted, LineFacts, RefundFacts
 from tests.cast import NOW
 
 DELIVERED = NOW - timedelta(days=10)

@@ -23,10 +23,9 @@ from mailagent.domain.refunds.policy import (
     Policy,
     Unasked,
 )
-from mailagent.domain.refunds.policy_rules import decide, weigh
+from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts, decide, weigh
 from mailagent.domain.refunds.policy_wording import describe_policy
 from mailagent.domain.refunds.refund import RefundReason
-from mailagent.domain.refunds.refund_facts import Granted, LineFacts, RefundFacts
 from mailagent.domain.wording import DECLINE_REASONS, MANAGER_REASONS
 from tests.cast import NOW
 from tests.domain.test_policy import SECOND, facts

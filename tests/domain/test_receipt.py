@@ -8,8 +8,7 @@ from datetime import timedelta
 import pytest
 
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.receipt import seconds_to_wait
-from mailagent.domain.refunds.refund import Refund, RefundReason, RefundStatus
+from mailagent.domain.refunds.refund import Refund, RefundReason, RefundStatus, seconds_to_wait
 from tests.cast import NOW
 
 OTHER = Refund(

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from mailagent.domain.refunds.duplicates import overlaps_refused
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundStatus
-from mailagent.domain.refunds.refusal import overlaps_refused
 from tests.domain.test_refund import EXPIRED, MUGS, PAID, POT, REJECTED, asked, table_ware, usd
 
 

@@ -9,9 +9,17 @@ import pytest
 
 from mailagent.domain.mail.message import OutboundStatus, Purpose
 from mailagent.domain.money import Money
-from mailagent.domain.operations.replay_plan import plan_replay, tell_reach
-from mailagent.domain.operations.rows_now import MailNow, RefundNow, RowsNow, tell_rows
-from mailagent.domain.operations.step_effects import EFFECTS, Reach, effect_of
+from mailagent.domain.operations.replay import (
+    EFFECTS,
+    MailNow,
+    Reach,
+    RefundNow,
+    RowsNow,
+    effect_of,
+    plan_replay,
+    tell_reach,
+    tell_rows,
+)
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.workflows.launch import WORKFLOWS
 from mailagent.workflows.steps.recording import CRASH_POINTS
@@ -40,7 +48,7 @@ MONEY = Money(4999, "USD")
 def test_every_step_of_every_workflow_is_told_in_words() -> None:
     assert WORKFLOWS  # they were imported, and with them their steps
     ours = {name for name in EFFECTS if not name.startswith("DBOS.")}
-    assert ours == CRASH_POINTS.keys(), "enter the step in domain/operations/step_effects.py"
+    assert ours == CRASH_POINTS.keys(), "enter the step in domain/operations/replay.py"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from mailagent.domain.retention import Retention
+from mailagent.domain.shop import Retention
 from tests.cast import NOW
 
 

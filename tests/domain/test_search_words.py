@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.operations.search_words import Term, parse_search, write_search
+from mailagent.domain.text import Term, parse_search, write_search
 
 
 def plain(typed: str) -> str:

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.domain.mail.message import Identity
-from mailagent.domain.mail.sender import (
+from mailagent.domain.mail.authentication import (
     ascii_domain,
     decide_identity,
     normalise_address,
     parse_dkim,
 )
+from mailagent.domain.mail.message import Identity
 
 ADA = "ada@example.com"
 PUBLIC_SUFFIXES = {"com", "example", "co.uk", "uk", "hosting.example"}

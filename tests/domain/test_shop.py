@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.adapters.mime.organisational_domain import registered_domain
+from mailagent.adapters.mime.dmarc import registered_domain
 from mailagent.domain.shop import Shop, person_of, rate_limit_key
 from tests.cast import MAX, MONA, SUPPORT, TESS
 

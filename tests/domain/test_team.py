@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.mail.team import TeamWords, decide_team_words
+from mailagent.domain.mail.reply_commands import TeamWords, decide_team_words
 
 CASE = ("My kettle leaks", "Please take over: Ada Example, My kettle leaks")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.typed_text import is_one_line, without_controls
+from mailagent.domain.text import is_one_line, without_controls
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from dbos import DBOS
 
-from mailagent.demo.local_server import Answer
-from mailagent.demo.openai_server import answer_to
+from mailagent.demo.fakes.http_server import Answer
+from mailagent.demo.fakes.openai import answer_to
 from mailagent.demo.scripted_model import Call, Say, Turn
 from mailagent.engine import ACTIVE
 from tests import stripe_server
@@ -252,7 +252,7 @@ def _a_minute(shop: Stage) -> None:
 
 
 def _an_hour(shop: Stage) -> None:
-    from mailagent.workflows.housekeeping import housekeeping
+    from mailagent.workflows.maintenance import housekeeping
 
     beside(lambda: DBOS.start_workflow(housekeeping, datetime.now(UTC), None))
     done = "SELECT 1 FROM workflow_status WHERE name = 'housekeeping' AND status = 'SUCCESS'"

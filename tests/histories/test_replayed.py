@@ -14,8 +14,7 @@ from dbos import DBOS, StepOptions
 
 from mailagent.engine import APPLICATION_VERSION, CONVERSATION, DELIVERY, REFUND, SWEEP
 from mailagent.workflows.steps.delivery.send import send_mail_async
-from mailagent.workflows.steps.refund.decision import claim_refund
-from mailagent.workflows.steps.refund.outcome import tell_customer
+from mailagent.workflows.steps.refund.decision import claim_refund, tell_customer
 from mailagent.workflows.steps.refund.payment import pay_refund
 from tests.histories.history import History, read_all
 from tests.histories.replay import replay

@@ -18,7 +18,7 @@ import pytest
 from dbos import DBOSClient, DBOSPortableJSONSerializer
 
 from mailagent import services
-from mailagent.domain.operations.budget import DailyBudget
+from mailagent.domain.operations.model_cost import DailyBudget
 from mailagent.domain.operations.rate_limit import Pace
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.engine import CONVERSATION, CONVERSATIONS, REFUND, Run, first_step_to_repeat

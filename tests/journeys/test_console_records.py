@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from mailagent.demo.local_server import Answer
+from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.refunds.order import Order
 from mailagent.store import schema
 from tests import stripe_server

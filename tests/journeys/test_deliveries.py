@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mailagent import services
-from mailagent.demo.inbound_parse import build_body
+from mailagent.demo.fakes.webhooks import build_body
 from mailagent.store.mail import suppressions
 from tests.cast import ADA, GRACE, MAX, MONA, TESS, big_order
 from tests.journeys.test_refunds import decide, link_in

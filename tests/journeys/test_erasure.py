@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from mailagent.domain.mail.mention import Mention
+from mailagent.domain.mail.redaction import Mention
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.engine import ACTIVE
 from mailagent.store import audit, schema

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from dbos import DBOSClient, DBOSPortableJSONSerializer
 
 from mailagent import services
-from mailagent.demo.local_server import Answer
+from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.payment import OutcomeUnknown, PaymentOutcome, RefundRequest
 from mailagent.engine import CONVERSATION, DELIVERY, REFUND, first_step_to_repeat

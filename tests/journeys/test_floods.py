@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mailagent import handback, mailers, services
-from mailagent.demo.mailboxes import Letter
+from mailagent.demo.fakes.mailboxes import Letter
 from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.mail.message import confirm_code
 from mailagent.store import audit

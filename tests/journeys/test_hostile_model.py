@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mailagent import services
-from mailagent.demo.local_server import Answer
-from mailagent.demo.openai_server import answer_to
+from mailagent.demo.fakes.http_server import Answer
+from mailagent.demo.fakes.openai import answer_to
 from mailagent.demo.scripted_model import Call, Say, Turn
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import Goodwill, Policy

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from email.message import EmailMessage
 from pathlib import Path
 
-from mailagent.demo.app_process import AppProcess
-from mailagent.demo.local_server import Answer
+from mailagent.demo.fakes.http_server import Answer
+from mailagent.demo.process import AppProcess
 from mailagent.demo.show import find_port
 from tests.adapters.parse_requests import CONTENT_TYPE, raw_request
 from tests.bench.child import base_environment

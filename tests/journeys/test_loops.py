@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mailagent.demo.mailboxes import SentMail
+from mailagent.demo.fakes.mailboxes import SentMail
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, SUPPORT, TESS
 from tests.neighbour import ADDRESS, TEAM, Neighbour, open_neighbour

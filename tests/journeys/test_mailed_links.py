@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from mailagent.demo.local_server import Answer
+from mailagent.demo.fakes.http_server import Answer
 from tests.cast import MONA, OLGA, big_order
 from tests.journeys.test_outages import limited
 from tests.journeys.test_refunds import decide, link_in

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from mailagent import services
-from mailagent.demo.mailboxes import SentMail
+from mailagent.demo.fakes.mailboxes import SentMail
 from tests.cast import ADA, MAX, MONA, big_order
 from tests.journeys.test_refunds import decide, link_in
 from tests.journeys.test_replays import wait_for_quiet

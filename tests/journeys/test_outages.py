@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mailagent.demo.local_server import Answer, LineCut
+from mailagent.demo.fakes.http_server import Answer, LineCut
 from tests.cast import ADA, GRACE, TESS, order
 from tests.stage import Stage, open_shop, running, wait_until
 

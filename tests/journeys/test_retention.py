@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.demo.inbound_parse import build_body
-from mailagent.demo.mailboxes import Letter
+from mailagent.demo.fakes.mailboxes import Letter
+from mailagent.demo.fakes.webhooks import build_body
 from mailagent.workflows.steps.maintenance import housekeeping
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, big_order, order
 from tests.cli.test_commands import flask

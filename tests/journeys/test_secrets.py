@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from mailagent.demo.mailboxes import SentMail
+from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.web.guard import Guard
 from tests.cast import ADA, GRACE, MAX, MONA, OLGA, TESS, big_order, order
 from tests.journeys.test_hostile_customer import approval_path, starts

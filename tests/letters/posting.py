@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from mailagent.adapters.mime.address_list import parse_addresses
-from mailagent.adapters.mime.mail_header import first, parse_block
+from mailagent.adapters.mime.headers import first, parse_block
 from mailagent.adapters.mime.multipart import Span
 from mailagent.adapters.sendgrid.inbound import ShopFacts, parse_request
 from mailagent.adapters.sendgrid.inbound_message import from_mailboxes

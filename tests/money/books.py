@@ -9,8 +9,7 @@ from typing import Any
 
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.store.refunds import external_refunds as outside
-from mailagent.store.refunds import orders, refunds
+from mailagent.store.refunds import external_refunds, orders, refunds
 from tests.money.bank import Bank, Entry
 from tests.stage import Stage
 
@@ -37,7 +36,9 @@ def look(stage: Stage, bank: Bank, order_ids: Sequence[str], untold: frozenset[s
         found = tuple(orders.load(connection, order_id) for order_id in order_ids)
         held = {each: orders.held_minor(connection, each) for each in order_ids}
         ours = [each for one in order_ids for each in refunds.list_of_order(connection, one)]
-        outsiders = {each: outside.given_back_minor(connection, each) for each in order_ids}
+        outsiders = {
+            each: external_refunds.given_back_minor(connection, each) for each in order_ids
+        }
         payments = [
             row for each in ours for row in refunds.list_payments(connection, each.refund_id)
         ]

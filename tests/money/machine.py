@@ -28,10 +28,10 @@ from hypothesis.stateful import (
 from mailagent import services
 from mailagent.agent import tools
 from mailagent.domain.mail.conversation import Limits
-from mailagent.domain.operations.failure import NeedsOperatorError
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import Goodwill, Policy
 from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.text import NeedsOperatorError
 from mailagent.services import Services
 from mailagent.store.refunds import approvals, orders, refunds
 from mailagent.web.webhooks import payment_events
@@ -39,8 +39,8 @@ from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.conversation.lookup_tools import LOOKS
 from mailagent.workflows.steps.conversation.tools import TOOLS
 from mailagent.workflows.steps.recording import watch
+from mailagent.workflows.steps.refund import decision as outcome
 from mailagent.workflows.steps.refund import decision as refund_decision
-from mailagent.workflows.steps.refund import outcome
 from mailagent.workflows.steps.refund import payment as refund_payment
 from tests.cast import MAX, MONA
 from tests.money import books, wishes

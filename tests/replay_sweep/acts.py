@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mailagent.demo.mailboxes import SentMail
+from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.store import schema
 from tests.cast import MONA, TESS, big_order, order
 from tests.journeys.test_refunds import decide, link_in

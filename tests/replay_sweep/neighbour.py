@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mailagent.app import create_app
 from mailagent.cli.worker import engine_of
-from mailagent.demo.app_process import ROOT
+from mailagent.demo.process import ROOT
 from mailagent.workflows.launch import launch, stop
 from tests.bench.child import base_environment
 from tests.cast import MAX, MONA, OLGA, SUPPORT, TESS

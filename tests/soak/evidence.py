@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.demo.mailboxes import SentMail
+from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.domain.mail.message import Purpose
 from mailagent.store.database import Database
 from tests.soak.story import Story

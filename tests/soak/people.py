@@ -15,11 +15,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from mailagent.demo.approval_page import Browser, find_link
-from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
-from mailagent.demo.mailboxes import Letter, SentMail
-from mailagent.demo.postman import Postman
-from mailagent.demo.webhook_key import WebhookKey
+from mailagent.demo.fakes.mailboxes import Letter, SentMail
+from mailagent.demo.fakes.webhooks import CONTENT_TYPE, Postman, WebhookKey, build_body
+from mailagent.demo.story import Browser, find_link
 from mailagent.store.database import Database
 from mailagent.store.refunds import orders
 from tests.cast import MAX, MONA, TESS, order

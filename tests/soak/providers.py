@@ -9,10 +9,10 @@ from collections.abc import Callable
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
-from mailagent.demo.local_server import Answer, LineCut, Request
-from mailagent.demo.mailboxes import Mailboxes
-from mailagent.demo.openai_server import OpenAIServer
-from mailagent.demo.sendgrid_server import SendGridServer
+from mailagent.demo.fakes.http_server import Answer, LineCut, Request
+from mailagent.demo.fakes.mailboxes import Mailboxes
+from mailagent.demo.fakes.openai import OpenAIServer
+from mailagent.demo.fakes.sendgrid import SendGridServer
 from tests import stripe_server
 from tests.cast import SUPPORT
 from tests.stripe_server import StripeServer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from mailagent.demo.local_server import Answer, Request
-from mailagent.demo.openai_server import OpenAIServer
+from mailagent.demo.fakes.http_server import Answer, Request
+from mailagent.demo.fakes.openai import OpenAIServer
 
 
 class AbsentOpenAI(OpenAIServer):

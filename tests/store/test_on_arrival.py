@@ -11,8 +11,8 @@ from mailagent.domain.mail.message import Identity, MailKind
 from mailagent.store.console import sessions
 from mailagent.store.database import Database
 from mailagent.store.mail import filing, inbound
+from mailagent.store.mail.arrivals import Known, look_up
 from mailagent.store.mail.filing import Filing, RawMail
-from mailagent.store.mail.on_arrival import Known, look_up
 from tests.cast import ADA, GRACE, NOW
 from tests.store.parsed import parsed_mail
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 import sqlalchemy as sa
 
-from mailagent.demo.inbound_parse import build_body
+from mailagent.demo.fakes.webhooks import build_body
 from tests.stage import Stage, letter
 from tests.workflows.trouble import cut_connections
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from mailagent.store import schema
 from mailagent.store.database import Database
-from mailagent.store.server_words import without_details
+from mailagent.store.errors import without_details
 from tests.cast import NOW
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import requests
 
-from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
+from mailagent.demo.fakes.webhooks import CONTENT_TYPE, build_body
 from tests.bench.child import base_environment
 from tests.cast import ADA, MONA, big_order
 from tests.processes import Web, Worker

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Status, StatusCode
 
-from mailagent.demo.app_process import ROOT
+from mailagent.demo.process import ROOT
 from mailagent.telemetry import spans
 from mailagent.telemetry.exporting import IdsOnly
 from tests.bench.child import base_environment

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from mailagent.demo.app_process import ROOT
+from mailagent.demo.process import ROOT
 
 DEPLOY = ROOT / "docs" / "deploy"
 RULE_FILES = (DEPLOY / "prometheus" / "recorded.yaml", DEPLOY / "prometheus" / "alerts.yaml")

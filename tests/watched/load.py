@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from mailagent.demo.local_server import Answer, Request
+from mailagent.demo.fakes.http_server import Answer, Request
 from tests.bench.deciding import approve
 from tests.bench.flows import APPROVED, QUESTION, REFUND, prepare
 from tests.bench.ground import Ground

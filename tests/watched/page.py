@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mailagent.demo.app_process import ROOT
+from mailagent.demo.process import ROOT
 from tests.run_record import told as told_run
 from tests.watched.board import RIGHTLY_EMPTY
 from tests.watched.compare import Compared

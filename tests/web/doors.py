@@ -18,8 +18,8 @@ from flask.testing import FlaskClient
 from werkzeug.routing import Rule
 from werkzeug.test import TestResponse
 
-from mailagent.demo.mailboxes import Mailboxes
-from mailagent.demo.sendgrid_server import SendGridServer
+from mailagent.demo.fakes.mailboxes import Mailboxes
+from mailagent.demo.fakes.sendgrid import SendGridServer
 from mailagent.domain.money import Money
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus

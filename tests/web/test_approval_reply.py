@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import mailers, services
-from mailagent.demo.inbound_parse import build_body
+from mailagent.demo.fakes.webhooks import build_body
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.refunds import approval_requests as store
 from mailagent.store.refunds import orders, refunds

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from mailagent.demo.app_process import AppProcess
-from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
+from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, build_body
+from mailagent.demo.process import AppProcess
 from mailagent.demo.show import find_port
-from mailagent.demo.webhook_key import WebhookKey
 from mailagent.web.webhooks import body as webhook_body
 from tests.bench.child import base_environment
 from tests.cast import MONA

@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 from itsdangerous import TimestampSigner
 
 from mailagent.store.console import sessions
-from mailagent.web.cookies import Cookies
+from mailagent.web.guard import Cookies
 from tests.cast import OLGA
 from tests.stage import Stage, post_form
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from mailagent import mailers
 from mailagent.adapters.sendgrid.events import parse_events
-from mailagent.demo.mailboxes import SentMail
+from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.web.webhooks.deliveries import record_event
 from tests.cast import ADA, MONA
 from tests.stage import Stage, open_shop, wait_until

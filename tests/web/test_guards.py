@@ -13,8 +13,7 @@ from flask.testing import FlaskClient
 from itsdangerous import URLSafeSerializer
 
 from mailagent.adapters.links import Links
-from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
-from mailagent.demo.webhook_key import WebhookKey
+from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, build_body
 from mailagent.domain.operations.access import PERMISSIONS, Permission, Role
 from mailagent.web.guard import Guard, guard_of
 from tests.cast import MALLORY, MONA, OLGA, TESS, order_record

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from werkzeug.test import EnvironBuilder
 
 from mailagent import services
-from mailagent.demo.inbound_parse import BOUNDARY, CONTENT_TYPE, build_body
+from mailagent.demo.fakes.webhooks import BOUNDARY, CONTENT_TYPE, build_body
 from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.mail.message import confirm_code
 from mailagent.store.console import sessions

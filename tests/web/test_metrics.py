@@ -18,18 +18,17 @@ import sqlalchemy as sa
 from prometheus_client.parser import text_string_to_metric_families
 
 from mailagent import services
-from mailagent.adapters.deadline import begin
+from mailagent.adapters.http import begin
 from mailagent.domain.operations.circuit_breaker import Failure, Provider
-from mailagent.domain.operations.cost import parse_prices
 from mailagent.domain.operations.metric import METRICS, MetricType
+from mailagent.domain.operations.model_cost import parse_prices
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import ids, schema
-from mailagent.store.operations import counters as tallies
 from mailagent.store.operations import metric_figures, model_calls
-from mailagent.store.operations.spending import Spending
+from mailagent.store.operations.model_calls import Spending
 from mailagent.web import metrics
 from mailagent.web.metrics import KEPT, KeptSamples
-from mailagent.workflows.heartbeat import move_tallies_on
+from mailagent.workflows.recovery import move_tallies_on
 from mailagent.workflows.steps.circuit_breaker import Leave, note_outcome
 from tests.cast import ADA
 from tests.stage import Stage, open_shop
@@ -197,7 +196,7 @@ def test_a_tally_moves_on_bit_by_bit_and_counts_nothing_twice(
     shop.write("Where is my kettle?")
     for hours in (3, 2, 2, 1):  # two of the same moment stay together
         record_call(shop, timedelta(hours=hours))
-    monkeypatch.setattr(tallies, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(metric_figures, "ROWS_AT_ONCE", 2)
     rounds = 1
     while move_tallies_on():
         rounds += 1

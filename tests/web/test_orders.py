@@ -12,7 +12,7 @@ import pytest
 from werkzeug.test import TestResponse
 
 from mailagent.store.refunds import orders
-from mailagent.web.orders import LARGEST_ORDER_BYTES
+from mailagent.web.api import LARGEST_ORDER_BYTES
 from tests.cast import order, order_record
 from tests.stage import Stage, open_shop
 

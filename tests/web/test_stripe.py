@@ -14,14 +14,13 @@ import pytest
 import sqlalchemy as sa
 from werkzeug.test import TestResponse
 
-from mailagent.demo.local_server import Answer
-from mailagent.domain.operations.failure import NeedsOperatorError
+from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.operations.retry import PAYMENT_NEEDS_OPERATOR_AFTER
 from mailagent.domain.refunds.order import OrderProblem
+from mailagent.domain.text import NeedsOperatorError
 from mailagent.store.refunds import external_refunds, refunds
 from mailagent.web.webhooks.stripe import LARGEST_EVENT_BYTES
-from mailagent.workflows.steps.refund import outcome as refund_outcome
-from mailagent.workflows.steps.refund import payment
+from mailagent.workflows.steps.refund import decision, payment
 from tests import stripe_server
 from tests.cast import ADA, TESS, order
 from tests.stage import Stage, open_shop
@@ -33,7 +32,7 @@ NOON = 1_790_000_000
 CARD = {"payment_id": "pi_card", "method": "card", "amount": "49.99"}
 
 pay: Callable[[str], Any] = inspect.unwrap(payment.pay_refund)
-tell: Callable[[str], list[str]] = inspect.unwrap(refund_outcome.tell_customer)
+tell: Callable[[str], list[str]] = inspect.unwrap(decision.tell_customer)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
+from mailagent.demo.fakes.webhooks import CONTENT_TYPE, build_body
 from tests.stage import Stage, letter
 
 

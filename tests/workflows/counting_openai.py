@@ -9,8 +9,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from mailagent.demo.local_server import Answer, LocalServer, Request
-from mailagent.demo.openai_server import OpenAIServer
+from mailagent.demo.fakes.http_server import Answer, LocalServer, Request
+from mailagent.demo.fakes.openai import OpenAIServer
 
 MINUTE = timedelta(minutes=1)
 

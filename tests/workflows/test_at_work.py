@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from mailagent.workflows.steps.at_work import AtWork, Left
+from mailagent.workflows.steps.recording import AtWork, Left
 
 
 def never() -> bool:

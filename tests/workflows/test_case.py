@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.refunds.goodwill import GoodwillCode
-from mailagent.store.mail import traffic
+from mailagent.store.mail import arrivals
 from mailagent.store.privacy import erasure
 from mailagent.store.refunds import goodwill
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
@@ -223,5 +223,5 @@ def test_automatic_answers_are_found_by_thread_and_by_address(
 ) -> None:
     here, now = story(shop).conversation_id, shop.live.now()
     with shop.live.database.snapshot() as connection:
-        listed = traffic.list_automatic(connection, now - DAY, True, here, ADA)
+        listed = arrivals.list_automatic(connection, now - DAY, True, here, ADA)
         assert bool(listed) is found

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from mailagent.workflows import heartbeat
+from mailagent.workflows import recovery
 from tests.stage import Stage, running, wait_until
 from tests.workflows.trouble import table_of_runs
 
@@ -20,12 +20,12 @@ def sweeps(shop: Stage) -> list[str]:
 
 
 def test_a_sweep_is_begun_where_the_schedule_begins_none_and_only_one(shop: Stage) -> None:
-    assert heartbeat.see_to_sweeps()
-    assert not heartbeat.see_to_sweeps()
+    assert recovery.see_to_sweeps()
+    assert not recovery.see_to_sweeps()
     assert len(sweeps(shop)) == 1
     with running(shop):
         wait_until(lambda: sweeps(shop) == ["SUCCESS"], 30, "the sweep to end")
-    assert not heartbeat.see_to_sweeps()
+    assert not recovery.see_to_sweeps()
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_sweep_is_begun_where_the_schedule_begins_none_and_only_one(shop: Stag
 def test_a_sweep_counts_for_three_minutes_by_the_databases_clock(
     shop: Stage, ended_ago: timedelta, late: bool
 ) -> None:
-    assert heartbeat.see_to_sweeps()
+    assert recovery.see_to_sweeps()
     ended_at = shop.live.now() - ended_ago
     with shop.live.database.transaction() as connection:
         connection.execute(

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.demo.inbound_parse import build_body
+from mailagent.demo.fakes.webhooks import build_body
 from mailagent.workflows.steps.maintenance.sweep import ring_for_mail
 from mailagent.workflows.steps.recording import try_no_more_than
 from tests.cast import ADA, MONA, big_order, order

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from mailagent.engine import RecordedStep
 from mailagent.web.console.recorded import with_words
-from mailagent.workflows.steps.at_work import AtWork
 from mailagent.workflows.steps.conversation import lookup_tools, model, unrecorded
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.conversation.unrecorded import Unrecorded
+from mailagent.workflows.steps.recording import AtWork
 from tests.cast import ADA, order
 from tests.journeys.test_hostile_model import calls, says
 from tests.stage import Stage, wait_until

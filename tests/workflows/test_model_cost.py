@@ -14,18 +14,17 @@ from typing import Any
 import pytest
 
 from mailagent import services
-from mailagent.agent.tokens import estimate_tokens
+from mailagent.agent.prompt import estimate_tokens
 from mailagent.app import NotConfigured
-from mailagent.demo.local_server import Answer
-from mailagent.domain.operations.budget import day_begins_at
-from mailagent.domain.operations.cost import parse_prices
+from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.operations.incident import WORDS, Matter
+from mailagent.domain.operations.model_cost import day_begins_at, parse_prices
 from mailagent.domain.operations.rate_limit import Pace
 from mailagent.store import ids
 from mailagent.store.operations import incidents as open_matters
 from mailagent.store.operations import model_calls
-from mailagent.store.operations.spending import Spending
-from mailagent.workflows.steps.conversation import spending
+from mailagent.store.operations.model_calls import Spending
+from mailagent.workflows.steps.conversation import rate_limit
 from mailagent.workflows.steps.maintenance import incidents, sweep
 from tests.cast import ADA, GRACE, OLGA, TESS, order
 from tests.journeys.test_hostile_model import says
@@ -211,11 +210,11 @@ def test_what_was_spent_today_stays_when_prices_change(
         poor_shop.write("Hello?")
         poor_shop.wait_for_mails(ADA)
     clock.put_forward(10)
-    spent = spending.cost_of_today()
+    spent = rate_limit.cost_of_today()
     assert spent
     services.bind(replace(poor_shop.live, token_prices=parse_prices(prices), spending=Spending()))
-    assert spending.cost_of_today() == spent
-    assert spending.why_stopped()
+    assert rate_limit.cost_of_today() == spent
+    assert rate_limit.why_stopped()
 
 
 def test_a_call_that_reached_no_model_leaves_the_day_countable(poor_shop: Stage) -> None:
@@ -225,7 +224,7 @@ def test_a_call_that_reached_no_model_leaves_the_day_countable(poor_shop: Stage)
     about = (ids.new_number(), mail.conversation_id, None, outcome, poor_shop.live.now())
     with poor_shop.live.database.transaction() as connection:
         model_calls.record(connection, *about)  # without a price, as a release before this did
-    assert spending.cost_of_today() == 0  # None would be a budget that stops nothing
+    assert rate_limit.cost_of_today() == 0  # None would be a budget that stops nothing
     assert poor_shop.live.prices_of("") == poor_shop.live.token_prices
 
 

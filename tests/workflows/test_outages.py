@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from mailagent.demo.local_server import Answer
-from mailagent.store.operations import counters
+from mailagent.demo.fakes.http_server import Answer
+from mailagent.store.operations import metric_figures
 from mailagent.workflows.steps.conversation import asking, model
 from tests.cast import ADA, order
 from tests.stage import Stage, running, wait_until
@@ -182,7 +182,7 @@ def test_a_call_whose_commit_nobody_acknowledged_is_counted_once(
     calls = [row.outcome for row in shop.rows("SELECT outcome FROM model_calls ORDER BY at")]
     assert calls.count("retry") == 1
     with shop.live.database.snapshot() as connection:
-        assert counters.list_failures(connection) == {"openai": 1}
+        assert metric_figures.list_failures(connection) == {"openai": 1}
 
 
 def test_what_was_done_is_recorded_when_the_database_is_back(shop: Stage) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
-from mailagent.demo.local_server import Answer
+from mailagent.demo.fakes.http_server import Answer
+from mailagent.demo.fakes.webhooks import CONTENT_TYPE, build_body
 from mailagent.store import schema
 from tests.bench.child import base_environment
 from tests.cast import ADA, MONA, big_order, order

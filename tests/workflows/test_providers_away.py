@@ -12,7 +12,7 @@ import pytest
 
 from mailagent import services
 from mailagent.domain.operations.circuit_breaker import Provider
-from mailagent.domain.operations.failure import NeedsOperatorError
+from mailagent.domain.text import NeedsOperatorError
 from mailagent.store.operations import circuit_breakers
 from mailagent.store.refunds import refunds
 from mailagent.workflows.steps.delivery import send

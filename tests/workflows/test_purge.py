@@ -14,16 +14,16 @@ from click.testing import Result
 from dbos import DBOS
 
 from mailagent import services
-from mailagent.demo.inbound_parse import build_body
+from mailagent.demo.fakes.webhooks import build_body
 from mailagent.settings import SettingsProblem, load_settings
 from mailagent.store.database import Database
-from mailagent.store.mail import filing, inbound, on_arrival
+from mailagent.store.mail import arrivals, filing, inbound
 from mailagent.store.mail.filing import Filing, RawMail
 from mailagent.workflows import launch
-from mailagent.workflows.steps.at_work import at_work
+from mailagent.workflows.maintenance import sweep
 from mailagent.workflows.steps.maintenance import housekeeping
 from mailagent.workflows.steps.maintenance import sweep as steps
-from mailagent.workflows.sweep import sweep
+from mailagent.workflows.steps.recording import at_work
 from tests.cast import NOW
 from tests.stage import Stage, open_shop, running
 from tests.store.parsed import parsed_mail
@@ -83,7 +83,7 @@ def test_what_was_read_of_a_mail_stays_and_so_does_its_key(database: Database) -
         assert mail is not None
         assert mail.new_text == parsed_mail().new_text
         again = parsed_mail(dedup_key=f"key-{NOW.timestamp()}-0")
-        assert on_arrival.look_up(connection, again, NOW, 1).stored
+        assert arrivals.look_up(connection, again, NOW, 1).stored
 
 
 def test_two_purges_at_once_do_not_wait_for_each_other(database: Database) -> None:

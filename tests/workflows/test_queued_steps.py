@@ -14,7 +14,7 @@ from dbos import DBOS
 
 from mailagent.cli.worker import engine_of
 from mailagent.workflows import launch
-from mailagent.workflows.steps.at_work import at_work
+from mailagent.workflows.steps.recording import at_work
 from tests.cast import MONA, big_order
 from tests.journeys.test_refunds import decide, link_in
 from tests.stage import Stage, open_shop, running, wait_until

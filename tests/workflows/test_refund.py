@@ -15,7 +15,6 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.money import Money
-from mailagent.domain.operations.failure import NeedsOperatorError
 from mailagent.domain.operations.retry import backoff_seconds
 from mailagent.domain.refunds.payment import (
     GatewayRefund,
@@ -28,14 +27,16 @@ from mailagent.domain.refunds.payment import (
     Refused,
 )
 from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.text import NeedsOperatorError
 from mailagent.store.mail import conversations
 from mailagent.store.refunds import approvals, refunds
 from mailagent.web.webhooks.payment_events import follow_refund
 from mailagent.workflows.steps.conversation.batch import take_batch
-from mailagent.workflows.steps.conversation.proposal import propose_refund
+from mailagent.workflows.steps.conversation.refund_tools import propose_refund
 from mailagent.workflows.steps.recording import watch
+from mailagent.workflows.steps.refund import decision as outcome
 from mailagent.workflows.steps.refund import decision as refund_decision
-from mailagent.workflows.steps.refund import outcome, payment
+from mailagent.workflows.steps.refund import payment
 from tests.cast import ADA, GRACE, MALLORY, MONA, TESS, big_order, order
 from tests.journeys.test_refunds import decide
 from tests.journeys.test_replays import wait_for_quiet

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mailagent import mailers, services
-from mailagent.demo.local_server import Answer
+from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.operations.circuit_breaker import Failure, Provider
 from mailagent.store import schema
 from mailagent.store.operations import circuit_breakers

@@ -13,11 +13,11 @@ import pytest
 
 from mailagent import services
 from mailagent.adapters.order_files.csv_rows import CsvRow, parse_moment
-from mailagent.domain.operations.budget import day_begins_at
+from mailagent.domain.operations.model_cost import day_begins_at
 from mailagent.domain.refunds.policy import Policy, return_by
-from mailagent.domain.retention import Retention
+from mailagent.domain.shop import Retention
 from mailagent.store.refunds import approvals, orders
-from mailagent.workflows.steps.conversation.proposal import propose_refund
+from mailagent.workflows.steps.conversation.refund_tools import propose_refund
 from tests.cast import MONA, order
 from tests.stage import Stage
 from tests.workflows.test_policy_facts import batch_of

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from mailagent.store import schema
 from mailagent.store.operations import workers
-from mailagent.workflows import heartbeat
+from mailagent.workflows import recovery
 from mailagent.workflows.steps.maintenance import sweep as steps
 from tests.cast import MONA, big_order
 from tests.journeys.test_refunds import decide, link_in
@@ -112,9 +112,9 @@ def test_a_thousand_refunds_that_wait_are_taken_over_in_one_go(shop: Stage) -> N
         workers.sign_in(connection, "here")
     let_be_missed(shop)
     began = time.monotonic()
-    assert heartbeat.take_over() == 1000
+    assert recovery.take_over() == 1000
     assert time.monotonic() - began < 10
-    assert heartbeat.take_over() == 0
+    assert recovery.take_over() == 0
 
 
 def test_a_worker_that_cannot_say_that_it_lives_takes_nothing(shop: Stage) -> None:
@@ -124,7 +124,7 @@ def test_a_worker_that_cannot_say_that_it_lives_takes_nothing(shop: Stage) -> No
         with shop.live.database.transaction() as connection:
             connection.execute(schema.workers.delete())
         vanish(shop, run_id, "gone")
-        assert heartbeat.take_over() == 0
+        assert recovery.take_over() == 0
 
 
 def test_a_worker_that_starts_again_takes_up_all_of_its_own_at_once(

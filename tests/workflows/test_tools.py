@@ -15,7 +15,7 @@ from mailagent.store import schema
 from mailagent.store.refunds import approvals, refunds
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.conversation.lookup_tools import look_at_order
-from mailagent.workflows.steps.conversation.proposal import propose_refund
+from mailagent.workflows.steps.conversation.refund_tools import propose_refund
 from tests.cast import GRACE, MONA, order
 from tests.journeys.test_refunds import decide
 from tests.stage import Stage

@@ -13,8 +13,8 @@ import pytest
 import sqlalchemy as sa
 from dbos._sys_db import SystemDatabase
 
-from mailagent.workflows import heartbeat, launch, unattended
-from mailagent.workflows.unattended import Unattended
+from mailagent.workflows import launch, recovery
+from mailagent.workflows.recovery import Unattended
 from tests.cast import ADA, MONA, order
 from tests.journeys.test_refunds import decide, link_in
 from tests.stage import Stage, running, wait_until
@@ -28,8 +28,8 @@ QUESTION = "What is the status of my order W1001? I would like to know whether i
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a worker beat often, and miss its own runs after a second."""
-    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", (0.2, 0.3))
-    monkeypatch.setattr(unattended, "UNATTENDED_AFTER", timedelta(seconds=1))
+    monkeypatch.setattr(recovery, "BEAT_SECONDS", (0.2, 0.3))
+    monkeypatch.setattr(recovery, "UNATTENDED_AFTER", timedelta(seconds=1))
 
 
 def system() -> sa.Engine:
@@ -162,7 +162,7 @@ def test_only_what_is_seen_unattended_twice_in_a_row_is_queued_again(
 ) -> None:
     with running(shop):
         run_id = wait_for_a_refund_that_waits(shop)
-    monkeypatch.setattr(unattended, "UNATTENDED_AFTER", timedelta(seconds=-2))
+    monkeypatch.setattr(recovery, "UNATTENDED_AFTER", timedelta(seconds=-2))
     nothing, it = frozenset[str](), frozenset([run_id])
     here: list[frozenset[str] | None] = []
     for looks, queued in (

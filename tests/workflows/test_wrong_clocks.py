@@ -17,8 +17,8 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.demo.app_process import ROOT
-from mailagent.demo.inbound_parse import CONTENT_TYPE, build_body
+from mailagent.demo.fakes.webhooks import CONTENT_TYPE, build_body
+from mailagent.demo.process import ROOT
 from mailagent.demo.show import find_port
 from mailagent.workflows.steps.maintenance.neglected import ring_for_refunds
 from tests.bench.child import Child, base_environment, wait_until_ready

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from mailagent.adapters.mime.mail_header import decode_words
-from mailagent.domain.mail.sender import normalise_address
+from mailagent.adapters.mime.headers import decode_words
+from mailagent.domain.mail.authentication import normalise_address
 
 MAILBOXES_MAX = 500
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mailagent.adapters.mime.mail_header import Headers, first, parse_block, parse_message_id
+from mailagent.adapters.mime.headers import Headers, first, parse_block, parse_message_id
 from mailagent.adapters.mime.multipart import Span
-from mailagent.domain.mail.bounce import Bounce, FailedRecipient
-from mailagent.domain.mail.sender import normalise_address
+from mailagent.domain.mail.authentication import normalise_address
+from mailagent.domain.mail.delivery import Bounce, FailedRecipient
 
 RECIPIENTS_MAX = 100
 REPORT_MAX_BYTES = 200_000

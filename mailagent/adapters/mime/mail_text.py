@@ -9,8 +9,7 @@ from itertools import islice
 from mailagent.adapters.html.text import render_text
 from mailagent.adapters.html.tokens import tokenise
 from mailagent.adapters.mime.attachment import ATTACHMENTS_MAX, make_attachment
-from mailagent.adapters.mime.charset import decode
-from mailagent.adapters.mime.mail_header import decode_words, first
+from mailagent.adapters.mime.headers import decode, decode_words, first
 from mailagent.adapters.mime.parser import Part, decoded_body, decoded_size
 from mailagent.adapters.mime.tnef import TNEF_MAX_BYTES, read_tnef
 from mailagent.domain.mail.message import Attachment, body_of_hidden, shows_nothing

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from mailagent.adapters.mime.mail_header import (
+from mailagent.adapters.mime.headers import (
     ODD_HEADERS,
     Headers,
     decode_base64,

@@ -13,9 +13,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mailagent.adapters.deadline import SHARE, within
+from mailagent.adapters.http import SHARE, retry_after_seconds, within
 from mailagent.adapters.openai.responses import operator, person, read_answer, retry, storable
-from mailagent.adapters.retry_after import retry_after_seconds
 from mailagent.domain.mail.conversation import HandOverReason
 
 if TYPE_CHECKING:

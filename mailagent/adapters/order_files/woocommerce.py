@@ -22,8 +22,7 @@ from mailagent.adapters.order_files.csv_rows import (
     rounded_minor,
 )
 from mailagent.domain.money import Money, parse_currency
-from mailagent.domain.refunds.order import OrderProblem, OrderStatus
-from mailagent.domain.refunds.payment_method import imported_method
+from mailagent.domain.refunds.order import OrderProblem, OrderStatus, imported_method
 
 ORDER = GROUP = "order_id"
 EMAIL = "billing_email"

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from mailagent.adapters.policy_files.toml_table import Value, Wrong
 from mailagent.domain.money import parse_currency, parse_money
-from mailagent.domain.refunds.payment_method import method_word
+from mailagent.domain.refunds.order import method_word
 from mailagent.domain.refunds.policy import Named, same_word
 from mailagent.domain.refunds.refund import RefundReason
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from mailagent.adapters.policy_files.toml_lines import Path
-from mailagent.domain.typed_text import is_one_line
+from mailagent.domain.text import is_one_line
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mailagent.domain.mail.delivery import DeliveryEvent, DeliveryKind
-from mailagent.domain.typed_text import is_one_line, without_controls
+from mailagent.domain.text import is_one_line, without_controls
 
 
 def parse_events(body: bytes) -> tuple[DeliveryEvent, ...]:

@@ -1,6 +1,7 @@
-"""SendGrid Inbound Parse: the bytes of one POST become one `ParsedMail`, whatever they are.
+"""SendGrid Inbound Parse: the bytes of one POST become one `ParsedMail`; attachments are read from the
+stored request.
 
-The signature is checked before this room is entered; storing is for the one who calls.
+Never raises. The caller has verified the signature and stores the result.
 """
 
 from __future__ import annotations
@@ -10,33 +11,38 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mailagent.adapters.mime.address_list import Mailbox
+from mailagent.adapters.mime.attachment import ATTACHMENTS_MAX, DOWNLOAD_MAX_BYTES, make_attachment
 from mailagent.adapters.mime.bounce import read_bounce, tells_failure
-from mailagent.adapters.mime.charset import clean
-from mailagent.adapters.mime.inbound_author import Evidence, judge_author
-from mailagent.adapters.mime.mail_header import (
+from mailagent.adapters.mime.dmarc import Evidence, judge_author
+from mailagent.adapters.mime.headers import (
     VALUE_MAX_LENGTH,
     Headers,
+    clean,
     decode_words,
     first,
     parse_date,
     parse_ids,
     parse_message_id,
 )
+from mailagent.adapters.mime.mail_text import describe_file, list_files
+from mailagent.adapters.mime.parser import Part, decoded_body, parse_mime
 from mailagent.adapters.mime.reply_text import new_text
-from mailagent.adapters.sendgrid.form_data import FormData, parse_form
 from mailagent.adapters.sendgrid.inbound_message import (
     SMALL_FIELD_MAX_BYTES,
+    FormData,
     Message,
     decoded_field,
     key_at_door,
+    parse_form,
     read_json,
     read_message,
     request_key,
 )
+from mailagent.domain.mail.authentication import ADDRESS_MAX_LENGTH, ascii_domain, normalise_address
 from mailagent.domain.mail.auto_response import NULL_RETURN_PATH, Signs, classify
-from mailagent.domain.mail.bounce import Bounce
-from mailagent.domain.mail.card_number import mask_card_numbers
+from mailagent.domain.mail.delivery import Bounce
 from mailagent.domain.mail.message import (
+    Attachment,
     Identity,
     MailKind,
     ParsedMail,
@@ -44,7 +50,7 @@ from mailagent.domain.mail.message import (
     shows_nothing,
     token_address,
 )
-from mailagent.domain.mail.sender import ADDRESS_MAX_LENGTH, ascii_domain, normalise_address
+from mailagent.domain.mail.redaction import mask_card_numbers
 
 SUBJECT_MAX_LENGTH = 998  # one line, RFC 5322 section 2.1.1
 NAME_MAX_LENGTH = 300
@@ -248,3 +254,49 @@ def _evidence(
         header_flaw=message.header_flaw,
         received_at=received_at,
     )
+
+
+# --- attachment bytes -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentBytes:
+    """A file that came with a mail, decoded; `name` is harmless."""
+
+    name: str
+    data: bytes
+
+
+def find_attachment(content_type: str, body: bytes, number: int) -> AttachmentBytes | None:
+    """Return the file that `ParsedMail.attachments[number]` of this request lists.
+
+    None if there is no such file, or if it is above DOWNLOAD_MAX_BYTES. Never raises, whatever the
+    bytes: they are a stranger's.
+    """
+    form = parse_form(content_type, body)
+    if form is None or not form.fields or not 0 <= number < ATTACHMENTS_MAX:
+        return None
+    if (span := form.fields.get("email")) is not None:
+        files = list_files(parse_mime(form.body, span))
+        return _from_part(files[number]) if number < len(files) else None
+    return _from_form(form, number) if number < len(form.files) else None
+
+
+def _from_part(part: Part) -> AttachmentBytes | None:
+    file = describe_file(part)
+    if not may_be_downloaded(file):
+        return None
+    return AttachmentBytes(file.name, decoded_body(part, part.body.end - part.body.start))
+
+
+def _from_form(form: FormData, number: int) -> AttachmentBytes | None:
+    posted = form.files[number]
+    file = make_attachment(posted.name, posted.content_type, posted.span.end - posted.span.start)
+    if not may_be_downloaded(file):
+        return None
+    return AttachmentBytes(file.name, posted.value(form.body, DOWNLOAD_MAX_BYTES))
+
+
+def may_be_downloaded(file: Attachment) -> bool:
+    """Return whether a file is small enough to be handed out."""
+    return file.size_bytes <= DOWNLOAD_MAX_BYTES

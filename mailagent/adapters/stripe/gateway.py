@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import requests
 import stripe
 
-from mailagent.adapters.retry_after import retry_after_seconds
+from mailagent.adapters.http import retry_after_seconds
 from mailagent.adapters.stripe.amounts import from_stripe, to_stripe
 from mailagent.adapters.stripe.refunds import FAILED, KEY_FIELD, PENDING, read_refund
 from mailagent.domain.refunds.payment import (

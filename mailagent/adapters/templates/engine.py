@@ -28,7 +28,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup
 
 from mailagent.adapters.templates import formats
-from mailagent.domain.refunds.payment_method import is_shops_own
+from mailagent.domain.refunds.order import is_shops_own
 
 MAIL_FOLDER = Path(__file__).resolve().parents[3] / "templates" / "mail"
 PARTS = (".subject", ".txt", ".html")

@@ -16,7 +16,7 @@ from babel.dates import format_date, format_time
 from markupsafe import Markup
 
 from mailagent.domain.money import Money, exponent
-from mailagent.domain.refunds.payment_method import method_word
+from mailagent.domain.refunds.order import method_word
 
 
 class Block(str):

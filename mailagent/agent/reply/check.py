@@ -11,11 +11,10 @@ from functools import cached_property
 
 from mailagent.agent.reply.assertion import Kind
 from mailagent.agent.reply.claim_words import AMOUNT
-from mailagent.agent.reply.claims import Claim, find_claims
+from mailagent.agent.reply.claims import Claim, find_claims, is_true_discount
 from mailagent.agent.reply.contacts import find_contacts, find_long_numbers
 from mailagent.agent.reply.facts import RefundFact, ReplyFacts
 from mailagent.agent.reply.figures import Amount, blank, find_amounts, find_dates
-from mailagent.agent.reply.goodwill_claims import is_true_discount
 from mailagent.agent.reply.languages import is_readable
 from mailagent.agent.reply.spelling import unmask
 from mailagent.agent.reply.time_claims import Duration, find_durations

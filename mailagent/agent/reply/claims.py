@@ -7,7 +7,7 @@ Cautious: what may be a claim is one, unless it is negated, conditional or about
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from mailagent.agent.reply import claim_words as say
@@ -191,3 +191,29 @@ def _is_manager(words: Words, index: int) -> bool:
         return False
     # In French and Spanish also an adjective: "nous sommes responsables".
     return not word.startswith("responsable") or not _TITLES.isdisjoint(words[index - 1 : index])
+
+
+# --- goodwill claims ------------------------------------------------------------------------------
+
+
+# Of how many percent, in digits or otherwise: "ten percent" cannot be compared, so it is not right.
+_PERCENT = re.compile(
+    r"([^\s(]+) ?(?:%|percent\b|per cent\b|prozent\b|pour ?cent\b|por ciento\b)", re.IGNORECASE
+)
+_DISCOUNT = re.compile(
+    r"\d+ ?(?:%|percent|per cent|prozent|pour ?cent|por ciento)(?: off\b)?"
+    r"|\b(?:discount(?:s| codes?)?|codes?|coupons?(?: codes?)?|courtesy|gesture of goodwill|goodwill"
+    r"|rabatt\w*|nachlass|gutscheincodes?|kulanz\w*"
+    r"|codes? promo|remises?|réductions?|geste commercial"
+    r"|descuentos?|códigos?|cupón|gesto comercial)\b",
+    re.IGNORECASE,
+)
+
+
+def is_true_discount(sentence: str, percents: Collection[int]) -> bool:
+    """Say whether `sentence`, which gives something, gives only a discount of one of `percents`."""
+    said = [match[1] for match in _PERCENT.finditer(sentence)]
+    if not percents or any(each not in map(str, percents) for each in said):
+        return False
+    rest = _DISCOUNT.sub(" ", sentence)
+    return all(claim.kind is not Kind.GIFT for claim in find_claims(rest))

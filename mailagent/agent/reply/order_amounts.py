@@ -9,8 +9,13 @@ from collections.abc import Iterator, Sequence
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order, OrderLine
 from mailagent.domain.refunds.policy import Policy
-from mailagent.domain.refunds.refund import Refund, taken_units
-from mailagent.domain.refunds.worth import left_of_payments, worth_of_all, worth_of_item
+from mailagent.domain.refunds.refund import (
+    Refund,
+    left_of_payments,
+    taken_units,
+    worth_of_all,
+    worth_of_item,
+)
 
 # A reply may say what so many units are worth, or all of them. Longer orders are told as a whole.
 UNITS_TOLD = 10

@@ -1,4 +1,4 @@
-"""Mail as values: what came in, what goes out, and the header rules that tie them into threads."""
+"""Mail as values: inbound, outbound, attachments, and the headers that tie them into threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
-from mailagent.domain.mail.bounce import Bounce
+from mailagent.domain.mail.delivery import Bounce
 
 
 class Identity(StrEnum):
@@ -295,3 +295,25 @@ def find_token(envelope_to: tuple[str, ...], reply_domain: str) -> AddressedToke
         if match and match[3].lower() == reply_domain.lower():
             return AddressedToken(Door(match[1].lower()), match[2].lower())
     return None
+
+
+# --- photo ----------------------------------------------------------------------------------------
+
+
+# Some mail programs send a picture as application/octet-stream; then its name has to do.
+_ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".heic", ".heif", ".gif", ".bmp", ".tif", ".tiff")
+
+# Logos in signatures and counting pixels are pictures too, but smaller than any photo.
+PHOTO_MIN_BYTES = 10_000
+# Pages show six.
+PREVIEWS_OF_MAIL_MAX = 20
+
+
+def is_photo(file: Attachment) -> bool:
+    """Say whether a file may be a photo: a picture by its type or its name, and not a tiny one."""
+    kind = file.content_type.partition(";")[0].strip().lower()
+    drawn = kind == "image/svg+xml"
+    picture = kind.startswith("image/") or (
+        kind in ("", "application/octet-stream") and file.name.lower().endswith(_ENDINGS)
+    )
+    return picture and not drawn and file.size_bytes >= PHOTO_MIN_BYTES

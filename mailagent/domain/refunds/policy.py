@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 
-from mailagent.domain.refunds.payment_method import method_words, with_wider
+from mailagent.domain.refunds.order import method_words, with_wider
 from mailagent.domain.refunds.refund import RefundReason
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from mailagent.domain.mail.sender import normalise_address
+from mailagent.domain.mail.authentication import normalise_address
 from mailagent.domain.money import parse_money
 from mailagent.domain.refunds.order import OrderProblem
-from mailagent.domain.typed_text import is_one_line
+from mailagent.domain.text import is_one_line
 
 T = TypeVar("T")
 

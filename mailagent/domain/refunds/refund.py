@@ -1,10 +1,10 @@
-"""A refund: its states, what it covers, and how much that is worth."""
+"""A refund: its states, its items, its price, and its receipt."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from mailagent.domain.money import Money
@@ -288,3 +288,59 @@ def split_over_payments(
     if left:
         raise ValueError(f"the payments of order {order.order_id} cannot give back {amount}")
     return tuple(parts)
+
+
+# --- worth ----------------------------------------------------------------------------------------
+
+
+def worth_of_item(
+    order: Order, item_id: str, units: int | None, earlier: Sequence[Refund]
+) -> Money:
+    """Return what `units` of an item (None: all that are left) would give, without carriage.
+
+    Raises ItemsProblem for an item that is not on the order, and for more units than were bought.
+    """
+    lines = price_lines(order, [WantedItem(item_id, units)], earlier)
+    return Money(sum(line.amount.minor for line in lines), order.currency)
+
+
+def worth_of_all(order: Order, earlier: Sequence[Refund], with_shipping: bool) -> Money:
+    """Return what all units that are left would give, and with them what is left of the carriage."""
+    item_ids = dict.fromkeys(line.item_id for line in order.lines)
+    lines = price_lines(order, [WantedItem(item_id) for item_id in item_ids], earlier)
+    minor = sum(line.amount.minor for line in lines)
+    if lines and with_shipping:
+        minor += price_shipping(order, lines, earlier).minor
+    return Money(minor, order.currency)
+
+
+def left_of_payments(order: Order, earlier: Sequence[Refund], elsewhere_minor: int) -> Money:
+    """Return what the payments have left: less refunds that hold money, less what was given back
+    elsewhere (minor units), less what the customer's bank takes back."""
+    held = sum(refund.held.minor for refund in earlier)
+    left = order.paid.minor - held - elsewhere_minor - order.charged_back.minor
+    return Money(max(0, left), order.currency)
+
+
+# --- receipt --------------------------------------------------------------------------------------
+
+
+# After so long a receipt waits for no other refund: that one gets a receipt of its own.
+WAITS_FOR_OTHERS = timedelta(minutes=2)
+FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 1.0, 15.0
+
+
+def seconds_to_wait(
+    paid_at: datetime, others: Iterable[Refund], is_answering: bool, now: datetime
+) -> float:
+    """Return how long the receipt of a refund waits before it is looked again whether it may be written; 0 if
+    it is written now.
+
+    `others`: the refunds that the same mail led to; what still waits for a manager is not waited for.
+    `is_answering`: the agent is still at that mail, and may ask for more.
+    """
+    under_way = any(other.status is RefundStatus.APPROVED for other in others)
+    age = now - paid_at
+    if not (under_way or is_answering) or age >= WAITS_FOR_OTHERS:
+        return 0.0
+    return min(max(age.total_seconds(), FIRST_LOOK_SECONDS), LONGEST_LOOK_SECONDS)

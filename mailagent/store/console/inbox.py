@@ -1,22 +1,28 @@
-"""What waits for people, as lists: each by pages, each counted, each by an index of its own.
+"""The inbox: lists of what waits for people, each with pages, a count and its own index.
 
-Runs that failed are DBOS's; whoever calls brings the question about them along.
+Failed runs come from DBOS; the caller passes the query for them.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
 
 from mailagent.domain.mail.message import Purpose
+from mailagent.domain.operations.circuit_breaker import away_name
+from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import schema
 from mailagent.store.console import entries
 from mailagent.store.console.entries import Entry
-from mailagent.store.pagination import Count, Part, Source, Window, count, read_part
+from mailagent.store.mail.outbound import LOST
+from mailagent.store.operations import circuit_breakers, incidents
+from mailagent.store.pagination import Count, Part, Source, Window, count, list_newest, read_part
 
 _refunds, _approvals, _decisions = schema.refunds, schema.approvals, schema.decisions
 _asks, _drafts = schema.approval_asks, schema.drafts
@@ -229,3 +235,66 @@ _SOURCES: Mapping[Waiting, Callable[[Asked], Source[Entry]]] = {
     Waiting.PARKED: _parked_source,
     Waiting.UNANSWERED: _unanswered_source,
 }
+
+
+# --- inbox figures --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was counted at a moment. `newest` holds the times of the newest lines, oldest first; not of
+    the mail that waits for the agent, which is no person's."""
+
+    at: datetime
+    counts: Mapping[str, str]
+    newest: Mapping[str, tuple[datetime, ...]]
+    outages: tuple[str, ...]
+
+    def newer(self, since: datetime) -> dict[str, int]:
+        """Return how many lines of each list came since a time; no further than a bit beyond 100."""
+        return {
+            name: len(moments) - bisect_right(moments, since)
+            for name, moments in self.newest.items()
+        }
+
+
+def read(connection: sa.Connection, failed_runs: sa.Select[Any], now: datetime) -> Figures:
+    """Count all lists."""
+    lists = Lists(connection, failed_runs)
+    people = [each for each in Waiting if each is not Waiting.UNANSWERED]
+    return Figures(
+        at=now,
+        counts={each.value: lists.count(Asked(each)).words for each in Waiting},
+        newest={each.value: list_newest(connection, lists.sources(Asked(each))) for each in people},
+        outages=(
+            *(each.matter.value for each in incidents.list_open(connection) if each.is_outage),
+            *(away_name(each) for each in circuit_breakers.list_open(connection)),
+        ),
+    )
+
+
+# --- dismissed ------------------------------------------------------------------------------------
+
+
+_table = schema.put_away
+
+
+def record(connection: sa.Connection, subject: str, email: str, now: datetime) -> None:
+    """Record that somebody has seen to a row or a run; of two, the later one counts."""
+    forget(connection, subject)
+    connection.execute(_table.insert().values(subject=subject, put_away_by=email, at=now))
+
+
+def forget(connection: sa.Connection, subject: str) -> bool:
+    """Put it back; return whether it had been put away."""
+    return connection.execute(_table.delete().where(_table.c.subject == subject)).rowcount > 0
+
+
+def may_be(connection: sa.Connection, subject: str) -> bool:
+    """Return whether this is a mail of ours that was lost, or a refund that failed."""
+    mails, refunds = schema.outbound_mails.c, schema.refunds.c
+    lost = sa.select(sa.literal(1)).where(mails.outbound_id == subject, mails.status.in_(LOST))
+    failed = sa.select(sa.literal(1)).where(
+        refunds.refund_id == subject, refunds.status == RefundStatus.FAILED.value
+    )
+    return connection.scalar(lost) is not None or connection.scalar(failed) is not None

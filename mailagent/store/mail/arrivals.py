@@ -1,5 +1,7 @@
-"""How much mail the last hour let in, over all senders. To count it is to walk through it, so a process counts
-once and then lets in a share of what was left before it counts again."""
+"""How much mail arrived and was answered lately: the input of rate limits and of the loop guard.
+
+Authenticated and unauthenticated mail are counted apart.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,140 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail.conversation import HOUR
-from mailagent.domain.mail.message import MailStatus
+from mailagent.domain.mail.authentication import CLOCK_ERROR
+from mailagent.domain.mail.conversation import HOUR, HandOverReason
+from mailagent.domain.mail.message import Identity, MailKind, MailStatus, ParsedMail, Purpose
 from mailagent.store import schema
-from mailagent.store.mail.traffic import is_proven
+from mailagent.store.console import sessions
+
+_mails, _outbound = schema.inbound_mails, schema.outbound_mails
+
+# More within a day have an hour above any limit among them.
+MOST_TIMES = 500
+
+
+def is_proven(proven: bool) -> sa.ColumnElement[bool]:
+    """Return the condition for mail that is proven to be its sender's, or for mail that is not."""
+    if proven:
+        return _mails.c.identity != Identity.NONE.value
+    return _mails.c.identity == Identity.NONE.value
+
+
+def of_sender(proven: bool) -> sa.Select[Any]:
+    """Return the question that has a row for answer if more mails than the value `before` have come from
+    `address` since a time, parked or not."""
+    came = sa.select(_mails.c.mail_id).where(
+        _mails.c.received_at >= sa.bindparam("since"),
+        _mails.c.from_address == sa.bindparam("address"),
+        is_proven(proven),
+    )
+    return came.offset(sa.bindparam("before", type_=sa.Integer)).limit(1)
+
+
+def is_share_used_up(
+    connection: sa.Connection, since: datetime, most: int, proven: bool, key: str
+) -> bool:
+    """Return whether so many mails of one `rate_limit_key` as `most` says were let in since a time."""
+    let_in = sa.select(_mails.c.mail_id).where(
+        _mails.c.received_at >= since,
+        _mails.c.rate_limit_key == key,
+        _mails.c.status != MailStatus.PARKED.value,
+        is_proven(proven),
+    )
+    return connection.scalar(let_in.offset(most - 1).limit(1)) is not None
+
+
+def is_used_up(
+    connection: sa.Connection, since: datetime, most: int, proven: bool, address: str
+) -> bool:
+    """Return whether so many mails of one address as `most` says have come since a time, parked or not.
+
+    Mail that is proven to be its sender's and mail that is not are counted apart.
+    """
+    values = {"since": since, "address": address, "before": most - 1}
+    return connection.scalar(of_sender(proven), values) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Automatic:
+    """When an automatic answer was written, or a mail came that the fuse left without one: `in_thread`
+    in the thread that is asked about, else to or from the address."""
+
+    at: datetime
+    in_thread: bool
+
+
+def _stopped(proven: bool) -> sa.Select[Any]:
+    return sa.select(_mails.c.received_at.label("at")).where(
+        _mails.c.no_answer_reason == HandOverReason.FUSE.value,
+        _mails.c.received_at >= sa.bindparam("since"),
+        is_proven(proven),
+    )
+
+
+def _answered(proven: bool) -> sa.Select[Any]:
+    answered = (
+        sa.select(sa.literal(1))
+        .where(
+            _mails.c.conversation_id == _outbound.c.conversation_id,
+            _mails.c.answered_by == _outbound.c.outbound_id,
+            is_proven(proven),
+        )
+        .exists()
+    )
+    return sa.select(_outbound.c.created_at.label("at")).where(
+        _outbound.c.purpose == Purpose.REPLY.value,
+        _outbound.c.auto_submitted != "no",  # a person read it before it went out
+        _outbound.c.created_at >= sa.bindparam("since"),
+        answered,
+    )
+
+
+def _automatic(proven: bool) -> sa.CompoundSelect[Any]:
+    """Return the newest of each kind, in one question."""
+    thread: sa.BindParameter[str] = sa.bindparam("conversation_id")
+    address: sa.BindParameter[str] = sa.bindparam("address")
+    answered, stopped = _answered(proven), _stopped(proven)
+    parts = [
+        (answered.where(_outbound.c.conversation_id == thread), True),
+        (stopped.where(_mails.c.conversation_id == thread), True),
+        (answered.where(_outbound.c.to_address == address), False),
+        (stopped.where(_mails.c.from_address == address), False),
+    ]
+    newest = [
+        (part.order_by(sa.desc("at")).limit(MOST_TIMES).subquery(), in_thread)
+        for part, in_thread in parts
+    ]
+    return sa.union_all(
+        *(
+            sa.select(part.c.at, sa.literal(in_thread).label("in_thread"))
+            for part, in_thread in newest
+        )
+    )
+
+
+_AUTOMATIC = {proven: _automatic(proven) for proven in (False, True)}
+
+
+def list_automatic(
+    connection: sa.Connection, since: datetime, proven: bool, conversation_id: str, address: str
+) -> list[Automatic]:
+    """Return the agent's newest answers since a time, and the newest mails that the fuse left without one,
+    of a thread and of an address; what is of both is there twice, once as each.
+
+    `proven`: to mail that was proven to be its sender's, or to mail that was not.
+    """
+    values = {"since": since, "conversation_id": conversation_id, "address": address}
+    rows = connection.execute(_AUTOMATIC[proven], values)
+    return [Automatic(row.at, row.in_thread) for row in rows]
+
+
+# --- arrivals -------------------------------------------------------------------------------------
+
 
 # A process lets in a tenth of what was left, since others do the same; near the limit each mail is counted.
 SHARE = 10
 KEPT = timedelta(seconds=60)
-
-_mails = schema.inbound_mails
 
 
 def _let_in(proven: bool) -> sa.Select[Any]:
@@ -77,3 +203,82 @@ class Arrivals:
         with self._lock:
             self._left[proven] = _Left(most, (most - came) // SHARE, now)
         return bool(came >= most)
+
+
+# --- on arrival -----------------------------------------------------------------------------------
+
+
+_SAME_MESSAGE_ID = sa.select(sa.func.count()).where(
+    _mails.c.message_id == sa.bindparam("known_message_id")
+)
+# Of a mail that is known by author and Date: a signature that leaves out the Message-ID covers both.
+_SAME_DATE = sa.select(_mails.c.mail_id).where(
+    _mails.c.from_address == sa.bindparam("address"),
+    _mails.c.received_at >= sa.bindparam("not_before", type_=_mails.c.received_at.type),
+    _mails.c.sent_at == sa.bindparam("signed_date", type_=_mails.c.sent_at.type),
+    _mails.c.kind != MailKind.MALFORMED.value,
+)
+_SAME_MAIL = sa.select(_mails.c.mail_id).where(_mails.c.dedup_key == sa.bindparam("known_key"))
+
+
+def _look_up(proven: bool) -> sa.Select[Any]:
+    return sa.select(
+        sa.exists(_SAME_MAIL),
+        _SAME_MESSAGE_ID.scalar_subquery(),
+        _SAME_MESSAGE_ID.where(_mails.c.kind != MailKind.MALFORMED.value).scalar_subquery(),
+        sa.exists(_SAME_DATE),
+        sa.exists(of_sender(proven)),
+        sa.exists(sessions.LIVE),
+    )
+
+
+# Only one of them counts mail of a sender: of the other sort there may be any number, which stops at no limit.
+_LOOK_UP = {proven: _look_up(proven) for proven in (False, True)}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is on record when a mail comes in. `stored`: this very mail; `same_message_id`: how many mails with
+    its Message-ID; `message_id`: one of them could be read, for else it may come again, whole; `signed_date`: a
+    mail with its author and Date, if it is known by them.
+
+    `is_used_up`: whether its sender has sent as many mails within an hour as they may, parked or not; only
+    mails count that are `proven` to be theirs, or only others. `live_logins`: whether any link logs somebody
+    in.
+    """
+
+    stored: bool
+    same_message_id: int
+    message_id: bool
+    signed_date: bool
+    proven: bool
+    is_used_up: bool
+    live_logins: bool
+
+
+def look_up(
+    connection: sa.Connection, mail: ParsedMail, now: datetime, most_of_sender: int
+) -> Known:
+    """Return what is on record of a mail and its sender, before the mail is."""
+    proven = mail.identity.proven
+    signed_date = mail.sent_at if mail.known_by_date else None
+    values = {
+        "known_key": mail.dedup_key,
+        "known_message_id": mail.message_id,
+        "signed_date": signed_date,
+        "not_before": signed_date and signed_date - CLOCK_ERROR,
+        "address": mail.from_address,
+        "since": now - HOUR,
+        "before": most_of_sender - 1,
+        "now": now,
+    }
+    row = connection.execute(_LOOK_UP[proven], values).one()
+    return Known(
+        stored=bool(row[0]),
+        same_message_id=row[1],
+        message_id=row[2] > 0,
+        signed_date=bool(row[3]),
+        proven=proven,
+        is_used_up=bool(row[4]),
+        live_logins=bool(row[5]),
+    )

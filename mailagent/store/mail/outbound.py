@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.delivery import DeliveryKind
 from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
-from mailagent.domain.mail.secrets import without_keys
+from mailagent.domain.mail.redaction import without_keys
 from mailagent.store import schema
 from mailagent.store.database import END_OF_TIME, Row, insert_once
 

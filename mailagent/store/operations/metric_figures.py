@@ -1,6 +1,6 @@
-"""What the metrics come to, from rows: the same whichever process is asked, and however many there are.
+"""The values of the metrics, from rows: every process reports the same figures.
 
-Each figure is counted by an index, or is kept in a tally: a scrape must stay cheap on a million mails.
+Each figure is counted by an index or kept in a counter, so that a scrape stays cheap with a million mails.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -18,14 +18,15 @@ from mailagent.domain.mail.message import MailKind, MailStatus, OutboundStatus, 
 from mailagent.domain.money import Money
 from mailagent.domain.operations import metric
 from mailagent.domain.operations.circuit_breaker import Provider
-from mailagent.domain.operations.cost import TokenPrices, Tokens, cost_of
 from mailagent.domain.operations.incident import Matter
 from mailagent.domain.operations.metric import Sample
+from mailagent.domain.operations.model_cost import TokenPrices, Tokens, cost_of
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import schema
 from mailagent.store.console.inbox import is_constant
+from mailagent.store.database import insert_once
 from mailagent.store.mail import assignments, throttled
-from mailagent.store.operations import circuit_breakers, counters, incidents, workers
+from mailagent.store.operations import circuit_breakers, incidents, workers
 
 _mails, _outbound = schema.inbound_mails.c, schema.outbound_mails.c
 _refunds, _drafts, _put_away = schema.refunds.c, schema.drafts.c, schema.put_away.c
@@ -98,7 +99,7 @@ def read(
 
 
 def _mail_in(connection: sa.Connection) -> Iterator[Sample]:
-    received = counters.count(connection, counters.RECEIVED)
+    received = count(connection, RECEIVED)
     for kind in MailKind:
         yield Sample(metric.RECEIVED, (kind.value,), received[kind.value, "", "mails"])
     reasons = _count_reasons(connection)
@@ -138,7 +139,7 @@ def _waiting(connection: sa.Connection, now: datetime) -> Iterator[Sample]:
 
 
 def _mail_out(connection: sa.Connection) -> Iterator[Sample]:
-    written = counters.count(connection, counters.WRITTEN)
+    written = count(connection, WRITTEN)
     for purpose in Purpose:
         yield Sample(metric.WRITTEN, (purpose.value,), written[purpose.value, "", "mails"])
     counts: Counter[str] = Counter()
@@ -169,7 +170,7 @@ def _refunded(connection: sa.Connection, currencies: Iterable[str]) -> Iterator[
 def _model(connection: sa.Connection, use: ModelUse) -> Iterator[Sample]:
     tokens: defaultdict[str, Counter[str]] = defaultdict(Counter)
     calls: defaultdict[str, Counter[str]] = defaultdict(lambda: Counter(dict.fromkeys(OUTCOMES, 0)))
-    for (model, outcome, quantity), total in counters.count(connection, counters.CALLS).items():
+    for (model, outcome, quantity), total in count(connection, CALLS).items():
         if quantity == "calls":
             calls[model][outcome] += total
         else:
@@ -187,7 +188,7 @@ def _model(connection: sa.Connection, use: ModelUse) -> Iterator[Sample]:
 
 
 def _providers(connection: sa.Connection) -> Iterator[Sample]:
-    failures, away = counters.list_failures(connection), circuit_breakers.list_open(connection)
+    failures, away = list_failures(connection), circuit_breakers.list_open(connection)
     for provider in Provider:
         yield Sample(metric.ERRORS, (provider.value,), failures.get(provider.value, 0))
         yield Sample(metric.BREAKER, (provider.value,), provider in away)
@@ -220,3 +221,137 @@ def _runs(connection: sa.Connection, runs: Runs) -> Iterator[Sample]:
 
 def _number(connection: sa.Connection, rows: sa.Select[Any]) -> int:
     return connection.scalar(sa.select(sa.func.count()).select_from(rows.subquery())) or 0
+
+
+# --- counters -------------------------------------------------------------------------------------
+
+
+_tallies, _marks = schema.tallies.c, schema.tally_marks.c
+_written, _calls = schema.outbound_mails.c, schema.model_calls.c
+
+# A row has the time at which its transaction began; after this long every such transaction has ended.
+SETTLED_AFTER = timedelta(minutes=10)
+ROWS_AT_ONCE = 50_000
+FAILURES = "failures"
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_ONE = sa.literal(1)
+
+Tally = tuple[str, str, str]  # label, detail, quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Rows to count by `label` and `detail`, which never change once a row is there. `at` has an index."""
+
+    name: str
+    at: sa.Column[datetime]
+    label: sa.ColumnElement[str]
+    detail: sa.ColumnElement[str]
+    quantities: Mapping[str, sa.ColumnElement[int]]
+
+
+_cached = sa.case(  # a server that counts more than it read is taken at its word for what was read
+    (_calls.cached_tokens > _calls.input_tokens, _calls.input_tokens), else_=_calls.cached_tokens
+)
+
+RECEIVED = Source("received", _mails.received_at, _mails.kind, sa.literal(""), {"mails": _ONE})
+WRITTEN = Source("written", _written.created_at, _written.purpose, sa.literal(""), {"mails": _ONE})
+CALLS = Source(
+    "calls",
+    _calls.at,
+    _calls.model,
+    _calls.outcome,
+    {
+        "calls": _ONE,
+        "input": _calls.input_tokens,
+        "cached": _cached,
+        "output": _calls.output_tokens,
+    },
+)
+SOURCES = (RECEIVED, WRITTEN, CALLS)
+
+
+def count(connection: sa.Connection, source: Source) -> Counter[Tally]:
+    """Return all there ever was of a source. To be asked in a snapshot: tally and rows of one moment."""
+    query = sa.select(_tallies.label, _tallies.detail, _tallies.quantity, _tallies.total)
+    found: Counter[Tally] = Counter()
+    for label, detail, quantity, total in connection.execute(
+        query.where(_tallies.source == source.name)
+    ):
+        found[label, detail, quantity] += total
+    mark = connection.scalar(sa.select(_marks.counted_until).where(_marks.source == source.name))
+    return found + _count_rows(connection, source, mark or _BEGINNING, None)
+
+
+def _count_rows(
+    connection: sa.Connection, source: Source, after: datetime, until: datetime | None
+) -> Counter[Tally]:
+    sums = [sa.func.sum(column).label(name) for name, column in source.quantities.items()]
+    query = (
+        sa.select(source.label.label("label"), source.detail.label("detail"), *sums)
+        .where(source.at > after)
+        .group_by("label", "detail")
+    )
+    if until is not None:
+        query = query.where(source.at <= until)
+    return Counter(
+        {
+            (row.label, row.detail, name): int(row._mapping[name])
+            for row in connection.execute(query)
+            for name in source.quantities
+        }
+    )
+
+
+def move_on(connection: sa.Connection, source: Source, now: datetime) -> bool:
+    """Add the next rows to a tally and move its mark behind them. Returns whether there may be more.
+
+    Of several workers that do so at once, one does.
+    """
+    beginning = {"source": source.name, "counted_until": _BEGINNING}
+    insert_once(connection, schema.tally_marks, beginning, "source")
+    mark = connection.scalar(
+        sa.select(_marks.counted_until)
+        .where(_marks.source == source.name)
+        .with_for_update(skip_locked=True)
+    )
+    settled = now - SETTLED_AFTER
+    if mark is None or mark >= settled:
+        return False
+    newer = sa.select(source.at).where(source.at > mark, source.at <= settled)
+    full = connection.scalar(newer.order_by(source.at).offset(ROWS_AT_ONCE - 1).limit(1))
+    # No further than the last row: a clock that is set back may bring rows of the time since.
+    until = full or connection.scalar(newer.order_by(source.at.desc()).limit(1))
+    if until is None:
+        return False
+    for tally, total in _count_rows(connection, source, mark, until).items():
+        _add(connection, source.name, tally, total)
+    connection.execute(
+        sa.update(schema.tally_marks)
+        .where(_marks.source == source.name)
+        .values(counted_until=until)
+    )
+    return full is not None
+
+
+def count_failure(connection: sa.Connection, provider: str) -> None:
+    """Count a call that a provider did not answer as it should."""
+    _add(connection, FAILURES, (provider, "", FAILURES), 1)
+
+
+def list_failures(connection: sa.Connection) -> dict[str, int]:
+    """Return how many calls each provider has failed, those without any left out."""
+    query = sa.select(_tallies.label, _tallies.total).where(_tallies.source == FAILURES)
+    return {row.label: row.total for row in connection.execute(query)}
+
+
+def _add(connection: sa.Connection, source: str, tally: Tally, total: int) -> None:
+    label, detail, quantity = tally
+    key = {"source": source, "label": label, "detail": detail, "quantity": quantity}
+    insert_once(connection, schema.tallies, {**key, "total": 0}, *key)
+    connection.execute(
+        sa.update(schema.tallies)
+        .where(*(schema.tallies.c[name] == value for name, value in key.items()))
+        .values(total=_tallies.total + total)
+    )

@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail.mention import Mention
+from mailagent.domain.mail.redaction import Mention
 from mailagent.store import audit, schema
 from mailagent.store.ids import new_token
 from mailagent.store.mail import suppressions

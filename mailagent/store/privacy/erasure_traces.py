@@ -9,8 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail.mention import Mention
 from mailagent.domain.mail.message import Door, MailKind, Purpose
+from mailagent.domain.mail.redaction import Mention
 from mailagent.store import schema
 from mailagent.store.database import Row
 

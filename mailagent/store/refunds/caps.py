@@ -10,8 +10,8 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from mailagent.domain.refunds.policy_rules import Granted
 from mailagent.domain.refunds.refund import HOLDING, RefundStatus
-from mailagent.domain.refunds.refund_facts import Granted
 from mailagent.store import audit, schema
 
 _refunds, _payments = schema.refunds, schema.refund_payments

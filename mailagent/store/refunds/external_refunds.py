@@ -1,5 +1,7 @@
-"""Money that was given back without us, such as in the gateway's dashboard: it counts against what an
-order's payments have left, and is not asked of them a second time."""
+"""Refunds made outside mailagent, for example in the gateway's dashboard.
+
+They reduce what may still be refunded of an order's payments.
+"""
 
 from __future__ import annotations
 
@@ -173,3 +175,25 @@ def list_payments_named(connection: sa.Connection, payment_ids: Sequence[str]) -
         .where(payments.c.payment_id.in_(payment_ids))
         .order_by(payments.c.order_id)
     ).all()
+
+
+# --- ledger check ---------------------------------------------------------------------------------
+
+
+_payments, _refunds = schema.refund_payments, schema.refunds
+
+
+def list_payment_ids(connection: sa.Connection, since: datetime) -> list[str]:
+    """Return the payments of orders that changed since a time, and those that a refund asked for since
+    then, or one that is still to be paid, was to give back."""
+    changed = (
+        sa.select(schema.order_payments.c.payment_id)
+        .join(schema.orders, schema.orders.c.order_id == schema.order_payments.c.order_id)
+        .where(schema.orders.c.updated_at >= since)
+    )
+    asked = (
+        sa.select(_payments.c.payment_id)
+        .join(_refunds, _refunds.c.refund_id == _payments.c.refund_id)
+        .where(sa.or_(_payments.c.intended_at >= since, _payments.c.state == "asked"))
+    )
+    return sorted(connection.scalars(sa.union(changed, asked)))

@@ -13,9 +13,11 @@ from mailagent.domain.refunds.goodwill import (
     CODE_GROUP_LENGTH,
     CODE_GROUPS,
     GoodwillCode,
+    Redeemed,
+    Redemption,
+    decide_redemption,
     normalise_code,
 )
-from mailagent.domain.refunds.redemption import Redeemed, Redemption, decide_redemption
 from mailagent.store import schema
 from mailagent.store.database import Row
 

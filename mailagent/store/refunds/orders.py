@@ -13,7 +13,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order, OrderProblem, Payment
 from mailagent.store import schema
 from mailagent.store.database import insert_once
-from mailagent.store.refunds import disputes, external_refunds, order_rows, payment_events
+from mailagent.store.refunds import external_refunds, gateway_events, order_rows, payment_events
 
 _orders, _outside = schema.orders, schema.outside_refunds
 
@@ -84,7 +84,7 @@ def save(
     values = order_rows.order_values(order, now)
     created = insert_once(connection, _orders, values, "order_id")
     stored = None if created else lock_known(connection, order.order_id)
-    order = disputes.keep(connection, order, stored)
+    order = gateway_events.keep(connection, order, stored)
     if stored == order and expected_version != 0:
         payment_events.catch_up(connection, order, now)
         return Saved.UNCHANGED
@@ -235,7 +235,7 @@ def _lock(
     # would see the parts as they were before.
     rows = connection.execute(query, values).all()
     found = order_rows.with_parts(connection, rows)
-    return disputes.restore(connection, found[0]) if found else None
+    return gateway_events.restore(connection, found[0]) if found else None
 
 
 def load(connection: sa.Connection, order_id: str) -> Order:

@@ -9,13 +9,13 @@ from flask import Blueprint, Response
 from markupsafe import escape
 
 from mailagent import services
-from mailagent.adapters.attachment_bytes import AttachmentBytes, find_attachment
 from mailagent.adapters.mime.attachment import content_disposition
+from mailagent.adapters.sendgrid.inbound import AttachmentBytes, find_attachment
 from mailagent.domain.mail.message import MailKind
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound, photo_previews
 from mailagent.store.refunds import cases
-from mailagent.web.approvals import decision, file_rules
+from mailagent.web.approvals import case_files, decision
 from mailagent.web.approvals.pages import find_asked, find_refusal, page
 from mailagent.web.guard import signed_link
 
@@ -86,13 +86,13 @@ def is_listed(connection: sa.Connection, conversation_id: str, mail_id: str, pos
         return False
     if mail.kind is not MailKind.CUSTOMER or position >= len(mail.attachments):
         return False
-    return not file_rules.find_problem(mail.attachments[position], mail.from_address)
+    return not case_files.find_problem(mail.attachments[position], mail.from_address)
 
 
 def may_be_key(file: AttachmentBytes) -> bool:
     """Say whether a link stands in a file by which its reader could decide, or log in, as somebody else."""
     with services.current().database.snapshot() as connection:
-        return file_rules.holds_key(connection, file.data)
+        return case_files.holds_key(connection, file.data)
 
 
 def saved(file: AttachmentBytes) -> Response:

@@ -1,4 +1,6 @@
-"""The files that a customer sent, as the pages of a refund name them. Their bytes are for `attachments`."""
+"""The customer's files on the pages of a refund: which are listed and which may be opened. Their bytes
+are served by `attachments`.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,14 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail.message import Attachment, Identity
-from mailagent.domain.mail.photo import is_photo
+from mailagent import services
+from mailagent.adapters.mime.attachment import may_hold_key
+from mailagent.adapters.sendgrid.inbound import may_be_downloaded
+from mailagent.domain.mail.message import Attachment, Identity, is_photo
+from mailagent.domain.shop import person_of
+from mailagent.store.console import sessions
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound
-from mailagent.web.approvals.file_rules import find_problem
 
 # What a manager looks through; more is in the raw mails and in `flask conversations show`.
 MAILS_WITH_FILES_MAX = 50
@@ -75,3 +80,39 @@ def count_files(files: Sequence[ShownFile]) -> str:
     if others:
         parts.append(f"{others} {'other ' * bool(photos)}file{'s' * (others > 1)}")
     return " and ".join(parts)
+
+
+# --- file rules -----------------------------------------------------------------------------------
+
+
+_MAIL_TYPES = frozenset(
+    {"application/mbox", "application/ms-tnef", "application/vnd.ms-tnef"}
+    | {"application/vnd.ms-outlook", "application/x-mimearchive", "multipart/related"}
+)
+_MAIL_ENDINGS = (".eml", ".emlx", ".msg", ".mbox", ".mbx", ".mht", ".mhtml", ".oft", ".pst")
+
+TOO_LARGE = "not kept for download: too large"
+OURS = "not handed out: mail of the shop's own people may hold a link that decides"
+MAIL = "not handed out: a mail may hold a link that decides"
+
+
+def find_problem(file: Attachment, from_address: str) -> str:
+    """Return why nobody can save a file of a mail from this address; empty if they can, as long as
+    nothing is found in it."""
+    if not may_be_downloaded(file):
+        return TOO_LARGE
+    people = services.current().shop.people
+    if person_of(from_address) in {person_of(each) for each in people}:
+        return OURS
+    return MAIL if _is_mail(file) else ""
+
+
+def _is_mail(file: Attachment) -> bool:
+    name, kind = file.name.casefold().rstrip("_"), file.content_type
+    mailed = kind.startswith("message/") or kind in _MAIL_TYPES
+    return mailed or name.endswith(_MAIL_ENDINGS) or name == "winmail.dat"
+
+
+def holds_key(connection: sa.Connection, data: bytes) -> bool:
+    """Whether the bytes of a file hold a link that decides or logs in."""
+    return may_hold_key(data, sessions.find_live(connection, services.current().now()))

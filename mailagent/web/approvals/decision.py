@@ -21,7 +21,7 @@ from mailagent.store import audit
 from mailagent.store.refunds import approvals, refunds
 from mailagent.store.refunds.approvals import Approval, RecordedDecision, Standing
 from mailagent.store.refunds.cases import Case
-from mailagent.web.approvals import refundable
+from mailagent.web.approvals import case_view
 from mailagent.web.approvals.decision_form import Form, FormProblem
 
 
@@ -72,7 +72,7 @@ def take(
     """
     if is_one_of(case.owners, manager):
         raise FormProblem("decision", OWN)
-    refundable.check(case, form)
+    case_view.check(case, form)
     check_first(standing.first, form)
     return record(connection, manager, standing, case, form)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from flask import request
 
-from mailagent.domain.mail.card_number import mask_card_numbers
+from mailagent.domain.mail.redaction import mask_card_numbers
 from mailagent.domain.money import Money, parse_money
 from mailagent.domain.refunds.refund import Refund
-from mailagent.domain.typed_text import without_controls
+from mailagent.domain.text import without_controls
 from mailagent.store.refunds.approvals import RecordedDecision
 
 LONGEST_NOTE = 2000

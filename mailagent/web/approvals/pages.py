@@ -16,9 +16,8 @@ from mailagent.mailers.approval_routing import is_one_of
 from mailagent.store.refunds import approvals, cases, orders, refunds
 from mailagent.store.refunds.approvals import Standing
 from mailagent.store.refunds.cases import Case
-from mailagent.web.approvals import case as case_view
-from mailagent.web.approvals import decision
-from mailagent.web.approvals.case import ShownCase, ShownDecision
+from mailagent.web.approvals import case_view, decision
+from mailagent.web.approvals.case_view import ShownCase, ShownDecision
 from mailagent.web.approvals.decision_form import FormProblem, parse_form, typed
 from mailagent.web.guard import signed_link
 

@@ -13,11 +13,9 @@ from flask import Blueprint, Response, abort, request
 from mailagent import services
 from mailagent.domain.operations.access import Permission
 from mailagent.store import audit
-from mailagent.store.console import audit_log
-from mailagent.store.console.audit_log import Act, Wanted
-from mailagent.web.console.act_words import action_words, detail_words
-from mailagent.web.console.pages import page
-from mailagent.web.console.paging import day_after, pages_beside, parse_day, read_window, typed
+from mailagent.store.audit import Act, Wanted
+from mailagent.web.console.labels import action_words, detail_words
+from mailagent.web.console.page import day_after, page, pages_beside, parse_day, read_window, typed
 from mailagent.web.guard import current_person, needs
 
 blueprint = Blueprint("ops_audit", __name__)
@@ -38,7 +36,7 @@ def show() -> Response:
     window = read_window(newest_first=True)
     facts["order"] = "" if window.newest_first else "oldest"
     with services.current().database.snapshot() as connection:
-        part = audit_log.read(connection, _wanted(facts), window)
+        part = audit.read(connection, _wanted(facts), window)
     return page(
         "ops/audit.html",
         acts=part.rows,
@@ -65,7 +63,7 @@ def export() -> Response:
         audit.record(
             connection, live.now(), current_person().email, "audit exported", "audit", details
         )
-    acts = audit_log.stream(live.database, _wanted(facts))
+    acts = audit.stream(live.database, _wanted(facts))
     name = f"audit-{live.now():%Y-%m-%d}.{kind}"
     return Response(
         _as_csv(acts) if kind == "csv" else _as_json_lines(acts),

@@ -19,9 +19,8 @@ from mailagent.store.privacy import erasure
 from mailagent.store.privacy.erasure import ErasureRefusedError
 from mailagent.store.refunds import orders
 from mailagent.web import erasing
-from mailagent.web.console.act_words import state_words
-from mailagent.web.console.concealed import mask_code
-from mailagent.web.console.pages import not_found, page
+from mailagent.web.console.labels import state_words
+from mailagent.web.console.page import mask_code, not_found, page
 from mailagent.web.console.refund_facts import money
 from mailagent.web.guard import current_person, needs
 

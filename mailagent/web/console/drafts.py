@@ -1,9 +1,9 @@
-"""The agent's answers that wait for somebody: read, sent as they are or with changes, or thrown away."""
+"""Drafts of the agent: read, sent as they are or changed, discarded, or taken over."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -11,16 +11,17 @@ from flask import Blueprint, Response, redirect, request
 
 from mailagent import mailers, services
 from mailagent.domain.mail.conversation import Conversation
-from mailagent.domain.mail.draft import LONGEST_ANSWER, Draft
+from mailagent.domain.mail.draft import LONGEST_ANSWER, Draft, DraftState
 from mailagent.domain.mail.message import InboundMail
 from mailagent.domain.operations.access import Permission
+from mailagent.domain.text import without_controls
 from mailagent.domain.wording import DRAFT_TOPICS
+from mailagent.store import audit
 from mailagent.store.mail import conversations, drafts, inbound
 from mailagent.store.refunds import goodwill
-from mailagent.web.console.answer_page import Unsent, answer_page
-from mailagent.web.console.concealed import conceal
-from mailagent.web.console.draft_acts import DraftProblem, act, parse_act
-from mailagent.web.console.pages import not_found, page
+from mailagent.web.console import assignment
+from mailagent.web.console.conversations import Unsent, answer_page
+from mailagent.web.console.page import conceal, not_found, page
 from mailagent.web.guard import current_person, needs
 
 blueprint = Blueprint("ops_drafts", __name__)
@@ -161,3 +162,128 @@ def _wrote_again(connection: sa.Connection, draft: Draft) -> bool:
     """Say whether mail has come that no draft answers yet."""
     waiting = inbound.list_unanswered(connection, draft.conversation_id)
     return draft.waits and any(mail.awaits_agent for mail in waiting)
+
+
+# --- draft acts -----------------------------------------------------------------------------------
+
+
+LONGEST_REASON = 500
+
+
+class DraftProblem(ValueError):
+    """What was sent cannot be taken; the text says what to do, `field` where."""
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(text)
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """`action` is send, edit, discard or take_over; `text` is what to send, or
+    what is to be kept for later; `reason` is why nothing is sent."""
+
+    action: str
+    text: str = ""
+    reason: str = ""
+
+
+def parse_act(draft: Draft) -> Act:
+    """Return what the form of a draft asks for. Raises DraftProblem."""
+    action = request.form.get("action", "")
+    match action:
+        case "send":
+            return _parse_send(draft)
+        case "edit":
+            return _parse_edit(draft)
+        case "discard":
+            return Act("discard", reason=_parse_reason())
+        case "take_over":
+            return Act("take_over", _parse_changed(draft))
+    raise DraftProblem("action", "Please press one of the buttons: the form did not say which.")
+
+
+def _parse_send(draft: Draft) -> Act:
+    typed = request.form.get("text")
+    if typed is not None and _bare(typed) != _bare(draft.text):
+        raise DraftProblem(
+            "text",
+            "You changed the words, but pressed “Send as it is”. Press “Send my version” to send what"
+            " stands here.",
+        )
+    return Act("send", draft.text)
+
+
+def _parse_edit(draft: Draft) -> Act:
+    typed = request.form.get("text", "")
+    if _bare(typed) == _bare(draft.text):
+        return Act("send", draft.text)
+    try:
+        return Act("edit", assignment.parse_answer(typed))
+    except assignment.AnswerProblem as problem:
+        raise DraftProblem("text", str(problem)) from None
+
+
+def _parse_changed(draft: Draft) -> str:
+    """Return what somebody wrote into the field, or nothing if it still says what the agent wrote."""
+    typed = request.form.get("text", "")
+    return "" if _bare(typed) == _bare(draft.text) else typed
+
+
+def _bare(text: str) -> str:
+    """Return a text as it is compared: browsers end lines in their own way."""
+    return "\n".join(line.rstrip() for line in without_controls(text).strip().splitlines())
+
+
+def _parse_reason() -> str:
+    reason = " ".join(without_controls(request.form.get("reason", "")).split())
+    if not reason:
+        raise DraftProblem("reason", "Please say why the customer gets no answer.")
+    if len(reason) > LONGEST_REASON:
+        raise DraftProblem("reason", f"Please say it in at most {LONGEST_REASON} characters.")
+    return reason
+
+
+# --- what is recorded -----------------------------------------------------------------------------
+
+
+def act(
+    connection: sa.Connection, conversation: Conversation, draft: Draft, wanted: Act, person: str
+) -> None:
+    """Do with a draft that waits what somebody wants."""
+    match wanted.action:
+        case "take_over":
+            assignment.take_over(connection, conversation, person)
+        case "discard":
+            _discard(connection, draft, wanted.reason, person)
+        case "edit":
+            _send(connection, conversation, draft, wanted.text, DraftState.EDITED, person)
+        case _:
+            _send(connection, conversation, draft, wanted.text, DraftState.SENT, person)
+
+
+def _send(
+    connection: sa.Connection,
+    conversation: Conversation,
+    draft: Draft,
+    text: str,
+    state: DraftState,
+    person: str,
+) -> None:
+    live, now = services.current(), services.current().now()
+    mails = inbound.list_by_id(connection, draft.mail_ids)
+    outbound_id = mailers.write_reply(connection, conversation, mails, text, by_person=True)
+    inbound.answer(connection, draft.mail_ids, outbound_id)
+    drafts.settle(connection, draft.draft_id, state, person, now, outbound_id)
+    live.doorbell.ring_delivery(connection, outbound_id)
+    action = "draft sent" if state is DraftState.SENT else "draft sent with changes"
+    details = {"outbound_id": outbound_id}
+    audit.record(connection, now, person, action, draft.draft_id, details)
+
+
+def _discard(connection: sa.Connection, draft: Draft, reason: str, person: str) -> None:
+    now = services.current().now()
+    drafts.settle(connection, draft.draft_id, DraftState.DISCARDED, person, now)
+    why = f"{person} decided that it needs no answer: {reason}"
+    inbound.leave_unanswered(connection, draft.mail_ids, why)
+    audit.record(connection, now, person, "draft discarded", draft.draft_id, {"reason": reason})

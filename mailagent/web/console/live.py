@@ -9,8 +9,8 @@ from flask import Blueprint, Response, current_app, jsonify, request
 
 from mailagent import services
 from mailagent.domain.operations.access import Permission
-from mailagent.store.console import inbox_figures
-from mailagent.store.console.inbox_figures import Figures
+from mailagent.store.console import inbox
+from mailagent.store.console.inbox import Figures
 from mailagent.store.pagination import parse_moment
 from mailagent.web.guard import needs
 
@@ -44,7 +44,7 @@ class KeptFigures:
 def _count(now: datetime) -> Figures:
     live = services.current()
     with live.database.snapshot() as connection:
-        return inbox_figures.read(connection, live.doorbell.failed_runs(), now)
+        return inbox.read(connection, live.doorbell.failed_runs(), now)
 
 
 @blueprint.get("/ops/live")

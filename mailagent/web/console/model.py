@@ -9,9 +9,9 @@ from flask import Blueprint, Response
 
 from mailagent import services
 from mailagent.domain.operations.access import Permission
-from mailagent.domain.operations.cost import format_usd
-from mailagent.store.operations.spending import Use
-from mailagent.web.console.pages import page
+from mailagent.domain.operations.model_cost import format_usd
+from mailagent.store.operations.model_calls import Use
+from mailagent.web.console.page import page
 from mailagent.web.console.timeline_view import ShownUse, of_use
 from mailagent.web.guard import needs
 

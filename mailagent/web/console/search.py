@@ -16,14 +16,13 @@ from mailagent.domain.operations.access import Permission
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.console import search
 from mailagent.store.console.entries import Entry
-from mailagent.store.console.mail_words import SQLITE_READS
-from mailagent.store.console.search import Kind, TooMuchWork, Wanted
+from mailagent.store.console.search import SQLITE_READS, Kind, TooMuchWork, Wanted
 from mailagent.store.pagination import Part, Window
-from mailagent.web.console.lines import lines_of
-from mailagent.web.console.pages import page
-from mailagent.web.console.paging import (
+from mailagent.web.console.inbox import lines_of
+from mailagent.web.console.page import (
     address,
     day_after,
+    page,
     pages_beside,
     parse_day,
     read_window,

@@ -1,7 +1,7 @@
-"""What managers send back to a request: a decision, a note, or an automatic answer that says they are away.
+"""A manager's mail in answer to an approval request: a decision, a note, or an automatic reply.
 
-All of it happens in the transaction that stores the mail. The token of the address was mailed to one
-manager only; it counts with proven mail of that manager's, and by the same rules as the page.
+Handled in the transaction that stores the mail. The reply address holds a token that was mailed to one
+manager; it counts only with that manager's authenticated mail.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from mailagent import mailers, services
-from mailagent.domain.mail.approval_reply import ManagersReply, read_reply
 from mailagent.domain.mail.auto_response import READ_RECEIPT
 from mailagent.domain.mail.message import Door, Identity, MailKind, ParsedMail, Purpose, find_token
+from mailagent.domain.mail.reply_commands import ManagersReply, read_reply
+from mailagent.domain.money import Money
 from mailagent.domain.refunds.escalation import Ask, Question, Skip
-from mailagent.domain.refunds.refund import Refund
+from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.mailers.approval_routing import is_one_of
 from mailagent.store.mail import inbound, outbound
 from mailagent.store.refunds import approval_requests, approvals, cases, orders, refunds
-from mailagent.store.refunds.approvals import Standing
+from mailagent.store.refunds.approvals import Approval, RecordedDecision, Standing
 from mailagent.store.refunds.cases import Case
 from mailagent.web.approvals import decision
 from mailagent.web.approvals.decision_form import Form, FormProblem
 from mailagent.web.webhooks import threading
-from mailagent.web.webhooks.decision_words import describe
 
 ANSWERS_PER_HOUR = 20  # to one manager, all notices counted
 
@@ -189,3 +189,35 @@ def _decide(
     decided = refunds.load(connection, refund.refund_id)
     kept = ["What you wrote below is kept as a note for us; the customer does not get it."]
     return "Recorded", [*describe(connection, approval, decided), *(kept if reply.note else [])]
+
+
+# --- decision words -------------------------------------------------------------------------------
+
+
+def describe(connection: sa.Connection, approval: Approval, refund: Refund) -> list[str]:
+    """Return how a refund stands, a sentence each: who decided what and when, or why nobody can."""
+    made = approvals.list_decisions(connection, refund.refund_id)
+    lines = [_of(each, refund) for each in made]
+    if refund.status is RefundStatus.WITHDRAWN:
+        return [*lines, "The customer has withdrawn the request. There is nothing to decide."]
+    if decision.is_open(refund, approval):
+        waits = "A second manager has to approve it, too." if made else "Nobody has decided so far."
+        return [*lines, f"{waits} It is closed without a refund at {_moment(approval.expires_at)}."]
+    counts = len(made) - (refund.four_eyes and bool(made) and made[-1].approves)
+    if refund.status is RefundStatus.EXPIRED or counts < 1:
+        return [
+            *lines,
+            f"The date passed at {_moment(approval.expires_at)}: closed without a refund.",
+        ]
+    return lines
+
+
+def _of(made: RecordedDecision, refund: Refund) -> str:
+    verb = "approved" if made.approves else "rejected"
+    lowered = made.amount_minor
+    less = f", lowered to {Money(lowered, refund.amount.currency)}" if lowered is not None else ""
+    return f"{made.decided_by} {verb} it on {_moment(made.decided_at)}{less}."
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"

@@ -9,10 +9,9 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.mail.bounce import Bounce
-from mailagent.domain.mail.delivery import DeliveryEvent, DeliveryKind
+from mailagent.domain.mail.authentication import normalise_address
+from mailagent.domain.mail.delivery import Bounce, DeliveryEvent, DeliveryKind
 from mailagent.domain.mail.message import ParsedMail
-from mailagent.domain.mail.sender import normalise_address
 from mailagent.store import audit
 from mailagent.store.errors import is_outage
 from mailagent.store.mail import outbound

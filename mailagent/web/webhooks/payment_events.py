@@ -12,7 +12,6 @@ from mailagent.engine import REFUND, run_id_of
 from mailagent.store import audit
 from mailagent.store.refunds import (
     cases,
-    disputes,
     external_refunds,
     gateway_events,
     order_rows,
@@ -114,7 +113,7 @@ def follow_dispute(connection: sa.Connection, told: Dispute) -> str:
     since = gateway_events.charged_back_since(connection, told.payment_ids)
     changed = []
     for row in found:
-        if disputes.mark(connection, row.order_id, row.payment_id, since):
+        if gateway_events.mark(connection, row.order_id, row.payment_id, since):
             changed.append(row.order_id)
             action = "payment charged back" if since else "chargeback ended"
             details = {"payment_id": row.payment_id, "dispute": told.dispute_id}

@@ -15,21 +15,21 @@ import sqlalchemy as sa
 from flask import Blueprint, Response, request
 
 from mailagent import services
-from mailagent.adapters.mime.organisational_domain import registered_domain
+from mailagent.adapters.mime.dmarc import registered_domain
 from mailagent.adapters.mime.reply_text import new_text
 from mailagent.adapters.sendgrid.events import parse_events
 from mailagent.adapters.sendgrid.inbound import ShopFacts, parse_request
 from mailagent.agent.reply.languages import find_language
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.message import MailKind, ParsedMail, find_token, shows_nothing
-from mailagent.domain.mail.secrets import without_keys
+from mailagent.domain.mail.redaction import without_keys
 from mailagent.domain.operations.run_about import RunAbout
 from mailagent.domain.shop import rate_limit_key
 from mailagent.engine import CONVERSATION, run_id_of
 from mailagent.store.console import sessions
-from mailagent.store.mail import conversations, filing, inbound, on_arrival, outbound
+from mailagent.store.mail import arrivals, conversations, filing, inbound, outbound
+from mailagent.store.mail.arrivals import Known
 from mailagent.store.mail.filing import Filing, RawMail
-from mailagent.store.mail.on_arrival import Known
 from mailagent.web.guard import signed_webhook
 from mailagent.web.webhooks import approval_reply, threading
 from mailagent.web.webhooks.body import NotWhole
@@ -69,7 +69,7 @@ def _store(content_type: str, body: bytes) -> str:
     raw = RawMail(content_type, body)
     with live.database.transaction() as connection:
         now = live.now()
-        known = on_arrival.look_up(connection, mail, now, live.limits.mails_of_sender_per_hour)
+        known = arrivals.look_up(connection, mail, now, live.limits.mails_of_sender_per_hour)
         if known.stored:
             return "known already\n"
         mail_id = _record(connection, mail, known, raw, now)

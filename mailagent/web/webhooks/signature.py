@@ -1,9 +1,7 @@
-"""Whether a webhook request comes from SendGrid, and what to answer when it seems not to.
+"""Verifies SendGrid's signature, and decides between 403 and 503.
 
-A request whose headers cannot be SendGrid's ends there; its body is not read.
-
-SendGrid throws mail away on any 4xx and keeps it for three days on a 5xx. So a bad signature is only
-told "403" once a good one has been seen: until then it may be our own key that is wrong.
+SendGrid discards mail on any 4xx and retries for three days on a 5xx. So a bad signature gets 403 only once a
+good one was seen; before that our own key may be the wrong one.
 """
 
 from __future__ import annotations
@@ -12,11 +10,13 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from flask import Request
+from flask import Request, Response, current_app, request
+from werkzeug.exceptions import HTTPException
 
 from mailagent import services
 from mailagent.adapters.sendgrid.signature import can_verify, verify
 from mailagent.domain.mail.webhook import age_seconds, is_fresh
+from mailagent.web.console.page import not_found, page
 from mailagent.web.webhooks.body import spooled
 
 logger = logging.getLogger(__name__)
@@ -124,3 +124,35 @@ class SignatureDoor:
                 "later" if ahead > 0 else "earlier",
             )
         self._clocks_differ = differ
+
+
+# --- wrong address --------------------------------------------------------------------------------
+
+
+_WORDS = ("webhook", "sendgrid", "inbound")
+
+
+def answer_refusal(error: HTTPException) -> Response | HTTPException:
+    """Answer 503 where SendGrid's post is refused before any view: a 4xx would lose the mail."""
+    path = request.path.lower()
+    meant_for_a_webhook = SIGNATURE_HEADER in request.headers or any(w in path for w in _WORDS)
+    if path.startswith("/ops") and error.code in (403, 404):
+        return page("ops/refused.html", 403) if error.code == 403 else not_found("page")
+    if request.method != "POST" or not meant_for_a_webhook or (error.code or 500) >= 500:
+        return error
+    logger.error(
+        "a webhook was posted to %.200r: %s; answered 503. The addresses are: %s",
+        request.path,
+        error.name,
+        ", ".join(_webhooks()) or "none in this role",
+    )
+    return Response(
+        f"{error.name}: check the address of the webhook; the mail can be delivered again\n",
+        503,
+        mimetype="text/plain",
+    )
+
+
+def _webhooks() -> list[str]:
+    rules = current_app.url_map.iter_rules()
+    return sorted(rule.rule for rule in rules if rule.rule.startswith("/webhooks/"))

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.adapters.mime.organisational_domain import registered_domain
+from mailagent.adapters.mime.dmarc import registered_domain
 from mailagent.domain.mail.conversation import HOUR, Conversation
 from mailagent.domain.mail.message import (
     Door,
@@ -25,8 +25,8 @@ from mailagent.domain.mail.message import (
 from mailagent.domain.operations.access import Permission, permissions_of
 from mailagent.domain.refunds.escalation import Ask
 from mailagent.domain.shop import rate_limit_key
-from mailagent.store.mail import conversations, traffic
-from mailagent.store.mail.on_arrival import Known
+from mailagent.store.mail import arrivals, conversations
+from mailagent.store.mail.arrivals import Known
 from mailagent.store.refunds import approval_requests
 
 
@@ -151,12 +151,12 @@ def _why_parked(
     which = "" if proven else " that are not proven to be theirs"
     used_up = known.is_used_up
     if proven != known.proven:  # its thread proves it, or that it was sent again proves it no more
-        used_up = traffic.is_used_up(connection, now - HOUR, of_sender, proven, mail.from_address)
+        used_up = arrivals.is_used_up(connection, now - HOUR, of_sender, proven, mail.from_address)
     if used_up:
         return f"more than {of_sender} mails an hour from this sender{which}"
     key = rate_limit_key(mail.from_address, registered_domain)
     share = live.limits.mails_of_key_per_hour(key)
-    if traffic.is_share_used_up(connection, now - HOUR, share, proven, key):
+    if arrivals.is_share_used_up(connection, now - HOUR, share, proven, key):
         return f"more than {share} mails an hour from {key}{which}, its share of MAILS_PER_HOUR"
     if live.arrivals.is_used_up(connection, now, in_all, proven):
         return f"more than {in_all} mails an hour in all{which}"

@@ -14,8 +14,8 @@ from mailagent.domain.operations.circuit_breaker import (
     Standing,
     standing,
 )
-from mailagent.domain.operations.failure import tell_error
-from mailagent.store.operations import circuit_breakers, counters
+from mailagent.domain.text import tell_error
+from mailagent.store.operations import circuit_breakers, metric_figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def note_trouble_of_one_model(connection: sa.Connection, leave: Leave) -> Noted:
     """Record a failure that says nothing of a provider's other models: whoever asks one next finds the
     breaker as it was, and may probe it."""
     give_back(connection, leave)
-    counters.count_failure(connection, leave.provider.value)
+    metric_figures.count_failure(connection, leave.provider.value)
     return Noted()
 
 
@@ -90,5 +90,5 @@ def note_outcome(connection: sa.Connection, leave: Leave, failure: Failure | Non
     _before, after = circuit_breakers.record_failure(
         connection, leave.provider, told, now, leave.probing
     )
-    counters.count_failure(connection, leave.provider.value)
+    metric_figures.count_failure(connection, leave.provider.value)
     return Noted(after.until_at is not None)

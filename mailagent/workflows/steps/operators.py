@@ -12,12 +12,12 @@ import sqlalchemy as sa
 
 from mailagent import engine, services
 from mailagent.domain.mail.message import Purpose
-from mailagent.domain.operations.failure import tell_error
 from mailagent.domain.operations.incident import Matter
+from mailagent.domain.text import tell_error
 from mailagent.engine import Run, matter_of
 from mailagent.store import audit
 from mailagent.store.mail import outbound
-from mailagent.store.operations import incidents, recovery_probes
+from mailagent.store.operations import incidents
 from mailagent.workflows.steps.maintenance.incidents import look_at_matters
 from mailagent.workflows.steps.notices import tell_operators
 from mailagent.workflows.steps.recording import step
@@ -69,7 +69,7 @@ def _failed_by_known_matter(connection: sa.Connection) -> set[str]:
     refused = incidents.find_open(connection, Matter.OPENAI)
     if refused is None:
         return set()
-    return recovery_probes.runs_refused_by_model(connection, refused.since - SAME_MATTER)
+    return incidents.runs_refused_by_model(connection, refused.since - SAME_MATTER)
 
 
 def _carries_a_notice(connection: sa.Connection, run: Run) -> bool:

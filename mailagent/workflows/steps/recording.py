@@ -1,26 +1,25 @@
-"""How an effect becomes a recorded step, and the points at which a crash can be told apart.
+"""The step decorator: records an effect, retries it after transient database errors, and names the crash
+points of the tests (`mark`, `watch`). Also counts the steps at work, so that a worker can drain.
 
-Three deaths matter around every effect: before it, after it but before its record, after the record;
-within an effect that reaches outside, two more (`mark`). `watch` lets the crash tests stand at each of
-them; nothing else uses it.
-
-An effect that meets a database in trouble is tried again from its start, so each must bear to be
-repeated: what was done outside stands in a row before anything else is done.
+A step may be retried from its start, so it must record in a row what it is about to do outside.
 """
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from dbos import DBOS, StepOptions
 
-from mailagent.domain.operations.failure import NeedsOperatorError
+from mailagent.domain.text import NeedsOperatorError
 from mailagent.store.errors import is_outage
 from mailagent.telemetry import log_ids, spans
-from mailagent.workflows.steps.at_work import at_work
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -166,3 +165,67 @@ def async_step(effect: Callable[P, R]) -> Callable[P, Awaitable[R]]:
         return result
 
     return run
+
+
+# --- at work --------------------------------------------------------------------------------------
+
+
+class Left(asyncio.CancelledError):
+    """This process begins no more steps; the run goes on elsewhere.
+
+    Not an Exception, so DBOS records nothing of it and the run stays as it is.
+    """
+
+
+class AtWork:
+    """Counts the steps of runs from their beginning until they are recorded."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._steps = 0
+        self._leaving = False
+
+    @contextmanager
+    def one_step(self) -> Iterator[None]:
+        """Count a step while it lasts. Raises Left when no more may begin."""
+        with self._changed:
+            self.check()
+            self._steps += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._steps -= 1
+                self._changed.notify_all()
+
+    def check(self) -> None:
+        """Raise Left when no more may begin: for a step that had to wait for a thread."""
+        if self._leaving:
+            raise Left
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether no more steps may begin: one that lasts ends as soon as it can."""
+        return self._leaving
+
+    def open(self) -> None:
+        """Let steps begin."""
+        with self._changed:
+            self._leaving, self._steps = False, 0
+
+    def leave(self) -> None:
+        """Let no more steps begin; those at work go on."""
+        with self._changed:
+            self._leaving = True
+
+    def wait_until_done(self, seconds: float, hurry: Callable[[], bool]) -> bool:
+        """Wait for the steps at work to end, at most so long and until somebody is in a hurry. Returns
+        whether they have."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            while self._steps > 0 and time.monotonic() < deadline and not hurry():
+                self._changed.wait(0.1)
+            return self._steps <= 0
+
+
+at_work = AtWork()

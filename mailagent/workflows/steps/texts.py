@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mailagent import services
-from mailagent.domain.operations.failure import NeedsOperatorError
+from mailagent.domain.text import NeedsOperatorError
 from mailagent.store.operations import step_texts
 from mailagent.workflows.steps.conversation.batch import Batch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mailagent.store.ids import new_id
-from mailagent.web.console.act_words import action_words, detail_words, plain_details
+from mailagent.web.console.labels import action_words, detail_words, plain_details
 
 
 @pytest.mark.parametrize(

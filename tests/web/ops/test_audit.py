@@ -11,8 +11,7 @@ from datetime import timedelta
 import pytest
 
 from mailagent.store import audit
-from mailagent.store.console import audit_log
-from mailagent.store.console.audit_log import Wanted
+from mailagent.store.audit import Wanted
 from mailagent.web.console.audit import plain_cell
 from tests.cast import MONA, NOW, OLGA, TESS
 from tests.stage import Stage, post_form
@@ -99,7 +98,7 @@ def test_a_format_that_is_none_is_refused_and_not_recorded(trail: Stage) -> None
 def test_it_is_taken_in_batches_without_loss_or_repetition(trail: Stage) -> None:
     database = trail.live.database
     for size in (1, 2, 3, 4):
-        acts = audit_log.stream(database, Wanted(until=NOW + timedelta(days=2)), batch=size)
+        acts = audit.stream(database, Wanted(until=NOW + timedelta(days=2)), batch=size)
         first = next(acts)
         with database.transaction() as connection:
             audit.record(connection, NOW + timedelta(days=3), TESS, "put away", "later")
@@ -108,7 +107,7 @@ def test_it_is_taken_in_batches_without_loss_or_repetition(trail: Stage) -> None
 
 def test_what_is_done_meanwhile_is_not_taken(trail: Stage) -> None:
     database = trail.live.database
-    acts = audit_log.stream(database, Wanted(), batch=1)
+    acts = audit.stream(database, Wanted(), batch=1)
     first = next(acts)
     with database.transaction() as connection:
         audit.record(connection, NOW, TESS, "put away", "later")

@@ -10,9 +10,9 @@ from datetime import timedelta
 import pytest
 
 from mailagent import services
-from mailagent.domain.operations.cost import parse_prices
+from mailagent.domain.operations.model_cost import parse_prices
 from mailagent.store import audit, schema
-from mailagent.web.console.concealed import conceal
+from mailagent.web.console.page import conceal
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, big_order, order
 from tests.journeys.test_refunds import decide, link_in
 from tests.journeys.test_replays import wait_for_quiet

@@ -11,13 +11,13 @@ import pytest
 
 from mailagent.domain.mail.draft import LONGEST_ANSWER
 from mailagent.store import schema
-from mailagent.store.mail import conversations, traffic
+from mailagent.store.mail import arrivals, conversations
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.conversation.people import hand_over
-from mailagent.workflows.steps.conversation.proposal import propose_refund
+from mailagent.workflows.steps.conversation.refund_tools import propose_refund
 from mailagent.workflows.steps.conversation.reply import Written, write_reply
+from mailagent.workflows.steps.maintenance.overdue import remind
 from mailagent.workflows.steps.maintenance.sweep import ring_for_mail
-from mailagent.workflows.steps.maintenance.waiting_drafts import remind
 from tests.cast import ADA, MALLORY, OLGA, TESS, order
 from tests.stage import Stage, open_shop, post_form
 from tests.web.test_approvals_four_eyes import ONE_DATABASE
@@ -106,7 +106,7 @@ def test_what_a_person_sent_does_not_bring_the_fuse_nearer(drafting: Stage) -> N
     press(drafting, waiting.draft_id, "send")
     since = drafting.live.now() - timedelta(hours=1)
     with drafting.live.database.snapshot() as connection:
-        assert traffic.list_automatic(connection, since, True, "another", ADA) == []
+        assert arrivals.list_automatic(connection, since, True, "another", ADA) == []
 
 
 def test_what_somebody_changed_is_what_the_customer_reads(drafting: Stage) -> None:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from mailagent.store import schema
 from mailagent.store.console import sessions
 from mailagent.web.console.login import ATTEMPTS_PER_CLIENT, LINKS_PER_ADDRESS
-from mailagent.web.console.pages import safe_path
+from mailagent.web.console.page import safe_path
 from mailagent.web.guard import SESSION_KEY
 from tests.cast import MALLORY, MONA, OLGA, TESS
 from tests.stage import Stage, post_form

@@ -7,11 +7,15 @@ from datetime import timedelta
 from decimal import Decimal
 
 from mailagent import services
-from mailagent.domain.operations.budget import DailyBudget, day_begins_at
-from mailagent.domain.operations.cost import TokenPrices, parse_prices
+from mailagent.domain.operations.model_cost import (
+    DailyBudget,
+    TokenPrices,
+    day_begins_at,
+    parse_prices,
+)
 from mailagent.store import ids
 from mailagent.store.operations import model_calls
-from mailagent.store.operations.spending import Spending
+from mailagent.store.operations.model_calls import Spending
 from tests.cast import OLGA, TESS
 from tests.stage import Stage
 from tests.stampede.story import Clock

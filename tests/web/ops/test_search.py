@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from flask.testing import FlaskClient
 
-from mailagent.store.console import mail_words, search
+from mailagent.store.console import search
 from mailagent.store.console.search import Kind, TooMuchWork, Wanted, bounded
 from mailagent.store.database import Database, open_database
 from mailagent.store.ids import new_id
@@ -207,4 +207,4 @@ def test_a_question_that_takes_too_long_is_given_up(
 def test_on_sqlite_the_page_says_how_far_it_looked(searched: Stage, team: FlaskClient) -> None:
     page = team.get("/ops/search?q=kettle").text
     sqlite = searched.live.database.engine.dialect.name == "sqlite"
-    assert (f"{mail_words.SQLITE_READS:,} mails" in page) is sqlite
+    assert (f"{search.SQLITE_READS:,} mails" in page) is sqlite

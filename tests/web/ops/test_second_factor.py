@@ -15,7 +15,7 @@ from werkzeug.test import TestResponse
 
 from mailagent import services
 from mailagent.adapters.totp import Totp
-from mailagent.store.console import second_factors, sessions
+from mailagent.store.console import sessions
 from mailagent.web.guard import SESSION_KEY, Guard
 from tests.cast import MALLORY, OLGA, TESS
 from tests.stage import Stage, open_shop, post_form
@@ -270,8 +270,8 @@ def test_only_one_of_two_who_enrol_at_once_does(strict: Stage) -> None:
     now, totp = strict.live.now(), strict.live.totp
     assert totp is not None
     with strict.live.database.transaction() as connection:
-        assert second_factors.enrol(connection, OLGA, totp.make_secret(), 1, now)
-        assert not second_factors.enrol(connection, OLGA, totp.make_secret(), 1, now)
+        assert sessions.enrol(connection, OLGA, totp.make_secret(), 1, now)
+        assert not sessions.enrol(connection, OLGA, totp.make_secret(), 1, now)
     assert actions(strict) == ["second factor enrolled"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from mailagent.store.ids import new_id
 from mailagent.store.mail import conversations, throttled
-from mailagent.web.console import taking_over
+from mailagent.web.console import assignment
 from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.people import forward_team_replies, pass_on_to_people
 from tests.cast import OLGA, TESS
@@ -23,7 +23,7 @@ def answer(shop: Stage, up_to: str | None) -> None:
     with shop.live.database.transaction() as connection:
         conversation = conversations.lock(connection, thread(shop).conversation_id)
         once = new_id("once")
-        assert taking_over.answer(connection, conversation, TESS, "It comes today.", once, up_to)
+        assert assignment.answer(connection, conversation, TESS, "It comes today.", once, up_to)
 
 
 def test_what_came_after_the_authors_look_is_passed_on_to_them(shop: Stage) -> None:

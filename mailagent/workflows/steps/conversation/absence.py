@@ -14,7 +14,7 @@ from mailagent.store.database import Row
 from mailagent.store.mail import inbound
 from mailagent.store.operations import circuit_breakers
 from mailagent.workflows.steps.conversation.batch import Batch
-from mailagent.workflows.steps.conversation.spending import why_stopped
+from mailagent.workflows.steps.conversation.rate_limit import why_stopped
 from mailagent.workflows.steps.recording import step
 
 # So many of the mails that were put off are looked at at once, and so many are queued by a sweep at most.

@@ -34,8 +34,8 @@ from mailagent.workflows.steps.conversation.rate_limit import (
     note_tokens,
     note_wish,
     take_turn,
+    why_stopped,
 )
-from mailagent.workflows.steps.conversation.spending import why_stopped
 from mailagent.workflows.steps.maintenance.incidents import note_matter
 
 

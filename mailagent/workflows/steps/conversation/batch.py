@@ -1,4 +1,4 @@
-"""The mails that one run works on together, and what is to be done with them."""
+"""The mails that one run works on together, what is to be done with them, and which tools they allow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mailagent.domain.mail.conversation import (
 )
 from mailagent.domain.mail.message import InboundMail, MailKind, Purpose
 from mailagent.store import audit
-from mailagent.store.mail import conversations, drafts, inbound, outbound, traffic
+from mailagent.store.mail import arrivals, conversations, drafts, inbound, outbound
 from mailagent.workflows.steps.recording import step
 
 
@@ -114,7 +114,7 @@ def is_answered_too_often(
     live = services.current()
     conversation_id, address = conversation.conversation_id, conversation.customer_email
     since = live.now() - FUSE_LOOKS_BACK
-    answers = traffic.list_automatic(connection, since, proven, conversation_id, address)
+    answers = arrivals.list_automatic(connection, since, proven, conversation_id, address)
     if not _blow_the_fuse(answers):
         return False
     given_back_at = audit.latest_at(connection, conversation_id, audit.GIVEN_BACK)
@@ -123,7 +123,7 @@ def is_answered_too_often(
     return _blow_the_fuse([answer for answer in answers if answer.at >= given_back_at])
 
 
-def _blow_the_fuse(answers: Sequence[traffic.Automatic]) -> bool:
+def _blow_the_fuse(answers: Sequence[arrivals.Automatic]) -> bool:
     limits = services.current().limits
     in_thread = [answer.at for answer in answers if answer.in_thread]
     to_sender = [answer.at for answer in answers if not answer.in_thread]
@@ -149,3 +149,21 @@ def _open_again(conversation_id: str) -> None:
         if conversations.lock(connection, conversation_id).stopped_by_fuse:
             conversations.give_back(connection, conversation_id)
             audit.record(connection, live.now(), audit.CLOCK, "fuse reset", conversation_id)
+
+
+# --- tool rights ----------------------------------------------------------------------------------
+
+
+def customer_of(connection: sa.Connection, batch: Batch) -> str:
+    """Return the address whose orders the tools reach."""
+    return conversations.load_address(connection, batch["conversation_id"])
+
+
+def is_waiting(connection: sa.Connection, batch: Batch) -> bool:
+    """Say whether the batch still waits for an answer: a replayed run may be late with its wishes.
+
+    As for a reply: where people took one of the mails, or one has a draft that waits, the agent is
+    through with all of them.
+    """
+    mails = inbound.list_by_id(connection, batch["mail_ids"])
+    return all(mail.awaits_agent for mail in mails)

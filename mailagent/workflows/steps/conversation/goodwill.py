@@ -12,15 +12,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.agent import goodwill_outputs, tool_outputs, tool_schemas
+from mailagent.agent import tool_outputs, tool_schemas
 from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import Goodwill
 from mailagent.store import audit
 from mailagent.store.mail import conversations
 from mailagent.store.refunds import goodwill, orders, policies
-from mailagent.workflows.steps.conversation.batch import Batch
-from mailagent.workflows.steps.conversation.tool_rights import is_waiting
+from mailagent.workflows.steps.conversation.batch import Batch, is_waiting
 
 
 def offer_goodwill(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,12 +43,12 @@ def offer_goodwill(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]
         conversations.lock(connection, batch["conversation_id"])  # after the order, as everywhere
         known = goodwill.find_of_order(connection, order.order_id)
         if known is not None and known.mail_id in batch["mail_ids"]:
-            return goodwill_outputs.offered_output(known)
+            return tool_outputs.offered_output(known)
         if not is_waiting(connection, batch):
             return tool_outputs.case_closed_output()
         known = known or goodwill.find_of_mails(connection, batch["mail_ids"])
         if known is not None:
-            return goodwill_outputs.already_given_output(known)
+            return tool_outputs.already_given_output(known)
         return _offer(connection, batch, order, arguments["percent"], rules)
 
 
@@ -57,9 +56,9 @@ def _offer(
     connection: sa.Connection, batch: Batch, order: Order, percent: int, rules: Goodwill
 ) -> dict[str, Any]:
     if order.status is OrderStatus.CANCELLED or order.charged_back.minor:
-        return goodwill_outputs.not_for_this_order_output(order.order_id)
+        return tool_outputs.not_for_this_order_output(order.order_id)
     if percent > rules.most_percent:
-        return goodwill_outputs.above_cap_output(rules.most_percent)
+        return tool_outputs.above_cap_output(rules.most_percent)
     return _issue(connection, batch, order.order_id, percent, rules)
 
 
@@ -86,4 +85,4 @@ def _issue(
         order_id,
         {"percent": percent, "mail_id": code.mail_id, "policy_version": code.policy_version},
     )
-    return goodwill_outputs.offered_output(code)
+    return tool_outputs.offered_output(code)

@@ -9,8 +9,7 @@ from typing import Any
 from mailagent import services
 from mailagent.agent import tool_outputs
 from mailagent.store.refunds import orders, refunds
-from mailagent.workflows.steps.conversation.batch import Batch
-from mailagent.workflows.steps.conversation.tool_rights import customer_of
+from mailagent.workflows.steps.conversation.batch import Batch, customer_of
 
 ORDERS_SHOWN = 10
 

@@ -10,7 +10,6 @@ from typing import Any
 from mailagent import services
 from mailagent.agent import first_model, loop
 from mailagent.store.errors import is_outage
-from mailagent.workflows.steps.at_work import at_work
 from mailagent.workflows.steps.conversation.asking import (
     Asked,
     ask_in_turn,
@@ -27,7 +26,7 @@ from mailagent.workflows.steps.conversation.moves import (
     without_words,
 )
 from mailagent.workflows.steps.conversation.unrecorded import Unrecorded
-from mailagent.workflows.steps.recording import declare_marks, mark, step
+from mailagent.workflows.steps.recording import at_work, declare_marks, mark, step
 from mailagent.workflows.steps.texts import items_of
 
 # A look-up lies between two asks of the model. More of them would make a step last for minutes, and a worker

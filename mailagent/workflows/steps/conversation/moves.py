@@ -10,9 +10,9 @@ from dbos import DBOS
 
 from mailagent import services
 from mailagent.agent import loop, tools
-from mailagent.domain.operations.failure import NeedsOperatorError
 from mailagent.domain.operations.incident import Matter
 from mailagent.domain.operations.run_about import HeldUpBy
+from mailagent.domain.text import NeedsOperatorError
 from mailagent.workflows.steps.circuit_breaker import Noted
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.maintenance.incidents import note_matter

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from mailagent import handback, mailers, services
 from mailagent.domain.mail.conversation import Conversation, ConversationStatus, HandOverReason
 from mailagent.domain.mail.message import InboundMail, MailStatus, Purpose
-from mailagent.domain.mail.team import TeamWords, decide_team_words
+from mailagent.domain.mail.reply_commands import TeamWords, decide_team_words
 from mailagent.domain.operations.access import Permission, permissions_of
 from mailagent.store import audit
 from mailagent.store.mail import assignments, conversations, inbound, outbound

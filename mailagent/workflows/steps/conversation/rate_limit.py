@@ -1,4 +1,6 @@
-"""A call's turn within the limits a minute of the model's provider, of all workers together."""
+"""Limits before a model call: requests and tokens per minute of all workers together, and the daily
+budget.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import lru_cache
 from threading import Lock
 from typing import Any
@@ -15,8 +18,9 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.adapters.openai.client import MAX_OUTPUT_TOKENS
 from mailagent.agent import tool_schemas
-from mailagent.agent.tokens import estimate_tokens
+from mailagent.agent.prompt import estimate_tokens
 from mailagent.domain.operations.circuit_breaker import LONGEST_WAIT_AT_WORK_SECONDS, Provider
+from mailagent.domain.operations.model_cost import cost_of, format_usd
 from mailagent.domain.operations.rate_limit import (
     LONGEST_FIRST_WAIT_SECONDS,
     LONGEST_WAIT_SECONDS,
@@ -122,3 +126,30 @@ def _tokens_of(instructions: str, items: Sequence[Mapping[str, Any]]) -> int:
 @lru_cache(maxsize=8)
 def _standing_tokens(instructions: str) -> int:
     return estimate_tokens(instructions + json.dumps(tool_schemas.TOOLS))
+
+
+# --- spending -------------------------------------------------------------------------------------
+
+
+def cost_of_today() -> Decimal | None:
+    """Return what the model has cost today, a few seconds old at most; None without a budget."""
+    live = services.current()
+    if live.daily_budget is None:
+        return None
+    return cost_of(live.spending.of_today(live.database, live.now()), live.prices_of)
+
+
+def why_stopped() -> str | None:
+    """Return why no mail is begun, for people; None if it is."""
+    budget, cost = services.current().daily_budget, cost_of_today()
+    if budget is None or cost is None or not budget.is_spent(cost):
+        return None
+    return f"today's budget for the model is spent: {format_usd(cost)} of {format_usd(budget.usd)}"
+
+
+def why_alarmed() -> str | None:
+    """Return that the budget will be spent before long; None if it is far from it."""
+    budget, cost = services.current().daily_budget, cost_of_today()
+    if budget is None or cost is None or not budget.is_near(cost):
+        return None
+    return f"{format_usd(cost)} of today's {format_usd(budget.usd)} (UTC) are spent"

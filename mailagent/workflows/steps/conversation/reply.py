@@ -1,9 +1,9 @@
-"""The agent's answer: a reply leaves only if it agrees with the rows, and in draft mode only when
-somebody sends it."""
+"""The agent's reply: sent only if it agrees with the rows; in draft mode only after a person sends it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
 import sqlalchemy as sa
@@ -11,12 +11,12 @@ import sqlalchemy as sa
 from mailagent import mailers, services
 from mailagent.agent import loop
 from mailagent.domain.mail.conversation import Conversation
-from mailagent.domain.mail.draft import DraftReplies, waits_for_click
+from mailagent.domain.mail.draft import DraftReplies, Topic, waits_for_click
 from mailagent.domain.mail.message import InboundMail
 from mailagent.store import audit
 from mailagent.store.mail import conversations, drafts, inbound
+from mailagent.store.refunds import goodwill, orders, refunds
 from mailagent.workflows.steps.conversation.batch import Batch
-from mailagent.workflows.steps.conversation.topics import find_topics
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.texts import put_away, words_of
 
@@ -94,3 +94,37 @@ def _write_draft_if_wanted(
 def answers_of(mails: Sequence[InboundMail]) -> list[str]:
     """Return the mails of ours that answer these already: written before a crash, perhaps not sent."""
     return list(dict.fromkeys(mail.answered_by for mail in mails if mail.answered_by))
+
+
+# --- topics ---------------------------------------------------------------------------------------
+
+
+ORDERS_LOOKED_AT = 1000
+
+
+def find_topics(
+    connection: sa.Connection, conversation: Conversation, mail_ids: Sequence[str], text: str
+) -> tuple[Topic, ...]:
+    """Return the topics of an answer to these mails, in the order of Topic; never none."""
+    found = set(_topics(connection, conversation, mail_ids, text))
+    return tuple(topic for topic in Topic if topic in (found or {Topic.OTHER}))
+
+
+def _topics(
+    connection: sa.Connection, conversation: Conversation, mail_ids: Sequence[str], text: str
+) -> Iterator[Topic]:
+    address = conversation.customer_email
+    known = refunds.list_of_customer(connection, address)
+    bought, _ = orders.list_of_customer(connection, address, ORDERS_LOOKED_AT)
+    order_ids = [order.order_id for order in bought]
+    declined = audit.subjects_of_mails(connection, order_ids, audit.DECLINED, mail_ids)
+    if declined or any(refund.mail_id in mail_ids for refund in known):
+        yield Topic.REFUND
+    refund_ids = [refund.refund_id for refund in known]
+    if audit.subjects_of_mails(connection, refund_ids, audit.WITHDRAWN, mail_ids):
+        yield Topic.WITHDRAWAL
+    if goodwill.find_of_mails(connection, mail_ids):
+        yield Topic.GOODWILL
+    words = set(re.findall(r"[\w-]+", text.casefold()))
+    if any(order_id.casefold().lstrip("#") in words for order_id in order_ids):
+        yield Topic.ORDERS

@@ -17,9 +17,8 @@ from dbos import DBOS
 from mailagent import services
 from mailagent.engine import OldRun
 from mailagent.store.operations import step_texts
-from mailagent.store.privacy import content_retention, open_cases, short_lived
-from mailagent.workflows.steps.at_work import at_work
-from mailagent.workflows.steps.recording import step
+from mailagent.store.privacy import open_cases, retention
+from mailagent.workflows.steps.recording import at_work, step
 
 # On SQLite a delete holds up every other writer.
 RUNS_AT_ONCE = 100
@@ -108,7 +107,7 @@ def _delete_all(read: _List, before: datetime, clock: Clock, since: OldRun | Non
         last = page[-1]
         with live.database.transaction() as connection:
             gone = live.doorbell.delete_old(connection, done_with, before)
-            short_lived.forget_put_away(connection, gone)
+            retention.forget_put_away(connection, gone)
         deleted += len(gone)
         if len(page) < RUNS_AT_ONCE:
             break
@@ -153,25 +152,23 @@ def take_out_words(clock: Clock, back: timedelta | None = None) -> int:
     since = None if back is None else before - back
 
     def threads(connection: sa.Connection) -> int:
-        return content_retention.purge_conversations(
-            connection, before, since, now, CONVERSATIONS_AT_ONCE
-        )
+        return retention.purge_conversations(connection, before, since, now, CONVERSATIONS_AT_ONCE)
 
     def loose(connection: sa.Connection) -> int:
-        return content_retention.purge_loose(connection, before, since, ROWS_AT_ONCE)
+        return retention.purge_loose(connection, before, since, ROWS_AT_ONCE)
 
     return _repeat(threads, clock) + _repeat(loose, clock)
 
 
 def delete_short_lived(clock: Clock) -> int:
     """Delete rows that served for a while until the clock stops it; return how many."""
-    return sum(delete_of_rule(rule, clock) for rule in short_lived.RULES)
+    return sum(delete_of_rule(rule, clock) for rule in retention.RULES)
 
 
-def delete_of_rule(rule: short_lived.Rule, clock: Clock) -> int:
+def delete_of_rule(rule: retention.Rule, clock: Clock) -> int:
     """Delete rows of one such sort until the clock stops it; return how many."""
     now = services.current().now()
-    return _repeat(lambda connection: short_lived.purge(connection, rule, now, ROWS_AT_ONCE), clock)
+    return _repeat(lambda connection: retention.purge(connection, rule, now, ROWS_AT_ONCE), clock)
 
 
 def _repeat(purge: Callable[[sa.Connection], int], clock: Clock) -> int:

@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.operations.failure import tell_error
 from mailagent.domain.operations.incident import MAILED, WORDS, Matter, OpenMatter
-from mailagent.store.operations import incidents, recovery_probes
-from mailagent.workflows.steps.conversation.spending import why_alarmed, why_stopped
+from mailagent.domain.text import tell_error
+from mailagent.store.operations import incidents
+from mailagent.workflows.steps.conversation.rate_limit import why_alarmed, why_stopped
 from mailagent.workflows.steps.notices import tell_operators
 
 logger = logging.getLogger(__name__)
@@ -53,12 +53,12 @@ def look_at_matters() -> None:
 
 
 def _blown_fuses(connection: sa.Connection, now: datetime) -> str | None:
-    count = recovery_probes.count_fuses(connection, now - QUIET_AFTER)
+    count = incidents.count_fuses(connection, now - QUIET_AFTER)
     return f"conversations in which it has blown within the hour: {count}" if count else None
 
 
 def _parked_mail(connection: sa.Connection, _now: datetime) -> str | None:
-    count = recovery_probes.count_parked(connection)
+    count = incidents.count_parked(connection)
     return f"mails that are parked: {count}" if count else None
 
 
@@ -74,12 +74,12 @@ _SIGNS: Mapping[Matter, Callable[[sa.Connection, datetime], str | None]] = {
 def _is_over(connection: sa.Connection, known: OpenMatter, now: datetime) -> bool:
     match known.matter:
         case Matter.OPENAI:
-            return recovery_probes.has_model_answered(connection, known.since)
+            return incidents.has_model_answered(connection, known.since)
         case Matter.SENDGRID:
-            return recovery_probes.has_mail_gone_out(connection, known.since)
+            return incidents.has_mail_gone_out(connection, known.since)
         case Matter.FIRST_MODEL:
             name = services.current().first_model_name
-            return not name or recovery_probes.has_model_answered(connection, known.since, name)
+            return not name or incidents.has_model_answered(connection, known.since, name)
         case Matter.STRIPE:
-            return recovery_probes.has_stripe_paid(connection, known.since)
+            return incidents.has_stripe_paid(connection, known.since)
     return _SIGNS[known.matter](connection, now) is None

@@ -1,9 +1,10 @@
-"""Mail that the agent did not answer in time goes to people: each as a case, or all with one notice if that
-would be too many cases."""
+"""Hands mail that was not answered in time to people, and reminds of drafts that wait. Many at once are
+one notice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -11,13 +12,14 @@ import sqlalchemy as sa
 
 from mailagent import mailers, services
 from mailagent.domain.mail.conversation import HOUR, Conversation, HandOverReason
+from mailagent.domain.mail.draft import Draft
 from mailagent.domain.mail.message import Purpose
 from mailagent.domain.operations.incident import Matter
 from mailagent.store import audit
 from mailagent.store.database import Row
-from mailagent.store.mail import conversations, inbound, outbound
+from mailagent.store.mail import conversations, drafts, inbound, outbound
 from mailagent.store.operations import incidents
-from mailagent.workflows.steps.conversation.spending import why_stopped
+from mailagent.workflows.steps.conversation.rate_limit import why_stopped
 from mailagent.workflows.steps.maintenance.flood import CASES_PER_HOUR, count_senders
 from mailagent.workflows.steps.maintenance.rows import see_to_each
 
@@ -132,3 +134,45 @@ def _write_case(connection: sa.Connection, conversation: Conversation, row: Row)
     key, why = f"unanswered:{row.mail_id}{again}", HandOverReason.LEFT_UNANSWERED.value
     for outbound_id in mailers.write_to_team(connection, conversation, why, None, key):
         services.current().doorbell.ring_delivery(connection, outbound_id)
+
+
+# --- waiting drafts -------------------------------------------------------------------------------
+
+
+DRAFTS_NAMED = 20
+
+
+def remind() -> int:
+    """Mail the team about drafts that have waited too long; return how many there were."""
+    live = services.current()
+    now = live.now()
+    before = now - timedelta(seconds=live.waits.draft_reminder_seconds)
+    with live.database.transaction() as connection:
+        due = drafts.take_due(connection, before, now)
+        if due:
+            _tell(connection, due)
+    return len(due)
+
+
+def _tell(connection: sa.Connection, due: Sequence[Draft]) -> None:
+    live = services.current()
+    many = f"{len(due)} answers wait" if len(due) > 1 else "An answer waits"
+    notice = mailers.Notice(
+        f"drafts:{due[0].draft_id}",
+        f"{many} for somebody of the team to send",
+        list(_lines(connection, due)),
+    )
+    for outbound_id in mailers.write_notice(connection, notice, live.shop.team_emails):
+        live.doorbell.ring_delivery(connection, outbound_id)
+
+
+def _lines(connection: sa.Connection, due: Sequence[Draft]) -> Iterator[str]:
+    base = f"{services.current().shop.public_url}/ops/drafts"
+    yield f"The agent has written them, and no customer has got one yet. All of them: {base}"
+    for draft in due[:DRAFTS_NAMED]:
+        customer = conversations.load(connection, draft.conversation_id).customer_email
+        since = f"{draft.created_at:%Y-%m-%d %H:%M} UTC"
+        yield f"To {customer}, since {since}: {base}/{draft.draft_id}"
+    if len(due) > DRAFTS_NAMED:
+        yield f"{len(due) - DRAFTS_NAMED} more wait."
+    yield "You are not reminded of these again."

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mailagent import services
-from mailagent.adapters.attachment_bytes import find_attachment
 from mailagent.adapters.mime.photo_preview import Preview, make_preview
-from mailagent.domain.mail.photo import PREVIEWS_OF_MAIL_MAX, is_photo
+from mailagent.adapters.sendgrid.inbound import find_attachment
+from mailagent.domain.mail.message import PREVIEWS_OF_MAIL_MAX, is_photo
 from mailagent.store.mail import inbound, photo_previews
 from mailagent.workflows.steps.maintenance.housekeeping import Clock
 from mailagent.workflows.steps.recording import step

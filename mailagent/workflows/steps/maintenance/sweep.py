@@ -18,9 +18,9 @@ from mailagent.engine import Run
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound
 from mailagent.store.operations import workers
-from mailagent.workflows.heartbeat import take_over
+from mailagent.workflows.recovery import take_over
 from mailagent.workflows.steps.conversation import absence, loop_guard
-from mailagent.workflows.steps.maintenance import flood, overdue, waiting_drafts
+from mailagent.workflows.steps.maintenance import flood, overdue
 from mailagent.workflows.steps.maintenance.housekeeping import PAUSE_SECONDS, Clock
 from mailagent.workflows.steps.maintenance.rows import see_to_each, see_to_waiting
 from mailagent.workflows.steps.recording import step
@@ -51,7 +51,7 @@ def release_parked_mail() -> int:
 def ring_for_mail() -> int:
     """Ring for unanswered mail without a run; what waits too long goes to people, who are also reminded
     of drafts that wait for them. Mail that was put off is brought back bit by bit."""
-    waiting_drafts.remind()
+    overdue.remind()
     live = services.current()
     before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
     deadlines = overdue.find_deadlines()

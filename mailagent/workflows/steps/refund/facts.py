@@ -10,14 +10,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.mail.message import Attachment, Identity
-from mailagent.domain.mail.photo import is_photo
+from mailagent.domain.mail.message import Attachment, Identity, is_photo
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.duplicates import find_holding, overlaps_refused
 from mailagent.domain.refunds.order import Order
-from mailagent.domain.refunds.overlap import find_holding
+from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, price_shipping
-from mailagent.domain.refunds.refund_facts import Granted, LineFacts, RefundFacts
-from mailagent.domain.refunds.refusal import overlaps_refused
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.refunds import caps, orders, payments

@@ -6,14 +6,14 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.operations.circuit_breaker import Failure, Provider, look_again_seconds
-from mailagent.domain.operations.failure import NeedsOperatorError
 from mailagent.domain.operations.retry import PAYMENT_IS_STUCK_AFTER
 from mailagent.domain.refunds.payment import NotDone, OutcomeUnknown, PaymentOutcome, RefundRequest
 from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.domain.text import NeedsOperatorError
 from mailagent.store.operations import circuit_breakers
 from mailagent.store.refunds import refunds
 from mailagent.workflows.steps.circuit_breaker import Leave, leave_of, note_outcome
-from mailagent.workflows.steps.refund.state import State, state_of
+from mailagent.workflows.steps.refund.decision import State, state_of
 
 
 def leave_to_ask(request: RefundRequest) -> Leave | None:

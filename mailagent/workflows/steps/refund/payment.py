@@ -13,7 +13,6 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.money import Money
-from mailagent.domain.operations.failure import NeedsOperatorError, tell_error
 from mailagent.domain.operations.incident import Matter
 from mailagent.domain.operations.retry import (
     PAYMENT_NEEDS_OPERATOR_AFTER,
@@ -33,6 +32,7 @@ from mailagent.domain.refunds.payment import (
     may_have_been_asked,
 )
 from mailagent.domain.refunds.refund import Refund, RefundStatus, split_over_payments
+from mailagent.domain.text import NeedsOperatorError, tell_error
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import conversations
@@ -41,12 +41,12 @@ from mailagent.telemetry import spans
 from mailagent.workflows.steps.circuit_breaker import Leave
 from mailagent.workflows.steps.maintenance.incidents import note_matter
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
+from mailagent.workflows.steps.refund.decision import State, state_of
 from mailagent.workflows.steps.refund.gateway_permit import (
     leave_to_ask,
     note_answer,
     wait_for_gateway,
 )
-from mailagent.workflows.steps.refund.state import State, state_of
 
 declare_marks("pay_refund", "intended", "asked")
 

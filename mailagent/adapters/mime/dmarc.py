@@ -1,0 +1,198 @@
+"""Identifier alignment (RFC 7489): the author's domain against the authenticated domains.
+
+The rule is in `domain.mail.authentication`; this module reads the mail for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+from publicsuffixlist import PublicSuffixList
+
+from mailagent.adapters.mime.address_list import Mailbox, parse_addresses
+from mailagent.adapters.mime.headers import CUT_HEADERS, Headers, first, parse_date, parse_ids
+from mailagent.domain.mail.authentication import (
+    SignedMail,
+    address_domain,
+    covers_message_id,
+    covers_what_is_used,
+    decide_identity,
+    is_aligned,
+    is_of_now,
+    parse_dkim,
+    parse_signature,
+)
+from mailagent.domain.mail.message import Identity
+
+# RFC 5322 section 3.6: each at most once, and so is From. A signature covers the lowest of several
+# (RFC 6376 section 5.4.2) and people are shown the topmost: one more on top of an old mail leaves its
+# signature sound.
+SINGLE_FIELDS = ("sender", "date", "subject", "reply-to", "to", "cc", "message-id")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the receiving server said of a mail. `reply_address`: the one of ours, with a token, that it
+    was delivered to; `tampered`: the sender may have written some of it; `header_flaw`: that of the
+    mail's header block."""
+
+    spf: str
+    dkim: str
+    envelope_from: str | None
+    envelope_to: Sequence[str]
+    reply_address: str | None
+    tampered: bool
+    header_flaw: str | None
+    received_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Whether the author is proven, what is left of it without signatures, and flags that name what made
+    us careful. `known_by_date`: a signature alone proves them and leaves out the Message-ID."""
+
+    identity: Identity
+    identity_unsigned: Identity
+    flags: tuple[str, ...]
+    known_by_date: bool = False
+
+
+def judge_author(
+    authors: Sequence[Mailbox],
+    headers: Headers,
+    evidence: Evidence,
+    our_addresses: Collection[str],
+) -> Judgement:
+    """Decide whether the author was proven.
+
+    `our_addresses` are those that customers write to; their whole domains count.
+    """
+    several = len(authors) > 1 or len(headers.get("from", ())) > 1
+    repeated = any(len(headers.get(name, ())) > 1 for name in SINGLE_FIELDS)
+    unclear = any(not mailbox.plain for mailbox in authors)
+    found = [parse_signature(value) for value in headers.get("dkim-signature", ())]
+    own = [one for one in found if one is not None and _is_of_author(one.domain, authors)]
+    mail = _signed_mail(headers, evidence, our_addresses)
+    meant_for_us = bool(_naming(headers, evidence.envelope_to, our_addresses))
+    cut = evidence.header_flaw == CUT_HEADERS
+    doubts = {
+        "not_addressed_to_us": not meant_for_us,
+        "odd_signature": None in found,
+        "unseen_signature": not _passed(evidence, authors) <= {one.domain for one in own},
+        "partly_signed": meant_for_us and not all(covers_what_is_used(one, mail) for one in own),
+        "doubtful_date": not is_of_now(own, mail) and (bool(own) or "date" in headers),
+    }
+    flags = {
+        "repeated_fields": evidence.tampered,
+        **({evidence.header_flaw: True} if evidence.header_flaw else {}),
+        "several_from": several,
+        "repeated_headers": repeated,
+        "unclear_from": unclear,
+        **doubts,
+    }
+    named = tuple(flag for flag, raised in flags.items() if raised)
+    if evidence.tampered or cut or several or repeated or unclear:
+        return Judgement(Identity.NONE, Identity.NONE, named)
+    # An old mail of the customer's, signed and sent again by a stranger, is signed all the same. Where
+    # it was meant to go, and when it was written, is part of what was signed. SPF is about who sends
+    # it now. SendGrid names the domains that passed, not the signatures: so we must see all there are
+    # of the author's domain, and each must be in order.
+    proven = bool(own) and not any(doubts.values()) and evidence.header_flaw is None
+    identity = _decide(authors, evidence, evidence.dkim if proven else "")
+    unsigned = _decide(authors, evidence, "")
+    signed_id = all(covers_message_id(one, mail) for one in own)
+    by_signature = identity is Identity.DKIM and not unsigned.proven
+    return Judgement(identity, unsigned, named, by_signature and not signed_id)
+
+
+def _decide(authors: Sequence[Mailbox], evidence: Evidence, dkim: str) -> Identity:
+    return decide_identity(
+        [mailbox.address for mailbox in authors],
+        evidence.envelope_from,
+        evidence.spf,
+        dkim,
+        organisational_domain,
+    )
+
+
+def _is_of_author(domain: str, authors: Sequence[Mailbox]) -> bool:
+    author = address_domain(authors[0].address) if authors else None
+    return author is not None and is_aligned(author, domain, organisational_domain)
+
+
+def _passed(evidence: Evidence, authors: Sequence[Mailbox]) -> set[str]:
+    """Return the domains of the author of which SendGrid says that a signature is sound."""
+    return {
+        domain
+        for domain, result in parse_dkim(evidence.dkim)
+        if result == "pass" and _is_of_author(domain, authors)
+    }
+
+
+def _signed_mail(
+    headers: Headers, evidence: Evidence, our_addresses: Collection[str]
+) -> SignedMail:
+    """Return what the signatures of a mail are held against.
+
+    A reply address proves to us that its reader got our mail: so it is itself what must be signed.
+    """
+    at = evidence.reply_address
+    referred = (*parse_ids(headers, "references"), *parse_ids(headers, "in-reply-to"))
+    return SignedMail(
+        counts={name: len(values) for name, values in headers.items()},
+        naming_us=_naming(headers, [at], ())
+        if at
+        else _naming(headers, evidence.envelope_to, our_addresses),
+        begins=at is None
+        and not any(address_domain(one) in _domains_of(tuple(our_addresses)) for one in referred),
+        multipart=first(headers, "content-type").lower().startswith("multipart/"),
+        sent_at=parse_date(first(headers, "date")),
+        received_at=evidence.received_at,
+    )
+
+
+def _naming(
+    headers: Headers, delivered_to: Collection[str], our_addresses: Collection[str]
+) -> frozenset[str]:
+    """Return which fields name an address that a mail was delivered to, or one of a domain of ours."""
+    domains = _domains_of(tuple(our_addresses))
+    return frozenset(
+        field
+        for field in ("to", "cc")
+        for value in headers.get(field, ())
+        for one in parse_addresses(value)
+        if one.address in delivered_to or address_domain(one.address) in domains
+    )
+
+
+@lru_cache(maxsize=16)  # they are settings
+def _domains_of(addresses: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(filter(None, map(address_domain, addresses)))
+
+
+# --- organisational domain ------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _suffixes() -> PublicSuffixList:
+    # Private suffixes (github.io, blogspot.com) count: their customers are strangers to each other.
+    return PublicSuffixList()
+
+
+def organisational_domain(domain: str) -> str | None:
+    """Return the registrable domain of a host name in A-label form; None for a public suffix."""
+    return _suffixes().privatesuffix(domain)
+
+
+@lru_cache(maxsize=1)
+def _registries() -> PublicSuffixList:
+    return PublicSuffixList(only_icann=True)
+
+
+def registered_domain(domain: str) -> str | None:
+    """Return the domain that a registry sold, as `organisational_domain` does: all of `duckdns.org`
+    and `github.io`, where anybody has a name for nothing, is one."""
+    return _registries().privatesuffix(domain)

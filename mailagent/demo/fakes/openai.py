@@ -1,0 +1,167 @@
+"""A local server that speaks OpenAI's Responses API and answers with the demo's scripted model.
+
+The shapes of requests, answers and errors are the published ones, so the app cannot tell the
+difference; no network is used, nothing is learned or stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mailagent.demo.fakes.http_server import Answer, LocalServer, Request
+from mailagent.demo.scripted_model import Say, ToolResult, Turn, next_turn, read_case
+
+MODEL_NAME = "scripted-demo-model"
+
+
+class OpenAIServer(LocalServer):
+    """`latency_seconds`: how long each answer takes, so that people can watch the steps."""
+
+    def __init__(self, latency_seconds: float = 0.0, port: int = 0) -> None:
+        self._latency_seconds = latency_seconds
+        super().__init__({"POST /v1/responses": self._create, "GET /v1/models": _models}, _no, port)
+
+    def _create(self, request: Request) -> Answer:
+        refusal = _key_missing(request)
+        if refusal:
+            return refusal
+        try:
+            body = json.loads(request.body)
+            turn = _turn(body)
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            return _error(400, f"The demo's model cannot read this request: {problem}")
+        time.sleep(self._latency_seconds)
+        return Answer(200, answer_to(body, turn, request.body))
+
+
+def _key_missing(request: Request) -> Answer | None:
+    if not str(request.headers.get("Authorization", "")).startswith("Bearer "):
+        return _error(401, "You didn't provide an API key.")
+    return None
+
+
+def _models(request: Request) -> Answer:
+    model = {"id": MODEL_NAME, "object": "model", "created": 0, "owned_by": "mailagent-demo"}
+    return _key_missing(request) or Answer(200, {"object": "list", "data": [model]})
+
+
+def _no(request: Request) -> Answer:
+    return _error(404, f"Invalid URL ({request.path})")
+
+
+def _error(status: int, message: str) -> Answer:
+    kind = "invalid_request_error"
+    return Answer(
+        status, {"error": {"message": message, "type": kind, "param": None, "code": None}}
+    )
+
+
+def _turn(body: Mapping[str, Any]) -> Turn:
+    """Read the items of a request and let the model decide.
+
+    Raises ValueError for items that the Responses API would refuse as well.
+    """
+    if not isinstance(body.get("model"), str):
+        raise ValueError("model: a name is required")
+    items = body["input"]
+    if not isinstance(items, list) or not items:
+        raise ValueError("input: a list of items is expected")
+    users = [_text(item) for item in items if item.get("role") == "user"]
+    if not users:
+        raise ValueError("input: there is no user item")
+    corrected = len(items) > 1 and items[-1].get("role") in ("user", "developer", "system")
+    return next_turn(read_case(users[0]), tool_results(items), corrected)
+
+
+def _text(item: Mapping[str, Any]) -> str:
+    content = item["content"]
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(part.get("text", "")) for part in content)
+
+
+def tool_results(items: Sequence[Mapping[str, Any]]) -> list[ToolResult]:
+    """Return each tool call of `items` with its output, in order.
+
+    Raises ValueError for a call without an output or an output without a call.
+    """
+    calls = {item["call_id"]: item for item in items if item.get("type") == "function_call"}
+    outputs = {}
+    for item in items:
+        if item.get("type") == "function_call_output":
+            outputs[item["call_id"]] = json.loads(item["output"])
+    if calls.keys() != outputs.keys():
+        wrong = ", ".join(sorted(calls.keys() ^ outputs.keys()))
+        raise ValueError(f"a tool call and its output do not go together: {wrong}")
+    return [
+        ToolResult(call["name"], json.loads(call["arguments"]), outputs[call_id])
+        for call_id, call in calls.items()
+    ]
+
+
+def answer_to(body: Mapping[str, Any], turn: Turn, raw: bytes) -> dict[str, Any]:
+    """Return the Response object for `turn`.
+
+    Ids come from the bytes of the request: a request that is repeated after a crash gets the same.
+    """
+    key = hashlib.sha256(raw).hexdigest()[:32]
+    output = [_output_item(turn, key)]
+    now = int(time.time())
+    return {
+        "id": f"resp_{key}",
+        "object": "response",
+        "created_at": now,
+        "completed_at": now,
+        "status": "completed",
+        "error": None,
+        "incomplete_details": None,
+        "instructions": body.get("instructions"),
+        "max_output_tokens": body.get("max_output_tokens"),
+        "model": body["model"],
+        "output": output,
+        "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
+        "previous_response_id": None,
+        "reasoning": {"effort": None, "summary": None},
+        "temperature": 1.0,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": body.get("tool_choice") or "auto",
+        "tools": body.get("tools") or [],
+        "top_p": 1.0,
+        "truncation": "disabled",
+        "metadata": body.get("metadata") or {},
+        "usage": _usage(len(raw) // 4, max(1, len(json.dumps(output)) // 4)),
+    }
+
+
+def _output_item(turn: Turn, key: str) -> dict[str, Any]:
+    if isinstance(turn, Say):
+        part = {"type": "output_text", "text": turn.text, "annotations": [], "logprobs": []}
+        return {
+            "id": f"msg_{key}",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+            "content": [part],
+        }
+    return {
+        "id": f"fc_{key}",
+        "type": "function_call",
+        "status": "completed",
+        "name": turn.name,
+        "arguments": json.dumps(turn.arguments),
+        "call_id": f"call_{key[:24]}",
+    }
+
+
+def _usage(sent: int, made: int) -> dict[str, Any]:
+    return {
+        "input_tokens": sent,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": made,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": sent + made,
+    }

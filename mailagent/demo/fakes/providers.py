@@ -1,0 +1,106 @@
+"""The demo's OpenAI and SendGrid, and the environment that points the app at them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mailagent.demo import shop
+from mailagent.demo.fakes.mailboxes import Mailboxes
+from mailagent.demo.fakes.openai import MODEL_NAME, OpenAIServer
+from mailagent.demo.fakes.sendgrid import SendGridServer
+from mailagent.demo.fakes.webhooks import Postman
+from mailagent.demo.process import DemoFolder
+from mailagent.settings import SETTINGS
+
+# Whatever a developer has set up for real: a demo must not pay, send, trace or connect anywhere.
+_FOREIGN = ("MAILAGENT_", "SENDGRID_", "STRIPE_", "DBOS_", "OTEL_", "FLASK_", "GUNICORN_")
+_FOREIGN_NAMES = {"WEB_CONCURRENCY", "PORT", *(setting.name for setting in SETTINGS)}
+
+# The app waits this long for SendGrid's events before it sends a mail again whose fate a crash left
+# open. The demo's events arrive within a second of the app's return.
+_MAIL_OUTCOME_SECONDS = 30
+
+
+class Providers:
+    """Runs both servers and the postman in threads of this process, for an app on `app_port`.
+
+    `environ` is the caller's environment; an OPENAI_API_KEY in it means that the real model answers.
+    """
+
+    def __init__(
+        self,
+        folder: DemoFolder,
+        app_port: int,
+        environ: Mapping[str, str],
+        latency_seconds: float = 0.0,
+    ) -> None:
+        self.app_url = f"http://127.0.0.1:{app_port}"
+        self.mailboxes = Mailboxes(folder.mailboxes)
+        self.uses_real_model = bool(environ.get("OPENAI_API_KEY", "").strip())
+        self._environ = environ
+        self._folder = folder
+        self._inbound_key = folder.webhook_key("inbound")
+        self._events_key = folder.webhook_key("events")
+        origins = (self.app_url, f"http://localhost:{app_port}")
+        self._openai = OpenAIServer(latency_seconds)
+        self.sendgrid = SendGridServer(self.mailboxes, shop.SUPPORT_ADDRESS, origins)
+        self._postman = Postman(self.mailboxes, self.app_url, self._inbound_key, self._events_key)
+
+    def start(self) -> None:
+        self._openai.start()
+        self.sendgrid.start()
+        self._postman.start()
+
+    def stop(self) -> None:
+        self._postman.stop()
+        self._openai.stop()
+        self.sendgrid.stop()
+
+    def environment(self) -> dict[str, str]:
+        """Return the whole environment of the app and its commands."""
+        kept = {
+            name: value
+            for name, value in self._environ.items()
+            if name not in _FOREIGN_NAMES and not name.startswith(_FOREIGN)
+        }
+        return {**kept, **self._model_settings(), **self._settings()}
+
+    def _settings(self) -> dict[str, str]:
+        return {
+            "DATABASE_URL": self._folder.database_url,
+            "SENDGRID_BASE_URL": self.sendgrid.url,
+            "SENDGRID_API_KEY": "demo",
+            "SENDGRID_INBOUND_PUBLIC_KEY": self._inbound_key.public_text(),
+            "SENDGRID_EVENTS_PUBLIC_KEY": self._events_key.public_text(),
+            "PUBLIC_URL": self.app_url,
+            "SUPPORT_ADDRESS": shop.SUPPORT_ADDRESS,
+            "REPLY_DOMAIN": shop.REPLY_DOMAIN,
+            "MANAGER_EMAILS": ",".join(shop.MANAGERS),
+            "TEAM_EMAILS": ",".join(shop.TEAM),
+            "OPS_EMAILS": ",".join(shop.OPERATORS),
+            "SECRET_KEY": self._folder.secret_key(),
+            # The same after a restart: DBOS gives a worker back the runs that it left.
+            "WORKER_ID": "demo",
+            "MAIL_OUTCOME_SECONDS": str(_MAIL_OUTCOME_SECONDS),
+            "MAILAGENT_DEMO": self.sendgrid.url,
+            # The SDKs would ask a proxy for servers of this machine, too.
+            "NO_PROXY": "127.0.0.1,localhost," + self._environ.get("NO_PROXY", ""),
+            "no_proxy": "127.0.0.1,localhost," + self._environ.get("no_proxy", ""),
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    @property
+    def model_name(self) -> str:
+        """Return what the page calls the model."""
+        return self._environ.get("OPENAI_MODEL", "OpenAI") if self.uses_real_model else MODEL_NAME
+
+    def _model_settings(self) -> dict[str, str]:
+        if self.uses_real_model:
+            return {
+                name: value for name, value in self._environ.items() if name.startswith("OPENAI_")
+            }
+        return {
+            "OPENAI_BASE_URL": f"{self._openai.url}/v1",
+            "OPENAI_API_KEY": "demo",
+            "OPENAI_MODEL": MODEL_NAME,
+        }

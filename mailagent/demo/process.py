@@ -1,0 +1,321 @@
+"""Runs the demo's app as a process: prepares its folder and database, starts it, restarts it when it
+dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import http.client
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from io import TextIOWrapper
+from pathlib import Path
+
+import mailagent
+from mailagent.demo import shop
+from mailagent.demo.fakes.webhooks import WebhookKey
+
+_READY_SECONDS = 30.0
+_MAX_DEATHS_AT_START = 3
+
+
+class AppWillNotStart(Exception):
+    """The app does not come up; the text holds the end of its log."""
+
+
+class Supervisor:
+    """`environment` is what the next start gets; it may be changed between starts.
+
+    `pause_seconds`: how long the app stays dead, so that people can see it.
+    """
+
+    def __init__(
+        self,
+        folder: DemoFolder,
+        port: int,
+        environment: dict[str, str],
+        say: Callable[[str], None],
+        pause_seconds: float = 0.0,
+    ) -> None:
+        self.environment = environment
+        self._pause_seconds = pause_seconds
+        self._folder = folder
+        self._port = port
+        self._say = say
+        self._app: AppProcess | None = None
+        self._changed = threading.Condition()
+        self._ready = False
+        self._failure: str | None = None
+        self._stopping = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+
+    def prepare(self) -> None:
+        """Bring the database up to date and fill the shop, the first time. Raises CommandFailed."""
+        run_command(["alembic", "upgrade", "head"], self.environment)
+        if not self._folder.is_seeded:
+            self._folder.orders.write_text(shop.orders_file(datetime.now(UTC)), "utf-8")
+            orders = str(self._folder.orders)
+            run_command(["flask", "--app", "wsgi", "orders", "import", orders], self.environment)
+            self._folder.record_seeded()
+
+    def start(self) -> None:
+        """Start the app and look after it from now on. Raises AppWillNotStart."""
+        self._watcher.start()
+        self.wait_until_ready()
+
+    def crash(self) -> None:
+        """Kill the app with SIGKILL; it is started again at once."""
+        with self._changed:
+            app, self._ready = self._app, False
+        if app is not None:
+            app.kill()
+
+    def wait_until_ready(self) -> None:
+        """Wait until the app answers. Raises AppWillNotStart."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ready or self._failure, _READY_SECONDS)
+            if not self._ready:
+                raise AppWillNotStart(self._failure or self._log_end("The app does not answer."))
+
+    @property
+    def failure(self) -> str | None:
+        """Why the supervisor gave up; None while it has not."""
+        return self._failure
+
+    def stop(self) -> None:
+        """Stop the app and everything it started."""
+        self._stopping.set()
+        if self._watcher.ident is not None:
+            self._watcher.join()
+
+    def _watch(self) -> None:
+        deaths_at_start = 0
+        while not self._stopping.is_set() and deaths_at_start < _MAX_DEATHS_AT_START:
+            app = AppProcess(
+                self._port,
+                self.environment,
+                self._folder.app_log,
+                keep=[self._folder.lock_descriptor],
+            )
+            with self._changed:
+                self._app = app
+            came_up = self._come_up(app)
+            while not app.wait(0.1) and not self._stopping.is_set():
+                pass
+            if self._stopping.is_set():
+                app.stop()
+                return
+            deaths_at_start = 0 if came_up else deaths_at_start + 1
+            app.kill()  # gunicorn may have died before its worker
+            self._note_death(app)
+            self._stopping.wait(self._pause_seconds)
+        with self._changed:
+            self._failure = self._log_end("The app does not start.")
+            self._changed.notify_all()
+
+    def _come_up(self, app: AppProcess) -> bool:
+        began = time.monotonic()
+        while not app.has_died and not self._stopping.is_set():
+            if app.is_ready():
+                self._say(f"The app is up (after {time.monotonic() - began:.1f} s).")
+                with self._changed:
+                    self._ready = True
+                    self._changed.notify_all()
+                return True
+            app.wait(0.1)
+        return False
+
+    def _note_death(self, app: AppProcess) -> None:
+        with self._changed:
+            self._ready = False
+        self._say(f"The app process died ({app.cause_of_death}). Starting it again …")
+
+    def _log_end(self, what: str) -> str:
+        lines = self._folder.app_log.read_text("utf-8", "replace").splitlines()[-15:]
+        return "\n".join([f"{what} The end of {self._folder.app_log}:", *lines])
+
+
+# --- app process ----------------------------------------------------------------------------------
+
+
+ROOT = Path(mailagent.__file__).absolute().parent.parent
+_STOP_SECONDS = 8.0
+
+
+class CommandFailed(Exception):
+    """A command of the app failed; the text holds the end of what it said."""
+
+
+def run_command(arguments: list[str], environment: Mapping[str, str]) -> None:
+    """Run one of the app's Python modules to its end. Raises CommandFailed."""
+    done = subprocess.run(  # noqa: S603 - our own interpreter with our own arguments
+        [sys.executable, "-m", *arguments],
+        cwd=ROOT,
+        env=dict(environment),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
+        raise CommandFailed(f"`{' '.join(arguments)}` failed:\n{said}")
+
+
+class AppProcess:
+    """gunicorn and its worker, in a process group of their own so that both can be killed at once.
+
+    They inherit the open files in `keep`: a lock among them lasts for as long as they live.
+    """
+
+    def __init__(
+        self, port: int, environment: Mapping[str, str], log: Path, keep: Sequence[int] = ()
+    ) -> None:
+        self._port = port
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter with our own arguments
+                [
+                    *(sys.executable, "-m", "gunicorn", "-c", "python:mailagent.serving"),
+                    *("wsgi:app", "--bind", f"127.0.0.1:{port}"),
+                ],
+                cwd=ROOT,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=keep,
+                start_new_session=True,  # Ctrl-C is for the supervisor alone
+            )
+
+    @property
+    def has_died(self) -> bool:
+        return self._process.poll() is not None
+
+    @property
+    def cause_of_death(self) -> str:
+        code = self._process.returncode
+        if code is None or code >= 0:
+            return f"exit code {code}"
+        return signal.Signals(-code).name
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Wait for the end; return whether it has come."""
+        try:
+            self._process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def is_ready(self) -> bool:
+        """Ask the app whether it can work: database reachable and migrated."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=2)
+        try:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def kill(self) -> None:
+        """SIGKILL, as a power cut or the kernel's out-of-memory killer would."""
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+
+    def stop(self) -> None:
+        """Ask the app to end, and make it end when it does not."""
+        self._signal(signal.SIGTERM)
+        deadline = time.monotonic() + _STOP_SECONDS
+        while not self.has_died and time.monotonic() < deadline:
+            self.wait(0.1)
+        self.kill()  # also a worker that has outlived its master
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+
+# --- folder ---------------------------------------------------------------------------------------
+
+
+class FolderInUse(Exception):
+    """Another demo is running in this folder; the text says what to do."""
+
+
+class DemoFolder:
+    """Holds the folder until `release`.
+
+    Raises FolderInUse, because two apps of one name on one SQLite file would take each other's runs.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = _locked(self.path / "lock")
+        self.database = self.path / "mailagent.db"
+        self.mailboxes = self.path / "mailboxes.jsonl"
+        self.app_log = self.path / "app.log"
+        self.orders = self.path / "orders.jsonl"
+        self.crash_marker = self.path / "crashed"
+        self._seeded = self.path / "seeded"
+
+    @property
+    def database_url(self) -> str:
+        return f"sqlite:///{self.database}"
+
+    @property
+    def is_seeded(self) -> bool:
+        return self._seeded.exists()
+
+    def record_seeded(self) -> None:
+        self._seeded.touch()
+
+    def clear(self) -> None:
+        """Remove everything from earlier demos."""
+        for entry in self.path.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry.name != "lock":
+                entry.unlink()
+
+    @property
+    def lock_descriptor(self) -> int:
+        """The open lock. A process that inherits it keeps the folder for as long as it lives."""
+        return self._lock.fileno()
+
+    def release(self) -> None:
+        """Let another demo have the folder."""
+        self._lock.close()
+
+    def secret_key(self) -> str:
+        """Return the key that signs links: the same after a restart, so that mailed links still work."""
+        path = self.path / "secret-key"
+        if not path.exists():
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(secrets.token_urlsafe(48))
+        return path.read_text("ascii")
+
+    def webhook_key(self, name: str) -> WebhookKey:
+        return WebhookKey(self.path / f"{name}.pem")
+
+
+def _locked(path: Path) -> TextIOWrapper:
+    file = path.open("a", encoding="ascii")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as taken:
+        file.close()
+        raise FolderInUse(
+            f"Another demo is running in {path.parent}. Stop it first, or start this one elsewhere. "
+            "If it was killed, its app may have outlived it: end the gunicorn process."
+        ) from taken
+    return file

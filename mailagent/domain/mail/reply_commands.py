@@ -1,0 +1,137 @@
+"""What a manager's or a team member's mail asks for: a decision, a note, a command.
+
+Only unmistakable words count. Pure; whether the sender may do it is checked elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+
+from mailagent.domain.text import without_controls
+
+NOTE_MAX_LENGTH = 2000
+
+_APPROVE = frozenset(
+    {
+        *("approve", "approved", "i approve"),
+        *("genehmigt", "ich genehmige", "freigegeben"),
+        *("approuvé", "j'approuve"),
+        *("aprobado", "apruebo"),
+    }
+)
+_REJECT = frozenset(
+    {
+        *("reject", "rejected", "i reject", "decline", "declined"),
+        *("abgelehnt", "ich lehne ab"),
+        *("refusé", "je refuse", "rejeté"),
+        *("rechazado", "rechazo"),
+    }
+)
+# What people put around a word and mean nothing by. A question mark means something.
+_AROUND = " \t\u00a0.!,;:*_\"“”„'«»"
+
+
+@dataclass(frozen=True, slots=True)
+class ManagersReply:
+    """`approves` is None where nothing is decided; `note` is what else was written. `blocked`: whatever
+    word stands in it, no reply to this request decides."""
+
+    approves: bool | None
+    note: str | None
+    blocked: bool = False
+
+
+def read_reply(new_text: str, our_text: str) -> ManagersReply:
+    """Read what a manager newly wrote below nothing of ours: the first line decides, if it is one of the
+    words alone, and all below is a note.
+
+    `our_text` is the request that is answered. Where one of its own lines could be taken for a decision
+    (a customer may have written it), no reply to it is: what is left of a quotation must not decide.
+    """
+    text = without_controls(new_text).strip()
+    first, _, below = text.partition("\n")
+    blocked = holds_word(our_text)
+    approves = None if blocked else _read_line(first)
+    note = (text if approves is None else below).strip()
+    return ManagersReply(approves, note[:NOTE_MAX_LENGTH].strip() or None, blocked)
+
+
+def holds_word(our_text: str) -> bool:
+    """Whether a line of a request, perhaps of a customer's in it, could be taken for a decision."""
+    return any(_read_line(line.lstrip("> ")) is not None for line in our_text.splitlines())
+
+
+def _read_line(line: str) -> bool | None:
+    words = " ".join(line.replace("’", "'").strip(_AROUND).split()).casefold()
+    if words in _APPROVE:
+        return True
+    return False if words in _REJECT else None
+
+
+# --- team -----------------------------------------------------------------------------------------
+
+
+# What a team member writes, and nothing but a greeting below it, to give a conversation back.
+BACK_TO_AGENT = frozenset({"agent", "@agent", "back to the agent", "back to agent"})
+GREETING_MAX_LINES = 6
+GREETING_MAX_WORDS = 6  # in one line: what is longer is a sentence
+GREETING_MAX_LENGTH = 60  # of one line, for languages without spaces
+SUBJECT_MIN_LENGTH = 8  # of the shorter one: mail programs cut subjects, and people add to them
+
+# What mail programs put before the subject of an answer or a forwarded mail, and gateways as a tag.
+_PREFIX = re.compile(
+    r"(?:(?:re|ref|aw|antw|antwort|sv|vs|odp|rif|r|rép|tr|rv|res|enc|ynt|atb|fw|fwd|wg|回复|答复|转发|返信)"
+    r"[ \u00a0]?(?:\[\d{1,3}\]|\(\d{1,3}\))?[ \u00a0]?[:：]|\[[^\[\]]{1,30}\])\s*"
+)
+
+
+class TeamWords(StrEnum):
+    """What becomes of a team member's mail. Those that are held say why."""
+
+    FOR_CUSTOMER = "for the customer"
+    FOR_AGENT = "gave it back to the agent"
+    HELD_AGENT = "held: gives it back to the agent, but says more"
+    HELD_SUBJECT = "held: its subject is not the subject of the case"
+
+    @property
+    def held(self) -> bool:
+        return self in (TeamWords.HELD_AGENT, TeamWords.HELD_SUBJECT)
+
+
+def decide_team_words(text: str, subject: str, case_subjects: Collection[str]) -> TeamWords:
+    """Decide what a team member's mail means.
+
+    `text` is what they newly wrote, `case_subjects` are those of the conversation and of our mails
+    to the team about it. An automatic answer that says so nowhere has a subject of its own.
+    """
+    first, *below = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+    if first.strip(" .!*").lower() in BACK_TO_AGENT:
+        return TeamWords.FOR_AGENT if _is_greeting(below) else TeamWords.HELD_AGENT
+    if not any(_goes_on(_bare(subject), _bare(one)) for one in case_subjects):
+        return TeamWords.HELD_SUBJECT
+    return TeamWords.FOR_CUSTOMER
+
+
+def _is_greeting(lines: list[str]) -> bool:
+    return len(lines) <= GREETING_MAX_LINES and not any(map(_is_sentence, lines))
+
+
+def _is_sentence(line: str) -> bool:
+    words = len(line.split())
+    long = words > GREETING_MAX_WORDS or len(line) > GREETING_MAX_LENGTH
+    return long or "?" in line or (line.endswith((".", "!", ":")) and words > 2)
+
+
+def _bare(subject: str) -> str:
+    bare = " ".join(subject.split()).casefold()
+    while match := _PREFIX.match(bare):
+        bare = bare[match.end() :]
+    return bare
+
+
+def _goes_on(subject: str, case: str) -> bool:
+    shorter, longer = sorted((subject, case), key=len)
+    return shorter == longer or (len(shorter) >= SUBJECT_MIN_LENGTH and longer.startswith(shorter))

@@ -1,0 +1,162 @@
+"""What a model call costs, by the prices that were configured when it was made; and the daily budget."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass
+from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Decimal
+from operator import add
+
+_PRICE = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
+_CENT = Decimal("0.01")
+_KINDS = ("input", "cached", "output", "cache_write")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPrices:
+    """US dollars for a million tokens: read, read again from the provider's cache, written, and read while
+    being put into the cache (None: as read)."""
+
+    input: Decimal
+    cached: Decimal
+    output: Decimal
+    cache_write: Decimal | None = None
+
+
+def parse_prices(text: str) -> TokenPrices:
+    """Return the prices that a setting names as `input,cached,output` or, where the provider charges for
+    what it puts into its cache, `input,cached,output,cache_write`. Raises ValueError."""
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) not in (3, 4) or not all(_PRICE.fullmatch(part) for part in parts):
+        raise ValueError(
+            f"{text!r} is not three prices in USD for a million tokens, input, cached and output, "
+            "or four with that of writing to the cache; write 0.75,0.075,4.50"
+        )
+    return TokenPrices(*(Decimal(part) for part in parts))
+
+
+def cost_usd(
+    prices: TokenPrices,
+    input_tokens: int,
+    cached_tokens: int,
+    output_tokens: int,
+    cache_write_tokens: int = 0,
+) -> Decimal:
+    """Return what a call cost in US dollars, exactly.
+
+    Cached tokens, and others that were put into the cache, are among the input tokens (Responses API,
+    `usage.input_tokens_details`); a server that counts more of them than it read is charged for what was
+    read.
+    """
+    cached = min(cached_tokens, input_tokens)
+    put = min(cache_write_tokens, input_tokens - cached)
+    fresh = input_tokens - cached - put
+    put_price = prices.input if prices.cache_write is None else prices.cache_write
+    read = fresh * prices.input + put * put_price + cached * prices.cached
+    return (read + output_tokens * prices.output).scaleb(-6)
+
+
+def micro_usd(prices: TokenPrices, usage: Mapping[str, int]) -> int:
+    """Return what one call cost, to be recorded: in millionths of a US dollar, a half rounded up. `usage` is
+    plain data of the model's adapter."""
+    cost = cost_usd(prices, *(usage.get(kind, 0) for kind in _KINDS))
+    return int(cost.scaleb(6).quantize(Decimal(1), ROUND_HALF_UP))
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What some calls of one model took; `cached` ones are among the `input` ones."""
+
+    calls: int = 0
+    input: int = 0
+    cached: int = 0
+    output: int = 0
+    # Those of them whose cost is on record, and that cost.
+    priced_calls: int = 0
+    priced_input: int = 0
+    priced_cached: int = 0
+    priced_output: int = 0
+    micro_usd: int = 0
+
+    def __add__(self, other: Tokens) -> Tokens:
+        return Tokens(*map(add, astuple(self), astuple(other)))
+
+
+def tokens_of(
+    calls: int, input_tokens: int, cached: int, output: int, micro_usd: int | None
+) -> Tokens:
+    """Return what calls took that together cost `micro_usd`; None: nobody recorded it."""
+    numbers = (calls, input_tokens, cached, output)
+    return Tokens(*numbers) if micro_usd is None else Tokens(*numbers, *numbers, micro_usd)
+
+
+def plus(one: Mapping[str, Tokens], other: Mapping[str, Tokens]) -> dict[str, Tokens]:
+    """Return two uses together, each by the model's name."""
+    return {name: one.get(name, Tokens()) + other.get(name, Tokens()) for name in {**one, **other}}
+
+
+def cost_of(
+    use: Mapping[str, Tokens], prices_of: Callable[[str], TokenPrices | None]
+) -> Decimal | None:
+    """Return what a use cost: what is on record, and the rest by the prices of its model; None if they are
+    needed and there are none."""
+    total = Decimal(0)
+    for model, tokens in use.items():
+        total += Decimal(tokens.micro_usd).scaleb(-6)
+        if tokens.calls and tokens.calls == tokens.priced_calls:
+            continue
+        prices = prices_of(model)
+        if prices is None:
+            return None
+        total += cost_usd(
+            prices,
+            tokens.input - tokens.priced_input,
+            tokens.cached - tokens.priced_cached,
+            tokens.output - tokens.priced_output,
+        )
+    return total
+
+
+def format_usd(amount: Decimal) -> str:
+    """Return an amount as people read it: to the cent, and of less than one cent what there is of it."""
+    if amount == 0:
+        return "$0.00"
+    if amount < _CENT:
+        return f"${amount.normalize():f}"
+    return f"${amount.quantize(_CENT, ROUND_HALF_UP):,f}"
+
+
+# --- budget ---------------------------------------------------------------------------------------
+
+
+_AMOUNT = re.compile(r"[0-9]{1,7}(\.[0-9]{1,2})?")
+
+ALARM_PERCENT = 80
+
+
+@dataclass(frozen=True, slots=True)
+class DailyBudget:
+    """`usd`: at so much no further mail is begun that day; `alarm_percent`: of it, operators are told."""
+
+    usd: Decimal
+    alarm_percent: int = ALARM_PERCENT
+
+    def is_near(self, cost: Decimal) -> bool:
+        return cost * 100 >= self.usd * self.alarm_percent
+
+    def is_spent(self, cost: Decimal) -> bool:
+        return cost >= self.usd
+
+
+def parse_amount(text: str) -> Decimal:
+    """Return an amount of US dollars. Raises ValueError."""
+    if not _AMOUNT.fullmatch(text) or not Decimal(text):
+        raise ValueError(f"{text[:40]!r} is no amount in USD, more than nothing; write 25 or 12.50")
+    return Decimal(text)
+
+
+def day_begins_at(now: datetime) -> datetime:
+    """Return when the day of `now` began."""
+    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

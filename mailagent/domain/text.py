@@ -1,0 +1,97 @@
+"""Text that people typed: allowed characters, search queries, and errors cut to one line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+# PostgreSQL takes no NUL, no database takes half a surrogate pair, and a terminal obeys the rest.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_CONTROLS_AND_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def without_controls(text: str) -> str:
+    """Return `text` without control characters and lone surrogates; lines end in a line feed."""
+    return _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def is_one_line(text: str) -> bool:
+    """Say whether `text` is one line without control characters and lone surrogates."""
+    return _CONTROLS_AND_BREAKS.search(text) is None
+
+
+# --- search words ---------------------------------------------------------------------------------
+
+
+# A phrase without its second quote goes on to the end.
+_TOKEN = re.compile(r'(?P<minus>(?:-\s*)*)(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
+_EDGES = re.compile(r"^\W+|\W+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A word, or a phrase with one space between its words; to be had, or not to be had."""
+
+    text: str
+    wanted: bool = True
+
+
+Alternatives = tuple[tuple[Term, ...], ...]
+
+
+def parse_search(typed: str) -> Alternatives:
+    """Return what has to hold: one of the alternatives, and of that one every term. Nothing that can be
+    looked for is no alternative, and finds nothing.
+
+    "or" binds less than standing beside each other; at the beginning and at the end it is a word.
+    """
+    alternatives: list[list[Term]] = [[]]
+    after_term = False
+    for token in _TOKEN.finditer(typed):
+        is_or = (token["word"] or "").casefold() == "or" and not token["minus"]
+        if is_or and after_term and typed[token.end() :].strip():
+            alternatives.append([])
+            after_term = False
+            continue
+        words = (_EDGES.sub("", word) for word in (token["phrase"] or token["word"] or "").split())
+        text = " ".join(filter(None, words))
+        if text:
+            wanted = token["minus"].count("-") % 2 == 0
+            alternatives[-1].append(Term(text, wanted))
+            after_term = True
+    return tuple(tuple(terms) for terms in alternatives if terms)
+
+
+def write_search(typed: str) -> str:
+    """Return what was typed with the same meaning for `websearch_to_tsquery`, without what that refuses, such
+    as 40 minus signs in a row; nothing, if there is nothing to look for."""
+    return " or ".join(
+        " ".join(f'{"" if term.wanted else "-"}"{term.text}"' for term in terms)
+        for terms in parse_search(typed)
+    )
+
+
+# --- failure --------------------------------------------------------------------------------------
+
+
+LONGEST = 200
+
+
+class NeedsOperatorError(RuntimeError):
+    """A run cannot go on until somebody has put something right. Its text is made of ids, kinds and reasons:
+    DBOS keeps it, and the DBOS console shows it."""
+
+
+_ADDRESS = re.compile(r"[^\s<>\"'(),;:]+@[^\s<>\"'(),;:]+")
+# Errors quote the value they complain about; a database puts it in brackets: Key (name)=(value).
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<==)\([^)]*\)")
+_LONG_NUMBER = re.compile(r"\d(?:[ -]?\d){8,}")
+
+
+def tell_error(text: str | None) -> str:
+    """Return the first line of an error without addresses, quoted values and long numbers."""
+    lines = (text or "").strip().splitlines() or ["no reason is on record"]
+    told = lines[0]
+    for hidden in (_QUOTED, _ADDRESS, _LONG_NUMBER):
+        told = hidden.sub("…", told)
+    return told if len(told) <= LONGEST else told[: LONGEST - 1] + "…"

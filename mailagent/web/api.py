@@ -1,0 +1,142 @@
+"""The shop's API: `PUT /api/orders/<id>` and the redemption of discount codes, by bearer token.
+
+The same order again changes nothing. `If-Match` with an earlier answer's version keeps an older state from
+overwriting a newer one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from flask import Blueprint, Response, jsonify, make_response, request
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from mailagent import services
+from mailagent.adapters.order_files.json_lines import decode_order
+from mailagent.domain.refunds.goodwill import Redeemed, Redemption
+from mailagent.domain.refunds.order import OrderProblem
+from mailagent.store.refunds import goodwill, orders
+from mailagent.store.refunds.orders import Saved, VersionProblem
+from mailagent.web.guard import bearer_token, is_authorised, unauthorised
+
+LARGEST_ORDER_BYTES = 1024 * 1024
+
+# RFC 9110 section 8.8.3: an entity tag is a quoted string. Ours is the version, a whole number.
+_TAG = re.compile(r'"(0|[1-9][0-9]{0,8})"')
+
+blueprint = Blueprint("orders", __name__)
+
+
+@blueprint.put("/api/orders/<path:order_id>")
+@bearer_token
+def put(order_id: str) -> Response:
+    """Create or replace one order.
+
+    201 created, 200 changed or unchanged, each with the version as ETag. 400 not JSON, 401 no or
+    another token, 409 refunds stand against it, 412 changed meanwhile, 413 too large, 422 not an order.
+    """
+    if not is_authorised():
+        return unauthorised()
+    request.max_content_length = LARGEST_ORDER_BYTES
+    try:
+        body = request.get_data(cache=False)
+    except RequestEntityTooLarge:
+        return _problem(413, f"an order has at most {LARGEST_ORDER_BYTES} bytes")
+    try:
+        expected = _expected_version()
+        order = decode_order(body, order_id)
+    except OrderProblem as problem:
+        return _problem(422, str(problem))
+    except ValueError as problem:
+        return _problem(400, str(problem))
+    live = services.current()
+    try:
+        with live.database.transaction() as connection:
+            saved = orders.save(connection, order, live.now(), expected)
+            version = orders.version(connection, order.order_id)
+    except VersionProblem as problem:
+        return _problem(412, str(problem))
+    except OrderProblem as problem:
+        return _problem(409, str(problem))
+    answer = jsonify(order_id=order.order_id, version=version, saved=saved.value)
+    return make_response(answer, 201 if saved is Saved.CREATED else 200, {"ETag": f'"{version}"'})
+
+
+def _expected_version() -> int | None:
+    """Return the version that must be stored now, 0 for none, None when the caller does not care."""
+    if request.headers.get("If-None-Match", "").strip() == "*":
+        return 0
+    tag = request.headers.get("If-Match", "").strip()
+    if not tag:
+        return None
+    match = _TAG.fullmatch(tag)
+    if match is None:
+        raise ValueError('If-Match is not the ETag of an earlier answer, such as "3"')
+    return int(match[1])
+
+
+def _problem(status: int, words: str) -> Response:
+    return make_response(jsonify(error=words), status)
+
+
+# --- goodwill -------------------------------------------------------------------------------------
+
+
+LARGEST_BODY_BYTES = 10_000
+LONGEST_ORDER_ID = 200
+
+
+_STATUS = {
+    Redeemed.NOW: 201,
+    Redeemed.BEFORE_ON_SAME: 200,
+    Redeemed.BEFORE_ON_OTHER: 409,
+    Redeemed.TOO_LATE: 409,
+    Redeemed.UNKNOWN: 404,
+}
+
+
+@blueprint.post("/api/goodwill-codes/<code>/redemptions")
+@bearer_token
+def redeem(code: str) -> Response:
+    """Use a discount on the order that the JSON body names as `order_id`.
+
+    201 used now, 200 used on this order before, 400 not JSON, 401 no or another token, 404 no such
+    code, 409 used on another order or expired, 422 no order named.
+    """
+    if not is_authorised():
+        return unauthorised()
+    try:
+        order_id = _order_id()
+    except LookupError as problem:
+        return make_response(jsonify(error=str(problem.args[0])), 422)
+    except ValueError:
+        return make_response(jsonify(error="the body is not JSON"), 400)
+    live = services.current()
+    with live.database.transaction() as connection:
+        redemption = goodwill.redeem(connection, code, order_id, live.now())
+    return _answer(redemption)
+
+
+def _order_id() -> str:
+    """Return the order that the body names. Raises ValueError for no JSON, LookupError for no order."""
+    request.max_content_length = LARGEST_BODY_BYTES
+    try:
+        body = json.loads(request.get_data(cache=False))
+    except (RequestEntityTooLarge, RecursionError):
+        raise ValueError("too large") from None
+    order_id = body.get("order_id") if isinstance(body, dict) else None
+    if not isinstance(order_id, str) or not 1 <= len(order_id.strip()) <= LONGEST_ORDER_ID:
+        raise LookupError(f"order_id: a text of 1 to {LONGEST_ORDER_ID} characters is needed")
+    if not order_id.isprintable():
+        raise LookupError("order_id: has a control character in it")
+    return order_id.strip()
+
+
+def _answer(redemption: Redemption) -> Response:
+    status, code = _STATUS[redemption.outcome], redemption.code
+    if code is None or status >= 400:
+        return make_response(jsonify(error=redemption.words), status)
+    return make_response(
+        jsonify(code=code.code, percent=code.percent, used_on=code.used_on), status
+    )

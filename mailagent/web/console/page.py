@@ -1,0 +1,126 @@
+"""What all pages of the console share: rendering, page cursors, redaction of secrets, safe return paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from flask import Response, g, make_response, render_template, request
+
+from mailagent.domain.mail.message import Purpose
+from mailagent.domain.mail.redaction import without_keys
+from mailagent.domain.refunds.goodwill import hide_code_shapes, hide_codes
+from mailagent.domain.text import without_controls
+from mailagent.store.pagination import Part, Window, parse_cursor
+from mailagent.web.guard import find_person
+
+# A path of the console and nothing else: no other host, no scheme, no trick with slashes.
+_OPS_PATH = re.compile(r"/ops(?:/[A-Za-z0-9._~%+@:-]+)*/?(?:\?[A-Za-z0-9._~%+@:=&-]*)?")
+_LONGEST_PATH = 500
+
+
+def page(template: str, status: int = 200, **facts: Any) -> Response:
+    """Return a page of the console that no cache keeps. `person` is whoever is logged in;
+    `subject_line` makes a subject fit to be shown."""
+    # Where a guard has let somebody in, it has looked already.
+    person = g.person if "person" in g else find_person()
+    shared = {"person": person, "subject_line": conceal_line}
+    response = make_response(render_template(template, **shared, **facts), status)
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+def not_found(what: str) -> Response:
+    """Return the page that says that there is no such thing; `what` is a noun, such as "refund"."""
+    return page("ops/not_found.html", 404, what=what)
+
+
+def safe_path(wanted: str | None) -> str:
+    """Return `wanted` if it is a path of the console, else that of the inbox: a link must not lead
+    anywhere else."""
+    if wanted and len(wanted) <= _LONGEST_PATH and _OPS_PATH.fullmatch(wanted):
+        climbs = ".." in wanted.partition("?")[0].split("/")
+        return "/ops" if climbs else wanted
+    return "/ops"
+
+
+# --- paging ---------------------------------------------------------------------------------------
+
+
+LONGEST_WORDS = 200
+LATEST_YEAR = 2200  # beyond it a day later may not be a date any more
+
+
+def read_window(newest_first: bool) -> Window:
+    """Return the page that the request asks for; `newest_first` unless it asks for another order."""
+    order = request.args.get("order")
+    if order in ("newest", "oldest"):
+        newest_first = order == "newest"
+    newer, older = (parse_cursor(request.args.get(name)) for name in ("newer", "older"))
+    return Window(newest_first, newer, older if newer is None else None)
+
+
+def address(path: str, facts: Mapping[str, Any]) -> str:
+    """Return a path with those of the facts that are set, as a query."""
+    given = {name: str(value) for name, value in facts.items() if value not in (None, "")}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def pages_beside(part: Part[Any], path: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the addresses of the newer and the older page, as `pager` in `_pieces.html` wants them."""
+    return {
+        "newer": address(path, {**facts, "newer": part.newer}) if part.newer else None,
+        "older": address(path, {**facts, "older": part.older}) if part.older else None,
+    }
+
+
+def typed(name: str, source: Mapping[str, str] | None = None) -> str:
+    """Return what somebody typed into a field: one line, without control characters, not too long."""
+    text = (request.args if source is None else source).get(name, "")
+    return " ".join(without_controls(text).split())[:LONGEST_WORDS]
+
+
+def parse_day(text: str) -> datetime | None:
+    """Return the midnight (UTC) that a date such as 2026-11-20 begins with, or None for no date."""
+    try:
+        day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return day if 1970 <= day.year < LATEST_YEAR else None
+
+
+def day_after(day: datetime | None) -> datetime | None:
+    """Return the midnight that ends a day: a list "to" a date has that date in it."""
+    return day + timedelta(days=1) if day else None
+
+
+# --- concealed ------------------------------------------------------------------------------------
+
+
+# Mails that are links in themselves: only their one reader may see them.
+SECRET_PURPOSES = frozenset({Purpose.LOGIN.value, Purpose.APPROVAL_REQUEST.value})
+
+_LINK = re.compile(r"""(?:https?://[^\s<>"']{0,300})?/(?:approvals|ops/login)/[^\s<>"')\]]+""")
+# As `domain.mail.token_address` writes them, whichever door they lead to.
+_REPLY_ADDRESS = re.compile(r"[a-z]{2,20}\+[a-z2-7]{16,32}@[\w.-]+", re.IGNORECASE)
+
+
+def conceal(text: str, codes: Sequence[str] = ()) -> str:
+    """Return a text without links that act for somebody, reply addresses and discount codes."""
+    # The words that open something first: a link may end where a line does, its word does not.
+    shown = _LINK.sub("[link]", without_keys(text))
+    return hide_codes(_REPLY_ADDRESS.sub("[reply address]", shown), tuple(codes))
+
+
+def conceal_line(text: str) -> str:
+    """Return a line of a list, such as a subject, as `conceal` does, and without whatever may be a
+    discount code: nobody looks up here whose codes they are."""
+    return hide_code_shapes(conceal(text))
+
+
+def mask_code(code: str) -> str:
+    """Return a discount code as people may tell it apart, and nobody can use it."""
+    return f"{code[:4]}-…"

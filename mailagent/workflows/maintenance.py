@@ -1,0 +1,65 @@
+"""Scheduled workflows: the sweep that enqueues again for waiting rows, housekeeping, and previews."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from dbos import DBOS
+
+from mailagent import engine
+from mailagent.workflows.steps.maintenance.housekeeping import (
+    purge_histories,
+    purge_short_lived,
+    purge_words,
+)
+from mailagent.workflows.steps.maintenance.neglected import ring_for_outbox, ring_for_refunds
+from mailagent.workflows.steps.maintenance.photo_previews import make_previews
+from mailagent.workflows.steps.maintenance.sweep import (
+    purge_raw_mail,
+    release_parked_mail,
+    ring_for_mail,
+    take_over_runs,
+)
+from mailagent.workflows.steps.operators import report_failed_runs
+
+EVERY_MINUTE = "* * * * *"
+
+
+@DBOS.workflow(name=engine.SWEEP)
+def sweep(_scheduled_at: datetime, _context: Any) -> None:
+    """Ring for every row that waits without a run, then purge; each step records how many it saw to.
+
+    Failures are told first: of a sweep that fails further down, the next one tells.
+    """
+    report_failed_runs()
+    take_over_runs()
+    ring_for_mail()
+    ring_for_refunds()
+    ring_for_outbox()
+    release_parked_mail()
+    purge_raw_mail()
+
+
+# --- housekeeping ---------------------------------------------------------------------------------
+
+
+# Not on the hour, when everybody's clocks strike.
+EVERY_HOUR = "17 * * * *"
+
+
+@DBOS.workflow(name=engine.HOUSEKEEPING)
+def housekeeping(_scheduled_at: datetime, _context: Any) -> None:
+    """Delete what is old enough; each step records how much."""
+    purge_short_lived()
+    purge_words()
+    purge_histories()
+
+
+# --- previews -------------------------------------------------------------------------------------
+
+
+@DBOS.workflow(name=engine.PREVIEWS)
+def previews(_scheduled_at: datetime, _context: Any) -> None:
+    """Make previews of new photos; the step records how many."""
+    make_previews()
