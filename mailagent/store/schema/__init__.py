@@ -1,0 +1,95 @@
+"""Every table of the app, with the constraints that hold even when code is wrong.
+
+Triggers live in `migrations`: they keep `orders.held_minor` (refunds paid and under way) and make the
+audit table append-only. So does the index of words in mail, which only PostgreSQL has. DBOS keeps
+its own tables in the schema `dbos`.
+"""
+
+from mailagent.store.schema.columns import Json, metadata
+from mailagent.store.schema.mail import (
+    conversations,
+    delivery_events,
+    drafts,
+    inbound_mails,
+    outbound_mails,
+    photo_previews,
+    raw_mails,
+    suppressed_addresses,
+)
+from mailagent.store.schema.operations import (
+    audit,
+    breakers,
+    login_attempts,
+    login_links,
+    model_calls,
+    paces,
+    put_away,
+    second_factors,
+    sessions,
+    step_words,
+    tallies,
+    tally_marks,
+    workers,
+)
+from mailagent.store.schema.orders import order_lines, order_payments, orders
+from mailagent.store.schema.refunds import (
+    approval_asks,
+    approval_notes,
+    approvals,
+    countersignatures,
+    decisions,
+    gateway_event_payments,
+    gateway_events,
+    goodwill_codes,
+    ledger_entries,
+    manager_absences,
+    outside_refunds,
+    policy_versions,
+    refund_lines,
+    refund_payments,
+    refunds,
+)
+
+__all__ = [
+    "Json",
+    "approval_asks",
+    "approval_notes",
+    "approvals",
+    "audit",
+    "breakers",
+    "conversations",
+    "countersignatures",
+    "decisions",
+    "delivery_events",
+    "drafts",
+    "gateway_event_payments",
+    "gateway_events",
+    "goodwill_codes",
+    "inbound_mails",
+    "ledger_entries",
+    "login_attempts",
+    "login_links",
+    "manager_absences",
+    "metadata",
+    "model_calls",
+    "order_lines",
+    "order_payments",
+    "orders",
+    "outbound_mails",
+    "outside_refunds",
+    "paces",
+    "photo_previews",
+    "policy_versions",
+    "put_away",
+    "raw_mails",
+    "refund_lines",
+    "refund_payments",
+    "refunds",
+    "second_factors",
+    "sessions",
+    "step_words",
+    "suppressed_addresses",
+    "tallies",
+    "tally_marks",
+    "workers",
+]

@@ -1,0 +1,26 @@
+"""What all tables share: naming convention, JSON columns, checks of enum values."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
+
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+Json = sa.JSON().with_variant(JSONB(), "postgresql")
+
+
+def one_of(column: str, values: type[StrEnum]) -> sa.CheckConstraint:
+    """Return the check that a column holds one of an enum's values."""
+    names = ", ".join(f"'{value.value}'" for value in values)
+    return sa.CheckConstraint(f"{column} IN ({names})", name=column)

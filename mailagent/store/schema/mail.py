@@ -1,0 +1,269 @@
+"""Tables of mail: conversations, inbound and outbound mail, drafts, suppressions."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from mailagent.domain.mail.conversation import ConversationStatus
+from mailagent.domain.mail.message import MailStatus, OutboundStatus
+from mailagent.store.database import UtcDateTime
+from mailagent.store.schema.columns import Json, metadata, one_of
+
+conversations = sa.Table(
+    "conversations",
+    metadata,
+    sa.Column("conversation_id", sa.Text, primary_key=True),
+    sa.Column("customer_email", sa.Text, nullable=False),
+    sa.Column("subject", sa.Text, nullable=False),
+    # In which our own mails to the customer are written; none while it is not known.
+    sa.Column("language", sa.Text),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("reply_token", sa.Text, nullable=False, unique=True),
+    # Mailed only to the customer's address: who answers it holds that mailbox.
+    sa.Column("confirm_token", sa.Text, nullable=False, unique=True),
+    # Mailed only to the support team: its answers go to the customer.
+    sa.Column("team_token", sa.Text, nullable=False, unique=True),
+    sa.Column("handed_over_reason", sa.Text),
+    sa.Column("handed_over_at", UtcDateTime),
+    sa.Column("opened_at", UtcDateTime, nullable=False),
+    sa.Column("last_mail_at", UtcDateTime, nullable=False),
+    sa.Column("model_turns", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("model_tokens", sa.BigInteger, nullable=False, server_default="0"),
+    # Who of the team answers by themselves; none while it is everybody's.
+    sa.Column("owner_email", sa.Text),
+    # When the words of all its mail were taken out because they were old.
+    sa.Column("words_purged_at", UtcDateTime),
+    one_of("status", ConversationStatus),
+    sa.Index("ix_conversations_customer_email", "customer_email"),
+    sa.Index("ix_conversations_last_mail_at", "last_mail_at"),
+    sa.Index(
+        "ix_conversations_handed_over",
+        "handed_over_at",
+        sqlite_where=sa.text("status = 'handed_over'"),
+        postgresql_where=sa.text("status = 'handed_over'"),
+    ),
+)
+
+inbound_mails = sa.Table(
+    "inbound_mails",
+    metadata,
+    sa.Column("mail_id", sa.Text, primary_key=True),
+    sa.Column("dedup_key", sa.Text, nullable=False, unique=True),
+    sa.Column("conversation_id", sa.Text, sa.ForeignKey("conversations.conversation_id")),
+    sa.Column("from_address", sa.Text, nullable=False),
+    sa.Column("from_name", sa.Text, nullable=False),
+    sa.Column("envelope_from", sa.Text),
+    sa.Column("envelope_to", Json, nullable=False),
+    sa.Column("subject", sa.Text, nullable=False),
+    sa.Column("message_id", sa.Text),
+    # Of several mails under one Message-ID (a forger can reuse one) this counts the earlier ones.
+    sa.Column("same_message_id", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("in_reply_to", Json, nullable=False),
+    sa.Column("mail_references", Json, nullable=False),
+    sa.Column("sent_at", UtcDateTime),
+    sa.Column("received_at", UtcDateTime, nullable=False),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("new_text", sa.Text, nullable=False),
+    sa.Column("attachments", Json, nullable=False),
+    sa.Column("flags", Json, nullable=False),
+    sa.Column("identity", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("no_answer_reason", sa.Text),
+    sa.Column("answered_by", sa.Text, sa.ForeignKey("outbound_mails.outbound_id")),
+    # The run that was last rung for this mail, and how often the sweep had to ring again.
+    sa.Column("run_id", sa.Text),
+    sa.Column("rings", sa.Integer, nullable=False, server_default="0"),
+    # How many of its runs ended without asking because the model's provider was away.
+    sa.Column("put_off", sa.Integer, nullable=False, server_default="0"),
+    # The draft that answers it once somebody has sent it.
+    sa.Column("draft_id", sa.Text),
+    # When a worker had tried each of its photos: see `photo_previews`.
+    sa.Column("previews_made_at", UtcDateTime),
+    # The mailbox or the domain whose share of MAILS_PER_HOUR it uses; NULL where it uses none.
+    sa.Column("rate_limit_key", sa.Text),
+    one_of("status", MailStatus),
+    sa.CheckConstraint(
+        "(status = 'answered') = (answered_by IS NOT NULL)", name="answered_by_a_mail"
+    ),
+    sa.CheckConstraint(
+        "(status IN ('no_answer', 'parked')) = (no_answer_reason IS NOT NULL)",
+        name="reason_for_no_answer",
+    ),
+    sa.Index("ix_inbound_mails_conversation_id_received_at", "conversation_id", "received_at"),
+    sa.Index("ix_inbound_mails_message_id", "message_id"),
+    sa.Index("ix_inbound_mails_from_address_received_at", "from_address", "received_at"),
+    sa.Index("ix_inbound_mails_rate_limit_key_received_at", "rate_limit_key", "received_at"),
+    sa.Index("ix_inbound_mails_received_at", "received_at"),
+    sa.Index(
+        "ix_inbound_mails_parked",
+        "received_at",
+        sqlite_where=sa.text("status = 'parked'"),
+        postgresql_where=sa.text("status = 'parked'"),
+    ),
+    sa.Index(
+        "ix_inbound_mails_unanswered",
+        "received_at",
+        sqlite_where=sa.text("status = 'unanswered'"),
+        postgresql_where=sa.text("status = 'unanswered'"),
+    ),
+    sa.Index(
+        "ix_inbound_mails_no_answer",
+        "received_at",
+        sqlite_where=sa.text("status = 'no_answer'"),
+        postgresql_where=sa.text("status = 'no_answer'"),
+    ),
+    sa.Index(
+        "ix_inbound_mails_reasons",
+        "kind",
+        "no_answer_reason",
+        sqlite_where=sa.text("status = 'no_answer'"),
+        postgresql_where=sa.text("status = 'no_answer'"),
+    ),
+    sa.Index(
+        "ix_inbound_mails_without_previews",
+        "received_at",
+        sqlite_where=sa.text(
+            "previews_made_at IS NULL AND kind = 'customer' AND attachments <> '[]'"
+        ),
+        postgresql_where=sa.text(
+            "previews_made_at IS NULL AND kind = 'customer' AND attachments <> '[]'::jsonb"
+        ),
+    ),
+)
+
+# Apart from the mail, so that lists never drag 30 MB along and purging is one delete.
+raw_mails = sa.Table(
+    "raw_mails",
+    metadata,
+    sa.Column("mail_id", sa.Text, sa.ForeignKey("inbound_mails.mail_id"), primary_key=True),
+    sa.Column("content_type", sa.Text, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("received_at", UtcDateTime, nullable=False),
+    sa.Index("ix_raw_mails_received_at", "received_at"),
+)
+
+# A picture of each photo among a mail's files, or why there is none. They go with the raw mail.
+photo_previews = sa.Table(
+    "photo_previews",
+    metadata,
+    sa.Column(
+        "mail_id",
+        sa.Text,
+        sa.ForeignKey("raw_mails.mail_id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    sa.Column("number", sa.Integer, primary_key=True),  # from 0, among the mail's attachments
+    sa.Column("picture", sa.LargeBinary),
+    sa.Column("problem", sa.Text),
+    sa.Column("made_at", UtcDateTime, nullable=False),
+    sa.CheckConstraint("(picture IS NULL) <> (problem IS NULL)", name="picture_or_problem"),
+)
+
+outbound_mails = sa.Table(
+    "outbound_mails",
+    metadata,
+    sa.Column("outbound_id", sa.Text, primary_key=True),
+    # What this mail is for, once: `reply:<mail>`, `receipt:<refund>`, `approval_request:<approval>:<manager>`.
+    sa.Column("dedup_key", sa.Text, nullable=False, unique=True),
+    sa.Column("conversation_id", sa.Text, sa.ForeignKey("conversations.conversation_id")),
+    # No foreign key: refunds name the mail that asked for them, and that would close a circle.
+    sa.Column("refund_id", sa.Text),
+    sa.Column("purpose", sa.Text, nullable=False),
+    sa.Column("to_address", sa.Text, nullable=False),
+    sa.Column("from_address", sa.Text, nullable=False),
+    sa.Column("reply_to", sa.Text),
+    sa.Column("subject", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("html", sa.Text),
+    sa.Column("message_id", sa.Text, nullable=False, unique=True),
+    sa.Column("in_reply_to", sa.Text),
+    sa.Column("mail_references", Json, nullable=False),
+    sa.Column("auto_submitted", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("next_attempt_at", UtcDateTime),
+    sa.Column("sending_at", UtcDateTime),
+    sa.Column("sent_at", UtcDateTime),
+    sa.Column("provider_id", sa.Text),
+    sa.Column("error", sa.Text),
+    # Since when SendGrid refuses it without accepting another meanwhile; how often it did so after it had.
+    sa.Column("refused_at", UtcDateTime),
+    sa.Column("refused_beside", sa.Integer, nullable=False, server_default="0"),
+    # Since when it waits for a vendor that is not asked for now.
+    sa.Column("put_off_at", UtcDateTime),
+    # Why it was sent once more, although the first may have gone out.
+    sa.Column("sent_again_why", sa.Text),
+    one_of("status", OutboundStatus),
+    sa.Index("ix_outbound_mails_conversation_id_created_at", "conversation_id", "created_at"),
+    sa.Index("ix_outbound_mails_refund_id", "refund_id"),
+    sa.Index("ix_outbound_mails_to_address_created_at", "to_address", "created_at"),
+    sa.Index(
+        "ix_outbound_mails_under_way",
+        "created_at",
+        sqlite_where=sa.text("status IN ('queued', 'sending')"),
+        postgresql_where=sa.text("status IN ('queued', 'sending')"),
+    ),
+    sa.Index("ix_outbound_mails_created_at", "created_at"),
+    sa.Index(
+        "ix_outbound_mails_lost",
+        "created_at",
+        sqlite_where=sa.text("status IN ('failed', 'unknown', 'undelivered')"),
+        postgresql_where=sa.text("status IN ('failed', 'unknown', 'undelivered')"),
+    ),
+)
+
+delivery_events = sa.Table(
+    "delivery_events",
+    metadata,
+    sa.Column("event_key", sa.Text, primary_key=True),
+    sa.Column("outbound_id", sa.Text, sa.ForeignKey("outbound_mails.outbound_id"), nullable=False),
+    sa.Column("event", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text),
+    sa.Column("occurred_at", UtcDateTime, nullable=False),
+    sa.Column("received_at", UtcDateTime, nullable=False),
+    sa.Index("ix_delivery_events_outbound_id", "outbound_id"),
+)
+
+# Addresses that mail cannot reach, or that do not want ours: nothing more is sent there.
+suppressed_addresses = sa.Table(
+    "suppressed_addresses",
+    metadata,
+    sa.Column("address", sa.Text, primary_key=True),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("since", UtcDateTime, nullable=False),
+)
+
+# Answers of the agent that wait for somebody's click, and what became of them.
+drafts = sa.Table(
+    "drafts",
+    metadata,
+    sa.Column("draft_id", sa.Text, primary_key=True),
+    sa.Column(
+        "conversation_id",
+        sa.Text,
+        sa.ForeignKey("conversations.conversation_id"),
+        nullable=False,
+    ),
+    sa.Column("mail_ids", Json, nullable=False),
+    sa.Column("topics", Json, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),  # as the agent wrote it
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("reminded_at", UtcDateTime),
+    sa.Column("decided_by", sa.Text),
+    sa.Column("decided_at", UtcDateTime),
+    sa.Column("outbound_id", sa.Text, sa.ForeignKey("outbound_mails.outbound_id")),
+    sa.CheckConstraint(
+        "state IN ('waiting', 'sent', 'edited', 'discarded', 'superseded')", name="state"
+    ),
+    sa.CheckConstraint("(state IN ('sent', 'edited')) = (outbound_id IS NOT NULL)", name="sent"),
+    sa.Index("ix_drafts_conversation_id", "conversation_id"),
+    sa.Index(
+        "ix_drafts_waiting",
+        "created_at",
+        sqlite_where=sa.text("state = 'waiting'"),
+        postgresql_where=sa.text("state = 'waiting'"),
+    ),
+)

@@ -1,0 +1,190 @@
+"""Tables of operations: logins, model calls, workers, circuit breakers, counters, the audit log."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from mailagent.domain.operations.circuit_breaker import Provider
+from mailagent.store.database import UtcDateTime
+from mailagent.store.schema.columns import Json, metadata, one_of
+
+# Links to log in with, by a hash: who reads the database gets in nowhere.
+login_links = sa.Table(
+    "login_links",
+    metadata,
+    sa.Column("token_hash", sa.Text, primary_key=True),
+    sa.Column("email", sa.Text, nullable=False),
+    sa.Column("next_path", sa.Text, nullable=False),
+    sa.Column("asked_at", UtcDateTime, nullable=False),
+    sa.Column("expires_at", UtcDateTime, nullable=False),
+    sa.Column("used_at", UtcDateTime),
+    sa.Index("ix_login_links_expires_at", "expires_at"),
+)
+
+# Every time that somebody asked for one, whether the address may log in or not.
+login_attempts = sa.Table(
+    "login_attempts",
+    metadata,
+    sa.Column(
+        "attempt_id",
+        sa.BigInteger().with_variant(sa.Integer, "sqlite"),
+        primary_key=True,
+        autoincrement=True,
+    ),
+    sa.Column("email", sa.Text, nullable=False),
+    sa.Column("client_address", sa.Text, nullable=False),
+    sa.Column("at", UtcDateTime, nullable=False),
+    sa.Index("ix_login_attempts_at", "at"),
+)
+
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("session_hash", sa.Text, primary_key=True),
+    sa.Column("email", sa.Text, nullable=False),
+    sa.Column("began_at", UtcDateTime, nullable=False),
+    sa.Column("expires_at", UtcDateTime, nullable=False),
+    sa.Column("ended_at", UtcDateTime),
+    # When its second factor was right; and until then, encrypted, the secret that its page offers to enrol.
+    sa.Column("verified_at", UtcDateTime),
+    sa.Column("offered_secret", sa.Text),
+    sa.Index("ix_sessions_expires_at", "expires_at"),
+)
+
+second_factors = sa.Table(
+    "second_factors",
+    metadata,
+    sa.Column("email", sa.Text, primary_key=True),
+    sa.Column("encrypted_secret", sa.Text, nullable=False),
+    sa.Column("last_step", sa.BigInteger, nullable=False),
+    sa.Column("enrolled_at", UtcDateTime, nullable=False),
+)
+
+step_words = sa.Table(
+    "step_words",
+    metadata,
+    sa.Column("words_id", sa.Text, primary_key=True),
+    sa.Column(
+        "conversation_id",
+        sa.Text,
+        sa.ForeignKey("conversations.conversation_id"),
+        nullable=False,
+    ),
+    sa.Column("at", UtcDateTime, nullable=False),
+    # Not `Json`: the model is told its own items byte by byte as they were, and JSONB sorts their keys.
+    sa.Column("words", sa.JSON(), nullable=False),
+    sa.Index("ix_step_words_conversation_id", "conversation_id"),
+    sa.Index("ix_step_words_at", "at"),
+)
+
+# Every call of the model and what it cost, also of answers that never left.
+model_calls = sa.Table(
+    "model_calls",
+    metadata,
+    sa.Column(
+        "call_id",
+        sa.BigInteger().with_variant(sa.Integer, "sqlite"),
+        primary_key=True,
+        autoincrement=True,
+    ),
+    sa.Column(
+        "conversation_id",
+        sa.Text,
+        sa.ForeignKey("conversations.conversation_id"),
+        nullable=False,
+    ),
+    sa.Column("run_id", sa.Text),
+    sa.Column("at", UtcDateTime, nullable=False),
+    sa.Column("model", sa.Text, nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("input_tokens", sa.Integer, nullable=False),
+    sa.Column("cached_tokens", sa.Integer, nullable=False),
+    sa.Column("output_tokens", sa.Integer, nullable=False),
+    # By the prices of that moment; none without prices, and from before this was recorded.
+    sa.Column("cost_micro_usd", sa.BigInteger),
+    sa.Index("ix_model_calls_conversation_id", "conversation_id"),
+    sa.Index("ix_model_calls_at", "at"),
+)
+
+# What a person has seen to and need not see in the inbox any more, by the id of its row or run.
+put_away = sa.Table(
+    "put_away",
+    metadata,
+    sa.Column("subject", sa.Text, primary_key=True),
+    sa.Column("put_away_by", sa.Text, nullable=False),
+    sa.Column("at", UtcDateTime, nullable=False),
+)
+
+# One row per worker process that ever lived; who was not seen lately has vanished.
+workers = sa.Table(
+    "workers",
+    metadata,
+    sa.Column("worker_id", sa.Text, primary_key=True),
+    sa.Column("seen_at", UtcDateTime, nullable=False),
+    sa.Column("steady_since", UtcDateTime),  # it has signed in without a gap since then
+)
+
+# One row per provider that has failed lately, for all workers together: while it is open nobody asks
+# that provider, but for one at a time who tries it once `until_at` has come.
+breakers = sa.Table(
+    "breakers",
+    metadata,
+    sa.Column("provider", sa.Text, primary_key=True),
+    sa.Column("failures", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("opened_at", UtcDateTime),
+    sa.Column("until_at", UtcDateTime),
+    sa.Column("needs_operator", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("why", sa.Text, nullable=False, server_default=""),
+    one_of("provider", Provider),
+    sa.CheckConstraint("(opened_at IS NULL) = (until_at IS NULL)", name="open"),
+)
+
+# Until when what a provider was asked takes its minute up, in microseconds since 1970, of all workers
+# together; `starts_at` is when the last call that was booked may start.
+paces = sa.Table(
+    "paces",
+    metadata,
+    sa.Column("provider", sa.Text, primary_key=True),
+    sa.Column("starts_at", sa.BigInteger, nullable=False),
+    sa.Column("requests_until", sa.BigInteger, nullable=False),
+    sa.Column("tokens_until", sa.BigInteger, nullable=False),
+)
+
+# How many rows of a source there were until its mark, or how much of them: what was counted once is not
+# counted again, and what is purged later has been counted.
+tallies = sa.Table(
+    "tallies",
+    metadata,
+    sa.Column("source", sa.Text, primary_key=True),
+    sa.Column("label", sa.Text, primary_key=True),
+    sa.Column("detail", sa.Text, primary_key=True),
+    sa.Column("quantity", sa.Text, primary_key=True),
+    sa.Column("total", sa.BigInteger, nullable=False),
+)
+
+tally_marks = sa.Table(
+    "tally_marks",
+    metadata,
+    sa.Column("source", sa.Text, primary_key=True),
+    sa.Column("counted_until", UtcDateTime, nullable=False),
+)
+
+audit = sa.Table(
+    "audit",
+    metadata,
+    sa.Column(
+        "audit_id",
+        sa.BigInteger().with_variant(sa.Integer, "sqlite"),
+        primary_key=True,
+        autoincrement=True,
+    ),
+    sa.Column("at", UtcDateTime, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("subject", sa.Text, nullable=False),
+    sa.Column("details", Json, nullable=False),
+    sa.Index("ix_audit_subject", "subject"),
+    sa.Index("ix_audit_at", "at"),
+    sa.Index("ix_audit_actor_at", "actor", "at"),
+    sa.Index("ix_audit_action_at", "action", "at"),
+)

@@ -1,0 +1,288 @@
+"""Tables of refunds: approvals, payments, gateway events, discounts, the built-in ledger."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.store.database import UtcDateTime
+from mailagent.store.schema.columns import Json, metadata, one_of
+
+refunds = sa.Table(
+    "refunds",
+    metadata,
+    sa.Column("refund_id", sa.Text, primary_key=True),
+    # One proposal of the model: the same one again, after a crash or a replay, is the same row.
+    sa.Column("proposal_key", sa.Text, nullable=False, unique=True),
+    sa.Column("order_id", sa.Text, sa.ForeignKey("orders.order_id"), nullable=False),
+    sa.Column(
+        "conversation_id",
+        sa.Text,
+        sa.ForeignKey("conversations.conversation_id"),
+        nullable=False,
+    ),
+    sa.Column("mail_id", sa.Text, sa.ForeignKey("inbound_mails.mail_id"), nullable=False),
+    sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    sa.Column("currency", sa.Text, nullable=False),
+    # What of the amount is for carriage, beside the lines.
+    sa.Column("shipping_minor", sa.BigInteger, nullable=False, server_default="0"),
+    # How much less was asked for than lines and carriage come to: no more was left of the payments.
+    sa.Column("short_minor", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    # Whether a second person has to approve it after the first.
+    sa.Column("four_eyes", sa.Boolean, nullable=False, server_default=sa.false()),
+    # Whether whoever approved it knew that the order was cancelled.
+    sa.Column("despite_cancel", sa.Boolean, nullable=False, server_default=sa.false()),
+    # Hash of the order's customer, if that is another than asked for it, and its approver knew so.
+    sa.Column("approved_for", sa.Text),
+    sa.Column("policy_version", sa.Text),
+    # The facts and the verdict of the policy, as they were when it decided.
+    sa.Column("policy_reasons", Json, nullable=False),
+    sa.Column("policy_facts", Json, nullable=False),
+    sa.Column("requested_at", UtcDateTime, nullable=False),
+    sa.Column("decided_by", sa.Text),
+    sa.Column("decided_at", UtcDateTime),
+    sa.Column("note", sa.Text),
+    sa.Column("gateway", sa.Text),
+    sa.Column("gateway_reference", sa.Text),
+    sa.Column("paid_at", UtcDateTime),
+    sa.Column("failure", sa.Text),
+    # The run that looks after this refund now; a bell goes there.
+    sa.Column("run_id", sa.Text),
+    sa.Column("rings", sa.Integer, nullable=False, server_default="0"),
+    # The receipt that tells of it, where that tells of several: it stands under the key of another.
+    sa.Column("receipt_id", sa.Text),
+    one_of("status", RefundStatus),
+    sa.CheckConstraint("amount_minor > 0", name="amount"),
+    sa.CheckConstraint("shipping_minor >= 0", name="shipping"),
+    sa.CheckConstraint("short_minor >= 0", name="short"),
+    sa.CheckConstraint(
+        "status <> 'paid' OR (gateway_reference IS NOT NULL AND paid_at IS NOT NULL)",
+        name="paid_has_reference",
+    ),
+    sa.Index("ix_refunds_order_id", "order_id"),
+    sa.Index("ix_refunds_conversation_id", "conversation_id"),
+    sa.Index("ix_refunds_requested_at", "requested_at"),
+    sa.Index("ix_refunds_status_currency_amount_minor", "status", "currency", "amount_minor"),
+    sa.Index(
+        "ix_refunds_under_way",
+        "requested_at",
+        sqlite_where=sa.text("status IN ('awaiting_approval', 'approved')"),
+        postgresql_where=sa.text("status IN ('awaiting_approval', 'approved')"),
+    ),
+    sa.Index(
+        "ix_refunds_failed",
+        "requested_at",
+        sqlite_where=sa.text("status = 'failed'"),
+        postgresql_where=sa.text("status = 'failed'"),
+    ),
+)
+
+refund_lines = sa.Table(
+    "refund_lines",
+    metadata,
+    sa.Column("refund_id", sa.Text, sa.ForeignKey("refunds.refund_id"), primary_key=True),
+    sa.Column("line_no", sa.Integer, primary_key=True),
+    sa.Column("item_id", sa.Text, nullable=False),
+    sa.Column("quantity", sa.Integer, nullable=False),
+    sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    sa.CheckConstraint("quantity >= 1", name="quantity"),
+    sa.CheckConstraint("amount_minor >= 0", name="amount"),
+)
+
+# One row per original payment that gives money back: the intent, written before the gateway is asked.
+refund_payments = sa.Table(
+    "refund_payments",
+    metadata,
+    sa.Column("idempotency_key", sa.Text, primary_key=True),
+    sa.Column("refund_id", sa.Text, sa.ForeignKey("refunds.refund_id"), nullable=False),
+    sa.Column("payment_id", sa.Text, nullable=False),
+    sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),  # asked, done, refused
+    sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("reference", sa.Text),
+    sa.Column("problem", sa.Text),
+    sa.Column("intended_at", UtcDateTime, nullable=False),
+    sa.Column("done_at", UtcDateTime),
+    # The gateway had said "done", and later that the money came back: the customer never got it.
+    sa.Column("returned_at", UtcDateTime),
+    sa.UniqueConstraint("refund_id", "payment_id"),
+    sa.CheckConstraint("amount_minor > 0", name="amount"),
+    sa.CheckConstraint("state IN ('asked', 'done', 'refused')", name="state"),
+    sa.CheckConstraint("(state = 'done') = (reference IS NOT NULL)", name="done_has_reference"),
+    sa.Index("ix_refund_payments_payment_id", "payment_id"),
+)
+
+approvals = sa.Table(
+    "approvals",
+    metadata,
+    sa.Column("approval_id", sa.Text, primary_key=True),
+    sa.Column(
+        "refund_id", sa.Text, sa.ForeignKey("refunds.refund_id"), nullable=False, unique=True
+    ),
+    sa.Column("requested_at", UtcDateTime, nullable=False),
+    sa.Column("expires_at", UtcDateTime, nullable=False),
+)
+
+# The primary key is the rule: one decision per approval, the first one stands.
+decisions = sa.Table(
+    "decisions",
+    metadata,
+    sa.Column("approval_id", sa.Text, sa.ForeignKey("approvals.approval_id"), primary_key=True),
+    sa.Column("decision", sa.Text, nullable=False),
+    sa.Column("decided_by", sa.Text, nullable=False),
+    sa.Column("decided_at", UtcDateTime, nullable=False),
+    sa.Column("amount_minor", sa.BigInteger),
+    sa.Column("note", sa.Text),
+    # Whether the customer gets the note, too.
+    sa.Column("note_shared", sa.Boolean, nullable=False, server_default=sa.true()),
+    # The manager's reply by which it was decided, if not by the page.
+    sa.Column("mail_id", sa.Text),
+    sa.CheckConstraint("decision IN ('approve', 'reject')", name="decision"),
+)
+
+# The second pair of eyes, where the policy asks for one: never those of the first decision.
+countersignatures = sa.Table(
+    "countersignatures",
+    metadata,
+    sa.Column("approval_id", sa.Text, sa.ForeignKey("approvals.approval_id"), primary_key=True),
+    sa.Column("decision", sa.Text, nullable=False),
+    sa.Column("decided_by", sa.Text, nullable=False),
+    sa.Column("decided_at", UtcDateTime, nullable=False),
+    sa.Column("amount_minor", sa.BigInteger),
+    sa.Column("note", sa.Text),
+    # Whether the customer gets the note, too.
+    sa.Column("note_shared", sa.Boolean, nullable=False, server_default=sa.true()),
+    # The manager's reply by which it was decided, if not by the page.
+    sa.Column("mail_id", sa.Text),
+    sa.CheckConstraint("decision IN ('approve', 'reject')", name="decision"),
+)
+
+# Whom a question was put to, and what they have heard since. `skipped_why`: why somebody else is asked.
+approval_asks = sa.Table(
+    "approval_asks",
+    metadata,
+    sa.Column("approval_id", sa.Text, sa.ForeignKey("approvals.approval_id"), primary_key=True),
+    sa.Column("question", sa.Text, primary_key=True),
+    sa.Column("manager_email", sa.Text, primary_key=True),
+    # Mailed to that manager only: a reply that comes to it may decide.
+    sa.Column("reply_token", sa.Text, nullable=False, unique=True),
+    sa.Column("asked_at", UtcDateTime, nullable=False),
+    sa.Column("reminders", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("reminded_at", UtcDateTime),
+    sa.Column("skipped_at", UtcDateTime),
+    sa.Column("skipped_why", sa.Text),
+    sa.CheckConstraint("question IN ('approve', 'countersign')", name="question"),
+    sa.CheckConstraint("(skipped_at IS NULL) = (skipped_why IS NULL)", name="skipped"),
+)
+
+# What a manager wrote in reply beside a decision; never for the customer.
+approval_notes = sa.Table(
+    "approval_notes",
+    metadata,
+    sa.Column("mail_id", sa.Text, sa.ForeignKey("inbound_mails.mail_id"), primary_key=True),
+    sa.Column("approval_id", sa.Text, sa.ForeignKey("approvals.approval_id"), nullable=False),
+    sa.Column("manager_email", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("written_at", UtcDateTime, nullable=False),
+    sa.Index("ix_approval_notes_approval_id", "approval_id"),
+)
+
+# Managers whose mailbox said that they are away, or took no mail: others are asked meanwhile.
+manager_absences = sa.Table(
+    "manager_absences",
+    metadata,
+    sa.Column("manager_email", sa.Text, primary_key=True),
+    sa.Column("why", sa.Text, nullable=False),
+    sa.Column("since", UtcDateTime, nullable=False),
+    sa.Column("until", UtcDateTime, nullable=False),
+)
+
+# Every policy that ever decided, as it was written then.
+policy_versions = sa.Table(
+    "policy_versions",
+    metadata,
+    sa.Column("version", sa.Text, primary_key=True),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("first_used_at", UtcDateTime, nullable=False),
+)
+
+# Money that was given back without us, such as in the gateway's own dashboard.
+outside_refunds = sa.Table(
+    "outside_refunds",
+    metadata,
+    sa.Column("reference", sa.Text, primary_key=True),
+    sa.Column("gateway", sa.Text, nullable=False),
+    sa.Column("order_id", sa.Text, sa.ForeignKey("orders.order_id"), nullable=False),
+    sa.Column("payment_id", sa.Text, nullable=False),
+    sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    sa.Column("currency", sa.Text, nullable=False),
+    sa.Column("seen_at", UtcDateTime, nullable=False),
+    sa.Column("returned_at", UtcDateTime),
+    sa.CheckConstraint("amount_minor > 0", name="amount"),
+    sa.Index("ix_outside_refunds_order_id", "order_id"),
+    sa.Index("ix_outside_refunds_payment_id", "payment_id"),
+)
+
+# What the gateway told us, once per event; `outcome` says what came of it.
+gateway_events = sa.Table(
+    "gateway_events",
+    metadata,
+    sa.Column("event_id", sa.Text, primary_key=True),
+    sa.Column("gateway", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("occurred_at", UtcDateTime, nullable=False),
+    sa.Column("received_at", UtcDateTime, nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("body", Json, nullable=False),
+    sa.Index("ix_gateway_events_received_at", "received_at"),
+)
+
+# Which payments an event speaks of, by all their names: an order that comes later is found by them.
+gateway_event_payments = sa.Table(
+    "gateway_event_payments",
+    metadata,
+    sa.Column("payment_id", sa.Text, primary_key=True),
+    sa.Column("event_id", sa.Text, sa.ForeignKey("gateway_events.event_id"), primary_key=True),
+    sa.Index("ix_gateway_event_payments_event_id", "event_id"),
+)
+
+# Discounts given for goodwill: one per order, good for one use.
+goodwill_codes = sa.Table(
+    "goodwill_codes",
+    metadata,
+    sa.Column("code", sa.Text, primary_key=True),
+    sa.Column("order_id", sa.Text, sa.ForeignKey("orders.order_id"), nullable=False, unique=True),
+    sa.Column(
+        "conversation_id",
+        sa.Text,
+        sa.ForeignKey("conversations.conversation_id"),
+        nullable=False,
+    ),
+    sa.Column("mail_id", sa.Text, sa.ForeignKey("inbound_mails.mail_id"), nullable=False),
+    sa.Column("percent", sa.Integer, nullable=False),
+    sa.Column("policy_version", sa.Text),
+    sa.Column("issued_at", UtcDateTime, nullable=False),
+    sa.Column("expires_at", UtcDateTime, nullable=False),
+    sa.Column("used_at", UtcDateTime),
+    sa.Column("used_on", sa.Text),
+    sa.CheckConstraint("percent BETWEEN 1 AND 100", name="percent"),
+    sa.CheckConstraint("(used_at IS NULL) = (used_on IS NULL)", name="used_once"),
+    sa.Index("ix_goodwill_codes_conversation_id", "conversation_id"),
+)
+
+# The built-in gateway: refunds recorded for settlement elsewhere.
+ledger_entries = sa.Table(
+    "ledger_entries",
+    metadata,
+    sa.Column("idempotency_key", sa.Text, primary_key=True),
+    sa.Column("reference", sa.Text, nullable=False, unique=True),
+    sa.Column("refund_id", sa.Text, nullable=False),
+    sa.Column("order_id", sa.Text, nullable=False),
+    sa.Column("payment_id", sa.Text, nullable=False),
+    sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    sa.Column("currency", sa.Text, nullable=False),
+    sa.Column("recorded_at", UtcDateTime, nullable=False),
+    sa.CheckConstraint("amount_minor > 0", name="amount"),
+)
