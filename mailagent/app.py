@@ -22,7 +22,7 @@ from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.mail.delivery import Blame, Refused, SendOutcome, Trace
 from mailagent.domain.mail.message import OutboundMail
 from mailagent.domain.refunds.payment import PaymentGateway
-from mailagent.engine import Doorbell
+from mailagent.engine import WorkflowClient
 from mailagent.settings import Settings, load_settings, log_format_of
 from mailagent.store.clock import open_clock
 from mailagent.store.console import run_subjects
@@ -66,7 +66,9 @@ def make_services(settings: Settings) -> services.Services:
     database = open_database(settings.database_url)
     bound = services.Services(
         database=database,
-        doorbell=Doorbell(database.engine, run_subjects.describe, _give_another_chance),
+        workflow_client=WorkflowClient(
+            database.engine, run_subjects.describe, _give_another_chance
+        ),
         shop=settings.shop,
         policy=settings.policy,
         waits=settings.waits,

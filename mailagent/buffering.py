@@ -314,9 +314,9 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]  # the package ships 
             conn.parser.close()
             super().finish_request(conn, fs)
         else:
-            self._leave(conn)
+            self._permit(conn)
 
-    def _leave(self, conn: Any) -> None:
+    def _permit(self, conn: Any) -> None:
         """Close a connection on which more may come, without the reset that would lose the answer."""
         try:
             conn.sock.shutdown(socket.SHUT_WR)

@@ -14,23 +14,23 @@ from mailagent.store.mail import assignments, conversations, inbound
 
 
 def give_back(connection: sa.Connection, conversation_id: str) -> bool:
-    """Give a conversation, which the caller has locked, to the agent, and ring for what nobody answered
+    """Give a conversation, which the caller has locked, to the agent, and enqueue what nobody answered
     in it; return False if the agent has it already. Whoever did it is recorded by the caller."""
     if conversations.load(connection, conversation_id).status is ConversationStatus.OPEN:
         return False
-    doorbell = services.current().doorbell
+    workflow_client = services.current().workflow_client
     waiting = assignments.give_back(connection, conversation_id)
     conversations.give_back(connection, conversation_id)
     if waiting:
         *earlier, newest = waiting
-        run_id = doorbell.ring_conversation(
+        run_id = workflow_client.enqueue_conversation(
             connection,
             conversation_id,
             newest.mail_id,
-            newest.rings + 1,
+            newest.wake_ups + 1,
             proven=Identity(newest.identity).proven,
         )
-        inbound.count_ring(connection, newest.mail_id, run_id)
+        inbound.count_wake_up(connection, newest.mail_id, run_id)
         for mail in earlier:
             inbound.set_run(connection, mail.mail_id, run_id)
     return True

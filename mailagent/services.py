@@ -1,4 +1,4 @@
-"""The live things: database, doorbell, model, sender, gateway, links, clock. Bound once, by `app`.
+"""The live things: database, workflow client, model, sender, gateway, links, clock. Bound once, by `app`.
 
 This is the one permitted global: DBOS finds workflows and steps as module-level functions, so what
 they work with has to be reachable from there.
@@ -20,11 +20,11 @@ from mailagent.domain.mail.draft import DraftReplies
 from mailagent.domain.mail.message import OutboundMail
 from mailagent.domain.mail.webhook import USUAL_HOURS
 from mailagent.domain.operations.model_cost import DailyBudget, TokenPrices
-from mailagent.domain.operations.rate_limit import Pace
+from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.domain.refunds.payment import PaymentGateway
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.shop import Retention, Shop, Waits
-from mailagent.engine import Doorbell
+from mailagent.engine import WorkflowClient
 from mailagent.store.database import Database
 from mailagent.store.mail.arrivals import Arrivals
 from mailagent.store.operations.model_calls import Spending
@@ -57,7 +57,7 @@ class Sender(Protocol):
 @dataclass(frozen=True)
 class Services:
     database: Database
-    doorbell: Doorbell
+    workflow_client: WorkflowClient
     shop: Shop
     policy: Policy
     waits: Waits
@@ -82,7 +82,7 @@ class Services:
     token_prices: TokenPrices | None = None
     first_prices: TokenPrices | None = None
     daily_budget: DailyBudget | None = None
-    pace: Pace = Pace()
+    pace: RateLimit = RateLimit()
     spending: Spending = field(default_factory=Spending)
     webhook_hours: int = USUAL_HOURS
     arrivals: Arrivals = field(default_factory=Arrivals)

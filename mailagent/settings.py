@@ -30,7 +30,7 @@ from mailagent.domain.operations.model_cost import (
     parse_amount,
     parse_prices,
 )
-from mailagent.domain.operations.rate_limit import Pace
+from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.shop import Retention, Shop, Waits, person_of
 
@@ -277,8 +277,8 @@ SETTINGS = (
     Setting(
         "MAILS_PER_HOUR",
         "`5000`",
-        "so many mails are let in within an hour, over all senders; more are parked and follow later: "
-        "[docs/operate.md](docs/operate.md#mail-that-is-parked)",
+        "so many mails are let in within an hour, over all senders; more are throttled and follow later: "
+        "[docs/operate.md](docs/operate.md#mail-that-is-throttled)",
     ),
     Setting(
         "LOG_FORMAT",
@@ -353,7 +353,7 @@ class Settings:
     first_prices: TokenPrices | None = None
     daily_budget: DailyBudget | None = None
     budget_is_set: bool = False  # also to `none`
-    pace: Pace = Pace()
+    pace: RateLimit = RateLimit()
     draft_replies: DraftReplies = DraftReplies.NONE
     retention: Retention = Retention()
     second_factor: str = "none"
@@ -481,7 +481,7 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         first_prices=read.parsed("OPENAI_FIRST_PRICES", parse_prices),
         daily_budget=_daily_budget(read),
         budget_is_set=read.text("OPENAI_DAILY_BUDGET") is not None,
-        pace=Pace(
+        pace=RateLimit(
             read.parsed("OPENAI_REQUESTS_PER_MINUTE", values.parse_limit) or None,
             read.parsed("OPENAI_TOKENS_PER_MINUTE", values.parse_limit) or None,
         ),

@@ -80,7 +80,7 @@ class Console:
         finally:
             self._lines.remove(line)
 
-    def _ask(self, kind: str, **more: Any) -> dict[str, Any]:
+    def _request(self, kind: str, **more: Any) -> dict[str, Any]:
         wait_until(lambda: bool(self._lines), ANSWER_SECONDS, "a worker to connect to the console")
         return self._lines[-1].ask(kind, **more)
 
@@ -93,17 +93,17 @@ class Console:
     def list_runs(self, **wanted: Any) -> list[dict[str, Any]]:
         """Return the workflows that a filter lets through, newest first."""
         body = {"sort_desc": True, "limit": 50, **wanted}
-        found: list[dict[str, Any]] = self._ask("list_workflows", body=body)["output"]
+        found: list[dict[str, Any]] = self._request("list_workflows", body=body)["output"]
         return found
 
     def show(self, run_id: str) -> dict[str, Any]:
         """Return a workflow as its page shows it."""
         whole = {"load_input": True, "load_output": True}
-        found: dict[str, Any] = self._ask("get_workflow", workflow_id=run_id, **whole)["output"]
+        found: dict[str, Any] = self._request("get_workflow", workflow_id=run_id, **whole)["output"]
         return found
 
     def steps(self, run_id: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._ask("list_steps", workflow_id=run_id)["output"]
+        found: list[dict[str, Any]] = self._request("list_steps", workflow_id=run_id)["output"]
         return found
 
     # --- what its users do ------------------------------------------------------------------------
@@ -116,25 +116,25 @@ class Console:
             "application_version": version,
             "new_workflow_id": None,
         }
-        return str(self._ask("fork_workflow", body=body)["new_workflow_id"])
+        return str(self._request("fork_workflow", body=body)["new_workflow_id"])
 
     def fork_from_failure(self, *run_ids: str) -> list[str]:
         """Fork workflows, each from the step that failed; return the forks' ids."""
         body = {"workflow_ids": list(run_ids), "from_last_failure": True}
-        forks: list[str] = self._ask("fork_from_failure", body=body)["forked_workflow_ids"]
+        forks: list[str] = self._request("fork_from_failure", body=body)["forked_workflow_ids"]
         return forks
 
     def rewind(self, run_id: str, step: int) -> None:
-        assert self._ask("rewind_workflow", body={"workflow_id": run_id, "start_step": step})[
+        assert self._request("rewind_workflow", body={"workflow_id": run_id, "start_step": step})[
             "success"
         ]
 
     def cancel(self, run_id: str) -> None:
-        assert self._ask("cancel", workflow_id=run_id, workflow_ids=[run_id])["success"]
+        assert self._request("cancel", workflow_id=run_id, workflow_ids=[run_id])["success"]
 
     def recover(self, executor_id: str) -> None:
         """Have a worker queue the runs of one again that is believed dead."""
-        assert self._ask("recovery", executor_ids=[executor_id])["success"]
+        assert self._request("recovery", executor_ids=[executor_id])["success"]
 
     def resume(self, run_id: str) -> None:
-        assert self._ask("resume", workflow_id=run_id, workflow_ids=[run_id])["success"]
+        assert self._request("resume", workflow_id=run_id, workflow_ids=[run_id])["success"]

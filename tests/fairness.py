@@ -26,7 +26,7 @@ import click
 
 from mailagent import services
 from mailagent.domain.mail.conversation import Limits
-from mailagent.domain.operations.rate_limit import Pace
+from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.services import Model
 from tests.databases import make_sqlite_template, postgres_copy, postgres_server, postgres_template
 from tests.stage import Stage, open_shop, running, wait_until
@@ -60,7 +60,7 @@ class Waits:
         return all(beside <= most_times * without + grace for beside, without in pairs)
 
 
-def measure(stage: Stage, flood: int, pace: Pace) -> Waits:
+def measure(stage: Stage, flood: int, pace: RateLimit) -> Waits:
     """Return how long the others wait for an answer while a flood is being answered."""
     limits = Limits(mails_of_sender_per_hour=10**6, mails_per_hour=10**6)
     limits = replace(limits, answers_to_sender_per_hour=10**6)
@@ -102,7 +102,7 @@ def fairness(
 ) -> None:
     """Measure what a flood of one customer costs the others; exit with 1 if it is too much."""
     click.echo(f"{CONCURRENCY} at a time, {OTHERS} others, {LATENCY_SECONDS} s for each call")
-    pace = Pace(requests_per_minute, tokens_per_minute)
+    pace = RateLimit(requests_per_minute, tokens_per_minute)
     play = _on_postgres if postgres else _on_sqlite
     alone = _tell(0, play(0, pace))
     beside = _tell(flood, play(flood, pace))
@@ -121,13 +121,13 @@ def _tell(size: int, waits: Waits) -> Waits:
     return waits
 
 
-def _on_sqlite(size: int, pace: Pace) -> Waits:
+def _on_sqlite(size: int, pace: RateLimit) -> Waits:
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{make_sqlite_template(Path(folder))}"
         return _in_shop(Path(folder), url, size, pace)
 
 
-def _on_postgres(size: int, pace: Pace) -> Waits:
+def _on_postgres(size: int, pace: RateLimit) -> Waits:
     with (
         tempfile.TemporaryDirectory() as folder,
         postgres_server() as server,
@@ -137,7 +137,7 @@ def _on_postgres(size: int, pace: Pace) -> Waits:
         return _in_shop(Path(folder), url, size, pace)
 
 
-def _in_shop(folder: Path, url: str, size: int, pace: Pace) -> Waits:
+def _in_shop(folder: Path, url: str, size: int, pace: RateLimit) -> Waits:
     with open_shop(folder, url, {"CONVERSATION_CONCURRENCY": str(CONCURRENCY)}) as stage:
         return measure(stage, size, pace)
 

@@ -73,7 +73,7 @@ def main() -> None:
 
 def live_through(providers: Providers, supervisor: Supervisor) -> None:
     """Let a week of a shop happen: paid, waiting, handed over, drafted, failed."""
-    letters = {letter.name: letter for letter in demo_shop.READY_LETTERS}
+    letters = {letter.name: letter for letter in demo_shop.READY_MAILS}
     write(providers, letters["small"], "ada@example.com", 2)
     write(providers, letters["expensive"], MONA, 1)
     write(providers, letters["angry"], TESS, 1)

@@ -116,7 +116,7 @@ def demo_running(
         folder.release()
 
 
-def write(providers: Providers, letter: demo_shop.ReadyLetter, mails_to: str, count: int) -> None:
+def write(providers: Providers, letter: demo_shop.ReadyMail, mails_to: str, count: int) -> None:
     """Send a ready-made letter and wait for what it leads to."""
     fields = {"from": letter.sender, "subject": letter.subject, "text": letter.text}
     request = urllib.request.Request(

@@ -23,7 +23,7 @@ from mailagent import services
 from mailagent.app import create_app
 from mailagent.cli.worker import engine_of
 from mailagent.demo.fakes.http_server import Answer, Request
-from mailagent.demo.fakes.mailboxes import Letter, Mailboxes, SentMail
+from mailagent.demo.fakes.mailboxes import Mailboxes, MailContent, SentMail
 from mailagent.demo.fakes.openai import OpenAIServer
 from mailagent.demo.fakes.sendgrid import SendGridServer
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, build_body
@@ -41,11 +41,11 @@ T = TypeVar("T")
 _numbers = itertools.count(1)
 
 
-def letter(text: str, **changes: Any) -> Letter:
+def letter(text: str, **changes: Any) -> MailContent:
     """Return a mail that Ada writes to the shop; `message_id` is fresh unless given."""
     number = next(_numbers)
     values: dict[str, Any] = {
-        "letter_id": f"letter-{number}",
+        "mail_number": f"letter-{number}",
         "from_name": "Ada Example",
         "from_address": ADA,
         "to": SUPPORT,
@@ -57,7 +57,7 @@ def letter(text: str, **changes: Any) -> Letter:
         "aligned": True,
         "sent_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    return Letter(**(values | changes))
+    return MailContent(**(values | changes))
 
 
 @dataclass
@@ -138,7 +138,7 @@ class Stage:
             "/webhooks/sendgrid/inbound", data=body, content_type=content_type, headers=dict(signed)
         )
 
-    def write(self, text: str, **changes: Any) -> Letter:
+    def write(self, text: str, **changes: Any) -> MailContent:
         """Write a mail to the shop, which must thank for it."""
         written = letter(text, **changes)
         response = self.post_inbound(build_body(written))
@@ -282,7 +282,7 @@ def open_shop(
         try:
             yield Stage(app, live, mailboxes, faults, inbound_key, events_key, environ)
         finally:
-            live.doorbell.close()
+            live.workflow_client.close()
             live.database.close()
             services.bind(None)
 

@@ -38,13 +38,13 @@ def waited(shop: Stage) -> None:
 
 def overdue(shop: Stage) -> None:
     waited(shop)
-    assert sweep.ring_for_mail() == 1
+    assert sweep.enqueue_mail() == 1
 
 
-def overdue_while_parked(shop: Stage) -> None:
+def overdue_while_throttled(shop: Stage) -> None:
     with shop.live.database.transaction() as connection:
         connection.exec_driver_sql(
-            "UPDATE inbound_mails SET status = 'parked', no_answer_reason = 'a budget'"
+            "UPDATE inbound_mails SET status = 'throttled', no_answer_reason = 'a budget'"
         )
     waited(shop)
     flood.give_overdue_to_people()
@@ -82,7 +82,7 @@ WAYS = pytest.mark.parametrize(
     [
         pytest.param(overdue, by_button, id="overdue by button"),
         pytest.param(overdue, by_mail, id="overdue by mail"),
-        pytest.param(overdue_while_parked, by_button, id="parked by button"),
+        pytest.param(overdue_while_throttled, by_button, id="throttled by button"),
         pytest.param(passed_on, by_mail, id="passed on by mail"),
     ],
 )
@@ -102,10 +102,10 @@ def test_the_agent_answers_what_became_peoples(
         "unanswered", None, "open",
     )  # fmt: skip
     assert mail.run_id != left.run_id
-    run = shop.live.doorbell.find_run(mail.run_id)
+    run = shop.live.workflow_client.find_run(mail.run_id)
     assert run is not None
     assert run.is_active
-    assert sweep.ring_for_mail() == 0  # it has waited for hours, but not for the agent
+    assert sweep.enqueue_mail() == 0  # it has waited for hours, but not for the agent
     batch = take_batch(thread(shop).conversation_id)
     assert batch is not None
     assert (batch["task"], batch["mail_ids"]) == ("answer", [mail.mail_id])
@@ -127,6 +127,6 @@ def test_people_are_told_again_if_the_agent_still_cannot_answer(shop: Stage) -> 
     assert len(shop.rows(told)) == 1
     later = shop.live.now() + timedelta(hours=5)
     services.bind(replace(shop.live, now=lambda: later))
-    assert sweep.ring_for_mail() == 1
+    assert sweep.enqueue_mail() == 1
     assert thread(shop).status == "handed_over"
     assert len(shop.rows(told)) == 2

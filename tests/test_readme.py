@@ -50,7 +50,7 @@ def app(tmp_path: Path) -> Iterator[Flask]:
             "STRIPE_WEBHOOK_SECRET": "whsec_for_tests_only",
         }
     )
-    services.current().doorbell.close()
+    services.current().workflow_client.close()
     services.current().database.close()
     services.bind(None)
 

@@ -184,8 +184,8 @@ DAMAGED = {
         Damage.LOST, "is unanswered",
         replace(SOUND, inbound=[replace(MAIL, status="unanswered", answered_by=None), BIG_MAIL]),
     ),
-    "a mail that is parked for ever": (
-        Damage.LOST, "is parked", replace(SOUND, inbound=[replace(MAIL, status="parked"), BIG_MAIL]),
+    "a mail that is throttled for ever": (
+        Damage.LOST, "is throttled", replace(SOUND, inbound=[replace(MAIL, status="throttled"), BIG_MAIL]),
     ),
     "an answer that does not exist": (
         Damage.LOST, "does not exist",

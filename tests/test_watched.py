@@ -42,7 +42,7 @@ RESULT = Result(
         **{"date": "2026-11-22", "commit": "abc1234", "cores": "2"},
         **{"Python": "3.11", "PostgreSQL": "18", "Prometheus": "2.42"},
     },
-    load={"mails": 120, "decided": 10, "asks": 300, "refused": 5},
+    load={"mails": 120, "decided": 10, "requests": 300, "refused": 5},
     seconds=SECONDS,
     panels=PANELS,
     recorded={"mailagent:model_tokens:max": 3},

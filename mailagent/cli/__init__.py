@@ -1,4 +1,4 @@
-"""The `flask …` commands. Thin: they read arguments, call the store or the doorbell, and print."""
+"""The `flask …` commands. Thin: they read arguments, call the store or the workflow client, and print."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def _database_problems() -> list[str]:
     live = services.current()
     try:
         check_schema(live.database)
-        return _queue_problems(live.doorbell)
+        return _queue_problems(live.workflow_client)
     except SchemaProblem as problem:
         return [str(problem)]
     except sa.exc.DBAPIError as problem:
@@ -177,7 +177,7 @@ def _renamed_policy(policy: Policy) -> list[str]:
 
 def _version_problems() -> list[str]:
     """Name it when the workers of this release get no new runs: it was rolled back."""
-    latest = services.current().doorbell.latest_version()
+    latest = services.current().workflow_client.latest_version()
     if latest in (None, engine.APPLICATION_VERSION):
         return []
     return [
@@ -190,7 +190,7 @@ def _runs_of_other_versions() -> list[str]:
     """Name the runs that this release's workers leave alone: those of their own release have to end them."""
     live = services.current()
     with live.database.snapshot() as connection:
-        counts = live.doorbell.count_of_other_versions(connection)
+        counts = live.workflow_client.count_of_other_versions(connection)
     return [
         f"{count} {'run waits' if count == 1 else 'runs wait'} for workers of version {version}, and this"
         f" release is version {engine.APPLICATION_VERSION}: keep a worker of that release until there are"
@@ -199,8 +199,8 @@ def _runs_of_other_versions() -> list[str]:
     ]
 
 
-def _queue_problems(bell: engine.Doorbell) -> list[str]:
-    missing = bell.missing_queues()
+def _queue_problems(client: engine.WorkflowClient) -> list[str]:
+    missing = client.missing_queues()
     if not missing:
         return []
     return [

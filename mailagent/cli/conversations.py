@@ -34,7 +34,7 @@ def list_conversations(as_json: bool, limit: int) -> None:
             "subject": row.subject,
             "status": row.status,
             "unanswered": row.unanswered,
-            "parked": row.parked,
+            "throttled": row.throttled,
             "opened_at": instant(row.opened_at),
             "last_mail_at": instant(row.last_mail_at),
             "handed_over_reason": row.handed_over_reason,
@@ -49,7 +49,7 @@ def list_conversations(as_json: bool, limit: int) -> None:
         "customer_email",
         "status",
         "unanswered",
-        "parked",
+        "throttled",
         "last_mail_at",
         "subject",
     )

@@ -21,7 +21,7 @@ mails = Commands("mails", help="Mails that came in.")
 def doubt(dry_run: bool) -> None:
     """After a restored backup, before any worker runs: what waits may have been sent or answered in the time
     that is lost. Nothing of it goes out a second time by itself: people are told of mail of ours; mail of
-    customers is given to the team, parked mail too, and drafts are taken back (docs/backup.md). It may be
+    customers is given to the team, throttled mail too, and drafts are taken back (docs/backup.md). It may be
     broken off and run again."""
     found = restored.find_doubtful()
     if not dry_run:

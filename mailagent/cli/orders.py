@@ -123,10 +123,10 @@ def show_order(order_id: str) -> None:
     with services.current().database.snapshot() as connection:
         order = store.find(connection, order_id)
         held = store.held_minor(connection, order_id)
-        outside = external_refunds.given_back_minor(connection, order_id)
+        external = external_refunds.given_back_minor(connection, order_id)
     if order is None:
         raise click.ClickException(f"there is no order {order_id}")
-    given_back = Money(held + outside, order.currency)
+    given_back = Money(held + external, order.currency)
     print_json(
         render_order(order)
         | {"paid": order.paid.decimal(), "refunded_or_under_way": given_back.decimal()}

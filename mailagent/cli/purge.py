@@ -57,7 +57,7 @@ def _words() -> str:
 def _look() -> Iterator[_Line]:
     live = services.current()
     now = live.now()
-    before = live.retention.words_before(now)
+    before = live.retention.text_before(now)
     with live.database.snapshot() as connection:
         yield _Line(inbound.count_raw(connection, now - live.waits.raw_mail_kept), _raw())
         words = retention.count(connection, before) if before else {}
@@ -73,7 +73,7 @@ def _purge() -> Iterator[_Line]:
     while batch := purge_raw_mail():
         raw += batch
     yield _Line(raw, _raw())
-    yield _Line(housekeeping.take_out_words(endless), _words())
+    yield _Line(housekeeping.take_out_text(endless), _words())
     for rule in retention.RULES:
         yield _Line(housekeeping.delete_of_rule(rule, endless), rule.what)
     yield _Line(housekeeping.delete_histories(endless), _runs())

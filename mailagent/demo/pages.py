@@ -34,7 +34,7 @@ from mailagent.demo import shop
 from mailagent.demo.fakes.openai import MODEL_NAME
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.refund import Refund
-from mailagent.engine import Doorbell, RecordedStep, Run
+from mailagent.engine import RecordedStep, Run, WorkflowClient
 from mailagent.settings import Settings
 from mailagent.store import schema
 from mailagent.store.refunds import refunds
@@ -62,7 +62,7 @@ def page() -> Response:
         managers=shop.MANAGERS,
         team=shop.TEAM,
         operators=shop.OPERATORS,
-        letters=shop.READY_LETTERS,
+        letters=shop.READY_MAILS,
         model=_settings().openai_model,
         scripted=_settings().openai_model == MODEL_NAME,
         providers_url=_providers_url(),
@@ -157,7 +157,7 @@ def take_snapshot() -> dict[str, Any]:
     return {
         "refunds": [_refund(refund) for refund in reversed(found)],
         "ledger": ledger[::-1],
-        "runs": _runs(live.doorbell),
+        "runs": _runs(live.workflow_client),
     }
 
 
@@ -181,9 +181,9 @@ def _payment(row: Any) -> dict[str, Any]:
     }
 
 
-def _runs(doorbell: Doorbell) -> list[dict[str, Any]]:
-    latest = doorbell.list_runs(limit=_RUNS)
-    return [_run(doorbell.find_run(run.run_id, with_steps=True) or run) for run in latest]
+def _runs(workflow_client: WorkflowClient) -> list[dict[str, Any]]:
+    latest = workflow_client.list_runs(limit=_RUNS)
+    return [_run(workflow_client.find_run(run.run_id, with_steps=True) or run) for run in latest]
 
 
 def _run(run: Run) -> dict[str, Any]:

@@ -21,7 +21,7 @@ CUSTOMERS = (ADA, GRACE, JUERGEN, MALLORY)
 
 
 @dataclass(frozen=True, slots=True)
-class ReadyLetter:
+class ReadyMail:
     """A letter behind a button. `shows`: what it is there to show; `aligned`: see `mailboxes.Letter`."""
 
     name: str
@@ -32,7 +32,7 @@ class ReadyLetter:
     aligned: bool = True
 
 
-SMALL_REFUND = ReadyLetter(
+SMALL_REFUND = ReadyMail(
     "small",
     "Small refund",
     ADA,
@@ -40,7 +40,7 @@ SMALL_REFUND = ReadyLetter(
     "Hello,\n\nthe kettle of my order W1001 arrived broken: it leaks as soon as it is filled.\n"
     "Please refund it.\n\nAda",
 )
-EXPENSIVE_REFUND = ReadyLetter(
+EXPENSIVE_REFUND = ReadyMail(
     "expensive",
     "Expensive refund",
     GRACE,
@@ -48,17 +48,17 @@ EXPENSIVE_REFUND = ReadyLetter(
     "Hello,\n\nyou sent me the wrong laptop with order W1004. I would like my money back.\n\n"
     "Kind regards\nGrace",
 )
-READY_LETTERS = (
+READY_MAILS = (
     SMALL_REFUND,
     EXPENSIVE_REFUND,
-    ReadyLetter(
+    ReadyMail(
         "foreign",
         "Someone else's order",
         MALLORY,
         "Refund of W1004",
         "Hi,\n\nI bought the laptop of order W1004. It is broken, please refund it to me.\n\nMallory",
     ),
-    ReadyLetter(
+    ReadyMail(
         "forged",
         "Forged sender",
         ADA,
@@ -66,7 +66,7 @@ READY_LETTERS = (
         "Hello,\n\nplease refund the mugs of my order W1002.\n\nAda",
         aligned=False,
     ),
-    ReadyLetter(
+    ReadyMail(
         "angry",
         "Angry",
         GRACE,
@@ -74,7 +74,7 @@ READY_LETTERS = (
         "This is the THIRD time that I write. I am done with machines.\n"
         "Let me talk to a human being, now!\n\nGrace",
     ),
-    ReadyLetter(
+    ReadyMail(
         "german",
         "German",
         JUERGEN,
@@ -82,14 +82,14 @@ READY_LETTERS = (
         "Guten Tag,\n\nder Wasserkocher aus meiner Bestellung W1006 ist leider kaputt.\n"
         "Ich möchte bitte mein Geld zurück.\n\nJürgen",
     ),
-    ReadyLetter(
+    ReadyMail(
         "no_number",
         "No order number",
         GRACE,
         "Headphones",
         "Hello,\n\nmy headphones stopped working after two days. Can I have a refund, please?\n\nGrace",
     ),
-    ReadyLetter("nonsense", "Nonsense", ADA, "asdf", "purple monkey dishwasher 42 lol"),
+    ReadyMail("nonsense", "Nonsense", ADA, "asdf", "purple monkey dishwasher 42 lol"),
 )
 
 

@@ -186,7 +186,7 @@ class Story:
 
     # --- acting and telling --------------------------------------------------------------------------
 
-    def _write(self, letter: shop.ReadyLetter) -> None:
+    def _write(self, letter: shop.ReadyMail) -> None:
         self._say(f"  {letter.sender} writes: “{' '.join(letter.text.split())}”")
         fields = {"from": letter.sender, "subject": letter.subject, "text": letter.text}
         request = urllib.request.Request(  # noqa: S310 - our own server

@@ -177,6 +177,6 @@ class Retention:
         """Return the time before which a scheduled run must have begun for its history to go."""
         return now - timedelta(days=min(SCHEDULED_RUN_DAYS, self.run_days))
 
-    def words_before(self, now: datetime) -> datetime | None:
+    def text_before(self, now: datetime) -> datetime | None:
         """Return since when a conversation must be quiet for its words to go; None if they stay."""
         return None if self.mail_days is None else now - timedelta(days=self.mail_days)

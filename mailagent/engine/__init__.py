@@ -1,12 +1,12 @@
-"""The doorbell of the workflows: their names, ids and queues, and how to make one look at its row.
+"""The workflow client of the workflows: their names, ids and queues, and how to make one look at its row.
 
-A bell carries nothing of value. It is rung in the transaction that writes the row (so both exist or
+A wake-up carries nothing of value. It is sent in the transaction that writes the row (so both exist or
 neither does), and whoever hears it looks at the row. Nothing here runs a workflow.
 """
 
 from __future__ import annotations
 
-from mailagent.engine.enqueue import Rings
+from mailagent.engine.enqueue import Enqueue
 from mailagent.engine.garbage_collection import Histories, OldHistories, OldRun
 from mailagent.engine.names import (
     ACTIVE,
@@ -18,7 +18,6 @@ from mailagent.engine.names import (
     DELIVERY,
     FAILED,
     HOUSEKEEPING,
-    LOOK,
     PREVIEWS,
     QUEUE_OF,
     REFUND,
@@ -26,11 +25,12 @@ from mailagent.engine.names import (
     SCHEDULED,
     STATUSES,
     SWEEP,
+    WAKE_TOPIC,
     run_id_of,
 )
 from mailagent.engine.recovery import Orphans, Sweeps, Versions
 from mailagent.engine.replay import Refusal, ReplayRefused, Replays, Unheard
-from mailagent.engine.run import RecordedStep, Run, first_step_to_repeat, matter_of, no_such_run
+from mailagent.engine.run import RecordedStep, Run, first_step_to_repeat, no_such_run, subject_of
 from mailagent.engine.runs import Depths, RunFilter, Runs, parse_position, position_of
 
 __all__ = [
@@ -43,7 +43,6 @@ __all__ = [
     "DELIVERY",
     "FAILED",
     "HOUSEKEEPING",
-    "LOOK",
     "PREVIEWS",
     "QUEUE_OF",
     "REFUND",
@@ -51,24 +50,25 @@ __all__ = [
     "SCHEDULED",
     "STATUSES",
     "SWEEP",
-    "Doorbell",
+    "WAKE_TOPIC",
     "OldRun",
     "RecordedStep",
     "Refusal",
     "ReplayRefused",
     "Run",
     "RunFilter",
+    "WorkflowClient",
     "first_step_to_repeat",
-    "matter_of",
     "no_such_run",
     "parse_position",
     "position_of",
     "run_id_of",
+    "subject_of",
 ]
 
 
-class Doorbell(
-    Rings, Sweeps, Unheard, Replays, Runs, Orphans, Versions, Histories, OldHistories, Depths
+class WorkflowClient(
+    Enqueue, Sweeps, Unheard, Replays, Runs, Orphans, Versions, Histories, OldHistories, Depths
 ):
-    """Rings workflows, looks at their runs and replays them, from any process and by name: no workflow
+    """Wakes workflows, looks at their runs and replays them, from any process and by name: no workflow
     code is imported for it."""

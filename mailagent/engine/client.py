@@ -1,4 +1,4 @@
-"""The connection to DBOS that ringing, looking and replaying share."""
+"""The connection to DBOS that waking, looking and replaying share."""
 
 from __future__ import annotations
 

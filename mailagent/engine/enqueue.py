@@ -17,9 +17,9 @@ from mailagent.engine.names import (
     APPLICATION_NAME,
     CONVERSATION,
     DELIVERY,
-    LOOK,
     QUEUE_OF,
     REFUND,
+    WAKE_TOPIC,
     run_id_of,
 )
 from mailagent.telemetry import log_ids, spans
@@ -37,10 +37,10 @@ def partition_of(conversation_id: str, about: RunAbout, proven: bool) -> str:
     return customer if proven else f"{customer}-unproven"
 
 
-class Rings(Connected):
-    """Rings workflows. `about` is what a run is to be found by; who knows it saves a query by saying so."""
+class Enqueue(Connected):
+    """Wakes workflows. `about` is what a run is to be found by; who knows it saves a query by saying so."""
 
-    def ring_conversation(
+    def enqueue_conversation(
         self,
         connection: sa.Connection,
         conversation_id: str,
@@ -57,7 +57,7 @@ class Rings(Connected):
         run_id = run_id_of(CONVERSATION, mail_id, again)
         return self._enqueue(connection, CONVERSATION, run_id, conversation_id, about, proven)
 
-    def ring_refund(
+    def enqueue_refund(
         self,
         connection: sa.Connection,
         refund_id: str,
@@ -67,32 +67,34 @@ class Rings(Connected):
     ) -> str:
         """Make the run that looks after a refund look at its row, or a fork of it when that has ended;
         queue one when there is none. Returns the run that looks after it now. All forks of the first run
-        hear the bell: one that waits in vain would stand among the runs at work for an hour.
+        hear the wake-up: one that waits in vain would stand among the runs at work for an hour.
 
         `again` counts the sweep's repeats, or says why there is one more run, such as "decided".
         """
         log_ids.note(refund_id)
-        if run_id is not None and self._has_rung_alone(connection, run_id):
+        if run_id is not None and self._has_woken_alone(connection, run_id):
             return run_id
         at_work = None if run_id is None else self._find_at_work(connection, run_id)
         if at_work is None:
             fresh = run_id_of(REFUND, refund_id, again)
             return self._enqueue(connection, REFUND, fresh, refund_id, about)
-        with spans.bell(REFUND, self._carried(connection, at_work)):
+        with spans.client(REFUND, self._carried(connection, at_work)):
             self._client.send_in_transaction(
                 connection,
                 self._first_of(connection, at_work),
-                LOOK,
-                topic=LOOK,
+                WAKE_TOPIC,
+                topic=WAKE_TOPIC,
                 send_to_forks=True,
             )
         return at_work
 
-    def ring_overdue(self, connection: sa.Connection, run_id: str, why: str) -> None:
+    def wake_overdue(self, connection: sa.Connection, run_id: str, why: str) -> None:
         """Make a run at work look, though by its worker's clock it has time: once for each `why`."""
-        self._client.send_in_transaction(connection, run_id, LOOK, topic=LOOK, idempotency_key=why)
+        self._client.send_in_transaction(
+            connection, run_id, WAKE_TOPIC, topic=WAKE_TOPIC, idempotency_key=why
+        )
 
-    def ring_delivery(
+    def enqueue_delivery(
         self,
         connection: sa.Connection,
         outbound_id: str,
@@ -101,7 +103,7 @@ class Rings(Connected):
     ) -> str:
         """Queue a run that sees to it that a mail of ours goes out, or is known not to.
 
-        `again` tells apart why it is rung once more, such as "undelivered".
+        `again` tells apart why it is woken once more, such as "undelivered".
         """
         run_id = run_id_of(DELIVERY, outbound_id, again)
         return self._enqueue(connection, DELIVERY, run_id, outbound_id, about)
@@ -117,26 +119,26 @@ class Rings(Connected):
         status = sa.select(runs.status).where(runs.workflow_uuid == run_id)
         return connection.scalar(status) in ACTIVE
 
-    def _has_rung_alone(self, connection: sa.Connection, run_id: str) -> bool:
+    def _has_woken_alone(self, connection: sa.Connection, run_id: str) -> bool:
         """Make a run look that has yet to end and was never forked, nor is a fork: so nobody else is to hear
-        the bell, and a function in the database can ring it. Return whether it is so. Not in a trace, which
+        the wake-up, and a function in the database can wake it. Return whether it is so. Not in a trace, which
         the client carries on."""
         if self._is_sqlite or spans.is_on():
             return False
-        return connection.scalar(self._ring_alone, {"run": run_id}) is not None
+        return connection.scalar(self._wake_alone, {"run": run_id}) is not None
 
     @cached_property
-    def _ring_alone(self) -> sa.Select[Any]:
-        """Rings a run that is at work, and neither has a fork nor is one."""
+    def _wake_alone(self) -> sa.Select[Any]:
+        """Wakes a run that is at work, and neither has a fork nor is one."""
         runs, forks = self._runs.c, self._runs.alias("forks")
         has_forks = (
             sa.select(sa.literal(1)).where(forks.c.forked_from == runs.workflow_uuid).exists()
         )
         is_active = sa.or_(*(runs.status == state for state in sorted(ACTIVE)))
         is_alone = sa.and_(is_active, runs.forked_from.is_(None), ~has_forks)
-        # Not WHERE: nobody rings but for a row that was found so.
-        rung = sa.case((is_alone, SEND_LOOK))
-        return sa.select(rung).where(runs.workflow_uuid == sa.bindparam("run"))
+        # Not WHERE: wake-ups are sent only for a row that was found so.
+        woken = sa.case((is_alone, SEND_WAKE_UP))
+        return sa.select(woken).where(runs.workflow_uuid == sa.bindparam("run"))
 
     def _find_at_work(self, connection: sa.Connection, run_id: str) -> str | None:
         """Return a run if it has yet to end, else its newest fork that has, or None."""
@@ -190,7 +192,7 @@ class Rings(Connected):
         }
         if workflow == CONVERSATION:
             options["queue_partition_key"] = partition_of(subject, known, proven)
-        with spans.bell(workflow) as carried:
+        with spans.client(workflow) as carried:
             if carried:
                 attributes[_CARRIER] = carried
             if self._is_sqlite:
@@ -219,11 +221,11 @@ _QUEUE_RUN = sa.select(
     )
 )
 # To be called where a run `run` is looked at; what it returns says only that it was called.
-SEND_LOOK = sa.cast(
+SEND_WAKE_UP = sa.cast(
     sa.func.dbos.send_message(
         sa.cast(sa.bindparam("run"), sa.Text),
-        sa.cast(sa.literal(json.dumps(LOOK), sa.Text), JSON),
-        sa.cast(sa.literal(LOOK), sa.Text),
+        sa.cast(sa.literal(json.dumps(WAKE_TOPIC), sa.Text), JSON),
+        sa.cast(sa.literal(WAKE_TOPIC), sa.Text),
     ),
     sa.Text,
 )

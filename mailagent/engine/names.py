@@ -17,7 +17,7 @@ QUEUE_OF = {CONVERSATION: CONVERSATIONS, REFUND: REFUNDS, DELIVERY: DELIVERIES}
 # DBOS's own, where a run waits that was put into no other. The schedule uses it, too.
 INTERNAL_QUEUE = "_dbos_internal_queue"
 
-LOOK = "look"  # the topic of every bell
+WAKE_TOPIC = "look"  # the topic of every wake-up
 
 STATUSES = (
     "ENQUEUED", "PENDING", "DELAYED", "SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED",

@@ -1,5 +1,5 @@
 """Triggers on DBOS's table of runs: a run of ours waits in its own queue, and a conversation in the partition
-of its customer, no matter which tool queues it.
+of its customer, no incident which tool queues it.
 
 `dbos workflow fork` and `resume`, the DBOS console and a plain `DBOSClient` put a run into DBOS's internal
 queue, and a fork or rewind into no partition: there it would run beside another run of the same customer.

@@ -131,7 +131,7 @@ class Sweeps(Connected):
         question = sa.select(sa.literal(1)).limit(1)
         return not any(connection.scalar(question.where(found)) for found in (ended, at_work))
 
-    def ring_sweep(self, connection: sa.Connection, now: datetime) -> None:
+    def enqueue_sweep(self, connection: sa.Connection, now: datetime) -> None:
         """Queue a sweep; of several workers that do so within a minute, one does."""
         due = now.replace(second=0, microsecond=0).isoformat()
         self._client.enqueue_in_transaction(

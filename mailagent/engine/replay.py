@@ -16,9 +16,9 @@ from mailagent.engine.names import (
     APPLICATION_VERSION,
     CONVERSATION,
     DELIVERY,
-    LOOK,
     QUEUE_OF,
     REFUND,
+    WAKE_TOPIC,
     fork_id_of,
 )
 from mailagent.engine.run import Run, first_step_to_repeat, no_such_run
@@ -63,8 +63,8 @@ class Replays(Runs):
             raise ReplayRefused(
                 Refusal.NOT_OURS, f"DBOS refuses to rewind {run_id}: {refusal}"
             ) from refusal
-        # A rewind takes the run's messages away; without a bell it could wait for one that has rung.
-        self._client.send(run_id, LOOK, topic=LOOK)
+        # A rewind takes the run's messages away; without a wake-up it could wait for one that was sent.
+        self._client.send(run_id, WAKE_TOPIC, topic=WAKE_TOPIC)
         return run
 
     def fork_run(
@@ -94,7 +94,7 @@ class Replays(Runs):
                 f"DBOS refuses to fork {run_id} as {fork_id} ({type(refusal).__name__}): look again first",
             ) from refusal
         # Messages are not carried over to a fork: one that begins at its wait has to look.
-        self._client.send(fork_id, LOOK, topic=LOOK)
+        self._client.send(fork_id, WAKE_TOPIC, topic=WAKE_TOPIC)
         return run, fork_id
 
     def _make_ready(self) -> None:
@@ -158,20 +158,20 @@ HasMovedOn = Callable[[sa.ColumnElement[str]], sa.ColumnElement[bool]]
 
 
 class Unheard(Connected):
-    """Rings runs that wait for a bell that has rung already, and that they cannot have heard."""
+    """Wakes runs that wait for a wake-up that was sent already, and that they cannot have heard."""
 
-    def ring_unheard(
+    def wake_unheard(
         self, connection: sa.Connection, has_moved_on: HasMovedOn, before: datetime
     ) -> int:
-        """Ring the runs of refunds that have moved on, begun before a time and not rung since they
-        began; each once, for then it has been rung. Returns how many that were."""
+        """Wake the runs of refunds that have moved on, begun before a time and not woken since they
+        began; each once, for then it has been woken. Returns how many that were."""
         runs = self._runs.c
-        bells = self._bells.c
-        rung = (
+        notifications = self._notifications.c
+        woken = (
             sa.select(sa.literal(1))
             .where(
-                bells.destination_uuid == runs.workflow_uuid,
-                bells.created_at_epoch_ms >= runs.started_at_epoch_ms,
+                notifications.destination_uuid == runs.workflow_uuid,
+                notifications.created_at_epoch_ms >= runs.started_at_epoch_ms,
             )
             .correlate(self._runs)
             .exists()
@@ -180,18 +180,18 @@ class Unheard(Connected):
             runs.status == "PENDING",
             runs.name == REFUND,
             runs.started_at_epoch_ms < round(before.timestamp() * 1000),
-            ~rung,
+            ~woken,
             has_moved_on(self._subject()),
         )
         unheard = list(connection.scalars(query))
         for run_id in unheard:
-            self._client.send_in_transaction(connection, run_id, LOOK, topic=LOOK)
+            self._client.send_in_transaction(connection, run_id, WAKE_TOPIC, topic=WAKE_TOPIC)
         return len(unheard)
 
-    def ring_deliveries_at_work(
+    def wake_deliveries_at_work(
         self, connection: sa.Connection, outbound_ids: Sequence[str]
     ) -> None:
-        """Ring the runs that wait with these mails of ours."""
+        """Wake the runs that wait with these mails of ours."""
         if not outbound_ids:
             return
         runs = self._runs.c
@@ -199,7 +199,7 @@ class Unheard(Connected):
             runs.status == "PENDING", runs.name == DELIVERY, self._subject().in_(outbound_ids)
         )
         for run_id in list(connection.scalars(waiting)):
-            self._client.send_in_transaction(connection, run_id, LOOK, topic=LOOK)
+            self._client.send_in_transaction(connection, run_id, WAKE_TOPIC, topic=WAKE_TOPIC)
 
     def is_answering(self, connection: sa.Connection, conversation_id: str) -> bool:
         """Return whether a run is at work on a conversation's mail."""
@@ -212,7 +212,7 @@ class Unheard(Connected):
         return connection.scalar(at_work.limit(1)) is not None
 
     @property
-    def _bells(self) -> sa.TableClause:
+    def _notifications(self) -> sa.TableClause:
         names = ("destination_uuid", "created_at_epoch_ms")
         schema = None if self._is_sqlite else "dbos"
         return sa.table("notifications", *(sa.column(name) for name in names), schema=schema)

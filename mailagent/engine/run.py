@@ -81,9 +81,9 @@ def no_such_run(run_id: str) -> str:
     )
 
 
-def matter_of(run: Run) -> str:
+def subject_of(run: Run) -> str:
     """Return what a run was queued for: the same for all repeats, and for forks that we made. One made
-    elsewhere is a matter of its own; all sweeps of a day are one."""
+    elsewhere is an incident of its own; all sweeps of a day are one."""
     if run.workflow in SCHEDULED:
         return f"{run.workflow}-{run.created_at:%Y-%m-%d}"
     if not run.run_id.startswith(f"{run.workflow}-"):

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.refunds.escalation import (
-    Ask,
+    ApprovalRequest,
     Due,
     Question,
     Skip,
@@ -20,7 +20,7 @@ from mailagent.domain.refunds.escalation import (
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.store import audit
-from mailagent.store.refunds import approval_requests as asks
+from mailagent.store.refunds import approval_requests as requests
 from mailagent.store.refunds import approvals, cases, refunds
 from mailagent.store.refunds.approval_requests import Note
 from mailagent.store.refunds.approvals import Approval, RecordedDecision, Standing
@@ -39,7 +39,7 @@ class Asking:
     question: Question
     owners: tuple[str, ...]
     candidates: tuple[str, ...]
-    asks: tuple[Ask, ...]
+    requests: tuple[ApprovalRequest, ...]
     notes: tuple[Note, ...]
     away: Collection[str]
     due: Due
@@ -48,7 +48,7 @@ class Asking:
     def instead(self) -> str | None:
         """Who is to be asked instead of those who were passed over; None while somebody is waited for, or
         when nobody is left."""
-        return None if any(each.stands for each in self.asks) else self.due.following
+        return None if any(each.stands for each in self.requests) else self.due.following
 
 
 def look(
@@ -69,8 +69,11 @@ def look(
     besides = (*owners, first.decided_by) if first else owners
     candidates = list_candidates(live.shop.manager_emails, besides)
     approval_id = approval.approval_id
-    recorded = asks.list_of(connection, approval_id, question)
-    notes, away = asks.list_notes(connection, approval_id), asks.list_away(connection, live.now())
+    recorded = requests.list_of(connection, approval_id, question)
+    notes, away = (
+        requests.list_notes(connection, approval_id),
+        requests.list_away(connection, live.now()),
+    )
     # Whoever decides no more is not waited for.
     asked = tuple(each for each in recorded if each.manager_email in candidates)
     due = _decide_due(approval, candidates, asked, away)
@@ -78,21 +81,24 @@ def look(
 
 
 def _decide_due(
-    approval: Approval, candidates: tuple[str, ...], asked: tuple[Ask, ...], away: Collection[str]
+    approval: Approval,
+    candidates: tuple[str, ...],
+    asked: tuple[ApprovalRequest, ...],
+    away: Collection[str],
 ) -> Due:
     live = services.current()
     return decide_due(asked, candidates, away, live.waits, approval.expires_at, live.now())
 
 
-def _with_ask(before: Asking, ask: Ask) -> Asking:
+def _with_ask(before: Asking, ask: ApprovalRequest) -> Asking:
     """Return how things stand after an ask was written. Nothing else has changed: the caller has held the
     refund's lock all the time."""
     if ask.manager_email not in before.candidates:
         return before
-    others = (each for each in before.asks if each.manager_email != ask.manager_email)
+    others = (each for each in before.requests if each.manager_email != ask.manager_email)
     asked = tuple(sorted((*others, ask), key=lambda each: (each.asked_at, each.manager_email)))
     due = _decide_due(before.approval, before.candidates, asked, before.away)
-    return replace(before, asks=asked, due=due)
+    return replace(before, requests=asked, due=due)
 
 
 def is_one_of(owners: tuple[str, ...], manager: str) -> bool:
@@ -108,30 +114,30 @@ def request_key(approval: Approval, question: Question, manager: str) -> str:
 
 def record_ask(
     connection: sa.Connection, refund: Refund, asking: Asking, manager: str
-) -> tuple[Ask, Asking]:
+) -> tuple[ApprovalRequest, Asking]:
     """Record that a manager is asked now; who was asked already stays as they are. Returns the ask, and how
     things stand then."""
-    known = next((each for each in asking.asks if each.manager_email == manager), None)
+    known = next((each for each in asking.requests if each.manager_email == manager), None)
     if known:
         return known, asking
     now = services.current().now()
     details = {"manager": manager, "question": asking.question.value}
     audit.record(connection, now, audit.CLOCK, "manager asked", refund.refund_id, details)
-    ask = asks.record(connection, asking.approval.approval_id, asking.question, manager, now)
+    ask = requests.record(connection, asking.approval.approval_id, asking.question, manager, now)
     return ask, _with_ask(asking, ask)
 
 
-def record_reminder(connection: sa.Connection, asking: Asking, ask: Ask) -> Asking:
+def record_reminder(connection: sa.Connection, asking: Asking, ask: ApprovalRequest) -> Asking:
     """Record that a manager is reminded now. Returns how things stand then."""
-    return _with_ask(asking, asks.record_reminder(connection, ask, services.current().now()))
+    return _with_ask(asking, requests.record_reminder(connection, ask, services.current().now()))
 
 
 def pass_over(connection: sa.Connection, refund: Refund, manager: str, why: Skip) -> Asking:
     """Record that a manager is not waited for. Returns how things stand then."""
     asking, now = look(connection, refund), services.current().now()
-    for ask in asking.asks:
+    for ask in asking.requests:
         if ask.manager_email == manager and ask.stands:
-            asking = _with_ask(asking, asks.record_skip(connection, ask, why.value, now))
+            asking = _with_ask(asking, requests.record_skip(connection, ask, why.value, now))
             details = {"manager": manager, "why": why.value}
             audit.record(
                 connection, now, audit.CLOCK, "manager passed over", refund.refund_id, details
@@ -144,4 +150,4 @@ def is_waited_for(connection: sa.Connection, refund_id: str) -> bool:
     refund = refunds.load(connection, refund_id)
     if refund.status is not RefundStatus.AWAITING_APPROVAL:
         return False
-    return any(each.stands for each in look(connection, refund).asks)
+    return any(each.stands for each in look(connection, refund).requests)

@@ -29,7 +29,7 @@ from mailagent.store.mail import outbound
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class MailContent:
     """A mail of ours before it is rendered. `dedup_key` says what it is for: once, whatever replays.
 
     `language` is that of whoever reads it, None if unknown. Our own people read English.
@@ -50,7 +50,7 @@ class Letter:
 
 def write_to_customer(
     connection: sa.Connection,
-    letter: Letter,
+    letter: MailContent,
     conversation: Conversation,
     mail: InboundMail | None,
     confirm: bool = False,
@@ -70,25 +70,25 @@ def write_to_customer(
         reply_to=token_address(door, token, services.current().shop.reply_domain),
         language=_language(letter, conversation),
     )
-    return record_letter(connection, addressed)
+    return queue_mail(connection, addressed)
 
 
-def _language(letter: Letter, conversation: Conversation) -> str | None:
+def _language(letter: MailContent, conversation: Conversation) -> str | None:
     """Return the language of a mail to the customer: theirs, but our words around somebody else's (the
     agent's, a team member's) are in the language of those."""
     words = letter.facts.get("text")
     return (find_language(words) if words else None) or conversation.language
 
 
-def render(letter: Letter) -> RenderedMail:
+def render(letter: MailContent) -> RenderedMail:
     """Return a letter as its reader gets it."""
     live = services.current()
     locale = live.shop.locale_for(letter.language)
     return live.templates.render(letter.template, letter.facts, locale)
 
 
-def record_letter(
-    connection: sa.Connection, letter: Letter, rendered: RenderedMail | None = None
+def queue_mail(
+    connection: sa.Connection, letter: MailContent, rendered: RenderedMail | None = None
 ) -> str:
     """Render a letter and record it as a mail to be sent; return the mail's id. `rendered`: what `render`
     has made of it already."""
@@ -117,7 +117,7 @@ def record_letter(
     return outbound.record(connection, mail, letter.dedup_key, live.now())
 
 
-def _auto_submitted(letter: Letter) -> str:
+def _auto_submitted(letter: MailContent) -> str:
     if letter.by_person:
         return "no"
     return "auto-replied" if letter.headers.in_reply_to else "auto-generated"
@@ -143,9 +143,9 @@ def write_notice(
 ) -> list[str]:
     """Tell people of the shop that something needs them; one copy each, under `key:address`."""
     return [
-        record_letter(
+        queue_mail(
             connection,
-            Letter(
+            MailContent(
                 Purpose.NOTICE,
                 "notice",
                 {"title": notice.title, "lines": notice.lines},

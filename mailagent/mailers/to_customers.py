@@ -13,7 +13,7 @@ from mailagent.domain.mail.message import InboundMail, Purpose, confirm_code
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.mailers.compose import Letter, write_to_customer
+from mailagent.mailers.compose import MailContent, write_to_customer
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.refunds import approvals, cases, goodwill, orders, refunds
@@ -29,7 +29,7 @@ def write_reply(
     """Write the agent's answer (`by_person`: that somebody has read and sent). Whoever is not proven
     answers it to an address that proves them."""
     confirm = not all(mail.identity.proven for mail in mails)
-    letter = Letter(
+    letter = MailContent(
         Purpose.REPLY,
         "reply",
         {
@@ -50,7 +50,7 @@ def write_handed_over(
     untrue: bool,
 ) -> str:
     """Tell the customer that a person takes over (`untrue`: instead of an answer we could not send)."""
-    letter = Letter(
+    letter = MailContent(
         Purpose.REPLY,
         "neutral_reply" if untrue else "handed_over",
         {"goodwill": _goodwill_facts(connection, mails)},
@@ -77,7 +77,7 @@ def _goodwill_facts(
 def write_refund_outcome(connection: sa.Connection, refund: Refund, template: str) -> str:
     """Tell the customer how a refund ended, in the thread in which it was asked for."""
     conversation, mail = _where_asked(connection, refund)
-    letter = Letter(
+    letter = MailContent(
         Purpose.RECEIPT if template == "receipt" else Purpose.REFUND_OUTCOME,
         template,
         _outcome_facts(connection, refund),
@@ -102,7 +102,7 @@ def write_receipt(connection: sa.Connection, refund: Refund, others: Sequence[Re
         return write_refund_outcome(connection, refund, "receipt")
     told = sorted((refund, *others), key=lambda each: each.refund_id)
     conversation, mail = _where_asked(connection, refund)
-    letter = Letter(
+    letter = MailContent(
         Purpose.RECEIPT,
         "receipts",
         {"refunds": [_outcome_facts(connection, each) for each in told]},
@@ -139,7 +139,7 @@ def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
     if refund.returned is None or not untrue:
         raise ValueError(f"nothing that was told of refund {refund.refund_id} came back")
     conversation, mail = _where_asked(connection, refund)
-    letter = Letter(
+    letter = MailContent(
         Purpose.REFUND_OUTCOME,
         "refund_returned",
         {
@@ -201,7 +201,7 @@ def write_person_reply(
     """Write what a person of the shop answers: in the thread, from the support address, signed with
     `member`, their name."""
     asked = inbound.list_latest(connection, conversation.conversation_id, 1)
-    letter = Letter(
+    letter = MailContent(
         Purpose.TEAM_REPLY,
         "team_reply",
         {"text": text, "member": member},

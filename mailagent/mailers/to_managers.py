@@ -18,12 +18,12 @@ from mailagent.domain.mail.message import (
     token_address,
 )
 from mailagent.domain.mail.reply_commands import holds_word
-from mailagent.domain.refunds.escalation import MOST_REMINDERS, Ask, Question, Skip
+from mailagent.domain.refunds.escalation import MOST_REMINDERS, ApprovalRequest, Question, Skip
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.wording import MANAGER_REASONS, REFUND_REASONS
 from mailagent.mailers import approval_routing
 from mailagent.mailers.approval_routing import Asking
-from mailagent.mailers.compose import Letter, Notice, record_letter, render, write_notice
+from mailagent.mailers.compose import MailContent, Notice, queue_mail, render, write_notice
 from mailagent.store import audit
 from mailagent.store.mail import outbound
 from mailagent.store.refunds import approval_requests, approvals, cases, refunds
@@ -53,7 +53,7 @@ def ask_managers(
     if before.due.ask:
         _, stands = _write_request(connection, refund, before.due.ask, stands)
         _tell_of_escalation(connection, refund, before, before.due.ask)
-    for ask in before.asks:
+    for ask in before.requests:
         if ask.manager_email in before.due.remind:
             stands = approval_routing.record_reminder(connection, stands, ask)
             number = ask.reminders + 1
@@ -62,7 +62,7 @@ def ask_managers(
             audit.record(
                 connection, live.now(), audit.CLOCK, "manager reminded", refund.refund_id, details
             )
-    _ring(connection, tell_if_unread(connection, refund, stands))
+    _enqueue(connection, tell_if_unread(connection, refund, stands))
     return before
 
 
@@ -87,7 +87,7 @@ def _tell_that_nobody_decides(connection: sa.Connection, refund: Refund, stands:
     )
     readers = tuple(dict.fromkeys((*shop.team_emails, *shop.ops_emails)))
     untold = list_untold(connection, notice, readers)
-    _ring(connection, write_notice(connection, notice, untold, refund.conversation_id))
+    _enqueue(connection, write_notice(connection, notice, untold, refund.conversation_id))
 
 
 def list_unsent_requests(connection: sa.Connection, refund_id: str) -> list[str]:
@@ -111,7 +111,7 @@ def _write_request(
     ask, stands = approval_routing.record_ask(connection, refund, before, manager)
     key = approval_routing.request_key(stands.approval, stands.question, manager)
     facts = _case_facts(connection, refund, stands) | _asking_facts(stands, ask, reminder)
-    letter = Letter(
+    letter = MailContent(
         Purpose.APPROVAL_REQUEST,
         "approval_request",
         facts | {"reply_decides": True},
@@ -125,10 +125,10 @@ def _write_request(
         # It has a line that could be taken for a decision when it is quoted: no reply decides.
         letter = replace(letter, facts=facts | {"reply_decides": False})
         rendered = render(letter)
-    return record_letter(connection, letter, rendered), stands
+    return queue_mail(connection, letter, rendered), stands
 
 
-def reply_address(ask: Ask) -> str:
+def reply_address(ask: ApprovalRequest) -> str:
     """Return the address by which one manager may decide."""
     return token_address(Door.APPROVAL, ask.reply_token, services.current().shop.reply_domain)
 
@@ -160,7 +160,7 @@ def _case_facts(connection: sa.Connection, refund: Refund, stands: Asking) -> di
     }
 
 
-def _asking_facts(stands: Asking, ask: Ask, reminder: int) -> dict[str, Any]:
+def _asking_facts(stands: Asking, ask: ApprovalRequest, reminder: int) -> dict[str, Any]:
     links = services.current().links
     return {
         "link_url": links.sign_approval(ask.approval_id, ask.manager_email),
@@ -168,7 +168,7 @@ def _asking_facts(stands: Asking, ask: Ask, reminder: int) -> dict[str, Any]:
         "reminds_of": ask.asked_at if reminder else None,
         "others": [
             {"manager_email": each.manager_email, "at": each.asked_at, "why_not": each.skipped_why}
-            for each in stands.asks
+            for each in stands.requests
             if each.manager_email != ask.manager_email
         ],
         "following": stands.due.following,
@@ -206,7 +206,7 @@ def ask_next_manager(
     if stands.instead:
         request, stands = _write_request(connection, refund, stands.instead, stands)
     if request or why is Skip.AWAY:  # of a lost mail that leaves nobody, people are told anyway
-        _ring(connection, tell_if_unread(connection, refund, stands))
+        _enqueue(connection, tell_if_unread(connection, refund, stands))
     return request
 
 
@@ -219,7 +219,7 @@ def _tell_of_escalation(
     """Tell those who were asked before that somebody else is asked, too; a reminder says so by itself."""
     told = [
         each.manager_email
-        for each in before.asks
+        for each in before.requests
         if each.stands and each.manager_email not in before.due.remind
     ]
     key = f"escalated:{before.approval.approval_id}:{before.question.value}:{following}"
@@ -232,15 +232,15 @@ def _tell_of_escalation(
             "The first decision stands, whoever makes it.",
         ],
     )
-    _ring(connection, write_notice(connection, notice, told))
+    _enqueue(connection, write_notice(connection, notice, told))
 
 
 def answer_manager(
-    connection: sa.Connection, ask: Ask, notice: Notice, mail: InboundMail | None
+    connection: sa.Connection, ask: ApprovalRequest, notice: Notice, mail: InboundMail | None
 ) -> None:
     """Tell the manager of an ask what became of a reply to it: `mail`, in whose thread this goes, if it
     is proven to be theirs."""
-    letter = Letter(
+    letter = MailContent(
         Purpose.NOTICE,
         "notice",
         {"title": notice.title, "lines": notice.lines},
@@ -249,12 +249,12 @@ def answer_manager(
         headers=answer_headers(mail) if mail else ThreadHeaders(""),
         reply_to=reply_address(ask),
     )
-    _ring(connection, [record_letter(connection, letter)])
+    _enqueue(connection, [queue_mail(connection, letter)])
 
 
-def _ring(connection: sa.Connection, outbound_ids: Sequence[str]) -> None:
+def _enqueue(connection: sa.Connection, outbound_ids: Sequence[str]) -> None:
     for outbound_id in outbound_ids:
-        services.current().doorbell.ring_delivery(connection, outbound_id)
+        services.current().workflow_client.enqueue_delivery(connection, outbound_id)
 
 
 # --- closing --------------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ def write_expired(
     """Tell the managers who were asked that nobody decided in time, also those who were passed over;
     where nobody else was waited for, people beside them, too. `first`: the first of two approvals, if
     somebody gave it."""
-    asked = approval_requests.list_asks(connection, refund.refund_id)
+    asked = approval_requests.list_requests(connection, refund.refund_id)
     named = [*([first.decided_by] if first else []), *(each.manager_email for each in asked)]
     managers = services.current().shop.manager_emails
     told = dict.fromkeys(each for each in named if each in managers)
@@ -283,7 +283,7 @@ def write_expired(
         ],
     )
     for outbound_id in write_notice(connection, notice, tuple(told), refund.conversation_id):
-        services.current().doorbell.ring_delivery(connection, outbound_id)
+        services.current().workflow_client.enqueue_delivery(connection, outbound_id)
 
 
 # --- unread ---------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def write_expired(
 def tell_if_unread(connection: sa.Connection, refund: Refund, stands: Asking) -> Sequence[str]:
     """Write, once for each question, that nobody reads the request: all who were asked are passed over
     or away, and so is whoever is left. Returns the mails; none where somebody reads it."""
-    if not stands.asks or _is_read(stands):
+    if not stands.requests or _is_read(stands):
         return ()
     notice = Notice(
         f"unread:{stands.approval.approval_id}:{stands.question.value}",
@@ -300,7 +300,7 @@ def tell_if_unread(connection: sa.Connection, refund: Refund, stands: Asking) ->
         [
             "A refund waits for a manager, and every manager who may decide on it is away or gets no"
             " mail from us.",
-            *(f"{each.manager_email}: {each.skipped_why or 'away'}." for each in stands.asks),
+            *(f"{each.manager_email}: {each.skipped_why or 'away'}." for each in stands.requests),
             f"If nobody decides by {stands.approval.expires_at:%Y-%m-%d %H:%M} UTC, it is closed"
             " without a refund.",
             "Please tell one of them, or have somebody who is there put into MANAGER_EMAILS.",
@@ -312,7 +312,7 @@ def tell_if_unread(connection: sa.Connection, refund: Refund, stands: Asking) ->
 
 
 def _is_read(stands: Asking) -> bool:
-    passed_over = {each.manager_email for each in stands.asks if not each.stands}
+    passed_over = {each.manager_email for each in stands.requests if not each.stands}
     return any(each not in stands.away and each not in passed_over for each in stands.candidates)
 
 

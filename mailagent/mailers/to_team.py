@@ -13,7 +13,7 @@ from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.message import Door, InboundMail, Purpose, token_address
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.wording import REFUND_STATES
-from mailagent.mailers.compose import Letter, record_letter
+from mailagent.mailers.compose import MailContent, queue_mail
 from mailagent.store.ids import new_id
 from mailagent.store.mail import inbound, outbound
 from mailagent.store.refunds import cases, refunds
@@ -56,9 +56,9 @@ def write_to_team(
         ],
     }
     return [
-        record_letter(
+        queue_mail(
             connection,
-            Letter(
+            MailContent(
                 Purpose.HAND_OVER,
                 "hand_over",
                 facts,
@@ -116,11 +116,11 @@ def _thread(
 
 def write_login_link(connection: sa.Connection, email: str, url: str, lives: timedelta) -> str:
     """Write the link to log in with; `lives` is how long it works."""
-    letter = Letter(
+    letter = MailContent(
         Purpose.LOGIN,
         "login_link",
         {"link_url": url, "minutes": int(lives.total_seconds() // 60)},
         to_address=email,
         dedup_key=new_id("login"),
     )
-    return record_letter(connection, letter)
+    return queue_mail(connection, letter)

@@ -56,7 +56,7 @@ class DatabaseClock:
         machine: Callable[[], datetime],
         elapsed: Callable[[], float],
     ) -> None:
-        self._ask, self._machine, self._elapsed = ask, machine, elapsed
+        self._request, self._machine, self._elapsed = ask, machine, elapsed
         self._asking = threading.Lock()
         self._failures = 0
         self._asked_at = 0.0
@@ -101,7 +101,7 @@ class DatabaseClock:
         """Ask, a second time if the answer was slow, and take it for the middle of the wait."""
         for _ in range(2):
             before = self._elapsed()
-            answer = self._ask()
+            answer = self._request()
             after = self._elapsed()
             if after - before < SLOW_SECONDS:
                 break

@@ -23,7 +23,7 @@ SQLITE_BUSY_MILLISECONDS = 30_000
 IDLE_IN_TRANSACTION_SECONDS = 20
 
 # How long a server may say nothing at all: one that lost its power, or its network, closes no connection, and
-# without these the system waits for it for hours. After 10 s of silence it is asked for a sign of life every
+# without these the system waits for it for hours. After 10 s of silence it is asked for a heartbeat every
 # 5 s; it is gone after three, or when nothing of ours was acknowledged for 20 s. libpq's names and units.
 GONE_AFTER = {
     "connect_timeout": 10,

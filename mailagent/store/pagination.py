@@ -103,7 +103,7 @@ def read_part(
     """Return one page of a list whose rows come from several sources, merged by time."""
     found: list[T] = []
     for source in sources:
-        rows = connection.execute(_ask(connection, source, window))
+        rows = connection.execute(_request(connection, source, window))
         found.extend(source.read(row) for row in rows)
     found.sort(key=cursor_of, reverse=not window.climbs)
     more, shown = len(found) > window.size, found[: window.size]
@@ -119,7 +119,7 @@ def read_part(
     )
 
 
-def _ask(connection: sa.Connection, source: Source[Any], window: Window) -> sa.Select[Any]:
+def _request(connection: sa.Connection, source: Source[Any], window: Window) -> sa.Select[Any]:
     row_id = source.row_id
     if connection.dialect.name == "postgresql" and isinstance(row_id.type, sa.String):
         row_id = sa.collate(row_id, "C")  # the order of Python and of SQLite, whatever the server's

@@ -1,7 +1,7 @@
 """Spans: what was done for whom, when and for how long, for whoever collects them. Off unless started; then
 nothing of OpenTelemetry is loaded.
 
-DBOS makes those of runs and steps; ours are requests, bells and calls of providers.
+DBOS makes those of runs and steps; ours are requests, wake-ups and calls of providers.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def call(provider: str, what: str) -> Iterator[None]:
 
 
 @contextmanager
-def bell(workflow: str, heard_by: Mapping[str, str] | None = None) -> Iterator[dict[str, str]]:
-    """Make the span of a bell; give what the run that hears it is to carry so that it joins the trace: W3C
+def client(workflow: str, heard_by: Mapping[str, str] | None = None) -> Iterator[dict[str, str]]:
+    """Make the span of a wake-up; give what the run that hears it is to carry so that it joins the trace: W3C
     trace context (https://www.w3.org/TR/trace-context/), or nothing.
 
     `heard_by` is what a run carries that is at work already: then the span stands in that run's trace, with
@@ -106,7 +106,7 @@ def bell(workflow: str, heard_by: Mapping[str, str] | None = None) -> Iterator[d
     if heard_by:
         parent = TraceContextTextMapPropagator().extract(dict(heard_by))
         links = [Link(get_current_span().get_span_context())]
-    with _span(f"ring {workflow}", SpanKind.PRODUCER, {}, parent, links):
+    with _span(f"wake {workflow}", SpanKind.PRODUCER, {}, parent, links):
         carried: dict[str, str] = {}
         TraceContextTextMapPropagator().inject(carried)
         yield carried

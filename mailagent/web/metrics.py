@@ -103,7 +103,9 @@ def _count(hear: Callable[..., None]) -> Sequence[Sample]:
         use = ModelUse(today, live.prices_of)
         with live.database.snapshot(STATEMENT_SECONDS) as connection:
             sa.event.listen(connection, "after_cursor_execute", hear)
-            runs = Runs(live.doorbell.count_active(connection), live.doorbell.failed_runs())
+            runs = Runs(
+                live.workflow_client.count_active(connection), live.workflow_client.failed_runs()
+            )
             return metric_figures.read(connection, runs, use, live.policy.limits, now)
     except sa.exc.SQLAlchemyError as problem:
         if is_cancelled(problem):

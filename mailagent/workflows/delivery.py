@@ -1,6 +1,6 @@
 """Sees to it that a mail which did not go out at once goes out later, or is known not to.
 
-The other workflows send their mail themselves; this one is rung only when that did not work.
+The other workflows send their mail themselves; this one is woken only when that did not work.
 """
 
 from __future__ import annotations
@@ -20,6 +20,6 @@ async def delivery(outbound_id: str) -> str:
             case "send":
                 await send_mail_async(outbound_id)
             case "wait":
-                await DBOS.recv_async(engine.LOOK, timeout_seconds=outlook["wait_seconds"])
+                await DBOS.recv_async(engine.WAKE_TOPIC, timeout_seconds=outlook["wait_seconds"])
             case _:
                 return outlook["status"]

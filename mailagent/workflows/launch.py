@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
 from dbos._enterprise import ConductorThread
 
-from mailagent import engine as doorbell
+from mailagent import engine as workflow_client
 from mailagent.store.database import open_database
 from mailagent.store.errors import mark_outages
 from mailagent.telemetry import log_ids, spans
@@ -33,7 +33,11 @@ WORKFLOWS = (conversation, delivery, maintenance, refund)
 SQLITE_POLL_SECONDS = 0.2
 # How often each queue is looked at, in seconds: nearly all that a worker does with nothing to do. A customer
 # waits for an answer; a delivery's run sends what could not go out at once.
-QUEUE_POLL_SECONDS = {doorbell.CONVERSATIONS: 0.2, doorbell.REFUNDS: 0.5, doorbell.DELIVERIES: 1.0}
+QUEUE_POLL_SECONDS = {
+    workflow_client.CONVERSATIONS: 0.2,
+    workflow_client.REFUNDS: 0.5,
+    workflow_client.DELIVERIES: 1.0,
+}
 CLOSE_SECONDS = 3.0
 # For the steps of runs that wait without a thread, beside the conversations, which have one each.
 STEP_THREADS = 64
@@ -109,9 +113,9 @@ def _open_system(url: str) -> sa.Engine:
 
 def _config(engine: Engine, worker_id: str, system: sa.Engine | None) -> DBOSConfig:
     return DBOSConfig(
-        name=doorbell.APPLICATION_NAME,
+        name=workflow_client.APPLICATION_NAME,
         system_database_url=engine.database_url,
-        application_version=doorbell.APPLICATION_VERSION,
+        application_version=workflow_client.APPLICATION_VERSION,
         executor_id=worker_id,
         serializer=DBOSPortableJSONSerializer(),
         run_migrations=False,
@@ -137,7 +141,7 @@ def _connect_console(dbos: DBOS, engine: Engine, key: str) -> ConductorThread:
 
     connection = ConductorWebsocket(
         dbos,
-        app_name=doorbell.APPLICATION_NAME,
+        app_name=workflow_client.APPLICATION_NAME,
         conductor_url=engine.conductor_url or CONDUCTOR_URL,
         conductor_key=key,
         executor_metadata={"worker_id": DBOS.executor_id},
@@ -152,19 +156,19 @@ def _apply_schedules() -> None:
     DBOS.apply_schedules(
         [
             {
-                "schedule_name": doorbell.SWEEP,
+                "schedule_name": workflow_client.SWEEP,
                 "workflow_fn": maintenance.sweep,
                 "schedule": maintenance.EVERY_MINUTE,
                 "context": None,
             },
             {
-                "schedule_name": doorbell.HOUSEKEEPING,
+                "schedule_name": workflow_client.HOUSEKEEPING,
                 "workflow_fn": maintenance.housekeeping,
                 "schedule": maintenance.EVERY_HOUR,
                 "context": None,
             },
             {
-                "schedule_name": doorbell.PREVIEWS,
+                "schedule_name": workflow_client.PREVIEWS,
                 "workflow_fn": maintenance.previews,
                 "schedule": maintenance.EVERY_MINUTE,
                 "context": None,
@@ -177,13 +181,13 @@ def _register_queues(conversation_concurrency: int) -> None:
     # One run per customer at a time, on all workers together; so many on this one. DBOS takes partitions
     # in random order where there are more than there is room for, so nobody stands behind a flood.
     DBOS.register_queue(
-        doorbell.CONVERSATIONS,
+        workflow_client.CONVERSATIONS,
         partition_concurrency=1,
         worker_concurrency=conversation_concurrency,
-        polling_interval_sec=QUEUE_POLL_SECONDS[doorbell.CONVERSATIONS],
+        polling_interval_sec=QUEUE_POLL_SECONDS[workflow_client.CONVERSATIONS],
     )
     # Unbounded: these runs wait for people and for retries, and a waiting run keeps its slot.
-    for name in (doorbell.REFUNDS, doorbell.DELIVERIES):
+    for name in (workflow_client.REFUNDS, workflow_client.DELIVERIES):
         DBOS.register_queue(name, polling_interval_sec=QUEUE_POLL_SECONDS[name])
 
 

@@ -9,16 +9,16 @@ from dbos import DBOS
 
 from mailagent import engine
 from mailagent.workflows.steps.maintenance.housekeeping import (
+    purge_content,
     purge_histories,
     purge_short_lived,
-    purge_words,
 )
-from mailagent.workflows.steps.maintenance.neglected import ring_for_outbox, ring_for_refunds
+from mailagent.workflows.steps.maintenance.neglected import enqueue_deliveries, enqueue_refunds
 from mailagent.workflows.steps.maintenance.photo_previews import make_previews
 from mailagent.workflows.steps.maintenance.sweep import (
+    enqueue_mail,
     purge_raw_mail,
-    release_parked_mail,
-    ring_for_mail,
+    release_throttled_mail,
     take_over_runs,
 )
 from mailagent.workflows.steps.operators import report_failed_runs
@@ -28,16 +28,16 @@ EVERY_MINUTE = "* * * * *"
 
 @DBOS.workflow(name=engine.SWEEP)
 def sweep(_scheduled_at: datetime, _context: Any) -> None:
-    """Ring for every row that waits without a run, then purge; each step records how many it saw to.
+    """Enqueue every row that waits without a run, then purge; each step records how many it saw to.
 
     Failures are told first: of a sweep that fails further down, the next one tells.
     """
     report_failed_runs()
     take_over_runs()
-    ring_for_mail()
-    ring_for_refunds()
-    ring_for_outbox()
-    release_parked_mail()
+    enqueue_mail()
+    enqueue_refunds()
+    enqueue_deliveries()
+    release_throttled_mail()
     purge_raw_mail()
 
 
@@ -52,7 +52,7 @@ EVERY_HOUR = "17 * * * *"
 def housekeeping(_scheduled_at: datetime, _context: Any) -> None:
     """Delete what is old enough; each step records how much."""
     purge_short_lived()
-    purge_words()
+    purge_content()
     purge_histories()
 
 

@@ -25,7 +25,7 @@ LEAVE_SECONDS = 3.0
 # From the time on when those of the schedule should have been seen.
 SWEEPS_LOOKED_FOR_SECONDS = 60.0
 # What the metrics count, up to some minutes ago.
-TALLIES_SECONDS = 60.0
+COUNTERS_SECONDS = 60.0
 
 
 class Heartbeat:
@@ -37,7 +37,7 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
         self._worker_id = ""
         self._beat_file: Path | None = None
-        self._looks_for_sweeps_at = self._tallies_due_at = 0.0
+        self._looks_for_sweeps_at = self._counters_due_at = 0.0
         self._unattended = Unattended(runs_here)
 
     def start(self, worker_id: str, beat_file: Path | None = None) -> None:
@@ -67,7 +67,7 @@ class Heartbeat:
                 if connection.dialect.name == "postgresql":
                     connection.execute(sa.text(f"SET LOCAL lock_timeout = '{LEAVE_SECONDS:g}s'"))
                 workers.sign_out(connection, self._worker_id)
-                live.doorbell.give_back(connection, self._worker_id)
+                live.workflow_client.give_back(connection, self._worker_id)
         except sa.exc.SQLAlchemyError:
             logger.warning("worker %s could not sign out; it will be missed", self._worker_id)
 
@@ -77,7 +77,7 @@ class Heartbeat:
                 self._look_for_orphans()
                 self._look_for_unattended()
                 self._look_for_sweeps()
-                self._move_tallies_on()
+                self._move_counters_on()
             else:
                 self._unattended.forget()
             self._touch()
@@ -103,7 +103,7 @@ class Heartbeat:
     def _take_up_own(self) -> None:
         try:
             with services.current().database.transaction() as connection:
-                taken = services.current().doorbell.take_up(connection, self._worker_id)
+                taken = services.current().workflow_client.take_up(connection, self._worker_id)
         except sa.exc.SQLAlchemyError:
             logger.exception("worker %s leaves its runs to the engine", self._worker_id)
             return
@@ -122,15 +122,15 @@ class Heartbeat:
         except sa.exc.SQLAlchemyError:
             logger.exception("worker %s could not look for its own runs", self._worker_id)
 
-    def _move_tallies_on(self) -> None:
-        if time.monotonic() < self._tallies_due_at:
+    def _move_counters_on(self) -> None:
+        if time.monotonic() < self._counters_due_at:
             return
         try:
-            more = move_tallies_on()
+            more = move_counters_on()
         except sa.exc.SQLAlchemyError:
             logger.exception("worker %s could not count for the metrics", self._worker_id)
             more = False
-        self._tallies_due_at = time.monotonic() + (0.0 if more else TALLIES_SECONDS)
+        self._counters_due_at = time.monotonic() + (0.0 if more else COUNTERS_SECONDS)
 
     def _look_for_sweeps(self) -> None:
         if time.monotonic() < self._looks_for_sweeps_at:
@@ -146,15 +146,15 @@ def see_to_sweeps() -> bool:
     """Begin a sweep if the schedule has begun none for minutes; return whether it was so."""
     live = services.current()
     with live.database.snapshot() as connection:
-        late = live.doorbell.is_sweep_late(connection, live.now())
+        late = live.workflow_client.is_sweep_late(connection, live.now())
     if late:
         logger.warning("the schedule began no sweep for minutes; one is begun for it")
         with live.database.transaction() as connection:
-            live.doorbell.ring_sweep(connection, live.now())
+            live.workflow_client.enqueue_sweep(connection, live.now())
     return late
 
 
-def move_tallies_on() -> bool:
+def move_counters_on() -> bool:
     """Count further what has come in and gone out; return whether there is more to count at once."""
     live = services.current()
     more = False
@@ -172,7 +172,7 @@ def take_over() -> int:
     """
     live = services.current()
     with live.database.transaction() as connection:
-        taken = live.doorbell.take_over_orphans(
+        taken = live.workflow_client.take_over_orphans(
             connection, workers.alive(connection), workers.can_be_missed(connection)
         )
     if taken:
@@ -208,7 +208,7 @@ class Unattended:
         seen_before, self._seen = self._seen, frozenset()
         live = services.current()
         with live.database.snapshot() as connection:
-            taken = live.doorbell.find_taken(connection, worker_id, UNATTENDED_AFTER)
+            taken = live.workflow_client.find_taken(connection, worker_id, UNATTENDED_AFTER)
         here = self._runs_here()
         if here is None:
             return 0
@@ -217,6 +217,8 @@ class Unattended:
         if not again:
             return 0
         with live.database.transaction() as connection:
-            queued = live.doorbell.queue_unattended(connection, worker_id, again, UNATTENDED_AFTER)
+            queued = live.workflow_client.queue_unattended(
+                connection, worker_id, again, UNATTENDED_AFTER
+            )
         logger.warning("queued %s runs again that worker %s had and did not run", queued, worker_id)
         return queued

@@ -20,18 +20,18 @@ async def refund(refund_id: str) -> str:
     while state["status"] == "awaiting_approval":
         for outbound_id in state["outbound_ids"]:  # to managers
             await send_mail_async(outbound_id)
-        await DBOS.recv_async(engine.LOOK, timeout_seconds=state["wait_seconds"])
+        await DBOS.recv_async(engine.WAKE_TOPIC, timeout_seconds=state["wait_seconds"])
         state = await look_at_decision(refund_id)
     while state["status"] == "approved":
         state = await pay_refund(refund_id)
         if state["status"] == "approved":
             if state["wakes"]:
-                await DBOS.recv_async(engine.LOOK, timeout_seconds=state["wait_seconds"])
+                await DBOS.recv_async(engine.WAKE_TOPIC, timeout_seconds=state["wait_seconds"])
             else:
                 await DBOS.sleep_async(state["wait_seconds"])
     told = await tell_customer(refund_id)
     while isinstance(told, dict):
-        await DBOS.recv_async(engine.LOOK, timeout_seconds=told["wait_seconds"])
+        await DBOS.recv_async(engine.WAKE_TOPIC, timeout_seconds=told["wait_seconds"])
         told = await tell_customer(refund_id)
     for outbound_id in told:
         await send_mail_async(outbound_id)

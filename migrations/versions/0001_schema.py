@@ -76,7 +76,7 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of all tables
         sa.Column("model_turns", sa.Integer(), server_default="0", nullable=False),
         sa.Column("model_tokens", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("owner_email", sa.Text(), nullable=True),
-        sa.Column("words_purged_at", instant, nullable=True),
+        sa.Column("content_purged_at", instant, nullable=True),
         sa.CheckConstraint(
             "status IN ('open', 'handed_over')", name=op.f("ck_conversations_status")
         ),
@@ -184,12 +184,12 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of all tables
     )
     op.create_index("ix_orders_customer_email_placed_at", "orders", ["customer_email", "placed_at"])
     op.create_table(
-        "paces",
+        "rate_limits",
         sa.Column("provider", sa.Text(), nullable=False),
         sa.Column("starts_at", sa.BigInteger(), nullable=False),
         sa.Column("requests_until", sa.BigInteger(), nullable=False),
         sa.Column("tokens_until", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("provider", name=op.f("pk_paces")),
+        sa.PrimaryKeyConstraint("provider", name=op.f("pk_rate_limits")),
     )
     op.create_table(
         "policy_versions",
@@ -199,11 +199,11 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of all tables
         sa.PrimaryKeyConstraint("version", name=op.f("pk_policy_versions")),
     )
     op.create_table(
-        "put_away",
+        "dismissals",
         sa.Column("subject", sa.Text(), nullable=False),
-        sa.Column("put_away_by", sa.Text(), nullable=False),
+        sa.Column("dismissed_by", sa.Text(), nullable=False),
         sa.Column("at", instant, nullable=False),
-        sa.PrimaryKeyConstraint("subject", name=op.f("pk_put_away")),
+        sa.PrimaryKeyConstraint("subject", name=op.f("pk_dismissals")),
     )
     op.create_table(
         "second_factors",
@@ -233,19 +233,19 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of all tables
         sa.PrimaryKeyConstraint("address", name=op.f("pk_suppressed_addresses")),
     )
     op.create_table(
-        "tallies",
+        "counters",
         sa.Column("source", sa.Text(), nullable=False),
         sa.Column("label", sa.Text(), nullable=False),
         sa.Column("detail", sa.Text(), nullable=False),
         sa.Column("quantity", sa.Text(), nullable=False),
         sa.Column("total", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("source", "label", "detail", "quantity", name=op.f("pk_tallies")),
+        sa.PrimaryKeyConstraint("source", "label", "detail", "quantity", name=op.f("pk_counters")),
     )
     op.create_table(
-        "tally_marks",
+        "counter_marks",
         sa.Column("source", sa.Text(), nullable=False),
         sa.Column("counted_until", instant, nullable=False),
-        sa.PrimaryKeyConstraint("source", name=op.f("pk_tally_marks")),
+        sa.PrimaryKeyConstraint("source", name=op.f("pk_counter_marks")),
     )
     op.create_table(
         "workers",
@@ -393,7 +393,7 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of all tables
         postgresql_where=sa.text("status IN ('queued', 'sending')"),
     )
     op.create_table(
-        "outside_refunds",
+        "external_refunds",
         sa.Column("reference", sa.Text(), nullable=False),
         sa.Column("gateway", sa.Text(), nullable=False),
         sa.Column("order_id", sa.Text(), nullable=False),
@@ -402,29 +402,29 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of all tables
         sa.Column("currency", sa.Text(), nullable=False),
         sa.Column("seen_at", instant, nullable=False),
         sa.Column("returned_at", instant, nullable=True),
-        sa.CheckConstraint("amount_minor > 0", name=op.f("ck_outside_refunds_amount")),
+        sa.CheckConstraint("amount_minor > 0", name=op.f("ck_external_refunds_amount")),
         sa.ForeignKeyConstraint(
-            ["order_id"], ["orders.order_id"], name=op.f("fk_outside_refunds_order_id")
+            ["order_id"], ["orders.order_id"], name=op.f("fk_external_refunds_order_id")
         ),
-        sa.PrimaryKeyConstraint("reference", name=op.f("pk_outside_refunds")),
+        sa.PrimaryKeyConstraint("reference", name=op.f("pk_external_refunds")),
     )
-    op.create_index("ix_outside_refunds_order_id", "outside_refunds", ["order_id"])
-    op.create_index("ix_outside_refunds_payment_id", "outside_refunds", ["payment_id"])
+    op.create_index("ix_external_refunds_order_id", "external_refunds", ["order_id"])
+    op.create_index("ix_external_refunds_payment_id", "external_refunds", ["payment_id"])
     op.create_table(
-        "step_words",
-        sa.Column("words_id", sa.Text(), nullable=False),
+        "step_texts",
+        sa.Column("text_id", sa.Text(), nullable=False),
         sa.Column("conversation_id", sa.Text(), nullable=False),
         sa.Column("at", instant, nullable=False),
         sa.Column("words", sa.JSON(), nullable=False),
         sa.ForeignKeyConstraint(
             ["conversation_id"],
             ["conversations.conversation_id"],
-            name=op.f("fk_step_words_conversation_id"),
+            name=op.f("fk_step_texts_conversation_id"),
         ),
-        sa.PrimaryKeyConstraint("words_id", name=op.f("pk_step_words")),
+        sa.PrimaryKeyConstraint("text_id", name=op.f("pk_step_texts")),
     )
-    op.create_index("ix_step_words_at", "step_words", ["at"])
-    op.create_index("ix_step_words_conversation_id", "step_words", ["conversation_id"])
+    op.create_index("ix_step_texts_at", "step_texts", ["at"])
+    op.create_index("ix_step_texts_conversation_id", "step_texts", ["conversation_id"])
     op.create_table(
         "delivery_events",
         sa.Column("event_key", sa.Text(), nullable=False),
@@ -505,7 +505,7 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of all tables
         sa.Column("no_answer_reason", sa.Text(), nullable=True),
         sa.Column("answered_by", sa.Text(), nullable=True),
         sa.Column("run_id", sa.Text(), nullable=True),
-        sa.Column("rings", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("wake_ups", sa.Integer(), server_default="0", nullable=False),
         sa.Column("put_off", sa.Integer(), server_default="0", nullable=False),
         sa.Column("draft_id", sa.Text(), nullable=True),
         sa.Column("previews_made_at", instant, nullable=True),
@@ -515,11 +515,11 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of all tables
             name=op.f("ck_inbound_mails_answered_by_a_mail"),
         ),
         sa.CheckConstraint(
-            "(status IN ('no_answer', 'parked')) = (no_answer_reason IS NOT NULL)",
+            "(status IN ('no_answer', 'throttled')) = (no_answer_reason IS NOT NULL)",
             name=op.f("ck_inbound_mails_reason_for_no_answer"),
         ),
         sa.CheckConstraint(
-            "status IN ('unanswered', 'answered', 'no_answer', 'parked')",
+            "status IN ('unanswered', 'answered', 'no_answer', 'throttled')",
             name=op.f("ck_inbound_mails_status"),
         ),
         sa.ForeignKeyConstraint(
@@ -554,11 +554,11 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of all tables
         postgresql_where=sa.text("status = 'no_answer'"),
     )
     op.create_index(
-        "ix_inbound_mails_parked",
+        "ix_inbound_mails_throttled",
         "inbound_mails",
         ["received_at"],
-        sqlite_where=sa.text("status = 'parked'"),
-        postgresql_where=sa.text("status = 'parked'"),
+        sqlite_where=sa.text("status = 'throttled'"),
+        postgresql_where=sa.text("status = 'throttled'"),
     )
     op.create_index(
         "ix_inbound_mails_rate_limit_key_received_at",
@@ -662,7 +662,7 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of all tables
         sa.Column("paid_at", instant, nullable=True),
         sa.Column("failure", sa.Text(), nullable=True),
         sa.Column("run_id", sa.Text(), nullable=True),
-        sa.Column("rings", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("wake_ups", sa.Integer(), server_default="0", nullable=False),
         sa.Column("receipt_id", sa.Text(), nullable=True),
         sa.CheckConstraint(
             "status <> 'paid' OR (gateway_reference IS NOT NULL AND paid_at IS NOT NULL)",
@@ -785,7 +785,7 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of all tables
     )
     op.create_index("ix_refund_payments_payment_id", "refund_payments", ["payment_id"])
     op.create_table(
-        "approval_asks",
+        "approval_requests",
         sa.Column("approval_id", sa.Text(), nullable=False),
         sa.Column("question", sa.Text(), nullable=False),
         sa.Column("manager_email", sa.Text(), nullable=False),
@@ -796,18 +796,21 @@ def upgrade() -> None:  # noqa: PLR0915 - a list of all tables
         sa.Column("skipped_at", instant, nullable=True),
         sa.Column("skipped_why", sa.Text(), nullable=True),
         sa.CheckConstraint(
-            "question IN ('approve', 'countersign')", name=op.f("ck_approval_asks_question")
+            "question IN ('approve', 'countersign')", name=op.f("ck_approval_requests_question")
         ),
         sa.CheckConstraint(
-            "(skipped_at IS NULL) = (skipped_why IS NULL)", name=op.f("ck_approval_asks_skipped")
+            "(skipped_at IS NULL) = (skipped_why IS NULL)",
+            name=op.f("ck_approval_requests_skipped"),
         ),
         sa.ForeignKeyConstraint(
-            ["approval_id"], ["approvals.approval_id"], name=op.f("fk_approval_asks_approval_id")
+            ["approval_id"],
+            ["approvals.approval_id"],
+            name=op.f("fk_approval_requests_approval_id"),
         ),
         sa.PrimaryKeyConstraint(
-            "approval_id", "question", "manager_email", name=op.f("pk_approval_asks")
+            "approval_id", "question", "manager_email", name=op.f("pk_approval_requests")
         ),
-        sa.UniqueConstraint("reply_token", name=op.f("uq_approval_asks_reply_token")),
+        sa.UniqueConstraint("reply_token", name=op.f("uq_approval_requests_reply_token")),
     )
     op.create_table(
         "approval_notes",

@@ -129,7 +129,7 @@ IS_NO_SECOND_PERSON = """
     OR NOT EXISTS (
         SELECT 1 FROM decisions WHERE approval_id = NEW.approval_id AND decision = 'approve')"""
 IS_MORE_THAN_IS_LEFT = """NEW.status IN ('awaiting_approval', 'approved') AND NEW.amount_minor
-    + (SELECT COALESCE(SUM(amount_minor), 0) FROM outside_refunds
+    + (SELECT COALESCE(SUM(amount_minor), 0) FROM external_refunds
        WHERE order_id = NEW.order_id AND returned_at IS NULL)
     > (SELECT paid_minor - held_minor FROM orders WHERE order_id = NEW.order_id)"""
 NEEDS_SECOND_PERSON = "a second person has to approve this refund"
@@ -150,7 +150,7 @@ REFUSED = (
         "only another person than the first may countersign, and only an approval",
     ),
     (
-        "refunds_with_outside",
+        "refunds_with_external",
         "INSERT ON refunds",
         IS_MORE_THAN_IS_LEFT,
         "more than is left of the payments, with what was refunded elsewhere",
@@ -245,9 +245,9 @@ def _keep_in_sqlite(table: str, unless: str = "false") -> Sequence[str]:
     )
 
 
-WITHOUT_WORDS = "NEW.details IS json_remove(OLD.details, '$.note', '$.why', '$.reason')"
+WITHOUT_TEXT = "NEW.details IS json_remove(OLD.details, '$.note', '$.why', '$.reason')"
 SQLITE_RECORDS = (
-    *_keep_in_sqlite("audit", f"{_same(OF_AUDIT)} AND {WITHOUT_WORDS}"),
+    *_keep_in_sqlite("audit", f"{_same(OF_AUDIT)} AND {WITHOUT_TEXT}"),
     *_keep_in_sqlite("ledger_entries"),
     *(
         statement

@@ -93,7 +93,7 @@ def server() -> Iterator[Server]:
 
 # --- both ---------------------------------------------------------------------------------------
 
-Ask = Callable[[str], object]
+ApprovalRequest = Callable[[str], object]
 
 
 def ask_model(url: str, timeout_seconds: float = 5) -> str:
@@ -127,7 +127,7 @@ def drip(peer: socket.socket, status: int) -> None:
 def test_a_server_that_drips_holds_nobody(
     server: Server,
     monkeypatch: pytest.MonkeyPatch,
-    times_out: Ask,
+    times_out: ApprovalRequest,
     status: int,
     by_proxy: bool,
 ) -> None:
@@ -142,7 +142,7 @@ def test_a_server_that_drips_holds_nobody(
 
 @both
 def test_a_host_whose_address_never_comes_holds_nobody(
-    monkeypatch: pytest.MonkeyPatch, times_out: Ask
+    monkeypatch: pytest.MonkeyPatch, times_out: ApprovalRequest
 ) -> None:
     over = threading.Event()
 

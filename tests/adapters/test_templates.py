@@ -20,7 +20,7 @@ from mailagent.adapters.templates.mail_samples import LINK, LOGIN_LINK, NOON, TO
 from mailagent.domain.mail.message import confirm_code, holds_confirm_code
 from mailagent.domain.mail.reply_commands import holds_word
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.escalation import Ask, Question
+from mailagent.domain.refunds.escalation import ApprovalRequest, Question
 
 TEMPLATES = Path(mailagent.__file__).parent.parent / "templates"
 COMMON = {"support_name": "Shop Support", "support_address": "support@shop.example"}
@@ -337,8 +337,8 @@ def page(
         "news": (words,),
         "most_decimal": "",
         "files_words": "1 photo and 1 other file",
-        "asks": (
-            Ask(
+        "requests": (
+            ApprovalRequest(
                 "approval_17",
                 Question.APPROVE,
                 words,

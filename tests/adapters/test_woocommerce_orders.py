@@ -201,7 +201,7 @@ def test_an_order_without_a_mail_address_is_left_out() -> None:
         ({"order_total": "free"}, "order_total: 'free' is not an amount"),
         ({"refunded_total": "42.89"}, "refunded_total: 42.89 EUR of the 42.88 EUR paid"),
         ({"order_currency": ""}, "order_currency: ''"),
-        ({"status": "parked"}, "status: 'parked' is not known"),
+        ({"status": "throttled"}, "status: 'throttled' is not known"),
         ({"order_date": "11/01/2026 3:00 pm"}, "order_date: '11/01/2026 3:00 pm' is not a time"),
         ({"order_date": ""}, "order_date: is empty"),
         ({"shipping_total": "-4.12"}, "shipping_total: is below 0"),

@@ -57,12 +57,12 @@ class Served:
         return socket.create_connection(("127.0.0.1", self.web.port), seconds, (source, 0))
 
     def get(self, path: str, seconds: float = 20.0) -> Answer:
-        return self._ask("GET", path, None, {}, seconds)
+        return self._request("GET", path, None, {}, seconds)
 
     def post(
         self, path: str, body: bytes, headers: Mapping[str, str], seconds: float = 20.0
     ) -> Answer:
-        return self._ask("POST", path, body, headers, seconds)
+        return self._request("POST", path, body, headers, seconds)
 
     def post_mail(self, text: str = "Where is my kettle?", seconds: float = 20.0) -> Answer:
         """Post a fresh mail of Ada's as SendGrid would."""
@@ -72,7 +72,7 @@ class Served:
         headers = {"Content-Type": CONTENT_TYPE, **self.key.sign(body)}
         return self.post(INBOUND, body, headers, seconds)
 
-    def _ask(
+    def _request(
         self,
         method: str,
         path: str,

@@ -89,7 +89,7 @@ def pour(served: Served, start: bytes) -> int:
 
 
 def assert_serves(served: Served, until: Callable[[], bool]) -> None:
-    """Post signed mail and ask for signs of life, at least three times; each must be answered in time."""
+    """Post signed mail and ask for heartbeat, at least three times; each must be answered in time."""
     rounds = 0
     while rounds < 3 or not until():
         taken, alive = served.post_mail(), served.get("/healthz")

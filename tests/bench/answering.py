@@ -36,7 +36,7 @@ class Answered:
 
     figures: Figures
     alone: Alone
-    asks: float
+    requests: float
     records: Records
 
 
@@ -77,7 +77,7 @@ class _Load:
 
     used: Used
     per_second: float
-    asks: float
+    requests: float
     began_at: float
     ended_at: float
 
@@ -94,7 +94,7 @@ def _measure(
         flow.name: Answered(
             ground.figures(load.used.without(rest), alone[flow].whole_ms, load.per_second),
             alone[flow],
-            load.asks,
+            load.requests,
             read_records(database_url, load.began_at, load.ended_at),
         )
         for flow, load in loads.items()
@@ -139,7 +139,7 @@ def _all_at_once(
     return _Load(
         used=between(before, meter.read()),
         per_second=ground.mails / seconds,
-        asks=(done.asks - counts.asks) / ground.mails,
+        requests=(done.requests - counts.requests) / ground.mails,
         began_at=began_at,
         ended_at=ended_at,
     )

@@ -20,7 +20,7 @@ from mailagent.app import create_app
 from mailagent.store.console import sessions
 from mailagent.web import metrics
 from mailagent.web.guard import SESSION_KEY
-from mailagent.workflows.recovery import move_tallies_on
+from mailagent.workflows.recovery import move_counters_on
 from tests.bench.console_fill import COMMON, RARE, UNCOMMON, Size, fill
 from tests.bench.console_receipt import measure_receipt
 from tests.cast import MAX, MONA, OLGA, TESS
@@ -42,10 +42,10 @@ def pages(size: Size) -> Mapping[str, str]:
         "drafts": "/ops?waiting=drafts",
         "with the team": "/ops?waiting=people",
         "with the team, nobody's": "/ops?waiting=people&owner=nobody",
-        "parked": "/ops?waiting=parked",
+        "throttled": "/ops?waiting=throttled",
         "failed": "/ops?waiting=failed",
         "undelivered": "/ops?waiting=undelivered",
-        "undelivered, with what was put away": "/ops?waiting=undelivered&shown=all",
+        "undelivered, with what was dismissed": "/ops?waiting=undelivered&shown=all",
         "without an answer": "/ops?waiting=unanswered",
         "search: an address": f"/ops/search?q=customer{size.conversations // 4}%40mail.example",
         "search: the beginning of addresses": "/ops/search?q=customer1&kind=conversations",
@@ -106,7 +106,7 @@ def console(database_url: str) -> Iterator[FlaskClient]:
     try:
         yield client
     finally:
-        services.current().doorbell.close()
+        services.current().workflow_client.close()
         services.current().database.close()
         services.bind(None)
 
@@ -126,16 +126,16 @@ def main(mails: int, times: int, keep: bool) -> None:
     ):
         began = time.perf_counter()
         fill(services.current().database.engine, size)
-        while move_tallies_on():
+        while move_counters_on():
             pass
         click.echo(f"{mails:,} mails, filled in {time.perf_counter() - began:.0f} s")
         if keep:
             click.echo(url)
         click.echo(f"{'ms of server time':<38}{'p50':>8}{'p95':>8}")
         slow = [name for name, path in pages(size).items() if _measure(client, name, path, times)]
-        with_words, without = measure_receipt(services.current().database.engine)
+        with_text, without = measure_receipt(services.current().database.engine)
         click.echo(
-            f"a row of mail: {with_words:.0f} µs with the index of words, {without:.0f} without"
+            f"a row of mail: {with_text:.0f} µs with the index of words, {without:.0f} without"
         )
         click.echo(f"above {TARGET_MS} ms: {', '.join(slow) or 'none'}")
         if keep:

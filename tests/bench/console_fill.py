@@ -76,13 +76,13 @@ _STATEMENTS = (
             || CASE WHEN c % 2 = 0 THEN 'mail.example' ELSE 'shop' || c % 50 || '.example' END,
         'Customer ' || c, '[]', 'My order W' || c, n || '@mail.example', '[]', '[]', {at_mail},
         text, text, '[]', '[]', 'dkim', 'customer', status,
-        CASE WHEN status = 'parked' THEN 'too many mails' END,
+        CASE WHEN status = 'throttled' THEN 'too many mails' END,
         CASE WHEN status = 'answered' THEN 'outbound_' || {id_c} END
     FROM (
         SELECT n, 1 + n % :conversations AS c,
             'Hello, about my order: ' || one.text || '. ' || two.text
                 || CASE WHEN n = :mails / 3 THEN ' zanzibar' ELSE '' END || ' Thank you.' AS text,
-            CASE WHEN n % (:mails / :others) = 0 THEN 'parked'
+            CASE WHEN n % (:mails / :others) = 0 THEN 'throttled'
                 WHEN n > :mails - 100 THEN 'unanswered' ELSE 'answered' END AS status
         FROM generate_series(1, :mails) n
         JOIN sentences one ON one.s = n % 5000 JOIN sentences two ON two.s = (n / 7) % 5000
@@ -115,7 +115,7 @@ _STATEMENTS = (
     FROM generate_series(5, :refunds, 5) n
     """,
     """
-    INSERT INTO approval_asks (approval_id, question, manager_email, reply_token, asked_at)
+    INSERT INTO approval_requests (approval_id, question, manager_email, reply_token, asked_at)
     SELECT 'approval_' || {id_n}, 'approve', email, email || n, {at_conversation}
     FROM generate_series(5, :refunds, 5) n,
         (VALUES ('mona@shop.example', 1), ('max@shop.example', 2)) AS managers (email, every)
@@ -142,7 +142,7 @@ _STATEMENTS = (
         FROM generate_series(1, :conversations) n) made
     """,
     """
-    INSERT INTO put_away (subject, put_away_by, at)
+    INSERT INTO dismissals (subject, dismissed_by, at)
     SELECT outbound_id, 'tess@shop.example', created_at FROM outbound_mails
     WHERE status = 'undelivered' AND hashtext(outbound_id) % 2 = 0
     """,

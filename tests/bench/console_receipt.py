@@ -13,14 +13,14 @@ _TIMES = 3
 def measure_receipt(engine: sa.Engine) -> tuple[float, float]:
     """Return how many microseconds one row takes with the index of words, and without it; the best of
     three. Nothing else of a receipt is in it, so it is the largest share that the index can have."""
-    return _best(engine, with_words=True), _best(engine, with_words=False)
+    return _best(engine, with_text=True), _best(engine, with_text=False)
 
 
-def _best(engine: sa.Engine, with_words: bool) -> float:
-    return min(_measure(engine, with_words) for _ in range(_TIMES))
+def _best(engine: sa.Engine, with_text: bool) -> float:
+    return min(_measure(engine, with_text) for _ in range(_TIMES))
 
 
-def _measure(engine: sa.Engine, with_words: bool) -> float:
+def _measure(engine: sa.Engine, with_text: bool) -> float:
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE received (LIKE inbound_mails INCLUDING ALL)")
         index = connection.scalar(
@@ -28,7 +28,7 @@ def _measure(engine: sa.Engine, with_words: bool) -> float:
                 "SELECT indexname FROM pg_indexes WHERE tablename = 'received' AND indexdef LIKE '%gin%'"
             )
         )
-        if not with_words:
+        if not with_text:
             connection.exec_driver_sql(f"DROP INDEX {index}")
     began = time.perf_counter()
     with engine.begin() as connection:

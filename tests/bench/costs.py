@@ -63,7 +63,7 @@ def _told(
     steps = ", ".join(
         f"{name}: {' + '.join(map(str, flow.records.steps))}" for name, flow in flows.items()
     )
-    asks = ", ".join(f"{name}: {flow.asks:.0f}" for name, flow in flows.items())
+    requests = ", ".join(f"{name}: {flow.requests:.0f}" for name, flow in flows.items())
     webhook, bare_view = received
     lines = [
         f"{ground.mails} mails at once; {answered} of {came} mails answered",
@@ -71,7 +71,7 @@ def _told(
         render(rows),
         "",
         f"steps of the runs of a mail: {steps}",
-        f"asks of the model: {asks}",
+        f"asks of the model: {requests}",
         f"the webhook under load: {_times(webhook)}; bare view: {_times(bare_view)}",
         f"taken off, for each second of waiting: {idle.cpu_ms:.1f} ms CPU, "
         f"{idle.transactions:.1f} transactions, {idle.database_ms:.1f} ms of PostgreSQL's CPU",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mailagent.demo.fakes.mailboxes import Letter
+from mailagent.demo.fakes.mailboxes import MailContent
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, build_body
 from mailagent.domain.refunds.order import Order
 from mailagent.store.database import open_database
@@ -81,13 +81,13 @@ def new_order(buy: Callable[..., Order] = order) -> Order:
     )
 
 
-def letter_about(flow: Flow, about: Order, **changes: Any) -> Letter:
+def letter_about(flow: Flow, about: Order, **changes: Any) -> MailContent:
     """Return a mail of this kind about an order, from whoever has it."""
     text = flow.text.format(order_id=about.order_id)
     return letter(text, from_address=about.customer_email, **changes)
 
 
-def sign(written: Letter, key: WebhookKey) -> Post:
+def sign(written: MailContent, key: WebhookKey) -> Post:
     """Return a mail as SendGrid posts it."""
     body = build_body(written)
     return Post(body, {"Content-Type": CONTENT_TYPE, **key.sign(body)})

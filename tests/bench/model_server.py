@@ -24,7 +24,7 @@ class ModelServer:
 
     def __init__(self) -> None:
         self.latency_seconds = 0.0
-        self.asks, self.seconds = 0, 0.0
+        self.requests, self.seconds = 0, 0.0
         self.most_at_once = 0
         self._at_once = 0
         self._model = _Model()
@@ -61,7 +61,7 @@ class ModelServer:
         if self.latency_seconds:
             await asyncio.sleep(self.latency_seconds)
         self._at_once -= 1
-        self.asks += 1
+        self.requests += 1
         self.seconds += time.perf_counter() - began
         return answer
 

@@ -33,7 +33,7 @@ class Counts:
     set."""
 
     mails: int
-    asks: int
+    requests: int
     model_seconds: float
     most_at_once: int
 
@@ -58,7 +58,7 @@ class Providers:
     def wait_for_mails(self, count: int, seconds: float = PATIENCE_SECONDS) -> Counts:
         """Wait until `count` mails were sent since the start. Raises ChildFailed in vain."""
         job = {"mails": count, "seconds": seconds}
-        counts = Counts(**self._ask("/wait", job))
+        counts = Counts(**self._request("/wait", job))
         if counts.mails < count:
             raise ChildFailed(f"waited {seconds:g} s for {count} mails, {counts.mails} were sent")
         return counts
@@ -68,14 +68,14 @@ class Providers:
 
     def set_latency(self, seconds: float) -> None:
         """Let each answer of the model take so long from now on."""
-        self._ask("/latency", {"seconds": seconds})
+        self._request("/latency", {"seconds": seconds})
 
     def list_links(self, since: int) -> list[str]:
         """Return the approval links in the mails that were sent after the first `since`."""
-        links: list[str] = self._ask("/links", {"since": since})
+        links: list[str] = self._request("/links", {"since": since})
         return links
 
-    def _ask(self, path: str, job: object) -> Any:
+    def _request(self, path: str, job: object) -> Any:
         self._connection.request("POST", path, json.dumps(job))
         return json.load(self._connection.getresponse())
 
@@ -97,7 +97,7 @@ def serve(mailbox_file: Path) -> None:
         mailboxes.wait_for(lambda: len(mailboxes.sent()) >= job["mails"], job["seconds"])
         counts = {
             "mails": len(mailboxes.sent()),
-            "asks": model.asks,
+            "requests": model.requests,
             "model_seconds": model.seconds,
             "most_at_once": model.most_at_once,
         }

@@ -27,11 +27,11 @@ _OF_A_COPY = {
 }
 
 # What waits would be worked on meanwhile: reminders, expiries, hand-overs.
-_WAITS = ("INSERT INTO approvals", "approval_asks", "INSERT INTO drafts", "put_away", "dbos.")
+_WAITS = ("INSERT INTO approvals", "approval_requests", "INSERT INTO drafts", "dismissals", "dbos.")
 _SETTLE = (
     "UPDATE refunds SET status = 'expired' WHERE status = 'awaiting_approval'",
     "UPDATE inbound_mails SET status = 'no_answer', no_answer_reason = 'made for a benchmark'"
-    " WHERE status IN ('unanswered', 'parked')",
+    " WHERE status IN ('unanswered', 'throttled')",
     "UPDATE conversations SET status = 'open', handed_over_reason = NULL, handed_over_at = NULL,"
     " owner_email = NULL WHERE status = 'handed_over'",
     "UPDATE outbound_mails SET status = 'sent' WHERE status = 'undelivered'",

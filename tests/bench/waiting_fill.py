@@ -1,5 +1,5 @@
 """Refunds that wait for a manager, made in bulk by the app's own functions: each with its order, its
-conversation and mail, its approval, and the bell that starts its run."""
+conversation and mail, its approval, and the wake-up that starts its run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mailagent.domain.refunds.refund import (
     WantedItem,
     price_lines,
 )
-from mailagent.engine import Doorbell
+from mailagent.engine import WorkflowClient
 from mailagent.store import schema
 from mailagent.store.database import open_database
 from mailagent.store.ids import new_id
@@ -31,18 +31,18 @@ _EXPIRY = timedelta(days=7)
 
 
 def fill_waiting(database_url: str, count: int) -> None:
-    """Record so many refunds that wait, and ring for each; a worker then takes them."""
+    """Record so many refunds that wait, and enqueue each; a worker then takes them."""
     database = open_database(database_url)
-    doorbell = Doorbell(database.engine)
+    workflow_client = WorkflowClient(database.engine)
     for first in range(0, count, _AT_ONCE):
         with database.transaction() as connection:
             for _ in range(min(_AT_ONCE, count - first)):
-                _record(connection, doorbell, datetime.now(UTC))
-    doorbell.close()
+                _record(connection, workflow_client, datetime.now(UTC))
+    workflow_client.close()
     database.close()
 
 
-def _record(connection: sa.Connection, doorbell: Doorbell, now: datetime) -> None:
+def _record(connection: sa.Connection, workflow_client: WorkflowClient, now: datetime) -> None:
     order = new_order(big_order)
     orders.save(connection, order, now)
     conversation_id = conversations.open_new(
@@ -58,7 +58,7 @@ def _record(connection: sa.Connection, doorbell: Doorbell, now: datetime) -> Non
     )
     approvals.request(connection, refund.refund_id, now, now + _EXPIRY)
     about = RunAbout(conversation_id, order.order_id, refund.refund_id, order.customer_email)
-    doorbell.ring_refund(connection, refund.refund_id, None, about=about)
+    workflow_client.enqueue_refund(connection, refund.refund_id, None, about=about)
 
 
 def _record_mail(

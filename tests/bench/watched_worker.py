@@ -1,4 +1,4 @@
-"""`flask worker`, which also writes down how many of its runs wait for a bell or a date.
+"""`flask worker`, which also writes down how many of its runs wait for a wake-up or a date.
 
 `python -m tests.bench.watched_worker FILE`; a line of JSON stands in FILE, replaced several times a second.
 """

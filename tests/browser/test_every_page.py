@@ -87,7 +87,7 @@ class Eyes:
 
 @pytest.fixture
 def full(served: Stage) -> Stage:
-    """The hostile customer's shop, with one matter of somebody else's."""
+    """The hostile customer's shop, with one incident of somebody else's."""
     write_everywhere(served)
     bounce(served)
     furnish(served)

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from playwright.sync_api import Browser, Page, expect
 
-from mailagent.domain.operations.incident import Matter
+from mailagent.domain.operations.incident import IncidentKind
 from mailagent.store.operations import incidents
 from tests.browser.people import log_in
 from tests.cast import OLGA
@@ -78,12 +78,14 @@ def test_an_open_inbox_says_what_is_new_and_shows_it_when_asked(served: Stage, i
 
 def test_an_outage_is_news_and_its_banner_leaves_with_it(served: Stage, inbox: Page) -> None:
     now = served.live.now()
-    change(served, lambda each: incidents.open_matter(each, now, Matter.SENDGRID, "401"))
+    change(
+        served, lambda each: incidents.find_open_incident(each, now, IncidentKind.SENDGRID, "401")
+    )
     ask(inbox)
     inbox.get_by_role("link", name="1 new – show").click()
     banner = inbox.get_by_role("group", name="SendGrid refuses us")
     expect(banner).to_be_visible()
-    change(served, lambda each: incidents.close_matter(each, now, Matter.SENDGRID))
+    change(served, lambda each: incidents.close_incident(each, now, IncidentKind.SENDGRID))
     ask(inbox)
     expect(banner).to_be_hidden()
     expect(inbox.locator("[data-live]")).to_be_empty()

@@ -17,7 +17,7 @@ ANSWERED = steps("take_batch ask_model write_reply send_mail")
 NO_LOOK = frozenset({"ask_model:looked"})  # the model asks for nothing
 
 
-def _asks(shop: SweptShop) -> None:
+def _requests(shop: SweptShop) -> None:
     shop.write(QUESTION)
     shop.wait_for_mails(ADA)
     shop.wait_for_quiet()
@@ -75,7 +75,7 @@ def _is_answered_falsely(shop: SweptShop) -> None:
     shop.wait_for_quiet()
 
 
-def _writes_until_the_fuse_is_due(shop: SweptShop) -> None:
+def _writes_until_the_loop_guard_is_due(shop: SweptShop) -> None:
     to: str | None = None
     for number in range(1, Limits().answers_per_hour + 1):
         shop.write("Thank you, we will be in touch.", **({"to": to} if to else {}))
@@ -98,7 +98,7 @@ def _taken_but_500(accept: Callable[[], Answer]) -> Answer:
 def _loses_an_answer(shop: SweptShop) -> None:
     """SendGrid takes the mail and says that it failed: only its event tells."""
     shop.faults.sendgrid.append(_taken_but_500)
-    _asks(shop)
+    _requests(shop)
 
 
 def _busy(_accept: Callable[[], Answer]) -> Answer:
@@ -107,11 +107,11 @@ def _busy(_accept: Callable[[], Answer]) -> Answer:
 
 def _meets_a_busy_sendgrid(shop: SweptShop) -> None:
     shop.faults.sendgrid.append(_busy)
-    _asks(shop)
+    _requests(shop)
 
 
 STORIES = (
-    Story("question", _asks, {ADA: 1}, ANSWERED),
+    Story("question", _requests, {ADA: 1}, ANSWERED),
     Story(
         "people take over", _people_take_over, {ADA: 2, TESS: 2},
         steps("take_batch ask_model hand_over send_mail forward_team_replies pass_on_to_people"),
@@ -134,7 +134,7 @@ STORIES = (
     ),
     Story(
         "loop", _writes_once_too_often, {ADA: Limits().answers_per_hour, TESS: 1, OLGA: (0, 1)},
-        steps("take_batch stop_loop send_mail"), prepare=_writes_until_the_fuse_is_due,
+        steps("take_batch stop_loop send_mail"), prepare=_writes_until_the_loop_guard_is_due,
     ),
     Story(
         "lost answer of SendGrid", _loses_an_answer, {ADA: 1},

@@ -22,7 +22,7 @@ from tests.crash_sweep.what_is_left import describe
 LOG_SHOWN = 3000
 
 # How often a story comes to these is decided by time: how many reports of mails come together, how often
-# a bell rings or a wait ends. So many visits are tried; of all else, every one.
+# a wake-up wakes or a wait ends. So many visits are tried; of all else, every one.
 MOST_VISITS = {
     EVENTS: 1,
     **dict.fromkeys((*SWEEP, *HOUSEKEEPING, "look_at_decision", "look_at_delivery"), 2),
@@ -90,7 +90,7 @@ def points_of(story: Story, trace: Iterable[str]) -> Found:
             continue
         if name.startswith("GET"):
             wrong.append(f"decided by who may: {name} has committed something")
-        elif name in story.reaches or name not in SWEEP | HOUSEKEEPING:  # else the schedule rang it
+        elif name in story.reaches or name not in SWEEP | HOUSEKEEPING:  # else the schedule woke it
             last = min(times, MOST_VISITS.get(name, times))
             points += [Point(story, name, at, number) for number in range(1, last + 1)]
     declared = {(point.name, point.at) for point in declared_points(story)}

@@ -138,11 +138,11 @@ def _nothing_waits(shop: SweptShop, story: Story) -> None:
             f"SELECT function_name, output FROM {shop.dbos}operation_outputs"
             " WHERE function_name LIKE 'ring_for_%' AND output <> '0'"
         )
-        assert not seen_to, f"the sweep had to ring: {seen_to}"
+        assert not seen_to, f"the sweep had to wake: {seen_to}"
 
 
 _WAITING = (
-    ("inbound_mails", "status", "'unanswered', 'parked'"),
+    ("inbound_mails", "status", "'unanswered', 'throttled'"),
     ("outbound_mails", "status", "'queued', 'sending', 'failed', 'unknown'"),
     ("refunds", "status", "'awaiting_approval', 'approved', 'failed'"),
     ("drafts", "state", "'waiting'"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from mailagent.demo.fakes.http_server import Answer, Request
-from mailagent.demo.fakes.mailboxes import Letter, LetterState, Mailboxes, SentMail
+from mailagent.demo.fakes.mailboxes import CustomerMailState, Mailboxes, MailContent, SentMail
 from mailagent.demo.fakes.openai import OpenAIServer, answer_to, tool_results
 from mailagent.demo.fakes.webhooks import Postman, WebhookKey
 from mailagent.demo.scripted_model import read_case
@@ -155,10 +155,10 @@ class SweptShop:
 
     # --- what people do and see -------------------------------------------------------------------
 
-    def write(self, text: str, **changes: Any) -> Letter:
+    def write(self, text: str, **changes: Any) -> MailContent:
         """Write a mail to the shop, as Ada unless `changes` say otherwise; it arrives by and by."""
         written = letter(text, **changes)
-        self.mailboxes.record_letter(written)
+        self.mailboxes.queue_mail(written)
         return written
 
     def mails_to(self, address: str) -> list[SentMail]:
@@ -226,13 +226,13 @@ class SweptShop:
 
     def is_quiet(self) -> bool:
         """Say whether every letter was taken, every run has ended, and every mail is sent and told of."""
-        if any(each.state is not LetterState.DELIVERED for each in self.mailboxes.letters()):
+        if any(each.state is not CustomerMailState.DELIVERED for each in self.mailboxes.letters()):
             return False
         waiting = self.rows(
             f"SELECT 1 FROM {self.dbos}workflow_status"
             " WHERE status IN ('ENQUEUED', 'PENDING', 'DELAYED')"
             " UNION ALL SELECT 1 FROM outbound_mails WHERE status IN ('queued', 'sending')"
-            " UNION ALL SELECT 1 FROM inbound_mails WHERE status IN ('unanswered', 'parked')"
+            " UNION ALL SELECT 1 FROM inbound_mails WHERE status IN ('unanswered', 'throttled')"
         )
         # Looked at last: until the runs have ended, there may be one more.
         return not waiting and all(mail.reported for mail in self.mailboxes.sent())

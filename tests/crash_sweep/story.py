@@ -47,7 +47,7 @@ class Story:
     @property
     def rings_sweep(self) -> bool:
         """Whether the sweep has to see to something, which it has not after a mere crash."""
-        return "ring_for_mail" in self.reaches
+        return "enqueue_mail" in self.reaches
 
     def __str__(self) -> str:
         return self.name

@@ -1,6 +1,6 @@
-"""What the sweep is for: rows whose bells were lost, runs of a worker that is gone, mail that was parked.
+"""What the sweep is for: rows whose wake-ups were lost, runs of a worker that is gone, mail that was throttled.
 
-The schedule rings the sweep once a minute; these stories ring it themselves, every few seconds.
+The schedule wakes the sweep once a minute; these stories wake it themselves, every few seconds.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import sqlalchemy as sa
 
 from mailagent import engine
 from mailagent.demo.fakes.http_server import Answer
-from mailagent.demo.fakes.mailboxes import LetterState
+from mailagent.demo.fakes.mailboxes import CustomerMailState
 from mailagent.domain.operations.circuit_breaker import Provider
 from mailagent.store import schema
 from mailagent.store.console import sessions
 from tests.cast import ADA, GRACE, JUERGEN, MALLORY, MONA, OLGA, TESS
 from tests.crash_sweep import people
-from tests.crash_sweep.bells import Bells
+from tests.crash_sweep.notifications import Bells
 from tests.crash_sweep.refund_stories import DESK
 from tests.crash_sweep.shop import QUESTION, SweptShop
 from tests.crash_sweep.story import EVENTS, Story, steps
@@ -30,10 +30,10 @@ LONG_AGO = timedelta(
 )  # longer than the sweep leaves a row alone, or a budget parks a mail
 
 SWEEP = steps(
-    "report_failed_runs take_over_runs ring_for_mail ring_for_refunds ring_for_outbox"
-    " release_parked_mail purge_raw_mail"
+    "report_failed_runs take_over_runs enqueue_mail enqueue_refunds enqueue_deliveries"
+    " release_throttled_mail purge_raw_mail"
 )
-HOUSEKEEPING = steps("purge_short_lived purge_words purge_histories")
+HOUSEKEEPING = steps("purge_short_lived purge_content purge_histories")
 
 
 def _leave_everything(shop: SweptShop) -> None:
@@ -78,7 +78,7 @@ def _conversations_at_work(shop: SweptShop) -> int:
 
 
 def _all_taken(shop: SweptShop) -> bool:
-    return all(each.state is LetterState.DELIVERED for each in shop.mailboxes.letters())
+    return all(each.state is CustomerMailState.DELIVERED for each in shop.mailboxes.letters())
 
 
 def _lose_runs(shop: SweptShop, *workflows: str) -> None:
@@ -96,7 +96,7 @@ _RUN_OF = "WHERE workflow_uuid = (SELECT run_id FROM inbound_mails WHERE from_ad
 def _park(shop: SweptShop, person: str) -> None:
     _lose_run_of(shop, person)
     assert shop.change(
-        "UPDATE inbound_mails SET status = 'parked', no_answer_reason = 'more than 60 mails an hour'"
+        "UPDATE inbound_mails SET status = 'throttled', no_answer_reason = 'more than 60 mails an hour'"
         " WHERE from_address = :person",
         person=person,
     )
@@ -189,14 +189,17 @@ def _has_old_histories(shop: SweptShop) -> None:
 
 
 def _housekeeping_deletes_them(shop: SweptShop) -> None:
-    bells = Bells(shop, engine.HOUSEKEEPING)
+    notifications = Bells(shop, engine.HOUSEKEEPING)
     runs = f"SELECT count(*) FROM {shop.dbos}workflow_status WHERE name ="
     shop.wait(
-        lambda: bells.ring() and shop.scalar(f"{runs} 'housekeeping' AND status = 'SUCCESS'") > 0,
+        lambda: (
+            notifications.ring()
+            and shop.scalar(f"{runs} 'housekeeping' AND status = 'SUCCESS'") > 0
+        ),
         "the housekeeping to be done",
     )
     shop.wait_for_quiet()
-    bells.close()
+    notifications.close()
     yesterday = round((datetime.now(UTC) - timedelta(days=1)).timestamp() * 1000)
     old = shop.scalar(f"{runs} 'conversation' AND created_at < {yesterday}")
     assert (old, shop.scalar("SELECT count(*) FROM sessions")) == (0, 0), (

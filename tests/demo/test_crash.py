@@ -44,7 +44,7 @@ class Page:
         except (OSError, http.client.HTTPException):
             return 0
 
-    def write(self, letter: shop.ReadyLetter) -> None:
+    def write(self, letter: shop.ReadyMail) -> None:
         fields = {"from": letter.sender, "subject": letter.subject, "text": letter.text}
         headers = {"X-CSRFToken": self._token, "Content-Type": "application/json"}
         self._get("/demo/letters", json.dumps(fields).encode(), **headers)

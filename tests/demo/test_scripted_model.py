@@ -13,7 +13,7 @@ from mailagent.agent.reply.facts import gather_facts
 from mailagent.demo.fakes.openai import tool_results
 from mailagent.demo.reading import Language, find_order_ids, guess_language, pick_reason
 from mailagent.demo.scripted_model import Call, Say, ToolResult, next_turn, read_case
-from mailagent.demo.shop import READY_LETTERS
+from mailagent.demo.shop import READY_MAILS
 from mailagent.domain.refunds.policy import DeclineReason, Policy
 from mailagent.domain.refunds.refund import RefundReason
 from tests.cast import SUPPORT, order
@@ -339,7 +339,7 @@ def test_the_reason_is_picked_from_words(text: str, reason: RefundReason) -> Non
     assert pick_reason(text) is reason
 
 
-@pytest.mark.parametrize("letter", READY_LETTERS, ids=lambda letter: letter.name)
+@pytest.mark.parametrize("letter", READY_MAILS, ids=lambda letter: letter.name)
 def test_every_ready_letter_is_understood(letter: Any) -> None:
     """None but the nonsense ends in a question, none in a reason that the words do not give."""
     case = read_case(content(letter.text, letter.subject))

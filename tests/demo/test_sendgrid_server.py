@@ -17,7 +17,7 @@ import pytest
 from mailagent.adapters.sendgrid.sender import MailSender
 from mailagent.adapters.sendgrid.signature import verify
 from mailagent.demo.fakes.http_server import Answer, LocalServer, Request
-from mailagent.demo.fakes.mailboxes import LetterState, Mailboxes
+from mailagent.demo.fakes.mailboxes import CustomerMailState, Mailboxes
 from mailagent.demo.fakes.sendgrid import SendGridServer
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, Postman, WebhookKey
 from mailagent.domain.mail.delivery import Trace
@@ -221,7 +221,7 @@ def test_events_come_again_until_the_answer_is_2xx(stage: Stage, status: int) ->
 def test_a_letter_arrives_as_inbound_parse_sends_it(stage: Stage) -> None:
     status, answer, _ = stage.post("/demo/letters", LETTER)
     assert status == 202
-    assert stage.postman.deliver_letters()
+    assert stage.postman.deliver_mails()
     [request] = stage.app.requests
     assert request.headers["Content-Type"] == CONTENT_TYPE
     assert is_signed(request, stage.inbound_key)
@@ -242,7 +242,7 @@ def test_a_letter_arrives_as_inbound_parse_sends_it(stage: Stage) -> None:
 
 def test_a_forged_letter_is_not_vouched_for(stage: Stage) -> None:
     stage.post("/demo/letters", {**LETTER, "aligned": False})
-    stage.postman.deliver_letters()
+    stage.postman.deliver_mails()
     fields = form_fields(stage.app.requests[0])
     assert (fields["dkim"], fields["SPF"]) == (b"none", b"softfail")
 
@@ -250,7 +250,7 @@ def test_a_forged_letter_is_not_vouched_for(stage: Stage) -> None:
 @pytest.mark.parametrize("text", ["Grüße aus Köln ☂", "a\n--xYzZY\nb", "x" * 5000, ""])
 def test_any_text_survives_the_way(stage: Stage, text: str) -> None:
     stage.post("/demo/letters", {**LETTER, "text": text, "subject": "Grüße"})
-    stage.postman.deliver_letters()
+    stage.postman.deliver_mails()
     source = form_fields(stage.app.requests[0])["email"]
     mail = email.message_from_bytes(source, policy=email.policy.default)
     assert mail.get_content().rstrip("\n") == text
@@ -270,7 +270,7 @@ def test_an_answer_goes_into_the_thread_of_the_mail_it_answers(stage: Stage) -> 
     assert letter.in_reply_to == "o1@shop.example"
     assert letter.text.startswith("W1001\n\nOn ")
     assert "> Hello Ada" in letter.text
-    stage.postman.deliver_letters()
+    stage.postman.deliver_mails()
     mail = email.message_from_bytes(form_fields(stage.app.requests[0])["email"])
     assert mail["References"] == "<a@example.com> <o1@shop.example>"
 
@@ -278,31 +278,34 @@ def test_an_answer_goes_into_the_thread_of_the_mail_it_answers(stage: Stage) -> 
 @pytest.mark.parametrize(
     ("statuses", "states"),
     [
-        ([200], [LetterState.DELIVERED]),
-        ([503, 500, 200], [LetterState.RETRYING, LetterState.RETRYING, LetterState.DELIVERED]),
-        ([302], [LetterState.LOST]),
-        ([404], [LetterState.LOST]),
+        ([200], [CustomerMailState.DELIVERED]),
+        (
+            [503, 500, 200],
+            [CustomerMailState.RETRYING, CustomerMailState.RETRYING, CustomerMailState.DELIVERED],
+        ),
+        ([302], [CustomerMailState.LOST]),
+        ([404], [CustomerMailState.LOST]),
     ],
 )
 def test_letters_are_tried_again_after_5xx_and_lost_after_3xx_and_4xx(
-    stage: Stage, statuses: list[int], states: list[LetterState]
+    stage: Stage, statuses: list[int], states: list[CustomerMailState]
 ) -> None:
     stage.app.statuses = list(statuses)
     stage.post("/demo/letters", LETTER)
     seen = []
     for _ in states:
-        stage.postman.deliver_letters()
+        stage.postman.deliver_mails()
         seen.append(stage.mailboxes.letters()[0].state)
     assert seen == states
-    stage.postman.deliver_letters()
+    stage.postman.deliver_mails()
     assert len(stage.app.requests) == len(states)
 
 
 def test_every_try_has_a_signature_of_its_own(stage: Stage) -> None:
     stage.app.statuses = [503, 200]
     stage.post("/demo/letters", LETTER)
-    stage.postman.deliver_letters()
-    stage.postman.deliver_letters()
+    stage.postman.deliver_mails()
+    stage.postman.deliver_mails()
     first, second = stage.app.requests
     assert first.body == second.body
     assert is_signed(second, stage.inbound_key)
@@ -343,11 +346,11 @@ def test_pages_of_other_sites_cannot_write_letters(
 def test_mailboxes_survive_a_restart(stage: Stage, tmp_path: Path) -> None:
     stage.post("/v3/mail/send", MAIL)
     stage.post("/demo/letters", LETTER)
-    stage.postman.deliver_letters()
+    stage.postman.deliver_mails()
     again = Mailboxes(tmp_path / "mailboxes.jsonl")
     assert again.sent() == stage.mailboxes.sent()
     assert again.letters() == stage.mailboxes.letters()
-    assert again.letters()[0].state is LetterState.DELIVERED
+    assert again.letters()[0].state is CustomerMailState.DELIVERED
 
 
 def test_a_line_that_was_cut_off_costs_only_itself(stage: Stage, tmp_path: Path) -> None:

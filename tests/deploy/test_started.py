@@ -71,6 +71,6 @@ def test_commands_and_probes_are_the_apps(tmp_path: Path) -> None:
         assert probed == {"/healthz", "/readyz"}
         assert probed <= {rule.rule for rule in app.url_map.iter_rules()}
     finally:
-        services.current().doorbell.close()
+        services.current().workflow_client.close()
         services.current().database.close()
         services.bind(None)

@@ -1,4 +1,4 @@
-"""When the fuse stops automatic answers, and when it cools down."""
+"""When the loop guard stops automatic answers, and when it cools down."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from mailagent.domain.mail.conversation import has_blown_the_fuse
+from mailagent.domain.mail.conversation import is_loop
 from tests.cast import NOW
 
 
 @pytest.mark.parametrize(
-    ("minutes", "blown"),
+    ("minutes", "tripped"),
     [
         ([], False),
         ([0], False),
@@ -26,11 +26,13 @@ from tests.cast import NOW
         ([0, 600, 601, 602, 1400], True),
     ],
 )
-def test_three_within_any_hour_blow_a_fuse_of_three(minutes: list[int], blown: bool) -> None:
+def test_three_within_any_hour_blow_a_loop_guard_of_three(
+    minutes: list[int], tripped: bool
+) -> None:
     times = [NOW + timedelta(minutes=minute) for minute in minutes]
-    assert has_blown_the_fuse(times, 3) is blown
+    assert is_loop(times, 3) is tripped
 
 
-def test_a_fuse_of_one_blows_at_the_first() -> None:
-    assert has_blown_the_fuse([NOW], 1)
-    assert not has_blown_the_fuse([], 1)
+def test_a_loop_guard_of_one_blows_at_the_first() -> None:
+    assert is_loop([NOW], 1)
+    assert not is_loop([], 1)

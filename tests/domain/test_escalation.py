@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from mailagent.domain.refunds.escalation import Ask, Question, Skip, decide_due, find_next
+from mailagent.domain.refunds.escalation import (
+    ApprovalRequest,
+    Question,
+    Skip,
+    decide_due,
+    find_next,
+)
 from mailagent.domain.shop import Waits
 from tests.cast import MAX, MONA, NOW
 
@@ -19,27 +25,29 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 SECOND = timedelta(seconds=1)
 
 
-def ask(manager: str, after: timedelta = timedelta(0), **changes: Any) -> Ask:
+def ask(manager: str, after: timedelta = timedelta(0), **changes: Any) -> ApprovalRequest:
     values: dict[str, Any] = {"reply_token": manager, "asked_at": NOW + after} | changes
-    return Ask("approval_1", Question.APPROVE, manager, **values)
+    return ApprovalRequest("approval_1", Question.APPROVE, manager, **values)
 
 
-def reminded(manager: str, times: int, at: timedelta) -> Ask:
+def reminded(manager: str, times: int, at: timedelta) -> ApprovalRequest:
     return replace(ask(manager), reminders=times, reminded_at=NOW + at)
 
 
-def skipped(manager: str, after: timedelta = timedelta(0)) -> Ask:
+def skipped(manager: str, after: timedelta = timedelta(0)) -> ApprovalRequest:
     return ask(manager, after, skipped_at=NOW + after, skipped_why=Skip.AWAY.value)
 
 
-def due(*asks: Ask, after: timedelta, away: tuple[str, ...] = (), **changes: Any) -> Any:
+def due(
+    *requests: ApprovalRequest, after: timedelta, away: tuple[str, ...] = (), **changes: Any
+) -> Any:
     values: dict[str, Any] = {"candidates": THREE, "waits": Waits()} | changes
     now = NOW + after
-    return decide_due(asks, away=away, expires_at=EXPIRES_AT, now=now, **values)
+    return decide_due(requests, away=away, expires_at=EXPIRES_AT, now=now, **values)
 
 
 @pytest.mark.parametrize(
-    ("asks", "after", "asked", "told_again"),
+    ("requests", "after", "asked", "told_again"),
     [
         ((), 0 * HOUR, MONA, ()),
         ((ask(MONA),), 0 * HOUR, None, ()),
@@ -64,15 +72,18 @@ def due(*asks: Ask, after: timedelta, away: tuple[str, ...] = (), **changes: Any
     ],
 )  # fmt: skip
 def test_who_is_asked_and_reminded_when(
-    asks: tuple[Ask, ...], after: timedelta, asked: str | None, told_again: tuple[str, ...]
+    requests: tuple[ApprovalRequest, ...],
+    after: timedelta,
+    asked: str | None,
+    told_again: tuple[str, ...],
 ) -> None:
-    found = due(*asks, after=after)
+    found = due(*requests, after=after)
     assert (found.ask, found.remind) == (asked, told_again)
     assert NOW + after < found.next_at <= EXPIRES_AT  # it looks again, and not at once
 
 
 @pytest.mark.parametrize(
-    ("asks", "after", "next_after"),
+    ("requests", "after", "next_after"),
     [
         ((ask(MONA),), 0 * HOUR, DAY),
         ((ask(MONA),), DAY, 2 * DAY),
@@ -83,13 +94,13 @@ def test_who_is_asked_and_reminded_when(
     ids=["the reminder", "the next manager", "no more reminders", "the expiry", "first"],
 )
 def test_it_is_looked_at_again_when_something_is_due(
-    asks: tuple[Ask, ...], after: timedelta, next_after: timedelta
+    requests: tuple[ApprovalRequest, ...], after: timedelta, next_after: timedelta
 ) -> None:
-    assert due(*asks, after=after).next_at == NOW + next_after
+    assert due(*requests, after=after).next_at == NOW + next_after
 
 
 @pytest.mark.parametrize(
-    ("asks", "away", "found"),
+    ("requests", "away", "found"),
     [
         ((), (), MONA),
         ((), (MONA,), MAX),
@@ -102,9 +113,9 @@ def test_it_is_looked_at_again_when_something_is_due(
     ],
 )
 def test_whoever_is_away_is_skipped_unless_nobody_is_there(
-    asks: tuple[Ask, ...], away: tuple[str, ...], found: str | None
+    requests: tuple[ApprovalRequest, ...], away: tuple[str, ...], found: str | None
 ) -> None:
-    assert find_next(asks, THREE, away) == found
+    assert find_next(requests, THREE, away) == found
 
 
 def test_a_single_manager_is_reminded_and_nobody_else_asked() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.refunds.order import imported_method, is_shops_own, method_words
+from mailagent.domain.refunds.order import imported_method, is_shops_own, method_labels
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_an_exports_method_becomes_our_word_where_it_is_known(exported: str, our
 def test_a_payment_of_several_methods_has_the_word_of_each(
     method: str, words: tuple[str, ...]
 ) -> None:
-    assert method_words(method) == words
+    assert method_labels(method) == words
 
 
 @pytest.mark.parametrize(

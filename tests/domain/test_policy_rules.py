@@ -364,7 +364,7 @@ def test_a_payment_method_is_found_however_it_is_written(method: str, days: int 
 
 
 @pytest.mark.parametrize(
-    ("named", "paid_by", "asks"),
+    ("named", "paid_by", "requests"),
     [
         ("gift_card", "card + gift_card", True),
         ("gift_card", "card", False),
@@ -374,9 +374,9 @@ def test_a_payment_method_is_found_however_it_is_written(method: str, days: int 
     ],
 )
 def test_a_rule_for_a_method_holds_for_each_that_paid_and_for_its_kinds(
-    named: str, paid_by: str, asks: bool
+    named: str, paid_by: str, requests: bool
 ) -> None:
-    assert Named(methods=frozenset({named})).has_method(paid_by) is asks
+    assert Named(methods=frozenset({named})).has_method(paid_by) is requests
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def ours(state: str = "done", **changes: Any) -> OurPart:
     return OurPart(**(values | changes))
 
 
-def outside(state: str = "done") -> OurPart:
+def external(state: str = "done") -> OurPart:
     return ours(state, refund_id=None, key=None)
 
 
@@ -49,21 +49,21 @@ SETTLED, PENDING, FAILED = RefundState.SETTLED, RefundState.PENDING, RefundState
     [
         ([], [], []),
         ([ours()], [theirs()], []),
-        ([outside()], [theirs(idempotency_key=None)], []),
+        ([external()], [theirs(idempotency_key=None)], []),
         ([ours("returned")], [theirs(FAILED)], []),
         ([ours("refused")], [theirs(FAILED)], []),
         ([ours("refused")], [], []),
         ([], [theirs(FAILED)], []),
-        ([outside()], [theirs(PENDING, idempotency_key=None)], []),
+        ([external()], [theirs(PENDING, idempotency_key=None)], []),
         ([ours()], [], [Kind.UNKNOWN_THERE]),
-        ([outside()], [], [Kind.UNKNOWN_THERE]),
+        ([external()], [], [Kind.UNKNOWN_THERE]),
         ([], [theirs()], [Kind.UNKNOWN_HERE]),
         ([ours("refused")], [theirs()], [Kind.UNKNOWN_HERE]),
         ([ours("returned")], [theirs()], [Kind.UNKNOWN_HERE]),
         ([ours()], [theirs(), theirs(reference="re_2")], [Kind.UNKNOWN_HERE]),
         ([ours()], [theirs(amount=Money(1999, "USD"))], [Kind.AMOUNT]),
         ([ours()], [theirs(FAILED)], [Kind.FAILED_THERE]),
-        ([outside()], [theirs(FAILED)], [Kind.FAILED_THERE]),
+        ([external()], [theirs(FAILED)], [Kind.FAILED_THERE]),
         ([ours()], [theirs(PENDING)], [Kind.PENDING]),
         ([ours("asked")], [theirs()], [Kind.PENDING]),
         ([ours("asked")], [], [Kind.PENDING]),
@@ -99,13 +99,13 @@ def test_each_difference_is_named_and_what_agrees_is_not(
             " (lost_or_stolen_card).",
         ),
         (
-            [outside()],
+            [external()],
             [theirs(amount=Money(1, "USD"))],
             "refund re_1 of 20.00 USD on payment pi_1, which was made elsewhere, has another amount at the"
             " gateway: 0.01 USD as re_1.",
         ),
         (
-            [outside()],
+            [external()],
             [],
             "refund re_1 of 20.00 USD on payment pi_1, which was made elsewhere, is paid here; the"
             " gateway has no such refund.",

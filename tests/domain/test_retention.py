@@ -9,8 +9,8 @@ from tests.cast import NOW
 
 
 def test_words_stay_unless_the_shop_says_otherwise() -> None:
-    assert Retention().words_before(NOW) is None
-    assert Retention(mail_days=90).words_before(NOW) == NOW - timedelta(days=90)
+    assert Retention().text_before(NOW) is None
+    assert Retention(mail_days=90).text_before(NOW) == NOW - timedelta(days=90)
 
 
 def test_scheduled_runs_go_after_two_days_or_sooner_if_all_do() -> None:

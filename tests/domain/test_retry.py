@@ -239,7 +239,7 @@ LEAVE, RING, PEOPLE = Care.LEAVE, Care.RING, Care.GIVE_TO_PEOPLE
 
 
 @pytest.mark.parametrize(
-    ("last_run", "quiet_for", "rings", "overdue", "care"),
+    ("last_run", "quiet_for", "wake_ups", "overdue", "care"),
     [
         # A run at work is never doubled, however late it is.
         (AT_WORK, 9 * DAY, 0, None, LEAVE),
@@ -271,9 +271,9 @@ LEAVE, RING, PEOPLE = Care.LEAVE, Care.RING, Care.GIVE_TO_PEOPLE
     ],
 )
 def test_care_for_rows_that_wait(
-    last_run: LastRun, quiet_for: timedelta, rings: int, overdue: bool | None, care: Care
+    last_run: LastRun, quiet_for: timedelta, wake_ups: int, overdue: bool | None, care: Care
 ) -> None:
-    assert decide_care(last_run, quiet_for, rings, overdue) is care
+    assert decide_care(last_run, quiet_for, wake_ups, overdue) is care
 
 
 def test_a_cancel_that_stops_nothing_does_not_count() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.mail.reply_commands import TeamWords, decide_team_words
+from mailagent.domain.mail.reply_commands import TeamCommand, decide_team_command
 
 CASE = ("My kettle leaks", "Please take over: Ada Example, My kettle leaks")
 
@@ -20,8 +20,8 @@ CASE = ("My kettle leaks", "Please take over: Ada Example, My kettle leaks")
     ],
 )
 def test_one_line_above_a_greeting_gives_it_back(words: str, below: str) -> None:
-    meant = decide_team_words(f"\n{words}{below}", "any subject", CASE)
-    assert meant is TeamWords.FOR_AGENT
+    meant = decide_team_command(f"\n{words}{below}", "any subject", CASE)
+    assert meant is TeamCommand.FOR_AGENT
 
 
 @pytest.mark.parametrize(
@@ -34,12 +34,12 @@ def test_one_line_above_a_greeting_gives_it_back(words: str, below: str) -> None
     ],
 )
 def test_what_says_more_to_the_agent_is_for_nobody(below: str) -> None:
-    assert decide_team_words(f"agent\n\n{below}", CASE[0], CASE) is TeamWords.HELD_AGENT
+    assert decide_team_command(f"agent\n\n{below}", CASE[0], CASE) is TeamCommand.HELD_AGENT
 
 
 @pytest.mark.parametrize("text", ["Our agent will call you.", "Hello\nagent", "agents", ""])
 def test_a_line_that_only_speaks_of_the_agent_is_for_the_customer(text: str) -> None:
-    assert decide_team_words(text, CASE[0], CASE) is TeamWords.FOR_CUSTOMER
+    assert decide_team_command(text, CASE[0], CASE) is TeamCommand.FOR_CUSTOMER
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_line_that_only_speaks_of_the_agent_is_for_the_customer(text: str) -> 
     ],
 )
 def test_an_answer_with_the_subject_of_the_case_is_for_the_customer(subject: str) -> None:
-    assert decide_team_words("I will call you.", subject, CASE) is TeamWords.FOR_CUSTOMER
+    assert decide_team_command("I will call you.", subject, CASE) is TeamCommand.FOR_CUSTOMER
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_an_answer_with_the_subject_of_the_case_is_for_the_customer(subject: str
     ],
 )
 def test_an_answer_with_a_subject_of_its_own_is_held(subject: str) -> None:
-    assert decide_team_words("I am away, call Max.", subject, CASE) is TeamWords.HELD_SUBJECT
+    assert decide_team_command("I am away, call Max.", subject, CASE) is TeamCommand.HELD_SUBJECT
 
 
 def test_a_case_without_a_subject_can_be_answered() -> None:
-    assert decide_team_words("I will call you.", "Re: ", ("",)) is TeamWords.FOR_CUSTOMER
+    assert decide_team_command("I will call you.", "Re: ", ("",)) is TeamCommand.FOR_CUSTOMER

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.engine import APPLICATION_NAME, LOOK
+from mailagent.engine import APPLICATION_NAME, WAKE_TOPIC
 from mailagent.store.database import Database
 from tests.histories.history import History, Step
 
@@ -30,8 +30,8 @@ class Tables:
             if history.is_cut:  # what it waits for is over: it looks at once
                 self._insert(
                     connection, "notifications",
-                    destination_uuid=history.run_id, topic=LOOK, message=json.dumps(LOOK),
-                    message_uuid=f"bell of {history.run_id}", serialization=history.serialization,
+                    destination_uuid=history.run_id, topic=WAKE_TOPIC, message=json.dumps(WAKE_TOPIC),
+                    message_uuid=f"wake-up of {history.run_id}", serialization=history.serialization,
                 )  # fmt: skip
 
     def _put_run(self, connection: sa.Connection, history: History, version: str) -> None:

@@ -34,7 +34,7 @@ def openai() -> Iterator[AbsentOpenAI]:
 
 
 def failed(shop: Stage) -> list[str]:
-    return [run.run_id for run in shop.live.doorbell.list_runs(status="ERROR")]
+    return [run.run_id for run in shop.live.workflow_client.list_runs(status="ERROR")]
 
 
 def is_open(shop: Stage, provider: Provider) -> bool:
@@ -74,10 +74,10 @@ def test_a_refused_key_fails_one_run_and_the_rest_goes_on_by_itself(
         ]
         openai.comes_back()
         probe(shop, clock, openai)
-        sweep.ring_for_mail()
+        sweep.enqueue_mail()
         for customer in (GRACE, JUERGEN):
             assert len(shop.wait_for_mails(customer, 1, 60)) == 1
-        shop.live.doorbell.replay_run(run_id)
+        shop.live.workflow_client.replay_run(run_id)
         assert len(shop.wait_for_mails(ADA, 1, 60)) == 1
 
 
@@ -85,7 +85,7 @@ def probe(shop: Stage, clock: Clock, openai: AbsentOpenAI) -> None:
     """Let the longest pause pass, and have the model tried."""
     before = openai.asked
     clock.put_forward(61)
-    sweep.ring_for_mail()
+    sweep.enqueue_mail()
     wait_until(lambda: openai.asked > before and not at_work(shop), 60, "the model to be tried")
 
 
@@ -98,7 +98,9 @@ def test_a_replay_finds_the_way_open(
         shop.write(QUESTION)
         run_id = wait_for_run(shop, "conversation", "ERROR")
         openai.comes_back()
-        shop.live.doorbell.replay_run(run_id)  # at once: the breaker would be open for ten seconds
+        shop.live.workflow_client.replay_run(
+            run_id
+        )  # at once: the breaker would be open for ten seconds
         assert len(shop.wait_for_mails(ADA, 1, 60)) == 1
         assert not is_open(shop, Provider.OPENAI)
 
@@ -116,7 +118,7 @@ def test_a_long_wish_for_a_pause_holds_no_run_and_team_mail_goes_on(busy_shop: S
     assert breaker.until_at - breaker.opened_at == timedelta(minutes=15)
     busy_shop.write("I want to talk to a human being, now!", from_address=GRACE)
     wait_until(lambda: is_put_off(busy_shop, 2), 60, "the second mail to be put off")
-    assert sweep.ring_for_mail() == 0
+    assert sweep.enqueue_mail() == 0
 
 
 @ONE_DATABASE
@@ -129,10 +131,10 @@ def test_mail_that_is_put_off_for_hours_goes_to_people_in_time(
         wait_for_run(shop, "conversation", "ERROR")
         shop.write(QUESTION, from_address=GRACE)
         wait_until(lambda: is_put_off(shop, 1), 60, "the mail to be put off")
-        for _ in range(7):  # more than a mail is rung for when the provider is well
+        for _ in range(7):  # more than a mail is enqueued for when the provider is well
             probe(shop, clock, openai)
         assert shop.mails_to(TESS) == []
         clock.put_forward(4 * 3600)
-        sweep.ring_for_mail()
+        sweep.enqueue_mail()
         shop.wait_for_mails(TESS, 2, 60)
         assert not shop.rows("SELECT 1 FROM inbound_mails WHERE status = 'unanswered'")

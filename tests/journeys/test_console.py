@@ -19,7 +19,7 @@ from dbos import DBOSClient, DBOSPortableJSONSerializer
 
 from mailagent import services
 from mailagent.domain.operations.model_cost import DailyBudget
-from mailagent.domain.operations.rate_limit import Pace
+from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.engine import CONVERSATION, CONVERSATIONS, REFUND, Run, first_step_to_repeat
 from mailagent.workflows.steps import operators
@@ -58,7 +58,7 @@ class Scene:
         )
 
     def failed(self) -> list[str]:
-        return [run.run_id for run in self.shop.live.doorbell.list_runs(status="ERROR")]
+        return [run.run_id for run in self.shop.live.workflow_client.list_runs(status="ERROR")]
 
     def fails_for_the_model(self) -> Run:
         """Let a mail come while the model refuses us, which opens its breaker; return the run that failed."""
@@ -67,7 +67,7 @@ class Scene:
         return self.find(wait_for_run(self.shop, CONVERSATION, "ERROR"))
 
     def find(self, run_id: str) -> Run:
-        run = self.shop.live.doorbell.find_run(run_id, with_steps=True)
+        run = self.shop.live.workflow_client.find_run(run_id, with_steps=True)
         assert run is not None
         return run
 
@@ -76,7 +76,7 @@ class Scene:
 
     def a_minute_passes(self) -> None:
         self.clock.put_forward(61)
-        sweep.ring_for_mail()
+        sweep.enqueue_mail()
         wait_until(self.is_quiet, 30, "every run to end")
 
     def places(self) -> list[tuple[str, str | None]]:
@@ -208,7 +208,7 @@ def held_up(scene: Scene, by: str) -> Iterator[None]:
         case "budget":
             services.bind(replace(live, daily_budget=DailyBudget(Decimal(0))))
         case "limits":
-            services.bind(replace(live, pace=Pace(requests=1)))
+            services.bind(replace(live, pace=RateLimit(requests=1)))
         case _:
             scene.openai.goes_away()
     if by == "limits":
@@ -271,7 +271,7 @@ def test_a_fork_that_fails_is_the_one_to_show(scene: Scene) -> None:
     (notice,) = shop.rows("SELECT subject FROM outbound_mails WHERE purpose = 'notice'")
     assert notice.subject == f"Run {fork} has failed"
     scene.clock.put_forward(120)
-    assert sweep.ring_for_mail() == 0  # a person has to look
+    assert sweep.enqueue_mail() == 0  # a person has to look
     scene.console.fork(fork, 1)
     shop.wait_for_mails(ADA)
     assert scene.failed() == []
@@ -332,13 +332,15 @@ def test_the_sweep_leaves_a_refund_to_the_fork_of_its_run(scene: Scene) -> None:
         shop.wait_for_mails(MONA)
         (refund,) = shop.rows("SELECT refund_id, run_id FROM refunds")
         with shop.live.database.transaction() as connection:
-            shop.live.doorbell.ring_refund(connection, refund.refund_id, refund.run_id)
+            shop.live.workflow_client.enqueue_refund(connection, refund.refund_id, refund.run_id)
         run = scene.find(wait_for_run(shop, REFUND, "ERROR"))
     fork = scene.console.fork(run.run_id, first_step_to_repeat(run))
     wait_until(lambda: scene.find(fork).status == "PENDING", 20, "the fork to wait")
     scene.clock.put_forward(600)  # the pause after a run of a refund that failed is five minutes
-    neglected.ring_for_refunds()
-    runs = [each.run_id for each in shop.live.doorbell.list_runs() if each.workflow == REFUND]
+    neglected.enqueue_refunds()
+    runs = [
+        each.run_id for each in shop.live.workflow_client.list_runs() if each.workflow == REFUND
+    ]
     assert sorted(runs) == sorted([run.run_id, fork])
     scene.clock.ahead *= 0
     (request,) = shop.mails_to(MONA)
@@ -392,7 +394,7 @@ def test_a_run_that_is_taken_up_again_elsewhere_waits_for_its_turn(
         assert scene.places() == [(CONVERSATIONS, hash_customer(ADA))] * 2
         # Longer than DBOS's own queue would need to begin it.
         time.sleep(3)
-        assert [run.run_id for run in shop.live.doorbell.list_pending()] == [first]
+        assert [run.run_id for run in shop.live.workflow_client.list_pending()] == [first]
         go_on.set()
         wait_until(scene.is_quiet, 30, "both to end")
     shop.wait_for_mails(ADA, 2)
@@ -409,7 +411,7 @@ def test_a_fork_beside_the_original_waits_until_that_has_ended(scene: Scene) -> 
         time.sleep(3)
         assert scene.find(fork).status == "ENQUEUED"
         scene.clock.put_forward(120)
-        assert sweep.ring_for_mail() == 0
+        assert sweep.enqueue_mail() == 0
         go_on.set()
         wait_until(scene.is_quiet, 30, "both to end")
     assert scene.find(fork).output == "nothing to answer"
@@ -496,7 +498,7 @@ def test_a_worker_that_is_believed_dead_and_lives_answers_once(scene: Scene) -> 
     with watched("ask_model before", once(partial(wait_for, go_on))):
         shop.write(QUESTION)
         wait_for_run(shop, CONVERSATION, "PENDING")
-        wait_until(lambda: bool(shop.live.doorbell.list_pending()), 20, "the run to begin")
+        wait_until(lambda: bool(shop.live.workflow_client.list_pending()), 20, "the run to begin")
         # The console asks again while nothing comes of it.
         for _ in range(4):
             scene.console.recover("test")

@@ -1,4 +1,4 @@
-"""Loops and floods: the fuse stops what nobody foresaw, budgets park mail and lose none."""
+"""Loops and floods: the loop guard stops what nobody foresaw, budgets park mail and lose none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mailagent import handback, mailers, services
-from mailagent.demo.fakes.mailboxes import Letter
+from mailagent.demo.fakes.mailboxes import MailContent
 from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.mail.message import confirm_code
 from mailagent.store import audit
@@ -36,7 +36,7 @@ def test_a_machine_without_any_sign_is_answered_a_few_times_only(busy_shop: Stag
     busy_shop.write("Thank you for your mail, we will be in touch.", to=to)
     wait_until(busy_shop.at_rest, 20, "the last mail to be dealt with")
     last = busy_shop.rows("SELECT * FROM inbound_mails ORDER BY received_at DESC")[0]
-    assert "fuse" in last.no_answer_reason
+    assert "loop_detected" in last.no_answer_reason
     assert len(busy_shop.mails_to(ADA)) == answered
     assert len(busy_shop.mails_to(TESS)) == 1
 
@@ -65,31 +65,33 @@ def statuses(shop: Stage, address: str) -> list[str]:
     return [row.status for row in rows]
 
 
-def test_a_flood_is_parked_and_delays_no_one_else(small_shop: Stage) -> None:
+def test_a_flood_is_throttled_and_delays_no_one_else(small_shop: Stage) -> None:
     for number in range(5):
         small_shop.write(f"Spam {number}", subject=f"s{number}")
-    assert statuses(small_shop, ADA) == ["unanswered"] * 3 + ["parked"] * 2
-    reasons = small_shop.rows("SELECT no_answer_reason FROM inbound_mails WHERE status = 'parked'")
+    assert statuses(small_shop, ADA) == ["unanswered"] * 3 + ["throttled"] * 2
+    reasons = small_shop.rows(
+        "SELECT no_answer_reason FROM inbound_mails WHERE status = 'throttled'"
+    )
     assert all("3 mails an hour from this sender" in row.no_answer_reason for row in reasons)
 
 
-def test_a_flood_of_many_senders_is_parked_too(small_shop: Stage) -> None:
+def test_a_flood_of_many_senders_is_throttled_too(small_shop: Stage) -> None:
     for number in range(5):
         small_shop.write("Hello", from_address=f"c@shop{number}.example", subject=f"s{number}")
     small_shop.write("Hello", from_address=GRACE)
-    assert statuses(small_shop, GRACE) == ["parked"]
+    assert statuses(small_shop, GRACE) == ["throttled"]
 
 
-def test_parked_mail_is_let_in_bit_by_bit(small_shop: Stage) -> None:
+def test_throttled_mail_is_let_in_bit_by_bit(small_shop: Stage) -> None:
     for number in range(5):
         small_shop.write(f"Mail {number}", subject=f"s{number}")
-    assert sweep.release_parked_mail() == 0  # not before an hour has passed
+    assert sweep.release_throttled_mail() == 0  # not before an hour has passed
     now = small_shop.live.now() + timedelta(minutes=61)
     services.bind(replace(small_shop.live, now=lambda: now))
-    assert sweep.release_parked_mail() == 1
-    assert statuses(small_shop, ADA) == ["unanswered"] * 4 + ["parked"]
-    assert sweep.release_parked_mail() == 1
-    assert sweep.release_parked_mail() == 0
+    assert sweep.release_throttled_mail() == 1
+    assert statuses(small_shop, ADA) == ["unanswered"] * 4 + ["throttled"]
+    assert sweep.release_throttled_mail() == 1
+    assert sweep.release_throttled_mail() == 0
 
 
 # --- forged mail ----------------------------------------------------------------------------------
@@ -98,7 +100,7 @@ def test_parked_mail_is_let_in_bit_by_bit(small_shop: Stage) -> None:
 def test_forged_mail_uses_up_no_budget_of_its_alleged_sender(small_shop: Stage) -> None:
     for number in range(9):
         small_shop.write(f"Forged {number}", subject=f"f{number}", aligned=False)
-    assert statuses(small_shop, ADA) == ["unanswered"] * 3 + ["parked"] * 6
+    assert statuses(small_shop, ADA) == ["unanswered"] * 3 + ["throttled"] * 6
     honest = small_shop.write("My kettle leaks.")
     assert row_of(small_shop, honest).status == "unanswered"
 
@@ -122,12 +124,12 @@ def test_whoever_answers_the_confirmation_counts_as_proven(small_shop: Stage) ->
     assert row_of(small_shop, confirmed).status == "unanswered"
 
 
-def row_of(shop: Stage, written: Letter) -> Any:
+def row_of(shop: Stage, written: MailContent) -> Any:
     statement = "SELECT * FROM inbound_mails WHERE message_id = :id"
     return shop.rows(statement, id=written.message_id)[0]
 
 
-def answered(shop: Stage, written: Letter) -> None:
+def answered(shop: Stage, written: MailContent) -> None:
     """Let the agent have answered a mail."""
     row = row_of(shop, written)
     with services.current().database.transaction() as connection:
@@ -137,19 +139,19 @@ def answered(shop: Stage, written: Letter) -> None:
         inbound.answer(connection, [row.mail_id], outbound_id)
 
 
-def case_address(shop: Stage, written: Letter) -> str:
+def case_address(shop: Stage, written: MailContent) -> str:
     conversation_id = row_of(shop, written).conversation_id
     statement = "SELECT reply_token FROM conversations WHERE conversation_id = :id"
     return f"case+{shop.rows(statement, id=conversation_id)[0].reply_token}@shop.example"
 
 
-def task_of(shop: Stage, written: Letter) -> str:
+def task_of(shop: Stage, written: MailContent) -> str:
     batch = take_batch(row_of(shop, written).conversation_id)
     assert batch is not None
     return batch["task"]
 
 
-def write_and_answer(shop: Stage, count: int, **changes: Any) -> Letter:
+def write_and_answer(shop: Stage, count: int, **changes: Any) -> MailContent:
     """Let a thread have `count` mails, all answered; return the first."""
     first = shop.write("Number 0", **changes)
     answered(shop, first)
@@ -160,7 +162,7 @@ def write_and_answer(shop: Stage, count: int, **changes: Any) -> Letter:
     return first
 
 
-def test_forged_answers_blow_no_fuse_for_the_real_customer(shop: Stage) -> None:
+def test_forged_answers_blow_no_loop_guard_for_the_real_customer(shop: Stage) -> None:
     for number in range(Limits().answers_to_sender_per_hour):
         answered(shop, shop.write("Forged", subject=f"f{number}", aligned=False))
     forged, honest = shop.write("Forged", aligned=False), shop.write("Honest", subject="My kettle")
@@ -181,19 +183,19 @@ def test_forged_answers_in_a_thread_leave_it_to_its_customer(shop: Stage) -> Non
     assert conversation_of(shop, again).status == "open"
 
 
-def stop(shop: Stage, written: Letter) -> list[str]:
+def stop(shop: Stage, written: MailContent) -> list[str]:
     batch = take_batch(row_of(shop, written).conversation_id)
     assert batch is not None
     assert batch["task"] == "stop"
     return loop_guard.stop_loop(batch)
 
 
-def conversation_of(shop: Stage, written: Letter) -> Any:
+def conversation_of(shop: Stage, written: MailContent) -> Any:
     statement = "SELECT * FROM conversations WHERE conversation_id = :id"
     return shop.rows(statement, id=row_of(shop, written).conversation_id)[0]
 
 
-# --- after the fuse has blown ---------------------------------------------------------------------
+# --- after the loop guard has tripped ---------------------------------------------------------------------
 
 
 def pass_time(shop: Stage, **delta: float) -> None:
@@ -202,8 +204,8 @@ def pass_time(shop: Stage, **delta: float) -> None:
 
 
 @pytest.fixture
-def blown(shop: Stage) -> Letter:
-    """A thread whose fuse has blown, and the mail that was the first without an answer."""
+def tripped(shop: Stage) -> MailContent:
+    """A thread whose loop guard has tripped, and the mail that was the first without an answer."""
     first = write_and_answer(shop, Limits().answers_per_hour)
     last = shop.write("One too many", to=case_address(shop, first))
     assert len(stop(shop, last)) == 1
@@ -211,10 +213,10 @@ def blown(shop: Stage) -> Letter:
     return last
 
 
-def test_a_replay_of_a_blown_fuse_takes_nothing_back_from_the_agent(
-    shop: Stage, blown: Letter
+def test_a_replay_of_a_blown_loop_guard_takes_nothing_back_from_the_agent(
+    shop: Stage, tripped: MailContent
 ) -> None:
-    row = row_of(shop, blown)
+    row = row_of(shop, tripped)
     with shop.live.database.transaction() as connection:
         handback.give_back(connection, row.conversation_id)
         audit.record(connection, shop.live.now(), TESS, audit.GIVEN_BACK, row.conversation_id)
@@ -227,8 +229,8 @@ def test_a_replay_of_a_blown_fuse_takes_nothing_back_from_the_agent(
     (letter,) = to_team(shop)  # it may not have been sent yet
     assert loop_guard.stop_loop(batch) == [letter.outbound_id]
     assert len(to_team(shop)) == 1
-    assert conversation_of(shop, blown).status == "open"
-    assert row_of(shop, blown).status == "unanswered"
+    assert conversation_of(shop, tripped).status == "open"
+    assert row_of(shop, tripped).status == "unanswered"
 
 
 def to_team(shop: Stage) -> list[Any]:
@@ -237,127 +239,131 @@ def to_team(shop: Stage) -> list[Any]:
     )
 
 
-def test_people_hear_once_an_hour_of_what_came_after_the_fuse(shop: Stage, blown: Letter) -> None:
-    later = [shop.write(f"Later {n}", to=case_address(shop, blown)) for n in range(3)]
+def test_people_hear_once_an_hour_of_what_came_after_the_loop_guard(
+    shop: Stage, tripped: MailContent
+) -> None:
+    later = [shop.write(f"Later {n}", to=case_address(shop, tripped)) for n in range(3)]
     for written in later[:1]:
         assert stop(shop, written) == []  # it takes the whole batch
-    assert {row_of(shop, written).status for written in later} == {"parked"}
+    assert {row_of(shop, written).status for written in later} == {"throttled"}
     pass_time(shop, minutes=59)
-    assert sweep.release_parked_mail() == 0
+    assert sweep.release_throttled_mail() == 0
     assert len(to_team(shop)) == 1
     pass_time(shop, minutes=61)
-    assert sweep.release_parked_mail() == 0
+    assert sweep.release_throttled_mail() == 0
     _first, second = to_team(shop)
     assert "Later 2" in second.text
     assert "3)" in second.text
     assert {row_of(shop, written).status for written in later} == {"no_answer"}
-    sweep.release_parked_mail()
+    sweep.release_throttled_mail()
     assert len(to_team(shop)) == 2
 
 
 @pytest.mark.parametrize(("hours", "task"), [(23, "stop"), (25, "answer")])
-def test_the_fuse_cools_down_after_a_quiet_day(
-    shop: Stage, blown: Letter, hours: int, task: str
+def test_the_loop_guard_cools_down_after_a_quiet_day(
+    shop: Stage, tripped: MailContent, hours: int, task: str
 ) -> None:
     pass_time(shop, hours=hours)
-    later = shop.write("Is anybody there?", to=case_address(shop, blown))
+    later = shop.write("Is anybody there?", to=case_address(shop, tripped))
     assert task_of(shop, later) == task
     status = "open" if task == "answer" else "handed_over"
     assert conversation_of(shop, later).status == status
 
 
-def test_a_machine_that_goes_on_keeps_the_fuse_blown(shop: Stage, blown: Letter) -> None:
+def test_a_machine_that_goes_on_keeps_the_loop_guard_blown(
+    shop: Stage, tripped: MailContent
+) -> None:
     pass_time(shop, hours=20)
     for number in range(Limits().answers_per_hour):
-        stop(shop, shop.write(f"Again {number}", to=case_address(shop, blown)))
+        stop(shop, shop.write(f"Again {number}", to=case_address(shop, tripped)))
     pass_time(shop, hours=25)
-    assert task_of(shop, shop.write("And again", to=case_address(shop, blown))) == "stop"
+    assert task_of(shop, shop.write("And again", to=case_address(shop, tripped))) == "stop"
 
 
-def test_the_team_can_set_the_fuse_back(shop: Stage, blown: Letter) -> None:
-    conversation = conversation_of(shop, blown)
+def test_the_team_can_set_the_loop_guard_back(shop: Stage, tripped: MailContent) -> None:
+    conversation = conversation_of(shop, tripped)
     pass_time(shop, minutes=5)
     to = f"team+{conversation.team_token}@shop.example"
     shop.write("agent", from_address=TESS, to=to)
     batch = take_batch(conversation.conversation_id)
     assert batch is not None
     people.forward_team_replies(batch)
-    assert task_of(shop, shop.write("Hello?", to=case_address(shop, blown))) == "answer"
+    assert task_of(shop, shop.write("Hello?", to=case_address(shop, tripped))) == "answer"
 
 
-def test_what_the_fuse_stopped_is_the_agents_again_once_given_back(
-    shop: Stage, blown: Letter
+def test_what_the_loop_guard_stopped_is_the_agents_again_once_given_back(
+    shop: Stage, tripped: MailContent
 ) -> None:
-    later = shop.write("Later", to=case_address(shop, blown))
+    later = shop.write("Later", to=case_address(shop, tripped))
     stop(shop, later)  # people have yet to be told of it
-    conversation_id = row_of(shop, blown).conversation_id
+    conversation_id = row_of(shop, tripped).conversation_id
     with shop.live.database.transaction() as connection:
         handback.give_back(connection, conversation_id)
         audit.record(connection, shop.live.now(), TESS, audit.GIVEN_BACK, conversation_id)
-    assert {row_of(shop, each).status for each in (blown, later)} == {"unanswered"}
+    assert {row_of(shop, each).status for each in (tripped, later)} == {"unanswered"}
     batch = take_batch(conversation_id)
     assert batch is not None
     assert (batch["task"], len(batch["mail_ids"])) == ("answer", 2)
 
 
-def test_what_the_fuse_stopped_before_it_cooled_down_is_not_brought_up_again(
-    shop: Stage, blown: Letter
+def test_what_the_loop_guard_stopped_before_it_cooled_down_is_not_brought_up_again(
+    shop: Stage, tripped: MailContent
 ) -> None:
     pass_time(shop, hours=25)
-    answered(shop, shop.write("Is anybody there?", to=case_address(shop, blown)))
-    conversation_id = row_of(shop, blown).conversation_id
+    answered(shop, shop.write("Is anybody there?", to=case_address(shop, tripped)))
+    conversation_id = row_of(shop, tripped).conversation_id
     with shop.live.database.transaction() as connection:
         conversations.hand_over(connection, conversation_id, "a test", shop.live.now())
         handback.give_back(connection, conversation_id)
-    assert row_of(shop, blown).status == "no_answer"
+    assert row_of(shop, tripped).status == "no_answer"
 
 
-def test_what_the_team_has_taken_up_stays_with_it(shop: Stage, blown: Letter) -> None:
-    conversation = conversation_of(shop, blown)
+def test_what_the_team_has_taken_up_stays_with_it(shop: Stage, tripped: MailContent) -> None:
+    conversation = conversation_of(shop, tripped)
     to = f"team+{conversation.team_token}@shop.example"
     shop.write("I will call you.", from_address=TESS, to=to)
     batch = take_batch(conversation.conversation_id)
     assert batch is not None
     people.forward_team_replies(batch)
     pass_time(shop, hours=25)
-    assert task_of(shop, shop.write("Thank you", to=case_address(shop, blown))) == "pass_on"
+    assert task_of(shop, shop.write("Thank you", to=case_address(shop, tripped))) == "pass_on"
 
 
-# --- parked mail waits for no more than its time --------------------------------------------------
+# --- throttled mail waits for no more than its time --------------------------------------------------
 
 
-def park(shop: Stage, threads: int) -> list[Letter]:
-    """Use up Ada's budget, and let these many threads of hers be parked."""
+def park(shop: Stage, threads: int) -> list[MailContent]:
+    """Use up Ada's budget, and let these many threads of hers be throttled."""
     for number in range(3):
         answered(shop, shop.write("Hello", subject=f"a{number}"))
-    return [shop.write(f"Parked {n}", subject=f"p{n}") for n in range(threads)]
+    return [shop.write(f"Throttled {n}", subject=f"p{n}") for n in range(threads)]
 
 
-def test_parked_mail_whose_time_is_up_goes_to_people(small_shop: Stage) -> None:
-    (parked,) = park(small_shop, 1)
+def test_throttled_mail_whose_time_is_up_goes_to_people(small_shop: Stage) -> None:
+    (throttled,) = park(small_shop, 1)
     overdue = small_shop.live.waits.unanswered_seconds
     pass_time(small_shop, seconds=overdue - 1)
     flood.give_overdue_to_people()
-    assert row_of(small_shop, parked).status == "parked"
+    assert row_of(small_shop, throttled).status == "throttled"
     pass_time(small_shop, seconds=overdue + 1)
-    assert sweep.release_parked_mail() == 0
-    assert row_of(small_shop, parked).status == "no_answer"
-    assert conversation_of(small_shop, parked).status == "handed_over"
+    assert sweep.release_throttled_mail() == 0
+    assert row_of(small_shop, throttled).status == "no_answer"
+    assert conversation_of(small_shop, throttled).status == "handed_over"
     (told,) = to_team(small_shop)
-    assert "Parked 0" in told.text
-    sweep.release_parked_mail()
+    assert "Throttled 0" in told.text
+    sweep.release_throttled_mail()
     assert len(to_team(small_shop)) == 1
 
 
 @pytest.mark.parametrize("threads", [flood.CASES_PER_HOUR, flood.CASES_PER_HOUR + 1])
-def test_a_mass_of_parked_mail_is_told_in_one_notice_an_hour(
+def test_a_mass_of_throttled_mail_is_told_in_one_notice_an_hour(
     small_shop: Stage, threads: int
 ) -> None:
     many = threads > flood.CASES_PER_HOUR
-    parked = park(small_shop, threads)
+    throttled = park(small_shop, threads)
     pass_time(small_shop, hours=5)
-    sweep.release_parked_mail()
-    assert {row_of(small_shop, each).status for each in parked} == {"no_answer"}
+    sweep.release_throttled_mail()
+    assert {row_of(small_shop, each).status for each in throttled} == {"no_answer"}
     told = to_team(small_shop)
     assert len(told) == (1 if many else threads)
     if many:
@@ -373,22 +379,22 @@ def test_the_next_notice_of_a_flood_comes_in_the_next_hour(small_shop: Stage) ->
     pass_time(small_shop, minutes=1)
     more = [small_shop.write(f"More {n}", subject=f"m{n}") for n in range(30)]
     pass_time(small_shop, hours=4)
-    sweep.release_parked_mail()
+    sweep.release_throttled_mail()
     pass_time(small_shop, hours=4, minutes=2)
-    sweep.release_parked_mail()
+    sweep.release_throttled_mail()
     assert len(to_team(small_shop)) == 1
-    assert "parked" in {row_of(small_shop, each).status for each in more}
+    assert "throttled" in {row_of(small_shop, each).status for each in more}
     pass_time(small_shop, hours=5)
-    sweep.release_parked_mail()
+    sweep.release_throttled_mail()
     assert len(to_team(small_shop)) == 2
-    assert "parked" not in {row_of(small_shop, each).status for each in more}
+    assert "throttled" not in {row_of(small_shop, each).status for each in more}
 
 
-def test_parked_mail_is_counted_in_the_list(small_shop: Stage) -> None:
-    (parked,) = park(small_shop, 1)
+def test_throttled_mail_is_counted_in_the_list(small_shop: Stage) -> None:
+    (throttled,) = park(small_shop, 1)
     shown = small_shop.app.test_cli_runner().invoke(args=["conversations", "list", "--json"])
-    counts = {each["conversation_id"]: each["parked"] for each in json.loads(shown.output)}
-    assert counts.pop(row_of(small_shop, parked).conversation_id) == 1
+    counts = {each["conversation_id"]: each["throttled"] for each in json.loads(shown.output)}
+    assert counts.pop(row_of(small_shop, throttled).conversation_id) == 1
     assert set(counts.values()) == {0}
 
 

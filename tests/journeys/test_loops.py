@@ -62,11 +62,11 @@ def test_a_responder_without_any_header_is_answered_a_few_times_only(
     assert 1 <= len(got) <= MOST_ANSWERS
     (conversation,) = busy_shop.rows("SELECT * FROM conversations")
     assert conversation.status == "handed_over"
-    assert "fuse" in conversation.handed_over_reason
+    assert "loop_detected" in conversation.handed_over_reason
     assert len(busy_shop.mails_to(TESS)) == 1
 
 
-def test_after_the_fuse_later_mail_is_kept_and_not_answered(busy_shop: Stage) -> None:
+def test_after_the_loop_guard_later_mail_is_kept_and_not_answered(busy_shop: Stage) -> None:
     busy_shop.write("Where is my kettle?")
     got = answer_everything(busy_shop, lambda mail: busy_shop.write(AWAY, **by_reply_address(mail)))
     later = busy_shop.write("Is anybody there?", **by_reply_address(got[-1]))
@@ -74,8 +74,8 @@ def test_after_the_fuse_later_mail_is_kept_and_not_answered(busy_shop: Stage) ->
     (mail,) = busy_shop.rows(
         "SELECT * FROM inbound_mails WHERE message_id = :id", id=later.message_id
     )
-    assert mail.status == "parked"
-    assert "fuse" in mail.no_answer_reason
+    assert mail.status == "throttled"
+    assert "loop_detected" in mail.no_answer_reason
     assert len(busy_shop.mails_to(ADA)) == len(got)
     assert len(busy_shop.mails_to(TESS)) == 1
 

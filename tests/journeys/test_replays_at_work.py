@@ -1,4 +1,4 @@
-"""Replays while the original still runs, and bells that a replay made elsewhere has missed.
+"""Replays while the original still runs, and wake-ups that a replay made elsewhere has missed.
 
 A sample: `python -m tests.replay_sweep` tries every step, in every way, on both databases.
 """
@@ -11,7 +11,7 @@ from functools import partial
 from dbos import DBOS
 
 from mailagent import services
-from mailagent.workflows.steps.maintenance.neglected import ring_for_refunds
+from mailagent.workflows.steps.maintenance.neglected import enqueue_refunds
 from tests.cast import MONA, big_order
 from tests.journeys.test_refunds import decide, link_in
 from tests.journeys.test_replays import facts, play_approved, runs_of, wait_for_quiet
@@ -39,24 +39,24 @@ def test_a_replay_beside_the_original_pays_and_writes_once(database_url: str) ->
 
 
 def start_of_wait(shop: Stage, run_id: str) -> int:
-    run = shop.live.doorbell.find_run(run_id, with_steps=True)
+    run = shop.live.workflow_client.find_run(run_id, with_steps=True)
     assert run is not None
     return next(step.number for step in run.steps if step.name == "DBOS.recv")
 
 
 def look_at_once(shop: Stage) -> None:
-    """Let the sweep ring without waiting for a minute first."""
+    """Let the sweep wake without waiting for a minute first."""
     waits = replace(shop.live.waits, sweep_after_seconds=0)
     services.bind(replace(shop.live, waits=waits))
 
 
 def fork_elsewhere(run_id: str, step: int) -> str:
-    """Fork a run as the DBOS console does: it rings no bell afterwards."""
+    """Fork a run as the DBOS console does: it sends no wake-up afterwards."""
     return str(beside(partial(DBOS.fork_workflow, run_id, step)).workflow_id)
 
 
 def is_waiting(shop: Stage, run_id: str) -> bool:
-    run = shop.live.doorbell.find_run(run_id)
+    run = shop.live.workflow_client.find_run(run_id)
     return run is not None and run.status == "PENDING"
 
 
@@ -76,8 +76,8 @@ def test_a_replay_made_elsewhere_that_missed_its_bell_is_rung_once(busy_shop: St
     for replay in (fork_elsewhere, partial(rewind_elsewhere, busy_shop)):
         again = replay(run_id, wait)
         wait_until(partial(is_waiting, busy_shop, again), 20, "the run to begin")
-        wait_until(lambda: ring_for_refunds() == 1, 20, "the run to be rung")
-        assert ring_for_refunds() == 0
+        wait_until(lambda: enqueue_refunds() == 1, 20, "the run to be woken")
+        assert enqueue_refunds() == 0
         wait_for_quiet(busy_shop)
         assert facts(busy_shop) == before
 
@@ -93,7 +93,7 @@ def test_forks_that_wait_hear_of_the_decision_and_not_before(busy_shop: Stage) -
         run_id, 5
     )  # after what it looked at first: it does not take the refund over
     wait_until(lambda: is_waiting(busy_shop, fork), 20, "the fork to begin")
-    assert ring_for_refunds() == 0
+    assert enqueue_refunds() == 0
     services.bind(busy_shop.live)  # from here the sweep is too late to help
     decide(busy_shop, link_in(request.text), "approve")
     wait_for_quiet(busy_shop)

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.demo.fakes.mailboxes import Letter
+from mailagent.demo.fakes.mailboxes import MailContent
 from mailagent.demo.fakes.webhooks import build_body
 from mailagent.workflows.steps.maintenance import housekeeping
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, big_order, order
@@ -46,7 +46,7 @@ def kept_of_runs(shop: Stage) -> dict[str, set[str]]:
     return found
 
 
-def play_everything(shop: Stage) -> Letter:
+def play_everything(shop: Stage) -> MailContent:
     """Let money be paid with and without a manager, and one more manager be asked; return the first mail."""
     shop.stock(order(), big_order(), big_order("W2002", customer={"email": GRACE, "name": "Grace"}))
     with running(shop):
@@ -69,7 +69,7 @@ def play_everything(shop: Stage) -> Letter:
 
 
 def at_work(shop: Stage) -> list[str]:
-    return [run.run_id for run in shop.live.doorbell.list_runs() if run.is_active]
+    return [run.run_id for run in shop.live.workflow_client.list_runs() if run.is_active]
 
 
 def test_after_a_purge_of_histories_everything_is_as_before_but_those(shop: Stage) -> None:
@@ -97,7 +97,7 @@ def test_after_a_purge_of_histories_everything_is_as_before_but_those(shop: Stag
     with running(shop):
         ring_for_all_again(shop)
         wait_until(
-            lambda: len(runs_of(shop, "refund")) == 3, PATIENCE, "the runs that were rung for"
+            lambda: len(runs_of(shop, "refund")) == 3, PATIENCE, "the runs that were enqueued for"
         )
         wait_until(shop.at_rest, PATIENCE, "rest")
         wait_until(lambda: runs_done(shop) >= 2, PATIENCE, "the end of them")
@@ -125,11 +125,11 @@ def check_pages(shop: Stage) -> None:
 def ring_for_all_again(shop: Stage) -> None:
     with shop.live.database.transaction() as connection:
         for row in shop.rows("SELECT refund_id, run_id FROM refunds WHERE status = 'paid'"):
-            shop.live.doorbell.ring_refund(connection, row.refund_id, row.run_id)
+            shop.live.workflow_client.enqueue_refund(connection, row.refund_id, row.run_id)
 
 
 def runs_done(shop: Stage) -> int:
-    return len(shop.live.doorbell.list_runs(status="SUCCESS"))
+    return len(shop.live.workflow_client.list_runs(status="SUCCESS"))
 
 
 def test_a_run_whose_row_is_open_stays_however_old_it_is(shop: Stage) -> None:
@@ -234,26 +234,26 @@ def test_a_run_that_is_replayed_just_then_stays(shop: Stage) -> None:
     set_run(shop, mail.run_id, "ERROR")
     before = shop.live.now() + timedelta(days=1)
     with shop.live.database.transaction() as connection:
-        found = shop.live.doorbell.list_ended_before(connection, before, 10)
+        found = shop.live.workflow_client.list_ended_before(connection, before, 10)
     assert [run.run_id for run in found] == [mail.run_id]
     set_run(shop, mail.run_id, "ENQUEUED")
     with shop.live.database.transaction() as connection:
-        assert shop.live.doorbell.delete_old(connection, [mail.run_id], before) == []
+        assert shop.live.workflow_client.delete_old(connection, [mail.run_id], before) == []
 
 
 def test_two_purges_at_once_take_different_runs(shop: Stage) -> None:
     if shop.live.database.engine.dialect.name == "sqlite":
         pytest.skip("SQLite has one writer at a time")
-    bell, before = shop.live.doorbell, shop.live.now() + timedelta(days=1)
+    client, before = shop.live.workflow_client, shop.live.now() + timedelta(days=1)
     shop.write("Hello")
     shop.write("Hello again")
     runs = [row.run_id for row in shop.rows("SELECT run_id FROM inbound_mails")]
     for run_id in runs:
         set_run(shop, run_id, "SUCCESS")
     with shop.live.database.transaction() as connection:
-        assert bell.delete_old(connection, runs[:1], before) == runs[:1]
+        assert client.delete_old(connection, runs[:1], before) == runs[:1]
         with shop.live.database.transaction() as other:
-            assert bell.delete_old(other, runs, before) == runs[1:]
+            assert client.delete_old(other, runs, before) == runs[1:]
     assert set().union(*kept_of_runs(shop).values()) == set()
 
 
@@ -275,12 +275,12 @@ def test_old_words_go_only_where_nothing_is_open_and_only_if_the_shop_wants_it(
         wait_until(shop.at_rest, PATIENCE, "rest")
     money = [shop.rows(each) for each in MONEY]
     later(shop, days=91)
-    assert housekeeping.take_out_words(ENDLESS) == 0
+    assert housekeeping.take_out_text(ENDLESS) == 0
     kept = replace(services.current().retention, mail_days=90)
     services.bind(replace(services.current(), retention=kept))
     assert "quiet for 90 days" in flask(shop, "purge", "--dry-run").output
-    assert housekeeping.take_out_words(ENDLESS) > 0
-    assert housekeeping.take_out_words(ENDLESS) == 0
+    assert housekeeping.take_out_text(ENDLESS) > 0
+    assert housekeeping.take_out_text(ENDLESS) == 0
 
     said = {
         (row.from_address, bool(row.new_text)) for row in shop.rows("SELECT * FROM inbound_mails")

@@ -34,7 +34,7 @@ NOTED = "orange-teapot-note"
 # All of the database that opens something for whoever has it.
 TOKENS = """
     SELECT reply_token FROM conversations UNION SELECT confirm_token FROM conversations
-    UNION SELECT team_token FROM conversations UNION SELECT reply_token FROM approval_asks
+    UNION SELECT team_token FROM conversations UNION SELECT reply_token FROM approval_requests
 """
 
 

@@ -30,9 +30,9 @@ def write_from(shop: Stage, *addresses: str) -> list[str]:
     return [found[address] for address in addresses]
 
 
-def test_of_a_flood_of_one_domain_only_the_excess_is_parked(small_shop: Stage) -> None:
+def test_of_a_flood_of_one_domain_only_the_excess_is_throttled(small_shop: Stage) -> None:
     flood = [f"c{n}@m{n}.flood.test" for n in range(70)]
-    assert write_from(small_shop, *flood) == ["unanswered"] * 6 + ["parked"] * 64
+    assert write_from(small_shop, *flood) == ["unanswered"] * 6 + ["throttled"] * 64
     assert write_from(small_shop, "ada@other.test") == ["unanswered"]
     reasons = small_shop.rows("SELECT DISTINCT no_answer_reason AS why FROM inbound_mails")
     assert any("6 mails an hour from flood.test" in (row.why or "") for row in reasons)
@@ -42,13 +42,13 @@ def test_customers_of_a_free_mail_provider_share_nothing(small_shop: Stage) -> N
     assert set(write_from(small_shop, *(f"c{n}@gmail.com" for n in range(20)))) == {"unanswered"}
 
 
-def test_parked_mail_is_let_in_going_round_the_domains(small_shop: Stage) -> None:
+def test_throttled_mail_is_let_in_going_round_the_domains(small_shop: Stage) -> None:
     write_from(small_shop, *(f"c{n}@flood.test" for n in range(12)))
     write_from(small_shop, *(f"c{n}@other.test" for n in range(7)))
     later = small_shop.live.now() + timedelta(minutes=61)
     limits = replace(small_shop.live.limits, mails_per_hour=120)
     services.bind(replace(small_shop.live, now=lambda: later, limits=limits))
-    assert sweep.release_parked_mail() == 2
+    assert sweep.release_throttled_mail() == 2
     assert write_from(small_shop) == []
     let_in = (
         "SELECT 1 FROM inbound_mails WHERE from_address = 'c6@other.test' AND status = 'unanswered'"

@@ -105,12 +105,14 @@ def test_a_replay_does_not_give_back_what_was_handed_over_since(busy_shop: Stage
         "Enough! I want to talk to a human being, now!", to=busy_shop.mails_to(ADA)[0].reply_to
     )
     wait_until(lambda: status(busy_shop) == "handed_over", 20, "people to have it")
-    doorbell = busy_shop.live.doorbell
+    workflow_client = busy_shop.live.workflow_client
     wait_for_quiet(busy_shop)
-    (given,) = (run for run in doorbell.list_runs() if run.output == "forwarded the team's words")
+    (given,) = (
+        run for run in workflow_client.list_runs() if run.output == "forwarded the team's words"
+    )
     before = facts(busy_shop)
     for from_step in (2, None):
-        doorbell.replay_run(given.run_id, from_step)
+        workflow_client.replay_run(given.run_id, from_step)
         wait_for_quiet(busy_shop)
         assert status(busy_shop) == "handed_over"
     assert facts(busy_shop) == before

@@ -23,7 +23,7 @@ STEPS = {
     "pay_refund",
     "tell_customer",
 }
-BELLS = {"ring conversation", "ring refund"}
+BELLS = {"wake conversation", "wake refund"}
 WEBHOOK, DECISION = "POST /webhooks/sendgrid/inbound", "POST /approvals/<token>"
 WORDS = (ADA, MONA, SUPPORT, "standing desk", "damaged", "Ada Example", "My order", "/approvals/ey")
 
@@ -63,7 +63,7 @@ def test_an_approved_refund_is_one_connected_trace_without_anybodys_words(
     roots = {ancestors(each, by_id)[-1] for each in trace if each is not start}
     assert roots == {WEBHOOK}
     (paid,) = (each for each in trace if each.name == "ledger refund")
-    way = ["pay_refund", "refund", "ring refund", "conversation", "ring conversation", WEBHOOK]
+    way = ["pay_refund", "refund", "wake refund", "conversation", "wake conversation", WEBHOOK]
     assert [each for each in ancestors(paid, by_id) if each != "propose_refund"] == way
     (refund,) = shop.refunds()
     assert paid.facts["mailagent.refund_id"] == refund.refund_id
@@ -73,11 +73,11 @@ def test_an_approved_refund_is_one_connected_trace_without_anybodys_words(
 
 
 def _check_decision(collector: Collector, trace: list[Seen]) -> None:
-    """A decision is a trace of its own; its bell stands in the refund's and links to it."""
+    """A decision is a trace of its own; its wake-up stands in the refund's and links to it."""
     (decision,) = (each for each in collector.spans if each.name == DECISION)
-    (rung,) = (each for each in trace if each.span.links)
-    assert rung.name == "ring refund"
-    assert rung.span.links[0].span_id == decision.span.span_id
+    (woken,) = (each for each in trace if each.span.links)
+    assert woken.name == "wake refund"
+    assert woken.span.links[0].span_id == decision.span.span_id
 
 
 def _check_lines(logs: Path, conversation_id: str, trace_id: str) -> None:

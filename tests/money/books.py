@@ -26,7 +26,7 @@ class View:
     payments: Sequence[Any]  # rows of refund_payments
     signatures: Mapping[str, Sequence[str]]  # by refund: who approved it
     told: Mapping[str, Sequence[str]]  # by refund: the purposes of the mails about it
-    outside: Mapping[str, int]  # by order: what was given back without us, in minor units
+    external: Mapping[str, int]  # by order: what was given back without us, in minor units
     entries: Sequence[Entry]
     untold: frozenset[str]  # references of entries whose last word has not arrived
 
@@ -106,7 +106,7 @@ def check_gateway(view: View) -> None:
     for entry in view.entries:
         if entry.moved and not entry.ours and entry.reference not in view.untold:
             elsewhere[entry.request.order_id] += entry.request.amount.minor
-    assert elsewhere == Counter(view.outside) or view.untold
+    assert elsewhere == Counter(view.external) or view.untold
     for refund in view.refunds:
         mine = [row for row in view.payments if row.refund_id == refund.refund_id]
         assert sum(row.amount_minor for row in mine) in (0, refund.amount.minor)
@@ -150,7 +150,7 @@ def check_settled(view: View) -> None:
             moved[entry.request.refund_id] += entry.request.amount.minor
         elif entry.moved:
             elsewhere[entry.request.order_id] += entry.request.amount.minor
-    assert elsewhere == Counter(view.outside)
+    assert elsewhere == Counter(view.external)
     for refund in view.refunds:
         assert refund.status is not RefundStatus.APPROVED
         paid = refund.amount.minor if refund.status is RefundStatus.PAID else 0

@@ -43,17 +43,17 @@ def runs_of(stage: Stage, customer: Customer) -> dict[str, Run]:
         "SELECT conversation_id FROM conversations WHERE customer_email = :e ORDER BY opened_at",
         e=customer.email,
     )
-    doorbell = stage.live.doorbell
+    workflow_client = stage.live.workflow_client
     found = {
         run.run_id: run
         for row in rows
-        for run in doorbell.list_runs(subject=row.conversation_id, limit=500)
+        for run in workflow_client.list_runs(subject=row.conversation_id, limit=500)
         if run.forked_from is None
     }
     labelled: dict[str, Run] = {}
     for run in sorted(found.values(), key=lambda each: (each.created_at, each.run_id)):
         number = sum(label.startswith(f"{run.workflow} ") for label in labelled) + 1
-        whole = doorbell.find_run(run.run_id, with_steps=True)
+        whole = workflow_client.find_run(run.run_id, with_steps=True)
         assert whole is not None
         labelled[f"{run.workflow} {number}"] = whole
     return labelled

@@ -6,24 +6,27 @@ import json
 import time
 from typing import Any
 
-from mailagent.workflows.steps.maintenance.neglected import ring_for_outbox, ring_for_refunds
-from mailagent.workflows.steps.maintenance.sweep import ring_for_mail
+from mailagent.workflows.steps.maintenance.neglected import enqueue_deliveries, enqueue_refunds
+from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
 from tests.stage import Stage
 from tests.workflows.trouble import is_sqlite
 
 PATIENCE_SECONDS = 60.0
-# As if a minute had passed: the sweep rings what has missed its bell, such as a reply whose run was
+# As if a minute had passed: the sweep wakes what has missed its wake-up, such as a reply whose run was
 # cancelled right after it had written it.
 SWEEP_EVERY_SECONDS = 1.5
 
-_AT_REST = {"look_at_decision", "DBOS.sleep"}  # what a run records last before it waits for a bell
+_AT_REST = {
+    "look_at_decision",
+    "DBOS.sleep",
+}  # what a run records last before it waits for a wake-up
 
 
 def ring_anew() -> None:
-    """Ring, as the sweep of each minute does, for what no run looks after."""
-    ring_for_mail()
-    ring_for_refunds()
-    ring_for_outbox()
+    """Wake, as the sweep of each minute does, for what no run looks after."""
+    enqueue_mail()
+    enqueue_refunds()
+    enqueue_deliveries()
 
 
 def settle(stage: Stage) -> dict[str, str]:
@@ -48,7 +51,7 @@ def _no_mail_on_its_way(stage: Stage) -> bool:
 
 
 def _no_mail_is_put_off(stage: Stage) -> bool:
-    """Whether no mail waits for the model, which is well again, until the sweep rings for it."""
+    """Whether no mail waits for the model, which is well again, until the sweep wakes for it."""
     waiting = "status = 'unanswered' AND draft_id IS NULL AND put_off > 0"
     return not stage.rows(f"SELECT 1 FROM inbound_mails WHERE {waiting}")
 

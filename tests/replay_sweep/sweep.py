@@ -31,7 +31,7 @@ Choose = Callable[[list[Point]], list[Point]]
 
 @contextmanager
 def open_stage(story: Story, database_url: str) -> Iterator[Stage]:
-    """Open a busy shop in which the sweep does not wait a minute before it rings."""
+    """Open a busy shop in which the sweep does not wait a minute before it wakes."""
     with (
         tempfile.TemporaryDirectory(prefix="mailagent-replay-") as folder,
         open_shop(Path(folder), database_url, story.settings) as stage,
@@ -169,7 +169,7 @@ class Sweep:
         for customer in customers:
             for run in runs_of(self._stage, customer).values():
                 if run.has_failed or run.status == "CANCELLED":
-                    self._stage.live.doorbell.replay_run(run.run_id)
+                    self._stage.live.workflow_client.replay_run(run.run_id)
         self._settle(customers)
 
     def _try_abreast(self, here: Sequence[tuple[Customer, dict[str, Run], Point]]) -> list[Result]:

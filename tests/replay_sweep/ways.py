@@ -1,5 +1,5 @@
 """The ways to replay a run: ours, and those of DBOS's own client, which its console and `dbos workflow`
-take; these ring no bell afterwards and name no queue of ours."""
+take; these wake no wake-up afterwards and name no queue of ours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.stage import Stage
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """What somebody replays with: our doorbell, and DBOS's bare client."""
+    """What somebody replays with: our workflow client, and DBOS's bare client."""
 
     stage: Stage
     client: DBOSClient
@@ -54,11 +54,11 @@ class Way:
 
 
 def _rewind(hands: Hands, run: Run, step: int) -> None:
-    hands.stage.live.doorbell.replay_run(run.run_id, step)
+    hands.stage.live.workflow_client.replay_run(run.run_id, step)
 
 
 def _fork(hands: Hands, run: Run, step: int) -> None:
-    hands.stage.live.doorbell.fork_run(run.run_id, step)
+    hands.stage.live.workflow_client.fork_run(run.run_id, step)
 
 
 def _bare_rewind(hands: Hands, run: Run, step: int) -> None:

@@ -97,12 +97,14 @@ class PostgresCluster:
         )
 
     def note(self) -> None:
-        self._moment = self._ask("SELECT clock_timestamp()::text")
+        self._moment = self._request("SELECT clock_timestamp()::text")
 
     def restore(self) -> None:
-        self._ask("SELECT pg_switch_wal()::text")
+        self._request("SELECT pg_switch_wal()::text")
         archived = "SELECT count(*)::text FROM pg_stat_archiver WHERE last_archived_time > :at"
-        wait_until(lambda: self._ask(archived, at=self._moment) == "1", 60, "the log's last file")
+        wait_until(
+            lambda: self._request(archived, at=self._moment) == "1", 60, "the log's last file"
+        )
         self.stop()
         self._as_user(["rm", "-r", str(self._data)])
         self._as_user(["cp", "-r", str(self._base), str(self._data)])
@@ -112,10 +114,10 @@ class PostgresCluster:
         self._as_user(["touch", str(self._data / "recovery.signal")])
         self.start()
         wait_until(
-            lambda: self._ask("SELECT pg_is_in_recovery()::text") == "false", 60, "the recovery"
+            lambda: self._request("SELECT pg_is_in_recovery()::text") == "false", 60, "the recovery"
         )
 
-    def _ask(self, query: str, **values: str) -> str:
+    def _request(self, query: str, **values: str) -> str:
         engine = sa.create_engine(self.url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
         with engine.connect() as connection:
             return str(connection.execute(sa.text(query), values).scalar_one())

@@ -165,8 +165,10 @@ def _check(shop: Stage, stripe: StripeServer) -> str:
     }, f"paid otherwise: {stripe.refunds}"
     (desk,) = [each for each in shop.refunds() if each.status == "paid"]
     assert desk.gateway_reference == at_stripe[DESK]["id"]
-    outside = shop.rows("SELECT reference, amount_minor FROM outside_refunds")
-    assert [(row.reference, row.amount_minor) for row in outside] == [(at_stripe[LAMP]["id"], 4999)]
+    external = shop.rows("SELECT reference, amount_minor FROM external_refunds")
+    assert [(row.reference, row.amount_minor) for row in external] == [
+        (at_stripe[LAMP]["id"], 4999)
+    ]
     books = flask(shop, "refunds", "reconcile")
     assert books.exit_code == 0, books.output
     answers = len(shop.mails_to(JUERGEN))

@@ -41,7 +41,7 @@ REST_SECONDS = 900.0
 MAIL_OUTCOME_SECONDS = 60
 _TAKEN = re.compile(r"took over (\d+) runs")
 _NOT_AT_REST = (
-    "SELECT (SELECT count(*) FROM inbound_mails WHERE status IN ('unanswered', 'parked'))"
+    "SELECT (SELECT count(*) FROM inbound_mails WHERE status IN ('unanswered', 'throttled'))"
     " + (SELECT count(*) FROM outbound_mails WHERE status IN ('queued', 'sending'))"
     " + (SELECT count(*) FROM refunds WHERE status IN ('awaiting_approval', 'approved'))"
     " + (SELECT count(*) FROM dbos.workflow_status WHERE status IN ('ENQUEUED', 'PENDING', 'DELAYED')"
@@ -184,17 +184,17 @@ class SoakStage:
         )
 
     def _soak(self, minutes: float, chaos: Chaos, settled_after: float) -> Soak:
-        tally = self.people.tally
+        counter = self.people.counter
         answers = sorted(self._answer_seconds()) or [0.0]
         with self.database.snapshot() as connection:
             version = str(connection.scalar(sa.text("SHOW server_version")))
         return Soak(
             minutes=minutes,
             seed=self._seed,
-            mails=dict(tally.mails),
-            posted_again=tally.redelivered,
-            posted_twice=tally.duplicates,
-            clicks=tally.clicks,
+            mails=dict(counter.mails),
+            posted_again=counter.redelivered,
+            posted_twice=counter.duplicates,
+            clicks=counter.clicks,
             process_faults=dict(chaos.faults),
             provider_faults=dict(self.providers.dice.thrown),
             takeovers=sum(
@@ -218,7 +218,7 @@ class SoakStage:
         )
         with self.database.snapshot() as connection:
             rows = connection.execute(sa.text(statement)).all()
-        posted = self.people.tally.posted_at
+        posted = self.people.counter.posted_at
         for row in rows:
             if row.message_id in posted:
                 yield float(row.at) - posted[row.message_id]

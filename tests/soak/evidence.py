@@ -195,7 +195,7 @@ def _refund(row: Any) -> RefundRow:
 
 _REFUNDS = (
     "SELECT refund_id, order_id, status, r.amount_minor, approval_id, d.decision, d.decided_by, ARRAY("
-    "SELECT manager_email FROM approval_asks a WHERE a.approval_id = approvals.approval_id) AS asked"
+    "SELECT manager_email FROM approval_requests a WHERE a.approval_id = approvals.approval_id) AS asked"
     " FROM refunds r LEFT JOIN approvals USING (refund_id) LEFT JOIN decisions d USING (approval_id)"
 )
 _RUNS = (

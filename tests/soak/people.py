@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from mailagent.demo.fakes.mailboxes import Letter, SentMail
+from mailagent.demo.fakes.mailboxes import MailContent, SentMail
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, Postman, WebhookKey, build_body
 from mailagent.demo.story import Browser, find_link
 from mailagent.store.database import Database
@@ -34,7 +34,7 @@ _CUSTOMER = re.compile(r"ada\.(\d+)@example\.com")
 
 
 @dataclass
-class Tally:
+class Activity:
     """How often what was done. `posted_at`, by Message-ID: when it was first tried."""
 
     mails: Counter[str] = field(default_factory=Counter)
@@ -53,7 +53,7 @@ class People:
         self.inbound, self.events = (
             WebhookKey(folder / "inbound.pem"), WebhookKey(folder / "events.pem"),
         )  # fmt: skip
-        self.tally, self.story = Tally(), Story()
+        self.counter, self.story = Activity(), Story()
         self._webs, self._providers, self._database = webs, providers, database
         self._chance = random.Random(seed)
         self._writing, self._alive = threading.Event(), threading.Event()
@@ -132,16 +132,16 @@ class People:
             orders.save(connection, bought, datetime.now(UTC) - timedelta(hours=1))
 
     def _post(
-        self, written: Written, mail: Letter, before: Callable[[], None] = lambda: None
+        self, written: Written, mail: MailContent, before: Callable[[], None] = lambda: None
     ) -> None:
         self.story.written.append(written)
-        self.tally.mails[written.kind.value] += 1
-        self.tally.posted_at[written.message_id] = time.time()
+        self.counter.mails[written.kind.value] += 1
+        self.counter.posted_at[written.message_id] = time.time()
         with self._lock:
             self._under_way += 1
         self._run(partial(self._deliver, mail, before, self._chance.random() < 0.1))
 
-    def _deliver(self, mail: Letter, before: Callable[[], None], twice: bool) -> None:
+    def _deliver(self, mail: MailContent, before: Callable[[], None], twice: bool) -> None:
         """Post as SendGrid does: again after 5xx and no answer, never again after anything but 200; now and
         then once too often."""
         try:
@@ -150,12 +150,12 @@ class People:
             deadline = time.monotonic() + GIVE_UP_SECONDS
             status = self._try(body)
             while (status == 0 or status >= 500) and time.monotonic() < deadline:
-                self.tally.redelivered += 1
+                self.counter.redelivered += 1
                 time.sleep(PAUSE_SECONDS)
                 status = self._try(body)
             self._take_down(mail.message_id, status)
             if twice:
-                self.tally.duplicates += 1
+                self.counter.duplicates += 1
                 self._take_down(mail.message_id, self._try(body))
         finally:
             with self._lock:
@@ -221,7 +221,7 @@ class People:
         answers = [
             browser.send(url, decision=decision, csrf_token=page.csrf_token) for _ in range(2)
         ]
-        self.tally.clicks += len(answers)
+        self.counter.clicks += len(answers)
         taken = any(each and each.status == 200 and each.csrf_token is None for each in answers)
         self.story.clicks.append(Click(order_id, manager, decision, taken))
         return taken

@@ -18,7 +18,7 @@ from tests.stampede.provider import AbsentOpenAI
 from tests.workflows.trouble import table_of_runs
 
 QUESTION = "Which orders of mine do you have? I forgot the number."
-# Far above any flood: what is tried here is not how floods are parked.
+# Far above any flood: what is tried here is not how floods are throttled.
 NO_LIMITS = Limits(mails_per_hour=10**6)
 
 
@@ -115,14 +115,14 @@ def at_work(shop: Stage) -> bool:
 
 
 def _try(shop: Stage, clock: Clock, openai: AbsentOpenAI) -> None:
-    """Let the longest pause pass; one mail is the probe, whoever rings for it: this or the real sweep."""
+    """Let the longest pause pass; one mail is the probe, whoever wakes for it: this or the real sweep."""
     before = openai.asked
     clock.put_forward(61)
-    sweep.ring_for_mail()
+    sweep.enqueue_mail()
     wait_until(lambda: openai.asked > before and not at_work(shop), 60, "the model to be tried")
 
 
 def _ring_until(shop: Stage, is_over: Callable[[], bool]) -> bool:
     if not at_work(shop):
-        sweep.ring_for_mail()
+        sweep.enqueue_mail()
     return is_over()

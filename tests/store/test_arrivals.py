@@ -68,7 +68,7 @@ def test_another_limit_is_counted_for(shop: Stage, arrivals: Arrivals) -> None:
     assert asked(shop, arrivals, 1)
 
 
-def test_of_a_flood_that_goes_on_only_the_excess_is_parked(shop: Stage) -> None:
+def test_of_a_flood_that_goes_on_only_the_excess_is_throttled(shop: Stage) -> None:
     clock = shop.live.now()
     shop.live = replace(shop.live, limits=Limits(mails_per_hour=3), now=lambda: clock)
     services.bind(shop.live)

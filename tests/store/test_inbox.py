@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from mailagent.engine import Doorbell
+from mailagent.engine import WorkflowClient
 from mailagent.store import schema
 from mailagent.store.console import inbox
 from mailagent.store.console.entries import Entry
@@ -54,9 +54,9 @@ def lose_mail(connection: sa.Connection, name: str, minutes: int = 0) -> str:
 
 
 def look(database: Database, asked: Asked, window: Window) -> Part[Entry]:
-    doorbell = Doorbell(database.engine)
+    workflow_client = WorkflowClient(database.engine)
     with database.snapshot() as connection:
-        return Lists(connection, doorbell.failed_runs()).read(asked, window)
+        return Lists(connection, workflow_client.failed_runs()).read(asked, window)
 
 
 def walk(database: Database, asked: Asked, size: int, newest_first: bool = True) -> list[str]:
@@ -111,7 +111,7 @@ def test_the_first_page_leads_nowhere_newer_and_the_last_one_nowhere_older(
     )
 
 
-def test_what_was_put_away_is_left_out_until_it_is_asked_for(
+def test_what_was_dismissals_is_left_out_until_it_is_asked_for(
     database: Database, ten: list[str]
 ) -> None:
     with database.transaction() as connection:
@@ -119,14 +119,14 @@ def test_what_was_put_away_is_left_out_until_it_is_asked_for(
             inbox.record(connection, outbound_id, TESS, NOW)
     assert set(ten) - set(walk(database, LOST, 4)) == {ten[2], ten[7]}
     everything = look(database, Asked(Waiting.UNDELIVERED, everything=True), Window())
-    by = {entry.row_id: entry.put_away_by for entry in everything.rows}
+    by = {entry.row_id: entry.dismissed_by for entry in everything.rows}
     assert (len(by), by[ten[2]], by[ten[3]]) == (10, TESS, None)
 
 
 def test_a_count_stops_a_bit_beyond_its_bound(database: Database, ten: list[str]) -> None:
-    doorbell = Doorbell(database.engine)
+    workflow_client = WorkflowClient(database.engine)
     with database.snapshot() as connection:
-        sources = Lists(connection, doorbell.failed_runs()).sources(LOST)
+        sources = Lists(connection, workflow_client.failed_runs()).sources(LOST)
         assert count(connection, sources, most=10).words == "10"
         bounded = count(connection, sources, most=9)
         assert (bounded.words, bounded.oldest_at) == ("9+", NOW)
@@ -163,7 +163,7 @@ def filled(postgres_url: str, migrated_postgres: str) -> Iterator[Database]:
 
 
 _ASKED = (
-    "SELECT refund_id FROM approval_asks JOIN approvals USING (approval_id) WHERE manager_email"
+    "SELECT refund_id FROM approval_requests JOIN approvals USING (approval_id) WHERE manager_email"
 )
 
 
@@ -200,9 +200,9 @@ _ASKED = (
         (
             Asked(Waiting.UNDELIVERED),
             "SELECT outbound_id FROM outbound_mails WHERE status = 'undelivered'"
-            " AND outbound_id NOT IN (SELECT subject FROM put_away)",
+            " AND outbound_id NOT IN (SELECT subject FROM dismissals)",
         ),
-        (Asked(Waiting.PARKED), "SELECT mail_id FROM inbound_mails WHERE status = 'parked'"),
+        (Asked(Waiting.THROTTLED), "SELECT mail_id FROM inbound_mails WHERE status = 'throttled'"),
         (Asked(Waiting.UNANSWERED), "SELECT mail_id FROM inbound_mails WHERE status = 'unanswered'"),
     ],
     ids=lambda value: "-".join(map(str, astuple(value))) if isinstance(value, Asked) else "",
@@ -210,7 +210,7 @@ _ASKED = (
 def test_a_list_is_what_a_plain_look_finds(filled: Database, asked: Asked, plain: str) -> None:
     with filled.snapshot() as connection:
         wanted = set(connection.scalars(sa.text(plain)))
-        counted = Lists(connection, Doorbell(filled.engine).failed_runs()).count(asked)
+        counted = Lists(connection, WorkflowClient(filled.engine).failed_runs()).count(asked)
     assert wanted
     newest, oldest = (walk(filled, asked, 7, newest_first) for newest_first in (True, False))
     assert sorted(newest) == sorted(wanted)

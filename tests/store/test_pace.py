@@ -6,21 +6,21 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 
 from mailagent.domain.operations.circuit_breaker import Provider
-from mailagent.domain.operations.rate_limit import Pace
+from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.store.database import Database
 from mailagent.store.operations import rate_limits
 from tests.cast import NOW
 
 
 def book(
-    database: Database, limits: Pace, at: datetime = NOW, tokens: int = 1, within: float = 600
+    database: Database, limits: RateLimit, at: datetime = NOW, tokens: int = 1, within: float = 600
 ) -> datetime | None:
     with database.transaction() as connection:
         return rate_limits.book(connection, Provider.OPENAI, limits.step(tokens), at, within)
 
 
 def test_all_who_ask_at_once_get_turns_one_behind_the_other(database: Database) -> None:
-    limits = Pace(requests=60)
+    limits = RateLimit(requests=60)
     with ThreadPoolExecutor(8) as workers:
         turns = list(workers.map(lambda _: book(database, limits), range(90)))
     starts = sorted(turn for turn in turns if turn is not None)
@@ -32,7 +32,7 @@ def test_all_who_ask_at_once_get_turns_one_behind_the_other(database: Database) 
 
 
 def test_tokens_that_one_worker_has_booked_make_the_others_wait(database: Database) -> None:
-    limits = Pace(tokens=6_000)
+    limits = RateLimit(tokens=6_000)
     assert book(database, limits, tokens=1_500) == NOW
     turns = [book(database, limits, tokens=1_500) for _ in range(2)]
     # Half of them may start at once, the other half evenly.
@@ -40,14 +40,14 @@ def test_tokens_that_one_worker_has_booked_make_the_others_wait(database: Databa
 
 
 def test_what_would_wait_too_long_books_nothing(database: Database) -> None:
-    limits = Pace(requests=1)
+    limits = RateLimit(requests=1)
     assert book(database, limits) == NOW
     assert [book(database, limits, within=59) for _ in range(3)] == [None] * 3
     assert book(database, limits, within=61) == NOW + timedelta(seconds=60)
 
 
 def test_no_call_starts_before_a_pause_is_over(database: Database) -> None:
-    limits = Pace(requests=600)
+    limits = RateLimit(requests=600)
     book(database, limits)
 
     def hold(seconds: float, at: datetime = NOW) -> None:
@@ -63,6 +63,6 @@ def test_no_call_starts_before_a_pause_is_over(database: Database) -> None:
 
 
 def test_a_booking_by_a_clock_that_went_wrong_holds_nobody_up(database: Database) -> None:
-    limits = Pace(requests=10)
+    limits = RateLimit(requests=10)
     book(database, limits, NOW + timedelta(days=400))
     assert book(database, limits) == NOW

@@ -58,7 +58,7 @@ async def _see_through(refund_id: str, looks: Callable[[], Awaitable[bool]]) -> 
     while state["status"] == "awaiting_approval":
         for outbound_id in state["outbound_ids"]:
             await send_mail_async(outbound_id)
-        await DBOS.recv_async(engine.LOOK, timeout_seconds=state["wait_seconds"])
+        await DBOS.recv_async(engine.WAKE_TOPIC, timeout_seconds=state["wait_seconds"])
         state = await look_at_decision(refund_id)
     if state["status"] == "approved" and await looks():
         await _look_once_more(refund_id)
@@ -68,7 +68,7 @@ async def _see_through(refund_id: str, looks: Callable[[], Awaitable[bool]]) -> 
             await DBOS.sleep_async(state["wait_seconds"])
     told = await tell_customer(refund_id)
     while isinstance(told, dict):
-        await DBOS.recv_async(engine.LOOK, timeout_seconds=told["wait_seconds"])
+        await DBOS.recv_async(engine.WAKE_TOPIC, timeout_seconds=told["wait_seconds"])
         told = await tell_customer(refund_id)
     for outbound_id in told:
         await send_mail_async(outbound_id)

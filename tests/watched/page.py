@@ -95,7 +95,7 @@ def _about(result: Result) -> Iterator[str]:
     yield f"- Managers approved {load['decided']:,} of these; every third is left waiting."
     yield (
         f"- From minute {away[0]:.1f} to {away[1]:.1f} the model answered 503 and 429 by turns:"
-        f" {load['refused']:,} times, beside {load['asks']:,} answers."
+        f" {load['refused']:,} times, beside {load['requests']:,} answers."
     )
     yield "- " + ("; ".join(result.wrong) if result.wrong else "Nothing was wrong.")
 

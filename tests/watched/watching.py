@@ -35,7 +35,7 @@ _POINTS = 200
 EXPECTED: Mapping[str, str] = {"MailagentProviderAway": "while the model is left alone"}
 
 _NOT_AT_REST = sa.text(
-    "SELECT (SELECT count(*) FROM inbound_mails WHERE status IN ('unanswered', 'parked'))"
+    "SELECT (SELECT count(*) FROM inbound_mails WHERE status IN ('unanswered', 'throttled'))"
     " + (SELECT count(*) FROM outbound_mails WHERE status IN ('queued', 'sending'))"
     " + (SELECT count(*) FROM refunds WHERE status = 'approved')"
     " + abs((SELECT count(*) FROM dbos.workflow_status WHERE name IN ('conversation', 'refund', 'delivery')"
@@ -93,7 +93,7 @@ def _look(
     load = {
         "mails": sent.mails,
         "decided": sent.decided,
-        "asks": model.asks,
+        "requests": model.requests,
         "refused": model.refused,
     }
     seconds = {
@@ -168,7 +168,7 @@ def _counted_by_model(server: Prometheus, model: MoodyModel) -> Iterator[Compare
     """Yield what the model's own server has counted beside the same in Prometheus."""
     errors = 'max by (provider) (mailagent_provider_errors_total{provider="openai"})'
     calls = "sum(max by (model, outcome) (mailagent_model_calls_total))"
-    counts = {errors: model.refused, calls: model.refused + model.asks}
+    counts = {errors: model.refused, calls: model.refused + model.requests}
     for query, number in counts.items():
         told = told_rows(server.ask(query), ())
         yield Compared(query, "counted by the model's own server", 0.0, told, {"": float(number)})

@@ -308,8 +308,8 @@ def away(asked: Question, **changes: Any) -> Any:
     return reply(asked, "I am away until Monday.", **words)
 
 
-def asks(shop: Stage) -> dict[str, str | None]:
-    rows = shop.rows("SELECT manager_email, skipped_why FROM approval_asks ORDER BY asked_at")
+def requests(shop: Stage) -> dict[str, str | None]:
+    rows = shop.rows("SELECT manager_email, skipped_why FROM approval_requests ORDER BY asked_at")
     return {row.manager_email: row.skipped_why for row in rows}
 
 
@@ -324,7 +324,7 @@ def test_an_automatic_answer_has_the_next_manager_asked_at_once(
         mail = away(question)
     assert (mail.kind, mail.conversation_id) == ("auto_reply", None)
     assert "passed over" in mail.no_answer_reason
-    assert asks(question.shop) == {MONA: "an automatic answer came from them", MAX: None}
+    assert requests(question.shop) == {MONA: "an automatic answer came from them", MAX: None}
     (request,) = question.shop.rows(
         "SELECT text FROM outbound_mails WHERE to_address = :to", to=MAX
     )
@@ -351,7 +351,7 @@ def test_an_automatic_answer_of_somebody_else_skips_nobody(
     changes: dict[str, Any],
 ) -> None:
     away(question, sender=sender, **changes)
-    assert asks(question.shop) == {MONA: None}
+    assert requests(question.shop) == {MONA: None}
 
 
 def absent(shop: Stage) -> list[str]:

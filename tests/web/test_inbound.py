@@ -55,7 +55,7 @@ def test_a_mail_is_stored_whole_with_its_bell(shop: Stage) -> None:
 
 def test_the_same_mail_again_is_thanked_for_and_not_stored(shop: Stage) -> None:
     written = letter("Hello")
-    again = replace(written, letter_id="another-received-line")
+    again = replace(written, mail_number="another-received-line")
     shop.post_inbound(build_body(written))
     response = shop.post_inbound(build_body(again))
     assert (response.status_code, response.text) == (200, "known already\n")
@@ -250,17 +250,17 @@ def test_without_a_database_the_mail_is_left_with_sendgrid(shop: Stage) -> None:
 def test_what_fails_after_the_bell_leaves_neither_mail_nor_bell(
     shop: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rung = []
+    woken = []
 
     def fails(connection: sa.Connection, *_: object) -> None:
-        rung.append(connection.scalar(sa.select(sa.func.count()).select_from(runs)))
+        woken.append(connection.scalar(sa.select(sa.func.count()).select_from(runs)))
         raise RuntimeError("the last part of the transaction fails")
 
     runs = sa.table("workflow_status", schema=None if is_sqlite(shop) else "dbos")
     with monkeypatch.context() as trouble:
         trouble.setattr(approval_reply, "receive", fails)
         response = shop.post_inbound(build_body(letter("Hello")))
-    assert (response.status_code, rung) == (503, [1])  # it had been rung
+    assert (response.status_code, woken) == (503, [1])  # it had been woken
     assert counts(shop) == (0, 0, 0, 0)
     assert shop.post_inbound(build_body(letter("Hello"))).status_code == 200
     assert counts(shop) == (1, 1, 1, 1)
@@ -270,7 +270,7 @@ FORGED: dict[str, Any] = {"dkim": "{@example.com : fail}", "spf": "fail"}
 
 
 @pytest.mark.parametrize("passes", [{}, FORGED])
-def test_a_sender_of_too_many_is_parked(shop: Stage, passes: dict[str, Any]) -> None:
+def test_a_sender_of_too_many_is_throttled(shop: Stage, passes: dict[str, Any]) -> None:
     shop.live = replace(shop.live, limits=Limits(mails_of_sender_per_hour=2))
     services.bind(shop.live)
     date = format_datetime(shop.live.now())
@@ -280,7 +280,7 @@ def test_a_sender_of_too_many_is_parked(shop: Stage, passes: dict[str, Any]) -> 
             mail = plain_letter(f"Mail {number}", Date=date, Message_ID=name)
             shop.post_inbound(raw_request(mail, **other))
     rows = shop.rows("SELECT status FROM inbound_mails ORDER BY mail_id")
-    half = ["unanswered", "unanswered", "parked", "parked"]
+    half = ["unanswered", "unanswered", "throttled", "throttled"]
     assert [row.status for row in rows] == half + half
 
 

@@ -28,8 +28,8 @@ from mailagent.store.operations import metric_figures, model_calls
 from mailagent.store.operations.model_calls import Spending
 from mailagent.web import metrics
 from mailagent.web.metrics import KEPT, KeptSamples
-from mailagent.workflows.recovery import move_tallies_on
-from mailagent.workflows.steps.circuit_breaker import Leave, note_outcome
+from mailagent.workflows.recovery import move_counters_on
+from mailagent.workflows.steps.circuit_breaker import Permit, note_outcome
 from tests.cast import ADA
 from tests.stage import Stage, open_shop
 from tests.stampede.story import Clock
@@ -143,7 +143,7 @@ def test_tokens_and_money_count_on_when_their_rows_are_purged(shop: Stage) -> No
     for age in (timedelta(days=500), timedelta(hours=1), timedelta(0)):
         record_call(shop, age)
     before = scrape(shop)
-    assert not move_tallies_on()
+    assert not move_counters_on()
     assert scrape(shop) == pytest.approx(before, abs=60)
     with shop.live.database.transaction() as connection:
         purged = connection.execute(
@@ -185,12 +185,12 @@ def test_mail_is_counted_that_comes_after_a_clock_was_set_back(shop: Stage) -> N
         clock.put_forward((begun + timedelta(hours=hours) - clock.now()).total_seconds())
         if hours != 24:  # the clock is wrong, and nothing comes in
             shop.write(f"Where is my kettle? {hours}")
-        while move_tallies_on():
+        while move_counters_on():
             pass
         assert scrape(shop)["mailagent_mails_received_total{customer}"] == count
 
 
-def test_a_tally_moves_on_bit_by_bit_and_counts_nothing_twice(
+def test_a_counter_moves_on_bit_by_bit_and_counts_nothing_twice(
     shop: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.write("Where is my kettle?")
@@ -198,18 +198,18 @@ def test_a_tally_moves_on_bit_by_bit_and_counts_nothing_twice(
         record_call(shop, timedelta(hours=hours))
     monkeypatch.setattr(metric_figures, "ROWS_AT_ONCE", 2)
     rounds = 1
-    while move_tallies_on():
+    while move_counters_on():
         rounds += 1
         assert scrape(shop)["mailagent_model_calls_total{small,done}"] == 4
     assert rounds > 1
-    assert not move_tallies_on()
+    assert not move_counters_on()
     assert scrape(shop)["mailagent_model_calls_total{small,done}"] == 4
 
 
 def test_a_provider_that_fails_is_counted_and_told_while_it_is_away(shop: Stage) -> None:
     for _ in range(6):
         with shop.live.database.transaction() as connection:
-            note_outcome(connection, Leave(Provider.OPENAI), Failure("answered 500"))
+            note_outcome(connection, Permit(Provider.OPENAI), Failure("answered 500"))
     told = scrape(shop)
     assert told["mailagent_provider_errors_total{openai}"] == 6
     assert told["mailagent_provider_errors_total{stripe}"] == 0

@@ -121,10 +121,10 @@ def test_all_that_an_order_may_have_is_stored_and_the_same_again_changes_nothing
     assert put(shop, whole).status_code == 201
     assert stored(shop) == order(**whole)
     assert put(shop, whole).get_json()["saved"] == "unchanged"
-    assert shop.rows("SELECT payment_id, amount_minor FROM outside_refunds") == [("p", 10_00)]
+    assert shop.rows("SELECT payment_id, amount_minor FROM external_refunds") == [("p", 10_00)]
     whole["payments"][0]["refunded"] = "40.00"
     assert put(shop, whole).get_json() == {"order_id": "W1001", "version": 2, "saved": "changed"}
-    assert shop.rows("SELECT payment_id, amount_minor FROM outside_refunds") == [("p", 40_00)]
+    assert shop.rows("SELECT payment_id, amount_minor FROM external_refunds") == [("p", 40_00)]
 
 
 def test_the_version_is_told_of_the_order_that_was_stored(shop: Stage) -> None:

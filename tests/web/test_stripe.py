@@ -286,9 +286,9 @@ def test_a_sum_counts_until_each_refund_in_it_is_told_of(shop: Stage, stripe: St
     assert say(shop, "charge.refunded", charge(1000), "evt_3", NOON) == "known already"
     assert elsewhere(shop) == 1500
     say(shop, "refund.created", second, "evt_4")
-    assert (elsewhere(shop), len(shop.rows("SELECT 1 FROM outside_refunds"))) == (1500, 2)
+    assert (elsewhere(shop), len(shop.rows("SELECT 1 FROM external_refunds"))) == (1500, 2)
     say(shop, "refund.created", first, "evt_5")
-    rows = shop.rows("SELECT reference FROM outside_refunds ORDER BY reference")
+    rows = shop.rows("SELECT reference FROM external_refunds ORDER BY reference")
     assert (elsewhere(shop), [row.reference for row in rows]) == (1500, ["re_1", "re_2"])
     say(shop, "refund.failed", first | {"status": "failed"}, "evt_6", NOON + 2)
     assert say(shop, "charge.refunded", charge(1500), "evt_7", NOON + 1) == "known already"

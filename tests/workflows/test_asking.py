@@ -89,7 +89,7 @@ def test_a_mail_that_is_lost_has_the_next_asked_and_is_remembered_for_a_day(
 ) -> None:
     ask(refund_id)
     lose(shop, mails(shop, MONA)[0].outbound_id)
-    (row,) = shop.rows("SELECT * FROM approval_asks WHERE manager_email = :mona", mona=MONA)
+    (row,) = shop.rows("SELECT * FROM approval_requests WHERE manager_email = :mona", mona=MONA)
     assert row.skipped_why == Skip.UNDELIVERED
     assert len(mails(shop, MAX)) == 1
     (absence,) = shop.rows("SELECT manager_email FROM manager_absences")
@@ -248,8 +248,8 @@ def test_how_things_stand_after_a_change_is_what_is_on_record(shop: Stage, refun
         for manager in (ZOE, MONA):  # at the same moment
             _, stands = approval_routing.record_ask(connection, refund, stands, manager)
             assert stands == approval_routing.look(connection, refund)
-        assert [each.manager_email for each in stands.asks] == [MONA, ZOE]
-        stands = approval_routing.record_reminder(connection, stands, stands.asks[1])
+        assert [each.manager_email for each in stands.requests] == [MONA, ZOE]
+        stands = approval_routing.record_reminder(connection, stands, stands.requests[1])
         assert stands == approval_routing.look(connection, refund)
         stands = approval_routing.pass_over(connection, refund, MONA, Skip.AWAY)
         assert stands == approval_routing.look(connection, refund)

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.operations.rate_limit import Pace
+from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.store.mail import inbound
 from mailagent.workflows.steps.conversation import absence
 from mailagent.workflows.steps.maintenance import sweep
@@ -23,7 +23,7 @@ CUSTOMERS = [f"customer{number}@example.com" for number in range(5)]
 @pytest.fixture
 def limited_shop(shop: Stage) -> Stage:
     """A shop whose model's limits bear three mails a minute; its workflows do not run."""
-    shop.live = replace(shop.live, pace=Pace(requests=9))
+    shop.live = replace(shop.live, pace=RateLimit(requests=9))
     services.bind(shop.live)
     return shop
 
@@ -31,12 +31,14 @@ def limited_shop(shop: Stage) -> Stage:
 def put_off(shop: Stage, where: str, times: int = 1) -> None:
     """Let mails have been put off, so many times each."""
     with shop.live.database.transaction() as connection:
-        statement = f"UPDATE inbound_mails SET put_off = {times}, rings = {times - 1} WHERE {where}"
+        statement = (
+            f"UPDATE inbound_mails SET put_off = {times}, wake_ups = {times - 1} WHERE {where}"
+        )
         connection.execute(sa.text(statement))
 
 
 def rung_again(shop: Stage) -> list[str]:
-    rows = shop.rows("SELECT from_address FROM inbound_mails WHERE rings >= put_off")
+    rows = shop.rows("SELECT from_address FROM inbound_mails WHERE wake_ups >= put_off")
     return sorted(row.from_address for row in rows)
 
 
@@ -48,7 +50,7 @@ def test_mail_is_brought_back_by_turns_of_the_customers(limited_shop: Stage) -> 
     # More often than all others, and no worse for it.
     put_off(limited_shop, f"from_address = '{GRACE}'", 2)
     forget_runs(limited_shop)
-    assert sweep.ring_for_mail() == 3
+    assert sweep.enqueue_mail() == 3
     assert rung_again(limited_shop) == [ADA, ADA, GRACE]
 
 
@@ -58,11 +60,11 @@ def test_forged_mail_takes_no_turn_of_its_alleged_sender(limited_shop: Stage) ->
     honest = limited_shop.write("Hello?")
     put_off(limited_shop, "true")
     forget_runs(limited_shop)
-    assert sweep.ring_for_mail() == 3
+    assert sweep.enqueue_mail() == 3
     (row,) = limited_shop.rows(
-        "SELECT rings FROM inbound_mails WHERE message_id = :id", id=honest.message_id
+        "SELECT wake_ups FROM inbound_mails WHERE message_id = :id", id=honest.message_id
     )
-    assert row.rings == 1
+    assert row.wake_ups == 1
 
 
 def test_mail_that_a_run_is_at_keeps_no_other_from_being_brought_back(
@@ -79,7 +81,7 @@ def test_mail_that_a_run_is_at_keeps_no_other_from_being_brought_back(
             sa.text("UPDATE inbound_mails SET received_at = :at WHERE message_id = :id"),
             {"at": limited_shop.live.now().replace(tzinfo=None), "id": forgotten.message_id},
         )
-    assert sweep.ring_for_mail() == 1
+    assert sweep.enqueue_mail() == 1
     assert rung_again(limited_shop) == [GRACE]
 
 

@@ -185,12 +185,12 @@ def to_the_address(shop: Stage) -> Any:
 
 def stopped_in_the_thread(shop: Stage) -> Any:
     thread = write(shop)
-    settle(shop, thread, HandOverReason.FUSE.value)
+    settle(shop, thread, HandOverReason.LOOP_DETECTED.value)
     return write_again(shop, thread)
 
 
 def stopped_from_the_address(shop: Stage) -> Any:
-    settle(shop, write(shop), HandOverReason.FUSE.value)
+    settle(shop, write(shop), HandOverReason.LOOP_DETECTED.value)
     return write(shop, "Another one.")
 
 

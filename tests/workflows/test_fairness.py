@@ -108,7 +108,7 @@ def test_two_workers_answer_the_threads_of_one_customer_one_after_the_other(
 
 
 def runs_at_work(shop: Stage) -> bool:
-    runs = shop.live.doorbell.list_runs(limit=50)
+    runs = shop.live.workflow_client.list_runs(limit=50)
     return any(run.is_active for run in runs if run.workflow == "conversation")
 
 
@@ -126,7 +126,7 @@ def test_two_runs_of_one_thread_beside_each_other_answer_each_mail_once(
         wait_until(lambda: not runs_at_work(small_worker), 30, "both runs to end")
         assert openai.most_of == {hash_customer(ADA): 2}  # they were beside each other
         clock.put_forward(small_worker.live.waits.sweep_after_seconds + 1)
-        sweep.ring_for_mail()
+        sweep.enqueue_mail()
         wait_until(small_worker.at_rest, 30, "the mail that was left over to be answered")
     assert len(small_worker.rows("SELECT 1 FROM conversations")) == 1
     mails = small_worker.rows("SELECT status, answered_by FROM inbound_mails")
@@ -155,5 +155,5 @@ def test_a_run_queues_behind_its_customers_others(
 def test_mail_in_a_customers_name_queues_apart(small_worker: Stage) -> None:
     small_worker.write("Where is my order?")
     small_worker.write("Where is my order?", aligned=False)
-    keys = {run.partition_key for run in small_worker.live.doorbell.list_runs(limit=10)}
+    keys = {run.partition_key for run in small_worker.live.workflow_client.list_runs(limit=10)}
     assert keys == {hash_customer(ADA), f"{hash_customer(ADA)}-unproven"}

@@ -14,7 +14,7 @@ from mailagent import services
 from mailagent.adapters.openai.client import MAX_OUTPUT_TOKENS, ChatModel
 from mailagent.agent import tool_schemas
 from mailagent.domain.mail.conversation import Budget
-from mailagent.domain.operations.rate_limit import Pace
+from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.workflows.steps.conversation import rate_limit
 from mailagent.workflows.steps.maintenance import sweep
 from tests.cast import ADA, TESS
@@ -34,10 +34,10 @@ def clock() -> Clock:
 @pytest.fixture
 def slow_shop(shop: Stage, clock: Clock) -> Stage:
     """A shop that may ask the model once a second; its workflows do not run yet."""
-    return limited(shop, clock, Pace(requests=61))
+    return limited(shop, clock, RateLimit(requests=61))
 
 
-def limited(shop: Stage, clock: Clock, pace: Pace) -> Stage:
+def limited(shop: Stage, clock: Clock, pace: RateLimit) -> Stage:
     shop.live = replace(shop.live, pace=pace, now=clock.now)
     services.bind(shop.live)
     return shop
@@ -62,12 +62,12 @@ def test_more_mail_than_the_limit_allows_is_answered_at_its_pace(slow_shop: Stag
 
 def bring_back(shop: Stage) -> int:
     """Sweep; return how many mails are still without an answer."""
-    assert sweep.ring_for_mail() <= 1  # as many as the limit bears
+    assert sweep.enqueue_mail() <= 1  # as many as the limit bears
     return len(shop.rows("SELECT 1 FROM inbound_mails WHERE status = 'unanswered'"))
 
 
 def test_what_would_wait_too_long_is_put_off_and_brought_back(shop: Stage, clock: Clock) -> None:
-    limited(shop, clock, Pace(requests=1))
+    limited(shop, clock, RateLimit(requests=1))
     for address in CUSTOMERS[:3]:
         shop.write("Hello?", from_address=address, from_name="C")
     waiting = "SELECT 1 FROM inbound_mails WHERE status = 'unanswered'"
@@ -107,11 +107,11 @@ ITEMS = [{"role": "user", "content": "x" * 4_000}]
 
 def test_without_a_limit_no_turn_is_booked(shop: Stage) -> None:
     assert rate_limit.take_turn("", ITEMS, 0, has_begun=False) == rate_limit.Turn()
-    assert shop.rows("SELECT 1 FROM paces") == []
+    assert shop.rows("SELECT 1 FROM rate_limits") == []
 
 
 def test_after_its_wait_a_call_shows_the_turn_that_it_booked(shop: Stage, clock: Clock) -> None:
-    limited(shop, clock, Pace(requests=6))
+    limited(shop, clock, RateLimit(requests=6))
     assert rate_limit.take_turn("", ITEMS, 0, has_begun=False) == replace(
         rate_limit.Turn(), at_ms=booked_ms(shop)
     )
@@ -126,7 +126,7 @@ def test_after_its_wait_a_call_shows_the_turn_that_it_booked(shop: Stage, clock:
 
 
 def test_a_turn_that_was_missed_is_booked_anew(shop: Stage, clock: Clock) -> None:
-    limited(shop, clock, Pace(requests=6))
+    limited(shop, clock, RateLimit(requests=6))
     first = rate_limit.take_turn("", ITEMS, 0, has_begun=False)
     assert first is not None
     clock.put_forward(60)
@@ -136,7 +136,7 @@ def test_a_turn_that_was_missed_is_booked_anew(shop: Stage, clock: Clock) -> Non
 
 
 def test_a_run_that_has_begun_waits_for_longer(shop: Stage, clock: Clock) -> None:
-    limited(shop, clock, Pace(requests=1))
+    limited(shop, clock, RateLimit(requests=1))
     assert rate_limit.take_turn("", ITEMS, 0, has_begun=False) is not None
     assert rate_limit.take_turn("", ITEMS, 0, has_begun=False) is None
     patient = rate_limit.take_turn("", ITEMS, 0, has_begun=True)
@@ -145,7 +145,7 @@ def test_a_run_that_has_begun_waits_for_longer(shop: Stage, clock: Clock) -> Non
 
 
 def test_tokens_beyond_those_booked_are_booked_by_the_next_call(shop: Stage, clock: Clock) -> None:
-    limited(shop, clock, Pace(tokens=100_000))
+    limited(shop, clock, RateLimit(tokens=100_000))
     first = rate_limit.take_turn("", ITEMS, 0, has_begun=True)
     assert first is not None
     assert first.tokens > MAX_OUTPUT_TOKENS + 1_000
@@ -175,7 +175,7 @@ def test_tokens_beyond_those_booked_are_booked_by_the_next_call(shop: Stage, clo
 def test_a_pause_that_the_provider_asks_for_holds_back_all_workers(
     shop: Stage, clock: Clock, outcome: dict[str, Any], seconds: float
 ) -> None:
-    limited(shop, clock, Pace(requests=600))
+    limited(shop, clock, RateLimit(requests=600))
     assert rate_limit.take_turn("", ITEMS, 0, has_begun=True) is not None
     with shop.live.database.transaction() as connection:
         rate_limit.note_wish(connection, outcome)
@@ -201,7 +201,7 @@ def metered(tokens: int, clock: Clock) -> Iterator[tuple[MeteredOpenAI, ChatMode
 def test_a_provider_that_counts_the_longest_answer_refuses_no_call(
     shop: Stage, clock: Clock, tokens: int, calls: int
 ) -> None:
-    limited(shop, clock, Pace(tokens=tokens))
+    limited(shop, clock, RateLimit(tokens=tokens))
     asked = [[{"role": "user", "content": "x" * (400, 4_000, 24_000)[n % 3]}] for n in range(calls)]
     turns = [rate_limit.take_turn("Be kind.", items, 0, has_begun=True) for items in asked]
     with metered(tokens, clock) as (server, model):
@@ -219,5 +219,5 @@ def test_a_provider_that_counts_the_longest_answer_refuses_no_call(
 
 
 def booked_ms(shop: Stage, column: str = "starts_at") -> int:
-    found: int = shop.rows(f"SELECT {column} AS at FROM paces")[0].at
+    found: int = shop.rows(f"SELECT {column} AS at FROM rate_limits")[0].at
     return -(-found // 1000)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.demo.fakes.webhooks import build_body
-from mailagent.workflows.steps.maintenance.sweep import ring_for_mail
+from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
 from mailagent.workflows.steps.recording import try_no_more_than
 from tests.cast import ADA, MONA, big_order, order
 from tests.journeys.test_refunds import decide, link_in
@@ -46,7 +46,7 @@ def sweep_at_once(shop: Stage) -> None:
     """Do what the sweep does for mail a minute later."""
     hurried = replace(shop.live.waits, sweep_after_seconds=0)
     services.bind(replace(shop.live, waits=hurried))
-    ring_for_mail()
+    enqueue_mail()
     services.bind(shop.live)
 
 
@@ -70,9 +70,9 @@ def test_a_server_away_for_longer_than_a_step_tries_costs_nothing(own_server: St
         decide(shop, link_in(request.text), "approve")
         # Within the minute after which DBOS looks without being told: its listener is back.
         paid = "SELECT 1 FROM refunds WHERE status = 'paid'"
-        wait_until(lambda: len(shop.rows(paid)) == 2, 40, "the bell to be heard")
+        wait_until(lambda: len(shop.rows(paid)) == 2, 40, "the wake-up to be heard")
         beat = "SELECT 1 FROM workers WHERE seen_at > to_timestamp(:at)"
-        wait_until(lambda: bool(shop.rows(beat, at=back_at)), 20, "a sign of life")
+        wait_until(lambda: bool(shop.rows(beat, at=back_at)), 20, "a heartbeat")
         swept = (
             f"SELECT 1 FROM {table_of_runs(shop)} WHERE name = 'sweep' AND status = 'SUCCESS'"
             " AND completed_at > :at"

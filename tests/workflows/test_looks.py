@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent.engine import RecordedStep
-from mailagent.web.console.recorded import with_words
+from mailagent.web.console.recorded import with_text
 from mailagent.workflows.steps.conversation import lookup_tools, model, unrecorded
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.conversation.unrecorded import Unrecorded
@@ -25,13 +25,15 @@ QUESTION = "Where is my order W1001?"
 def steps_of(shop: Stage) -> list[RecordedStep]:
     """Return the steps of the one conversation's run, when it has ended."""
     wait_until(shop.at_rest, 30, "all to be done")
-    (listed,) = (run for run in shop.live.doorbell.list_runs() if run.workflow == "conversation")
-    run = shop.live.doorbell.find_run(listed.run_id, with_steps=True)
+    (listed,) = (
+        run for run in shop.live.workflow_client.list_runs() if run.workflow == "conversation"
+    )
+    run = shop.live.workflow_client.find_run(listed.run_id, with_steps=True)
     assert run is not None
-    return sorted(with_words(run.steps), key=lambda step: step.number)
+    return sorted(with_text(run.steps), key=lambda step: step.number)
 
 
-def asks(shop: Stage) -> int:
+def requests(shop: Stage) -> int:
     return len(shop.rows("SELECT 1 FROM model_calls"))
 
 
@@ -45,7 +47,7 @@ def test_a_question_takes_one_step_for_both_asks_and_the_look_between(busy_shop:
     (look,) = recorded["looked"]
     assert (look["tool"], look["arguments"]) == ("look_at_order", {"order_id": "W1001"})
     assert look["output"]["order_id"] == "W1001"
-    assert asks(busy_shop) == 2
+    assert requests(busy_shop) == 2
 
 
 def test_a_step_asks_twice_at_most_and_the_next_one_is_told_all(busy_shop: Stage) -> None:
@@ -64,7 +66,7 @@ def test_a_step_asks_twice_at_most_and_the_next_one_is_told_all(busy_shop: Stage
     assert [move["kind"] for move in asked] == ["again", "reply"]
     tools = [[look["tool"] for look in move["looked"]] for move in asked]
     assert tools == [["find_my_orders", "look_at_order"], ["look_at_order"]]
-    assert asked[1]["spent"]["model_turns"] == asks(busy_shop) == 4
+    assert asked[1]["spent"]["model_turns"] == requests(busy_shop) == 4
     answered = [item["call_id"] for item in asked[0]["items"] if "output" in item]
     assert len(answered) == 2
 
@@ -91,7 +93,7 @@ def test_a_database_in_trouble_while_looking_costs_no_ask_more(
         busy_shop.wait_for_mails(ADA)
         wait_until(busy_shop.at_rest, 30, "all to be done")
     assert (seen["ask_model before"], seen["ask_model after"]) == (2, 1)
-    assert asks(busy_shop) == 2
+    assert requests(busy_shop) == 2
 
 
 def test_a_process_that_is_leaving_begins_no_second_ask(
@@ -102,7 +104,7 @@ def test_a_process_that_is_leaving_begins_no_second_ask(
     busy_shop.write(QUESTION)
     busy_shop.wait_for_mails(ADA)
     assert [step.name for step in steps_of(busy_shop)].count("ask_model") == 2
-    assert asks(busy_shop) == 2
+    assert requests(busy_shop) == 2
 
 
 def test_what_a_step_got_is_let_go_when_it_fails(
@@ -115,7 +117,7 @@ def test_what_a_step_got_is_let_go_when_it_fails(
     busy_shop.stock(order())
     busy_shop.write(QUESTION)
     wait_for_run(busy_shop, "conversation", "ERROR")
-    assert asks(busy_shop) == 1
+    assert requests(busy_shop) == 1
     assert not model._unrecorded._kept
 
 

@@ -17,11 +17,11 @@ from mailagent import services
 from mailagent.agent.prompt import estimate_tokens
 from mailagent.app import NotConfigured
 from mailagent.demo.fakes.http_server import Answer
-from mailagent.domain.operations.incident import WORDS, Matter
+from mailagent.domain.operations.incident import WORDS, IncidentKind
 from mailagent.domain.operations.model_cost import day_begins_at, parse_prices
-from mailagent.domain.operations.rate_limit import Pace
+from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.store import ids
-from mailagent.store.operations import incidents as open_matters
+from mailagent.store.operations import incidents as open_incidents
 from mailagent.store.operations import model_calls
 from mailagent.store.operations.model_calls import Spending
 from mailagent.workflows.steps.conversation import rate_limit
@@ -145,7 +145,7 @@ def test_a_reply_that_is_not_true_is_written_anew_by_the_main_model(thrifty_shop
 def test_a_first_model_in_trouble_leaves_its_mail_to_the_main_one(
     thrifty_shop: Stage, trouble: Callable[[], Answer]
 ) -> None:
-    services.bind(replace(thrifty_shop.live, pace=Pace(requests=600)))
+    services.bind(replace(thrifty_shop.live, pace=RateLimit(requests=600)))
     for number in range(1, 4):
         thrifty_shop.faults.openai.append(trouble)
         thrifty_shop.write("Where is my order W1001?")
@@ -155,7 +155,7 @@ def test_a_first_model_in_trouble_leaves_its_mail_to_the_main_one(
     assert not thrifty_shop.rows("SELECT 1 FROM inbound_mails WHERE put_off > 0")
 
 
-def matters_told(shop: Stage) -> list[str]:
+def incidents_told(shop: Stage) -> list[str]:
     noted = "SELECT action FROM audit WHERE subject = 'first-model' ORDER BY audit_id"
     return [row.action for row in shop.rows(noted)]
 
@@ -165,14 +165,14 @@ def test_operators_are_told_once_that_the_first_model_is_gone(thrifty_shop: Stag
         thrifty_shop.faults.openai.append(refuses("model_not_found", 404))
         thrifty_shop.write("Where is my order W1001?")
         thrifty_shop.wait_for_mails(ADA, number)
-        incidents.look_at_matters()
-    assert matters_told(thrifty_shop) == ["matter opened"]
+        incidents.update_incidents()
+    assert incidents_told(thrifty_shop) == ["matter opened"]
     told = thrifty_shop.rows("SELECT subject FROM outbound_mails WHERE to_address = :a", a=OLGA)
-    assert [WORDS[Matter.FIRST_MODEL].title in row.subject for row in told] == [True]
+    assert [WORDS[IncidentKind.FIRST_MODEL].title in row.subject for row in told] == [True]
     thrifty_shop.write("Where is my order W1001?")
     thrifty_shop.wait_for_mails(ADA, 3)
-    incidents.look_at_matters()
-    assert matters_told(thrifty_shop) == ["matter opened", "matter closed"]
+    incidents.update_incidents()
+    assert incidents_told(thrifty_shop) == ["matter opened", "matter closed"]
 
 
 # --- a budget a day -------------------------------------------------------------------------------
@@ -236,24 +236,24 @@ def test_mail_beyond_the_budget_waits_for_the_next_day(poor_shop: Stage, clock: 
         poor_shop.write("Hello?", from_address=GRACE, from_name="Grace")
         wait_until(lambda: put_off(poor_shop) == [1], 30, "the second mail to be put off")
         clock.put_forward(120)
-        assert sweep.ring_for_mail() == 0  # not before there is a budget again
-        incidents.look_at_matters()
-        incidents.look_at_matters()
+        assert sweep.enqueue_mail() == 0  # not before there is a budget again
+        incidents.update_incidents()
+        incidents.update_incidents()
         told = poor_shop.wait_for_mails(OLGA, 2)
         subjects = "".join(mail.subject for mail in told)
-        assert WORDS[Matter.BUDGET_NEAR].title in subjects
-        assert WORDS[Matter.BUDGET_SPENT].title in subjects
+        assert WORDS[IncidentKind.BUDGET_NEAR].title in subjects
+        assert WORDS[IncidentKind.BUDGET_SPENT].title in subjects
         with poor_shop.live.database.snapshot() as connection:
-            (outage,) = [each for each in open_matters.list_open(connection) if each.is_outage]
-        assert outage.matter is Matter.BUDGET_SPENT  # the console says so on top
+            (outage,) = [each for each in open_incidents.list_open(connection) if each.is_outage]
+        assert outage.incident is IncidentKind.BUDGET_SPENT  # the console says so on top
         assert len(models(poor_shop)) == 1
         clock.put_forward(3600)
-        wait_until(lambda: sweep.ring_for_mail() == 1 or not put_off(poor_shop), 30, "its turn")
+        wait_until(lambda: sweep.enqueue_mail() == 1 or not put_off(poor_shop), 30, "its turn")
         poor_shop.wait_for_mails(GRACE)
-        incidents.look_at_matters()
-    closed = poor_shop.rows("SELECT subject FROM audit WHERE action = 'matter closed'")
+        incidents.update_incidents()
+    closed = poor_shop.rows("SELECT subject FROM audit WHERE action = 'incident closed'")
     # The second mail has used up the second day's budget; that is counted a few seconds later.
-    assert {row.subject for row in closed} == {Matter.BUDGET_NEAR, Matter.BUDGET_SPENT}
+    assert {row.subject for row in closed} == {IncidentKind.BUDGET_NEAR, IncidentKind.BUDGET_SPENT}
     assert len(poor_shop.mails_to(OLGA)) == 2
 
 
@@ -267,21 +267,21 @@ def test_mail_beyond_the_budget_of_noon_is_nobodys_until_midnight(
         clock.put_forward(10)
         poor_shop.write("Hello?", from_address=GRACE, from_name="Grace")
         wait_until(lambda: put_off(poor_shop) == [1], 30, "the second mail to be put off")
-        incidents.look_at_matters()
+        incidents.update_incidents()
         for _ in range(11):
             clock.put_forward(3600)
-            incidents.look_at_matters()
-            assert sweep.ring_for_mail() == 0
+            incidents.update_incidents()
+            assert sweep.enqueue_mail() == 0
         assert put_off(poor_shop) == [1]
         clock.put_forward(3600)
-        incidents.look_at_matters()
-        wait_until(lambda: sweep.ring_for_mail() == 1 or not put_off(poor_shop), 30, "its turn")
+        incidents.update_incidents()
+        wait_until(lambda: sweep.enqueue_mail() == 1 or not put_off(poor_shop), 30, "its turn")
         poor_shop.wait_for_mails(GRACE)
     assert poor_shop.mails_to(TESS) == []
 
 
 def test_what_no_minute_has_room_for_goes_to_people_at_once(shop: Stage) -> None:
-    services.bind(replace(shop.live, pace=Pace(tokens=9_000)))
+    services.bind(replace(shop.live, pace=RateLimit(tokens=9_000)))
     with running(shop):
         shop.write("Hello?")
         (case,) = shop.wait_for_mails(TESS)

@@ -1,4 +1,4 @@
-"""Refunds and mail of ours whose run failed or was cancelled: rung for again, then given to people."""
+"""Refunds and mail of ours whose run failed or was cancelled: enqueued for again, then given to people."""
 
 from __future__ import annotations
 
@@ -98,8 +98,10 @@ def test_a_decision_before_any_run_took_the_refund_makes_no_second_run(shop: Sta
     assert refund.run_id is None
     with shop.live.database.transaction() as connection:
         base = run_id_of(REFUND, refund.refund_id)
-        rung = shop.live.doorbell.ring_refund(connection, refund.refund_id, base, "decided")
-    assert rung == run_id
+        woken = shop.live.workflow_client.enqueue_refund(
+            connection, refund.refund_id, base, "decided"
+        )
+    assert woken == run_id
 
 
 # --- refunds that are approved ------------------------------------------------------------------
@@ -108,25 +110,25 @@ def test_a_decision_before_any_run_took_the_refund_makes_no_second_run(shop: Sta
 def test_a_failed_run_is_rung_for_again_after_a_pause(shop: Stage) -> None:
     leave_approved(shop)
     later(shop, minutes=4)
-    assert neglected.ring_for_refunds() == 0
+    assert neglected.enqueue_refunds() == 0
     later(shop, minutes=6)
-    assert neglected.ring_for_refunds() == 1
-    assert neglected.ring_for_refunds() == 0  # the new run is at it
+    assert neglected.enqueue_refunds() == 1
+    assert neglected.enqueue_refunds() == 0  # the new run is at it
     assert is_paid_once(shop)
 
 
 def test_the_pauses_grow_and_then_people_have_the_case(shop: Stage) -> None:
     leave_approved(shop)
-    for rings, minutes in enumerate((5, 15, 45, 135, 405)):
+    for wake_ups, minutes in enumerate((5, 15, 45, 135, 405)):
         later(shop, minutes=minutes - 1)
-        assert neglected.ring_for_refunds() == 0, rings
+        assert neglected.enqueue_refunds() == 0, wake_ups
         later(shop, minutes=minutes + 1)
-        assert neglected.ring_for_refunds() == 1, rings
+        assert neglected.enqueue_refunds() == 1, wake_ups
         services.bind(shop.live)
         set_run(shop, str(shop.refunds()[0].run_id), "ERROR")
     later(shop, minutes=2)
-    assert neglected.ring_for_refunds() == 1
-    assert neglected.ring_for_refunds() == 0
+    assert neglected.enqueue_refunds() == 1
+    assert neglected.enqueue_refunds() == 0
     assert shop.rows("SELECT status FROM conversations")[0].status == "handed_over"
     services.bind(shop.live)
     with running(shop):
@@ -141,16 +143,16 @@ def test_what_an_operator_cancelled_is_left_alone_for_a_day_and_then_shown(shop:
     run_id = leave_approved(shop)
     set_run(shop, run_id, "CANCELLED")
     later(shop, hours=23)
-    assert neglected.ring_for_refunds() == 0
+    assert neglected.enqueue_refunds() == 0
     later(shop, hours=25)
-    assert neglected.ring_for_refunds() == 1
-    assert neglected.ring_for_refunds() == 0
+    assert neglected.enqueue_refunds() == 1
+    assert neglected.enqueue_refunds() == 0
     services.bind(shop.live)
     with running(shop):
         shop.wait_for_mails(TESS)
         shop.wait_for_mails(OPS)
         assert shop.rows("SELECT * FROM ledger_entries") == []
-        shop.live.doorbell.replay_run(run_id)
+        shop.live.workflow_client.replay_run(run_id)
         shop.wait_for_refund("paid")
 
 
@@ -160,7 +162,7 @@ def test_a_request_that_never_reached_its_manager_is_made_again(shop: Stage) -> 
         shop.write(DEAR_WISH)
         wait_for_run(shop, "refund", "ERROR")
     later(shop, minutes=6)
-    assert neglected.ring_for_refunds() == 1
+    assert neglected.enqueue_refunds() == 1
     services.bind(shop.live)
     with running(shop):
         assert len(shop.wait_for_mails(MONA)) == 1
@@ -180,9 +182,9 @@ def test_a_customer_is_told_although_the_run_ended_before(
         wait_until(shop.at_rest, 30, "the answer to be sent")
     assert len(shop.mails_to(ADA)) == 1
     later(shop, minutes=minutes)
-    assert neglected.ring_for_refunds() == 1
+    assert neglected.enqueue_refunds() == 1
     assert is_paid_once(shop)
-    assert neglected.ring_for_refunds() == 0
+    assert neglected.enqueue_refunds() == 0
 
 
 # --- mail of ours -------------------------------------------------------------------------------
@@ -200,10 +202,10 @@ def leave_mail(shop: Stage) -> str:
 def test_mail_whose_delivery_failed_is_rung_for_after_a_pause(shop: Stage) -> None:
     leave_mail(shop)
     later(shop, minutes=4)
-    assert neglected.ring_for_outbox() == 0
+    assert neglected.enqueue_deliveries() == 0
     later(shop, minutes=6)
-    assert neglected.ring_for_outbox() == 1
-    assert neglected.ring_for_outbox() == 0
+    assert neglected.enqueue_deliveries() == 1
+    assert neglected.enqueue_deliveries() == 0
     services.bind(shop.live)
     with running(shop):
         shop.wait_for_mails(ADA)
@@ -217,10 +219,10 @@ def test_mail_that_no_run_can_send_becomes_peoples(shop: Stage, state: str, ends
     with shop.live.database.transaction() as connection:
         connection.execute(sa.text(f"UPDATE outbound_mails SET status = '{state}'"))
         for number in range(1, 6):
-            run_id = shop.live.doorbell.ring_delivery(connection, outbound_id, number)
+            run_id = shop.live.workflow_client.enqueue_delivery(connection, outbound_id, number)
     set_run(shop, run_id, "ERROR")
     later(shop, minutes=2)
-    assert neglected.ring_for_outbox() == 1
+    assert neglected.enqueue_deliveries() == 1
     (mail,) = shop.rows("SELECT status FROM outbound_mails WHERE purpose = 'reply'")
     assert mail.status == ends
     services.bind(shop.live)
@@ -233,12 +235,12 @@ def test_mail_that_no_run_can_send_becomes_peoples(shop: Stage, state: str, ends
 
 def test_mail_whose_delivery_was_cancelled_is_peoples_after_a_day(shop: Stage) -> None:
     leave_mail(shop)
-    (run_id,) = (run.run_id for run in shop.live.doorbell.list_runs(status="ERROR"))
+    (run_id,) = (run.run_id for run in shop.live.workflow_client.list_runs(status="ERROR"))
     set_run(shop, run_id, "CANCELLED")
     later(shop, hours=23)
-    assert neglected.ring_for_outbox() == 0
+    assert neglected.enqueue_deliveries() == 0
     later(shop, hours=25)
-    assert neglected.ring_for_outbox() == 1
+    assert neglected.enqueue_deliveries() == 1
     assert shop.rows("SELECT 1 FROM outbound_mails WHERE status = 'failed'")
 
 
@@ -261,6 +263,8 @@ def test_rows_behind_a_page_of_waiting_ones_are_seen(shop: Stage) -> None:
                 ),
                 {"outbound_id": outbound_id},
             )
-            shop.live.doorbell.ring_delivery(connection, f"outbound_000{number}{outbound_id}")
+            shop.live.workflow_client.enqueue_delivery(
+                connection, f"outbound_000{number}{outbound_id}"
+            )
     later(shop, minutes=6)
-    assert neglected.ring_for_outbox() == 1
+    assert neglected.enqueue_deliveries() == 1

@@ -1,4 +1,4 @@
-"""What operators are mailed: once for each matter, many together, without what anybody wrote."""
+"""What operators are mailed: once for each incident, many together, without what anybody wrote."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.operations.circuit_breaker import Failure, Provider
-from mailagent.domain.operations.incident import Matter
-from mailagent.engine import DELIVERY, SWEEP, Run, matter_of
+from mailagent.domain.operations.incident import IncidentKind
+from mailagent.engine import DELIVERY, SWEEP, Run, subject_of
 from mailagent.store.database import UtcDateTime
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.workflows.steps import operators
 from mailagent.workflows.steps.maintenance import neglected
 from mailagent.workflows.steps.maintenance import sweep as steps
-from mailagent.workflows.steps.maintenance.incidents import note_matter
+from mailagent.workflows.steps.maintenance.incidents import open_incident
 from tests.cast import ADA, GRACE, JUERGEN, NOW, TESS, order
 from tests.stage import Stage, open_shop, running, wait_until
 from tests.workflows.test_sweep import later
@@ -44,7 +44,7 @@ def fail_for(shop: Stage, *customers: str) -> list[str]:
 
 
 def failed(shop: Stage) -> list[str]:
-    return [run.run_id for run in shop.live.doorbell.list_runs(status="ERROR")]
+    return [run.run_id for run in shop.live.workflow_client.list_runs(status="ERROR")]
 
 
 def test_a_failed_run_is_told_with_what_to_type(shop: Stage) -> None:
@@ -64,7 +64,7 @@ def test_a_failed_run_is_told_with_what_to_type(shop: Stage) -> None:
 def test_it_is_told_once_whatever_happens_to_the_run_later(shop: Stage) -> None:
     (run_id,) = fail_for(shop, ADA)
     assert [operators.report_failed_runs() for _ in range(3)] == [1, 0, 0]
-    shop.live.doorbell.replay_run(run_id)
+    shop.live.workflow_client.replay_run(run_id)
     with failing("take_batch"), running(shop):
         wait_for_run(shop, "conversation", "ERROR")
     assert operators.report_failed_runs() == 0
@@ -92,14 +92,14 @@ def test_many_failures_are_one_mail_with_their_number(shop: Stage) -> None:
     assert all(run_id in notice.text for run_id in run_ids)
 
 
-def test_repeats_for_one_row_are_one_matter(shop: Stage) -> None:
+def test_repeats_for_one_row_are_one_incident(shop: Stage) -> None:
     shop.stock(order())
     with failing("pay_refund"), running(shop):
         shop.write("My kettle from order W1001 arrived broken. I want my money back.")
         wait_for_run(shop, "refund", "ERROR")
         assert operators.report_failed_runs() == 1
         later(shop, minutes=6)
-        assert neglected.ring_for_refunds() == 1
+        assert neglected.enqueue_refunds() == 1
         wait_until(lambda: len(failed(shop)) == 2, 30, "the second run to fail")
         assert operators.report_failed_runs() == 0
 
@@ -127,7 +127,7 @@ def test_a_sweep_that_fails_is_told_once_a_day(shop: Stage) -> None:
         Run(f"sched-{SWEEP}-{minute}", SWEEP, "", "ERROR", NOW, NOW, None, None)
         for minute in (1, 2)
     ]
-    assert {matter_of(run) for run in runs} == {"sweep-2026-11-20"}
+    assert {subject_of(run) for run in runs} == {"sweep-2026-11-20"}
 
 
 @pytest.mark.parametrize(
@@ -139,8 +139,10 @@ def test_a_sweep_that_fails_is_told_once_a_day(shop: Stage) -> None:
         ("3f1c-a-fork", "3f1c-a-fork"),
     ],
 )
-def test_a_matter_is_what_a_run_was_queued_for(run_id: str, matter: str) -> None:
-    assert matter_of(Run(run_id, DELIVERY, "outbound_01x", "ERROR", NOW, NOW, None, None)) == matter
+def test_a_incident_is_what_a_run_was_queued_for(run_id: str, incident: str) -> None:
+    assert (
+        subject_of(Run(run_id, DELIVERY, "outbound_01x", "ERROR", NOW, NOW, None, None)) == incident
+    )
 
 
 # --- rows that make trouble -------------------------------------------------------------------------
@@ -156,8 +158,8 @@ def test_a_row_that_makes_trouble_stops_no_other(shop: Stage) -> None:
             {"grace": GRACE},
         )
     later(shop, hours=5)
-    assert steps.ring_for_mail() == 1
-    assert steps.ring_for_mail() == 0
+    assert steps.enqueue_mail() == 1
+    assert steps.enqueue_mail() == 0
     services.bind(shop.live)
     with running(shop):
         (case,) = shop.wait_for_mails(TESS)
@@ -171,12 +173,12 @@ def test_a_row_that_makes_trouble_stops_no_other(shop: Stage) -> None:
 
 def opened(shop: Stage) -> dict[str, str]:
     with shop.live.database.snapshot() as connection:
-        return {each.matter.value: each.why for each in incidents.list_open(connection)}
+        return {each.incident.value: each.why for each in incidents.list_open(connection)}
 
 
-def note(shop: Stage, matter: Matter, why: str = "answered 401 to ada@example.com") -> bool:
+def note(shop: Stage, incident: IncidentKind, why: str = "answered 401 to ada@example.com") -> bool:
     with shop.live.database.transaction() as connection:
-        return note_matter(connection, matter, why)
+        return open_incident(connection, incident, why)
 
 
 def subjects(shop: Stage) -> list[str]:
@@ -184,27 +186,27 @@ def subjects(shop: Stage) -> list[str]:
     return [row.subject for row in rows]
 
 
-def test_a_matter_is_told_once_until_it_is_over(shop: Stage) -> None:
-    assert [note(shop, Matter.OPENAI) for _ in range(3)] == [True, False, False]
+def test_a_incident_is_told_once_until_it_is_over(shop: Stage) -> None:
+    assert [note(shop, IncidentKind.OPENAI) for _ in range(3)] == [True, False, False]
     assert opened(shop) == {"provider:openai": "answered 401 to …"}
     assert len(subjects(shop)) == 1
     operators.report_failed_runs()
     assert opened(shop)  # nothing has been answered since
     with shop.live.database.transaction() as connection:
-        assert incidents.close_matter(connection, shop.live.now(), Matter.OPENAI)
-        assert not incidents.close_matter(connection, shop.live.now(), Matter.OPENAI)
+        assert incidents.close_incident(connection, shop.live.now(), IncidentKind.OPENAI)
+        assert not incidents.close_incident(connection, shop.live.now(), IncidentKind.OPENAI)
     assert opened(shop) == {}
-    assert note(shop, Matter.OPENAI)
+    assert note(shop, IncidentKind.OPENAI)
     assert len(subjects(shop)) == 2
 
 
-def test_a_provider_that_works_again_ends_its_matter(shop: Stage) -> None:
-    note(shop, Matter.OPENAI)
-    note(shop, Matter.SENDGRID)
+def test_a_provider_that_works_again_ends_its_incident(shop: Stage) -> None:
+    note(shop, IncidentKind.OPENAI)
+    note(shop, IncidentKind.SENDGRID)
     with running(shop):
         shop.write("Where is my kettle?")
         shop.wait_for_mails(ADA)
-    note(shop, Matter.STRIPE)  # of which there is no sign of life
+    note(shop, IncidentKind.STRIPE)  # of which there is no heartbeat
     operators.report_failed_runs()
     assert opened(shop).keys() == {"provider:stripe"}
 
@@ -212,7 +214,7 @@ def test_a_provider_that_works_again_ends_its_matter(shop: Stage) -> None:
 def test_a_refusal_by_sendgrid_is_in_the_inbox_and_in_the_check(shop: Stage) -> None:
     with running(shop):
         pass  # a worker has registered the queues, without which the check says nothing else
-    note(shop, Matter.SENDGRID)
+    note(shop, IncidentKind.SENDGRID)
     failure = Failure("answered 401", needs_operator=True)
     with shop.live.database.transaction() as connection:
         circuit_breakers.record_failure(
@@ -225,22 +227,25 @@ def test_a_refusal_by_sendgrid_is_in_the_inbox_and_in_the_check(shop: Stage) -> 
     assert "note: SendGrid refuses us since" in checked.output
 
 
-def test_parked_mail_and_fuses_are_told_once_until_they_are_gone(shop: Stage) -> None:
+def test_throttled_mail_and_fuses_are_told_once_until_they_are_gone(shop: Stage) -> None:
     for _ in range(2):
         shop.write("Hello")
     states = (
-        ("UPDATE inbound_mails SET status = 'parked', no_answer_reason = 'a flood'", "parked"),
         (
-            "UPDATE conversations SET status = 'handed_over', handed_over_reason = :fuse,"
+            "UPDATE inbound_mails SET status = 'throttled', no_answer_reason = 'a flood'",
+            "throttled",
+        ),
+        (
+            "UPDATE conversations SET status = 'handed_over', handed_over_reason = :loop_guard,"
             " handed_over_at = :now",
-            "fuse",
+            "loop_detected",
         ),
     )
     for statement, _matter in states:
         run_sql(shop, statement)
     for _ in range(2):
         operators.report_failed_runs()
-    assert opened(shop).keys() == {matter for _, matter in states}
+    assert opened(shop).keys() == {incident for _, incident in states}
     assert len(subjects(shop)) == 2
     run_sql(shop, "UPDATE inbound_mails SET status = 'unanswered', no_answer_reason = NULL")
     run_sql(shop, "UPDATE conversations SET status = 'open', handed_over_at = NULL")
@@ -249,7 +254,7 @@ def test_parked_mail_and_fuses_are_told_once_until_they_are_gone(shop: Stage) ->
 
 
 def run_sql(shop: Stage, statement: str) -> None:
-    values = {"fuse": HandOverReason.FUSE.value, "now": shop.live.now()}
+    values = {"loop_detected": HandOverReason.LOOP_DETECTED.value, "now": shop.live.now()}
     query = sa.text(statement)
     if ":now" in statement:
         query = query.bindparams(sa.bindparam("now", type_=UtcDateTime()))

@@ -59,7 +59,7 @@ def leave_lying(shop: Stage, *addresses: str) -> None:
 def sweep_at(shop: Stage, minutes: int) -> int:
     """Sweep so many minutes after an hour that begins when all the mail has waited too long."""
     later(shop, hours=6, minutes=minutes - datetime.now(UTC).minute)
-    return steps.ring_for_mail()
+    return steps.enqueue_mail()
 
 
 def customers(count: int) -> list[str]:

@@ -187,7 +187,7 @@ def test_what_was_given_back_elsewhere_is_not_left(shop: Stage) -> None:
     shop.stock(order())
     with shop.live.database.transaction() as connection:
         connection.execute(
-            schema.outside_refunds.insert().values(
+            schema.external_refunds.insert().values(
                 reference="re_1",
                 gateway="stripe",
                 order_id="W1001",

@@ -54,7 +54,7 @@ def cases(shop: Stage, clock: Clock) -> list[str]:
         shop.write("Hello, is anybody there?", from_address=f"customer{number}@example.com")
     forget_runs(shop)
     clock.put_forward(5 * 3600)
-    sweep.ring_for_mail()
+    sweep.enqueue_mail()
     rows = shop.rows("SELECT outbound_id FROM outbound_mails ORDER BY outbound_id")
     assert len(rows) == CASES
     return [row.outbound_id for row in rows]

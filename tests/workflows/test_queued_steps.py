@@ -61,7 +61,7 @@ def held(executor: ThreadPoolExecutor) -> Iterator[None]:
 
 
 def wait_for_recv() -> None:
-    """Wait until the runs of all refunds wait for their bells, with no step before them."""
+    """Wait until the runs of all refunds wait for their wake-ups, with no step before them."""
     waiting = dbos_here()._sys_db.notifications_map
     wait_until(lambda: len(waiting.snapshot()) == REFUNDS, 30, "all runs to wait for a decision")
 

@@ -248,10 +248,10 @@ def test_the_sweep_lets_one_mail_try_and_the_others_follow(shop: Stage, clock: C
     shop.faults.sendgrid.append(no_key)
     for outbound_id in waiting:
         send.send_mail(outbound_id)
-    neglected.ring_for_outbox()
+    neglected.enqueue_deliveries()
     assert {look(outbound_id)["kind"] for outbound_id in waiting} == {"wait"}
     clock.put_forward(15)
-    neglected.ring_for_outbox()
+    neglected.enqueue_deliveries()
     assert sorted(look(outbound_id)["kind"] for outbound_id in waiting) == ["send", "wait", "wait"]
 
 
@@ -272,7 +272,7 @@ def test_runs_that_wait_hear_that_sendgrid_is_back(away: Stage) -> None:
         away.write("Which orders do you have?", from_address=f"customer{number}@example.com")
 
     def waits() -> bool:
-        runs = away.live.doorbell.list_runs(status="PENDING")
+        runs = away.live.workflow_client.list_runs(status="PENDING")
         return sum(run.workflow == "delivery" for run in runs) == 3 and len(put_off(away)) == 3
 
     wait_until(waits, 30, "three mails that wait")

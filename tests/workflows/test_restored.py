@@ -23,13 +23,13 @@ SENDERS = (ADA, GRACE, JUERGEN, MALLORY)
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_parked_mail_and_drafts_are_peoples_after_a_restore(shop: Stage) -> None:
+def test_throttled_mail_and_drafts_are_peoples_after_a_restore(shop: Stage) -> None:
     """Each may have become an answer in the time that is lost. The command is broken off, and run again."""
     for sender in SENDERS:
         shop.write("Which orders of mine do you have?", from_address=sender)
     with shop.live.database.transaction() as connection:
         _park(connection, "more than 60 mails an hour", MALLORY)
-        _park(connection, throttled.FUSE, JUERGEN)
+        _park(connection, throttled.LOOP_DETECTED, JUERGEN)
         _draft_answer(connection, GRACE, shop.live.now())
     assert _doubted(shop, "--dry-run") == ["0", "4", "1"]
 
@@ -46,7 +46,7 @@ def test_parked_mail_and_drafts_are_peoples_after_a_restore(shop: Stage) -> None
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_a_flood_that_was_parked_before_a_restore_is_told_of_in_one_notice(shop: Stage) -> None:
+def test_a_flood_that_was_throttled_before_a_restore_is_told_of_in_one_notice(shop: Stage) -> None:
     for number in range(CASES_PER_HOUR + 1):
         shop.write("Where is it?", from_address=GRACE, subject=f"Parcel {number}")
     with shop.live.database.transaction() as connection:
@@ -63,7 +63,7 @@ def _park(connection: sa.Connection, why: str, sender: str) -> None:
     connection.execute(
         schema.inbound_mails.update()
         .where(schema.inbound_mails.c.from_address == sender)
-        .values(status=MailStatus.PARKED.value, no_answer_reason=why)
+        .values(status=MailStatus.THROTTLED.value, no_answer_reason=why)
     )
 
 

@@ -1,4 +1,4 @@
-"""The safety net: rows that nobody looks after are rung for, once; what waits too long goes to people."""
+"""The safety net: rows that nobody looks after are enqueued for, once; what waits too long goes to people."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def later(shop: Stage, **delta: float) -> None:
 
 
 def forget_runs(shop: Stage) -> None:
-    """Lose every bell, as a restored backup of the app's tables would."""
+    """Lose every wake-up, as a restored backup of the app's tables would."""
     schema = "" if shop.live.database.engine.dialect.name == "sqlite" else "dbos."
     with shop.live.database.transaction() as connection:
         connection.execute(sa.text(f"DELETE FROM {schema}workflow_status"))
@@ -39,8 +39,8 @@ def test_a_mail_whose_bell_is_lost_is_answered_all_the_same(shop: Stage) -> None
     shop.write("My kettle from order W1001 arrived broken. I want my money back.")
     forget_runs(shop)
     later(shop, minutes=2)
-    assert steps.ring_for_mail() == 1
-    assert steps.ring_for_mail() == 0  # the new run is at it
+    assert steps.enqueue_mail() == 1
+    assert steps.enqueue_mail() == 0  # the new run is at it
     services.bind(shop.live)
     with running(shop):
         shop.wait_for_refund("paid")
@@ -49,13 +49,13 @@ def test_a_mail_whose_bell_is_lost_is_answered_all_the_same(shop: Stage) -> None
 def test_young_mail_is_left_to_its_own_bell(shop: Stage) -> None:
     shop.write("Hello")
     forget_runs(shop)
-    assert steps.ring_for_mail() == 0
+    assert steps.enqueue_mail() == 0
 
 
 def test_a_mail_with_a_run_at_work_is_left_alone(shop: Stage) -> None:
     shop.write("Hello")
     later(shop, minutes=2)
-    assert steps.ring_for_mail() == 0
+    assert steps.enqueue_mail() == 0
 
 
 @pytest.mark.parametrize("ends_meanwhile", [False, True])
@@ -90,7 +90,7 @@ def test_a_mail_that_waits_too_long_goes_to_people(shop: Stage) -> None:
     shop.write("Hello, is anybody there?")
     forget_runs(shop)
     later(shop, hours=5)
-    assert steps.ring_for_mail() == 1
+    assert steps.enqueue_mail() == 1
     (mail,) = shop.rows("SELECT * FROM inbound_mails")
     assert mail.no_answer_reason == "a mail stayed unanswered for too long"
     assert shop.rows("SELECT status FROM conversations")[0].status == "handed_over"
@@ -125,9 +125,9 @@ def test_a_failed_run_is_an_operators_until_time_is_up(shop: Stage, status: str)
     with shop.live.database.transaction() as connection:
         connection.execute(sa.text(f"UPDATE {schema}workflow_status SET status = '{status}'"))
     later(shop, minutes=10)
-    assert steps.ring_for_mail() == 0
+    assert steps.enqueue_mail() == 0
     later(shop, hours=5)
-    assert steps.ring_for_mail() == 1
+    assert steps.enqueue_mail() == 1
 
 
 def test_a_refund_without_a_run_gets_one(shop: Stage) -> None:
@@ -138,19 +138,19 @@ def test_a_refund_without_a_run_gets_one(shop: Stage) -> None:
         wait_until(lambda: shop.refunds()[0].run_id is not None, 20, "a run to take the refund")
     forget_runs(shop)
     later(shop, minutes=2)
-    assert neglected.ring_for_refunds() == 1
-    assert neglected.ring_for_refunds() == 0
+    assert neglected.enqueue_refunds() == 1
+    assert neglected.enqueue_refunds() == 0
 
 
 def test_a_mail_of_ours_that_never_went_out_is_sent(shop: Stage) -> None:
     shop.write("Hello, is anybody there?")
     forget_runs(shop)
     later(shop, hours=5)
-    steps.ring_for_mail()
+    steps.enqueue_mail()
     forget_runs(shop)
     later(shop, hours=5, minutes=2)
-    assert neglected.ring_for_outbox() == 1
-    assert neglected.ring_for_outbox() == 0
+    assert neglected.enqueue_deliveries() == 1
+    assert neglected.enqueue_deliveries() == 0
     services.bind(shop.live)
     with running(shop):
         shop.wait_for_mails(TESS)
@@ -163,11 +163,11 @@ def test_a_refund_expires_although_its_run_was_cancelled(shop: Stage) -> None:
         shop.wait_for_mails(MONA)
         run_id = shop.refunds()[0].run_id
         assert run_id is not None
-        shop.live.doorbell.cancel_run(run_id)
+        shop.live.workflow_client.cancel_run(run_id)
         later(shop, days=1)
-        assert neglected.ring_for_refunds() == 0  # an operator's, for now
+        assert neglected.enqueue_refunds() == 0  # an operator's, for now
         later(shop, days=8)
-        assert neglected.ring_for_refunds() == 1
+        assert neglected.enqueue_refunds() == 1
         assert shop.wait_for_refund("expired").paid_at is None
 
 
@@ -216,7 +216,7 @@ def test_a_fork_without_a_queue_of_its_own_is_taken_over(busy_shop: Stage) -> No
     steps.take_over_runs()
 
     def is_over() -> bool:
-        run = busy_shop.live.doorbell.find_run(fork.workflow_id)
+        run = busy_shop.live.workflow_client.find_run(fork.workflow_id)
         return run is not None and run.status == "SUCCESS"
 
     wait_until(is_over, 30, "the fork to end")
@@ -225,5 +225,5 @@ def test_a_fork_without_a_queue_of_its_own_is_taken_over(busy_shop: Stage) -> No
 def test_a_mail_that_waits_too_long_goes_to_people_although_a_run_has_it(shop: Stage) -> None:
     shop.write("Hello, is anybody there?")
     later(shop, hours=5)
-    assert steps.ring_for_mail() == 1
+    assert steps.enqueue_mail() == 1
     assert shop.rows("SELECT status FROM conversations")[0].status == "handed_over"

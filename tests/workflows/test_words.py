@@ -25,11 +25,11 @@ ANSWER = "Hello Ada, your order W1001 was delivered."
 
 def words(shop: Stage) -> dict[str, str]:
     """Return the words of all steps by their ids."""
-    rows = shop.rows("SELECT words_id, words FROM step_words")
-    return {row.words_id: str(row.words) for row in rows}
+    rows = shop.rows("SELECT text_id, words FROM step_texts")
+    return {row.text_id: str(row.words) for row in rows}
 
 
-def asks(shop: Stage) -> int:
+def requests(shop: Stage) -> int:
     return len(shop.rows("SELECT 1 FROM model_calls"))
 
 
@@ -43,7 +43,7 @@ def fail_before_the_answer(shop: Stage) -> str:
 
 
 def step_of(shop: Stage, run_id: str, name: str) -> int:
-    run = shop.live.doorbell.find_run(run_id, with_steps=True)
+    run = shop.live.workflow_client.find_run(run_id, with_steps=True)
     assert run is not None
     return next(step.number for step in run.steps if step.name == name)
 
@@ -63,11 +63,11 @@ def test_a_replay_made_elsewhere_writes_the_answer_that_was_given(
     busy_shop: Stage, replay: Callable[[Stage, str, int], None]
 ) -> None:
     run_id = fail_before_the_answer(busy_shop)
-    before, asked = words(busy_shop), asks(busy_shop)
+    before, asked = words(busy_shop), requests(busy_shop)
     replay(busy_shop, run_id, step_of(busy_shop, run_id, "write_reply"))
     assert ANSWER in busy_shop.wait_for_mails(ADA)[0].text
     wait_for_quiet(busy_shop)
-    assert (words(busy_shop), asks(busy_shop)) == (before, asked)
+    assert (words(busy_shop), requests(busy_shop)) == (before, asked)
 
 
 def test_two_replays_that_ask_again_leave_each_others_words_alone(busy_shop: Stage) -> None:
@@ -85,17 +85,17 @@ def test_two_replays_that_ask_again_leave_each_others_words_alone(busy_shop: Sta
 def test_a_replay_whose_words_are_gone_says_so_and_may_begin_anew(busy_shop: Stage) -> None:
     run_id = fail_before_the_answer(busy_shop)
     with busy_shop.live.database.transaction() as connection:
-        connection.execute(schema.step_words.delete())
-    doorbell = busy_shop.live.doorbell
-    doorbell.replay_run(run_id)
+        connection.execute(schema.step_texts.delete())
+    workflow_client = busy_shop.live.workflow_client
+    workflow_client.replay_run(run_id)
     told = "are not kept any more: replay this run from its first step"
 
     def error() -> str:
-        run = doorbell.find_run(run_id)
+        run = workflow_client.find_run(run_id)
         return str(run.error) if run else ""
 
     wait_until(lambda: told in error(), 30, "the run to say so")
-    doorbell.replay_run(run_id, 1)
+    workflow_client.replay_run(run_id, 1)
     busy_shop.wait_for_mails(ADA)
 
 

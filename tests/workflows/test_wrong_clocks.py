@@ -20,7 +20,7 @@ from mailagent import services
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, build_body
 from mailagent.demo.process import ROOT
 from mailagent.demo.show import find_port
-from mailagent.workflows.steps.maintenance.neglected import ring_for_refunds
+from mailagent.workflows.steps.maintenance.neglected import enqueue_refunds
 from tests.bench.child import Child, base_environment, wait_until_ready
 from tests.cast import ADA, MAX, MONA, SUPPORT, TESS, big_order
 from tests.stage import Stage, letter, wait_until
@@ -121,7 +121,7 @@ TIMES = """
 SELECT received_at FROM inbound_mails UNION ALL SELECT created_at FROM outbound_mails
 UNION ALL SELECT sent_at FROM outbound_mails UNION ALL SELECT requested_at FROM refunds
 UNION ALL SELECT decided_at FROM refunds UNION ALL SELECT paid_at FROM refunds
-UNION ALL SELECT asked_at FROM approval_asks UNION ALL SELECT at FROM audit
+UNION ALL SELECT asked_at FROM approval_requests UNION ALL SELECT at FROM audit
 """
 
 
@@ -159,7 +159,7 @@ def test_dates_hold_on_machines_whose_clocks_are_days_apart_and_jump(
         assert shop.wait_for_refund("paid").order_id == "W2001"
         let_pass(shop, refund_ids["W2002"])
         assert 'name="csrf_token"' not in Browser(web, later.text).look()
-        ring_for_refunds()  # by the worker's own clock its run has another day
+        enqueue_refunds()  # by the worker's own clock its run has another day
         assert shop.wait_for_refund("expired").order_id == "W2002"
         wait_until(shop.at_rest, 30, "all to be told")
         assert "3600 s" not in web.child.said()

@@ -128,7 +128,7 @@ _FONT_SIZES |= {"x-large": 24.0, "xx-large": 32.0, "initial": 16.0}
 _CALCULATED = re.compile(
     r"(?:var|calc|min|max|clamp|env|attr|color-mix|light-dark|color|o?k?l[ac][bh])\("
 )
-_CALCULATED_MATTERS = {
+_CALCULATED_INCIDENTS = {
     *"display visibility opacity color text-fill-color font-size height max-height".split(),
     *"left top text-indent clip-path transform translate scale zoom".split(),
 }
@@ -255,9 +255,9 @@ def _is_transformed_away(style: Style, font_pixels: float) -> bool:
                 return True
         elif name.startswith("translate") and name != "translatez":
             x, y = _two(value, vertical=name == "translatey")
-            if _is_outside(x, y, font_pixels):
+            if _is_external(x, y, font_pixels):
                 return True
-    return any(abs(scale) < 0.05 for scale in scales) or _is_outside(
+    return any(abs(scale) < 0.05 for scale in scales) or _is_external(
         *_two(style.get("translate", "")), font_pixels
     )
 
@@ -268,12 +268,12 @@ def _is_off_screen(style: Style, font_pixels: float) -> bool:
     if style.get("position", "static") not in {"static", "initial"}:
         x += [style.get("left", ""), _negated(style.get("right", ""))]
         y += [style.get("top", ""), _negated(style.get("bottom", ""))]
-    return any(one and _is_outside(one, "", font_pixels) for one in x) or any(
-        one and _is_outside("", one, font_pixels) for one in y
+    return any(one and _is_external(one, "", font_pixels) for one in x) or any(
+        one and _is_external("", one, font_pixels) for one in y
     )
 
 
-def _is_outside(x: str, y: str, font_pixels: float) -> bool:
+def _is_external(x: str, y: str, font_pixels: float) -> bool:
     if not _FAR.search(x + " " + y):
         return False
     right = _pixels(x, font_pixels, _WIDTH) or 0
@@ -304,7 +304,7 @@ def _is_doubtful(style: Style) -> bool:
     if style.get("background-clip") == "text":
         return True
     return any(
-        "(" in value and name in _CALCULATED_MATTERS and _CALCULATED.search(value) is not None
+        "(" in value and name in _CALCULATED_INCIDENTS and _CALCULATED.search(value) is not None
         for name, value in style.items()
     )
 

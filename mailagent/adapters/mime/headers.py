@@ -33,7 +33,7 @@ Headers = Mapping[str, tuple[str, ...]]
 CUT_HEADERS, ODD_HEADERS = "cut_headers", "odd_headers"
 
 # Control characters, blanks before a colon, lines of blanks only: where a field begins, how it is called,
-# and where the block ends, is then a matter of the program.
+# and where the block ends, is then an incident of the program.
 _ODD = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|^[ \t]++\r?$|^[!-9;-~]++[ \t]++:", re.MULTILINE
 )

@@ -17,8 +17,8 @@ from mailagent.adapters.policy_files.toml_lines import find_lines
 from mailagent.adapters.policy_files.toml_table import Problems, Table
 from mailagent.domain.refunds.policy import Cap, Caps, Goodwill, Policy, Unasked
 
-_LISTS = {"item_ids": values.read_texts, "categories": values.read_words}
-_ASKS = {
+_LISTS = {"item_ids": values.read_texts, "categories": values.read_text}
+_REQUESTS = {
     **_LISTS,
     "reasons": values.read_reasons,
     "methods": values.read_methods,
@@ -89,7 +89,7 @@ def _policy(fields: Mapping[str, Any], problems: Problems, source: str) -> Polic
         ),
         final_sale=top.read("final_sale", values.read_named(_LISTS), default.final_sale),
         photo_reasons=top.read("photo_reasons", values.read_photo_reasons, frozenset()),
-        always_ask=top.read("always_ask", values.read_named(_ASKS), default.always_ask),
+        always_ask=top.read("always_ask", values.read_named(_REQUESTS), default.always_ask),
         caps=_caps(top),
         refund_shipping=top.read("refund_shipping", values.read_flag, default.refund_shipping),
         expected_days=top.read("expected_days", values.read_expected_days, default.expected_days),

@@ -102,7 +102,7 @@ def read_texts(value: Value) -> frozenset[str]:
     return _set(value, lambda each: each.text())
 
 
-def read_words(value: Value) -> frozenset[str]:
+def read_text(value: Value) -> frozenset[str]:
     """Return categories, as they are compared."""
     return _set(value, lambda each: same_word(each.text()))
 

@@ -234,7 +234,7 @@ def judge_answer(answer: httpx2.Response) -> SendOutcome:
         return NotSent("SendGrid limits our rate (429)", _seconds_to_reset(answer.headers))
     if status >= 500:
         return OutcomeUnknown(f"SendGrid answered {status}; it may have taken the mail")
-    why = f"SendGrid answered {status}: {_vendor_words(answer.content)}"
+    why = f"SendGrid answered {status}: {_vendor_text(answer.content)}"
     if status == 413:
         return Refused(why, Blame.MAIL)
     return Refused(why, _blame(answer.content) if status == 400 else Blame.ACCOUNT)
@@ -269,7 +269,7 @@ def _seconds_to_reset(headers: Mapping[str, str]) -> float:
     return _WITHOUT_A_HINT_SECONDS if wait is None else max(wait, 1.0)
 
 
-def _vendor_words(body: bytes) -> str:
+def _vendor_text(body: bytes) -> str:
     """Return SendGrid's error messages, each with the field it names, on one short line."""
     try:
         errors = json.loads(body)["errors"]

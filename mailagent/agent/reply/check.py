@@ -63,10 +63,10 @@ _FALSE: Mapping[Kind, str] = {
 }
 
 
-def find_untrue(text: str, facts: ReplyFacts, customer_words: str = "") -> tuple[str, ...]:
+def find_untrue(text: str, facts: ReplyFacts, customer_text: str = "") -> tuple[str, ...]:
     """Return what is wrong with a reply, a sentence for the model each; nothing if it may be sent.
 
-    `customer_words` is what the customer wrote: numbers from it may be repeated, since "I cannot find
+    `customer_text` is what the customer wrote: numbers from it may be repeated, since "I cannot find
     order W9" is true. Takes time in proportion to the two texts.
     """
     if len(text) > REPLY_MAX_LENGTH:
@@ -74,10 +74,10 @@ def find_untrue(text: str, facts: ReplyFacts, customer_words: str = "") -> tuple
     plain = unmask(text)
     if not any(letter.isalnum() for letter in plain):
         return ("The reply is empty. Write the whole reply.",)
-    return tuple(dict.fromkeys(_problems(plain, facts, _CustomerWords(customer_words))))
+    return tuple(dict.fromkeys(_problems(plain, facts, _CustomerText(customer_text))))
 
 
-class _CustomerWords:
+class _CustomerText:
     """What the customer wrote, read only if a reply has something that may be repeated from it: a long thread
     is many times as long as a reply."""
 
@@ -107,7 +107,7 @@ class _CustomerWords:
         return frozenset(word for word in words if not word.isascii())
 
 
-def _problems(text: str, facts: ReplyFacts, customer: _CustomerWords) -> Iterator[str]:
+def _problems(text: str, facts: ReplyFacts, customer: _CustomerText) -> Iterator[str]:
     names = {word.lower() for name in facts.item_names for word in name.split()}
     if not is_readable(text, names | _customers_name(text, customer)):
         yield "The reply can be checked only in English, German, French or Spanish. Use one of them."
@@ -133,7 +133,7 @@ def _problems(text: str, facts: ReplyFacts, customer: _CustomerWords) -> Iterato
         yield from _claim_problem(claim, text[claim.start : claim.end], facts, (*priced, *bare))
 
 
-def _tool_words(text: str, facts: ReplyFacts, customer: _CustomerWords) -> Iterator[str]:
+def _tool_words(text: str, facts: ReplyFacts, customer: _CustomerText) -> Iterator[str]:
     """Yield what only a tool writes: JSON, and codes that no row and no customer has."""
     yield from find_json(text)
     codes = find_codes(text)
@@ -143,7 +143,7 @@ def _tool_words(text: str, facts: ReplyFacts, customer: _CustomerWords) -> Itera
         yield from (code for code in codes if code.lower() not in known)
 
 
-def _unknown_durations(text: str, facts: ReplyFacts, customer: _CustomerWords) -> Iterator[str]:
+def _unknown_durations(text: str, facts: ReplyFacts, customer: _CustomerText) -> Iterator[str]:
     """Yield a problem for each length of time that is neither in the rows nor the customer's word."""
     for duration in find_durations(text):
         known = facts.days | facts.days_between if duration.between_dates else facts.days
@@ -151,7 +151,7 @@ def _unknown_durations(text: str, facts: ReplyFacts, customer: _CustomerWords) -
             yield f"The time {_quoted(duration.text)} is not in our records. Name dates instead."
 
 
-def _customers_name(text: str, customer: _CustomerWords) -> set[str]:
+def _customers_name(text: str, customer: _CustomerText) -> set[str]:
     """Return the customer's own words of another script that `text` repeats, if they may be a name."""
     foreign = [word for word in _WORD.findall(text.lower()) if not word.isascii()]
     repeated = [word for word in foreign if word in customer.foreign]
@@ -173,7 +173,7 @@ def _without_names(text: str, names: Iterable[str]) -> str:
     return pattern.sub(lambda match: " " * len(match[0]), text)
 
 
-def _unknown_numbers(text: str, facts: ReplyFacts, customer: _CustomerWords) -> Iterator[str]:
+def _unknown_numbers(text: str, facts: ReplyFacts, customer: _CustomerText) -> Iterator[str]:
     """Yield a problem for each number that is neither in the rows nor from the customer."""
     own = {_bare(each) for each in (*facts.order_ids, *facts.item_ids)}
     shapes = _shapes(facts.order_ids)

@@ -48,7 +48,7 @@ GIVEN = any_of(
     r"|daremos|ampli\w+|aplicado",
 )
 SERVICE = any_of(
-    r"(?:call|ring|phone) you|return label|courier|pick up|pickup|(?:repair|exchange|swap|replace"
+    r"(?:call|wake|phone) you|return label|courier|pick up|pickup|(?:repair|exchange|swap|replace"
     r"|collect)"
     r"(?:ing|ed)? (?:it|them|the|your)"
     r"|(?:cover|bear|pay)(?:ing|s)?(?: \w+){0,2} (?:return|shipping|postage|carriage)"

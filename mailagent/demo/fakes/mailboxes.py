@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 
-class LetterState(StrEnum):
+class CustomerMailState(StrEnum):
     WAITING = "waiting"  # not yet tried
     RETRYING = "retrying"  # the app was down or answered 5xx: SendGrid tries again
     DELIVERED = "delivered"
@@ -42,10 +42,10 @@ class SentMail:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class MailContent:
     """A mail that a person wrote to the shop. `aligned`: SPF and DKIM vouch for the From address."""
 
-    letter_id: str
+    mail_number: str
     from_name: str
     from_address: str
     to: str
@@ -56,7 +56,7 @@ class Letter:
     references: str
     aligned: bool
     sent_at: str
-    state: LetterState = LetterState.WAITING
+    state: CustomerMailState = CustomerMailState.WAITING
     attempts: int = 0
     answer: str = ""
 
@@ -67,7 +67,7 @@ class Mailboxes:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._sent: dict[str, SentMail] = {}
-        self._letters: dict[str, Letter] = {}
+        self._letters: dict[str, MailContent] = {}
         self._changed = threading.Condition()
         if path.exists():
             lines = path.read_text("utf-8")
@@ -82,10 +82,10 @@ class Mailboxes:
             self._sent[mail.mail_id] = mail
             self._changed.notify_all()
 
-    def record_letter(self, letter: Letter) -> None:
+    def queue_mail(self, letter: MailContent) -> None:
         with self._changed:
             self._append("letter", asdict(letter))
-            self._letters[letter.letter_id] = letter
+            self._letters[letter.mail_number] = letter
             self._changed.notify_all()
 
     def sent(self, to: str | None = None) -> list[SentMail]:
@@ -93,7 +93,7 @@ class Mailboxes:
         with self._changed:
             return [mail for mail in self._sent.values() if to in (None, mail.to)]
 
-    def letters(self) -> list[Letter]:
+    def letters(self) -> list[MailContent]:
         with self._changed:
             return list(self._letters.values())
 
@@ -124,8 +124,8 @@ class Mailboxes:
             if fields.pop("kind") == "sent":
                 self._sent[fields["mail_id"]] = SentMail(**fields)
             else:
-                letter = Letter(**fields)
-                state = LetterState(letter.state)
-                self._letters[letter.letter_id] = replace(letter, state=state)
+                letter = MailContent(**fields)
+                state = CustomerMailState(letter.state)
+                self._letters[letter.mail_number] = replace(letter, state=state)
         except (ValueError, KeyError, TypeError):
             return  # a line that was cut off when the process died

@@ -16,13 +16,13 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from mailagent.demo.fakes.http_server import Answer, LocalServer, Request
-from mailagent.demo.fakes.mailboxes import Letter, Mailboxes, SentMail
+from mailagent.demo.fakes.mailboxes import Mailboxes, MailContent, SentMail
 from mailagent.demo.fakes.webhooks import build_body
 
 _SIZE_LIMIT_BYTES = 30 * 1024 * 1024
 
 
-class LetterProblem(ValueError):
+class CustomerMailProblem(ValueError):
     """A letter that cannot be sent; the text says why."""
 
 
@@ -96,27 +96,27 @@ class SendGridServer(LocalServer):
             build_body(letter)
         except ValueError as problem:
             return Answer(400, {"error": str(problem)}, self._cors(request))
-        self._mailboxes.record_letter(letter)
-        names = {"letter_id": letter.letter_id, "message_id": letter.message_id}
+        self._mailboxes.queue_mail(letter)
+        names = {"mail_number": letter.mail_number, "message_id": letter.message_id}
         return Answer(202, names, self._cors(request))
 
-    def _letter(self, fields: object) -> Letter:
+    def _letter(self, fields: object) -> MailContent:
         if not isinstance(fields, dict):
-            raise LetterProblem("a letter is a JSON object with from, subject and text")
+            raise CustomerMailProblem("a letter is a JSON object with from, subject and text")
         answered = self._answered(fields.get("in_reply_to"))
         name, address = parseaddr(str(fields.get("from", "")))
         if "@" not in address:
-            raise LetterProblem("from: a mail address is needed")
+            raise CustomerMailProblem("from: a mail address is needed")
         text = str(fields.get("text", ""))
-        letter_id = secrets.token_hex(8)
-        return Letter(
-            letter_id=letter_id,
+        mail_number = secrets.token_hex(8)
+        return MailContent(
+            mail_number=mail_number,
             from_name=name,
             from_address=address,
             to=str(fields.get("to") or _answer_address(answered) or self._support_address),
             subject=str(fields.get("subject") or _answer_subject(answered) or "(no subject)"),
             text=f"{text}\n\n{_quote(answered)}" if answered else text,
-            message_id=f"{letter_id}@mail.{address.rpartition('@')[2]}",
+            message_id=f"{mail_number}@mail.{address.rpartition('@')[2]}",
             in_reply_to=answered.message_id if answered else None,
             references=answered.references if answered else "",
             aligned=fields.get("aligned", True) is not False,
@@ -128,7 +128,7 @@ class SendGridServer(LocalServer):
             return None
         mail = self._mailboxes.find_sent(str(mail_id))
         if mail is None:
-            raise LetterProblem(f"in_reply_to: there is no mail {mail_id}")
+            raise CustomerMailProblem(f"in_reply_to: there is no mail {mail_id}")
         return mail
 
     def _read(self, request: Request) -> Answer:

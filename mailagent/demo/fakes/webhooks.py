@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from mailagent.demo.fakes.mailboxes import Letter, LetterState, Mailboxes, SentMail
+from mailagent.demo.fakes.mailboxes import CustomerMailState, Mailboxes, MailContent, SentMail
 
 PAUSE_SECONDS = 1.0
 
@@ -44,7 +44,7 @@ class Postman:
 
     def start(self) -> None:
         for deliver, waiting in (
-            (self.deliver_letters, self._letters_waiting),
+            (self.deliver_mails, self._mails_waiting),
             (self.deliver_events, self._events_waiting),
         ):
             threading.Thread(target=self._run, args=(deliver, waiting), daemon=True).start()
@@ -57,21 +57,21 @@ class Postman:
             if self._mailboxes.wait_for(waiting, PAUSE_SECONDS) and not deliver():
                 self._stopping.wait(PAUSE_SECONDS)
 
-    def _letters_waiting(self) -> bool:
+    def _mails_waiting(self) -> bool:
         return any(_is_waiting(letter) for letter in self._mailboxes.letters())
 
     def _events_waiting(self) -> bool:
         return any(not mail.reported for mail in self._mailboxes.sent())
 
-    def deliver_letters(self) -> bool:
+    def deliver_mails(self) -> bool:
         """Try every waiting letter once; return whether none is left waiting."""
         for letter in filter(_is_waiting, self._mailboxes.letters()):
             body = build_body(letter)
             headers = {"Content-Type": CONTENT_TYPE, "User-Agent": "Sendlib/1.0"}
             signed = {**headers, **self._inbound_key.sign(body)}
             answer = _post(f"{self._app_url}/webhooks/sendgrid/inbound", body, signed)
-            self._mailboxes.record_letter(_tried(letter, answer))
-        return not self._letters_waiting()
+            self._mailboxes.queue_mail(_tried(letter, answer))
+        return not self._mails_waiting()
 
     def deliver_events(self) -> bool:
         """Report every mail that is not yet reported, in one batch; return whether it arrived."""
@@ -90,18 +90,18 @@ class Postman:
         return True
 
 
-def _is_waiting(letter: Letter) -> bool:
-    return letter.state in (LetterState.WAITING, LetterState.RETRYING)
+def _is_waiting(letter: MailContent) -> bool:
+    return letter.state in (CustomerMailState.WAITING, CustomerMailState.RETRYING)
 
 
-def _tried(letter: Letter, answer: int | str) -> Letter:
+def _tried(letter: MailContent, answer: int | str) -> MailContent:
     """Return the letter after one attempt; `answer` is a status, or why there was none."""
     if isinstance(answer, str) or answer >= 500:
-        state = LetterState.RETRYING
+        state = CustomerMailState.RETRYING
     elif 200 <= answer < 300:
-        state = LetterState.DELIVERED
+        state = CustomerMailState.DELIVERED
     else:
-        state = LetterState.LOST
+        state = CustomerMailState.LOST
     return replace(letter, state=state, attempts=letter.attempts + 1, answer=str(answer))
 
 
@@ -147,7 +147,7 @@ CONTENT_TYPE = f"multipart/form-data; boundary={BOUNDARY}"
 SENDER_IP = "192.0.2.10"
 
 
-def build_body(letter: Letter) -> bytes:
+def build_body(letter: MailContent) -> bytes:
     """Return the multipart body for `letter`: CRLF between parts, LF inside values.
 
     Raises ValueError for a letter that is no mail, such as one with a line break in its subject.
@@ -173,7 +173,7 @@ def build_body(letter: Letter) -> bytes:
     return b"".join(parts) + f"--{BOUNDARY}--\r\n".encode()
 
 
-def _source(letter: Letter) -> bytes:
+def _source(letter: MailContent) -> bytes:
     message = EmailMessage(policy=SMTP.clone(linesep="\n"))
     if letter.aligned:
         message["DKIM-Signature"] = _signature(letter)
@@ -191,7 +191,7 @@ def _source(letter: Letter) -> bytes:
     return message.as_bytes()
 
 
-def _signature(letter: Letter) -> str:
+def _signature(letter: MailContent) -> str:
     """Return what the author's mail server signs; the `dkim` field of the request says that it is sound."""
     domain = letter.from_address.rpartition("@")[2]
     return (
@@ -200,12 +200,12 @@ def _signature(letter: Letter) -> str:
     )
 
 
-def _received_line(letter: Letter) -> bytes:
+def _received_line(letter: MailContent) -> bytes:
     """Return the line that SendGrid's own mail server puts on top."""
     date = format_datetime(datetime.fromisoformat(letter.sent_at))
     return (
         f"Received: from mail.example.net (mxd [{SENDER_IP}]) by mx.sendgrid.net with ESMTP id "
-        f"{letter.letter_id} for <{letter.to}>; {date}\n"
+        f"{letter.mail_number} for <{letter.to}>; {date}\n"
     ).encode()
 
 

@@ -2,7 +2,7 @@
 
 Pure. What only makes a machine likely, such as a subject that people write too, needs a second sign:
 a customer who gets no answer is worse than a machine that gets one, and loops nobody foresaw stop at
-the fuse.
+the loop guard.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """A conversation: one customer's thread, who looks after it, how much an answer may cost, and when the
-fuse stops automatic answers."""
+loop guard stops automatic answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class HandOverReason(StrEnum):
     LEFT_UNANSWERED = "a mail stayed unanswered for too long"
     RESTORED = "a backup was restored: it may have been answered in the time that is lost"
     TAKEN_OVER = "a person took over"
-    FUSE = "the fuse: too many automatic answers in a short time, perhaps a loop"
+    LOOP_DETECTED = "the loop: too many automatic answers in a short time, perhaps a loop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class Conversation:
     owner_email: str | None = None  # who of the shop answers it; None while it is nobody's own
 
     @property
-    def stopped_by_fuse(self) -> bool:
-        return self.handed_over_reason == HandOverReason.FUSE.value
+    def stopped_by_loop_guard(self) -> bool:
+        return self.handed_over_reason == HandOverReason.LOOP_DETECTED.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Budget:
 class Limits:
     """How much mail is worked on, against loops that nobody foresaw and against floods.
 
-    `answers_per_hour` and `answers_to_sender_per_hour` blow the fuse; the mail budgets park mail. All
+    `answers_per_hour` and `answers_to_sender_per_hour` blow the loop guard; the mail budgets park mail. All
     are counted apart for mail that is proven to be the sender's and for mail that is not: what a
     stranger writes in a customer's name uses up nothing of the customer's.
     """
@@ -87,15 +87,15 @@ class Limits:
 
 
 HOUR = timedelta(hours=1)
-FUSE_LOOKS_BACK = timedelta(days=1)
+LOOP_WINDOW = timedelta(days=1)
 
 
-def has_blown_the_fuse(times: Iterable[datetime], most_per_hour: int) -> bool:
+def is_loop(times: Iterable[datetime], most_per_hour: int) -> bool:
     """Decide whether automatic answers stop: some hour of the last day had as many as an hour may have.
 
-    `times` are those of the last `FUSE_LOOKS_BACK`: of every automatic answer, and of every mail that
-    the fuse left without one. So the fuse cools down by itself after a day in which no hour was above
-    the limit, and a machine that goes on writing keeps it blown.
+    `times` are those of the last `LOOP_WINDOW`: of every automatic answer, and of every mail that
+    the loop guard left without one. It resets by itself after a day in which no hour was above the
+    limit; a machine that goes on writing keeps it tripped.
     """
     ordered = sorted(times)
     return any(

@@ -46,7 +46,7 @@ class MailStatus(StrEnum):
     UNANSWERED = "unanswered"
     ANSWERED = "answered"
     NO_ANSWER = "no_answer"  # never will be; the reason is on the row
-    PARKED = "parked"  # over a budget: waits, and is let in later
+    THROTTLED = "throttled"  # over a budget: waits, and is let in later
 
 
 class OutboundStatus(StrEnum):

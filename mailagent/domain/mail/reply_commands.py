@@ -88,7 +88,7 @@ _PREFIX = re.compile(
 )
 
 
-class TeamWords(StrEnum):
+class TeamCommand(StrEnum):
     """What becomes of a team member's mail. Those that are held say why."""
 
     FOR_CUSTOMER = "for the customer"
@@ -98,10 +98,10 @@ class TeamWords(StrEnum):
 
     @property
     def held(self) -> bool:
-        return self in (TeamWords.HELD_AGENT, TeamWords.HELD_SUBJECT)
+        return self in (TeamCommand.HELD_AGENT, TeamCommand.HELD_SUBJECT)
 
 
-def decide_team_words(text: str, subject: str, case_subjects: Collection[str]) -> TeamWords:
+def decide_team_command(text: str, subject: str, case_subjects: Collection[str]) -> TeamCommand:
     """Decide what a team member's mail means.
 
     `text` is what they newly wrote, `case_subjects` are those of the conversation and of our mails
@@ -109,10 +109,10 @@ def decide_team_words(text: str, subject: str, case_subjects: Collection[str]) -
     """
     first, *below = [line.strip() for line in text.splitlines() if line.strip()] or [""]
     if first.strip(" .!*").lower() in BACK_TO_AGENT:
-        return TeamWords.FOR_AGENT if _is_greeting(below) else TeamWords.HELD_AGENT
+        return TeamCommand.FOR_AGENT if _is_greeting(below) else TeamCommand.HELD_AGENT
     if not any(_goes_on(_bare(subject), _bare(one)) for one in case_subjects):
-        return TeamWords.HELD_SUBJECT
-    return TeamWords.FOR_CUSTOMER
+        return TeamCommand.HELD_SUBJECT
+    return TeamCommand.FOR_CUSTOMER
 
 
 def _is_greeting(lines: list[str]) -> bool:

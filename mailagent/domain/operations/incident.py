@@ -1,4 +1,4 @@
-"""Matters that operators are told of once, however many mails they hold up: what each is called, and what
+"""Incidents that operators are told of once, however many mails they hold up: what each is called, and what
 to do about it. Pure."""
 
 from __future__ import annotations
@@ -8,21 +8,21 @@ from datetime import datetime
 from enum import StrEnum
 
 
-class Matter(StrEnum):
+class IncidentKind(StrEnum):
     """Something that is wrong for everybody, from the first time it is met until it works again."""
 
     OPENAI = "provider:openai"
     SENDGRID = "provider:sendgrid"
     STRIPE = "provider:stripe"
     FIRST_MODEL = "first-model"
-    FUSE = "fuse"
-    PARKED = "parked"
+    LOOP_DETECTED = "loop_detected"
+    THROTTLED = "throttled"
     BUDGET_NEAR = "budget:near"
     BUDGET_SPENT = "budget:spent"
 
 
 @dataclass(frozen=True, slots=True)
-class MatterWords:
+class IncidentText:
     """What people are told: `title` for a subject or a banner, `to_do` in a sentence or two."""
 
     title: str
@@ -30,41 +30,41 @@ class MatterWords:
 
 
 WORDS = {
-    Matter.OPENAI: MatterWords(
+    IncidentKind.OPENAI: IncidentText(
         "The model's provider refuses us: no mail is answered",
         "Check OPENAI_API_KEY, OPENAI_MODEL and the account, put them right and restart. Mail that waits is "
         "then answered by itself; a run that has failed is to be replayed.",
     ),
-    Matter.SENDGRID: MatterWords(
+    IncidentKind.SENDGRID: IncidentText(
         "SendGrid refuses us: no mail goes out",
         "Check SENDGRID_API_KEY and the account, put them right and restart. Mail waits for three days "
         "and then goes out by itself.",
     ),
-    Matter.STRIPE: MatterWords(
+    IncidentKind.STRIPE: IncidentText(
         "Stripe refuses our key: no refund is paid",
         "Check STRIPE_API_KEY, put it right and restart. Refunds that wait are then paid by themselves; "
         "runs that have failed meanwhile are to be replayed.",
     ),
-    Matter.FIRST_MODEL: MatterWords(
+    IncidentKind.FIRST_MODEL: IncidentText(
         "The first model is not to be had: the main one does all the work",
         "Check OPENAI_FIRST_MODEL, put it right or take it away, and restart. Mail is answered meanwhile, at "
         "the main model's price.",
     ),
-    Matter.FUSE: MatterWords(
-        "The fuse has blown: the agent has stopped answering a conversation",
+    IncidentKind.LOOP_DETECTED: IncidentText(
+        "The loop guard has tripped: the agent has stopped answering a conversation",
         "So many answers went out within an hour that a machine may be writing. The team has the case; "
-        '"Back to the agent" sets the fuse back.',
+        '"Back to the agent" sets the loop guard back.',
     ),
-    Matter.PARKED: MatterWords(
-        "Mail is parked: more comes in than is let in",
+    IncidentKind.THROTTLED: IncidentText(
+        "Mail is throttled: more comes in than is let in",
         "It is kept and let in by itself, bit by bit. Look at who writes so much.",
     ),
-    Matter.BUDGET_NEAR: MatterWords(
+    IncidentKind.BUDGET_NEAR: IncidentText(
         "Today's budget for the model is nearly spent",
         "When it is spent, mail waits for the next day (UTC). Look at /ops/model, and raise "
         "OPENAI_DAILY_BUDGET if the mail is worth it.",
     ),
-    Matter.BUDGET_SPENT: MatterWords(
+    IncidentKind.BUDGET_SPENT: IncidentText(
         "Today's budget for the model is spent: no further mail is answered",
         "It waits for the next day (UTC) and then goes on by itself; what is not answered in time then goes "
         "to the team. To go on at once raise OPENAI_DAILY_BUDGET and restart the workers.",
@@ -73,7 +73,7 @@ WORDS = {
 
 # What is mailed instead where the mail itself can only arrive when it is over.
 MAILED = WORDS | {
-    Matter.SENDGRID: MatterWords(
+    IncidentKind.SENDGRID: IncidentText(
         "SendGrid has refused mail of ours",
         "It takes mail again, as this one shows: what waited goes out by itself, and nothing is lost. If it "
         "comes again check SENDGRID_API_KEY, the sender and the account. Of a mail that alone is refused its "
@@ -83,35 +83,35 @@ MAILED = WORDS | {
 
 # What an outage means to those who cannot put it right.
 _MEANS = {
-    Matter.OPENAI: "Mail is not being answered at the moment.",
-    Matter.SENDGRID: "Mail of ours does not go out at the moment.",
-    Matter.STRIPE: "Refunds are not being paid at the moment.",
-    Matter.BUDGET_SPENT: "Mail is not being answered at the moment: today's budget for the model is spent.",
+    IncidentKind.OPENAI: "Mail is not being answered at the moment.",
+    IncidentKind.SENDGRID: "Mail of ours does not go out at the moment.",
+    IncidentKind.STRIPE: "Refunds are not being paid at the moment.",
+    IncidentKind.BUDGET_SPENT: "Mail is not being answered now: today's budget for the model is spent.",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class OpenMatter:
-    """A matter that has not been put right yet, since when, and what was met first."""
+class OpenIncident:
+    """An incident that has not been put right yet, since when, and what was met first."""
 
-    matter: Matter
+    incident: IncidentKind
     since: datetime
     why: str
 
     @property
     def is_outage(self) -> bool:
         """Whether everything of a sort is held up until somebody acts; what piles up is in lists of its own."""
-        return self.matter in _MEANS
+        return self.incident in _MEANS
 
     @property
     def means(self) -> str:
         """What is held up, for those who cannot put it right; empty for what holds nothing up."""
-        return _MEANS.get(self.matter, "")
+        return _MEANS.get(self.incident, "")
 
     @property
     def title(self) -> str:
-        return WORDS[self.matter].title
+        return WORDS[self.incident].title
 
     @property
     def to_do(self) -> str:
-        return WORDS[self.matter].to_do
+        return WORDS[self.incident].to_do

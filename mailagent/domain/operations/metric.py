@@ -73,15 +73,17 @@ ERRORS = _counter(
     "provider_errors", "provider", "calls that a provider did not answer as it should"
 )
 BREAKER = _gauge("breaker_open", "provider", "1 while the provider is left alone")
-MATTER = _gauge("matter_open", "matter", "1 while something is wrong that operators were told of")
+INCIDENT = _gauge(
+    "incident_open", "incident", "1 while something is wrong that operators were told of"
+)
 DEPTH = _gauge("queue_depth", "queue", "runs that wait for a worker")
 RUNS = _gauge("runs", "workflow status", "runs that have not ended")
-FAILED = _gauge("failed_runs", "workflow", "runs that failed and that nobody has put away")
+FAILED = _gauge("failed_runs", "workflow", "runs that failed and that nobody has dismissed")
 WORKERS = _gauge("workers_alive", "", "worker processes that were seen within their lease")
 
 METRICS = (
     DATABASE_UP, RECEIVED, ANSWERED, NO_ANSWER, WAITING, OLDEST, OVERDUE, WRITTEN, OUTGOING, REFUNDS, MONEY,
-    CALLS, TOKENS, COST, ERRORS, BREAKER, MATTER, DEPTH, RUNS, FAILED, WORKERS,
+    CALLS, TOKENS, COST, ERRORS, BREAKER, INCIDENT, DEPTH, RUNS, FAILED, WORKERS,
 )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class RateLimit:
     """The most requests and tokens a minute, of all workers together; None for no limit."""
 
     requests: int | None = None

@@ -71,21 +71,21 @@ EFFECTS: Mapping[str, StepEffect] = {
     # mail of ours
     "look_at_delivery": _does("looks how far the mail is"),
     # the sweep
-    "report_failed_runs": _does("tells operators what failed, once for each matter"),
+    "report_failed_runs": _does("tells operators what failed, once for each incident"),
     "take_over_runs": _does("queues the runs again whose worker is gone"),
-    "ring_for_mail": _does("rings for mail that waits"),
-    "ring_for_refunds": _does("rings for refunds that wait"),
-    "ring_for_outbox": _does("rings for mail of ours that waits"),
-    "release_parked_mail": _does("lets parked mail in, as far as it is due"),
+    "enqueue_mail": _does("enqueues mail that waits"),
+    "enqueue_refunds": _does("enqueues refunds that wait"),
+    "enqueue_deliveries": _does("enqueues mail of ours that waits"),
+    "release_throttled_mail": _does("lets throttled mail in, as far as it is due"),
     "purge_raw_mail": _does("deletes raw mail that is old enough"),
     # housekeeping
     "purge_histories": _does("deletes histories of runs that are old enough"),
-    "purge_words": _does("takes out what was said long enough ago"),
+    "purge_content": _does("takes out what was said long enough ago"),
     "purge_short_lived": _does("deletes old logins and the like"),
     # previews
     "make_previews": _does("makes pictures of photos that have none"),
     # what DBOS itself records
-    "DBOS.recv": _does("waits for a bell, or until its time is up"),
+    "DBOS.recv": _does("waits for a wake-up, or until its time is up"),
     "DBOS.sleep": _does("waits"),
     "DBOS.patch": _does("notes which version of the program it began with"),
 }

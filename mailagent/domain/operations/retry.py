@@ -21,7 +21,7 @@ PAYMENT_IS_STUCK_AFTER = timedelta(hours=36)
 # Looks at a refund that the gateway has and has not settled: two weeks of one an hour. Banks take days.
 PENDING_NEEDS_OPERATOR_AFTER = 336
 
-MOST_RINGS = 5  # for one row; then people have it
+MOST_WAKE_UPS = 5  # for one row; then people have it
 CANCELLED_IS_LEFT_FOR = timedelta(days=1)  # long enough for whoever cancelled it to come back to it
 
 
@@ -214,7 +214,7 @@ def _silent_for(mail: MailState, now: datetime) -> timedelta:
 
 
 class LastRun(StrEnum):
-    """What became of the latest run that was rung for a row."""
+    """What became of the latest run that was enqueued for a row."""
 
     AT_WORK = "at work"
     OVER = "over"  # it ended well, or there is none: nobody looks after the row
@@ -226,26 +226,26 @@ class Care(Enum):
     """What the sweep does about a row that waits."""
 
     LEAVE = "leave"
-    RING = "ring"
+    RING = "wake"
     GIVE_TO_PEOPLE = "give to people"
 
 
-def ring_pause(rings: int) -> timedelta:
-    """Return how long a row waits after a failed run before it is rung for again: 5 minutes, then
-    three times as long each time, at most a day. Five rings take about ten hours."""
-    return min(timedelta(minutes=5 * 3 ** min(rings, 10)), timedelta(days=1))
+def wake_pause(wake_ups: int) -> timedelta:
+    """Return how long a row waits after a failed run before it is enqueued for again: 5 minutes, then
+    three times as long each time, at most a day. Five wake-ups take about ten hours."""
+    return min(timedelta(minutes=5 * 3 ** min(wake_ups, 10)), timedelta(days=1))
 
 
 def decide_care(
     last_run: LastRun,
     quiet_for: timedelta,
-    rings: int,
+    wake_ups: int,
     overdue: bool | None = None,
     cancel_counts: bool = True,
 ) -> Care:
-    """Decide about a row that waits, `quiet_for` long after its last run ended, after `rings` rings.
+    """Decide about a row that waits, `quiet_for` long after its last run ended, after `wake_ups` wake-ups.
 
-    `rings` above MOST_RINGS says that people have it already. `overdue` is None for a row without a
+    `wake_ups` above MOST_WAKE_UPS says that people have it already. `overdue` is None for a row without a
     date of its own. A date that has passed must be acted on, whatever became of the runs. Without
     `cancel_counts` a cancelled run is one that is over: nothing it could have stopped is left to do.
     """
@@ -253,15 +253,15 @@ def decide_care(
         last_run = LastRun.OVER
     if last_run is LastRun.AT_WORK:
         return Care.LEAVE
-    rested = last_run is LastRun.OVER or quiet_for >= ring_pause(rings)
+    rested = last_run is LastRun.OVER or quiet_for >= wake_pause(wake_ups)
     if overdue and rested:
         return Care.RING
-    if rings > MOST_RINGS:
+    if wake_ups > MOST_WAKE_UPS:
         return Care.LEAVE
     if last_run is LastRun.CANCELLED:
         # What an operator stopped stays stopped. Its date comes by itself; without one people must see it.
         is_forgotten = overdue is None and quiet_for >= CANCELLED_IS_LEFT_FOR
         return Care.GIVE_TO_PEOPLE if is_forgotten else Care.LEAVE
-    if rings == MOST_RINGS:
+    if wake_ups == MOST_WAKE_UPS:
         return Care.GIVE_TO_PEOPLE
     return Care.RING if rested else Care.LEAVE

@@ -30,7 +30,7 @@ class Skip(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ApprovalRequest:
     """One manager who was asked one question. `skipped_why` is set where others are asked instead."""
 
     approval_id: str
@@ -75,7 +75,7 @@ def list_candidates(managers: Sequence[str], besides: Collection[str]) -> tuple[
 
 
 def decide_due(
-    asks: Sequence[Ask],
+    requests: Sequence[ApprovalRequest],
     candidates: Sequence[str],
     away: Collection[str],
     waits: Waits,
@@ -87,9 +87,11 @@ def decide_due(
     `asks` are those of this question, the oldest first; `candidates` are the managers who may answer
     it, in order of escalation; `away` are those known not to read mail now.
     """
-    following = find_next(asks, candidates, away)
-    ask = following if following and _is_escalation_due(asks, waits, now) else None
-    remindable = [each for each in _waited_for(asks, following) if each.reminders < MOST_REMINDERS]
+    following = find_next(requests, candidates, away)
+    ask = following if following and _is_escalation_due(requests, waits, now) else None
+    remindable = [
+        each for each in _waited_for(requests, following) if each.reminders < MOST_REMINDERS
+    ]
     remind = [each for each in remindable if now >= each.heard_at + waits.approval_reminder]
     dates = [expires_at]
     dates += [
@@ -99,7 +101,7 @@ def decide_due(
     ]
     if ask:
         dates += [now + waits.approval_reminder, now + waits.approval_escalation]
-    escalates_at = _escalates_at(asks, waits) if following and asks else None
+    escalates_at = _escalates_at(requests, waits) if following and requests else None
     if escalates_at and escalates_at >= expires_at:
         escalates_at = None  # nobody is asked about what is closed by then
     if escalates_at and not ask:
@@ -108,26 +110,30 @@ def decide_due(
     return Due(ask, names, min(dates), following, escalates_at)
 
 
-def find_next(asks: Sequence[Ask], candidates: Sequence[str], away: Collection[str]) -> str | None:
+def find_next(
+    requests: Sequence[ApprovalRequest], candidates: Sequence[str], away: Collection[str]
+) -> str | None:
     """Return who is asked after those who were: the first who is not away; if all are, the first all
     the same, as long as nobody is waited for. None when nobody is left."""
-    asked = {each.manager_email for each in asks}
+    asked = {each.manager_email for each in requests}
     left = [each for each in candidates if each not in asked]
     present = [each for each in left if each not in away]
     if present:
         return present[0]
-    return left[0] if left and not any(each.stands for each in asks) else None
+    return left[0] if left and not any(each.stands for each in requests) else None
 
 
-def _is_escalation_due(asks: Sequence[Ask], waits: Waits, now: datetime) -> bool:
-    return not any(each.stands for each in asks) or now >= _escalates_at(asks, waits)
+def _is_escalation_due(requests: Sequence[ApprovalRequest], waits: Waits, now: datetime) -> bool:
+    return not any(each.stands for each in requests) or now >= _escalates_at(requests, waits)
 
 
-def _escalates_at(asks: Sequence[Ask], waits: Waits) -> datetime:
-    return max(each.asked_at for each in asks) + waits.approval_escalation
+def _escalates_at(requests: Sequence[ApprovalRequest], waits: Waits) -> datetime:
+    return max(each.asked_at for each in requests) + waits.approval_escalation
 
 
-def _waited_for(asks: Sequence[Ask], following: str | None) -> Sequence[Ask]:
+def _waited_for(
+    requests: Sequence[ApprovalRequest], following: str | None
+) -> Sequence[ApprovalRequest]:
     """Return whom to remind: where all were passed over and nobody is left, the first one after all."""
-    standing = [each for each in asks if each.stands]
-    return standing or ([] if following else asks[:1])
+    standing = [each for each in requests if each.stands]
+    return standing or ([] if following else requests[:1])

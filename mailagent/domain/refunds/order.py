@@ -139,7 +139,7 @@ def method_word(method: str) -> str:
     return _KNOWN.get(word, word)
 
 
-def method_words(method: str) -> tuple[str, ...]:
+def method_labels(method: str) -> tuple[str, ...]:
     """Return our word for each method of a payment: exports join several with a "+"."""
     return tuple(dict.fromkeys(filter(None, map(method_word, method.split("+")))))
 
@@ -157,7 +157,7 @@ def with_wider(word: str) -> tuple[str, ...]:
 
 def is_shops_own(method: str) -> bool:
     """Say whether no bank has a part in it: a gift card, a voucher, credit with the shop."""
-    words = method_words(method)
+    words = method_labels(method)
     return bool(words) and _SHOPS_OWN.issuperset(words)
 
 

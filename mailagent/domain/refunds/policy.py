@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 
-from mailagent.domain.refunds.order import method_words, with_wider
+from mailagent.domain.refunds.order import method_labels, with_wider
 from mailagent.domain.refunds.refund import RefundReason
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
@@ -126,7 +126,7 @@ class Named:
 
     def has_method(self, method: str) -> bool:
         """Say whether one of the methods of a payment is named, itself or as what it is a kind of."""
-        return any(not self.methods.isdisjoint(with_wider(each)) for each in method_words(method))
+        return any(not self.methods.isdisjoint(with_wider(each)) for each in method_labels(method))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class Policy:
 
         Of several methods: by the slowest of them, if it is set for each.
         """
-        days = [self._days(each) for each in method_words(method)]
+        days = [self._days(each) for each in method_labels(method)]
         known = [each for each in days if each is not None]
         return max(known) if known and len(known) == len(days) else None
 

@@ -14,7 +14,7 @@ from mailagent.store import schema
 from mailagent.store.database import Row
 from mailagent.store.pagination import Cursor, moment_of
 
-_approvals, _asks = schema.approvals, schema.approval_asks
+_approvals, _requests = schema.approvals, schema.approval_requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Entry:
     refund_id: str | None = None
     owner: str | None = None
     expires_at: datetime | None = None
-    put_away_by: str | None = None
-    run_id: str | None = None  # the run that a mail without an answer was rung for
+    dismissed_by: str | None = None
+    run_id: str | None = None  # the run that a mail without an answer was enqueued for
 
     @property
     def cursor(self) -> Cursor:
@@ -65,7 +65,7 @@ def approval_entry(row: Row) -> Entry:
 
 def failed_refund_entry(row: Row) -> Entry:
     """Return the entry of a refund that failed."""
-    return refund_entry(row, put_away_by=row.put_away_by)
+    return refund_entry(row, dismissed_by=row.dismissed_by)
 
 
 def run_entry(row: Row) -> Entry:
@@ -79,7 +79,7 @@ def run_entry(row: Row) -> Entry:
         who="",
         what=row.workflow,
         state=row.status,
-        put_away_by=row.put_away_by,
+        dismissed_by=row.dismissed_by,
     )
 
 
@@ -140,7 +140,7 @@ def undelivered_entry(row: Row) -> Entry:
         state=row.status,
         conversation_id=row.conversation_id,
         refund_id=row.refund_id,
-        put_away_by=row.put_away_by,
+        dismissed_by=row.dismissed_by,
     )
 
 
@@ -149,10 +149,10 @@ def list_asked(connection: sa.Connection, refund_ids: Sequence[str]) -> dict[str
     if not refund_ids:
         return {}
     query = (
-        sa.select(_approvals.c.refund_id, _asks.c.manager_email)
-        .join(_asks, _asks.c.approval_id == _approvals.c.approval_id)
-        .where(_approvals.c.refund_id.in_(refund_ids), _asks.c.skipped_at.is_(None))
-        .order_by(_asks.c.asked_at, _asks.c.manager_email)
+        sa.select(_approvals.c.refund_id, _requests.c.manager_email)
+        .join(_requests, _requests.c.approval_id == _approvals.c.approval_id)
+        .where(_approvals.c.refund_id.in_(refund_ids), _requests.c.skipped_at.is_(None))
+        .order_by(_requests.c.asked_at, _requests.c.manager_email)
     )
     asked: dict[str, list[str]] = {}
     for row in connection.execute(query):

@@ -25,13 +25,13 @@ from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.pagination import Count, Part, Source, Window, count, list_newest, read_part
 
 _refunds, _approvals, _decisions = schema.refunds, schema.approvals, schema.decisions
-_asks, _drafts = schema.approval_asks, schema.drafts
+_requests, _drafts = schema.approval_requests, schema.drafts
 _conversations, _inbound, _outbound = (
     schema.conversations,
     schema.inbound_mails,
     schema.outbound_mails,
 )
-_put_away = schema.put_away
+_dismissals = schema.dismissals
 
 
 class Waiting(StrEnum):
@@ -42,14 +42,14 @@ class Waiting(StrEnum):
     PEOPLE = "people"
     FAILED = "failed"
     UNDELIVERED = "undelivered"
-    PARKED = "parked"
+    THROTTLED = "throttled"
     UNANSWERED = "unanswered"
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Which list, and what of it. `owner` is an address, or empty for nobody's; `everything` brings
-    back what was put away, and conversations in which a person has answered since the last mail."""
+    back what was dismissed, and conversations in which a person has answered since the last mail."""
 
     waiting: Waiting
     manager: str | None = None
@@ -85,15 +85,15 @@ class Lists:
         runs = self._failed_runs.subquery()
         failed_at = sa.cast(runs.c.failed_ms, sa.BigInteger) * 1000
         query = (
-            sa.select(failed_at.label("at"), runs, _put_away.c.put_away_by)
+            sa.select(failed_at.label("at"), runs, _dismissals.c.dismissed_by)
             .select_from(runs)
-            .outerjoin(_put_away, _put_away.c.subject == runs.c.run_id)
+            .outerjoin(_dismissals, _dismissals.c.subject == runs.c.run_id)
         )
         if not asked.everything:
             # One that was run again, and failed again after that, is news.
-            put_away_ms = _milliseconds(self._connection, _put_away.c.at)
+            dismissed_ms = _milliseconds(self._connection, _dismissals.c.at)
             query = query.where(
-                sa.or_(_put_away.c.subject.is_(None), put_away_ms < runs.c.failed_ms)
+                sa.or_(_dismissals.c.subject.is_(None), dismissed_ms < runs.c.failed_ms)
             )
         return Source(query, failed_at, runs.c.run_id, entries.run_entry)
 
@@ -138,28 +138,30 @@ def _asked_source(manager: str, question: str) -> Source[Entry]:
     source = _approvals_source(Asked(Waiting.APPROVALS))
     decided_first = _decisions.c.approval_id.is_not(None)
     query = source.query.join(
-        _asks,
+        _requests,
         sa.and_(
-            _asks.c.approval_id == _approvals.c.approval_id,
-            _asks.c.manager_email == manager,
-            _asks.c.question == question,
-            _asks.c.skipped_at.is_(None),
+            _requests.c.approval_id == _approvals.c.approval_id,
+            _requests.c.manager_email == manager,
+            _requests.c.question == question,
+            _requests.c.skipped_at.is_(None),
         ),
     ).where(decided_first if question == "countersign" else ~decided_first)
     return Source(query, source.at, source.row_id, source.read)
 
 
 def _failed_refunds(asked: Asked) -> Source[Entry]:
-    query = _refund_query(_put_away.c.put_away_by).where(is_constant(_refunds.c.status, "failed"))
-    query = _without_put_away(query, _refunds.c.refund_id, asked)
+    query = _refund_query(_dismissals.c.dismissed_by).where(
+        is_constant(_refunds.c.status, "failed")
+    )
+    query = _without_dismissed(query, _refunds.c.refund_id, asked)
     return Source(query, _refunds.c.requested_at, _refunds.c.refund_id, entries.failed_refund_entry)
 
 
-def _without_put_away(
+def _without_dismissed(
     query: sa.Select[Any], subject: sa.ColumnElement[str], asked: Asked
 ) -> sa.Select[Any]:
-    query = query.outerjoin(_put_away, _put_away.c.subject == subject)
-    return query if asked.everything else query.where(_put_away.c.subject.is_(None))
+    query = query.outerjoin(_dismissals, _dismissals.c.subject == subject)
+    return query if asked.everything else query.where(_dismissals.c.subject.is_(None))
 
 
 def _drafts_source(_asked: Asked) -> Source[Entry]:
@@ -202,8 +204,8 @@ def _inbound_query(status: str) -> sa.Select[Any]:
     ).where(is_constant(_inbound.c.status, status))  # fmt: skip
 
 
-def _parked_source(_asked: Asked) -> Source[Entry]:
-    query = _inbound_query("parked")
+def _throttled_source(_asked: Asked) -> Source[Entry]:
+    query = _inbound_query("throttled")
     return Source(query, _inbound.c.received_at, _inbound.c.mail_id, entries.inbound_entry)
 
 
@@ -218,12 +220,12 @@ def _undelivered_source(asked: Asked) -> Source[Entry]:
         sa.select(
             _outbound.c.outbound_id, _outbound.c.created_at, _outbound.c.to_address,
             _outbound.c.purpose, _outbound.c.status, _outbound.c.conversation_id,
-            _outbound.c.refund_id, _put_away.c.put_away_by,
+            _outbound.c.refund_id, _dismissals.c.dismissed_by,
         )
         .select_from(_outbound)
         .where(is_constant(_outbound.c.status, "failed", "unknown", "undelivered"))
     )  # fmt: skip
-    query = _without_put_away(query, _outbound.c.outbound_id, asked)
+    query = _without_dismissed(query, _outbound.c.outbound_id, asked)
     return Source(query, _outbound.c.created_at, _outbound.c.outbound_id, entries.undelivered_entry)
 
 
@@ -232,7 +234,7 @@ _SOURCES: Mapping[Waiting, Callable[[Asked], Source[Entry]]] = {
     Waiting.DRAFTS: _drafts_source,
     Waiting.PEOPLE: _people_source,
     Waiting.UNDELIVERED: _undelivered_source,
-    Waiting.PARKED: _parked_source,
+    Waiting.THROTTLED: _throttled_source,
     Waiting.UNANSWERED: _unanswered_source,
 }
 
@@ -267,7 +269,7 @@ def read(connection: sa.Connection, failed_runs: sa.Select[Any], now: datetime) 
         counts={each.value: lists.count(Asked(each)).words for each in Waiting},
         newest={each.value: list_newest(connection, lists.sources(Asked(each))) for each in people},
         outages=(
-            *(each.matter.value for each in incidents.list_open(connection) if each.is_outage),
+            *(each.incident.value for each in incidents.list_open(connection) if each.is_outage),
             *(away_name(each) for each in circuit_breakers.list_open(connection)),
         ),
     )
@@ -276,17 +278,17 @@ def read(connection: sa.Connection, failed_runs: sa.Select[Any], now: datetime) 
 # --- dismissed ------------------------------------------------------------------------------------
 
 
-_table = schema.put_away
+_table = schema.dismissals
 
 
 def record(connection: sa.Connection, subject: str, email: str, now: datetime) -> None:
     """Record that somebody has seen to a row or a run; of two, the later one counts."""
     forget(connection, subject)
-    connection.execute(_table.insert().values(subject=subject, put_away_by=email, at=now))
+    connection.execute(_table.insert().values(subject=subject, dismissed_by=email, at=now))
 
 
 def forget(connection: sa.Connection, subject: str) -> bool:
-    """Put it back; return whether it had been put away."""
+    """Put it back; return whether it had been dismissed."""
     return connection.execute(_table.delete().where(_table.c.subject == subject)).rowcount > 0
 
 

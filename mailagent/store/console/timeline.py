@@ -57,7 +57,7 @@ def read_page(
 
 
 def find_head(connection: sa.Connection, conversation_id: str) -> Row | None:
-    """Return the row of a conversation with what waits in it: `unanswered` and `parked` mails, and
+    """Return the row of a conversation with what waits in it: `unanswered` and `throttled` mails, and
     `draft_id`, the draft that waits for somebody's click, if one does."""
     drafts = schema.drafts
     waiting = (
@@ -71,7 +71,7 @@ def find_head(connection: sa.Connection, conversation_id: str) -> Row | None:
         .where(_inbound.c.conversation_id == conversation_id, _inbound.c.status == status)
         .scalar_subquery()
         .label(status)
-        for status in ("unanswered", "parked")
+        for status in ("unanswered", "throttled")
     ]
     return connection.execute(
         sa.select(_conversations, waiting, *counts).where(

@@ -186,8 +186,8 @@ def read_approvals(connection: sa.Connection, refund_id: str) -> list[Entry]:
 _APPROVALS: tuple[tuple[EntryKind, sa.Table, sa.ColumnElement[datetime], tuple[str, ...]], ...] = (
     (
         EntryKind.ASK,
-        schema.approval_asks,
-        schema.approval_asks.c.asked_at,
+        schema.approval_requests,
+        schema.approval_requests.c.asked_at,
         ("approval_id", "question", "manager_email"),
     ),
     (EntryKind.DECISION, schema.decisions, schema.decisions.c.decided_at, ("approval_id",)),

@@ -33,7 +33,7 @@ def is_proven(proven: bool) -> sa.ColumnElement[bool]:
 
 def of_sender(proven: bool) -> sa.Select[Any]:
     """Return the question that has a row for answer if more mails than the value `before` have come from
-    `address` since a time, parked or not."""
+    `address` since a time, throttled or not."""
     came = sa.select(_mails.c.mail_id).where(
         _mails.c.received_at >= sa.bindparam("since"),
         _mails.c.from_address == sa.bindparam("address"),
@@ -49,7 +49,7 @@ def is_share_used_up(
     let_in = sa.select(_mails.c.mail_id).where(
         _mails.c.received_at >= since,
         _mails.c.rate_limit_key == key,
-        _mails.c.status != MailStatus.PARKED.value,
+        _mails.c.status != MailStatus.THROTTLED.value,
         is_proven(proven),
     )
     return connection.scalar(let_in.offset(most - 1).limit(1)) is not None
@@ -58,7 +58,7 @@ def is_share_used_up(
 def is_used_up(
     connection: sa.Connection, since: datetime, most: int, proven: bool, address: str
 ) -> bool:
-    """Return whether so many mails of one address as `most` says have come since a time, parked or not.
+    """Return whether so many mails of one address as `most` says have come since a time, throttled or not.
 
     Mail that is proven to be its sender's and mail that is not are counted apart.
     """
@@ -68,7 +68,7 @@ def is_used_up(
 
 @dataclass(frozen=True, slots=True)
 class Automatic:
-    """When an automatic answer was written, or a mail came that the fuse left without one: `in_thread`
+    """When an automatic answer was written, or a mail came that the loop guard left without one: `in_thread`
     in the thread that is asked about, else to or from the address."""
 
     at: datetime
@@ -77,7 +77,7 @@ class Automatic:
 
 def _stopped(proven: bool) -> sa.Select[Any]:
     return sa.select(_mails.c.received_at.label("at")).where(
-        _mails.c.no_answer_reason == HandOverReason.FUSE.value,
+        _mails.c.no_answer_reason == HandOverReason.LOOP_DETECTED.value,
         _mails.c.received_at >= sa.bindparam("since"),
         is_proven(proven),
     )
@@ -130,8 +130,8 @@ _AUTOMATIC = {proven: _automatic(proven) for proven in (False, True)}
 def list_automatic(
     connection: sa.Connection, since: datetime, proven: bool, conversation_id: str, address: str
 ) -> list[Automatic]:
-    """Return the agent's newest answers since a time, and the newest mails that the fuse left without one,
-    of a thread and of an address; what is of both is there twice, once as each.
+    """Return the agent's newest answers since a time, and the newest mails that the loop guard left
+    without one, of a thread and of an address; what is of both is there twice, once as each.
 
     `proven`: to mail that was proven to be its sender's, or to mail that was not.
     """
@@ -149,10 +149,10 @@ KEPT = timedelta(seconds=60)
 
 
 def _let_in(proven: bool) -> sa.Select[Any]:
-    """Count what came since a time and was not parked, but no further than `most`."""
+    """Count what came since a time and was not throttled, but no further than `most`."""
     came = sa.select(sa.literal(1).label("one")).where(
         _mails.c.received_at >= sa.bindparam("since"),
-        _mails.c.status != MailStatus.PARKED.value,
+        _mails.c.status != MailStatus.THROTTLED.value,
         is_proven(proven),
     )
     counted = came.limit(sa.bindparam("most", type_=sa.Integer)).subquery()
@@ -242,7 +242,7 @@ class Known:
     its Message-ID; `message_id`: one of them could be read, for else it may come again, whole; `signed_date`: a
     mail with its author and Date, if it is known by them.
 
-    `is_used_up`: whether its sender has sent as many mails within an hour as they may, parked or not; only
+    `is_used_up`: whether its sender has sent as many mails within an hour as they may, throttled or not; only
     mails count that are `proven` to be theirs, or only others. `live_logins`: whether any link logs somebody
     in.
     """

@@ -1,7 +1,7 @@
 """Mail that the agent left to the people who look after its conversation, until they answer it or give
 it back.
 
-Left is what came while they had it, and what became theirs because it waited too long, because a fuse
+Left is what came while they had it, and what became theirs because it waited too long, because a loop guard
 stopped it, or because a restored backup does not know whether it was answered.
 """
 
@@ -26,7 +26,7 @@ PEOPLE_ANSWER = "people look after this conversation"
 _OVERDUE = HandOverReason.LEFT_UNANSWERED.value
 _RESTORED = HandOverReason.RESTORED.value
 # After these the agent may go on in the thread without anybody having given it back.
-_OVERTAKEN = (throttled.FUSE, throttled.SUMMED_UP)
+_OVERTAKEN = (throttled.LOOP_DETECTED, throttled.SUMMED_UP)
 
 _OF_CUSTOMER = _mails.c.kind == MailKind.CUSTOMER.value
 _LEFT = sa.or_(
@@ -35,7 +35,8 @@ _LEFT = sa.or_(
         _mails.c.no_answer_reason.in_([PEOPLE_ANSWER, _OVERDUE, _RESTORED, *_OVERTAKEN]),
     ),
     sa.and_(  # people have yet to be told
-        _mails.c.status == MailStatus.PARKED.value, _mails.c.no_answer_reason == throttled.FUSE
+        _mails.c.status == MailStatus.THROTTLED.value,
+        _mails.c.no_answer_reason == throttled.LOOP_DETECTED,
     ),
 )
 
@@ -56,12 +57,12 @@ def answer(
     connection: sa.Connection, conversation_id: str, outbound_id: str, up_to: str | None = None
 ) -> None:
     """Record that what a person wrote answers all that was left to people in a conversation, or is
-    parked, `up_to` the newest mail that they saw. Later mail stays theirs to answer."""
+    throttled, `up_to` the newest mail that they saw. Later mail stays theirs to answer."""
     connection.execute(
         _mails.update()
         .where(
             *_seen_of(conversation_id, up_to),
-            sa.or_(_LEFT, _mails.c.status == MailStatus.PARKED.value),
+            sa.or_(_LEFT, _mails.c.status == MailStatus.THROTTLED.value),
         )
         .values(status=MailStatus.ANSWERED.value, answered_by=outbound_id, no_answer_reason=None)
     )
@@ -91,7 +92,7 @@ def give_back(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
         .values(status=MailStatus.UNANSWERED.value, no_answer_reason=None, draft_id=None)
     )
     return connection.execute(
-        sa.select(_mails.c.mail_id, _mails.c.rings, _mails.c.identity)
+        sa.select(_mails.c.mail_id, _mails.c.wake_ups, _mails.c.identity)
         .where(
             _mails.c.conversation_id == conversation_id,
             _OF_CUSTOMER,

@@ -222,7 +222,7 @@ def list_recent(connection: sa.Connection, limit: int) -> Sequence[Row]:
         )
         .scalar_subquery()
         .label(status.value)
-        for status in (MailStatus.UNANSWERED, MailStatus.PARKED)
+        for status in (MailStatus.UNANSWERED, MailStatus.THROTTLED)
     ]
     return connection.execute(
         sa.select(_conversations, *counts)

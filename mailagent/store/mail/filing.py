@@ -27,11 +27,11 @@ class RawMail:
 
 @dataclass(frozen=True, slots=True)
 class Filing:
-    """What goes into a mail's row beside the mail. `parked`: it is not answered only for now; `run_id`: the
-    run that is rung for it in this transaction; `raw`: the request that brought it, kept beside it."""
+    """What goes into a mail's row beside the mail. `throttled`: it is not answered only for now; `run_id`: the
+    run that is enqueued for it in this transaction; `raw`: the request that brought it, kept beside it."""
 
     mail_id: str = field(default_factory=lambda: new_id("mail"))
-    parked: bool = False
+    throttled: bool = False
     same_message_id: int = 0
     run_id: str | None = None
     raw: RawMail | None = None
@@ -68,8 +68,8 @@ def _values_of(
     filing: Filing,
 ) -> dict[str, Any]:
     status = MailStatus.NO_ANSWER if no_answer_reason else MailStatus.UNANSWERED
-    if filing.parked:
-        status = MailStatus.PARKED
+    if filing.throttled:
+        status = MailStatus.THROTTLED
     return {
         "mail_id": filing.mail_id,
         "dedup_key": mail.dedup_key,

@@ -119,7 +119,7 @@ def _mail(row: Row) -> InboundMail:
 
 
 def set_run(connection: sa.Connection, mail_id: str, run_id: str) -> None:
-    """Record which run was rung for a mail."""
+    """Record which run was enqueued for a mail."""
     connection.execute(_SET_RUN, {"here": mail_id, "run_id": run_id})
 
 
@@ -181,7 +181,7 @@ def list_recent(
 def list_waiting(
     connection: sa.Connection, before: datetime, limit: int, after: str = ""
 ) -> Sequence[Row]:
-    """Return mails that wait for the agent since before a time, with the run rung for them, in the
+    """Return mails that wait for the agent since before a time, with the run enqueued for them, in the
     order of their ids from the one behind `after`. Not those of which a draft waits for somebody.
 
     `taken_back_at`: when the last draft of their conversation was; `given_back_at`: when people gave
@@ -208,7 +208,7 @@ def list_put_off(
 
     `by_turns`: of each customer the oldest first, then of each the second oldest, and so on; else those that
     were put off least often first, of these the oldest. Mail that is not proven to be its sender's has
-    turns of its own, and so has what was rung for again and not put off since: its run is at it, or has
+    turns of its own, and so has what was enqueued for again and not put off since: its run is at it, or has
     failed.
     """
     query = _PUT_OFF_BY_TURNS if by_turns else _LEAST_PUT_OFF
@@ -224,7 +224,7 @@ def _waiting() -> sa.Select[Any]:
         drafts.superseded_at(_mails).label("taken_back_at"),
         _given_back_at().label("given_back_at"),
         _mails.c.run_id,
-        _mails.c.rings,
+        _mails.c.wake_ups,
         _mails.c.put_off,
         _mails.c.identity,
     ).where(_WAITS)
@@ -262,29 +262,29 @@ _PUT_OFF_BY_TURNS = _put_off(
         partition_by=(
             _mails.c.from_address,
             _mails.c.identity == Identity.NONE.value,
-            _mails.c.rings < _mails.c.put_off,
+            _mails.c.wake_ups < _mails.c.put_off,
         ),
         order_by=(_mails.c.received_at, _mails.c.mail_id),
     )
 )
 
 
-def count_ring(connection: sa.Connection, mail_id: str, run_id: str) -> None:
-    """Record that the sweep rang again for a mail."""
+def count_wake_up(connection: sa.Connection, mail_id: str, run_id: str) -> None:
+    """Record that the sweep woke again for a mail."""
     connection.execute(
         _mails.update()
         .where(_mails.c.mail_id == mail_id)
-        .values(rings=_mails.c.rings + 1, run_id=run_id)
+        .values(wake_ups=_mails.c.wake_ups + 1, run_id=run_id)
     )
 
 
 def put_off(
     connection: sa.Connection, conversation_id: str, mail_ids: Sequence[str], run_id: str | None
 ) -> int:
-    """Record that a run ended because the model's provider was away: for the mail that it was rung for,
+    """Record that a run ended because the model's provider was away: for the mail that it was enqueued for,
     and for those it was at. Returns how many.
 
-    Not more often than a mail was rung for: a step may be repeated, and a run forked.
+    Not more often than a mail was enqueued for: a step may be repeated, and a run forked.
     """
     counted = connection.execute(
         _mails.update()
@@ -292,7 +292,7 @@ def put_off(
             _mails.c.conversation_id == conversation_id,
             _mails.c.status == MailStatus.UNANSWERED.value,
             sa.or_(_mails.c.run_id == run_id, _mails.c.mail_id.in_(mail_ids)),
-            _mails.c.put_off <= _mails.c.rings,
+            _mails.c.put_off <= _mails.c.wake_ups,
         )
         .values(put_off=_mails.c.put_off + 1)
     )

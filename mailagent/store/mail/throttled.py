@@ -1,4 +1,4 @@
-"""Mail that is parked: by a budget, to be let in later, or by the fuse, until people are told."""
+"""Mail that is throttled: by a budget, to be let in later, or by the loop guard, until people are told."""
 
 from __future__ import annotations
 
@@ -14,50 +14,52 @@ from mailagent.store.database import Row
 
 _mails = schema.inbound_mails
 
-FUSE = HandOverReason.FUSE.value
-SUMMED_UP = "parked in a flood until its time was up; people were told how many there were"
+LOOP_DETECTED = HandOverReason.LOOP_DETECTED.value
+SUMMED_UP = "throttled in a flood until its time was up; people were told how many there were"
 
-_PARKED = _mails.c.status == MailStatus.PARKED.value
-_PARKED_BY_FUSE = sa.and_(_PARKED, _mails.c.no_answer_reason == FUSE)
-_PARKED_BY_BUDGET = sa.and_(_PARKED, _mails.c.no_answer_reason != FUSE)
+_THROTTLED = _mails.c.status == MailStatus.THROTTLED.value
+_THROTTLED_BY_LOOP_GUARD = sa.and_(_THROTTLED, _mails.c.no_answer_reason == LOOP_DETECTED)
+_THROTTLED_BY_BUDGET = sa.and_(_THROTTLED, _mails.c.no_answer_reason != LOOP_DETECTED)
 
 
-def park_by_fuse(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:
+def throttle_by_loop_guard(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:
     """Take mails that wait for an answer away from the agent, until people are told of them.
 
     Returns whether any did.
     """
-    parked = (
+    throttled = (
         _mails.update()
         .where(_mails.c.mail_id.in_(mail_ids), _mails.c.status == MailStatus.UNANSWERED.value)
-        .values(status=MailStatus.PARKED.value, no_answer_reason=FUSE)
+        .values(status=MailStatus.THROTTLED.value, no_answer_reason=LOOP_DETECTED)
     )
-    return bool(list(connection.scalars(parked.returning(_mails.c.mail_id))))
+    return bool(list(connection.scalars(throttled.returning(_mails.c.mail_id))))
 
 
-def close_parked_by_fuse(connection: sa.Connection, conversation_id: str) -> list[str]:
-    """Record that people are told of what the fuse parked in a thread; return the mails."""
+def close_throttled_by_loop_guard(connection: sa.Connection, conversation_id: str) -> list[str]:
+    """Record that people are told of what the loop guard throttled in a thread; return the mails."""
     return _close(
         connection,
-        sa.and_(_PARKED_BY_FUSE, _mails.c.conversation_id == conversation_id),
-        FUSE,
+        sa.and_(_THROTTLED_BY_LOOP_GUARD, _mails.c.conversation_id == conversation_id),
+        LOOP_DETECTED,
         _mails.c.mail_id,
     )
 
 
-def list_conversations_with_fuse(connection: sa.Connection, limit: int) -> list[str]:
-    """Return the conversations in which mail waits, parked by the fuse, for people to be told."""
-    query = sa.select(_mails.c.conversation_id).where(_PARKED_BY_FUSE).distinct().limit(limit)
+def list_conversations_in_loop(connection: sa.Connection, limit: int) -> list[str]:
+    """Return the conversations in which mail waits, throttled by the loop guard, for people to be told."""
+    query = (
+        sa.select(_mails.c.conversation_id).where(_THROTTLED_BY_LOOP_GUARD).distinct().limit(limit)
+    )
     return list(connection.scalars(query))
 
 
 def list_overdue_conversations(
     connection: sa.Connection, before: datetime, limit: int
 ) -> list[str]:
-    """Return the conversations with mail that a budget parked before a time."""
+    """Return the conversations with mail that a budget throttled before a time."""
     query = (
         sa.select(_mails.c.conversation_id)
-        .where(_PARKED_BY_BUDGET, _mails.c.received_at <= before)
+        .where(_THROTTLED_BY_BUDGET, _mails.c.received_at <= before)
         .distinct()
         .limit(limit)
     )
@@ -67,9 +69,9 @@ def list_overdue_conversations(
 def close_overdue(
     connection: sa.Connection, before: datetime, reason: str, conversation_id: str | None = None
 ) -> list[str]:
-    """Record that mail which a budget parked before a time is people's now, of one thread or all of it;
+    """Record that mail which a budget throttled before a time is people's now, of one thread or all of it;
     return its senders."""
-    where = sa.and_(_PARKED_BY_BUDGET, _mails.c.received_at <= before)
+    where = sa.and_(_THROTTLED_BY_BUDGET, _mails.c.received_at <= before)
     if conversation_id is not None:
         where = sa.and_(where, _mails.c.conversation_id == conversation_id)
     return _close(connection, where, reason, _mails.c.from_address)
@@ -90,13 +92,13 @@ def _close(
 
 
 def list_waiting(connection: sa.Connection, before: datetime, limit: int) -> Sequence[Row]:
-    """Return mail that a budget parked before a time: the oldest of each sender, going round the shares."""
+    """Return mail that a budget throttled before a time: the oldest of each sender, going round the shares."""
     oldest = (
         sa.select(
             sa.func.min(_mails.c.mail_id).label("mail_id"),
             sa.func.coalesce(_mails.c.rate_limit_key, _mails.c.from_address).label("share"),
         )
-        .where(_PARKED_BY_BUDGET, _mails.c.received_at < before)
+        .where(_THROTTLED_BY_BUDGET, _mails.c.received_at < before)
         .group_by(_mails.c.from_address, _mails.c.rate_limit_key)
         .subquery()
     )
@@ -110,9 +112,9 @@ def list_waiting(connection: sa.Connection, before: datetime, limit: int) -> Seq
 
 
 def release(connection: sa.Connection, mail_id: str, run_id: str) -> None:
-    """Let a parked mail in: it waits to be answered."""
+    """Let a throttled mail in: it waits to be answered."""
     connection.execute(
         _mails.update()
-        .where(_mails.c.mail_id == mail_id, _mails.c.status == MailStatus.PARKED.value)
+        .where(_mails.c.mail_id == mail_id, _mails.c.status == MailStatus.THROTTLED.value)
         .values(status=MailStatus.UNANSWERED.value, no_answer_reason=None, run_id=run_id)
     )

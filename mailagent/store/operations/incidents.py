@@ -9,18 +9,18 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.conversation import ConversationStatus, HandOverReason
 from mailagent.domain.mail.message import MailStatus
-from mailagent.domain.operations.incident import Matter, OpenMatter
+from mailagent.domain.operations.incident import IncidentKind, OpenIncident
 from mailagent.store import audit, schema
 
 _audit = schema.audit.c
 _OPENED, _CLOSED = "matter opened", "matter closed"
 
 
-def list_open(connection: sa.Connection) -> tuple[OpenMatter, ...]:
-    """Return the matters that are open, the oldest first. Fast: the inbox asks at every look."""
+def list_open(connection: sa.Connection) -> tuple[OpenIncident, ...]:
+    """Return the incidents that are open, the oldest first. Fast: the inbox asks at every look."""
     latest = (
         sa.select(sa.func.max(_audit.audit_id))
-        .where(_audit.subject.in_(list(Matter)), _audit.action.in_((_OPENED, _CLOSED)))
+        .where(_audit.subject.in_(list(IncidentKind)), _audit.action.in_((_OPENED, _CLOSED)))
         .group_by(_audit.subject)
     )
     query = (
@@ -29,49 +29,51 @@ def list_open(connection: sa.Connection) -> tuple[OpenMatter, ...]:
         .order_by(_audit.audit_id)
     )
     return tuple(
-        OpenMatter(Matter(row.subject), row.at, row.details.get("why", ""))
+        OpenIncident(IncidentKind(row.subject), row.at, row.details.get("why", ""))
         for row in connection.execute(query)
     )
 
 
-def find_open(connection: sa.Connection, matter: Matter) -> OpenMatter | None:
-    return next((each for each in list_open(connection) if each.matter is matter), None)
+def find_open(connection: sa.Connection, incident: IncidentKind) -> OpenIncident | None:
+    return next((each for each in list_open(connection) if each.incident is incident), None)
 
 
 def list_closed_at(
-    connection: sa.Connection, matter: Matter, since: datetime
+    connection: sa.Connection, incident: IncidentKind, since: datetime
 ) -> Sequence[datetime]:
-    """Return when a matter was put right since a time, oldest first."""
+    """Return when an incident was put right since a time, oldest first."""
     query = sa.select(_audit.at).where(
-        _audit.subject == matter.value, _audit.action == _CLOSED, _audit.at >= since
+        _audit.subject == incident.value, _audit.action == _CLOSED, _audit.at >= since
     )
     return connection.scalars(query.order_by(_audit.at)).all()
 
 
-def open_matter(connection: sa.Connection, now: datetime, matter: Matter, why: str) -> int | None:
-    """Record that a matter has come up; return its number, or None when it is open already.
+def find_open_incident(
+    connection: sa.Connection, now: datetime, incident: IncidentKind, why: str
+) -> int | None:
+    """Record that an incident has come up; return its number, or None when it is open already.
 
     `why` is a line without what a customer wrote. Of two processes at the same moment both may get the
     same number: a notice that is written under it is written once.
     """
-    if find_open(connection, matter) is not None:
+    if find_open(connection, incident) is not None:
         return None
-    number = _count(connection, matter, _CLOSED) + 1
-    audit.record(connection, now, audit.CLOCK, _OPENED, matter.value, {"why": why})
+    number = _count(connection, incident, _CLOSED) + 1
+    audit.record(connection, now, audit.CLOCK, _OPENED, incident.value, {"why": why})
     return number
 
 
-def close_matter(connection: sa.Connection, now: datetime, matter: Matter) -> bool:
-    """Record that a matter is put right; False when it was not open."""
-    if find_open(connection, matter) is None:
+def close_incident(connection: sa.Connection, now: datetime, incident: IncidentKind) -> bool:
+    """Record that an incident is put right; False when it was not open."""
+    if find_open(connection, incident) is None:
         return False
-    audit.record(connection, now, audit.CLOCK, _CLOSED, matter.value)
+    audit.record(connection, now, audit.CLOCK, _CLOSED, incident.value)
     return True
 
 
-def _count(connection: sa.Connection, matter: Matter, action: str) -> int:
+def _count(connection: sa.Connection, incident: IncidentKind, action: str) -> int:
     query = sa.select(sa.func.count()).where(
-        _audit.subject == matter.value, _audit.action == action
+        _audit.subject == incident.value, _audit.action == action
     )
     return connection.scalar(query) or 0
 
@@ -112,21 +114,21 @@ def has_stripe_paid(connection: sa.Connection, since: datetime) -> bool:
     return _any(connection, _parts.done_at > since, theirs)
 
 
-def count_fuses(connection: sa.Connection, since: datetime) -> int:
-    """Return in how many conversations the fuse has blown since a time and has not been set back."""
+def count_loops(connection: sa.Connection, since: datetime) -> int:
+    """Return in how many conversations the loop guard has tripped since a time and has not been set back."""
     query = sa.select(sa.func.count()).where(
         _conversations.status == ConversationStatus.HANDED_OVER.value,
         _conversations.handed_over_at > since,
-        _conversations.handed_over_reason == HandOverReason.FUSE.value,
+        _conversations.handed_over_reason == HandOverReason.LOOP_DETECTED.value,
     )
     return connection.scalar(query) or 0
 
 
-def count_parked(connection: sa.Connection) -> int:
-    """Return how many mails a budget has parked."""
+def count_throttled(connection: sa.Connection) -> int:
+    """Return how many mails a budget has throttled."""
     query = sa.select(sa.func.count()).where(
-        _inbound.status == MailStatus.PARKED.value,
-        _inbound.no_answer_reason != HandOverReason.FUSE.value,
+        _inbound.status == MailStatus.THROTTLED.value,
+        _inbound.no_answer_reason != HandOverReason.LOOP_DETECTED.value,
     )
     return connection.scalar(query) or 0
 

@@ -18,7 +18,7 @@ from mailagent.domain.mail.message import MailKind, MailStatus, OutboundStatus, 
 from mailagent.domain.money import Money
 from mailagent.domain.operations import metric
 from mailagent.domain.operations.circuit_breaker import Provider
-from mailagent.domain.operations.incident import Matter
+from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.metric import Sample
 from mailagent.domain.operations.model_cost import TokenPrices, Tokens, cost_of
 from mailagent.domain.refunds.refund import RefundStatus
@@ -29,7 +29,7 @@ from mailagent.store.mail import assignments, throttled
 from mailagent.store.operations import circuit_breakers, incidents, workers
 
 _mails, _outbound = schema.inbound_mails.c, schema.outbound_mails.c
-_refunds, _drafts, _put_away = schema.refunds.c, schema.drafts.c, schema.put_away.c
+_refunds, _drafts, _dismissals = schema.refunds.c, schema.drafts.c, schema.dismissals.c
 _approvals = schema.approvals
 
 # Why a customer's mail gets no answer of the agent's, as a label; what is not among these is "other".
@@ -48,7 +48,7 @@ _unanswered = is_constant(_mails.status, MailStatus.UNANSWERED.value)
 _WAITING: Mapping[str, tuple[sa.ColumnElement[datetime], sa.ColumnElement[bool]]] = {
     "unanswered": (_mails.received_at, _unanswered & _mails.draft_id.is_(None)),
     "put_off": (_mails.received_at, _unanswered & (_mails.put_off > 0)),
-    "parked": (_mails.received_at, is_constant(_mails.status, MailStatus.PARKED.value)),
+    "throttled": (_mails.received_at, is_constant(_mails.status, MailStatus.THROTTLED.value)),
     "drafts": (_drafts.created_at, is_constant(_drafts.state, "waiting")),
     "approvals": (_refunds.requested_at, is_constant(_refunds.status, "awaiting_approval")),
     "payments": (
@@ -103,7 +103,7 @@ def _mail_in(connection: sa.Connection) -> Iterator[Sample]:
     for kind in MailKind:
         yield Sample(metric.RECEIVED, (kind.value,), received[kind.value, "", "mails"])
     reasons = _count_reasons(connection)
-    statuses = (MailStatus.UNANSWERED.value, MailStatus.PARKED.value)
+    statuses = (MailStatus.UNANSWERED.value, MailStatus.THROTTLED.value)
     where = [is_constant(_mails.status, status) for status in statuses]
     open_ones = sum(_number(connection, sa.select(_mails.mail_id).where(each)) for each in where)
     yield Sample(metric.ANSWERED, (), received.total() - open_ones - reasons.total())
@@ -192,9 +192,9 @@ def _providers(connection: sa.Connection) -> Iterator[Sample]:
     for provider in Provider:
         yield Sample(metric.ERRORS, (provider.value,), failures.get(provider.value, 0))
         yield Sample(metric.BREAKER, (provider.value,), provider in away)
-    wrong = {each.matter for each in incidents.list_open(connection)}
-    for matter in Matter:
-        yield Sample(metric.MATTER, (matter.value,), matter in wrong)
+    wrong = {each.incident for each in incidents.list_open(connection)}
+    for incident in IncidentKind:
+        yield Sample(metric.INCIDENT, (incident.value,), incident in wrong)
 
 
 def _runs(connection: sa.Connection, runs: Runs) -> Iterator[Sample]:
@@ -209,8 +209,8 @@ def _runs(connection: sa.Connection, runs: Runs) -> Iterator[Sample]:
     failed = runs.failed.subquery()
     query = (
         sa.select(failed.c.workflow, sa.func.count().label("number"))
-        .outerjoin(schema.put_away, _put_away.subject == failed.c.run_id)
-        .where(_put_away.subject.is_(None))
+        .outerjoin(schema.dismissals, _dismissals.subject == failed.c.run_id)
+        .where(_dismissals.subject.is_(None))
         .group_by(failed.c.workflow)
     )
     counts = dict.fromkeys((workflow for workflow, _ in states), 0)
@@ -226,7 +226,7 @@ def _number(connection: sa.Connection, rows: sa.Select[Any]) -> int:
 # --- counters -------------------------------------------------------------------------------------
 
 
-_tallies, _marks = schema.tallies.c, schema.tally_marks.c
+_counters, _marks = schema.counters.c, schema.counter_marks.c
 _written, _calls = schema.outbound_mails.c, schema.model_calls.c
 
 # A row has the time at which its transaction began; after this long every such transaction has ended.
@@ -237,7 +237,7 @@ FAILURES = "failures"
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _ONE = sa.literal(1)
 
-Tally = tuple[str, str, str]  # label, detail, quantity
+Activity = tuple[str, str, str]  # label, detail, quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,12 +272,12 @@ CALLS = Source(
 SOURCES = (RECEIVED, WRITTEN, CALLS)
 
 
-def count(connection: sa.Connection, source: Source) -> Counter[Tally]:
-    """Return all there ever was of a source. To be asked in a snapshot: tally and rows of one moment."""
-    query = sa.select(_tallies.label, _tallies.detail, _tallies.quantity, _tallies.total)
-    found: Counter[Tally] = Counter()
+def count(connection: sa.Connection, source: Source) -> Counter[Activity]:
+    """Return all there ever was of a source. To be asked in a snapshot: counter and rows of one moment."""
+    query = sa.select(_counters.label, _counters.detail, _counters.quantity, _counters.total)
+    found: Counter[Activity] = Counter()
     for label, detail, quantity, total in connection.execute(
-        query.where(_tallies.source == source.name)
+        query.where(_counters.source == source.name)
     ):
         found[label, detail, quantity] += total
     mark = connection.scalar(sa.select(_marks.counted_until).where(_marks.source == source.name))
@@ -286,7 +286,7 @@ def count(connection: sa.Connection, source: Source) -> Counter[Tally]:
 
 def _count_rows(
     connection: sa.Connection, source: Source, after: datetime, until: datetime | None
-) -> Counter[Tally]:
+) -> Counter[Activity]:
     sums = [sa.func.sum(column).label(name) for name, column in source.quantities.items()]
     query = (
         sa.select(source.label.label("label"), source.detail.label("detail"), *sums)
@@ -305,12 +305,12 @@ def _count_rows(
 
 
 def move_on(connection: sa.Connection, source: Source, now: datetime) -> bool:
-    """Add the next rows to a tally and move its mark behind them. Returns whether there may be more.
+    """Add the next rows to a counter and move its mark behind them. Returns whether there may be more.
 
     Of several workers that do so at once, one does.
     """
     beginning = {"source": source.name, "counted_until": _BEGINNING}
-    insert_once(connection, schema.tally_marks, beginning, "source")
+    insert_once(connection, schema.counter_marks, beginning, "source")
     mark = connection.scalar(
         sa.select(_marks.counted_until)
         .where(_marks.source == source.name)
@@ -325,10 +325,10 @@ def move_on(connection: sa.Connection, source: Source, now: datetime) -> bool:
     until = full or connection.scalar(newer.order_by(source.at.desc()).limit(1))
     if until is None:
         return False
-    for tally, total in _count_rows(connection, source, mark, until).items():
-        _add(connection, source.name, tally, total)
+    for counter, total in _count_rows(connection, source, mark, until).items():
+        _add(connection, source.name, counter, total)
     connection.execute(
-        sa.update(schema.tally_marks)
+        sa.update(schema.counter_marks)
         .where(_marks.source == source.name)
         .values(counted_until=until)
     )
@@ -342,16 +342,16 @@ def count_failure(connection: sa.Connection, provider: str) -> None:
 
 def list_failures(connection: sa.Connection) -> dict[str, int]:
     """Return how many calls each provider has failed, those without any left out."""
-    query = sa.select(_tallies.label, _tallies.total).where(_tallies.source == FAILURES)
+    query = sa.select(_counters.label, _counters.total).where(_counters.source == FAILURES)
     return {row.label: row.total for row in connection.execute(query)}
 
 
-def _add(connection: sa.Connection, source: str, tally: Tally, total: int) -> None:
-    label, detail, quantity = tally
+def _add(connection: sa.Connection, source: str, counter: Activity, total: int) -> None:
+    label, detail, quantity = counter
     key = {"source": source, "label": label, "detail": detail, "quantity": quantity}
-    insert_once(connection, schema.tallies, {**key, "total": 0}, *key)
+    insert_once(connection, schema.counters, {**key, "total": 0}, *key)
     connection.execute(
-        sa.update(schema.tallies)
-        .where(*(schema.tallies.c[name] == value for name, value in key.items()))
-        .values(total=_tallies.total + total)
+        sa.update(schema.counters)
+        .where(*(schema.counters.c[name] == value for name, value in key.items()))
+        .values(total=_counters.total + total)
     )

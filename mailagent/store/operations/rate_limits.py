@@ -12,7 +12,7 @@ from mailagent.domain.operations.circuit_breaker import Provider
 from mailagent.domain.operations.rate_limit import Step
 from mailagent.store import schema
 
-_paces = schema.paces
+_rate_limits = schema.rate_limits
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 # Nobody books as far ahead: a time beyond was set by a clock that went wrong, and holds nobody up.
@@ -40,12 +40,12 @@ def book(
 
 
 _HOLD = (
-    _paces.update()
+    _rate_limits.update()
     .where(
-        _paces.c.provider == sa.bindparam("called"),
+        _rate_limits.c.provider == sa.bindparam("called"),
         sa.or_(
-            _paces.c.requests_until < sa.bindparam("until"),
-            _paces.c.requests_until > sa.bindparam("sane"),
+            _rate_limits.c.requests_until < sa.bindparam("until"),
+            _rate_limits.c.requests_until > sa.bindparam("sane"),
         ),
     )
     .values(requests_until=sa.bindparam("until"))
@@ -72,7 +72,7 @@ def _make(dialect: str) -> Any:
     def sane(until: sa.Column[int]) -> sa.ColumnElement[int]:
         return sa.case((until > value("sane"), value("at")), else_=until)
 
-    requests, tokens = sane(_paces.c.requests_until), sane(_paces.c.tokens_until)
+    requests, tokens = sane(_rate_limits.c.requests_until), sane(_rate_limits.c.tokens_until)
     start = most(
         value("at"), requests - value("requests_ahead"), tokens - value("tokens_ahead"), type_=sa.BigInteger
     )  # fmt: skip
@@ -83,7 +83,7 @@ def _make(dialect: str) -> Any:
         "tokens_until": value("at") + value("tokens"),
     }
     return (
-        insert(_paces)
+        insert(_rate_limits)
         .values(first)
         .on_conflict_do_update(
             index_elements=["provider"],
@@ -94,7 +94,7 @@ def _make(dialect: str) -> Any:
             },
             where=start <= value("latest"),
         )
-        .returning(_paces.c.starts_at)
+        .returning(_rate_limits.c.starts_at)
     )
 
 

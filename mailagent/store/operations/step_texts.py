@@ -16,34 +16,34 @@ from mailagent.store import schema
 from mailagent.store.ids import new_id
 from mailagent.store.privacy.open_cases import nothing_is_open
 
-_words = schema.step_words
+_words = schema.step_texts
 
 
 def record(
     connection: sa.Connection, conversation_id: str, words: Mapping[str, Any], now: datetime
 ) -> str:
     """Record words as plain JSON data; return the id of their row."""
-    words_id = new_id("words")
+    text_id = new_id("words")
     connection.execute(
         _words.insert(),
         {
-            "words_id": words_id,
+            "text_id": text_id,
             "conversation_id": conversation_id,
             "at": now,
             "words": dict(words),
         },
     )
-    return words_id
+    return text_id
 
 
-def find(connection: sa.Connection, words_ids: Collection[str]) -> dict[str, dict[str, Any]]:
+def find(connection: sa.Connection, text_ids: Collection[str]) -> dict[str, dict[str, Any]]:
     """Return the words that are still there, by their ids."""
-    if not words_ids:
+    if not text_ids:
         return {}
     rows = connection.execute(
-        sa.select(_words.c.words_id, _words.c.words).where(_words.c.words_id.in_(words_ids))
+        sa.select(_words.c.text_id, _words.c.words).where(_words.c.text_id.in_(text_ids))
     )
-    return {row.words_id: row.words for row in rows}
+    return {row.text_id: row.words for row in rows}
 
 
 def delete_of_conversations(connection: sa.Connection, conversation_ids: Collection[str]) -> None:
@@ -55,7 +55,7 @@ def purge(connection: sa.Connection, before: datetime, limit: int) -> int:
     """Delete the oldest words from before a time, of conversations in which nothing is open; return of how
     many steps. Rows that another purge is at are left to it."""
     due = connection.scalars(
-        sa.select(_words.c.words_id)
+        sa.select(_words.c.text_id)
         .where(_words.c.at < before, nothing_is_open(_words.c.conversation_id))
         .order_by(_words.c.at)
         .limit(limit)
@@ -65,5 +65,5 @@ def purge(connection: sa.Connection, before: datetime, limit: int) -> int:
         if connection.dialect.name == "sqlite":
             # Without it the words stay in the file until something else is written over them.
             connection.exec_driver_sql("PRAGMA secure_delete = ON")
-        connection.execute(_words.delete().where(_words.c.words_id.in_(due)))
+        connection.execute(_words.delete().where(_words.c.text_id.in_(due)))
     return len(due)

@@ -2,7 +2,7 @@
 of money stays, under a name that is made for it and leads nowhere.
 
 docs/erasure.md lists both. Which rows are theirs is for `erasure_scope`; what the workflow engine keeps
-is for the doorbell.
+is for the workflow client.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ def erase(
     _erase_mail_in(connection, scope, alias)
     _erase_mail_out(connection, scope, alias)
     _erase_decisions(connection, scope, alias)
-    _erase_gateway_words(connection, scope, alias)
+    _erase_gateway_text(connection, scope, alias)
     erasure_traces.replace_address(connection, email, alias, scope.naming)
     _erase_threads(connection, scope, alias)
     _erase_orders(connection, scope, alias)
     _erase_address(connection, email)
-    _take_words_out_of_audit(connection, (*scope.subjects, *scope.draft_ids, *scope.mail_ids))
+    _take_text_out_of_audit(connection, (*scope.subjects, *scope.draft_ids, *scope.mail_ids))
     audit.record(connection, now, actor, ERASED, alias, counts)
     return alias, scope
 
@@ -168,7 +168,7 @@ def _erase_decisions(connection: sa.Connection, scope: Scope, alias: str) -> Non
         erasure_traces.replace_in(connection, key, scope.refund_ids, [column], mention, alias)
 
 
-def _take_words_out_of_audit(connection: sa.Connection, subjects: Sequence[str]) -> None:
+def _take_text_out_of_audit(connection: sa.Connection, subjects: Sequence[str]) -> None:
     """Take notes and providers' words out of the audit trail; its trigger lets nothing else be changed."""
     kept: Any = schema.audit.c.details
     if connection.dialect.name == "sqlite":
@@ -182,7 +182,7 @@ def _take_words_out_of_audit(connection: sa.Connection, subjects: Sequence[str])
         )
 
 
-def _erase_gateway_words(connection: sa.Connection, scope: Scope, alias: str) -> None:
+def _erase_gateway_text(connection: sa.Connection, scope: Scope, alias: str) -> None:
     """Replace the address where a gateway named it; its events hold no names by rule."""
     payments, events = schema.order_payments, schema.gateway_events
     mention = Mention(scope.email)

@@ -75,7 +75,7 @@ def find(connection: sa.Connection, email: str) -> Scope:
     naming = erasure_traces.find_naming(connection, email)
     mails = {
         *_ids(connection, _mails_in(email, threads, approvals)),
-        *erasure_traces.list_replies_to_asks(connection, approvals),
+        *erasure_traces.list_replies_to_requests(connection, approvals),
         *naming.notice_mail_ids,
     }
     ours = {*_ids(connection, _mails_out(email, threads, refunds)), *naming.notice_outbound_ids}
@@ -176,7 +176,7 @@ def _refunds_under_way(connection: sa.Connection, scope: Scope) -> Iterator[Obst
 
 def _mails_waiting(connection: sa.Connection, scope: Scope) -> Iterator[Obstacle]:
     columns = (_inbound.c.mail_id, _inbound.c.conversation_id, _inbound.c.status)
-    states = (MailStatus.UNANSWERED.value, MailStatus.PARKED.value)
+    states = (MailStatus.UNANSWERED.value, MailStatus.THROTTLED.value)
     for row in _of(connection, columns, _inbound.c.mail_id, scope.mail_ids, states):
         path = f"/ops/conversations/{row.conversation_id}" if row.conversation_id else ""
         advice = "Wait for the answer, or take the conversation over and answer it."

@@ -20,8 +20,8 @@ _inbound, _outbound = schema.inbound_mails, schema.outbound_mails
 BATCH = 500
 
 # Where the address may stand in a mail.
-_WORDS_IN = (_inbound.c.subject, _inbound.c.body, _inbound.c.new_text)
-_WORDS_OUT = (_outbound.c.subject, _outbound.c.text, _outbound.c.html)
+_BLANK_IN = (_inbound.c.subject, _inbound.c.body, _inbound.c.new_text)
+_BLANK_OUT = (_outbound.c.subject, _outbound.c.text, _outbound.c.html)
 
 _TO_OUR_PEOPLE = (Purpose.APPROVAL_REQUEST, Purpose.HAND_OVER, Purpose.NOTICE)
 
@@ -62,7 +62,7 @@ def find_naming(connection: sa.Connection, email: str) -> Naming:
         _naming(
             connection,
             email,
-            (_inbound.c.mail_id, _inbound.c.conversation_id, _inbound.c.envelope_to, *_WORDS_IN),
+            (_inbound.c.mail_id, _inbound.c.conversation_id, _inbound.c.envelope_to, *_BLANK_IN),
             not_customers,
         )
     )
@@ -74,15 +74,15 @@ def find_naming(connection: sa.Connection, email: str) -> Naming:
                 _outbound.c.outbound_id,
                 _outbound.c.conversation_id,
                 _outbound.c.refund_id,
-                *_WORDS_OUT,
+                *_BLANK_OUT,
             ),
             sa.true(),
         )
     )
     return Naming(
-        notice_mail_ids=tuple(row[0] for row in mails if not _is_in_a_matter(row)),
+        notice_mail_ids=tuple(row[0] for row in mails if not _names_a_subject(row)),
         notice_outbound_ids=tuple(row[0] for row in ours if not (row[1] or row[2])),
-        mail_ids=tuple(row[0] for row in mails if _is_in_a_matter(row)),
+        mail_ids=tuple(row[0] for row in mails if _names_a_subject(row)),
         outbound_ids=tuple(row[0] for row in ours if row[1] or row[2]),
     )
 
@@ -103,7 +103,7 @@ def _naming(
             yield tuple(row[:3])
 
 
-def _is_in_a_matter(row: tuple[Any, ...]) -> bool:
+def _names_a_subject(row: tuple[Any, ...]) -> bool:
     _, conversation_id, envelope_to = row
     return bool(conversation_id) or any(_is_at_door(address) for address in envelope_to)
 
@@ -116,8 +116,8 @@ def replace_address(connection: sa.Connection, email: str, alias: str, naming: N
     """Put another address in place of this one in mail that is about others; all else in it stays."""
     mention = Mention(email)
     for key, ids, words in (
-        (_inbound.c.mail_id, naming.mail_ids, _WORDS_IN),
-        (_outbound.c.outbound_id, naming.outbound_ids, _WORDS_OUT),
+        (_inbound.c.mail_id, naming.mail_ids, _BLANK_IN),
+        (_outbound.c.outbound_id, naming.outbound_ids, _BLANK_OUT),
     ):
         replace_in(connection, key, ids, words, mention, alias)
 
@@ -200,14 +200,16 @@ def _list_referring(
             yield row
 
 
-def list_replies_to_asks(
+def list_replies_to_requests(
     connection: sa.Connection, approvals: sa.Select[tuple[str]]
 ) -> Iterator[str]:
     """Return what came to the reply addresses of requests to managers, whoever or whatever wrote it:
     it may quote the request."""
-    asks = schema.approval_asks
+    requests = schema.approval_requests
     tokens = set(
-        connection.scalars(sa.select(asks.c.reply_token).where(asks.c.approval_id.in_(approvals)))
+        connection.scalars(
+            sa.select(requests.c.reply_token).where(requests.c.approval_id.in_(approvals))
+        )
     )
     recipients = sa.cast(_inbound.c.envelope_to, sa.Text)
     query = sa.select(_inbound.c.mail_id, _inbound.c.envelope_to).where(

@@ -13,7 +13,7 @@ from mailagent.store import schema
 _refunds, _inbound, _outbound = schema.refunds.c, schema.inbound_mails.c, schema.outbound_mails.c
 
 UNDECIDED = (RefundStatus.AWAITING_APPROVAL.value, RefundStatus.APPROVED.value)
-UNANSWERED = (MailStatus.UNANSWERED.value, MailStatus.PARKED.value)
+UNANSWERED = (MailStatus.UNANSWERED.value, MailStatus.THROTTLED.value)
 UNSENT = (OutboundStatus.QUEUED.value, OutboundStatus.SENDING.value)
 
 

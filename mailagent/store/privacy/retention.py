@@ -23,8 +23,8 @@ _threads, _drafts, _notes = schema.conversations, schema.drafts, schema.approval
 _inbound, _outbound, _events = schema.inbound_mails, schema.outbound_mails, schema.delivery_events
 _raw = schema.raw_mails
 
-_WORDS_IN = {"from_name": "", "subject": "", "body": "", "new_text": "", "attachments": []}
-_WORDS_OUT = {"subject": "", "text": "", "html": None, "error": None}
+_BLANK_IN = {"from_name": "", "subject": "", "body": "", "new_text": "", "attachments": []}
+_BLANK_OUT = {"subject": "", "text": "", "html": None, "error": None}
 
 
 def _quiet(before: datetime, since: datetime | None) -> sa.ColumnElement[bool]:
@@ -32,11 +32,11 @@ def _quiet(before: datetime, since: datetime | None) -> sa.ColumnElement[bool]:
     thread, written = _threads.c, _outbound.c
     said_since = sa.exists().where(
         written.conversation_id == thread.conversation_id,
-        written.created_at > thread.words_purged_at,
+        written.created_at > thread.content_purged_at,
     )
     has_words = sa.or_(
-        thread.words_purged_at.is_(None),
-        thread.words_purged_at < thread.last_mail_at,
+        thread.content_purged_at.is_(None),
+        thread.content_purged_at < thread.last_mail_at,
         said_since,
     )
     written_lately = sa.exists().where(
@@ -108,7 +108,7 @@ def purge_conversations(
     _blank_out(connection, _ids(connection, _outbound.c.outbound_id, about))
     step_texts.delete_of_conversations(connection, ids)
     connection.execute(_drafts.update().where(_drafts.c.conversation_id.in_(ids)).values(text=""))
-    values = {"subject": "", "words_purged_at": now}
+    values = {"subject": "", "content_purged_at": now}
     connection.execute(_threads.update().where(key.in_(ids)).values(**values))
     return len(ids)
 
@@ -128,14 +128,14 @@ def purge_loose(
 
 def _blank_in(connection: sa.Connection, mail_ids: Sequence[str]) -> None:
     if mail_ids:
-        _set(connection, _inbound.c.mail_id, mail_ids, _WORDS_IN)
+        _set(connection, _inbound.c.mail_id, mail_ids, _BLANK_IN)
         _set(connection, _notes.c.mail_id, mail_ids, {"text": ""})
         connection.execute(_raw.delete().where(_raw.c.mail_id.in_(mail_ids)))
 
 
 def _blank_out(connection: sa.Connection, outbound_ids: Sequence[str]) -> None:
     if outbound_ids:
-        _set(connection, _outbound.c.outbound_id, outbound_ids, _WORDS_OUT)
+        _set(connection, _outbound.c.outbound_id, outbound_ids, _BLANK_OUT)
         # Mail servers say to whom they would not deliver.
         _set(connection, _events.c.outbound_id, outbound_ids, {"reason": None})
 
@@ -231,7 +231,7 @@ def purge(connection: sa.Connection, rule: Rule, now: datetime, limit: int) -> i
     return len(due)
 
 
-def forget_put_away(connection: sa.Connection, run_ids: Sequence[str]) -> None:
+def forget_dismissals(connection: sa.Connection, run_ids: Sequence[str]) -> None:
     """Forget that somebody had seen to runs which are gone."""
-    table = schema.put_away
+    table = schema.dismissals
     connection.execute(table.delete().where(table.c.subject.in_(run_ids)))

@@ -9,28 +9,29 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.refunds.escalation import Ask, Question
+from mailagent.domain.refunds.escalation import ApprovalRequest, Question
 from mailagent.store import schema
 from mailagent.store.database import Row, insert_once
 from mailagent.store.ids import new_token
 
-_asks, _approvals = schema.approval_asks, schema.approvals
+_requests, _approvals = schema.approval_requests, schema.approvals
 _notes, _absences = schema.approval_notes, schema.manager_absences
 
 # Statements that each refund needs are built once: building one costs about what sending it does.
 # Whom the same moment asked in which order does not matter, but it must be one order.
-_FIRST_FIRST = sa.select(_asks).order_by(_asks.c.asked_at, _asks.c.manager_email)
+_FIRST_FIRST = sa.select(_requests).order_by(_requests.c.asked_at, _requests.c.manager_email)
 _OF_QUESTION = _FIRST_FIRST.where(
-    _asks.c.approval_id == sa.bindparam("approval_id"), _asks.c.question == sa.bindparam("question")
+    _requests.c.approval_id == sa.bindparam("approval_id"),
+    _requests.c.question == sa.bindparam("question"),
 )
 _OF_REFUND = _FIRST_FIRST.where(
-    _asks.c.approval_id.in_(
+    _requests.c.approval_id.in_(
         sa.select(_approvals.c.approval_id).where(
             _approvals.c.refund_id == sa.bindparam("refund_id")
         )
     )
 )
-_BY_TOKEN = _FIRST_FIRST.where(_asks.c.reply_token == sa.bindparam("reply_token"))
+_BY_TOKEN = _FIRST_FIRST.where(_requests.c.reply_token == sa.bindparam("reply_token"))
 _NOTES_OF = (
     sa.select(_notes.c.manager_email, _notes.c.text, _notes.c.written_at)
     .where(
@@ -52,7 +53,7 @@ class Note:
 
 def record(
     connection: sa.Connection, approval_id: str, question: Question, manager: str, now: datetime
-) -> Ask:
+) -> ApprovalRequest:
     """Record that a manager is asked; a second time it is the same ask, with the same reply token."""
     values = {
         "approval_id": approval_id,
@@ -61,31 +62,33 @@ def record(
         "reply_token": new_token(),
         "asked_at": now,
     }
-    if insert_once(connection, _asks, values, "approval_id", "question", "manager_email"):
-        return Ask(approval_id, question, manager, str(values["reply_token"]), now)
+    if insert_once(connection, _requests, values, "approval_id", "question", "manager_email"):
+        return ApprovalRequest(approval_id, question, manager, str(values["reply_token"]), now)
     (ask,) = (
         each for each in list_of(connection, approval_id, question) if each.manager_email == manager
     )
     return ask
 
 
-def list_of(connection: sa.Connection, approval_id: str, question: Question) -> tuple[Ask, ...]:
+def list_of(
+    connection: sa.Connection, approval_id: str, question: Question
+) -> tuple[ApprovalRequest, ...]:
     """Return who was asked one question, the first first."""
     return _list(connection, _OF_QUESTION, approval_id=approval_id, question=question.value)
 
 
-def list_asks(connection: sa.Connection, refund_id: str) -> tuple[Ask, ...]:
+def list_requests(connection: sa.Connection, refund_id: str) -> tuple[ApprovalRequest, ...]:
     """Return everybody who was asked about a refund, to approve or to countersign, the first first."""
     return _list(connection, _OF_REFUND, refund_id=refund_id)
 
 
 def _list(
     connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], **values: str
-) -> tuple[Ask, ...]:
-    return tuple(_ask(row) for row in connection.execute(query, values))
+) -> tuple[ApprovalRequest, ...]:
+    return tuple(_request(row) for row in connection.execute(query, values))
 
 
-def find_by_token(connection: sa.Connection, reply_token: str) -> Ask | None:
+def find_by_token(connection: sa.Connection, reply_token: str) -> ApprovalRequest | None:
     """Return the ask that a reply address belongs to, or None."""
     found = _list(connection, _BY_TOKEN, reply_token=reply_token)
     return found[0] if found else None
@@ -93,53 +96,57 @@ def find_by_token(connection: sa.Connection, reply_token: str) -> Ask | None:
 
 def find_by_message_ids(
     connection: sa.Connection, message_ids: Sequence[str], manager: str | None = None
-) -> Ask | None:
+) -> ApprovalRequest | None:
     """Return the latest ask that one of these mails of ours put to a manager, to this one if given; or
     None."""
     if not message_ids:
         return None
     mails = schema.outbound_mails
-    theirs = [_asks.c.manager_email == manager] if manager else []
+    theirs = [_requests.c.manager_email == manager] if manager else []
     query = (
-        sa.select(_asks)
-        .join(_approvals, _approvals.c.approval_id == _asks.c.approval_id)
+        sa.select(_requests)
+        .join(_approvals, _approvals.c.approval_id == _requests.c.approval_id)
         .join(
             mails,
             sa.and_(
                 mails.c.refund_id == _approvals.c.refund_id,
-                mails.c.to_address == _asks.c.manager_email,
+                mails.c.to_address == _requests.c.manager_email,
             ),
         )
         .where(mails.c.message_id.in_(message_ids), *theirs)
-        .order_by(_asks.c.asked_at.desc())
+        .order_by(_requests.c.asked_at.desc())
         .limit(1)
     )
     row = connection.execute(query).one_or_none()
-    return _ask(row) if row else None
+    return _request(row) if row else None
 
 
-def _ask(row: Row) -> Ask:
+def _request(row: Row) -> ApprovalRequest:
     values = dict(row._mapping)
-    return Ask(**values | {"question": Question(row.question)})
+    return ApprovalRequest(**values | {"question": Question(row.question)})
 
 
-def record_reminder(connection: sa.Connection, ask: Ask, now: datetime) -> Ask:
+def record_reminder(
+    connection: sa.Connection, ask: ApprovalRequest, now: datetime
+) -> ApprovalRequest:
     """Record that a manager was reminded; return the ask as it is then."""
     return _update(connection, ask, reminders=ask.reminders + 1, reminded_at=now)
 
 
-def record_skip(connection: sa.Connection, ask: Ask, why: str, now: datetime) -> Ask:
+def record_skip(
+    connection: sa.Connection, ask: ApprovalRequest, why: str, now: datetime
+) -> ApprovalRequest:
     """Record why a manager is not waited for any more; return the ask as it is then."""
     return _update(connection, ask, skipped_at=now, skipped_why=why)
 
 
-def _update(connection: sa.Connection, ask: Ask, **values: Any) -> Ask:
+def _update(connection: sa.Connection, ask: ApprovalRequest, **values: Any) -> ApprovalRequest:
     connection.execute(
-        _asks.update()
+        _requests.update()
         .where(
-            _asks.c.approval_id == ask.approval_id,
-            _asks.c.question == ask.question.value,
-            _asks.c.manager_email == ask.manager_email,
+            _requests.c.approval_id == ask.approval_id,
+            _requests.c.question == ask.question.value,
+            _requests.c.manager_email == ask.manager_email,
         )
         .values(**values)
     )
@@ -150,7 +157,7 @@ def _update(connection: sa.Connection, ask: Ask, **values: Any) -> Ask:
 
 
 def record_note(
-    connection: sa.Connection, mail_id: str, ask: Ask, text: str, now: datetime
+    connection: sa.Connection, mail_id: str, ask: ApprovalRequest, text: str, now: datetime
 ) -> None:
     """Record what a manager wrote in reply without deciding; it is for the shop's own people."""
     values = {

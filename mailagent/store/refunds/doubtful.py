@@ -18,9 +18,10 @@ _ours, _theirs = schema.outbound_mails, schema.inbound_mails
 # So that the command may be broken off, and run again: these are as new as the restored database.
 WRITTEN = "mail written after a restore"
 
-_WAITS = _theirs.c.status.in_([MailStatus.UNANSWERED.value, MailStatus.PARKED.value])
+_WAITS = _theirs.c.status.in_([MailStatus.UNANSWERED.value, MailStatus.THROTTLED.value])
 _FLOODED = sa.and_(
-    _theirs.c.status == MailStatus.PARKED.value, _theirs.c.no_answer_reason != throttled.FUSE
+    _theirs.c.status == MailStatus.THROTTLED.value,
+    _theirs.c.no_answer_reason != throttled.LOOP_DETECTED,
 )
 
 
@@ -44,7 +45,7 @@ def record_written(connection: sa.Connection, since: datetime, now: datetime) ->
 
 def list_conversations(connection: sa.Connection) -> Sequence[Row]:
     """Return the conversations in which mail waits: for the agent, for somebody to send a draft, or
-    parked; each with how many `mails`, and how many of these are only `flooded`, parked by a budget."""
+    throttled; each with how many `mails`, and how many of these are only `flooded`, throttled by a budget."""
     flooded = sa.func.sum(sa.case((_FLOODED, 1), else_=0))
     return connection.execute(
         sa.select(

@@ -15,12 +15,12 @@ from mailagent.store import schema
 from mailagent.store.database import Row, insert_once
 from mailagent.store.refunds.order_rows import ORDER_RECORD
 
-_outside = schema.outside_refunds
+_external = schema.external_refunds
 
 _BY_PAYMENT = (
-    sa.select(_outside.c.payment_id, sa.func.sum(_outside.c.amount_minor))
-    .where(_outside.c.order_id == sa.bindparam("order_id"), _outside.c.returned_at.is_(None))
-    .group_by(_outside.c.payment_id)
+    sa.select(_external.c.payment_id, sa.func.sum(_external.c.amount_minor))
+    .where(_external.c.order_id == sa.bindparam("order_id"), _external.c.returned_at.is_(None))
+    .group_by(_external.c.payment_id)
 )
 
 
@@ -33,7 +33,7 @@ def record(
     failed = told.state is RefundState.FAILED
     new = insert_once(
         connection,
-        _outside,
+        _external,
         {
             "reference": told.reference,
             "gateway": told.gateway,
@@ -59,13 +59,13 @@ def record_sum(
     minor = told.total.minor - _named_minor(connection, told, order_id, payment_id)
     reference = _sum_reference(order_id, payment_id)
     known = connection.scalar(
-        sa.select(_outside.c.amount_minor).where(_outside.c.reference == reference)
+        sa.select(_external.c.amount_minor).where(_external.c.reference == reference)
     )
     if minor <= (known or 0):
         return 0
-    connection.execute(_outside.delete().where(_outside.c.reference == reference))
+    connection.execute(_external.delete().where(_external.c.reference == reference))
     connection.execute(
-        _outside.insert().values(
+        _external.insert().values(
             reference=reference,
             gateway=told.gateway,
             order_id=order_id,
@@ -91,12 +91,12 @@ def _named_minor(connection: sa.Connection, told: GivenBack, order_id: str, paym
             ours.c.state != "refused",
             sa.or_(ours.c.returned_at.is_(None), ours.c.returned_at > told.at),
         ),
-        sa.select(sa.func.sum(_outside.c.amount_minor)).where(
-            _outside.c.order_id == order_id,
-            _outside.c.payment_id == payment_id,
-            _outside.c.gateway == told.gateway,
-            _outside.c.reference != _sum_reference(order_id, payment_id),
-            sa.or_(_outside.c.returned_at.is_(None), _outside.c.returned_at > told.at),
+        sa.select(sa.func.sum(_external.c.amount_minor)).where(
+            _external.c.order_id == order_id,
+            _external.c.payment_id == payment_id,
+            _external.c.gateway == told.gateway,
+            _external.c.reference != _sum_reference(order_id, payment_id),
+            sa.or_(_external.c.returned_at.is_(None), _external.c.returned_at > told.at),
         ),
     )
     return sum(int(connection.scalar(query) or 0) for query in queries)
@@ -104,10 +104,10 @@ def _named_minor(connection: sa.Connection, told: GivenBack, order_id: str, paym
 
 def _take_off_sum(connection: sa.Connection, order_id: str, payment_id: str, minor: int) -> None:
     """Take a refund that is known by name now off the sum of those that are not."""
-    here = _outside.c.reference == _sum_reference(order_id, payment_id)
-    connection.execute(_outside.delete().where(here, _outside.c.amount_minor <= minor))
+    here = _external.c.reference == _sum_reference(order_id, payment_id)
+    connection.execute(_external.delete().where(here, _external.c.amount_minor <= minor))
     connection.execute(
-        _outside.update().where(here).values(amount_minor=_outside.c.amount_minor - minor)
+        _external.update().where(here).values(amount_minor=_external.c.amount_minor - minor)
     )
 
 
@@ -122,7 +122,7 @@ def _sum_reference(order_id: str, payment_id: str) -> str:
 def is_told_of(connection: sa.Connection, order_id: str) -> bool:
     """Return whether the gateway told us of money of an order that was given back without us."""
     query = sa.select(sa.literal(1)).where(
-        _outside.c.order_id == order_id, _outside.c.gateway != ORDER_RECORD
+        _external.c.order_id == order_id, _external.c.gateway != ORDER_RECORD
     )
     return connection.scalar(query.limit(1)) is not None
 
@@ -130,8 +130,8 @@ def is_told_of(connection: sa.Connection, order_id: str) -> bool:
 def mark_returned(connection: sa.Connection, reference: str, now: datetime) -> bool:
     """Record that the money came back to the shop; return whether that was news."""
     marked = connection.execute(
-        _outside.update()
-        .where(_outside.c.reference == reference, _outside.c.returned_at.is_(None))
+        _external.update()
+        .where(_external.c.reference == reference, _external.c.returned_at.is_(None))
         .values(returned_at=now)
     )
     return marked.rowcount > 0
@@ -154,16 +154,16 @@ def list_of_payment(connection: sa.Connection, payment_id: str) -> Sequence[Row]
     back, in the form of `refunds.list_payments_of`."""
     no_text = sa.cast(sa.null(), sa.Text)
     query = sa.select(
-        _outside,
+        _external,
         no_text.label("refund_id"),
         no_text.label("idempotency_key"),
         sa.literal("done").label("state"),
     ).where(
-        _outside.c.payment_id == payment_id,
-        _outside.c.gateway != ORDER_RECORD,
-        ~_outside.c.reference.startswith(_SUM),
+        _external.c.payment_id == payment_id,
+        _external.c.gateway != ORDER_RECORD,
+        ~_external.c.reference.startswith(_SUM),
     )
-    return connection.execute(query.order_by(_outside.c.reference)).all()
+    return connection.execute(query.order_by(_external.c.reference)).all()
 
 
 def list_payments_named(connection: sa.Connection, payment_ids: Sequence[str]) -> Sequence[Row]:

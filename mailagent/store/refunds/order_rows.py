@@ -15,10 +15,10 @@ from mailagent.store import schema
 from mailagent.store.database import Row
 
 _orders, _refunds = schema.orders, schema.refunds
-_lines, _payments, _outside = (
+_lines, _payments, _external = (
     schema.order_lines,
     schema.order_payments,
-    schema.outside_refunds,
+    schema.external_refunds,
 )
 
 # Names, among what was given back without us, what the order's own record says of its payments.
@@ -30,13 +30,13 @@ _LINES_OF = (
     .order_by(_lines.c.line_no)
 )
 _PAYMENTS_OF = (
-    sa.select(_payments, _outside.c.amount_minor.label("refunded_minor"))
+    sa.select(_payments, _external.c.amount_minor.label("refunded_minor"))
     .outerjoin(
-        _outside,
+        _external,
         sa.and_(
-            _outside.c.order_id == _payments.c.order_id,
-            _outside.c.payment_id == _payments.c.payment_id,
-            _outside.c.gateway == ORDER_RECORD,
+            _external.c.order_id == _payments.c.order_id,
+            _external.c.payment_id == _payments.c.payment_id,
+            _external.c.gateway == ORDER_RECORD,
         ),
     )
     .where(_payments.c.order_id.in_(sa.bindparam("order_ids", expanding=True)))
@@ -122,10 +122,10 @@ def insert_parts(connection: sa.Connection, order: Order, now: datetime) -> None
 
 def delete_parts(connection: sa.Connection, order_id: str) -> None:
     """Take away the lines and payments of an order, for those that come in their place."""
-    told = (_outside.c.order_id == order_id, _outside.c.gateway == ORDER_RECORD)
+    told = (_external.c.order_id == order_id, _external.c.gateway == ORDER_RECORD)
     connection.execute(_lines.delete().where(_lines.c.order_id == order_id))
     connection.execute(_payments.delete().where(_payments.c.order_id == order_id))
-    connection.execute(_outside.delete().where(*told))
+    connection.execute(_external.delete().where(*told))
 
 
 def _insert_refunded(connection: sa.Connection, order: Order, now: datetime) -> None:
@@ -144,7 +144,7 @@ def _insert_refunded(connection: sa.Connection, order: Order, now: datetime) -> 
         if payment.refunded_minor
     ]
     if rows:
-        connection.execute(_outside.insert(), rows)
+        connection.execute(_external.insert(), rows)
 
 
 def known_refunds(connection: sa.Connection, order_id: str) -> dict[str, int]:
@@ -157,10 +157,10 @@ def known_refunds(connection: sa.Connection, order_id: str) -> dict[str, int]:
         .where(refunds.c.order_id == order_id, parts.c.state == "done")
         .where(parts.c.returned_at.is_(None))
     )
-    told = sa.select(_outside.c.payment_id, _outside.c.amount_minor).where(
-        _outside.c.order_id == order_id,
-        _outside.c.gateway != ORDER_RECORD,
-        _outside.c.returned_at.is_(None),
+    told = sa.select(_external.c.payment_id, _external.c.amount_minor).where(
+        _external.c.order_id == order_id,
+        _external.c.gateway != ORDER_RECORD,
+        _external.c.returned_at.is_(None),
     )
     known: dict[str, int] = {}
     for payment_id, minor in connection.execute(ours.union_all(told)).all():

@@ -15,12 +15,12 @@ from mailagent.store import schema
 from mailagent.store.database import insert_once
 from mailagent.store.refunds import external_refunds, gateway_events, order_rows, payment_events
 
-_orders, _outside = schema.orders, schema.outside_refunds
+_orders, _external = schema.orders, schema.external_refunds
 
 # What was given back of an order without us.
 ELSEWHERE = (
-    sa.select(sa.func.coalesce(sa.func.sum(_outside.c.amount_minor), 0))
-    .where(_outside.c.order_id == _orders.c.order_id, _outside.c.returned_at.is_(None))
+    sa.select(sa.func.coalesce(sa.func.sum(_external.c.amount_minor), 0))
+    .where(_external.c.order_id == _orders.c.order_id, _external.c.returned_at.is_(None))
     .scalar_subquery()
 )
 _OF_CUSTOMER = (

@@ -11,7 +11,7 @@ from mailagent.domain.refunds.order import Order
 from mailagent.store import schema
 
 _named = schema.order_payments
-_intents, _outside = schema.refund_payments, schema.outside_refunds
+_intents, _external = schema.refund_payments, schema.external_refunds
 _orders, _refunds = schema.orders, schema.refunds
 
 # The first half of an advisory lock's key, beside those of `caps`.
@@ -20,7 +20,7 @@ _LOCK = sa.text("SELECT pg_advisory_xact_lock(:kind, :key)")
 
 # What payments gave back or are giving back, by our refunds and without us.
 _OURS_COUNT = (_intents.c.state != "refused", _intents.c.returned_at.is_(None))
-_OTHERS_COUNT = _outside.c.returned_at.is_(None)
+_OTHERS_COUNT = _external.c.returned_at.is_(None)
 
 
 def _sum_on_others(
@@ -48,10 +48,10 @@ GIVEN_BACK_ON_OTHERS = (
                     _refunds.c.order_id != _orders.c.order_id,
                 )
                 + _sum_on_others(
-                    _outside.c.amount_minor,
-                    _outside.c.payment_id,
+                    _external.c.amount_minor,
+                    _external.c.payment_id,
                     _OTHERS_COUNT,
-                    _outside.c.order_id != _orders.c.order_id,
+                    _external.c.order_id != _orders.c.order_id,
                 )
             ),
             0,
@@ -79,9 +79,9 @@ def given_back(connection: sa.Connection, order: Order) -> dict[str, int]:
     or without us, on this order or another."""
     ids = _ids(order)
     ours = sa.select(_intents.c.payment_id, _intents.c.amount_minor)
-    others = sa.select(_outside.c.payment_id, _outside.c.amount_minor)
+    others = sa.select(_external.c.payment_id, _external.c.amount_minor)
     found = ours.where(_intents.c.payment_id.in_(ids), *_OURS_COUNT).union_all(
-        others.where(_outside.c.payment_id.in_(ids), _OTHERS_COUNT)
+        others.where(_external.c.payment_id.in_(ids), _OTHERS_COUNT)
     )
     given: dict[str, int] = {}
     for payment_id, minor in connection.execute(found):

@@ -287,7 +287,7 @@ def _refund(rows: Sequence[Row], part_paid_minor: int | None, returned_minor: in
 
 
 def claim(connection: sa.Connection, refund_id: str, run_id: str) -> RefundStatus:
-    """Record which run looks after the refund now, so that bells ring there; return its state, which
+    """Record which run looks after the refund now, so that wake-ups wake there; return its state, which
     nobody else changes until the commit. Raises LookupError."""
     status = connection.scalar(_CLAIM, {"here": refund_id, "run_id": run_id})
     if status is None:
@@ -415,7 +415,7 @@ def list_under_way(
         sa.select(
             _refunds.c.refund_id,
             _refunds.c.run_id,
-            _refunds.c.rings,
+            _refunds.c.wake_ups,
             sa.case((waits, schema.approvals.c.expires_at)).label("expires_at"),
         )
         .outerjoin(schema.approvals, schema.approvals.c.refund_id == _refunds.c.refund_id)
@@ -454,7 +454,10 @@ def list_untold(
     )
     return connection.execute(
         sa.select(
-            _refunds.c.refund_id, _refunds.c.run_id, _refunds.c.rings, sa.null().label("expires_at")
+            _refunds.c.refund_id,
+            _refunds.c.run_id,
+            _refunds.c.wake_ups,
+            sa.null().label("expires_at"),
         )
         .where(
             _refunds.c.status.in_(["paid", "rejected", "expired", "failed"]),
@@ -517,21 +520,21 @@ def _returned_mail(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     return sa.exists().where(schema.outbound_mails.c.dedup_key == key)
 
 
-def count_ring(connection: sa.Connection, refund_id: str, run_id: str) -> None:
-    """Record that the sweep rang again for a refund, and which run has it now."""
+def count_wake_up(connection: sa.Connection, refund_id: str, run_id: str) -> None:
+    """Record that the sweep woke again for a refund, and which run has it now."""
     connection.execute(
         _refunds.update()
         .where(_refunds.c.refund_id == refund_id)
-        .values(rings=_refunds.c.rings + 1, run_id=run_id)
+        .values(wake_ups=_refunds.c.wake_ups + 1, run_id=run_id)
     )
 
 
-def stop_ringing(connection: sa.Connection, refund_id: str, rings: int) -> bool:
-    """Record that people have the case: `rings` is above what the sweep may ring. Returns whether
+def stop_waking(connection: sa.Connection, refund_id: str, wake_ups: int) -> bool:
+    """Record that people have the case: `wake_ups` is above the sweep's limit. Returns whether
     that is new."""
     stopped = connection.execute(
         _refunds.update()
-        .where(_refunds.c.refund_id == refund_id, _refunds.c.rings < rings)
-        .values(rings=rings)
+        .where(_refunds.c.refund_id == refund_id, _refunds.c.wake_ups < wake_ups)
+        .values(wake_ups=wake_ups)
     )
     return stopped.rowcount > 0

@@ -32,7 +32,7 @@ conversations = sa.Table(
     # Who of the team answers by themselves; none while it is everybody's.
     sa.Column("owner_email", sa.Text),
     # When the words of all its mail were taken out because they were old.
-    sa.Column("words_purged_at", UtcDateTime),
+    sa.Column("content_purged_at", UtcDateTime),
     one_of("status", ConversationStatus),
     sa.Index("ix_conversations_customer_email", "customer_email"),
     sa.Index("ix_conversations_last_mail_at", "last_mail_at"),
@@ -71,9 +71,9 @@ inbound_mails = sa.Table(
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("no_answer_reason", sa.Text),
     sa.Column("answered_by", sa.Text, sa.ForeignKey("outbound_mails.outbound_id")),
-    # The run that was last rung for this mail, and how often the sweep had to ring again.
+    # The run that was last enqueued for this mail, and how often the sweep enqueued one again.
     sa.Column("run_id", sa.Text),
-    sa.Column("rings", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("wake_ups", sa.Integer, nullable=False, server_default="0"),
     # How many of its runs ended without asking because the model's provider was away.
     sa.Column("put_off", sa.Integer, nullable=False, server_default="0"),
     # The draft that answers it once somebody has sent it.
@@ -87,7 +87,7 @@ inbound_mails = sa.Table(
         "(status = 'answered') = (answered_by IS NOT NULL)", name="answered_by_a_mail"
     ),
     sa.CheckConstraint(
-        "(status IN ('no_answer', 'parked')) = (no_answer_reason IS NOT NULL)",
+        "(status IN ('no_answer', 'throttled')) = (no_answer_reason IS NOT NULL)",
         name="reason_for_no_answer",
     ),
     sa.Index("ix_inbound_mails_conversation_id_received_at", "conversation_id", "received_at"),
@@ -96,10 +96,10 @@ inbound_mails = sa.Table(
     sa.Index("ix_inbound_mails_rate_limit_key_received_at", "rate_limit_key", "received_at"),
     sa.Index("ix_inbound_mails_received_at", "received_at"),
     sa.Index(
-        "ix_inbound_mails_parked",
+        "ix_inbound_mails_throttled",
         "received_at",
-        sqlite_where=sa.text("status = 'parked'"),
-        postgresql_where=sa.text("status = 'parked'"),
+        sqlite_where=sa.text("status = 'throttled'"),
+        postgresql_where=sa.text("status = 'throttled'"),
     ),
     sa.Index(
         "ix_inbound_mails_unanswered",

@@ -60,10 +60,10 @@ second_factors = sa.Table(
     sa.Column("enrolled_at", UtcDateTime, nullable=False),
 )
 
-step_words = sa.Table(
-    "step_words",
+step_texts = sa.Table(
+    "step_texts",
     metadata,
-    sa.Column("words_id", sa.Text, primary_key=True),
+    sa.Column("text_id", sa.Text, primary_key=True),
     sa.Column(
         "conversation_id",
         sa.Text,
@@ -73,8 +73,8 @@ step_words = sa.Table(
     sa.Column("at", UtcDateTime, nullable=False),
     # Not `Json`: the model is told its own items byte by byte as they were, and JSONB sorts their keys.
     sa.Column("words", sa.JSON(), nullable=False),
-    sa.Index("ix_step_words_conversation_id", "conversation_id"),
-    sa.Index("ix_step_words_at", "at"),
+    sa.Index("ix_step_texts_conversation_id", "conversation_id"),
+    sa.Index("ix_step_texts_at", "at"),
 )
 
 # Every call of the model and what it cost, also of answers that never left.
@@ -107,11 +107,11 @@ model_calls = sa.Table(
 )
 
 # What a person has seen to and need not see in the inbox any more, by the id of its row or run.
-put_away = sa.Table(
-    "put_away",
+dismissals = sa.Table(
+    "dismissals",
     metadata,
     sa.Column("subject", sa.Text, primary_key=True),
-    sa.Column("put_away_by", sa.Text, nullable=False),
+    sa.Column("dismissed_by", sa.Text, nullable=False),
     sa.Column("at", UtcDateTime, nullable=False),
 )
 
@@ -141,8 +141,8 @@ breakers = sa.Table(
 
 # Until when what a provider was asked takes its minute up, in microseconds since 1970, of all workers
 # together; `starts_at` is when the last call that was booked may start.
-paces = sa.Table(
-    "paces",
+rate_limits = sa.Table(
+    "rate_limits",
     metadata,
     sa.Column("provider", sa.Text, primary_key=True),
     sa.Column("starts_at", sa.BigInteger, nullable=False),
@@ -152,8 +152,8 @@ paces = sa.Table(
 
 # How many rows of a source there were until its mark, or how much of them: what was counted once is not
 # counted again, and what is purged later has been counted.
-tallies = sa.Table(
-    "tallies",
+counters = sa.Table(
+    "counters",
     metadata,
     sa.Column("source", sa.Text, primary_key=True),
     sa.Column("label", sa.Text, primary_key=True),
@@ -162,8 +162,8 @@ tallies = sa.Table(
     sa.Column("total", sa.BigInteger, nullable=False),
 )
 
-tally_marks = sa.Table(
-    "tally_marks",
+counter_marks = sa.Table(
+    "counter_marks",
     metadata,
     sa.Column("source", sa.Text, primary_key=True),
     sa.Column("counted_until", UtcDateTime, nullable=False),

@@ -48,9 +48,9 @@ refunds = sa.Table(
     sa.Column("gateway_reference", sa.Text),
     sa.Column("paid_at", UtcDateTime),
     sa.Column("failure", sa.Text),
-    # The run that looks after this refund now; a bell goes there.
+    # The run that looks after this refund now; a wake-up goes there.
     sa.Column("run_id", sa.Text),
-    sa.Column("rings", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("wake_ups", sa.Integer, nullable=False, server_default="0"),
     # The receipt that tells of it, where that tells of several: it stands under the key of another.
     sa.Column("receipt_id", sa.Text),
     one_of("status", RefundStatus),
@@ -160,8 +160,8 @@ countersignatures = sa.Table(
 )
 
 # Whom a question was put to, and what they have heard since. `skipped_why`: why somebody else is asked.
-approval_asks = sa.Table(
-    "approval_asks",
+approval_requests = sa.Table(
+    "approval_requests",
     metadata,
     sa.Column("approval_id", sa.Text, sa.ForeignKey("approvals.approval_id"), primary_key=True),
     sa.Column("question", sa.Text, primary_key=True),
@@ -209,8 +209,8 @@ policy_versions = sa.Table(
 )
 
 # Money that was given back without us, such as in the gateway's own dashboard.
-outside_refunds = sa.Table(
-    "outside_refunds",
+external_refunds = sa.Table(
+    "external_refunds",
     metadata,
     sa.Column("reference", sa.Text, primary_key=True),
     sa.Column("gateway", sa.Text, nullable=False),
@@ -221,8 +221,8 @@ outside_refunds = sa.Table(
     sa.Column("seen_at", UtcDateTime, nullable=False),
     sa.Column("returned_at", UtcDateTime),
     sa.CheckConstraint("amount_minor > 0", name="amount"),
-    sa.Index("ix_outside_refunds_order_id", "order_id"),
-    sa.Index("ix_outside_refunds_payment_id", "payment_id"),
+    sa.Index("ix_external_refunds_order_id", "order_id"),
+    sa.Index("ix_external_refunds_payment_id", "payment_id"),
 )
 
 # What the gateway told us, once per event; `outcome` says what came of it.

@@ -11,12 +11,12 @@ from babel import Locale
 
 from mailagent.adapters.templates.formats import format_money
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.escalation import Ask
+from mailagent.domain.refunds.escalation import ApprovalRequest
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.wording import MANAGER_REASONS, REFUND_REASONS, REFUND_STATES
 from mailagent.mailers.approval_routing import look
-from mailagent.store.refunds import approval_requests as asks
+from mailagent.store.refunds import approval_requests as requests
 from mailagent.store.refunds import cases
 from mailagent.store.refunds.approval_requests import Note
 from mailagent.store.refunds.approvals import RecordedDecision, Standing
@@ -89,7 +89,7 @@ class ShownCase:
     more_files: int = 0
     files_words: str = ""
     # Who was asked this question, and what managers noted for each other; while it waits, who is next.
-    asks: tuple[Ask, ...] = ()
+    requests: tuple[ApprovalRequest, ...] = ()
     notes: tuple[Note, ...] = ()
     following: str | None = None
     escalates_at: datetime | None = None
@@ -163,14 +163,14 @@ def with_news(shown: ShownCase, case: Case) -> ShownCase:
     )
 
 
-def with_asks(
+def with_requests(
     connection: sa.Connection, shown: ShownCase, case: Case, standing: Standing
 ) -> ShownCase:
     """Return a case that waits with who was asked, who is next, and what managers noted."""
     asked = look(connection, case.refund, standing, case.owners)
     return replace(
         shown,
-        asks=asked.asks,
+        requests=asked.requests,
         notes=asked.notes,
         following=asked.due.following,
         escalates_at=asked.due.escalates_at,
@@ -179,7 +179,7 @@ def with_asks(
 
 def with_notes(connection: sa.Connection, shown: ShownCase, standing: Standing) -> ShownCase:
     """Return a case that waits no more with what managers noted."""
-    return replace(shown, notes=asks.list_notes(connection, standing.approval.approval_id))
+    return replace(shown, notes=requests.list_notes(connection, standing.approval.approval_id))
 
 
 def _items(items: Iterable[cases.RefundedItem]) -> tuple[ShownItem, ...]:

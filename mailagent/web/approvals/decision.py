@@ -1,6 +1,6 @@
 """A manager's decision as rows: the only one, or with four eyes the first and the second.
 
-The order and the refund are locked by the caller, and its run is rung in the same transaction.
+The order and the refund are locked by the caller, and its run is woken in the same transaction.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _await_second(
     approvals.extend(connection, approval.approval_id, expires_at)
     details = {"second_by": expires_at.isoformat(timespec="seconds")}
     _audit(connection, refund, decision, form, "refund approved, second approval awaited", details)
-    _ring(connection, refund, "countersign")
+    _enqueue(connection, refund, "countersign")
     return replace(approval, expires_at=expires_at)
 
 
@@ -159,7 +159,7 @@ def _conclude(
         approved_for=_approved_for(case, form),
     )
     _audit(connection, refund, decision, form, f"refund {status.value}", details)
-    _ring(connection, refund, "decided")
+    _enqueue(connection, refund, "decided")
 
 
 def _approved_for(case: Case, form: Form) -> str | None:
@@ -188,9 +188,9 @@ def _audit(
     )
 
 
-def _ring(connection: sa.Connection, refund: Refund, why: str) -> None:
+def _enqueue(connection: sa.Connection, refund: Refund, why: str) -> None:
     asked_by = refund.run_id or run_id_of(REFUND, refund.refund_id)
-    bell = services.current().doorbell
-    run_id = bell.ring_refund(connection, refund.refund_id, asked_by, why)
+    client = services.current().workflow_client
+    run_id = client.enqueue_refund(connection, refund.refund_id, asked_by, why)
     if run_id != refund.run_id:  # the refund is locked: nobody else has claimed it since
         refunds.claim(connection, refund.refund_id, run_id)

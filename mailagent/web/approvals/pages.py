@@ -41,7 +41,7 @@ def show(token: str) -> Response:
 @blueprint.post("/approvals/<token>")
 @signed_link
 def decide(token: str) -> Response:
-    """Record the decision unless one stands, and ring the refund in the same transaction."""
+    """Record the decision unless one stands, and wake the refund in the same transaction."""
     link = services.current().links.verify_approval(token)
     if link is not None and (refusal := _find_former(link)):
         return refusal  # whoever does not decide locks nothing
@@ -118,14 +118,14 @@ def _show(
     facts = case_view.with_files(connection, facts, case)
     first = case_view.of_decision(made, facts, refund) if made else None
     if decision.is_open(refund, standing.approval):
-        facts = case_view.with_asks(connection, facts, case, standing)
+        facts = case_view.with_requests(connection, facts, case, standing)
         if decision.is_by(link.manager_email, made):
             return page("approvals/second_awaited.html", 200, case=facts, decision=first)
         facts = case_view.with_news(facts, case)
         missing = decision.find_missing_first(made)
         if missing:
             facts = replace(facts, news=(*facts.news, missing))
-        return _ask(facts, first, problem)
+        return _request(facts, first, problem)
     facts = case_view.with_notes(connection, facts, standing)
     if refund.status is RefundStatus.WITHDRAWN:
         return page("approvals/withdrawn.html", 200, case=facts, withdrawn_at=refund.decided_at)
@@ -155,7 +155,9 @@ def _closed(facts: ShownCase, refund: Refund, standing: Standing) -> Response:
     )
 
 
-def _ask(facts: ShownCase, first: ShownDecision | None, problem: FormProblem | None) -> Response:
+def _request(
+    facts: ShownCase, first: ShownDecision | None, problem: FormProblem | None
+) -> Response:
     if problem is None:
         return page("approvals/case.html", 200, case=facts, first=first)
     return page(

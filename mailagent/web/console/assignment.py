@@ -77,7 +77,7 @@ def answer(
     once: str,
     up_to: str | None = None,
 ) -> bool:
-    """Write to the customer what somebody of the shop answers, and ring for it; return False if this
+    """Write to the customer what somebody of the shop answers, and enqueue it; return False if this
     form was sent before. `once` is the form's own id, `up_to` the newest mail that they saw: it answers
     no later one. Who answers for the agent takes over."""
     live, conversation_id = services.current(), conversation.conversation_id
@@ -90,14 +90,14 @@ def answer(
     member = email.partition("@")[0]
     outbound_id = mailers.write_person_reply(connection, conversation, member, text, key)
     assignments.answer(connection, conversation_id, outbound_id, up_to)
-    live.doorbell.ring_delivery(connection, outbound_id)
+    live.workflow_client.enqueue_delivery(connection, outbound_id)
     details = {"outbound_id": outbound_id}
     audit.record(connection, live.now(), email, "customer answered", conversation_id, details)
     return True
 
 
 def give_back(connection: sa.Connection, conversation: Conversation, email: str) -> bool:
-    """Give a conversation to the agent, and ring for what was left unanswered in it; return False if the
+    """Give a conversation to the agent, and enqueue what was left unanswered in it; return False if the
     agent has it already."""
     if not handback.give_back(connection, conversation.conversation_id):
         return False
@@ -141,12 +141,12 @@ class Seen:
 class Meanwhile:
     """What an author has not seen: whose it is now, in a sentence or nothing, and mails and drafts."""
 
-    owner_words: str
+    owner_label: str
     entries: tuple[ShownEntry, ...]
 
     @property
     def is_something(self) -> bool:
-        return bool(self.owner_words or self.entries)
+        return bool(self.owner_label or self.entries)
 
 
 def parse_seen(text: str) -> Seen:
@@ -176,7 +176,7 @@ def since(
     found = [entry for entry in page.entries if _is_new(entry, seen, now, email)]
     codes = goodwill.list_codes_for(connection, conversation_id, email)
     shown = timeline_view.of_entries(found[:MEANWHILE_MAX], {}, codes)
-    return Meanwhile(_owner_words(seen, now), tuple(shown))
+    return Meanwhile(_owner_label(seen, now), tuple(shown))
 
 
 def _is_new(entry: Entry, seen: Seen, now: Seen, email: str) -> bool:
@@ -191,7 +191,7 @@ def _is_new(entry: Entry, seen: Seen, now: Seen, email: str) -> bool:
     )  # fmt: skip
 
 
-def _owner_words(seen: Seen, now: Seen) -> str:
+def _owner_label(seen: Seen, now: Seen) -> str:
     if seen.owner == now.owner:
         return ""
     if now.owner:

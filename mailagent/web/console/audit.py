@@ -14,7 +14,7 @@ from mailagent import services
 from mailagent.domain.operations.access import Permission
 from mailagent.store import audit
 from mailagent.store.audit import Act, Wanted
-from mailagent.web.console.labels import action_words, detail_words
+from mailagent.web.console.labels import action_labels, detail_labels
 from mailagent.web.console.page import day_after, page, pages_beside, parse_day, read_window, typed
 from mailagent.web.guard import current_person, needs
 
@@ -42,8 +42,8 @@ def show() -> Response:
         acts=part.rows,
         facts=facts,
         begun=window.cursor is not None,
-        action_words=action_words,
-        detail_words=detail_words,
+        action_labels=action_labels,
+        detail_labels=detail_labels,
         **pages_beside(part, "/ops/audit", facts),
     )
 

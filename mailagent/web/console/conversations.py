@@ -36,7 +36,7 @@ _LONGEST_MARK = 400
 
 
 @blueprint.get("/ops/conversations/<conversation_id>")
-@needs(Permission.LOOK)
+@needs(Permission.WAKE_TOPIC)
 def show(conversation_id: str) -> Response:
     """Show what has happened in a conversation, a page at a time, the newest first."""
     before = _parse_mark(request.args.get("before", ""))
@@ -107,7 +107,7 @@ def _parse_mark(text: str) -> Mark | None:
 
 
 @blueprint.get("/ops/conversations/<conversation_id>/attachments/<mail_id>/<number>")
-@needs(Permission.LOOK)
+@needs(Permission.WAKE_TOPIC)
 def download(conversation_id: str, mail_id: str, number: str) -> Response:
     """Hand out one file of a customer's mail, to be saved and never shown: a stranger made it."""
     file = _find_file(conversation_id, mail_id, number)
@@ -117,7 +117,7 @@ def download(conversation_id: str, mail_id: str, number: str) -> Response:
 
 
 @blueprint.get("/ops/conversations/<conversation_id>/photos/<mail_id>/<number>")
-@needs(Permission.LOOK)
+@needs(Permission.WAKE_TOPIC)
 def preview(conversation_id: str, mail_id: str, number: str) -> Response:
     """Show what a photo among a customer's files shows, in a picture made by us."""
     position = _find_position(conversation_id, mail_id, number)
@@ -283,7 +283,7 @@ def answer_page(
     )
 
 
-# --- put away -------------------------------------------------------------------------------------
+# --- dismiss -------------------------------------------------------------------------------------
 
 
 @blueprint.post("/ops/put-away")
@@ -292,14 +292,14 @@ def act() -> Response:
     """Take a lost mail, a failed refund or a failed run out of the inbox; `act=back` brings it back."""
     live, email = services.current(), current_person().email
     subject = typed("subject", request.form)
-    run = live.doorbell.find_run(subject)
+    run = live.workflow_client.find_run(subject)
     with live.database.transaction() as connection:
         if not (run is not None and run.has_failed) and not inbox.may_be(connection, subject):
-            return not_found("thing to put away")
+            return not_found("thing to dismiss")
         if request.form.get("act") == "back":
             if inbox.forget(connection, subject):
                 audit.record(connection, live.now(), email, "brought back", subject)
         else:
             inbox.record(connection, subject, email, live.now())
-            audit.record(connection, live.now(), email, "put away", subject)
+            audit.record(connection, live.now(), email, "dismiss", subject)
     return cast(Response, redirect(safe_path(request.form.get("back")), 303))

@@ -19,7 +19,7 @@ from mailagent.store.privacy import erasure
 from mailagent.store.privacy.erasure import ErasureRefusedError
 from mailagent.store.refunds import orders
 from mailagent.web import erasing
-from mailagent.web.console.labels import state_words
+from mailagent.web.console.labels import state_labels
 from mailagent.web.console.page import mask_code, not_found, page
 from mailagent.web.console.refund_facts import money
 from mailagent.web.guard import current_person, needs
@@ -44,7 +44,7 @@ def path_of(email: str) -> str:
 
 
 @blueprint.get("/ops/customers/<path:email>")
-@needs(Permission.LOOK)
+@needs(Permission.WAKE_TOPIC)
 def show(email: str) -> Response:
     """Show all that is on record of a customer."""
     address = erasing.read_address(email)
@@ -65,7 +65,7 @@ def show(email: str) -> Response:
         pagers={name: _pages(address, name, part) for name, part in parts.items()},
         money=money,
         mask_code=mask_code,
-        state_words=state_words,
+        state_labels=state_labels,
         since=since,
         suppression=suppression,
     )

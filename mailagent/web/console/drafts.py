@@ -43,7 +43,7 @@ def list_all() -> Response:
             count=drafts.count_waiting(connection),
             older=_older(rows),
             newer="/ops/drafts" if after else None,
-            topic_words=DRAFT_TOPICS,
+            topic_labels=DRAFT_TOPICS,
             draft_replies=live.draft_replies,
             now=live.now(),
         )
@@ -133,7 +133,7 @@ def _page(
         wrote_again=_wrote_again(connection, draft),
         following=next((each for each in others if each.draft_id != draft.draft_id), None),
         next_id=None if draft.waits else drafts.find_next_waiting(connection, draft.draft_id),
-        topic_words=DRAFT_TOPICS,
+        topic_labels=DRAFT_TOPICS,
         longest=LONGEST_ANSWER,
         problem=problem,
         late=late,
@@ -275,7 +275,7 @@ def _send(
     outbound_id = mailers.write_reply(connection, conversation, mails, text, by_person=True)
     inbound.answer(connection, draft.mail_ids, outbound_id)
     drafts.settle(connection, draft.draft_id, state, person, now, outbound_id)
-    live.doorbell.ring_delivery(connection, outbound_id)
+    live.workflow_client.enqueue_delivery(connection, outbound_id)
     action = "draft sent" if state is DraftState.SENT else "draft sent with changes"
     details = {"outbound_id": outbound_id}
     audit.record(connection, now, person, action, draft.draft_id, details)

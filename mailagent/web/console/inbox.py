@@ -37,7 +37,7 @@ TITLES = {
     Waiting.PEOPLE: "With the team",
     Waiting.FAILED: "Failed",
     Waiting.UNDELIVERED: "Mail that did not arrive",
-    Waiting.PARKED: "Parked mail",
+    Waiting.THROTTLED: "Throttled mail",
     Waiting.UNANSWERED: "Mail without an answer yet",
 }
 MEANINGS = {
@@ -46,7 +46,7 @@ MEANINGS = {
     Waiting.PEOPLE: "Customers who wait for a person's answer.",
     Waiting.FAILED: "Refunds that the payment gateway refused, and runs that gave up.",
     Waiting.UNDELIVERED: "Mail of ours that its reader did not get, or perhaps did not.",
-    Waiting.PARKED: "More mail than is worked on at once. It is let in later by itself.",
+    Waiting.THROTTLED: "More mail than is worked on at once. It is let in later by itself.",
     Waiting.UNANSWERED: (
         "The agent works on these, unless their run failed or was stopped: then an operator replays it, "
         "or the team gets the mail when its time is up."
@@ -57,7 +57,7 @@ MEANINGS = {
 _FIRST = {
     Role.MANAGER: (Waiting.APPROVALS,),
     Role.TEAM: (Waiting.DRAFTS, Waiting.PEOPLE),
-    Role.OPERATOR: (Waiting.FAILED, Waiting.UNDELIVERED, Waiting.PARKED),
+    Role.OPERATOR: (Waiting.FAILED, Waiting.UNDELIVERED, Waiting.THROTTLED),
 }
 
 
@@ -86,12 +86,12 @@ def order_for(person: Person) -> list[Waiting]:
 
 
 @blueprint.get("/ops")
-@needs(Permission.LOOK)
+@needs(Permission.WAKE_TOPIC)
 def show() -> Response:
     """Show what waits for people, the oldest first; or one list of it, with `waiting`."""
     waiting = request.args.get("waiting")
     with services.current().database.snapshot() as connection:
-        lists = Lists(connection, services.current().doorbell.failed_runs())
+        lists = Lists(connection, services.current().workflow_client.failed_runs())
         if waiting in tuple(Waiting):
             return _show_list(connection, lists, Waiting(waiting))
         return _show_all(connection, lists)
@@ -223,7 +223,7 @@ _STATES: Mapping[str, tuple[str, str]] = {
     "answered": ("answered", "good"),
     "unanswered": ("waits for an answer", "waiting"),
     "no_answer": ("gets no answer", ""),
-    "parked": ("parked", "waiting"),
+    "throttled": ("throttled", "waiting"),
     "open": ("with the agent", ""),
     "handed_over": ("with the team", "waiting"),
     "ERROR": ("failed", "bad"),
@@ -253,8 +253,8 @@ class Line:
     note: str
     state_path: str | None  # where the state leads, such as to the run that failed
     expires_at: datetime | None
-    may_put_away: bool
-    put_away_by: str | None
+    may_dismiss: bool
+    dismissed_by: str | None
     row_id: str
 
 
@@ -263,10 +263,10 @@ def lines_of(connection: sa.Connection, entries: Iterable[Entry]) -> list[Line]:
     entries = tuple(entries)
     refund_ids = [each.row_id for each in entries if each.state == "awaiting_approval"]
     asked = entry_rows.list_asked(connection, refund_ids)
-    doorbell = services.current().doorbell
+    workflow_client = services.current().workflow_client
     runs = {
-        **doorbell.find_latest([each.run_id for each in entries if each.run_id]),
-        **doorbell.find_runs([each.row_id for each in entries if each.kind == "run"]),
+        **workflow_client.find_latest([each.run_id for each in entries if each.run_id]),
+        **workflow_client.find_runs([each.row_id for each in entries if each.kind == "run"]),
     }
     subjects = {runs[each.row_id].subject for each in entries if each.row_id in runs}
     facts = run_subjects.list_facts(connection, subjects)
@@ -320,8 +320,8 @@ def _line(entry: Entry, asked: Mapping[str, Sequence[str]], run: Run | None) -> 
         note=_note(entry, asked, run),
         state_path=_path_of_run(run.run_id) if run is not None and stuck else None,
         expires_at=entry.expires_at,
-        may_put_away=loses,
-        put_away_by=entry.put_away_by,
+        may_dismiss=loses,
+        dismissed_by=entry.dismissed_by,
         row_id=entry.row_id,
     )
 

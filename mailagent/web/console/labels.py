@@ -32,27 +32,27 @@ _ID = re.compile(r"[a-z]{2,14}_[0-9a-z]{26}")
 _SHORT_NAME = re.compile(r"[a-z]+(?:_[a-z]+)+")
 
 
-def action_words(action: str) -> str:
+def action_labels(action: str) -> str:
     """Return what was done, in words."""
     return _ACTIONS.get(action, action.replace("_", " "))
 
 
-def state_words(state: str) -> str:
+def state_labels(state: str) -> str:
     """Return the state of a refund, an order or a conversation in words."""
     return _STATES.get(state, state.replace("_", " "))
 
 
-def detail_words(value: object) -> str:
+def detail_labels(value: object) -> str:
     """Return a detail of an act as people read it: short names in words, all else as it is."""
     text = str(value)
-    return state_words(text) if _SHORT_NAME.fullmatch(text) else text
+    return state_labels(text) if _SHORT_NAME.fullmatch(text) else text
 
 
 def plain_details(details: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what the audit trail adds to an act, a line each; notes stand with the decision, and ids say
     nothing to whoever reads a story."""
     return [
-        (name.replace("_", " "), detail_words(value))
+        (name.replace("_", " "), detail_labels(value))
         for name, value in details.items()
         if name != "note"
         and isinstance(value, str | int | float)

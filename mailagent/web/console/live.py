@@ -44,11 +44,11 @@ class KeptFigures:
 def _count(now: datetime) -> Figures:
     live = services.current()
     with live.database.snapshot() as connection:
-        return inbox.read(connection, live.doorbell.failed_runs(), now)
+        return inbox.read(connection, live.workflow_client.failed_runs(), now)
 
 
 @blueprint.get("/ops/live")
-@needs(Permission.LOOK)
+@needs(Permission.WAKE_TOPIC)
 def tell() -> Response:
     """Tell how long each list is, how many lines came `since` a time in microseconds since 1970, and which
     providers are out.

@@ -73,7 +73,7 @@ def _write_link(connection: sa.Connection, email: str, next_path: str) -> None:
     now = live.now()
     sessions.record_link(connection, secret, email, next_path, now, now + LINK_LIVES)
     outbound_id = mailers.write_login_link(connection, email, url, LINK_LIVES)
-    live.doorbell.ring_delivery(connection, outbound_id)
+    live.workflow_client.enqueue_delivery(connection, outbound_id)
 
 
 @blueprint.get("/ops/login/<secret>")
@@ -114,7 +114,7 @@ def log_in(secret: str) -> AnyResponse:
     session[SESSION_KEY] = cookie
     next_path = safe_path(link.next_path)
     if live.totp:
-        return redirect(url_for("ops_second_factor.ask", next=next_path), 303)
+        return redirect(url_for("ops_login.ask_for_code", next=next_path), 303)
     return redirect(next_path, 303)
 
 

@@ -12,18 +12,18 @@ from mailagent.engine import RecordedStep
 from mailagent.store.operations import step_texts
 
 
-def with_words(steps: Sequence[RecordedStep]) -> list[RecordedStep]:
+def with_text(steps: Sequence[RecordedStep]) -> list[RecordedStep]:
     """Return steps with their words, as far as those are still kept."""
-    named = {step.number: _words_id(step.output) for step in steps}
+    named = {step.number: _text_id(step.output) for step in steps}
     with services.current().database.snapshot() as connection:
         found = step_texts.find(connection, {each for each in named.values() if each})
     return [
-        replace(step, output={**step.output, **found[words_id]})
-        if (words_id := named[step.number]) in found
+        replace(step, output={**step.output, **found[text_id]})
+        if (text_id := named[step.number]) in found
         else step
         for step in steps
     ]
 
 
-def _words_id(output: Any) -> str | None:
-    return output.get("words_id") if isinstance(output, dict) else None
+def _text_id(output: Any) -> str | None:
+    return output.get("text_id") if isinstance(output, dict) else None

@@ -29,7 +29,7 @@ EVENTS_SHOWN_MAX = 50
 
 
 @blueprint.get("/ops/refunds/<refund_id>")
-@needs(Permission.LOOK)
+@needs(Permission.WAKE_TOPIC)
 def show(refund_id: str) -> Response:
     """Show all that is on record of a refund."""
     if not refund_id.isprintable():
@@ -84,14 +84,14 @@ def _facts(
 
 
 def _runs(refund_id: str) -> Sequence[Run]:
-    return services.current().doorbell.list_runs(subject=refund_id)
+    return services.current().workflow_client.list_runs(subject=refund_id)
 
 
 # --- decide ---------------------------------------------------------------------------------------
 
 
 @blueprint.get("/ops/refunds/<refund_id>/decide")
-@needs(Permission.LOOK)
+@needs(Permission.WAKE_TOPIC)
 def go(refund_id: str) -> Response:
     """Lead a manager to the page on which they decide, by a link of their own. This changes nothing; of
     a refund that does not wait, it leads to the refund's page."""

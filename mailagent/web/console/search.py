@@ -45,11 +45,11 @@ class Question:
 
     wanted: Wanted
     facts: dict[str, str]
-    asks: bool  # whether there is anything to look for
+    requests: bool  # whether there is anything to look for
 
 
 @blueprint.get("/ops/search")
-@needs(Permission.LOOK)
+@needs(Permission.WAKE_TOPIC)
 def show() -> Response:
     """Show what was found, or the form alone."""
     words = typed("q")
@@ -75,7 +75,7 @@ def show() -> Response:
               for each in Kind],
         states=STATES[question.wanted.kind],
         facts=facts,
-        asks=question.asks,
+        requests=question.requests,
         order=order,
         too_much=too_much,
         begun=window.cursor is not None,
@@ -93,7 +93,7 @@ def _find_path(connection: sa.Connection, words: str) -> str | None:
         return f"/ops/{kind}s/{row_id}"
     is_id = bool(words) and " " not in words and "-" in words
     may = Permission.RUNS in current_person().permissions
-    if is_id and may and services.current().doorbell.find_run(words) is not None:
+    if is_id and may and services.current().workflow_client.find_run(words) is not None:
         return f"/ops/runs/{quote(words, safe='')}"
     return None
 
@@ -106,8 +106,8 @@ def _read_question(words: str, is_order: bool) -> Question:
     since, until = parse_day(days["from"]), day_after(parse_day(days["to"]))
     facts = {"q": words, "kind": kind.value, "state": state or ""}
     facts |= {name: day for name, day in days.items() if parse_day(day)}
-    asks = bool(words or state or since or until or request.args.get("kind"))
-    return Question(Wanted(words, kind, state, since, until), facts, asks)
+    requests = bool(words or state or since or until or request.args.get("kind"))
+    return Question(Wanted(words, kind, state, since, until), facts, requests)
 
 
 def _kind(words: str, is_order: bool) -> Kind:
@@ -122,7 +122,7 @@ def _kind(words: str, is_order: bool) -> Kind:
 def _find(
     connection: sa.Connection, question: Question, window: Window
 ) -> tuple[Part[Entry], bool]:
-    if not question.asks:
+    if not question.requests:
         return Part(()), False
     try:
         return search.find(connection, question.wanted, window), False

@@ -18,9 +18,9 @@ from mailagent.store.console.timeline_entries import Entry, EntryKind
 from mailagent.store.database import Row
 from mailagent.web.approvals.case_files import find_problem
 from mailagent.web.console.inbox import PURPOSES
-from mailagent.web.console.labels import DRAFT_STATES, action_words, plain_details
+from mailagent.web.console.labels import DRAFT_STATES, action_labels, plain_details
 from mailagent.web.console.page import SECRET_PURPOSES, conceal, mask_code
-from mailagent.web.console.recorded import with_words
+from mailagent.web.console.recorded import with_text
 from mailagent.web.console.refund_facts import money
 
 IDENTITIES: Mapping[Identity, str] = {
@@ -104,7 +104,7 @@ def _refund(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "amount": money(facts["amount_minor"], facts["currency"]),
         "why": REFUND_REASONS[RefundReason(facts["reason"])],
-        "state_words": REFUND_STATES[RefundStatus(facts["status"])],
+        "state_labels": REFUND_STATES[RefundStatus(facts["status"])],
     }
 
 
@@ -120,9 +120,9 @@ _MORE: Mapping[EntryKind, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     EntryKind.DECISION: _decision,
     EntryKind.COUNTERSIGNATURE: _decision,
     EntryKind.GOODWILL: lambda facts: {"code": mask_code(facts["code"])},
-    EntryKind.DRAFT: lambda facts: {"state_words": DRAFT_STATES[facts["state"]]},
+    EntryKind.DRAFT: lambda facts: {"state_labels": DRAFT_STATES[facts["state"]]},
     EntryKind.AUDIT: lambda facts: {
-        "words": action_words(facts["action"]),
+        "words": action_labels(facts["action"]),
         "details": plain_details(facts["details"]),
     },
 }
@@ -191,9 +191,9 @@ class ToolCalls:
 
 def read(run_ids: Sequence[str], since: datetime | None, until: datetime | None) -> ToolCalls:
     """Return the tool calls of some runs between two moments; None leaves that side open."""
-    doorbell = services.current().doorbell
+    workflow_client = services.current().workflow_client
     read_ids = run_ids[:RUNS_READ_MAX]
-    runs = {run_id: doorbell.find_run(run_id, with_steps=True) for run_id in read_ids}
+    runs = {run_id: workflow_client.find_run(run_id, with_steps=True) for run_id in read_ids}
     entries = (entry for run in runs.values() if run for entry in _of_run(run))
     return ToolCalls(
         tuple(entry for entry in entries if _is_between(entry.at, since, until)),
@@ -207,7 +207,7 @@ def _is_between(at: datetime, since: datetime | None, until: datetime | None) ->
 
 
 def _of_run(run: Run) -> Iterator[Entry]:
-    steps = with_words(run.steps)
+    steps = with_text(run.steps)
     for step in sorted(steps, key=lambda step: step.number):
         for number, look in enumerate(_looks(step)):
             at, answer = datetime.fromisoformat(look["at"]), look.get("output")
@@ -271,7 +271,7 @@ def _outcome(answered: RecordedStep | None) -> str:
 
 def _answer(output: Any) -> Any:
     """Return what a tool answered: of a step of its own, beside what came of it."""
-    return output.get("output") if isinstance(output, dict) and "words_id" in output else output
+    return output.get("output") if isinstance(output, dict) and "text_id" in output else output
 
 
 def _word(answer: Any) -> str:

@@ -15,7 +15,7 @@ from mailagent.domain.mail.auto_response import READ_RECEIPT
 from mailagent.domain.mail.message import Door, Identity, MailKind, ParsedMail, Purpose, find_token
 from mailagent.domain.mail.reply_commands import ManagersReply, read_reply
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.escalation import Ask, Question, Skip
+from mailagent.domain.refunds.escalation import ApprovalRequest, Question, Skip
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.mailers.approval_routing import is_one_of
@@ -53,7 +53,7 @@ def receive(connection: sa.Connection, mail: ParsedMail, mail_id: str, now: date
         inbound.set_reason(connection, mail_id, reason)
 
 
-def _pass_over(connection: sa.Connection, mail: ParsedMail, ask: Ask) -> str | None:
+def _pass_over(connection: sa.Connection, mail: ParsedMail, ask: ApprovalRequest) -> str | None:
     """Have somebody else asked instead of a manager whose mailbox says that they are away. Forged, it
     does no more than that: whoever was asked may still decide."""
     theirs = person_of(mail.from_address) == person_of(ask.manager_email)
@@ -62,11 +62,11 @@ def _pass_over(connection: sa.Connection, mail: ParsedMail, ask: Ask) -> str | N
     refund_id = _find(connection, ask).approval.refund_id
     following = mailers.ask_next_manager(connection, refund_id, ask.manager_email, Skip.AWAY)
     if following:
-        services.current().doorbell.ring_delivery(connection, following)
+        services.current().workflow_client.enqueue_delivery(connection, following)
     return f"{mail.kind_reason}: {ask.manager_email} is passed over for now"
 
 
-def _find(connection: sa.Connection, ask: Ask) -> Standing:
+def _find(connection: sa.Connection, ask: ApprovalRequest) -> Standing:
     standing = approvals.find_standing(connection, ask.approval_id)
     if standing is None:
         raise LookupError(
@@ -76,7 +76,7 @@ def _find(connection: sa.Connection, ask: Ask) -> Standing:
 
 
 def _hear(
-    connection: sa.Connection, mail: ParsedMail, mail_id: str, ask: Ask, now: datetime
+    connection: sa.Connection, mail: ParsedMail, mail_id: str, ask: ApprovalRequest, now: datetime
 ) -> str:
     """Act on a manager's reply. Returns what came of it, for people who look at the mail."""
     refund = refunds.load(connection, _find(connection, ask).approval.refund_id)
@@ -109,7 +109,9 @@ def _hear(
     return reason
 
 
-def _refuse(connection: sa.Connection, mail: ParsedMail, ask: Ask, refund: Refund) -> str:
+def _refuse(
+    connection: sa.Connection, mail: ParsedMail, ask: ApprovalRequest, refund: Refund
+) -> str:
     """Tell the manager, once for a request, of a reply that is not provably theirs. Whoever wrote it is
     told nothing."""
     reason = "not provably from the manager who was asked; nothing was recorded"
@@ -159,12 +161,12 @@ def _show_way(connection: sa.Connection, mail: ParsedMail) -> str:
 def _decide(
     connection: sa.Connection,
     mail_id: str,
-    ask: Ask,
-    matter: tuple[Standing, Case],
+    ask: ApprovalRequest,
+    incident: tuple[Standing, Case],
     reply: ManagersReply,
 ) -> tuple[str, list[str]]:
     """Record what a reply decides, if it does; return what to tell the manager: a title, and lines."""
-    standing, case = matter
+    standing, case = incident
     approval, first, refund = standing.approval, standing.first, case.refund
     if is_one_of(case.owners, ask.manager_email):
         return "Not recorded", [decision.OWN]

@@ -52,7 +52,7 @@ def record_events(events: Iterable[DeliveryEvent]) -> None:
 
 
 def record_event(connection: sa.Connection, event: DeliveryEvent, now: datetime) -> None:
-    """Record a delivery event once; ring for a mail that did not reach its recipient.
+    """Record a delivery event once; enqueue a mail that did not reach its recipient.
 
     One that the database will not hold is left out, so that the others of its batch are kept.
     """
@@ -77,7 +77,7 @@ def _record(connection: sa.Connection, event: DeliveryEvent, now: datetime) -> N
         # A bounce by mail has a run of its own: a signed event that follows has more consequences.
         by_mail = event.key.startswith(outbound.BOUNCE_MAIL)
         again = RETURNED if by_mail else UNDELIVERED
-        services.current().doorbell.ring_delivery(connection, event.outbound_id, again)
+        services.current().workflow_client.enqueue_delivery(connection, event.outbound_id, again)
 
 
 def record_bounce(

@@ -1,4 +1,4 @@
-"""What follows from a word of the payment gateway's: rows, and a bell. Never that a refund is paid: its
+"""What follows from a word of the payment gateway's: rows, and a wake-up. Never that a refund is paid: its
 own run asks the gateway. The words come in any order, and more than once."""
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def follow_refund(
     if failed and external_refunds.mark_returned(connection, told.reference, live.now()):
         return f"{told.reference} came back after all"
     if row.state == "asked" and refund.status is RefundStatus.APPROVED:
-        _ring(connection, refund, again)
+        _enqueue(connection, refund, again)
         return f"refund {refund.refund_id} looks at once"
     return KNOWN
 
@@ -62,7 +62,7 @@ def _recall(connection: sa.Connection, refund: Refund, told: GatewayRefund, agai
     # The order first, as everywhere: a run that is about to pay reads what was told of it under that lock.
     order_rows.lock_row(connection, refund.order_id)
     if refund.status is RefundStatus.APPROVED:
-        _ring(connection, refund, again)
+        _enqueue(connection, refund, again)
         return f"refund {refund.refund_id} looks at once: it was paid as {told.reference} already"
     return (
         f"refund {refund.refund_id} waits for a manager here and was paid as {told.reference} already, so its "
@@ -78,18 +78,18 @@ def _take_back(connection: sa.Connection, refund: Refund, told: GatewayRefund, a
     if refund.status is RefundStatus.PAID:
         failure = cases.describe_payments(connection, refund)
         refunds.move(connection, refund, RefundStatus.FAILED, failure=failure)
-    _ring(connection, refund, again)
+    _enqueue(connection, refund, again)
     return f"refund {refund.refund_id} came back"
 
 
-def _ring(connection: sa.Connection, refund: Refund, again: str) -> None:
+def _enqueue(connection: sa.Connection, refund: Refund, again: str) -> None:
     """Make the refund's run look. One that has seen its end, and is only writing of it, looks no more:
     what is to be told then is for a run of its own."""
-    bell = services.current().doorbell
+    client = services.current().workflow_client
     looks_after = None
     if refund.status is RefundStatus.APPROVED:
         looks_after = refund.run_id or run_id_of(REFUND, refund.refund_id)
-    run_id = bell.ring_refund(connection, refund.refund_id, looks_after, again)
+    run_id = client.enqueue_refund(connection, refund.refund_id, looks_after, again)
     refunds.claim(connection, refund.refund_id, run_id)
 
 

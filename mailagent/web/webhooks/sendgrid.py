@@ -1,6 +1,6 @@
 """SendGrid's webhooks: mail coming in, and what became of mail that went out.
 
-Stored before 200: the raw bytes, the parsed mail, its conversation and the bell are one transaction.
+Stored before 200: the raw bytes, the parsed mail, its conversation and the wake-up are one transaction.
 Whatever one might have wanted is answered 200 or 503, never 3xx or 4xx (those throw mail away).
 """
 
@@ -102,12 +102,12 @@ def _record(
         place = place.in_conversation(opened)
     mail = place.mail
     filed = Filing(
-        parked=place.parked,
+        throttled=place.throttled,
         same_message_id=known.same_message_id,
         raw=raw,
         rate_limit_key=rate_limit_key(mail.from_address, registered_domain),
     )
-    if _is_rung_for(place):
+    if _is_enqueued_for(place):
         filed = replace(filed, run_id=run_id_of(CONVERSATION, filed.mail_id))
     mail_id = filing.record(
         connection, mail, place.conversation_id, place.no_answer_reason, now, filed
@@ -120,22 +120,22 @@ def _record(
             conversations.touch(connection, place.conversation.conversation_id, now)
         if place.proves_mailbox:
             inbound.prove_mailbox(connection, place.conversation.conversation_id, mail.from_address)
-        if _is_rung_for(place):
-            _ring(connection, place, place.conversation, mail_id)
+        if _is_enqueued_for(place):
+            _enqueue(connection, place, place.conversation, mail_id)
     if mail.bounce is not None:
         record_bounce(connection, mail, mail.bounce, now)
     approval_reply.receive(connection, mail, mail_id, now)
     return mail_id
 
 
-def _is_rung_for(place: threading.Place) -> bool:
+def _is_enqueued_for(place: threading.Place) -> bool:
     return place.conversation is not None and place.no_answer_reason is None
 
 
-def _ring(
+def _enqueue(
     connection: sa.Connection, place: threading.Place, conversation: Conversation, mail_id: str
 ) -> None:
-    services.current().doorbell.ring_conversation(
+    services.current().workflow_client.enqueue_conversation(
         connection,
         conversation.conversation_id,
         mail_id,

@@ -1,6 +1,6 @@
 """Stripe's webhook: what became of refunds, ours and others, and of payments that are charged back.
 
-The event, what follows from it and the bell are one transaction. A bad signature stores nothing and
+The event, what follows from it and the wake-up are one transaction. A bad signature stores nothing and
 gets 400; our own failure gets 503, upon which Stripe sends the event again for three days.
 """
 

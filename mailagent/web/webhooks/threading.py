@@ -23,7 +23,7 @@ from mailagent.domain.mail.message import (
     holds_confirm_code,
 )
 from mailagent.domain.operations.access import Permission, permissions_of
-from mailagent.domain.refunds.escalation import Ask
+from mailagent.domain.refunds.escalation import ApprovalRequest
 from mailagent.domain.shop import rate_limit_key
 from mailagent.store.mail import arrivals, conversations
 from mailagent.store.mail.arrivals import Known
@@ -32,16 +32,16 @@ from mailagent.store.refunds import approval_requests
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What becomes of a mail. Without a `no_answer_reason` the conversation's workflow is rung.
+    """What becomes of a mail. Without a `no_answer_reason` the conversation's workflow is woken.
 
-    `parked`: the reason holds only for now. `proves_mailbox`: the sender wrote the code of a mail that
+    `throttled`: the reason holds only for now. `proves_mailbox`: the sender wrote the code of a mail that
     only that mailbox got.
     """
 
     mail: ParsedMail
     conversation: Conversation | None = None
     no_answer_reason: str | None = None
-    parked: bool = False
+    throttled: bool = False
     proves_mailbox: bool = False
 
     @property
@@ -85,8 +85,8 @@ def find_place(connection: sa.Connection, mail: ParsedMail, known: Known, now: d
         ),
     )
     proven = mail.identity.proven or place.proves_mailbox
-    parked = _why_parked(connection, mail, known, proven, now)
-    return replace(place, no_answer_reason=parked, parked=True) if parked else place
+    throttled = _why_throttled(connection, mail, known, proven, now)
+    return replace(place, no_answer_reason=throttled, throttled=True) if throttled else place
 
 
 def find_place_locked(
@@ -104,7 +104,7 @@ def find_place_locked(
     return find_place(connection, mail, known, now)
 
 
-def find_request(connection: sa.Connection, mail: ParsedMail) -> Ask | None:
+def find_request(connection: sa.Connection, mail: ParsedMail) -> ApprovalRequest | None:
     """Return what a manager was asked by the request that their aligned mail refers to, wherever it was
     sent: no customer's mail, though managers may be customers, too. None if it refers to none."""
     if mail.from_address not in services.current().shop.manager_emails:
@@ -143,7 +143,7 @@ def _place_of_team(mail: ParsedMail, conversation: Conversation | None) -> Place
     return Place(replace(mail, kind=MailKind.TEAM), conversation)
 
 
-def _why_parked(
+def _why_throttled(
     connection: sa.Connection, mail: ParsedMail, known: Known, proven: bool, now: datetime
 ) -> str | None:
     live = services.current()

@@ -19,7 +19,7 @@ from mailagent.store.operations import circuit_breakers, metric_figures
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class Permit:
     """Leave to ask a provider once. `probing`: everybody else waits for what comes of it; `failed_lately`:
     there is something on record that an answer ends."""
 
@@ -28,37 +28,37 @@ class Leave:
     failed_lately: bool = False
 
 
-def leave_of(connection: sa.Connection, provider: Provider) -> Leave | None:
+def find_permit(connection: sa.Connection, provider: Provider) -> Permit | None:
     """Return leave to ask a provider, or None while nobody is to. In a transaction, which takes the turn of
     a probe."""
     found = circuit_breakers.find(connection, provider)
     how = standing(found, services.current().now())
     if how is Standing.PROBE:
-        return _take_turn(connection, provider)
-    return _leave(provider, found, how)
+        return _take_trial(connection, provider)
+    return _permit(provider, found, how)
 
 
-def take_leave(provider: Provider, found: Breaker | None) -> Leave | None:
+def take_permit(provider: Provider, found: Breaker | None) -> Permit | None:
     """Return leave to ask a provider of which `found` was just read, or None while nobody is to."""
     live = services.current()
     how = standing(found, live.now())
     if how is not Standing.PROBE:
-        return _leave(provider, found, how)
+        return _permit(provider, found, how)
     with live.database.transaction() as connection:
-        return _take_turn(connection, provider)
+        return _take_trial(connection, provider)
 
 
-def _leave(provider: Provider, found: Breaker | None, how: Standing) -> Leave | None:
-    return None if how is Standing.OPEN else Leave(provider, failed_lately=found is not None)
+def _permit(provider: Provider, found: Breaker | None, how: Standing) -> Permit | None:
+    return None if how is Standing.OPEN else Permit(provider, failed_lately=found is not None)
 
 
-def _take_turn(connection: sa.Connection, provider: Provider) -> Leave | None:
+def _take_trial(connection: sa.Connection, provider: Provider) -> Permit | None:
     if not circuit_breakers.claim_probe(connection, provider, services.current().now()):
         return None
-    return Leave(provider, probing=True, failed_lately=True)
+    return Permit(provider, probing=True, failed_lately=True)
 
 
-def give_back(connection: sa.Connection, leave: Leave) -> None:
+def give_back(connection: sa.Connection, leave: Permit) -> None:
     """Give leave back that was not used."""
     if leave.probing:
         circuit_breakers.free_probe(connection, leave.provider, services.current().now())
@@ -71,7 +71,7 @@ class Noted:
     is_open: bool = False
 
 
-def note_trouble_of_one_model(connection: sa.Connection, leave: Leave) -> Noted:
+def note_trouble_of_one_model(connection: sa.Connection, leave: Permit) -> Noted:
     """Record a failure that says nothing of a provider's other models: whoever asks one next finds the
     breaker as it was, and may probe it."""
     give_back(connection, leave)
@@ -79,7 +79,7 @@ def note_trouble_of_one_model(connection: sa.Connection, leave: Leave) -> Noted:
     return Noted()
 
 
-def note_outcome(connection: sa.Connection, leave: Leave, failure: Failure | None) -> Noted:
+def note_outcome(connection: sa.Connection, leave: Permit, failure: Failure | None) -> Noted:
     """Record whether a provider has answered (None) or failed."""
     now = services.current().now()
     if failure is None:

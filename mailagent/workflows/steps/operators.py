@@ -12,41 +12,41 @@ import sqlalchemy as sa
 
 from mailagent import engine, services
 from mailagent.domain.mail.message import Purpose
-from mailagent.domain.operations.incident import Matter
+from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.text import tell_error
-from mailagent.engine import Run, matter_of
+from mailagent.engine import Run, subject_of
 from mailagent.store import audit
 from mailagent.store.mail import outbound
 from mailagent.store.operations import incidents
-from mailagent.workflows.steps.maintenance.incidents import look_at_matters
+from mailagent.workflows.steps.maintenance.incidents import update_incidents
 from mailagent.workflows.steps.notices import tell_operators
 from mailagent.workflows.steps.recording import step
 
 # What failed while no sweep ran for longer than this is in `flask runs list` only.
 LOOK_BACK = timedelta(days=3)
 RUNS_IN_ONE_MAIL = 20
-# Of runs that are refused at the same moment one opens the matter; the others were asked before.
-SAME_MATTER = timedelta(hours=1)
+# Of runs that are refused at the same moment one opens the incident; the others were asked before.
+SAME_INCIDENT = timedelta(hours=1)
 RUNS_AT_ONCE = 500
 
 
 @step
 def report_failed_runs() -> int:
     """Mail the operators about runs that failed and that they have not been told of, in one mail; and about
-    matters that hold up many. Runs that fail by such a matter are no news of their own."""
+    matters that hold up many. Runs that fail by such an incident are no news of their own."""
     live = services.current()
-    look_at_matters()
+    update_incidents()
     with live.database.snapshot() as connection:
-        failed = live.doorbell.list_failed(connection, live.now() - LOOK_BACK)
+        failed = live.workflow_client.list_failed(connection, live.now() - LOOK_BACK)
         untold = _without_told(connection, failed)[:RUNS_AT_ONCE]
-    runs = live.doorbell.find_runs(untold)
+    runs = live.workflow_client.find_runs(untold)
     with live.database.transaction() as connection:
-        by_matter = {matter_of(run): run for run in reversed(list(runs.values()))}
-        told = audit.told(connection, list(by_matter))
-        fresh = [run for matter, run in by_matter.items() if matter not in told]
-        for subject in {*by_matter, *runs} - told:
+        by_subject = {subject_of(run): run for run in reversed(list(runs.values()))}
+        told = audit.told(connection, list(by_subject))
+        fresh = [run for incident, run in by_subject.items() if incident not in told]
+        for subject in {*by_subject, *runs} - told:
             audit.record(connection, live.now(), audit.CLOCK, audit.TOLD, subject)
-        known = _failed_by_known_matter(connection)
+        known = _failed_by_known_incident(connection)
         to_tell = [
             run
             for run in fresh
@@ -64,12 +64,12 @@ def _without_told(connection: sa.Connection, run_ids: Sequence[str]) -> list[str
     return [run_id for run_id in run_ids if run_id not in told]
 
 
-def _failed_by_known_matter(connection: sa.Connection) -> set[str]:
+def _failed_by_known_incident(connection: sa.Connection) -> set[str]:
     """Return the runs that fail because the model's provider refuses us, as operators know already."""
-    refused = incidents.find_open(connection, Matter.OPENAI)
+    refused = incidents.find_open(connection, IncidentKind.OPENAI)
     if refused is None:
         return set()
-    return incidents.runs_refused_by_model(connection, refused.since - SAME_MATTER)
+    return incidents.runs_refused_by_model(connection, refused.since - SAME_INCIDENT)
 
 
 def _carries_a_notice(connection: sa.Connection, run: Run) -> bool:
@@ -91,7 +91,7 @@ def _tell(connection: sa.Connection, runs: Sequence[Run]) -> None:
 def _lines(run: Run) -> list[str]:
     told = f"{run.run_id}, {run.status}, of {run.subject}: {tell_error(run.error)}"
     if run.workflow == engine.SWEEP:
-        return [told, "Rows that wait may not be rung for until this is put right: see the log."]
+        return [told, "Rows that wait may not be enqueued until this is put right: see the log."]
     if run.workflow == engine.HOUSEKEEPING:
         return [told, "Old data is not deleted until this is put right: see the log."]
     if run.workflow == engine.PREVIEWS:

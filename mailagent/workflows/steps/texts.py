@@ -14,12 +14,12 @@ from mailagent.workflows.steps.conversation.batch import Batch
 Record = Mapping[str, Any]
 
 
-def put_away(batch: Batch, words: Record) -> dict[str, Any]:
+def store_texts(batch: Batch, words: Record) -> dict[str, Any]:
     """Record words in a row of their own; return what the step records in their place."""
     live = services.current()
     with live.database.transaction() as connection:
         return {
-            "words_id": step_texts.record(connection, batch["conversation_id"], words, live.now())
+            "text_id": step_texts.record(connection, batch["conversation_id"], words, live.now())
         }
 
 
@@ -28,9 +28,9 @@ def words_of(record: Record) -> dict[str, Any]:
 
     Raises NeedsOperatorError when the words are not kept any more.
     """
-    if "words_id" not in record:
+    if "text_id" not in record:
         return dict(record)
-    return {**record, **_find([record])[record["words_id"]]}
+    return {**record, **_find([record])[record["text_id"]]}
 
 
 def items_of(told: Sequence[Record]) -> list[dict[str, Any]]:
@@ -39,12 +39,12 @@ def items_of(told: Sequence[Record]) -> list[dict[str, Any]]:
     found = _find(told)
     items: list[dict[str, Any]] = []
     for each in told:
-        items += found[each["words_id"]]["items"] if "words_id" in each else [dict(each)]
+        items += found[each["text_id"]]["items"] if "text_id" in each else [dict(each)]
     return items
 
 
 def _find(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
-    wanted = {str(each["words_id"]) for each in records if "words_id" in each}
+    wanted = {str(each["text_id"]) for each in records if "text_id" in each}
     if not wanted:
         return {}
     with services.current().database.snapshot() as connection:

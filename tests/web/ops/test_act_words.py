@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mailagent.store.ids import new_id
-from mailagent.web.console.labels import action_words, detail_words, plain_details
+from mailagent.web.console.labels import action_labels, detail_labels, plain_details
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from mailagent.web.console.labels import action_words, detail_words, plain_detai
     ],
 )
 def test_an_act_is_told_in_words(action: str, words: str) -> None:
-    assert action_words(action) == words
+    assert action_labels(action) == words
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_an_act_is_told_in_words(action: str, words: str) -> None:
     ],
 )
 def test_short_names_become_words_and_all_else_stays(value: object, words: str) -> None:
-    assert detail_words(value) == words
+    assert detail_labels(value) == words
 
 
 def test_a_story_is_told_without_ids_and_empty_words() -> None:

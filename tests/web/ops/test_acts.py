@@ -14,7 +14,7 @@ from mailagent.store.mail import conversations
 from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.people import forward_team_replies, pass_on_to_people
 from mailagent.workflows.steps.conversation.reply import write_reply
-from mailagent.workflows.steps.maintenance.sweep import ring_for_mail
+from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
 from tests.cast import ADA, MONA, OLGA, TESS
 from tests.stage import Stage, post_form
 from tests.web.ops.test_drafts import SPENT, age, door, mail_statuses
@@ -197,9 +197,9 @@ def test_giving_back_lets_the_agent_answer_what_nobody_answered(shop: Stage) -> 
     assert (conversation.status, conversation.owner_email) == ("open", None)
     assert mail_statuses(shop) == ["unanswered"]
     (mail,) = shop.rows("SELECT * FROM inbound_mails")
-    assert mail.rings == 1
-    assert shop.live.doorbell.find_run(mail.run_id) is not None
-    ring_for_mail()  # it has waited for nine hours, but not for the agent
+    assert mail.wake_ups == 1
+    assert shop.live.workflow_client.find_run(mail.run_id) is not None
+    enqueue_mail()  # it has waited for nine hours, but not for the agent
     batch = take_batch(conversation_id)
     assert batch is not None
     assert batch["task"] == "answer"

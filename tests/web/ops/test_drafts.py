@@ -17,7 +17,7 @@ from mailagent.workflows.steps.conversation.people import hand_over
 from mailagent.workflows.steps.conversation.refund_tools import propose_refund
 from mailagent.workflows.steps.conversation.reply import Written, write_reply
 from mailagent.workflows.steps.maintenance.overdue import remind
-from mailagent.workflows.steps.maintenance.sweep import ring_for_mail
+from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
 from tests.cast import ADA, MALLORY, OLGA, TESS, order
 from tests.stage import Stage, open_shop, post_form
 from tests.web.test_approvals_four_eyes import ONE_DATABASE
@@ -101,7 +101,7 @@ def test_the_steps_done_again_write_no_second_draft_and_no_mail(drafting: Stage)
     assert len(written(drafting)) == 1
 
 
-def test_what_a_person_sent_does_not_bring_the_fuse_nearer(drafting: Stage) -> None:
+def test_what_a_person_sent_does_not_bring_the_loop_guard_nearer(drafting: Stage) -> None:
     waiting = draft(drafting)
     press(drafting, waiting.draft_id, "send")
     since = drafting.live.now() - timedelta(hours=1)
@@ -262,7 +262,7 @@ def test_whoever_may_not_answer_neither_sees_nor_sends_drafts(drafting: Stage, p
 def test_the_sweep_lets_a_draft_wait_and_reminds_of_all_that_are_due_once(drafting: Stage) -> None:
     waiting = draft(drafting)
     age(drafting, "inbound_mails", "received_at", hours=9)
-    ring_for_mail()
+    enqueue_mail()
     assert latest(drafting).state == "waiting"
     assert mail_statuses(drafting) == ["unanswered"]
     assert notices(drafting) == []
@@ -290,10 +290,10 @@ def test_mail_of_a_draft_that_was_taken_back_has_its_time_anew(drafting: Stage) 
     age(drafting, "inbound_mails", "received_at", hours=9)
     drafting.write("And?", to=door(drafting))
     take(drafting)
-    ring_for_mail()
+    enqueue_mail()
     assert drafting.rows("SELECT status FROM conversations")[0].status == "open"
     age(drafting, "drafts", "decided_at", hours=9)
-    ring_for_mail()
+    enqueue_mail()
     assert drafting.rows("SELECT status FROM conversations")[0].status == "handed_over"
 
 

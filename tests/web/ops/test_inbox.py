@@ -1,4 +1,4 @@
-"""The inbox: what waits comes first for whom it waits, leaves when it is put away, and says what is new."""
+"""The inbox: what waits comes first for whom it waits, leaves when it is dismissed, and says what is new."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from werkzeug.test import TestResponse
 
 from mailagent.domain.money import Money
 from mailagent.domain.operations.circuit_breaker import Failure, Provider
-from mailagent.domain.operations.incident import Matter
+from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.refunds.escalation import Question as Asking
 from mailagent.domain.refunds.refund import RefundLine
 from mailagent.store.ids import new_id
@@ -78,14 +78,14 @@ def acts(stage: Stage) -> list[tuple[str, str, str]]:
 def test_what_waits_for_a_role_comes_first(shop: Stage) -> None:
     assert titles(shop.log_in(MONA))[:1] == ["Waiting for"]
     assert titles(shop.log_in(TESS))[:2] == ["Drafts to", "With the"]
-    assert titles(shop.log_in(OLGA))[:3] == ["Failed", "Mail that", "Parked mail"]
+    assert titles(shop.log_in(OLGA))[:3] == ["Failed", "Mail that", "Throttled mail"]
 
 
 @ONE_DATABASE
 def test_an_outage_is_explained_to_those_who_can_end_it(shop: Stage) -> None:
     with shop.live.database.transaction() as connection:
         why = "401 invalid_api_key sk-…abcd"
-        incidents.open_matter(connection, shop.live.now(), Matter.OPENAI, why)
+        incidents.find_open_incident(connection, shop.live.now(), IncidentKind.OPENAI, why)
     assert "OPENAI_API_KEY" in shop.log_in(OLGA).get("/ops").text
     for email in (MONA, TESS):
         page = shop.log_in(email).get("/ops").text
@@ -152,20 +152,20 @@ def test_a_mail_that_waits_leads_to_its_conversation(shop: Stage) -> None:
     assert "<script>alert" not in page
 
 
-def test_a_lost_mail_is_put_away_and_brought_back(shop: Stage) -> None:
+def test_a_lost_mail_is_dismissals_and_brought_back(shop: Stage) -> None:
     lost = lose(shop, "receipt")
     client, path = shop.log_in(TESS), "/ops?waiting=undelivered"
     back = post_form(client, "/ops/put-away", path, subject=lost, back=path)
     assert (back.status_code, back.location) == (303, path)
     assert "Nothing waits here" in client.get(path).text
     everything = f"{path}&shown=all"
-    assert f"put away by {TESS}" in client.get(everything).text
+    assert f"dismiss by {TESS}" in client.get(everything).text
     post_form(client, "/ops/put-away", everything, subject=lost, back=path, act="back")
     assert lost in client.get(path).text
-    assert acts(shop) == [(TESS, "put away", lost), (TESS, "brought back", lost)]
+    assert acts(shop) == [(TESS, "dismiss", lost), (TESS, "brought back", lost)]
 
 
-def test_a_failed_run_that_fails_again_after_it_was_put_away_is_back(shop: Stage) -> None:
+def test_a_failed_run_that_fails_again_after_it_was_dismissals_is_back(shop: Stage) -> None:
     run_id, path = fail_run(shop), "/ops?waiting=failed"
     client = shop.log_in(OLGA)
     assert f'href="/ops/runs/{run_id}"' in client.get(path).text
@@ -183,7 +183,7 @@ def test_a_failed_run_that_was_replayed_and_succeeded_vanishes_by_itself(shop: S
     assert run_id not in client.get("/ops?waiting=failed&shown=all").text
 
 
-def test_only_what_was_lost_or_failed_can_be_put_away(shop: Stage) -> None:
+def test_only_what_was_lost_or_failed_can_be_dismissals(shop: Stage) -> None:
     lose(shop, "receipt")
     shop.write("Where is my kettle?")
     (mail,) = shop.rows("SELECT mail_id FROM inbound_mails")
@@ -287,11 +287,11 @@ def test_an_outage_is_told_while_it_lasts(shop: Stage) -> None:
     keep_figures(shop, seconds=0)
     client = shop.log_in(MONA)
     with shop.live.database.transaction() as connection:
-        incidents.open_matter(connection, shop.live.now(), Matter.OPENAI, "401")
-        incidents.open_matter(connection, shop.live.now(), Matter.PARKED, "1")
+        incidents.find_open_incident(connection, shop.live.now(), IncidentKind.OPENAI, "401")
+        incidents.find_open_incident(connection, shop.live.now(), IncidentKind.THROTTLED, "1")
     assert client.get("/ops/live").get_json()["outages"] == ["provider:openai"]
     with shop.live.database.transaction() as connection:
-        incidents.close_matter(connection, shop.live.now(), Matter.OPENAI)
+        incidents.close_incident(connection, shop.live.now(), IncidentKind.OPENAI)
     assert client.get("/ops/live").get_json()["outages"] == []
 
 

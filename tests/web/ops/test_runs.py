@@ -37,7 +37,7 @@ def fail_to_pay(shop: Stage) -> str:
 
 
 def load(shop: Stage, run_id: str) -> Run:
-    run = shop.live.doorbell.find_run(run_id, with_steps=True)
+    run = shop.live.workflow_client.find_run(run_id, with_steps=True)
     assert run is not None
     return run
 
@@ -123,16 +123,16 @@ def test_a_fork_of_a_conversation_waits_for_its_turn(shop: Stage, olga: FlaskCli
 # --- without workflows: what is on record -------------------------------------------------------------
 
 
-def rung(shop: Stage, text: str = "Hello?", **changes: str) -> str:
+def woken(shop: Stage, text: str = "Hello?", **changes: str) -> str:
     """Write a mail that nobody works on; return the run that was queued for it."""
-    before = {run.run_id for run in shop.live.doorbell.list_runs()}
+    before = {run.run_id for run in shop.live.workflow_client.list_runs()}
     shop.write(text, **changes)
-    (run_id,) = {run.run_id for run in shop.live.doorbell.list_runs()} - before
+    (run_id,) = {run.run_id for run in shop.live.workflow_client.list_runs()} - before
     return run_id
 
 
 def test_a_run_at_work_is_not_replayed_but_stopped(shop: Stage, olga: FlaskClient) -> None:
-    run_id = rung(shop)
+    run_id = woken(shop)
     opened = olga.get(f"{path(run_id)}/replay").text
     assert "It is at work already" in opened
     for how in ("rewind", "fork"):
@@ -159,8 +159,8 @@ def _token(page: str) -> str:
 
 
 def test_a_step_that_a_run_does_not_have_starts_nothing(shop: Stage, olga: FlaskClient) -> None:
-    run_id = rung(shop)
-    shop.live.doorbell.cancel_run(run_id)
+    run_id = woken(shop)
+    shop.live.workflow_client.cancel_run(run_id)
     replay = f"{path(run_id)}/replay"
     for step in ("0", "-1", "2", "9" * 20, "x", ""):
         assert olga.get(replay, query_string={"from_step": step}).status_code == 200
@@ -170,7 +170,7 @@ def test_a_step_that_a_run_does_not_have_starts_nothing(shop: Stage, olga: Flask
 
 
 def test_runs_are_found_by_what_they_are_about(shop: Stage, olga: FlaskClient) -> None:
-    ada, grace = rung(shop), rung(shop, from_address=GRACE)
+    ada, grace = woken(shop), woken(shop, from_address=GRACE)
     conversation = load(shop, ada).subject
     hashed = load(shop, ada).attributes["customer_hash"]
     for about in (conversation, ADA, ADA.upper(), hashed, f" {ADA} "):
@@ -186,20 +186,20 @@ def test_a_refund_s_run_is_found_by_its_order_and_its_mail_s_run_too(shop: Stage
     assert load(shop, run_id).attributes.keys() == {
         "subject", "conversation", "order", "refund", "customer_hash",
     }  # fmt: skip
-    doorbell = shop.live.doorbell
+    workflow_client = shop.live.workflow_client
     for about in ("W1001", refund.refund_id):
-        assert [run.run_id for run in doorbell.list_runs(subject=about)] == [run_id]
+        assert [run.run_id for run in workflow_client.list_runs(subject=about)] == [run_id]
     (mail,) = shop.rows("SELECT outbound_id FROM outbound_mails WHERE purpose = 'reply'")
     with shop.live.database.transaction() as connection:
-        delivery = doorbell.ring_delivery(connection, mail.outbound_id)
+        delivery = workflow_client.enqueue_delivery(connection, mail.outbound_id)
     assert load(shop, delivery).attributes["conversation"] == refund.conversation_id
-    assert {run.workflow for run in doorbell.list_runs(subject=refund.conversation_id)} == {
+    assert {run.workflow for run in workflow_client.list_runs(subject=refund.conversation_id)} == {
         "conversation", "refund", "delivery",
     }  # fmt: skip
 
 
 def test_runs_are_filtered_by_state_workflow_and_day(shop: Stage, olga: FlaskClient) -> None:
-    failed, waits = rung(shop), rung(shop, from_address=GRACE)
+    failed, waits = woken(shop), woken(shop, from_address=GRACE)
     set_run(shop, failed, "ERROR")
     today = shop.live.now()
     tomorrow = f"{today + timedelta(days=1):%Y-%m-%d}"
@@ -212,7 +212,7 @@ def test_runs_are_filtered_by_state_workflow_and_day(shop: Stage, olga: FlaskCli
 
 
 def test_a_long_list_has_pages(shop: Stage, olga: FlaskClient) -> None:
-    run_id = rung(shop)
+    run_id = woken(shop)
     with shop.live.database.transaction() as connection:
         for number in range(60):
             copy = f"INSERT INTO {table_of_runs(shop)} (workflow_uuid, status, name, created_at,"
@@ -239,7 +239,7 @@ def test_what_steps_returned_is_shown_as_inert_text(shop: Stage, olga: FlaskClie
         shop.write(hostile, from_address=MALLORY, subject=hostile)
         shop.wait_for_mails(MALLORY)
         wait_for_quiet(shop)
-    (run_id,) = (run.run_id for run in shop.live.doorbell.list_runs(subject=MALLORY))
+    (run_id,) = (run.run_id for run in shop.live.workflow_client.list_runs(subject=MALLORY))
     page = olga.get(path(run_id))
     assert "take_batch" in page.text
     assert "<script>" not in page.text
@@ -247,7 +247,7 @@ def test_what_steps_returned_is_shown_as_inert_text(shop: Stage, olga: FlaskClie
 
 
 def test_runs_are_for_operators(shop: Stage) -> None:
-    run_id, stranger = rung(shop), shop.client
+    run_id, stranger = woken(shop), shop.client
     for client in (shop.log_in(MONA), shop.log_in(TESS)):
         for page in ("/ops/runs", path(run_id), f"{path(run_id)}/replay"):
             assert client.get(page).status_code == 403
@@ -260,7 +260,7 @@ def test_runs_are_for_operators(shop: Stage) -> None:
 
 
 def test_a_run_whose_history_is_odd_is_shown(shop: Stage, olga: FlaskClient) -> None:
-    run_id = rung(shop)
+    run_id = woken(shop)
     with shop.live.database.transaction() as connection:
         connection.execute(
             sa.text(f"UPDATE {table_of_runs(shop)} SET attributes = NULL, status = 'STRANGE'")

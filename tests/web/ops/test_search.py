@@ -86,7 +86,7 @@ def found(client: FlaskClient, query: str) -> set[str]:
         ("q=parcel+green+or+hello", {"adam@example.com"}),
         ("q=-", set()),
         ("q=hello&state=unanswered&kind=mails", {"adam@example.com"}),
-        ("q=hello&state=parked&kind=mails", set()),
+        ("q=hello&state=throttled&kind=mails", set()),
         ("q=hello&kind=mails&from=2020-01-01", {"adam@example.com"}),
         ("q=hello&kind=mails&to=2020-01-01", set()),
         ("kind=conversations&state=open", {ADA, GRACE, "adam@example.com"}),

@@ -13,7 +13,7 @@ from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.people import forward_team_replies, pass_on_to_people
 from tests.cast import OLGA, TESS
 from tests.stage import Stage
-from tests.test_custody import by_button, customer_mails, overdue, overdue_while_parked, thread
+from tests.test_custody import by_button, customer_mails, overdue, overdue_while_throttled, thread
 from tests.web.ops.test_acts import press
 from tests.web.ops.test_drafts import door
 
@@ -40,7 +40,7 @@ def test_what_came_after_the_authors_look_is_passed_on_to_them(shop: Stage) -> N
     assert [mail.status for mail in customer_mails(shop)] == ["answered", "unanswered"]
 
 
-@pytest.mark.parametrize("theirs", [overdue, overdue_while_parked])
+@pytest.mark.parametrize("theirs", [overdue, overdue_while_throttled])
 def test_mail_that_waited_too_long_is_answered_by_a_person(
     shop: Stage, theirs: Callable[[Stage], None]
 ) -> None:
@@ -53,14 +53,14 @@ def test_mail_that_waited_too_long_is_answered_by_a_person(
     assert take_batch(thread(shop).conversation_id) is None
 
 
-def test_what_a_person_answered_is_told_to_nobody_as_parked(shop: Stage) -> None:
+def test_what_a_person_answered_is_told_to_nobody_as_throttled(shop: Stage) -> None:
     shop.write("Where is my parcel?")
     (mail,) = customer_mails(shop)
     with shop.live.database.transaction() as connection:
-        throttled.park_by_fuse(connection, [mail.mail_id])
+        throttled.throttle_by_loop_guard(connection, [mail.mail_id])
     answer(shop, up_to=mail.mail_id)
     with shop.live.database.snapshot() as connection:
-        assert throttled.list_conversations_with_fuse(connection, 10) == []
+        assert throttled.list_conversations_in_loop(connection, 10) == []
 
 
 @pytest.mark.parametrize("act", ["take-over", "answer"])

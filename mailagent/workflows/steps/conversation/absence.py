@@ -31,7 +31,7 @@ def put_off(batch: Batch) -> int:
 
 
 def list_to_bring_back(is_over: Callable[[Run | None], bool]) -> list[Row]:
-    """Return the mails that were put off and are to be rung for: as many as its limits bear when the
+    """Return the mails that were put off and are to be enqueued for: as many as its limits bear when the
     provider is well, by turns of the customers; one to try it, of those put off least often, so that none
     of them is all that it is ever tried with; or none. Not those whose run is at it or has failed, by
     `is_over`."""
@@ -41,7 +41,9 @@ def list_to_bring_back(is_over: Callable[[Run | None], bool]) -> list[Row]:
     while len(due) < most:
         with services.current().database.snapshot() as connection:
             page = inbound.list_put_off(connection, BROUGHT_BACK_AT_ONCE, looked_at, by_turns)
-        runs = services.current().doorbell.find_latest([row.run_id for row in page if row.run_id])
+        runs = services.current().workflow_client.find_latest(
+            [row.run_id for row in page if row.run_id]
+        )
         due += [row for row in page if is_over(runs.get(row.run_id))]
         looked_at += len(page)
         if len(page) < BROUGHT_BACK_AT_ONCE:
@@ -50,7 +52,7 @@ def list_to_bring_back(is_over: Callable[[Run | None], bool]) -> list[Row]:
 
 
 def _most_to_bring_back() -> tuple[int, bool]:
-    """Return how many mails may be rung for, and whether by turns of the customers."""
+    """Return how many mails may be enqueued for, and whether by turns of the customers."""
     live = services.current()
     if why_stopped() is not None:
         return 0, True

@@ -13,18 +13,18 @@ from mailagent import services
 from mailagent.agent import first_model, loop, prompt, tool_schemas
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.operations.circuit_breaker import Provider
-from mailagent.domain.operations.incident import Matter
+from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.run_about import HeldUpBy, hash_customer
 from mailagent.store import ids
 from mailagent.store.operations import model_calls
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.circuit_breaker import (
-    Leave,
     Noted,
+    Permit,
     give_back,
     note_outcome,
     note_trouble_of_one_model,
-    take_leave,
+    take_permit,
 )
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.conversation.context import CaseOfStep
@@ -36,7 +36,7 @@ from mailagent.workflows.steps.conversation.rate_limit import (
     take_turn,
     why_stopped,
 )
-from mailagent.workflows.steps.maintenance.incidents import note_matter
+from mailagent.workflows.steps.maintenance.incidents import open_incident
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Asked:
     """An answer of the model, or what came instead of one."""
 
     outcome: Mapping[str, Any]
-    leave: Leave
+    leave: Permit
     call_id: int = field(default_factory=ids.new_number)
     noted: Noted = Noted()
 
@@ -61,7 +61,7 @@ def ask_in_turn(
     if is_above_the_limit(_instructions(), told):
         why = "the case is more than OPENAI_TOKENS_PER_MINUTE lets through"
         return move_of("person", used, reason=HandOverReason.BUDGET_SPENT.name, summary=why)
-    leave = take_leave(Provider.OPENAI, case.breaker)
+    leave = take_permit(Provider.OPENAI, case.breaker)
     if leave is None:
         why = case.breaker.why if case.breaker else ""
         return held_up(HeldUpBy.MODEL, "later", used, why=why)
@@ -74,12 +74,12 @@ def ask_in_turn(
         waits = replace(used, turn_ms=turn.at_ms)
         why = "its turn is yet to come"
         return held_up(HeldUpBy.LIMITS, "wait", waits, after_seconds=turn.wait_seconds, why=why)
-    outcome = _ask(told, case.address, used)
+    outcome = _request(told, case.address, used)
     note_tokens(turn, outcome)
     return Asked(outcome, leave)
 
 
-def _give_back(leave: Leave) -> None:
+def _give_back(leave: Permit) -> None:
     if leave.probing:
         with services.current().database.transaction() as connection:
             give_back(connection, leave)
@@ -95,7 +95,7 @@ def _instructions() -> str:
     return prompt.instructions(shop.name, shop.support_address, _most_percent())
 
 
-def _ask(items: list[dict[str, Any]], address: str, used: loop.Spent) -> Mapping[str, Any]:
+def _request(items: list[dict[str, Any]], address: str, used: loop.Spent) -> Mapping[str, Any]:
     live, most_percent = services.current(), _most_percent()
     model = live.first_model if used.first_model and live.first_model else live.model
     with spans.call(Provider.OPENAI, "ask"):
@@ -133,5 +133,5 @@ def _note(connection: sa.Connection, asked: Asked, used: loop.Spent) -> Noted:
         note_wish(connection, asked.outcome)
         return note_outcome(connection, asked.leave, loop.failure_of(asked.outcome))
     if isinstance(move, loop.AskOperator):
-        note_matter(connection, Matter.FIRST_MODEL, move.why)
+        open_incident(connection, IncidentKind.FIRST_MODEL, move.why)
     return note_trouble_of_one_model(connection, asked.leave)

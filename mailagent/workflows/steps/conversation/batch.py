@@ -11,10 +11,10 @@ from dbos import DBOS
 from mailagent import services
 from mailagent.agent.reply.languages import find_language
 from mailagent.domain.mail.conversation import (
-    FUSE_LOOKS_BACK,
+    LOOP_WINDOW,
     Conversation,
     ConversationStatus,
-    has_blown_the_fuse,
+    is_loop,
 )
 from mailagent.domain.mail.message import InboundMail, MailKind, Purpose
 from mailagent.store import audit
@@ -48,7 +48,7 @@ def take_batch(conversation_id: str) -> Batch | None:
         if first is None:
             return None
         task = _task(connection, conversation, first)
-    if task == "answer" and conversation.stopped_by_fuse:
+    if task == "answer" and conversation.stopped_by_loop_guard:
         _open_again(conversation_id)
     # A forged mail must not be answered along with an honest one as if both were honest.
     together = [
@@ -96,7 +96,10 @@ def _note_language(conversation: Conversation, mails: Sequence[InboundMail]) -> 
 def _task(connection: sa.Connection, conversation: Conversation, mail: InboundMail) -> str:
     if mail.kind is MailKind.TEAM:
         return "forward"
-    if conversation.status is ConversationStatus.HANDED_OVER and not conversation.stopped_by_fuse:
+    if (
+        conversation.status is ConversationStatus.HANDED_OVER
+        and not conversation.stopped_by_loop_guard
+    ):
         return "pass_on"
     if is_answered_too_often(connection, conversation, mail.identity.proven):
         return "stop"
@@ -113,28 +116,28 @@ def is_answered_too_often(
     """
     live = services.current()
     conversation_id, address = conversation.conversation_id, conversation.customer_email
-    since = live.now() - FUSE_LOOKS_BACK
+    since = live.now() - LOOP_WINDOW
     answers = arrivals.list_automatic(connection, since, proven, conversation_id, address)
-    if not _blow_the_fuse(answers):
+    if not _trip(answers):
         return False
     given_back_at = audit.latest_at(connection, conversation_id, audit.GIVEN_BACK)
     if given_back_at is None:
         return True
-    return _blow_the_fuse([answer for answer in answers if answer.at >= given_back_at])
+    return _trip([answer for answer in answers if answer.at >= given_back_at])
 
 
-def _blow_the_fuse(answers: Sequence[arrivals.Automatic]) -> bool:
+def _trip(answers: Sequence[arrivals.Automatic]) -> bool:
     limits = services.current().limits
     in_thread = [answer.at for answer in answers if answer.in_thread]
     to_sender = [answer.at for answer in answers if not answer.in_thread]
-    return has_blown_the_fuse(in_thread, limits.answers_per_hour) or has_blown_the_fuse(
+    return is_loop(in_thread, limits.answers_per_hour) or is_loop(
         to_sender, limits.answers_to_sender_per_hour
     )
 
 
 def _people_answer(connection: sa.Connection, conversation: Conversation) -> bool:
-    """Whether somebody of the team took up what the fuse had stopped: then it stays theirs."""
-    if not conversation.stopped_by_fuse or conversation.handed_over_at is None:
+    """Whether somebody of the team took up what the loop guard had stopped: then it stays theirs."""
+    if not conversation.stopped_by_loop_guard or conversation.handed_over_at is None:
         return False
     conversation_id = conversation.conversation_id
     answered_at = outbound.latest_at(connection, conversation_id, Purpose.TEAM_REPLY)
@@ -142,13 +145,13 @@ def _people_answer(connection: sa.Connection, conversation: Conversation) -> boo
 
 
 def _open_again(conversation_id: str) -> None:
-    """Record that the agent looks after a thread again whose fuse has cooled down, or never blew for
+    """Record that the agent looks after a thread again whose loop guard has cooled down, or never blew for
     mail like this."""
     live = services.current()
     with live.database.transaction() as connection:
-        if conversations.lock(connection, conversation_id).stopped_by_fuse:
+        if conversations.lock(connection, conversation_id).stopped_by_loop_guard:
             conversations.give_back(connection, conversation_id)
-            audit.record(connection, live.now(), audit.CLOCK, "fuse reset", conversation_id)
+            audit.record(connection, live.now(), audit.CLOCK, "loop guard reset", conversation_id)
 
 
 # --- tool rights ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What the fuse does: mail is left to people, who hear of it at most once an hour for each thread.
+"""What the loop guard does: mail is left to people, who hear of it at most once an hour for each thread.
 
 When it blows and when it cools down is decided by `domain.conversation`, asked by `batch`.
 """
@@ -23,7 +23,7 @@ CONVERSATIONS_AT_ONCE = 500
 def stop_loop(batch: Batch) -> list[str]:
     """Give mail to people because too much was answered lately. Returns the letters to send.
 
-    A replay that comes when nothing waits any more, or when the fuse is no longer blown, changes
+    A replay that comes when nothing waits any more, or when the loop guard is no longer tripped, changes
     nothing: people may have given the conversation back, and the mail with it.
     """
     live = services.current()
@@ -31,13 +31,13 @@ def stop_loop(batch: Batch) -> list[str]:
         conversation = conversations.lock(connection, batch["conversation_id"])
         if not is_answered_too_often(connection, conversation, batch["verified"]):
             return _written_before(connection, batch)
-        if not throttled.park_by_fuse(connection, batch["mail_ids"]):
+        if not throttled.throttle_by_loop_guard(connection, batch["mail_ids"]):
             return _written_before(connection, batch)
-        if not conversation.stopped_by_fuse:
-            why = HandOverReason.FUSE.value
+        if not conversation.stopped_by_loop_guard:
+            why = HandOverReason.LOOP_DETECTED.value
             conversations.hand_over(connection, conversation.conversation_id, why, live.now())
             audit.record(
-                connection, live.now(), audit.CLOCK, "fuse blown", conversation.conversation_id
+                connection, live.now(), audit.CLOCK, "loop detected", conversation.conversation_id
             )
         return _tell_people(connection, conversation)
 
@@ -48,7 +48,7 @@ def _written_before(connection: sa.Connection, batch: Batch) -> list[str]:
     return [
         outbound_id
         for mail_id in batch["mail_ids"]
-        for outbound_id in outbound.list_of_matter(connection, conversation_id, f"fuse:{mail_id}")
+        for outbound_id in outbound.list_by_subject(connection, conversation_id, f"loop:{mail_id}")
     ]
 
 
@@ -56,17 +56,17 @@ def tell_people_of_stopped_mail() -> None:
     """Write the letters that are due: an hour after the last one of the thread."""
     live = services.current()
     with live.database.snapshot() as connection:
-        waiting = throttled.list_conversations_with_fuse(connection, CONVERSATIONS_AT_ONCE)
-    see_to_each(waiting, str, _ring_for_letters)
+        waiting = throttled.list_conversations_in_loop(connection, CONVERSATIONS_AT_ONCE)
+    see_to_each(waiting, str, _enqueue_mails)
 
 
-def _ring_for_letters(conversation_id: str) -> int:
+def _enqueue_mails(conversation_id: str) -> int:
     live = services.current()
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, conversation_id)
         outbound_ids = _tell_people(connection, conversation)
         for outbound_id in outbound_ids:
-            live.doorbell.ring_delivery(connection, outbound_id)
+            live.workflow_client.enqueue_delivery(connection, outbound_id)
     return len(outbound_ids)
 
 
@@ -75,8 +75,8 @@ def _tell_people(connection: sa.Connection, conversation: Conversation) -> list[
     latest = outbound.latest_at(connection, conversation_id, Purpose.HAND_OVER)
     if latest is not None and live.now() - latest < HOUR:
         return []
-    mail_ids = throttled.close_parked_by_fuse(connection, conversation_id)
+    mail_ids = throttled.close_throttled_by_loop_guard(connection, conversation_id)
     if not mail_ids:
         return []
-    why = f"{HandOverReason.FUSE.value} (mails left unanswered: {len(mail_ids)})"
-    return mailers.write_to_team(connection, conversation, why, None, f"fuse:{mail_ids[-1]}")
+    why = f"{HandOverReason.LOOP_DETECTED.value} (mails left unanswered: {len(mail_ids)})"
+    return mailers.write_to_team(connection, conversation, why, None, f"loop:{mail_ids[-1]}")

@@ -23,7 +23,7 @@ from mailagent.workflows.steps.conversation.moves import (
     move_of,
     plain_move,
     tool_items,
-    without_words,
+    without_text,
 )
 from mailagent.workflows.steps.conversation.unrecorded import Unrecorded
 from mailagent.workflows.steps.recording import at_work, declare_marks, mark, step
@@ -31,7 +31,7 @@ from mailagent.workflows.steps.texts import items_of
 
 # A look-up lies between two asks of the model. More of them would make a step last for minutes, and a worker
 # that is to end waits for its steps.
-ASKS_IN_A_STEP = 2
+REQUESTS_IN_A_STEP = 2
 
 declare_marks("ask_model", "looked")
 
@@ -59,7 +59,7 @@ def ask_model(batch: Batch, items: list[dict[str, Any]], spent: dict[str, int]) 
     is asked once more.
 
     `kind` is `call` (use a tool), `again`, `reply`, `wait`, `later` (it is not to be asked for now: the run
-    ends) or `person`; `words_id` names the words of it (`words.words_of`), `items` those that the model is to
+    ends) or `person`; `text_id` names the words of it (`words.words_of`), `items` those that the model is to
     be told next time on top of what it was told; `spent` is what the answers have cost.
 
     Raises NeedsOperatorError when no mail can be answered: recorded as this step's error, so that a
@@ -72,7 +72,7 @@ def ask_model(batch: Batch, items: list[dict[str, Any]], spent: dict[str, int]) 
     try:
         if progress.move is None:
             progress.move = _next_move(batch, told, progress, bool(items or spent))
-        recorded = without_words(batch, _whole(progress.move, progress))
+        recorded = without_text(batch, _whole(progress.move, progress))
     except Exception as problem:
         if not is_outage(problem):  # else the step is tried again
             _unrecorded.forget()
@@ -99,7 +99,7 @@ def _next_move(
             progress.call = move
         _look(batch, progress.call, progress)
         mark("ask_model", "looked")
-        if len(progress.looked) >= ASKS_IN_A_STEP or at_work.is_leaving:
+        if len(progress.looked) >= REQUESTS_IN_A_STEP or at_work.is_leaving:
             return move_of("again", progress.used, why="has looked something up")
 
 

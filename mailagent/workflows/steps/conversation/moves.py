@@ -10,13 +10,13 @@ from dbos import DBOS
 
 from mailagent import services
 from mailagent.agent import loop, tools
-from mailagent.domain.operations.incident import Matter
+from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.run_about import HeldUpBy
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.workflows.steps.circuit_breaker import Noted
 from mailagent.workflows.steps.conversation.batch import Batch
-from mailagent.workflows.steps.maintenance.incidents import note_matter
-from mailagent.workflows.steps.texts import put_away
+from mailagent.workflows.steps.maintenance.incidents import open_incident
+from mailagent.workflows.steps.texts import store_texts
 
 
 def move_of(kind: str, used: loop.Spent, **more: Any) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def held_up(by: HeldUpBy, kind: str, used: loop.Spent, **more: Any) -> dict[str,
 def _note_hold_up(by: HeldUpBy) -> None:
     run_id = DBOS.workflow_id
     if run_id is not None:
-        services.current().doorbell.describe_hold_up(run_id, by)
+        services.current().workflow_client.describe_hold_up(run_id, by)
 
 
 def plain_move(move: loop.Move, used: loop.Spent, noted: Noted) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def plain_move(move: loop.Move, used: loop.Spent, noted: Noted) -> dict[str, Any
             return held_up(HeldUpBy.MODEL, "wait", used, after_seconds=pause, why=why)
         case loop.AskOperator(why):
             with services.current().database.transaction() as connection:
-                is_news = note_matter(connection, Matter.OPENAI, why)
+                is_news = open_incident(connection, IncidentKind.OPENAI, why)
             if not is_news:  # operators know, and one failed run is enough
                 return held_up(HeldUpBy.MODEL, "later", used, why=why)
             _note_hold_up(HeldUpBy.MODEL)
@@ -85,14 +85,14 @@ def _plain_call(move: loop.CallTool, used: loop.Spent) -> dict[str, Any]:
 _RECORDED = frozenset({"kind", "spent", "tool", "reason", "after_seconds", "why"})
 
 
-def without_words(batch: Batch, move: Mapping[str, Any]) -> dict[str, Any]:
+def without_text(batch: Batch, move: Mapping[str, Any]) -> dict[str, Any]:
     """Return a move to be recorded: its words stand in a row of their own. `items` is what names them there,
     if the model is to be told of any; `looked` names what was looked up."""
     recorded = {name: move[name] for name in move if name in _RECORDED} | {"items": []}
     words = {name: move[name] for name in move if name not in _RECORDED}
     if not any(words.values()):
         return recorded
-    named = put_away(batch, words)
+    named = store_texts(batch, words)
     looked = [{"tool": look["tool"], "at": look["at"]} for look in move.get("looked", ())]
     return (
         recorded

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from mailagent import handback, mailers, services
 from mailagent.domain.mail.conversation import Conversation, ConversationStatus, HandOverReason
 from mailagent.domain.mail.message import InboundMail, MailStatus, Purpose
-from mailagent.domain.mail.reply_commands import TeamWords, decide_team_words
+from mailagent.domain.mail.reply_commands import TeamCommand, decide_team_command
 from mailagent.domain.operations.access import Permission, permissions_of
 from mailagent.store import audit
 from mailagent.store.mail import assignments, conversations, inbound, outbound
@@ -30,14 +30,14 @@ def hand_over(batch: Batch, move: Mapping[str, Any]) -> list[str]:
     """
     live = services.current()
     summary = str(words_of(move).get("summary") or "")
-    why, matter = HandOverReason[move["reason"]], f"hand_over:{batch['mail_ids'][-1]}"
+    why, incident = HandOverReason[move["reason"]], f"hand_over:{batch['mail_ids'][-1]}"
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, batch["conversation_id"])
         mails = inbound.list_by_id(connection, batch["mail_ids"])
         outbound_ids = answers_of(mails)
         if not _waiting(mails):
-            return outbound_ids + outbound.list_of_matter(
-                connection, conversation.conversation_id, matter
+            return outbound_ids + outbound.list_by_subject(
+                connection, conversation.conversation_id, incident
             )
         conversations.hand_over(connection, conversation.conversation_id, why.value, live.now())
         untrue = why is HandOverReason.REPLY_NOT_TRUE
@@ -53,7 +53,7 @@ def hand_over(batch: Batch, move: Mapping[str, Any]) -> list[str]:
             {"why": why.value},
         )
         outbound_ids += mailers.write_to_team(
-            connection, conversation, why.value, summary or None, matter
+            connection, conversation, why.value, summary or None, incident
         )
     return outbound_ids
 
@@ -76,11 +76,11 @@ def forward_team_replies(batch: Batch) -> list[str]:
         outbound_ids = answers_of(mails)
         for mail in mails:
             if mail.status is not MailStatus.UNANSWERED:
-                outbound_ids += outbound.list_of_matter(
+                outbound_ids += outbound.list_by_subject(
                     connection, conversation.conversation_id, _held(mail)
                 )
                 continue
-            action, written = _act_on_team_words(connection, conversation, mail)
+            action, written = _act_on_team_command(connection, conversation, mail)
             outbound_ids += written
             audit.record(
                 connection, live.now(), mail.from_address, action, conversation.conversation_id
@@ -88,18 +88,18 @@ def forward_team_replies(batch: Batch) -> list[str]:
     return outbound_ids
 
 
-def _act_on_team_words(
+def _act_on_team_command(
     connection: sa.Connection, conversation: Conversation, mail: InboundMail
 ) -> tuple[str, list[str]]:
     """Do what a team member's mail means; return the action for the audit trail, and what was written."""
     conversation_id = conversation.conversation_id
-    meant = decide_team_words(mail.new_text, mail.subject, _subjects(connection, conversation))
-    if meant is TeamWords.FOR_CUSTOMER:
+    meant = decide_team_command(mail.new_text, mail.subject, _subjects(connection, conversation))
+    if meant is TeamCommand.FOR_CUSTOMER:
         outbound_id = mailers.write_team_reply(connection, conversation, mail)
         inbound.answer(connection, [mail.mail_id], outbound_id)
         return "customer answered", [outbound_id]
     inbound.leave_unanswered(connection, [mail.mail_id], meant.value)
-    if meant is TeamWords.FOR_AGENT:
+    if meant is TeamCommand.FOR_AGENT:
         handback.give_back(connection, conversation_id)
         return audit.GIVEN_BACK, []
     told = mailers.write_notice(
@@ -122,7 +122,7 @@ def _held(mail: InboundMail) -> str:
 
 
 def _notice_of_held(
-    conversation: Conversation, mail: InboundMail, meant: TeamWords
+    conversation: Conversation, mail: InboundMail, meant: TeamCommand
 ) -> mailers.Notice:
     return mailers.Notice(
         _held(mail),
@@ -141,22 +141,22 @@ def _notice_of_held(
 def pass_on_to_people(batch: Batch) -> list[str]:
     """Mail the team what came in for a conversation that people look after.
 
-    If they have given it back since, the mail waits for the agent, who was rung for.
+    If they have given it back since, the mail waits for the agent, who was enqueued for.
     """
     live = services.current()
-    matter = f"passed_on:{batch['mail_ids'][-1]}"
+    incident = f"passed_on:{batch['mail_ids'][-1]}"
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, batch["conversation_id"])
         waiting = _waiting(inbound.list_by_id(connection, batch["mail_ids"]))
         if not waiting or conversation.status is ConversationStatus.OPEN:
-            return outbound.list_of_matter(connection, conversation.conversation_id, matter)
+            return outbound.list_by_subject(connection, conversation.conversation_id, incident)
         inbound.leave_unanswered(connection, batch["mail_ids"], assignments.PEOPLE_ANSWER)
         return mailers.write_to_team(
             connection,
             conversation,
             "the customer wrote again",
             None,
-            matter,
+            incident,
             _readers(conversation),
         )
 

@@ -18,7 +18,7 @@ from mailagent.store.mail import conversations, drafts, inbound
 from mailagent.store.refunds import goodwill, orders, refunds
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.recording import step
-from mailagent.workflows.steps.texts import put_away, words_of
+from mailagent.workflows.steps.texts import store_texts, words_of
 
 
 class Written(TypedDict):
@@ -40,7 +40,7 @@ def write_reply(batch: Batch, move: Mapping[str, Any], spent: dict[str, int]) ->
     if written is not None:
         return written
     more = loop.Spent(**spent).plus_unusable_reply()
-    items = [put_away(batch, {"items": [loop.correction_item(problems)]})]
+    items = [store_texts(batch, {"items": [loop.correction_item(problems)]})]
     return Written(kind="untrue", outbound_ids=[], items=items, spent=more.plain())
 
 

@@ -13,7 +13,7 @@ from mailagent.workflows.steps.conversation.goodwill import offer_goodwill
 from mailagent.workflows.steps.conversation.moves import tool_items
 from mailagent.workflows.steps.conversation.refund_tools import propose_refund, withdraw_refund
 from mailagent.workflows.steps.recording import step
-from mailagent.workflows.steps.texts import put_away, words_of
+from mailagent.workflows.steps.texts import store_texts, words_of
 
 Tool = Callable[[Batch, Mapping[str, Any]], dict[str, Any]]
 
@@ -33,7 +33,7 @@ def _step(tool: Tool) -> Tool:
     def use(batch: Batch, move: Mapping[str, Any]) -> dict[str, Any]:
         call = words_of(move)
         output = tool(batch, call["arguments"])
-        named = put_away(batch, {"output": output, "items": tool_items(call, output)})
+        named = store_texts(batch, {"output": output, "items": tool_items(call, output)})
         came_of_it = {name: output[name] for name in _OURS if name in output}
         return named | came_of_it
 
@@ -46,4 +46,4 @@ TOOL_STEPS: Mapping[str, Tool] = {name: _step(tool) for name, tool in TOOLS.item
 
 def told_of_call(done: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return what the model is to be told of a call, by the record of its step."""
-    return [{"words_id": done["words_id"]}]
+    return [{"text_id": done["text_id"]}]

@@ -24,7 +24,7 @@ from mailagent.domain.operations.circuit_breaker import (
     look_again_seconds,
     standing,
 )
-from mailagent.domain.operations.incident import Matter
+from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.retry import (
     MAY_GO_TWICE,
     Events,
@@ -43,9 +43,9 @@ from mailagent.store.database import Row
 from mailagent.store.mail import outbound, suppressions
 from mailagent.store.operations import circuit_breakers
 from mailagent.telemetry import spans
-from mailagent.workflows.steps.circuit_breaker import Leave, give_back, leave_of, note_outcome
+from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, give_back, note_outcome
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
-from mailagent.workflows.steps.maintenance.incidents import note_matter
+from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark, step
 
 # How many mails go out together when SendGrid is back; the sweep takes up the rest.
@@ -76,12 +76,12 @@ def _send_mail(outbound_id: str) -> str:
     return state
 
 
-def _claim(outbound_id: str) -> tuple[OutboundMail, Leave] | str:
+def _claim(outbound_id: str) -> tuple[OutboundMail, Permit] | str:
     """Take a queued mail to "sending", with leave to ask SendGrid; when it is not queued, SendGrid is away, or
     nothing is sent to its address, see to that and return the mail's state."""
     live = services.current()
     with live.database.transaction() as connection:
-        leave = leave_of(connection, Provider.SENDGRID)
+        leave = find_permit(connection, Provider.SENDGRID)
         if leave is None:
             _put_off(connection, outbound_id)
             return _leave_as_it_is(connection, outbound_id)
@@ -110,7 +110,7 @@ def _judge(connection: sa.Connection, mail: OutboundMail, refused: Refused) -> V
 
 
 def _note(
-    connection: sa.Connection, leave: Leave, outcome: SendOutcome, verdict: Verdict | None
+    connection: sa.Connection, leave: Permit, outcome: SendOutcome, verdict: Verdict | None
 ) -> None:
     """Record how SendGrid is. That it refuses one mail says nothing of it."""
     match outcome:
@@ -134,7 +134,7 @@ def take_up(most: int) -> int:
         how = standing(circuit_breakers.find(connection, Provider.SENDGRID), live.now())
         limit = {Standing.CLOSED: most, Standing.PROBE: 1, Standing.OPEN: 0}[how]
         due = outbound.take_up(connection, limit, live.now()) if limit else []
-        live.doorbell.ring_deliveries_at_work(connection, due)
+        live.workflow_client.wake_deliveries_at_work(connection, due)
     return len(due)
 
 
@@ -152,13 +152,13 @@ def _seconds_to_look_again(connection: sa.Connection, outbound_id: str) -> float
 
 
 def _leave_to_delivery(connection: sa.Connection, outbound_id: str, status: OutboundStatus) -> str:
-    """Ring a `delivery` run unless the mail is settled. Returns the mail's state.
+    """Wake a `delivery` run unless the mail is settled. Returns the mail's state.
 
     A mail that is found "sending" was being sent by a process that died, or is by one that lives:
     either way this one must not send it too.
     """
     if status in _OPEN:
-        services.current().doorbell.ring_delivery(connection, outbound_id)
+        services.current().workflow_client.enqueue_delivery(connection, outbound_id)
     return status.value
 
 
@@ -190,7 +190,7 @@ def _record_refusal(
         return _fail(connection, mail, why)
     if verdict is Verdict.AGAIN:
         return _retry(connection, mail, why, backoff_seconds(mail.attempts))
-    note_matter(connection, Matter.SENDGRID, why)
+    open_incident(connection, IncidentKind.SENDGRID, why)
     seconds = _seconds_to_look_again(connection, mail.outbound_id)
     return _retry(connection, mail, why, seconds, put_off_at=services.current().now())
 

@@ -43,7 +43,7 @@ def act_on_lost(
             connection, mail.refund_id, mail.to_address, Skip.UNDELIVERED
         )
         if following is not None:
-            services.current().doorbell.ring_delivery(connection, following)
+            services.current().workflow_client.enqueue_delivery(connection, following)
         if mailers.is_waited_for(connection, mail.refund_id):
             return  # somebody else has the question
     notice = mailers.Notice(
@@ -59,7 +59,7 @@ def act_on_lost(
     for circle in services.current().shop.circles:
         others = [address for address in circle if address != mail.to_address]
         if others:
-            _ring(
+            _enqueue(
                 connection, mailers.write_notice(connection, notice, others, mail.conversation_id)
             )
             return
@@ -84,15 +84,15 @@ def _pass_on(connection: sa.Connection, mail: OutboundMail) -> None:
     following = next((circle for circle in others if not told.intersection(circle)), ())
     if not following:
         _nobody_is_left(connection, mail)
-    _ring(
+    _enqueue(
         connection,
         [mailers.copy_notice(connection, mail, key, address) for address in following],
     )
 
 
-def _ring(connection: sa.Connection, outbound_ids: list[str]) -> None:
+def _enqueue(connection: sa.Connection, outbound_ids: list[str]) -> None:
     for outbound_id in outbound_ids:
-        services.current().doorbell.ring_delivery(connection, outbound_id)
+        services.current().workflow_client.enqueue_delivery(connection, outbound_id)
 
 
 def _nobody_is_left(connection: sa.Connection, mail: OutboundMail) -> None:

@@ -1,6 +1,6 @@
-"""Mail that a budget parked: let in bit by bit, and given to people when its time is up.
+"""Mail that a budget throttled: let in bit by bit, and given to people when its time is up.
 
-What is parked, and why, is decided where mail comes in.
+What is throttled, and why, is decided where mail comes in.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from mailagent.store.mail import conversations, outbound, throttled
 from mailagent.workflows.steps.maintenance.rows import see_to_each
 
 # An hour's budget, a minute at a time; of each sender one mail a minute.
-PARKED_SECONDS = 3600
+THROTTLED_SECONDS = 3600
 # More cases than these in an hour are no help to the team: one notice with counts is.
 CASES_PER_HOUR = 20
 SENDERS_NAMED = 20
 
 
 def let_in() -> int:
-    """Let parked mail in, slowly and fairly: after an hour, the oldest mail of each sender a minute."""
+    """Let throttled mail in, slowly and fairly: after an hour, the oldest mail of each sender a minute."""
     live = services.current()
-    before = live.now() - timedelta(seconds=PARKED_SECONDS)
+    before = live.now() - timedelta(seconds=THROTTLED_SECONDS)
     most = max(1, live.limits.mails_per_hour // 60)
     with live.database.snapshot() as connection:
         waiting = throttled.list_waiting(connection, before, most)
@@ -37,7 +37,7 @@ def let_in() -> int:
 def _let_in(row: Row) -> int:
     live = services.current()
     with live.database.transaction() as connection:
-        run_id = live.doorbell.ring_conversation(
+        run_id = live.workflow_client.enqueue_conversation(
             connection, row.conversation_id, row.mail_id, proven=Identity(row.identity).proven
         )
         throttled.release(connection, row.mail_id, run_id)
@@ -45,7 +45,7 @@ def _let_in(row: Row) -> int:
 
 
 def give_overdue_to_people() -> None:
-    """Give people what was parked for longer than mail may stay unanswered.
+    """Give people what was throttled for longer than mail may stay unanswered.
 
     Each thread as a case, unless there are too many for an hour: then all in one notice, with counts.
     """
@@ -73,9 +73,9 @@ def _give_to_people(conversation_id: str) -> int:
         audit.record(
             connection, live.now(), audit.CLOCK, "conversation handed over", conversation_id
         )
-        key = f"parked:{conversation_id}:{live.now():%Y-%m-%dT%H:%M:%S.%f}"
+        key = f"throttled:{conversation_id}:{live.now():%Y-%m-%dT%H:%M:%S.%f}"
         for outbound_id in mailers.write_to_team(connection, conversation, why, None, key):
-            live.doorbell.ring_delivery(connection, outbound_id)
+            live.workflow_client.enqueue_delivery(connection, outbound_id)
     return 1
 
 
@@ -97,7 +97,7 @@ def _sum_up() -> None:
             _lines(senders, live.waits.unanswered_seconds),
         )
         for outbound_id in mailers.write_notice(connection, notice, live.shop.team_emails):
-            live.doorbell.ring_delivery(connection, outbound_id)
+            live.workflow_client.enqueue_delivery(connection, outbound_id)
 
 
 def _lines(senders: Sequence[str], waited_seconds: int) -> list[str]:

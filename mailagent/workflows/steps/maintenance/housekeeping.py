@@ -60,10 +60,10 @@ def purge_histories() -> int:
 
 
 @step
-def purge_words() -> int:
+def purge_content() -> int:
     """Take out what was said long ago, if the shop wants that; return of how many conversations and of
     how many mails outside of any."""
-    return take_out_words(Clock(STEP_SECONDS), LOOKS_BACK)
+    return take_out_text(Clock(STEP_SECONDS), LOOKS_BACK)
 
 
 @step
@@ -80,11 +80,11 @@ def delete_histories(clock: Clock, back: timedelta | None = None) -> int:
     return of how many runs. `back`:
     how far before that to look for what the schedule began, None for everything."""
     live = services.current()
-    now, kept, bell = live.now(), live.retention, live.doorbell
+    now, kept, client = live.now(), live.retention, live.workflow_client
     scheduled, ended = kept.scheduled_runs_before(now), kept.runs_before(now)
     since = None if back is None else _place_of(scheduled - back)
-    deleted = _delete_all(bell.list_scheduled_before, scheduled, clock, since) + _delete_all(
-        bell.list_ended_before, ended, clock
+    deleted = _delete_all(client.list_scheduled_before, scheduled, clock, since) + _delete_all(
+        client.list_ended_before, ended, clock
     )
     _repeat(lambda connection: step_texts.purge(connection, ended, ROWS_AT_ONCE), clock)
     return deleted
@@ -106,8 +106,8 @@ def _delete_all(read: _List, before: datetime, clock: Clock, since: OldRun | Non
             break
         last = page[-1]
         with live.database.transaction() as connection:
-            gone = live.doorbell.delete_old(connection, done_with, before)
-            retention.forget_put_away(connection, gone)
+            gone = live.workflow_client.delete_old(connection, done_with, before)
+            retention.forget_dismissals(connection, gone)
         deleted += len(gone)
         if len(page) < RUNS_AT_ONCE:
             break
@@ -124,11 +124,11 @@ def _done_with(connection: sa.Connection, page: Sequence[OldRun]) -> list[str]:
 def count_histories() -> int:
     """Return how many histories are old enough to be deleted."""
     live = services.current()
-    now, kept, bell = live.now(), live.retention, live.doorbell
+    now, kept, client = live.now(), live.retention, live.workflow_client
     counted = 0
     for read, before in (
-        (bell.list_scheduled_before, kept.scheduled_runs_before(now)),
-        (bell.list_ended_before, kept.runs_before(now)),
+        (client.list_scheduled_before, kept.scheduled_runs_before(now)),
+        (client.list_ended_before, kept.runs_before(now)),
     ):
         last: OldRun | None = None
         with live.database.snapshot() as connection:
@@ -141,12 +141,12 @@ def count_histories() -> int:
 # --- words, and rows that serve for a while ---------------------------------------------------------
 
 
-def take_out_words(clock: Clock, back: timedelta | None = None) -> int:
+def take_out_text(clock: Clock, back: timedelta | None = None) -> int:
     """Take out what is old enough until the clock stops it; return of how many conversations and of how
     many mails outside of any. `back`: how far before that to look, None for everything."""
     live = services.current()
     now = live.now()
-    before = live.retention.words_before(now)
+    before = live.retention.text_before(now)
     if before is None:
         return 0
     since = None if back is None else before - back

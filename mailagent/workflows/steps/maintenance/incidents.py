@@ -1,4 +1,4 @@
-"""Matters as steps meet them: operators are told when one comes up, and it ends when it works again.
+"""Incidents as steps meet them: operators are told when one comes up, and it ends when it works again.
 
 Told once, however many mails it holds up. If SendGrid itself refuses us the notice waits with all other
 mail: the log, `flask check` and the console say it at once.
@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.operations.incident import MAILED, WORDS, Matter, OpenMatter
+from mailagent.domain.operations.incident import MAILED, WORDS, IncidentKind, OpenIncident
 from mailagent.domain.text import tell_error
 from mailagent.store.operations import incidents
 from mailagent.workflows.steps.conversation.rate_limit import why_alarmed, why_stopped
@@ -21,65 +21,65 @@ from mailagent.workflows.steps.notices import tell_operators
 
 logger = logging.getLogger(__name__)
 
-# After so long without another one the next fuse that blows is news again.
+# After so long without another one the next loop guard that blows is news again.
 QUIET_AFTER = timedelta(hours=1)
 
 
-def note_matter(connection: sa.Connection, matter: Matter, why: str) -> bool:
-    """Record that a matter is met and tell the operators, unless they know; return whether it is new."""
+def open_incident(connection: sa.Connection, incident: IncidentKind, why: str) -> bool:
+    """Record that an incident is met and tell the operators, unless they know; return whether it is new."""
     live = services.current()
-    number = incidents.open_matter(connection, live.now(), matter, tell_error(why))
+    number = incidents.find_open_incident(connection, live.now(), incident, tell_error(why))
     if number is None:
         return False
-    logger.error("%s: %s", WORDS[matter].title, tell_error(why))
-    words, since = MAILED[matter], f"Since {live.now():%Y-%m-%d %H:%M} UTC: {tell_error(why)}"
+    logger.error("%s: %s", WORDS[incident].title, tell_error(why))
+    words, since = MAILED[incident], f"Since {live.now():%Y-%m-%d %H:%M} UTC: {tell_error(why)}"
     lines = [since, words.to_do, f"{live.shop.public_url}/ops"]
-    tell_operators(connection, words.title, lines, f"{matter.value}:{number}")
+    tell_operators(connection, words.title, lines, f"{incident.value}:{number}")
     return True
 
 
-def look_at_matters() -> None:
+def update_incidents() -> None:
     """Note what has come up on its own, and end what works again."""
     live = services.current()
     with live.database.transaction() as connection:
-        for matter, find_sign in _SIGNS.items():
+        for incident, find_sign in _SIGNS.items():
             sign = find_sign(connection, live.now())
             if sign is not None:
-                note_matter(connection, matter, sign)
+                open_incident(connection, incident, sign)
         for known in incidents.list_open(connection):
             if _is_over(connection, known, live.now()):
-                incidents.close_matter(connection, live.now(), known.matter)
+                incidents.close_incident(connection, live.now(), known.incident)
                 logger.warning("over: %s", known.title)
 
 
-def _blown_fuses(connection: sa.Connection, now: datetime) -> str | None:
-    count = incidents.count_fuses(connection, now - QUIET_AFTER)
-    return f"conversations in which it has blown within the hour: {count}" if count else None
+def _loops(connection: sa.Connection, now: datetime) -> str | None:
+    count = incidents.count_loops(connection, now - QUIET_AFTER)
+    return f"conversations in which it has tripped within the hour: {count}" if count else None
 
 
-def _parked_mail(connection: sa.Connection, _now: datetime) -> str | None:
-    count = incidents.count_parked(connection)
-    return f"mails that are parked: {count}" if count else None
+def _throttled_mail(connection: sa.Connection, _now: datetime) -> str | None:
+    count = incidents.count_throttled(connection)
+    return f"mails that are throttled: {count}" if count else None
 
 
 # What nobody meets at work: the sweep looks for it.
-_SIGNS: Mapping[Matter, Callable[[sa.Connection, datetime], str | None]] = {
-    Matter.FUSE: _blown_fuses,
-    Matter.PARKED: _parked_mail,
-    Matter.BUDGET_NEAR: lambda _connection, _now: why_alarmed(),
-    Matter.BUDGET_SPENT: lambda _connection, _now: why_stopped(),
+_SIGNS: Mapping[IncidentKind, Callable[[sa.Connection, datetime], str | None]] = {
+    IncidentKind.LOOP_DETECTED: _loops,
+    IncidentKind.THROTTLED: _throttled_mail,
+    IncidentKind.BUDGET_NEAR: lambda _connection, _now: why_alarmed(),
+    IncidentKind.BUDGET_SPENT: lambda _connection, _now: why_stopped(),
 }
 
 
-def _is_over(connection: sa.Connection, known: OpenMatter, now: datetime) -> bool:
-    match known.matter:
-        case Matter.OPENAI:
+def _is_over(connection: sa.Connection, known: OpenIncident, now: datetime) -> bool:
+    match known.incident:
+        case IncidentKind.OPENAI:
             return incidents.has_model_answered(connection, known.since)
-        case Matter.SENDGRID:
+        case IncidentKind.SENDGRID:
             return incidents.has_mail_gone_out(connection, known.since)
-        case Matter.FIRST_MODEL:
+        case IncidentKind.FIRST_MODEL:
             name = services.current().first_model_name
             return not name or incidents.has_model_answered(connection, known.since, name)
-        case Matter.STRIPE:
+        case IncidentKind.STRIPE:
             return incidents.has_stripe_paid(connection, known.since)
-    return _SIGNS[known.matter](connection, now) is None
+    return _SIGNS[known.incident](connection, now) is None

@@ -1,4 +1,4 @@
-"""Refunds and mail of ours that wait although no run looks after them: rung for again, with pauses that
+"""Refunds and mail of ours that wait although no run looks after them: enqueued for again, with pauses that
 grow, and in the end given to people. What is due is decided by `domain.retry.decide_care`."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from mailagent import mailers, services
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import OutboundStatus, Purpose
-from mailagent.domain.operations.retry import MOST_RINGS, Care, LastRun, decide_care
+from mailagent.domain.operations.retry import MOST_WAKE_UPS, Care, LastRun, decide_care
 from mailagent.engine import DELIVERY, FAILED, REFUND, Run, run_id_of
 from mailagent.store import audit
 from mailagent.store.database import Row
@@ -45,14 +45,14 @@ def _quiet_for(run: Run | None) -> timedelta:
 
 
 @step
-def ring_for_refunds() -> int:
-    """Ring for refunds that have to be decided, paid or told of and that no run looks after, or only one
-    that waits for a bell that it has missed."""
+def enqueue_refunds() -> int:
+    """Enqueue refunds that have to be decided, paid or told of and that no run looks after, or only one
+    that waits for a wake-up that it has missed."""
     live = services.current()
     before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
     since = live.now() - live.waits.approval_expiry - UNTOLD_SINCE
     with live.database.transaction() as connection:
-        unheard = live.doorbell.ring_unheard(connection, refunds.has_moved_on, before)
+        unheard = live.workflow_client.wake_unheard(connection, refunds.has_moved_on, before)
     under_way = see_to_waiting(
         lambda connection, limit, after: refunds.list_under_way(connection, before, limit, after),
         _refund_id,
@@ -84,7 +84,7 @@ def _see_to_refund(row: Row, runs: Mapping[str, Run]) -> int:
     overdue = None if row.expires_at is None else services.current().now() >= row.expires_at
     if overdue and run is not None and run.is_active:
         return _wake(row, run)
-    return _take_care(row, decide_care(_last_run(run), _quiet_for(run), row.rings, overdue), run)
+    return _take_care(row, decide_care(_last_run(run), _quiet_for(run), row.wake_ups, overdue), run)
 
 
 def _wake(row: Row, run: Run) -> int:
@@ -94,13 +94,15 @@ def _wake(row: Row, run: Run) -> int:
     if live.now() < row.expires_at + late:
         return 0
     with live.database.transaction() as connection:
-        live.doorbell.ring_overdue(connection, run.run_id, f"overdue-{row.expires_at.isoformat()}")
+        live.workflow_client.wake_overdue(
+            connection, run.run_id, f"overdue-{row.expires_at.isoformat()}"
+        )
     return 1
 
 
 def _see_to_untold(row: Row, runs: Mapping[str, Run]) -> int:
     run = runs.get(_runs_of_refund(row)[0])
-    care = decide_care(_last_run(run), _quiet_for(run), row.rings, cancel_counts=False)
+    care = decide_care(_last_run(run), _quiet_for(run), row.wake_ups, cancel_counts=False)
     return _take_care(row, care, run)
 
 
@@ -110,8 +112,10 @@ def _take_care(row: Row, care: Care, run: Run | None) -> int:
         return 0
     with live.database.transaction() as connection:
         if care is Care.RING:
-            run_id = live.doorbell.ring_refund(connection, row.refund_id, None, row.rings + 1)
-            refunds.count_ring(connection, row.refund_id, run_id)
+            run_id = live.workflow_client.enqueue_refund(
+                connection, row.refund_id, None, row.wake_ups + 1
+            )
+            refunds.count_wake_up(connection, row.refund_id, run_id)
         else:
             _give_refund_to_people(connection, row.refund_id, run)
     return 1
@@ -122,7 +126,7 @@ def _give_refund_to_people(connection: sa.Connection, refund_id: str, run: Run |
     replays its run has it paid."""
     live = services.current()
     refund = refunds.lock(connection, refund_id)
-    if not refunds.stop_ringing(connection, refund_id, MOST_RINGS + 1):
+    if not refunds.stop_waking(connection, refund_id, MOST_WAKE_UPS + 1):
         return
     conversation = conversations.lock(connection, refund.conversation_id)
     why = HandOverReason.REFUND_STUCK.value
@@ -132,12 +136,12 @@ def _give_refund_to_people(connection: sa.Connection, refund_id: str, run: Run |
     for outbound_id in mailers.write_to_team(
         connection, conversation, why, summary, f"stuck:{refund_id}"
     ):
-        live.doorbell.ring_delivery(connection, outbound_id)
+        live.workflow_client.enqueue_delivery(connection, outbound_id)
     _tell_operators(connection, f"Refund {refund_id} ({refund.status.value})", refund_id, run)
 
 
 def _tell_operators(connection: sa.Connection, what: str, row_id: str, run: Run | None) -> None:
-    lines = ["It is not rung for any more. The team has the case."]
+    lines = ["It is not enqueued any more. The team has the case."]
     if run is not None:
         lines.append(f"Its last run {run.run_id} is {run.status}.")
         lines += [f"flask runs show {run.run_id}", f"flask runs replay {run.run_id}"]
@@ -148,8 +152,8 @@ def _tell_operators(connection: sa.Connection, what: str, row_id: str, run: Run 
 
 
 @step
-def ring_for_outbox() -> int:
-    """Ring for mail of ours that should have gone out; a run that is at it already is not doubled. What was put
+def enqueue_deliveries() -> int:
+    """Enqueue mail of ours that should have gone out; a run that is at it already is not doubled. What was put
     off goes on if SendGrid is back, bit by bit."""
     live = services.current()
     take_up(TAKEN_UP_BY_SWEEP)
@@ -163,22 +167,22 @@ def ring_for_outbox() -> int:
 
 
 def _runs_of_mail(outbound_id: str) -> list[str]:
-    """Return the ids of the runs that may have been rung for a mail, first to last."""
-    return [run_id_of(DELIVERY, outbound_id, number) for number in range(MOST_RINGS + 1)]
+    """Return the ids of the runs that may have been enqueued for a mail, first to last."""
+    return [run_id_of(DELIVERY, outbound_id, number) for number in range(MOST_WAKE_UPS + 1)]
 
 
 def _see_to_mail(outbound_id: str, runs: Mapping[str, Run]) -> int:
     live = services.current()
-    rung = [runs[run_id] for run_id in _runs_of_mail(outbound_id) if run_id in runs]
-    run = rung[-1] if rung else None
-    # The first one is rung by whoever could not send the mail: no repeat of the sweep's.
-    rings = max(0, len(rung) - 1)
-    care = decide_care(_last_run(run), _quiet_for(run), rings)
+    woken = [runs[run_id] for run_id in _runs_of_mail(outbound_id) if run_id in runs]
+    run = woken[-1] if woken else None
+    # The first one is woken by whoever could not send the mail: no repeat of the sweep's.
+    wake_ups = max(0, len(woken) - 1)
+    care = decide_care(_last_run(run), _quiet_for(run), wake_ups)
     if care is Care.LEAVE:
         return 0
     with live.database.transaction() as connection:
         if care is Care.RING:
-            live.doorbell.ring_delivery(connection, outbound_id, len(rung))
+            live.workflow_client.enqueue_delivery(connection, outbound_id, len(woken))
         else:
             _give_up(connection, outbound_id, run)
     return 1

@@ -14,7 +14,7 @@ from mailagent import mailers, services
 from mailagent.domain.mail.conversation import HOUR, Conversation, HandOverReason
 from mailagent.domain.mail.draft import Draft
 from mailagent.domain.mail.message import Purpose
-from mailagent.domain.operations.incident import Matter
+from mailagent.domain.operations.incident import IncidentKind
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import conversations, drafts, inbound, outbound
@@ -55,10 +55,10 @@ class Deadlines:
 def find_deadlines() -> Deadlines:
     """Return when mail has waited for too long, by the budget and what operators were told of it."""
     live = services.current()
-    now, matter = live.now(), Matter.BUDGET_SPENT
+    now, incident = live.now(), IncidentKind.BUDGET_SPENT
     with live.database.snapshot() as connection:
-        back_at = incidents.list_closed_at(connection, matter, now - LOOKS_BACK)
-        is_open = incidents.find_open(connection, matter) is not None
+        back_at = incidents.list_closed_at(connection, incident, now - LOOKS_BACK)
+        is_open = incidents.find_open(connection, incident) is not None
     longest = timedelta(seconds=live.waits.unanswered_seconds)
     return Deadlines(now, longest, back_at, not is_open and why_stopped() is None)
 
@@ -103,7 +103,7 @@ def _sum_up(rows: Sequence[Row]) -> bool:
         ]
         notice = mailers.Notice(key, f"{len(rows)} mails were not answered in time", lines)
         for outbound_id in mailers.write_notice(connection, notice, live.shop.team_emails):
-            live.doorbell.ring_delivery(connection, outbound_id)
+            live.workflow_client.enqueue_delivery(connection, outbound_id)
     return True
 
 
@@ -133,7 +133,7 @@ def _write_case(connection: sa.Connection, conversation: Conversation, row: Row)
     again = f":{row.given_back_at:%Y-%m-%dT%H:%M:%S.%f}" if row.given_back_at else ""
     key, why = f"unanswered:{row.mail_id}{again}", HandOverReason.LEFT_UNANSWERED.value
     for outbound_id in mailers.write_to_team(connection, conversation, why, None, key):
-        services.current().doorbell.ring_delivery(connection, outbound_id)
+        services.current().workflow_client.enqueue_delivery(connection, outbound_id)
 
 
 # --- waiting drafts -------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def _tell(connection: sa.Connection, due: Sequence[Draft]) -> None:
         list(_lines(connection, due)),
     )
     for outbound_id in mailers.write_notice(connection, notice, live.shop.team_emails):
-        live.doorbell.ring_delivery(connection, outbound_id)
+        live.workflow_client.enqueue_delivery(connection, outbound_id)
 
 
 def _lines(connection: sa.Connection, due: Sequence[Draft]) -> Iterator[str]:

@@ -29,7 +29,7 @@ DOUBTED = "mail doubted after a restore"
 @dataclass(frozen=True, slots=True)
 class Doubtful:
     """What waits: `ours` to go out; `mails` of customers in conversations of which each becomes a case,
-    or, where a flood was parked and nothing else waits, are told of in one notice; and `drafts`."""
+    or, where a flood was throttled and nothing else waits, are told of in one notice; and `drafts`."""
 
     ours: tuple[str, ...]
     conversation_ids: tuple[str, ...]
@@ -42,11 +42,11 @@ def find_doubtful() -> Doubtful:
     """Return what may have been sent or answered in the time that is lost."""
     with services.current().database.snapshot() as connection:
         waiting = doubtful.list_conversations(connection)
-        only_parked = {row.conversation_id for row in waiting if row.mails == row.flooded}
-        flooded = len(only_parked) > CASES_PER_HOUR
+        only_throttled = {row.conversation_id for row in waiting if row.mails == row.flooded}
+        flooded = len(only_throttled) > CASES_PER_HOUR
         cases = [row.conversation_id for row in waiting]
         if flooded:
-            cases = [each for each in cases if each not in only_parked]
+            cases = [each for each in cases if each not in only_throttled]
         return Doubtful(
             ours=tuple(doubtful.list_ours(connection)),
             conversation_ids=tuple(cases),
@@ -105,11 +105,11 @@ def _hand_over(conversation_id: str) -> None:
         )
         key = f"restored:{conversation_id}:{live.now():%Y-%m-%dT%H:%M:%S.%f}"
         for outbound_id in mailers.write_to_team(connection, conversation, why, None, key):
-            live.doorbell.ring_delivery(connection, outbound_id)
+            live.workflow_client.enqueue_delivery(connection, outbound_id)
 
 
 def _sum_up() -> None:
-    """Tell the team of a parked flood in one notice."""
+    """Tell the team of a throttled flood in one notice."""
     live = services.current()
     with _writing() as connection:
         now = live.now()
@@ -124,4 +124,4 @@ def _sum_up() -> None:
             ],
         )
         for outbound_id in mailers.write_notice(connection, notice, live.shop.team_emails):
-            live.doorbell.ring_delivery(connection, outbound_id)
+            live.workflow_client.enqueue_delivery(connection, outbound_id)

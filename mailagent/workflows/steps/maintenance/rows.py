@@ -1,4 +1,4 @@
-"""How the sweep goes through rows that wait: page by page, with the runs that were rung for them, and
+"""How the sweep goes through rows that wait: page by page, with the runs that were enqueued for them, and
 each row by itself, so that one which makes trouble stops no other."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def see_to_waiting(
     while True:
         page = _read(read, last)
         if page:
-            runs = services.current().doorbell.find_latest(
+            runs = services.current().workflow_client.find_latest(
                 [r for row in page for r in runs_of(row)]
             )
             # A run that has ended since the rows were read has left its mark in them.

@@ -1,4 +1,4 @@
-"""Effects of the sweep: take over runs, let parked mail in, ring for mail that waits, purge raw mail.
+"""Effects of the sweep: take over runs, let throttled mail in, enqueue mail that waits, purge raw mail.
 
 A conversation's run that failed or was cancelled is left alone: it is an operator's, until the mail's
 time is up; but not one that failed because the database was away for too long. Refunds and mail of ours
@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from mailagent import services
 from mailagent.domain.mail.message import Identity
-from mailagent.domain.operations.retry import MOST_RINGS
+from mailagent.domain.operations.retry import MOST_WAKE_UPS
 from mailagent.engine import Run
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound
@@ -39,8 +39,8 @@ def take_over_runs() -> int:
 
 
 @step
-def release_parked_mail() -> int:
-    """See to parked mail: what the fuse stopped and what waited too long goes to people, of the rest
+def release_throttled_mail() -> int:
+    """See to throttled mail: what the loop guard stopped and what waited too long goes to people, of the rest
     the oldest is let in. Returns how many mails were let in."""
     loop_guard.tell_people_of_stopped_mail()
     flood.give_overdue_to_people()
@@ -48,8 +48,8 @@ def release_parked_mail() -> int:
 
 
 @step
-def ring_for_mail() -> int:
-    """Ring for unanswered mail without a run; what waits too long goes to people, who are also reminded
+def enqueue_mail() -> int:
+    """Enqueue unanswered mail without a run; what waits too long goes to people, who are also reminded
     of drafts that wait for them. Mail that was put off is brought back bit by bit."""
     overdue.remind()
     live = services.current()
@@ -67,48 +67,48 @@ def ring_for_mail() -> int:
 
 def _runs_to_look_at(row: Row) -> list[str]:
     """Return the run of a mail; none of one that was put off, which is brought back apart."""
-    return [row.run_id] if row.run_id and (not row.put_off or _is_rung_out(row)) else []
+    return [row.run_id] if row.run_id and (not row.put_off or _is_given_up(row)) else []
 
 
-def _is_rung_out(row: Row) -> bool:
+def _is_given_up(row: Row) -> bool:
     # An absent provider is no reason to give mail up before its time.
-    return bool(row.rings - row.put_off >= MOST_RINGS)
+    return bool(row.wake_ups - row.put_off >= MOST_WAKE_UPS)
 
 
 def _see_to_mail(
     row: Row, runs: Mapping[str, Run], deadlines: overdue.Deadlines, late: list[Row]
 ) -> int:
-    """Ring for a mail if nobody is at it; note among `late` what is for people."""
+    """Enqueue a mail if nobody is at it; note among `late` what is for people."""
     run = runs.get(row.run_id)
     at_work = run is not None and run.is_active
-    if deadlines.are_over(row) or (_is_rung_out(row) and not at_work):
+    if deadlines.are_over(row) or (_is_given_up(row) and not at_work):
         late.append(row)
         return 0
-    return 0 if row.put_off or not _is_over(run) else _ring(row)
+    return 0 if row.put_off or not _is_over(run) else _enqueue(row)
 
 
 def _is_over(run: Run | None) -> bool:
     return run is None or run.status == "SUCCESS" or run.outlasted
 
 
-def _ring(row: Row) -> int:
+def _enqueue(row: Row) -> int:
     live = services.current()
     with live.database.transaction() as connection:
-        run_id = live.doorbell.ring_conversation(
+        run_id = live.workflow_client.enqueue_conversation(
             connection,
             row.conversation_id,
             row.mail_id,
-            row.rings + 1,
+            row.wake_ups + 1,
             proven=Identity(row.identity).proven,
         )
-        inbound.count_ring(connection, row.mail_id, run_id)
+        inbound.count_wake_up(connection, row.mail_id, run_id)
     return 1
 
 
 def _bring_back() -> int:
-    """Ring for mail that was put off because the model's provider was away, as far as it is due."""
+    """Enqueue mail that was put off because the model's provider was away, as far as it is due."""
     due = absence.list_to_bring_back(_is_over)
-    return see_to_each(due, lambda row: str(row.mail_id), _ring)
+    return see_to_each(due, lambda row: str(row.mail_id), _enqueue)
 
 
 # A sweep must be over well within its minute. What is left is the next minute's.

@@ -18,7 +18,7 @@ from mailagent.store.mail import conversations, inbound, outbound
 from mailagent.store.refunds import approvals, order_rows, refunds
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 
-# A bell wakes the run at once; one that it has missed is rung again by the sweep. It looks this often anyway,
+# A wake-up comes at once; the sweep repeats one that was missed. It looks this often anyway,
 # and not oftener: each look is three records, which a restart reads again for every refund that waits.
 LONGEST_SLEEP_SECONDS = 6 * 3600.0
 # Where nobody may decide: whoever is made a manager is to be asked soon.
@@ -29,8 +29,8 @@ declare_marks("claim_refund", "claimed")
 
 @async_step
 def claim_refund(refund_id: str) -> State:
-    """Make this run the one that bells for the refund reach. If it waits for a manager, look as
-    `look_at_decision` does, which writes to whoever is to decide: from now on no bell is missed."""
+    """Make this run the one that wake-ups for the refund reach. If it waits for a manager, look as
+    `look_at_decision` does, which writes to whoever is to decide: from now on no wake-up is missed."""
     with services.current().database.transaction() as connection:
         status = refunds.claim(connection, refund_id, DBOS.workflow_id or "")
     mark("claim_refund", "claimed")
@@ -154,26 +154,26 @@ def _is_answering(connection: sa.Connection, refund: Refund) -> bool:
     mail = inbound.find(connection, refund.mail_id)
     if mail is None or not mail.awaits_agent:
         return False
-    return services.current().doorbell.is_answering(connection, refund.conversation_id)
+    return services.current().workflow_client.is_answering(connection, refund.conversation_id)
 
 
 def _give_to_team(connection: sa.Connection, refund: Refund) -> list[str]:
     """Write the case of a failed refund to the team; once, and once more if money turns out to have
     been given back after all. A replay must not take from the agent what the team gave back to it."""
     live = services.current()
-    matter = f"failed:{refund.refund_id}"
+    incident = f"failed:{refund.refund_id}"
     if refund.returned is not None:
-        matter = f"returned:{refund.refund_id}:{refund.returned.minor}"
+        incident = f"returned:{refund.refund_id}:{refund.returned.minor}"
     if refund.part_paid is not None:
-        matter += f":{refund.part_paid.minor}"
+        incident += f":{refund.part_paid.minor}"
     conversation = conversations.lock(connection, refund.conversation_id)
-    written = outbound.list_of_matter(connection, conversation.conversation_id, matter)
+    written = outbound.list_by_subject(connection, conversation.conversation_id, incident)
     if written:
         return written
     failed, returned = HandOverReason.PAYMENT_FAILED, HandOverReason.PAYMENT_RETURNED
     why = (returned if refund.returned else failed).value
     conversations.hand_over(connection, conversation.conversation_id, why, live.now())
-    return mailers.write_to_team(connection, conversation, why, None, matter)
+    return mailers.write_to_team(connection, conversation, why, None, incident)
 
 
 # --- state ----------------------------------------------------------------------------------------

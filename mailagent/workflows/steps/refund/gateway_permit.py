@@ -12,16 +12,16 @@ from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store.operations import circuit_breakers
 from mailagent.store.refunds import refunds
-from mailagent.workflows.steps.circuit_breaker import Leave, leave_of, note_outcome
+from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, note_outcome
 from mailagent.workflows.steps.refund.decision import State, state_of
 
 
-def leave_to_ask(request: RefundRequest) -> Leave | None:
+def find_gateway_permit(request: RefundRequest) -> Permit | None:
     """Return leave to ask about a refund, look-ups included, or None while its gateway is away."""
     if not _is_at_stripe(request):
-        return Leave(Provider.STRIPE)
+        return Permit(Provider.STRIPE)
     with services.current().database.transaction() as connection:
-        return leave_of(connection, Provider.STRIPE)
+        return find_permit(connection, Provider.STRIPE)
 
 
 def _is_at_stripe(request: RefundRequest) -> bool:
@@ -33,7 +33,7 @@ def _is_at_stripe(request: RefundRequest) -> bool:
 
 
 def note_answer(
-    connection: sa.Connection, leave: Leave, request: RefundRequest, outcome: PaymentOutcome
+    connection: sa.Connection, leave: Permit, request: RefundRequest, outcome: PaymentOutcome
 ) -> None:
     """Record whether the gateway has answered or failed."""
     if _is_at_stripe(request):

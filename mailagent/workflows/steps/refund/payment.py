@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.money import Money
-from mailagent.domain.operations.incident import Matter
+from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.retry import (
     PAYMENT_NEEDS_OPERATOR_AFTER,
     PENDING_NEEDS_OPERATOR_AFTER,
@@ -38,12 +38,12 @@ from mailagent.store.database import Row
 from mailagent.store.mail import conversations
 from mailagent.store.refunds import cases, order_rows, orders, payment_events, payments, refunds
 from mailagent.telemetry import spans
-from mailagent.workflows.steps.circuit_breaker import Leave
-from mailagent.workflows.steps.maintenance.incidents import note_matter
+from mailagent.workflows.steps.circuit_breaker import Permit
+from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund.decision import State, state_of
 from mailagent.workflows.steps.refund.gateway_permit import (
-    leave_to_ask,
+    find_gateway_permit,
     note_answer,
     wait_for_gateway,
 )
@@ -69,7 +69,7 @@ def pay_refund(refund_id: str) -> State:
             return state_of(refunds.load(connection, refund_id).status)
     mark("pay_refund", "intended")
     for intent in intents:
-        leave = leave_to_ask(intent.request)
+        leave = find_gateway_permit(intent.request)
         if leave is None:
             return wait_for_gateway(refund_id)
         outcome = _ask_gateway(intent)
@@ -172,7 +172,7 @@ def _ask_gateway(intent: _Intent) -> PaymentOutcome:
         return gateway.refund(intent.request)
 
 
-def _record_outcome(intent: _Intent, outcome: PaymentOutcome, leave: Leave) -> State | None:
+def _record_outcome(intent: _Intent, outcome: PaymentOutcome, leave: Permit) -> State | None:
     """Record what the gateway said of one intent, and how the refund ends if that settles the last of them;
     return its state then."""
     live, request = services.current(), intent.request
@@ -231,7 +231,7 @@ def _stop_for_operator(refund_id: str, outcome: Pending | NotDone | OutcomeUnkno
     stops = outcome.for_people
     if outcome.operator:
         with services.current().database.transaction() as connection:
-            stops = note_matter(connection, Matter.STRIPE, outcome.why)
+            stops = open_incident(connection, IncidentKind.STRIPE, outcome.why)
     if stops:
         raise NeedsOperatorError(
             f"refund {refund_id} cannot be paid: {tell_error(outcome.why)}; put that right, then "

@@ -1,4 +1,4 @@
-"""Rings what a schedule rings otherwise: the sweep, once a minute, and the housekeeping, once an hour."""
+"""Wakes what a schedule wakes otherwise: the sweep, once a minute, and the housekeeping, once an hour."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RING_SECONDS = 4.0
 
 
 class Bells:
-    """Rings one scheduled workflow again and again, never twice within a few seconds."""
+    """Wakes one scheduled workflow again and again, never twice within a few seconds."""
 
     def __init__(self, shop: SweptShop, workflow: str) -> None:
         self._client = DBOSClient(
