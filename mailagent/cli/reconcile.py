@@ -17,7 +17,7 @@ from mailagent.domain.refunds.payment import ListingProblem
 from mailagent.domain.refunds.reconciliation import Difference, Kind, OurPart, compare
 from mailagent.settings import Settings
 from mailagent.store.database import Row
-from mailagent.store.refunds import external_refunds, gateway_events, refunds
+from mailagent.store.refunds import external_refunds, gateway_events, refund_payments
 from mailagent.store.refunds.payment_events import KNOWN
 from mailagent.web.webhooks.payment_events import follow_refund
 
@@ -83,7 +83,7 @@ def _unmatched(row: Row) -> Difference:
 
 
 def _ours(connection: sa.Connection, payment_id: str) -> list[OurPart]:
-    asked = refunds.list_payments_of(connection, payment_id)
+    asked = refund_payments.list_payments_of(connection, payment_id)
     told = external_refunds.list_of_payment(connection, payment_id)
     return [_part(row) for row in (*asked, *told)]
 

@@ -17,7 +17,7 @@ from mailagent.domain.mail.message import InboundMail
 from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund
-from mailagent.store.mail import inbound, outbound
+from mailagent.store.mail import correspondence, inbound
 from mailagent.store.refunds import goodwill, orders, refunds
 
 ORDERS_CHECKED = 1000
@@ -61,7 +61,7 @@ def _facts(
         codes = goodwill.list_of_customer(connection, address)
         given = tuple(code for code in codes if code.is_good(live.now()))
     here = (conversation.conversation_id, conversation.customer_email)
-    ours = outbound.list_times_to_customer(connection, *here, MAILS_CHECKED)
+    ours = correspondence.list_times_to_customer(connection, *here, MAILS_CHECKED)
     return gather_facts(
         bought,
         refunded,

@@ -16,7 +16,15 @@ from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.compose import MailContent, write_to_customer
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
-from mailagent.store.refunds import approvals, cases, goodwill, orders, refunds
+from mailagent.store.refunds import (
+    approvals,
+    cases,
+    goodwill,
+    orders,
+    pending_notices,
+    refund_payments,
+    refunds,
+)
 
 
 def write_reply(
@@ -135,7 +143,7 @@ def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
 
     Raises ValueError for a refund of which nothing came back that we had told them of.
     """
-    untrue = refunds.list_told_before_return(connection, refund.refund_id)
+    untrue = pending_notices.list_told_before_return(connection, refund.refund_id)
     if refund.returned is None or not untrue:
         raise ValueError(f"nothing that was told of refund {refund.refund_id} came back")
     conversation, mail = _where_asked(connection, refund)
@@ -166,7 +174,7 @@ def _payments(connection: sa.Connection, refund: Refund, order: Order) -> list[d
             "reference": row.reference,
             "expected_days": policy.days_until_arrival(methods.get(row.payment_id, "")),
         }
-        for row in refunds.list_payments(connection, refund.refund_id)
+        for row in refund_payments.list_payments(connection, refund.refund_id)
         if row.state == "done" and row.returned_at is None
     ]
 

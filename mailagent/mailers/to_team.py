@@ -15,7 +15,7 @@ from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.wording import REFUND_STATES
 from mailagent.mailers.compose import MailContent, queue_mail
 from mailagent.store.ids import new_id
-from mailagent.store.mail import inbound, outbound
+from mailagent.store.mail import correspondence, inbound
 from mailagent.store.refunds import cases, refunds
 
 # In the team's letter: of each side the newest.
@@ -104,7 +104,7 @@ def _thread(
             "text": row.text,
             "attachments": [],
         }
-        for row in outbound.list_to_customer(
+        for row in correspondence.list_to_customer(
             connection, conversation.conversation_id, conversation.customer_email, MAILS_SHOWN
         )
     ]

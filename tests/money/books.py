@@ -9,7 +9,7 @@ from typing import Any
 
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.store.refunds import external_refunds, orders, refunds
+from mailagent.store.refunds import external_refunds, orders, refund_payments, refunds
 from tests.money.bank import Bank, Entry
 from tests.stage import Stage
 
@@ -40,7 +40,9 @@ def look(stage: Stage, bank: Bank, order_ids: Sequence[str], untold: frozenset[s
             each: external_refunds.given_back_minor(connection, each) for each in order_ids
         }
         payments = [
-            row for each in ours for row in refunds.list_payments(connection, each.refund_id)
+            row
+            for each in ours
+            for row in refund_payments.list_payments(connection, each.refund_id)
         ]
     signatures, told = defaultdict(list), defaultdict(list)
     for table in ("decisions", "countersignatures"):

@@ -19,7 +19,7 @@ from mailagent.store import audit, migration, schema
 from mailagent.store.database import Database
 from mailagent.store.mail import conversations, filing
 from mailagent.store.migration import SchemaProblem, check_schema
-from mailagent.store.refunds import approvals, orders, refunds
+from mailagent.store.refunds import approvals, orders, refund_payments, refunds
 from mailagent.store.refunds.approvals import RecordedDecision
 from mailagent.store.schema import metadata
 from tests.cast import ADA, MONA, NOW, order
@@ -110,10 +110,10 @@ def test_a_refund_that_ends_unpaid_gives_its_amount_back(database: Database) -> 
 def _pay(connection: sa.Connection, key: str, minor: int, state: str) -> None:
     """Record an intent of refund_1 and what became of it."""
     amount = Money(minor, "USD")
-    refunds.intend_payment(connection, key, "refund_1", f"payment {key}", amount, NOW)
+    refund_payments.intend_payment(connection, key, "refund_1", f"payment {key}", amount, NOW)
     if state != "asked":
         reference = "reference" if state == "done" else None
-        refunds.record_payment(connection, key, state, reference=reference)
+        refund_payments.record_payment(connection, key, state, reference=reference)
 
 
 def _failed_refund(connection: sa.Connection, *payments: tuple[int, str]) -> Refund:
@@ -165,7 +165,7 @@ def test_a_payment_of_a_failed_refund_counts_whenever_it_comes_and_goes(
     held = []
     with database.transaction() as connection:
         _failed_refund(connection, (20_00, "done"), (29_99, "refused"))
-        refunds.record_payment(connection, "key 1", "done", reference="late")
+        refund_payments.record_payment(connection, "key 1", "done", reference="late")
         held.append(orders.held_minor(connection, "W1001"))
         connection.execute(
             sa.text("UPDATE refund_payments SET amount_minor = 5 WHERE reference = 'late'")
@@ -209,8 +209,8 @@ def test_that_money_was_given_back_is_never_unlearned(
         _refund(connection, 49_99, "refund_1", asked_in=_conversation_and_mail(connection))
         _pay(connection, "key", 49_99, first)
         reference = {"reference": "later"} if then == "done" else {"problem": "later"}
-        refunds.record_payment(connection, "key", then, **reference)
-        (row,) = refunds.list_payments(connection, "refund_1")
+        refund_payments.record_payment(connection, "key", then, **reference)
+        (row,) = refund_payments.list_payments(connection, "refund_1")
         assert row.state == stands
 
 

@@ -18,7 +18,7 @@ from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.operations.retry import PAYMENT_NEEDS_OPERATOR_AFTER
 from mailagent.domain.refunds.order import OrderProblem
 from mailagent.domain.text import NeedsOperatorError
-from mailagent.store.refunds import external_refunds, refunds
+from mailagent.store.refunds import external_refunds, pending_notices
 from mailagent.web.webhooks.stripe import LARGEST_EVENT_BYTES
 from mailagent.workflows.steps.refund import decision, payment
 from tests import stripe_server
@@ -372,7 +372,7 @@ def test_whoever_was_not_told_yet_hears_of_it_from_the_sweep(
 
     def untold() -> list[str]:
         with shop.live.database.snapshot() as connection:
-            return [row.refund_id for row in refunds.list_untold(connection, since, 10)]
+            return [row.refund_id for row in pending_notices.list_untold(connection, since, 10)]
 
     assert untold() == [refund_id]
     tell(refund_id)

@@ -14,7 +14,7 @@ from mailagent import services
 from mailagent.domain.operations.circuit_breaker import Provider
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store.operations import circuit_breakers
-from mailagent.store.refunds import refunds
+from mailagent.store.refunds import refund_payments
 from mailagent.workflows.steps.delivery import send
 from mailagent.workflows.steps.maintenance import sweep
 from mailagent.workflows.steps.refund import payment
@@ -160,7 +160,7 @@ def refund_ids(
 
 def attempts(refund_id: str) -> list[int]:
     with services.current().database.snapshot() as connection:
-        return [row.attempts for row in refunds.list_payments(connection, refund_id)]
+        return [row.attempts for row in refund_payments.list_payments(connection, refund_id)]
 
 
 def test_while_stripe_is_away_nothing_is_asked_and_nothing_counted(

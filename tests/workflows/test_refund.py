@@ -29,7 +29,7 @@ from mailagent.domain.refunds.payment import (
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store.mail import conversations
-from mailagent.store.refunds import approvals, refunds
+from mailagent.store.refunds import approvals, pending_notices, refund_payments, refunds
 from mailagent.web.webhooks.payment_events import follow_refund
 from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.refund_tools import propose_refund
@@ -279,7 +279,9 @@ def test_money_that_turns_up_after_a_refund_failed_is_held_and_told(shop: Stage)
     tell(refund.refund_id)
     (entry,) = shop.rows("SELECT idempotency_key, reference FROM ledger_entries")
     with shop.live.database.transaction() as connection:  # as another run would that asked as well
-        refunds.record_payment(connection, entry.idempotency_key, "done", reference=entry.reference)
+        refund_payments.record_payment(
+            connection, entry.idempotency_key, "done", reference=entry.reference
+        )
     assert held(shop) == 20_00
     tell(refund.refund_id)
     tell(refund.refund_id)
@@ -581,7 +583,7 @@ def receipts(shop: Stage) -> list[Any]:
 def untold(shop: Stage) -> list[str]:
     since = shop.live.now() - timedelta(days=1)
     with shop.live.database.snapshot() as connection:
-        return [row.refund_id for row in refunds.list_untold(connection, since, 10)]
+        return [row.refund_id for row in pending_notices.list_untold(connection, since, 10)]
 
 
 def test_a_paid_refund_waits_for_another_of_its_mail_and_both_get_one_receipt(shop: Stage) -> None:
@@ -636,8 +638,8 @@ def test_money_that_came_back_of_a_shared_receipt_is_corrected(shop: Stage) -> N
     later = shop.live.now() + timedelta(seconds=60)
     with shop.live.database.transaction() as connection:
         for refund_id in (first, second):
-            refunds.mark_returned(connection, refund_id, later, "lost")
-            told = refunds.list_told_before_return(connection, refund_id)
+            refund_payments.mark_returned(connection, refund_id, later, "lost")
+            told = pending_notices.list_told_before_return(connection, refund_id)
             assert [row.idempotency_key for row in told] == [refund_id]
     assert sorted(untold(shop)) == sorted([first, second])
     with shop.live.database.transaction() as connection:

@@ -12,7 +12,7 @@ from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import ManagerReason
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.store import schema
-from mailagent.store.refunds import approvals, refunds
+from mailagent.store.refunds import approvals, refund_payments, refunds
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.conversation.lookup_tools import look_at_order
 from mailagent.workflows.steps.conversation.refund_tools import propose_refund
@@ -300,8 +300,8 @@ def test_what_failed_in_part_is_shown_as_given_back_and_is_not_proposed_again(
     refund = shop.refunds()[0]
     now, part = shop.live.now(), Money(40_00, "USD")
     with shop.live.database.transaction() as connection:
-        refunds.intend_payment(connection, "key", refund.refund_id, "gift", part, now)
-        refunds.record_payment(connection, "key", "done", reference="r")
+        refund_payments.intend_payment(connection, "key", refund.refund_id, "gift", part, now)
+        refund_payments.record_payment(connection, "key", "done", reference="r")
         refunds.move(connection, refund, RefundStatus.FAILED)
     shown = look_at_order(batch, {"order_id": "W1010"})
     assert shown["refunded_or_under_way"] == "40.00 USD"

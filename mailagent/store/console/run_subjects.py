@@ -15,7 +15,7 @@ from mailagent.domain.operations.run_about import RunAbout
 from mailagent.store import schema
 from mailagent.store.database import Row
 from mailagent.store.mail import conversations, drafts
-from mailagent.store.refunds import approvals, refunds
+from mailagent.store.refunds import approvals, refund_payments, refunds
 
 _conversations, _refunds, _mails = schema.conversations, schema.refunds, schema.outbound_mails
 
@@ -192,7 +192,7 @@ def _refund_now(connection: sa.Connection, refund_id: str) -> RowsNow | None:
     if refund is None:
         return None
     approval = approvals.find_of_refund(connection, refund_id)
-    intents = refunds.list_payments(connection, refund_id)
+    intents = refund_payments.list_payments(connection, refund_id)
     now = RefundNow(
         refund_id=refund_id,
         status=refund.status,

@@ -10,11 +10,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail.delivery import DeliveryKind
 from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
 from mailagent.domain.mail.redaction import without_keys
 from mailagent.store import schema
-from mailagent.store.database import END_OF_TIME, Row, insert_once
+from mailagent.store.database import Row, insert_once
 
 _mails, _events = schema.outbound_mails, schema.delivery_events
 
@@ -35,17 +34,6 @@ _QUEUED_OF_REFUND = (
     .order_by(_mails.c.outbound_id)
 )
 _STATUS = sa.select(_mails.c.status).where(_mails.c.outbound_id == sa.bindparam("outbound_id"))
-_TO_CUSTOMER = (
-    sa.select(_mails)
-    .where(
-        _mails.c.conversation_id == sa.bindparam("conversation_id"),
-        _mails.c.to_address == sa.bindparam("address"),
-        _mails.c.created_at <= sa.bindparam("until"),
-    )
-    .order_by(_mails.c.created_at.desc())
-    .limit(sa.bindparam("most", type_=sa.Integer))
-)
-_TIMES_TO_CUSTOMER = _TO_CUSTOMER.with_only_columns(_mails.c.created_at)
 _CLAIM = (
     _mails.update()
     .where(
@@ -72,8 +60,6 @@ _FROM_SENDING = (
 
 _OPEN = (OutboundStatus.QUEUED, OutboundStatus.SENDING)
 LOST = frozenset(status.value for status in OutboundStatus if status.lost)
-# Bounces that come as mail are recorded beside the events; they say nothing about the webhook.
-BOUNCE_MAIL = "bounce-mail:"
 
 
 def record(connection: sa.Connection, mail: OutboundMail, dedup_key: str, now: datetime) -> str:
@@ -307,48 +293,6 @@ def from_row(row: Row) -> OutboundMail:
     )
 
 
-def list_of_conversation(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
-    """Return our mails of a thread, oldest first, as whole rows."""
-    return connection.execute(
-        sa.select(_mails)
-        .where(_mails.c.conversation_id == conversation_id)
-        .order_by(_mails.c.created_at, _mails.c.outbound_id)
-    ).all()
-
-
-def list_to_customer(
-    connection: sa.Connection,
-    conversation_id: str,
-    address: str,
-    limit: int,
-    until: datetime = END_OF_TIME,
-) -> Sequence[Row]:
-    """Return the newest mails of ours to the customer in this thread, written by a time, oldest of them
-    first."""
-    values = {"conversation_id": conversation_id, "address": address, "most": limit, "until": until}
-    return connection.execute(_TO_CUSTOMER, values).all()[::-1]
-
-
-def list_times_to_customer(
-    connection: sa.Connection, conversation_id: str, address: str, limit: int
-) -> Sequence[datetime]:
-    """Return when the newest mails of ours to the customer in this thread were written, the newest first."""
-    values = {"conversation_id": conversation_id, "address": address, "most": limit}
-    return connection.scalars(_TIMES_TO_CUSTOMER, values | {"until": END_OF_TIME}).all()
-
-
-def list_texts_to(connection: sa.Connection, address: str, limit: int = 20) -> list[str]:
-    """Return the texts of our newest mails to an address, oldest of them first, without links that decide
-    or log in: what its next mail may quote."""
-    texts = connection.scalars(
-        sa.select(_mails.c.text)
-        .where(_mails.c.to_address == address)
-        .order_by(_mails.c.created_at.desc())
-        .limit(limit)
-    ).all()
-    return [without_keys(text) for text in texts[::-1]]
-
-
 def list_requests(connection: sa.Connection, refund_id: str, address: str) -> list[str]:
     """Return the texts in which an address was asked to decide on a refund."""
     query = sa.select(_mails.c.text).where(
@@ -376,27 +320,6 @@ def list_under_way(
             .limit(limit)
         )
     )
-
-
-def latest_at(connection: sa.Connection, conversation_id: str, purpose: Purpose) -> datetime | None:
-    """Return when the latest mail of one purpose was written in a thread, or None."""
-    latest: datetime | None = connection.scalar(
-        sa.select(_mails.c.created_at)
-        .where(_mails.c.conversation_id == conversation_id, _mails.c.purpose == purpose.value)
-        .order_by(_mails.c.created_at.desc())
-        .limit(1)
-    )
-    return latest
-
-
-def count_to(connection: sa.Connection, address: str, purpose: Purpose, since: datetime) -> int:
-    """Return how many mails of one purpose were written to an address since a time."""
-    query = sa.select(sa.func.count()).where(
-        _mails.c.to_address == address,
-        _mails.c.created_at >= since,
-        _mails.c.purpose == purpose.value,
-    )
-    return connection.scalar(query) or 0
 
 
 def is_recorded(connection: sa.Connection, dedup_key: str) -> bool:
@@ -450,100 +373,3 @@ def find_by_message_id(connection: sa.Connection, message_id: str) -> str | None
 
 
 # --- what SendGrid says became of it ----------------------------------------------------------
-
-
-def record_event(
-    connection: sa.Connection,
-    event_key: str,
-    outbound_id: str,
-    event: str,
-    reason: str | None,
-    occurred_at: datetime,
-    now: datetime,
-) -> bool:
-    """Record a delivery event of one of our mails; False when it is known or the mail is not ours."""
-    known = connection.scalar(
-        sa.select(_mails.c.outbound_id).where(_mails.c.outbound_id == outbound_id)
-    )
-    if known is None:
-        return False
-    values = {
-        "event_key": event_key,
-        "outbound_id": outbound_id,
-        "event": event,
-        "reason": reason,
-        "occurred_at": occurred_at,
-        "received_at": now,
-    }
-    return insert_once(connection, _events, values, "event_key")
-
-
-def why_undelivered(connection: sa.Connection, outbound_id: str) -> str | None:
-    """Return what an event says about why the mail did not reach its recipient, or None."""
-    row = connection.execute(
-        sa.select(_events.c.event, _events.c.reason)
-        .where(
-            _events.c.outbound_id == outbound_id,
-            _events.c.event.in_([kind.value for kind in DeliveryKind if kind.not_reached]),
-        )
-        .order_by(_events.c.occurred_at)
-        .limit(1)
-    ).one_or_none()
-    return None if row is None else f"{row.event}: {row.reason or 'no reason given'}"
-
-
-def why_unwelcome(connection: sa.Connection, outbound_id: str) -> str | None:
-    """Return the permanent bounce or complaint that a signed event told of, or None.
-
-    A bounce that came as mail is none: anybody can write one.
-    """
-    unwelcome = (DeliveryKind.BOUNCE.value, DeliveryKind.SPAMREPORT.value)
-    row = connection.execute(
-        sa.select(_events.c.event, _events.c.reason)
-        .where(
-            _events.c.outbound_id == outbound_id,
-            _events.c.event.in_(unwelcome),
-            ~_events.c.event_key.startswith(BOUNCE_MAIL, autoescape=True),
-        )
-        .order_by(_events.c.occurred_at)
-        .limit(1)
-    ).one_or_none()
-    return None if row is None else f"{row.event}: {row.reason or 'no reason given'}"
-
-
-def was_accepted(connection: sa.Connection, outbound_id: str) -> bool:
-    """Return whether any event shows that SendGrid took the mail."""
-    return (
-        connection.scalar(
-            sa.select(_events.c.event_key).where(_events.c.outbound_id == outbound_id).limit(1)
-        )
-        is not None
-    )
-
-
-def has_any_event(connection: sa.Connection) -> bool:
-    """Return whether the event webhook ever told of a mail of ours."""
-    return connection.scalar(_from_webhook(sa.select(sa.literal(1))).limit(1)) is not None
-
-
-def was_later_mail_reported(connection: sa.Connection, sending_at: datetime) -> bool:
-    """Return whether the event webhook told of a mail that was handed over after a time.
-
-    Only events count that every mail which goes out has: had this one gone out, it would have one.
-    """
-    query = (
-        _from_webhook(sa.select(sa.literal(1)))
-        .join(_mails, _mails.c.outbound_id == _events.c.outbound_id)
-        .where(
-            _events.c.received_at >= sending_at,
-            _mails.c.sending_at > sending_at,
-            _events.c.event.in_([DeliveryKind.PROCESSED.value, DeliveryKind.DELIVERED.value]),
-        )
-    )
-    return connection.scalar(query.limit(1)) is not None
-
-
-def _from_webhook(query: sa.Select[tuple[int]]) -> sa.Select[tuple[int]]:
-    return query.select_from(_events).where(
-        ~_events.c.event_key.startswith(BOUNCE_MAIL, autoescape=True)
-    )

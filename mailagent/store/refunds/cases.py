@@ -13,7 +13,7 @@ from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund
 from mailagent.store import schema
 from mailagent.store.database import Row
-from mailagent.store.refunds import order_rows, orders, payments, refunds
+from mailagent.store.refunds import order_rows, orders, payments, refund_payments, refunds
 
 OTHERS_SHOWN_MAX = 20
 
@@ -157,7 +157,7 @@ def shipping_of(refund: Refund) -> Money | None:
 
 def describe_payments(connection: sa.Connection, refund: Refund) -> str:
     """Say of each payment of a refund what became of it, for whoever has to see to the rest."""
-    rows = refunds.list_payments(connection, refund.refund_id)
+    rows = refund_payments.list_payments(connection, refund.refund_id)
     return "; ".join(
         _describe(row, Money(row.amount_minor, refund.amount.currency)) for row in rows
     )

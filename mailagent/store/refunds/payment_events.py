@@ -17,7 +17,13 @@ from mailagent.domain.refunds.payment import GatewayRefund, GivenBack, RefundSta
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.store import audit
 from mailagent.store.database import Row
-from mailagent.store.refunds import external_refunds, gateway_events, order_rows, refunds
+from mailagent.store.refunds import (
+    external_refunds,
+    gateway_events,
+    order_rows,
+    refund_payments,
+    refunds,
+)
 
 KNOWN = "known already"
 NO_PAYMENT = "no such payment"
@@ -27,7 +33,11 @@ def find_intent(connection: sa.Connection, told: GatewayRefund) -> Row | None:
     """Return our intent that speaks of this very refund, by key, payment, amount and the gateway's name
     for it. Another one under its key, or one that was made although we were told that it was refused,
     gave money back beside what our rows say."""
-    row = refunds.find_payment(connection, told.idempotency_key) if told.idempotency_key else None
+    row = (
+        refund_payments.find_payment(connection, told.idempotency_key)
+        if told.idempotency_key
+        else None
+    )
     if row is None or row.payment_id not in told.payment_ids:
         return None
     currency = refunds.load(connection, row.refund_id).amount.currency
@@ -35,7 +45,7 @@ def find_intent(connection: sa.Connection, told: GatewayRefund) -> Row | None:
         return None
     if row.state == "refused":
         return row if told.state is RefundState.FAILED else None
-    reference = row.reference or refunds.pending_reference(row)
+    reference = row.reference or refund_payments.pending_reference(row)
     return row if reference in (None, told.reference) else None
 
 
@@ -47,7 +57,7 @@ def find_undecided(connection: sa.Connection, told: GatewayRefund) -> Refund | N
     if refund is None or told.order_id != refund.order_id or told.state is RefundState.FAILED:
         return None
     waits = refund.status in (RefundStatus.AWAITING_APPROVAL, RefundStatus.APPROVED)
-    return refund if waits and not refunds.list_payments(connection, refund_id) else None
+    return refund if waits and not refund_payments.list_payments(connection, refund_id) else None
 
 
 def follow(connection: sa.Connection, told: GatewayRefund, now: datetime) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail.message import Purpose
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.refund import (
     Refund,
@@ -62,11 +61,6 @@ _LOCK_OF_MAIL = _WITH_LINES.where(
         _asked.c.mail_id == _refunds.c.mail_id,
     )
 ).with_for_update(of=_refunds)
-_PAYMENTS_OF = (
-    sa.select(_payments)
-    .where(_payments.c.refund_id == sa.bindparam("refund_id"))
-    .order_by(_payments.c.idempotency_key)
-)
 # An update's own values come by their columns' names, so `here` is the key.
 _UPDATE = _refunds.update().where(_refunds.c.refund_id == sa.bindparam("here"))
 _MOVE = _UPDATE.where(_refunds.c.status == sa.bindparam("from_status"))
@@ -83,15 +77,6 @@ _DONE_OF = (
 _KEPT_OF = _DONE_OF.where(_payments.c.returned_at.is_(None))
 _RETURNED_OF = _DONE_OF.where(_payments.c.returned_at.is_not(None))
 _INSERT, _INSERT_LINES = _refunds.insert(), _lines.insert()
-_INSERT_PAYMENT = _payments.insert().returning(_payments)
-_RECORD_PAYMENT = (
-    _payments.update()
-    .where(
-        _payments.c.idempotency_key == sa.bindparam("key"),
-        _payments.c.state.in_(sa.bindparam("open_states", expanding=True)),
-    )
-    .values(attempts=_payments.c.attempts + 1)
-)
 
 
 def record(
@@ -315,93 +300,6 @@ def lower_amount(connection: sa.Connection, refund: Refund, amount: Money) -> No
 # --- the payments a refund goes back to -------------------------------------------------------
 
 
-def intend_payment(
-    connection: sa.Connection,
-    key: str,
-    refund_id: str,
-    payment_id: str,
-    amount: Money,
-    now: datetime,
-) -> Row:
-    """Record, before the gateway is asked, that it will be asked under `key`. Returns the intent."""
-    return connection.execute(
-        _INSERT_PAYMENT,
-        {
-            "idempotency_key": key,
-            "refund_id": refund_id,
-            "payment_id": payment_id,
-            "amount_minor": amount.minor,
-            "state": "asked",
-            "intended_at": now,
-        },
-    ).one()
-
-
-def list_payments(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
-    """Return the payment intents of a refund, in the order of their keys."""
-    return connection.execute(_PAYMENTS_OF, {"refund_id": refund_id}).all()
-
-
-def find_payment(connection: sa.Connection, key: str) -> Row | None:
-    """Return the payment intent under an idempotency key."""
-    query = sa.select(_payments).where(_payments.c.idempotency_key == key)
-    return connection.execute(query).one_or_none()
-
-
-def list_payments_of(connection: sa.Connection, payment_id: str) -> Sequence[Row]:
-    """Return all intents of one payment, of whichever refund, with the refund's currency and order."""
-    return connection.execute(
-        sa.select(_payments, _refunds.c.order_id, _refunds.c.currency)
-        .join(_refunds, _refunds.c.refund_id == _payments.c.refund_id)
-        .where(_payments.c.payment_id == payment_id)
-        .order_by(_payments.c.idempotency_key)
-    ).all()
-
-
-def record_payment(connection: sa.Connection, key: str, state: str, **values: Any) -> None:
-    """Record what the gateway said about one intent, unless it was settled.
-
-    What is settled stays, but that money was given back is never unlearned: of two runs that asked
-    under one key, the one that was told so is right.
-    """
-    open_states = ["asked", "refused"] if state == "done" else ["asked"]
-    here = {"key": key, "open_states": open_states}
-    connection.execute(_RECORD_PAYMENT, {**here, "state": state, **values})
-
-
-# How a payment that the gateway has and has not settled is told from one that it may not have.
-_PENDING, _UNSETTLED = "the gateway has it as ", ", not settled yet"
-
-
-def pending_problem(reference: str) -> str:
-    """Return what stands as the problem of an intent that the gateway has not settled."""
-    return f"{_PENDING}{reference}{_UNSETTLED}"
-
-
-def pending_reference(row: Row) -> str | None:
-    """Return the gateway's name for a refund that it has not settled; None for an intent of any other
-    kind."""
-    problem = row.problem or ""
-    if row.state != "asked" or not problem.startswith(_PENDING):
-        return None
-    return str(problem).removeprefix(_PENDING).removesuffix(_UNSETTLED)
-
-
-def mark_returned(connection: sa.Connection, key: str, now: datetime, why: str | None) -> bool:
-    """Record that the gateway's refund under `key`, which was done, has failed after all; return whether
-    that was news."""
-    marked = connection.execute(
-        _payments.update()
-        .where(
-            _payments.c.idempotency_key == key,
-            _payments.c.returned_at.is_(None),
-            _payments.c.state == "done",
-        )
-        .values(returned_at=now, problem=why)
-    )
-    return marked.rowcount > 0
-
-
 def list_under_way(
     connection: sa.Connection, before: datetime, limit: int, after: str = ""
 ) -> Sequence[Row]:
@@ -438,86 +336,6 @@ def has_moved_on(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
         decisions.c.approval_id == approvals.c.approval_id,
     )
     return sa.exists().where(_refunds.c.refund_id == refund_id, sa.or_(~waits, decided))
-
-
-def list_untold(
-    connection: sa.Connection, since: datetime, limit: int, after: str = ""
-) -> Sequence[Row]:
-    """Return refunds asked for since a time that have ended without a word to the customer, or whose
-    money came back without one, as `list_under_way` does."""
-    here = _refunds.c.refund_id
-    told = sa.or_(
-        _refunds.c.receipt_id.is_not(None),
-        sa.exists().where(
-            schema.outbound_mails.c.dedup_key == sa.literal("outcome:").concat(_refunds.c.refund_id)
-        ),
-    )
-    return connection.execute(
-        sa.select(
-            _refunds.c.refund_id,
-            _refunds.c.run_id,
-            _refunds.c.wake_ups,
-            sa.null().label("expires_at"),
-        )
-        .where(
-            _refunds.c.status.in_(["paid", "rejected", "expired", "failed"]),
-            _refunds.c.requested_at >= since,
-            _refunds.c.refund_id > after,
-            sa.or_(~told, sa.and_(_told_before_return(here), ~_returned_mail(here))),
-        )
-        .order_by(_refunds.c.refund_id)
-        .limit(limit)
-    ).all()
-
-
-def list_told_before_return(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
-    """Return the payment intents that the customer was told gave money back, and that came back after
-    that."""
-    mails = schema.outbound_mails
-    return connection.execute(
-        sa.select(_payments)
-        .join(mails, _was_untrue(sa.literal(refund_id)))
-        .order_by(_payments.c.idempotency_key)
-    ).all()
-
-
-def _told_before_return(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    return sa.exists().where(_was_untrue(refund_id))
-
-
-def _was_untrue(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Whether a mail told of a payment as done, and its money came back later. A receipt tells of all
-    payments; that a refund has failed, only of those that were done by then."""
-    mails = schema.outbound_mails
-    receipt = mails.c.purpose == Purpose.RECEIPT.value
-    told = _refunds.alias("told")
-    shared = sa.select(told.c.receipt_id).where(told.c.refund_id == _payments.c.refund_id)
-    return sa.and_(
-        _payments.c.refund_id == refund_id,
-        _payments.c.state == "done",
-        sa.or_(
-            mails.c.dedup_key == sa.literal("outcome:").concat(refund_id),
-            mails.c.outbound_id == shared.correlate(_payments).scalar_subquery(),
-        ),
-        sa.or_(receipt, mails.c.created_at >= _payments.c.done_at),
-        mails.c.created_at < _payments.c.returned_at,
-    )
-
-
-def _returned_mail(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Whether the customer was told of all that came back, as `returned:<refund>:<minor units>`."""
-    minor = (
-        sa.select(sa.func.sum(_payments.c.amount_minor))
-        .where(
-            _payments.c.refund_id == refund_id,
-            _payments.c.state == "done",
-            _payments.c.returned_at.is_not(None),
-        )
-        .correlate(_refunds)
-        .scalar_subquery()
-    )
-    key = sa.literal("returned:").concat(refund_id).concat(":").concat(sa.cast(minor, sa.Text))
-    return sa.exists().where(schema.outbound_mails.c.dedup_key == key)
 
 
 def count_wake_up(connection: sa.Connection, refund_id: str, run_id: str) -> None:

@@ -15,7 +15,14 @@ from mailagent.domain.wording import REFUND_STATES
 from mailagent.engine import Run
 from mailagent.mailers.approval_routing import is_one_of
 from mailagent.store.console import timeline
-from mailagent.store.refunds import approvals, cases, gateway_events, goodwill, refunds
+from mailagent.store.refunds import (
+    approvals,
+    cases,
+    gateway_events,
+    goodwill,
+    refund_payments,
+    refunds,
+)
 from mailagent.store.refunds.approvals import Standing
 from mailagent.store.refunds.cases import Case
 from mailagent.web.approvals import case_view, decision
@@ -63,7 +70,7 @@ def _facts(
     codes = goodwill.list_codes_for(connection, refund.conversation_id, order.customer_email)
     mails = timeline.list_mails(connection, refund.refund_id)
     events = timeline.list_events(connection, [mail.outbound_id for mail in mails])
-    payments = refunds.list_payments(connection, refund.refund_id)
+    payments = refund_payments.list_payments(connection, refund.refund_id)
     # Of all the order's payments: also what was given back elsewhere, or taken back by a bank.
     names = [payment.payment_id for payment in order.payments]
     told = gateway_events.list_about(connection, names)

@@ -19,7 +19,7 @@ from mailagent.domain.refunds.escalation import ApprovalRequest, Question, Skip
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.mailers.approval_routing import is_one_of
-from mailagent.store.mail import inbound, outbound
+from mailagent.store.mail import correspondence, inbound, outbound
 from mailagent.store.refunds import approval_requests, approvals, cases, orders, refunds
 from mailagent.store.refunds.approvals import Approval, RecordedDecision, Standing
 from mailagent.store.refunds.cases import Case
@@ -100,7 +100,10 @@ def _hear(
     title, lines = _decide(connection, mail_id, ask, (standing, case), reply)
     reason = f"a manager's reply. {title}: {lines[0]}"
     since = now - timedelta(hours=1)
-    if outbound.count_to(connection, ask.manager_email, Purpose.NOTICE, since) >= ANSWERS_PER_HOUR:
+    if (
+        correspondence.count_to(connection, ask.manager_email, Purpose.NOTICE, since)
+        >= ANSWERS_PER_HOUR
+    ):
         return reason  # perhaps a machine answers our answers
     notice = mailers.Notice(
         f"reply:{mail_id}", f"{title}: refund of {refund.asked}, order {refund.order_id}", lines

@@ -14,7 +14,7 @@ from mailagent.domain.mail.delivery import Bounce, DeliveryEvent, DeliveryKind
 from mailagent.domain.mail.message import ParsedMail
 from mailagent.store import audit
 from mailagent.store.errors import is_outage
-from mailagent.store.mail import outbound
+from mailagent.store.mail import delivery_events, outbound
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def record_event(connection: sa.Connection, event: DeliveryEvent, now: datetime)
 
 
 def _record(connection: sa.Connection, event: DeliveryEvent, now: datetime) -> None:
-    new = outbound.record_event(
+    new = delivery_events.record_event(
         connection,
         event.key,
         event.outbound_id,
@@ -75,7 +75,7 @@ def _record(connection: sa.Connection, event: DeliveryEvent, now: datetime) -> N
     )
     if new and event.event.not_reached:
         # A bounce by mail has a run of its own: a signed event that follows has more consequences.
-        by_mail = event.key.startswith(outbound.BOUNCE_MAIL)
+        by_mail = event.key.startswith(delivery_events.BOUNCE_MAIL)
         again = RETURNED if by_mail else UNDELIVERED
         services.current().workflow_client.enqueue_delivery(connection, event.outbound_id, again)
 
@@ -106,6 +106,6 @@ def record_bounce(
     permanent = any(recipient.permanent for recipient in recipients)
     kind = DeliveryKind.BOUNCE if permanent else DeliveryKind.DEFERRED
     statuses = ", ".join(recipient.status or "no status" for recipient in recipients)
-    key = f"{outbound.BOUNCE_MAIL}{mail.dedup_key}"
+    key = f"{delivery_events.BOUNCE_MAIL}{mail.dedup_key}"
     reason = statuses[:REASON_MAX_LENGTH]
     record_event(connection, DeliveryEvent(outbound_id, kind, reason, now, key), now)

@@ -17,6 +17,7 @@ from mailagent.store.refunds import (
     order_rows,
     orders,
     payment_events,
+    refund_payments,
     refunds,
 )
 from mailagent.store.refunds.payment_events import KNOWN, NO_PAYMENT
@@ -40,12 +41,14 @@ def follow_refund(
     order_id = refunds.load(connection, row.refund_id).order_id
     orders.lock(connection, order_id)
     refund = refunds.lock(connection, row.refund_id)
-    row = refunds.find_payment(connection, row.idempotency_key) or row
+    row = refund_payments.find_payment(connection, row.idempotency_key) or row
     failed = told.state is RefundState.FAILED
     if row.returned_at and is_now and not failed:
         # It did not come back. The customer and the team were told otherwise, so the refund stays failed.
         return payment_events.follow(connection, told, live.now())
-    news = failed and refunds.mark_returned(connection, row.idempotency_key, live.now(), told.why)
+    news = failed and refund_payments.mark_returned(
+        connection, row.idempotency_key, live.now(), told.why
+    )
     if news:
         return _take_back(connection, refund, told, again)
     if failed and external_refunds.mark_returned(connection, told.reference, live.now()):

@@ -27,7 +27,7 @@ from mailagent.domain.operations.run_about import RunAbout
 from mailagent.domain.shop import rate_limit_key
 from mailagent.engine import CONVERSATION, run_id_of
 from mailagent.store.console import sessions
-from mailagent.store.mail import arrivals, conversations, filing, inbound, outbound
+from mailagent.store.mail import arrivals, conversations, correspondence, filing, inbound
 from mailagent.store.mail.arrivals import Known
 from mailagent.store.mail.filing import Filing, RawMail
 from mailagent.web.guard import signed_webhook
@@ -151,7 +151,7 @@ def _without_our_words(connection: sa.Connection, mail: ParsedMail) -> ParsedMai
     referred = [*mail.references, *mail.in_reply_to]
     if not referred and find_token(mail.envelope_to, services.current().shop.reply_domain) is None:
         return mail
-    ours = outbound.list_texts_to(connection, mail.from_address)
+    ours = correspondence.list_texts_to(connection, mail.from_address)
     return replace(mail, new_text=new_text(mail.body, ours, mail.subject)) if ours else mail
 
 

@@ -18,7 +18,7 @@ from mailagent.domain.mail.conversation import (
 )
 from mailagent.domain.mail.message import InboundMail, MailKind, Purpose
 from mailagent.store import audit
-from mailagent.store.mail import arrivals, conversations, drafts, inbound, outbound
+from mailagent.store.mail import arrivals, conversations, correspondence, drafts, inbound
 from mailagent.workflows.steps.recording import step
 
 
@@ -140,7 +140,7 @@ def _people_answer(connection: sa.Connection, conversation: Conversation) -> boo
     if not conversation.stopped_by_loop_guard or conversation.handed_over_at is None:
         return False
     conversation_id = conversation.conversation_id
-    answered_at = outbound.latest_at(connection, conversation_id, Purpose.TEAM_REPLY)
+    answered_at = correspondence.latest_at(connection, conversation_id, Purpose.TEAM_REPLY)
     return answered_at is not None and answered_at >= conversation.handed_over_at
 
 

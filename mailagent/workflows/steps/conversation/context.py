@@ -15,7 +15,7 @@ from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.operations.circuit_breaker import Breaker, Provider
 from mailagent.domain.refunds.goodwill import hide_codes
 from mailagent.store.database import END_OF_TIME
-from mailagent.store.mail import conversations, inbound, outbound
+from mailagent.store.mail import conversations, correspondence, inbound
 from mailagent.store.operations import circuit_breakers
 from mailagent.store.refunds import goodwill
 from mailagent.workflows.steps.conversation.batch import Batch
@@ -86,7 +86,7 @@ def _history(
     here = (conversation.conversation_id, conversation.customer_email)
     until = _until(batch)
     theirs = inbound.list_latest(connection, batch["conversation_id"], HISTORY_MAILS, until)
-    ours = outbound.list_to_customer(connection, *here, HISTORY_MAILS, until)
+    ours = correspondence.list_to_customer(connection, *here, HISTORY_MAILS, until)
     past = [
         prompt.PastMail(prompt.Author.CUSTOMER, mail.received_at, mail.new_text)
         for mail in theirs

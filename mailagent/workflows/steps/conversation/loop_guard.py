@@ -11,7 +11,7 @@ from mailagent import mailers, services
 from mailagent.domain.mail.conversation import HOUR, Conversation, HandOverReason
 from mailagent.domain.mail.message import Purpose
 from mailagent.store import audit
-from mailagent.store.mail import conversations, outbound, throttled
+from mailagent.store.mail import conversations, correspondence, outbound, throttled
 from mailagent.workflows.steps.conversation.batch import Batch, is_answered_too_often
 from mailagent.workflows.steps.maintenance.rows import see_to_each
 from mailagent.workflows.steps.recording import step
@@ -72,7 +72,7 @@ def _enqueue_mails(conversation_id: str) -> int:
 
 def _tell_people(connection: sa.Connection, conversation: Conversation) -> list[str]:
     live, conversation_id = services.current(), conversation.conversation_id
-    latest = outbound.latest_at(connection, conversation_id, Purpose.HAND_OVER)
+    latest = correspondence.latest_at(connection, conversation_id, Purpose.HAND_OVER)
     if latest is not None and live.now() - latest < HOUR:
         return []
     mail_ids = throttled.close_throttled_by_loop_guard(connection, conversation_id)

@@ -13,7 +13,7 @@ from mailagent.domain.mail.message import InboundMail, MailStatus, Purpose
 from mailagent.domain.mail.reply_commands import TeamCommand, decide_team_command
 from mailagent.domain.operations.access import Permission, permissions_of
 from mailagent.store import audit
-from mailagent.store.mail import assignments, conversations, inbound, outbound
+from mailagent.store.mail import assignments, conversations, correspondence, inbound, outbound
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.conversation.reply import answers_of
 from mailagent.workflows.steps.recording import step
@@ -112,7 +112,7 @@ def _act_on_team_command(
 
 
 def _subjects(connection: sa.Connection, conversation: Conversation) -> list[str]:
-    written = outbound.list_of_conversation(connection, conversation.conversation_id)
+    written = correspondence.list_of_conversation(connection, conversation.conversation_id)
     to_team = [row.subject for row in written if row.purpose == Purpose.HAND_OVER.value]
     return [conversation.subject, *to_team]
 

@@ -40,7 +40,7 @@ from mailagent.domain.operations.retry import (
 )
 from mailagent.store import audit
 from mailagent.store.database import Row
-from mailagent.store.mail import outbound, suppressions
+from mailagent.store.mail import delivery_events, outbound, suppressions
 from mailagent.store.operations import circuit_breakers
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, give_back, note_outcome
@@ -263,8 +263,8 @@ def _state_of(connection: sa.Connection, row: Row, trace: Trace = Trace.NOT_ASKE
         created_at=row.created_at,
         sending_at=row.sending_at,
         next_attempt_at=row.next_attempt_at,
-        accepted=outbound.was_accepted(connection, outbound_id),
-        undelivered=outbound.why_undelivered(connection, outbound_id) is not None,
+        accepted=delivery_events.was_accepted(connection, outbound_id),
+        undelivered=delivery_events.why_undelivered(connection, outbound_id) is not None,
         sent_again=audit.latest_at(connection, outbound_id, audit.SENT_AGAIN) is not None,
         away=_is_open(connection),
         back_at=circuit_breakers.last_closed_at(connection, Provider.SENDGRID),
@@ -305,9 +305,9 @@ def _is_away(connection: sa.Connection) -> bool:
 
 
 def _events_so_far(connection: sa.Connection, row: Row) -> Events:
-    if not outbound.has_any_event(connection):
+    if not delivery_events.has_any_event(connection):
         return Events.NEVER
-    later = outbound.was_later_mail_reported(connection, row.sending_at or row.created_at)
+    later = delivery_events.was_later_mail_reported(connection, row.sending_at or row.created_at)
     return Events.LATER if later else Events.NONE_LATER
 
 
@@ -324,7 +324,7 @@ def _settle(
     if status.lost:
         why = row.error or ""
         if status is OutboundStatus.UNDELIVERED:
-            why = outbound.why_undelivered(connection, outbound_id) or ""
+            why = delivery_events.why_undelivered(connection, outbound_id) or ""
         act_on_lost(connection, mail, status, why)
     kind = "send" if status is OutboundStatus.QUEUED else "settled"
     return Outlook(kind=kind, status=status.value, wait_seconds=0)
@@ -336,7 +336,7 @@ def _suppress(connection: sa.Connection, outbound_id: str, to_address: str) -> N
     Not to the shop's own people: a full mailbox would cut a manager off from every later refund.
     """
     live = services.current()
-    why = outbound.why_unwelcome(connection, outbound_id)
+    why = delivery_events.why_unwelcome(connection, outbound_id)
     if why is not None and to_address not in live.shop.people:
         suppressions.suppress(connection, to_address, why, live.now())
 

@@ -14,7 +14,7 @@ from mailagent.domain.mail.conversation import HOUR, HandOverReason
 from mailagent.domain.mail.message import Identity, Purpose
 from mailagent.store import audit
 from mailagent.store.database import Row
-from mailagent.store.mail import conversations, outbound, throttled
+from mailagent.store.mail import conversations, correspondence, outbound, throttled
 from mailagent.workflows.steps.maintenance.rows import see_to_each
 
 # An hour's budget, a minute at a time; of each sender one mail a minute.
@@ -54,7 +54,7 @@ def give_overdue_to_people() -> None:
     with live.database.snapshot() as connection:
         overdue = throttled.list_overdue_conversations(connection, before, CASES_PER_HOUR + 1)
         member = live.shop.team_emails[0]
-        cases = outbound.count_to(connection, member, Purpose.HAND_OVER, live.now() - HOUR)
+        cases = correspondence.count_to(connection, member, Purpose.HAND_OVER, live.now() - HOUR)
     if len(overdue) + cases > CASES_PER_HOUR:
         _sum_up()
         return

@@ -17,7 +17,7 @@ from mailagent.domain.mail.message import Purpose
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.store import audit
 from mailagent.store.database import Row
-from mailagent.store.mail import conversations, drafts, inbound, outbound
+from mailagent.store.mail import conversations, correspondence, drafts, inbound, outbound
 from mailagent.store.operations import incidents
 from mailagent.workflows.steps.conversation.rate_limit import why_stopped
 from mailagent.workflows.steps.maintenance.flood import CASES_PER_HOUR, count_senders
@@ -79,7 +79,7 @@ def give_to_people(rows: Sequence[Row]) -> int:
     live = services.current()
     with live.database.snapshot() as connection:
         member = live.shop.team_emails[0]
-        cases = outbound.count_to(connection, member, Purpose.HAND_OVER, live.now() - HOUR)
+        cases = correspondence.count_to(connection, member, Purpose.HAND_OVER, live.now() - HOUR)
     if len(rows) + cases <= CASES_PER_HOUR:
         return see_to_each(rows, lambda row: str(row.mail_id), lambda row: _give(row, True))
     if not _sum_up(rows):

@@ -11,7 +11,7 @@ from mailagent.domain.refunds.payment import NotDone, OutcomeUnknown, PaymentOut
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store.operations import circuit_breakers
-from mailagent.store.refunds import refunds
+from mailagent.store.refunds import refund_payments
 from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, note_outcome
 from mailagent.workflows.steps.refund.decision import State, state_of
 
@@ -59,7 +59,7 @@ def wait_for_gateway(refund_id: str) -> State:
     """
     live = services.current()
     with live.database.snapshot() as connection:
-        rows = refunds.list_payments(connection, refund_id)
+        rows = refund_payments.list_payments(connection, refund_id)
         away = circuit_breakers.find(connection, Provider.STRIPE)
     now = live.now()
     waited = now - min(row.intended_at for row in rows)

@@ -36,7 +36,15 @@ from mailagent.domain.text import NeedsOperatorError, tell_error
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import conversations
-from mailagent.store.refunds import cases, order_rows, orders, payment_events, payments, refunds
+from mailagent.store.refunds import (
+    cases,
+    order_rows,
+    orders,
+    payment_events,
+    payments,
+    refund_payments,
+    refunds,
+)
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.circuit_breaker import Permit
 from mailagent.workflows.steps.maintenance.incidents import open_incident
@@ -103,7 +111,7 @@ def _intend(refund_id: str) -> list[_Intent] | None:
             return None
         # An event and its order may have been recorded at the same moment, neither seeing the other.
         payment_events.catch_up(connection, order, live.now())
-        rows = refunds.list_payments(connection, refund_id)
+        rows = refund_payments.list_payments(connection, refund_id)
         asked_before = may_have_been_asked(bool(rows), refund.requested_at, live.now())
         asked_by = conversations.load_address(connection, refund.conversation_id)
         stopped = _stopped(order, refund, asked_by)
@@ -144,7 +152,9 @@ def _write_intents(connection: sa.Connection, refund: Refund, order: Order) -> l
     for number, (payment_id, amount) in enumerate(parts):
         key = refund.refund_id if number == 0 else f"{refund.refund_id}.{number + 1}"
         intents.append(
-            refunds.intend_payment(connection, key, refund.refund_id, payment_id, amount, now)
+            refund_payments.intend_payment(
+                connection, key, refund.refund_id, payment_id, amount, now
+            )
         )
     return intents
 
@@ -182,7 +192,7 @@ def _record_outcome(intent: _Intent, outcome: PaymentOutcome, leave: Permit) -> 
         refund = refunds.lock(connection, request.refund_id)
         match outcome:
             case Refunded(reference):
-                refunds.record_payment(
+                refund_payments.record_payment(
                     connection,
                     request.idempotency_key,
                     "done",
@@ -192,19 +202,21 @@ def _record_outcome(intent: _Intent, outcome: PaymentOutcome, leave: Permit) -> 
                 )
                 _heed_failure(connection, request, reference)
             case Refused(why):
-                refunds.record_payment(connection, request.idempotency_key, "refused", problem=why)
+                refund_payments.record_payment(
+                    connection, request.idempotency_key, "refused", problem=why
+                )
             case Pending(reference):
-                problem = refunds.pending_problem(reference)
-                refunds.record_payment(
+                problem = refund_payments.pending_problem(reference)
+                refund_payments.record_payment(
                     connection, request.idempotency_key, "asked", problem=problem
                 )
             case NotDone(why) | OutcomeUnknown(why):
                 # A look that failed does not make a pending refund an unanswered one.
                 kept = _pending_problem(connection, request)
-                refunds.record_payment(
+                refund_payments.record_payment(
                     connection, request.idempotency_key, "asked", problem=kept or why
                 )
-        rows = refunds.list_payments(connection, request.refund_id)
+        rows = refund_payments.list_payments(connection, request.refund_id)
         if any(row.state == "asked" for row in rows):
             return None
         return _conclude(connection, refund, rows)
@@ -214,13 +226,15 @@ def _heed_failure(connection: sa.Connection, request: RefundRequest, reference: 
     """Heed a word of failure that overtook the answer: the answer is the older one."""
     why = payment_events.find_failure(connection, request.payment_id, reference)
     if why is not None:
-        refunds.mark_returned(connection, request.idempotency_key, services.current().now(), why)
+        refund_payments.mark_returned(
+            connection, request.idempotency_key, services.current().now(), why
+        )
 
 
 def _pending_problem(connection: sa.Connection, request: RefundRequest) -> str | None:
-    row = refunds.find_payment(connection, request.idempotency_key)
-    reference = refunds.pending_reference(row) if row else None
-    return refunds.pending_problem(reference) if reference else None
+    row = refund_payments.find_payment(connection, request.idempotency_key)
+    reference = refund_payments.pending_reference(row) if row else None
+    return refund_payments.pending_problem(reference) if reference else None
 
 
 def _stop_for_operator(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown) -> None:
@@ -241,10 +255,10 @@ def _stop_for_operator(refund_id: str, outcome: Pending | NotDone | OutcomeUnkno
 
 def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown) -> State:
     with services.current().database.snapshot() as connection:
-        rows = refunds.list_payments(connection, refund_id)
+        rows = refund_payments.list_payments(connection, refund_id)
     waiting = [row for row in rows if row.state == "asked"]
     attempts = max((row.attempts for row in waiting), default=1)
-    pending = any(refunds.pending_reference(row) for row in waiting)
+    pending = any(refund_payments.pending_reference(row) for row in waiting)
     most = PENDING_NEEDS_OPERATOR_AFTER if pending else PAYMENT_NEEDS_OPERATOR_AFTER
     match outcome:
         case Pending(reference, wanted):
@@ -270,7 +284,7 @@ def _conclude_again(refund_id: str) -> State:
     with services.current().database.transaction() as connection:
         order_rows.lock_row_of_refund(connection, refund_id)
         refund = refunds.lock(connection, refund_id)
-        return _conclude(connection, refund, refunds.list_payments(connection, refund_id))
+        return _conclude(connection, refund, refund_payments.list_payments(connection, refund_id))
 
 
 def _conclude(connection: sa.Connection, refund: Refund, rows: Sequence[Row]) -> State:
