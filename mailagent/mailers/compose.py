@@ -50,77 +50,77 @@ class MailContent:
 
 def write_to_customer(
     connection: sa.Connection,
-    letter: MailContent,
+    content: MailContent,
     conversation: Conversation,
     mail: InboundMail | None,
     confirm: bool = False,
 ) -> str:
-    """Record a letter to the customer of a conversation, in the thread of `mail`."""
+    """Record a mail to the customer of a conversation, in the thread of `mail`."""
     headers = answer_headers(mail) if mail else ThreadHeaders(f"Re: {conversation.subject}")
     written = mail.subject if mail else conversation.subject
     door = Door.CONFIRM if confirm else Door.CASE
     token = conversation.confirm_token if confirm else conversation.reply_token
     addressed = replace(
-        letter,
+        content,
         # Without one of the customer's, the template has words in their language.
-        facts={**letter.facts, "subject": headers.subject if written else None},
+        facts={**content.facts, "subject": headers.subject if written else None},
         to_address=conversation.customer_email,
         conversation_id=conversation.conversation_id,
         headers=headers,
         reply_to=token_address(door, token, services.current().shop.reply_domain),
-        language=_language(letter, conversation),
+        language=_language(content, conversation),
     )
     return queue_mail(connection, addressed)
 
 
-def _language(letter: MailContent, conversation: Conversation) -> str | None:
+def _language(content: MailContent, conversation: Conversation) -> str | None:
     """Return the language of a mail to the customer: theirs, but our words around somebody else's (the
     agent's, a team member's) are in the language of those."""
-    words = letter.facts.get("text")
+    words = content.facts.get("text")
     return (find_language(words) if words else None) or conversation.language
 
 
-def render(letter: MailContent) -> RenderedMail:
-    """Return a letter as its reader gets it."""
+def render(content: MailContent) -> RenderedMail:
+    """Render the mail."""
     live = services.current()
-    locale = live.shop.locale_for(letter.language)
-    return live.templates.render(letter.template, letter.facts, locale)
+    locale = live.shop.locale_for(content.language)
+    return live.templates.render(content.template, content.facts, locale)
 
 
 def queue_mail(
-    connection: sa.Connection, letter: MailContent, rendered: RenderedMail | None = None
+    connection: sa.Connection, content: MailContent, rendered: RenderedMail | None = None
 ) -> str:
-    """Render a letter and record it as a mail to be sent; return the mail's id. `rendered`: what `render`
+    """Render the content and record it as a mail to be sent; return the mail's id. `rendered`: what `render`
     has made of it already."""
     live = services.current()
-    rendered = rendered or render(letter)
+    rendered = rendered or render(content)
     outbound_id = new_id("outbound")
-    headers = letter.headers
+    headers = content.headers
     mail = OutboundMail(
         outbound_id=outbound_id,
-        purpose=letter.purpose,
-        to_address=letter.to_address,
+        purpose=content.purpose,
+        to_address=content.to_address,
         from_address=live.shop.support_address,
         subject=rendered.subject,
         text=rendered.text,
         html=rendered.html,
         message_id=f"{outbound_id}@{live.shop.reply_domain}",
-        reply_to=letter.reply_to,
+        reply_to=content.reply_to,
         in_reply_to=headers.in_reply_to,
         references=headers.references,
-        conversation_id=letter.conversation_id,
-        refund_id=letter.refund_id,
+        conversation_id=content.conversation_id,
+        refund_id=content.refund_id,
         # RFC 3834 section 5: an answer is "auto-replied", a mail of our own accord "auto-generated".
         # What a person wrote is neither.
-        auto_submitted=_auto_submitted(letter),
+        auto_submitted=_auto_submitted(content),
     )
-    return outbound.record(connection, mail, letter.dedup_key, live.now())
+    return outbound.record(connection, mail, content.dedup_key, live.now())
 
 
-def _auto_submitted(letter: MailContent) -> str:
-    if letter.by_person:
+def _auto_submitted(content: MailContent) -> str:
+    if content.by_person:
         return "no"
-    return "auto-replied" if letter.headers.in_reply_to else "auto-generated"
+    return "auto-replied" if content.headers.in_reply_to else "auto-generated"
 
 
 # --- notices --------------------------------------------------------------------------------------

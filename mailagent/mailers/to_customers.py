@@ -37,7 +37,7 @@ def write_reply(
     """Write the agent's answer (`by_person`: that somebody has read and sent). Whoever is not proven
     answers it to an address that proves them."""
     confirm = not all(mail.identity.proven for mail in mails)
-    letter = MailContent(
+    content = MailContent(
         Purpose.REPLY,
         "reply",
         {
@@ -48,7 +48,7 @@ def write_reply(
         dedup_key=f"reply:{mails[-1].mail_id}",
         by_person=by_person,
     )
-    return write_to_customer(connection, letter, conversation, mails[-1], confirm)
+    return write_to_customer(connection, content, conversation, mails[-1], confirm)
 
 
 def write_handed_over(
@@ -58,13 +58,13 @@ def write_handed_over(
     untrue: bool,
 ) -> str:
     """Tell the customer that a person takes over (`untrue`: instead of an answer we could not send)."""
-    letter = MailContent(
+    content = MailContent(
         Purpose.REPLY,
         "neutral_reply" if untrue else "handed_over",
         {"goodwill": _goodwill_facts(connection, mails)},
         dedup_key=f"reply:{mails[-1].mail_id}",
     )
-    return write_to_customer(connection, letter, conversation, mails[-1])
+    return write_to_customer(connection, content, conversation, mails[-1])
 
 
 def _goodwill_facts(
@@ -85,14 +85,14 @@ def _goodwill_facts(
 def write_refund_outcome(connection: sa.Connection, refund: Refund, template: str) -> str:
     """Tell the customer how a refund ended, in the thread in which it was asked for."""
     conversation, mail = _where_asked(connection, refund)
-    letter = MailContent(
+    content = MailContent(
         Purpose.RECEIPT if template == "receipt" else Purpose.REFUND_OUTCOME,
         template,
         _outcome_facts(connection, refund),
         dedup_key=f"outcome:{refund.refund_id}",
         refund_id=refund.refund_id,
     )
-    return write_to_customer(connection, letter, conversation, mail)
+    return write_to_customer(connection, content, conversation, mail)
 
 
 def _where_asked(
@@ -110,14 +110,14 @@ def write_receipt(connection: sa.Connection, refund: Refund, others: Sequence[Re
         return write_refund_outcome(connection, refund, "receipt")
     told = sorted((refund, *others), key=lambda each: each.refund_id)
     conversation, mail = _where_asked(connection, refund)
-    letter = MailContent(
+    content = MailContent(
         Purpose.RECEIPT,
         "receipts",
         {"refunds": [_outcome_facts(connection, each) for each in told]},
         dedup_key=f"outcome:{refund.refund_id}",
         refund_id=refund.refund_id,
     )
-    outbound_id = write_to_customer(connection, letter, conversation, mail)
+    outbound_id = write_to_customer(connection, content, conversation, mail)
     refunds.record_receipt(connection, others, outbound_id)
     return outbound_id
 
@@ -147,7 +147,7 @@ def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
     if refund.returned is None or not untrue:
         raise ValueError(f"nothing that was told of refund {refund.refund_id} came back")
     conversation, mail = _where_asked(connection, refund)
-    letter = MailContent(
+    content = MailContent(
         Purpose.REFUND_OUTCOME,
         "refund_returned",
         {
@@ -160,7 +160,7 @@ def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
         dedup_key=f"returned:{refund.refund_id}:{refund.returned.minor}",
         refund_id=refund.refund_id,
     )
-    return write_to_customer(connection, letter, conversation, mail)
+    return write_to_customer(connection, content, conversation, mail)
 
 
 def _payments(connection: sa.Connection, refund: Refund, order: Order) -> list[dict[str, Any]]:
@@ -209,11 +209,11 @@ def write_person_reply(
     """Write what a person of the shop answers: in the thread, from the support address, signed with
     `member`, their name."""
     asked = inbound.list_latest(connection, conversation.conversation_id, 1)
-    letter = MailContent(
+    content = MailContent(
         Purpose.TEAM_REPLY,
         "team_reply",
         {"text": text, "member": member},
         dedup_key=dedup_key,
         by_person=True,
     )
-    return write_to_customer(connection, letter, conversation, asked[0] if asked else None)
+    return write_to_customer(connection, content, conversation, asked[0] if asked else None)

@@ -111,7 +111,7 @@ def _write_request(
     ask, stands = approval_routing.record_ask(connection, refund, before, manager)
     key = approval_routing.request_key(stands.approval, stands.question, manager)
     facts = _case_facts(connection, refund, stands) | _asking_facts(stands, ask, reminder)
-    letter = MailContent(
+    content = MailContent(
         Purpose.APPROVAL_REQUEST,
         "approval_request",
         facts | {"reply_decides": True},
@@ -120,12 +120,12 @@ def _write_request(
         refund_id=refund.refund_id,
         reply_to=reply_address(ask),
     )
-    rendered = render(letter)
+    rendered = render(content)
     if holds_word(rendered.text):
         # It has a line that could be taken for a decision when it is quoted: no reply decides.
-        letter = replace(letter, facts=facts | {"reply_decides": False})
-        rendered = render(letter)
-    return queue_mail(connection, letter, rendered), stands
+        content = replace(content, facts=facts | {"reply_decides": False})
+        rendered = render(content)
+    return queue_mail(connection, content, rendered), stands
 
 
 def reply_address(ask: ApprovalRequest) -> str:
@@ -240,7 +240,7 @@ def answer_manager(
 ) -> None:
     """Tell the manager of an ask what became of a reply to it: `mail`, in whose thread this goes, if it
     is proven to be theirs."""
-    letter = MailContent(
+    content = MailContent(
         Purpose.NOTICE,
         "notice",
         {"title": notice.title, "lines": notice.lines},
@@ -249,7 +249,7 @@ def answer_manager(
         headers=answer_headers(mail) if mail else ThreadHeaders(""),
         reply_to=reply_address(ask),
     )
-    _enqueue(connection, [queue_mail(connection, letter)])
+    _enqueue(connection, [queue_mail(connection, content)])
 
 
 def _enqueue(connection: sa.Connection, outbound_ids: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from mailagent.store.ids import new_id
 from mailagent.store.mail import correspondence, inbound
 from mailagent.store.refunds import cases, refunds
 
-# In the team's letter: of each side the newest.
+# In the mail to the team: of each side the newest.
 MAILS_SHOWN = 20
 
 
@@ -116,11 +116,11 @@ def _thread(
 
 def write_login_link(connection: sa.Connection, email: str, url: str, lives: timedelta) -> str:
     """Write the link to log in with; `lives` is how long it works."""
-    letter = MailContent(
+    content = MailContent(
         Purpose.LOGIN,
         "login_link",
         {"link_url": url, "minutes": int(lives.total_seconds() // 60)},
         to_address=email,
         dedup_key=new_id("login"),
     )
-    return queue_mail(connection, letter)
+    return queue_mail(connection, content)

@@ -37,7 +37,7 @@ def batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """Mail that names an address: `notice_…` is about nobody else, such as a returned letter; the rest is
+    """Mail that names an address: `notice_…` is about nobody else, such as a returned mail; the rest is
     about other customers, and only the address in it is this one's."""
 
     notice_mail_ids: tuple[str, ...] = ()

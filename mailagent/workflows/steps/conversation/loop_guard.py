@@ -21,7 +21,7 @@ CONVERSATIONS_AT_ONCE = 500
 
 @step
 def stop_loop(batch: Batch) -> list[str]:
-    """Give mail to people because too much was answered lately. Returns the letters to send.
+    """Give mail to people because too much was answered lately. Returns the mails to send.
 
     A replay that comes when nothing waits any more, or when the loop guard is no longer tripped, changes
     nothing: people may have given the conversation back, and the mail with it.
@@ -43,7 +43,7 @@ def stop_loop(batch: Batch) -> list[str]:
 
 
 def _written_before(connection: sa.Connection, batch: Batch) -> list[str]:
-    """Return the letters that an earlier try of this step wrote and perhaps nobody has sent."""
+    """Return the mails that an earlier try of this step wrote and perhaps nobody has sent."""
     conversation_id = batch["conversation_id"]
     return [
         outbound_id
@@ -53,7 +53,7 @@ def _written_before(connection: sa.Connection, batch: Batch) -> list[str]:
 
 
 def tell_people_of_stopped_mail() -> None:
-    """Write the letters that are due: an hour after the last one of the thread."""
+    """Write the mails that are due: an hour after the last one of the thread."""
     live = services.current()
     with live.database.snapshot() as connection:
         waiting = throttled.list_conversations_in_loop(connection, CONVERSATIONS_AT_ONCE)

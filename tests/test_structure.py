@@ -1,0 +1,86 @@
+"""How the code is kept small enough to live in: limits that CI holds.
+
+The limits are in `pyproject.toml` under `[tool.mailagent]`. Raise one only on purpose, in the same commit as
+the code that needs it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LIMITS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["mailagent"]
+MODULES = sorted((ROOT / "mailagent").rglob("*.py"))
+PACKAGES = sorted({module.parent for module in MODULES})
+REFUSED = re.compile(rf"\b(?:{'|'.join(LIMITS['refused_words'])})\b", re.IGNORECASE)
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text("utf-8").splitlines())
+
+
+def texts() -> Iterator[Path]:
+    """Return what people read: code, templates and documentation."""
+    yield from MODULES
+    yield from (path for path in (ROOT / "templates").rglob("*") if path.is_file())
+    yield from (path for path in (ROOT / "docs").rglob("*.md"))
+    yield ROOT / "README.md"
+
+
+def test_no_package_has_more_modules_than_one_can_oversee() -> None:
+    counts = {name(each): len([*each.glob("[!_]*.py")]) for each in PACKAGES}
+    assert {each: n for each, n in counts.items() if n > LIMITS["modules_per_package"]} == {}
+
+
+def test_no_module_is_longer_than_one_can_read() -> None:
+    allowed = LIMITS["longer_modules"]
+    found = {name(each): lines(each) for each in MODULES}
+    limit = LIMITS["lines_per_module"]
+    assert {each: n for each, n in found.items() if n > allowed.get(each, limit)} == {}
+    assert {each: n for each, n in allowed.items() if found.get(each, 0) <= limit} == {}
+
+
+def functions() -> Iterator[tuple[str, int]]:
+    for module in MODULES:
+        for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or 0) - node.lineno + 1
+                yield f"{name(module)}::{node.name}", length
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    allowed = LIMITS["longer_functions"]
+    limit = LIMITS["lines_per_function"]
+    assert {each: n for each, n in functions() if n > allowed.get(each, limit)} == {}
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=name)
+def test_a_package_grows_on_purpose_only(package: Path) -> None:
+    limit = LIMITS["lines_of_packages"].get(name(package))
+    found = sum(lines(each) for each in package.glob("*.py"))
+    assert limit is not None, f"add {name(package)} to [tool.mailagent.lines_of_packages]: {found}"
+    assert found <= limit
+
+
+def test_every_package_with_a_limit_is_there() -> None:
+    assert set(LIMITS["lines_of_packages"]) == {name(each) for each in PACKAGES}
+
+
+@pytest.mark.parametrize("text", list(texts()), ids=name)
+def test_words_of_our_own_do_not_come_back(text: Path) -> None:
+    found = {
+        number: line.strip()
+        for number, line in enumerate(text.read_text("utf-8").splitlines(), 1)
+        if REFUSED.search(line)
+    }
+    assert found == {}, "use the term of docs/glossary.md"
