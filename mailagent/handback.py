@@ -23,7 +23,7 @@ def give_back(connection: sa.Connection, conversation_id: str) -> bool:
     conversations.give_back(connection, conversation_id)
     if waiting:
         *earlier, newest = waiting
-        run_id = workflow_client.enqueue_conversation(
+        run_id = workflow_client.queue.enqueue_conversation(
             connection,
             conversation_id,
             newest.mail_id,

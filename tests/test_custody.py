@@ -102,7 +102,7 @@ def test_the_agent_answers_what_became_peoples(
         "unanswered", None, "open",
     )  # fmt: skip
     assert mail.run_id != left.run_id
-    run = shop.live.workflow_client.find_run(mail.run_id)
+    run = shop.live.workflow_client.runs.find_run(mail.run_id)
     assert run is not None
     assert run.is_active
     assert sweep.enqueue_mail() == 0  # it has waited for hours, but not for the agent

@@ -177,7 +177,7 @@ def _renamed_policy(policy: Policy) -> list[str]:
 
 def _version_problems() -> list[str]:
     """Name it when the workers of this release get no new runs: it was rolled back."""
-    latest = services.current().workflow_client.latest_version()
+    latest = services.current().workflow_client.recovery.latest_version()
     if latest in (None, engine.APPLICATION_VERSION):
         return []
     return [
@@ -190,7 +190,7 @@ def _runs_of_other_versions() -> list[str]:
     """Name the runs that this release's workers leave alone: those of their own release have to end them."""
     live = services.current()
     with live.database.snapshot() as connection:
-        counts = live.workflow_client.count_of_other_versions(connection)
+        counts = live.workflow_client.recovery.count_of_other_versions(connection)
     return [
         f"{count} {'run waits' if count == 1 else 'runs wait'} for workers of version {version}, and this"
         f" release is version {engine.APPLICATION_VERSION}: keep a worker of that release until there are"
@@ -200,7 +200,7 @@ def _runs_of_other_versions() -> list[str]:
 
 
 def _queue_problems(client: engine.WorkflowClient) -> list[str]:
-    missing = client.missing_queues()
+    missing = client.runs.missing_queues()
     if not missing:
         return []
     return [

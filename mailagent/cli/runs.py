@@ -33,7 +33,7 @@ runs = Commands("runs", help="Workflow runs: look at them, replay one that faile
 def list_runs(status: str | None, about: str | None, as_json: bool, limit: int) -> None:
     """List runs, newest first."""
     wanted = RunFilter(statuses=(status,) if status else (), about=about)
-    found = services.current().workflow_client.list_page(wanted, limit)
+    found = services.current().workflow_client.runs.list_page(wanted, limit)
     if as_json:
         print_json([_record(run) for run in found])
         return
@@ -49,7 +49,7 @@ def list_runs(status: str | None, about: str | None, as_json: bool, limit: int) 
 @click.option("--json", "as_json", is_flag=True, help="Print one object.")
 def show_run(run_id: str, as_json: bool) -> None:
     """Show a run with its recorded steps, and what a replay would do."""
-    run = services.current().workflow_client.find_run(run_id, with_steps=True)
+    run = services.current().workflow_client.runs.find_run(run_id, with_steps=True)
     if run is None:
         raise click.ClickException(no_such_run(run_id))
     if as_json:
@@ -76,7 +76,7 @@ FROM_STEP = click.option(
 def replay_run(run_id: str, from_step: int | None) -> None:
     """Run a finished run again in place. Neither mail nor money goes out twice by it."""
     try:
-        run = services.current().workflow_client.replay_run(run_id, from_step)
+        run = services.current().workflow_client.replays.replay_run(run_id, from_step)
     except ReplayRefused as refusal:
         raise click.ClickException(str(refusal)) from None
     record_act("run rewound", run_id, {"from_step": _start(run, from_step)})
@@ -90,7 +90,7 @@ def replay_run(run_id: str, from_step: int | None) -> None:
 def fork_run(run_id: str, from_step: int | None) -> None:
     """Start a new run with a copy of a finished one's history; that one stays as it is."""
     try:
-        run, fork_id = services.current().workflow_client.fork_run(run_id, from_step)
+        run, fork_id = services.current().workflow_client.replays.fork_run(run_id, from_step)
     except ReplayRefused as refusal:
         raise click.ClickException(str(refusal)) from None
     record_act("run forked", run_id, {"from_step": _start(run, from_step), "fork": fork_id})
@@ -105,7 +105,7 @@ def fork_run(run_id: str, from_step: int | None) -> None:
 def cancel_run(run_id: str) -> None:
     """Stop a run that has not ended. Its rows stay as they are; it can be replayed later."""
     try:
-        run = services.current().workflow_client.cancel_run(run_id)
+        run = services.current().workflow_client.replays.cancel_run(run_id)
     except ReplayRefused as refusal:
         raise click.ClickException(str(refusal)) from None
     record_act("run stopped", run_id, {"status": run.status})

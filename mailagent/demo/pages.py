@@ -182,8 +182,10 @@ def _payment(row: Any) -> dict[str, Any]:
 
 
 def _runs(workflow_client: WorkflowClient) -> list[dict[str, Any]]:
-    latest = workflow_client.list_runs(limit=_RUNS)
-    return [_run(workflow_client.find_run(run.run_id, with_steps=True) or run) for run in latest]
+    latest = workflow_client.runs.list_runs(limit=_RUNS)
+    return [
+        _run(workflow_client.runs.find_run(run.run_id, with_steps=True) or run) for run in latest
+    ]
 
 
 def _run(run: Run) -> dict[str, Any]:

@@ -1,13 +1,16 @@
-"""The workflow client of the workflows: their names, ids and queues, and how to make one look at its row.
+"""The workflow client: workflow names, ids and queues; enqueue, wake, read and replay runs.
 
-A wake-up carries nothing of value. It is sent in the transaction that writes the row (so both exist or
-neither does), and whoever hears it looks at the row. Nothing here runs a workflow.
+Messages only wake a workflow; it then reads its state from the database. The row and its wake-up are written
+in one transaction. Nothing here runs a workflow.
 """
 
 from __future__ import annotations
 
-from mailagent.engine.enqueue import Enqueue
-from mailagent.engine.garbage_collection import Histories, OldHistories, OldRun
+import sqlalchemy as sa
+
+from mailagent.engine.client import BeforeReplay, Dbos, Describe
+from mailagent.engine.enqueue import Queue
+from mailagent.engine.garbage_collection import Histories, OldRun
 from mailagent.engine.names import (
     ACTIVE,
     APPLICATION_NAME,
@@ -28,10 +31,10 @@ from mailagent.engine.names import (
     WAKE_TOPIC,
     run_id_of,
 )
-from mailagent.engine.recovery import Orphans, Sweeps, Versions
-from mailagent.engine.replay import Refusal, ReplayRefused, Replays, Unheard
+from mailagent.engine.recovery import Recovery
+from mailagent.engine.replay import Refusal, ReplayRefused, Replays
 from mailagent.engine.run import RecordedStep, Run, first_step_to_repeat, no_such_run, subject_of
-from mailagent.engine.runs import Depths, RunFilter, Runs, parse_position, position_of
+from mailagent.engine.runs import RunFilter, Runs, parse_position, position_of
 
 __all__ = [
     "ACTIVE",
@@ -67,8 +70,24 @@ __all__ = [
 ]
 
 
-class WorkflowClient(
-    Enqueue, Sweeps, Unheard, Replays, Runs, Orphans, Versions, Histories, OldHistories, Depths
-):
-    """Wakes workflows, looks at their runs and replays them, from any process and by name: no workflow
-    code is imported for it."""
+class WorkflowClient:
+    """Enqueues and wakes workflows, reads and replays their runs, from any process and by name: it imports no
+    workflow code."""
+
+    def __init__(
+        self,
+        engine: sa.Engine,
+        describe: Describe | None = None,
+        before_replay: BeforeReplay | None = None,
+    ) -> None:
+        """Connect to nothing yet; arguments as for `Dbos`."""
+        self._dbos = Dbos(engine, describe, before_replay)
+        self.queue = Queue(self._dbos)
+        self.runs = Runs(self._dbos)
+        self.replays = Replays(self._dbos, self.runs)
+        self.recovery = Recovery(self._dbos)
+        self.histories = Histories(self._dbos)
+
+    def close(self) -> None:
+        """Close DBOS's client."""
+        self._dbos.close()

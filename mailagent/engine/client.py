@@ -17,8 +17,8 @@ Describe = Callable[[sa.Connection, str], RunAbout]
 BeforeReplay = Callable[[sa.Connection], None]
 
 
-class Connected:
-    """Holds DBOS's client, and a description of its table of runs."""
+class Dbos:
+    """DBOS's client, the database that it shares with us, and a description of its table of runs."""
 
     def __init__(
         self,
@@ -29,12 +29,12 @@ class Connected:
         """Connect to nothing yet. `describe` is asked about rows of which a caller says no more than the
         id; without it such runs can be found by that only. `before_replay` is called before a run is
         queued again."""
-        self._is_sqlite = engine.dialect.name == "sqlite"
-        self._runs = _table_of_runs(None if self._is_sqlite else "dbos")
-        self._engine = engine
-        self._describe = describe or (lambda _connection, _subject: RunAbout())
-        self._before_replay = before_replay or (lambda _connection: None)
-        self._client = DBOSClient(
+        self.is_sqlite = engine.dialect.name == "sqlite"
+        self.runs = _table_of_runs(None if self.is_sqlite else "dbos")
+        self.engine = engine
+        self.describe = describe or (lambda _connection, _subject: RunAbout())
+        self.before_replay = before_replay or (lambda _connection: None)
+        self.client = DBOSClient(
             system_database_engine=engine,
             serializer=DBOSPortableJSONSerializer(),
             application_name=APPLICATION_NAME,
@@ -43,7 +43,20 @@ class Connected:
         )
 
     def close(self) -> None:
-        self._client.destroy()
+        """Close the client's connections. The engine stays open: it belongs to the app."""
+        self.client.destroy()
+
+
+class Part:
+    """One job of the workflow client, over the connection that all parts share."""
+
+    def __init__(self, dbos: Dbos) -> None:
+        self._is_sqlite = dbos.is_sqlite
+        self._runs = dbos.runs
+        self._engine = dbos.engine
+        self._describe = dbos.describe
+        self._before_replay = dbos.before_replay
+        self._client = dbos.client
 
 
 def _table_of_runs(schema: str | None) -> sa.TableClause:

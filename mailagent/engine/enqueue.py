@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSON, JSONB
 
 from mailagent.domain.operations.run_about import RunAbout, hash_customer
-from mailagent.engine.client import Connected
+from mailagent.engine.client import Part
 from mailagent.engine.names import (
     ACTIVE,
     APPLICATION_NAME,
@@ -37,8 +38,12 @@ def partition_of(conversation_id: str, about: RunAbout, proven: bool) -> str:
     return customer if proven else f"{customer}-unproven"
 
 
-class Enqueue(Connected):
-    """Wakes workflows. `about` is what a run is to be found by; who knows it saves a query by saying so."""
+# Says of a refund's id whether there is more to see than when its run began to wait.
+HasMovedOn = Callable[[sa.ColumnElement[str]], sa.ColumnElement[bool]]
+
+
+class Queue(Part):
+    """Enqueues workflows and wakes them. `about`: what operators find a run by; None costs one query."""
 
     def enqueue_conversation(
         self,
@@ -78,7 +83,7 @@ class Enqueue(Connected):
         if at_work is None:
             fresh = run_id_of(REFUND, refund_id, again)
             return self._enqueue(connection, REFUND, fresh, refund_id, about)
-        with spans.client(REFUND, self._carried(connection, at_work)):
+        with spans.wake_up(REFUND, self._carried(connection, at_work)):
             self._client.send_in_transaction(
                 connection,
                 self._first_of(connection, at_work),
@@ -112,6 +117,57 @@ class Enqueue(Connected):
         """Say among a run's attributes what held it up last: it is shown in the DBOS console."""
         attributes = {"held_up_by": str(held_up_by)}
         self._client.update_workflow_attributes(run_id, attributes, merge=True)
+
+    def wake_unheard(
+        self, connection: sa.Connection, has_moved_on: HasMovedOn, before: datetime
+    ) -> int:
+        """Wake the runs of refunds that have moved on, begun before a time and not woken since they
+        began; each once, for then it has been woken. Returns how many that were."""
+        runs = self._runs.c
+        notifications = self._notifications.c
+        woken = (
+            sa.select(sa.literal(1))
+            .where(
+                notifications.destination_uuid == runs.workflow_uuid,
+                notifications.created_at_epoch_ms >= runs.started_at_epoch_ms,
+            )
+            .correlate(self._runs)
+            .exists()
+        )
+        query = sa.select(runs.workflow_uuid).where(
+            runs.status == "PENDING",
+            runs.name == REFUND,
+            runs.started_at_epoch_ms < round(before.timestamp() * 1000),
+            ~woken,
+            has_moved_on(self._subject()),
+        )
+        unheard = list(connection.scalars(query))
+        for run_id in unheard:
+            self._client.send_in_transaction(connection, run_id, WAKE_TOPIC, topic=WAKE_TOPIC)
+        return len(unheard)
+
+    def wake_deliveries_at_work(
+        self, connection: sa.Connection, outbound_ids: Sequence[str]
+    ) -> None:
+        """Wake the runs that wait with these mails of ours."""
+        if not outbound_ids:
+            return
+        runs = self._runs.c
+        waiting = sa.select(runs.workflow_uuid).where(
+            runs.status == "PENDING", runs.name == DELIVERY, self._subject().in_(outbound_ids)
+        )
+        for run_id in list(connection.scalars(waiting)):
+            self._client.send_in_transaction(connection, run_id, WAKE_TOPIC, topic=WAKE_TOPIC)
+
+    def is_answering(self, connection: sa.Connection, conversation_id: str) -> bool:
+        """Return whether a run is at work on a conversation's mail."""
+        runs = self._runs.c
+        at_work = sa.select(sa.literal(1)).where(
+            runs.status == "PENDING",
+            runs.name == CONVERSATION,
+            self._subject() == conversation_id,
+        )
+        return connection.scalar(at_work.limit(1)) is not None
 
     def is_at_work(self, connection: sa.Connection, run_id: str) -> bool:
         """Return, within the caller's transaction, whether a run has yet to end."""
@@ -192,7 +248,7 @@ class Enqueue(Connected):
         }
         if workflow == CONVERSATION:
             options["queue_partition_key"] = partition_of(subject, known, proven)
-        with spans.client(workflow) as carried:
+        with spans.wake_up(workflow) as carried:
             if carried:
                 attributes[_CARRIER] = carried
             if self._is_sqlite:
@@ -200,6 +256,19 @@ class Enqueue(Connected):
             else:
                 queue_run(connection, options, subject)
         return run_id
+
+    @property
+    def _notifications(self) -> sa.TableClause:
+        names = ("destination_uuid", "created_at_epoch_ms")
+        schema = None if self._is_sqlite else "dbos"
+        return sa.table("notifications", *(sa.column(name) for name in names), schema=schema)
+
+    def _subject(self) -> sa.ColumnElement[str]:
+        attributes = self._runs.c.attributes
+        if self._is_sqlite:
+            return sa.func.json_extract(attributes, "$.subject", type_=sa.Text)
+        subject: sa.ColumnElement[str] = attributes["subject"].astext
+        return subject
 
 
 # --- by function ----------------------------------------------------------------------------------

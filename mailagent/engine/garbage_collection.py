@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.engine.client import Connected
+from mailagent.engine.client import Part
 from mailagent.engine.names import ACTIVE, FAILED, SCHEDULED
 from mailagent.engine.run import read_run
 
@@ -31,8 +31,12 @@ class OldRun:
     created_ms: int
 
 
-class OldHistories(Connected):
-    """Finds and deletes histories by their age."""
+DELETED_AT_ONCE = 500
+LOOKED_FOR_AT_ONCE = 50
+
+
+class Histories(Part):
+    """Finds and deletes DBOS's records of runs: by age, or all of some rows."""
 
     def list_ended_before(
         self,
@@ -135,27 +139,6 @@ class OldHistories(Connected):
             table = sa.table(name, key, schema=self._runs.schema)
             connection.execute(sa.delete(table).where(table.c.workflow_uuid.in_(run_ids)))
 
-
-def _subject(sqlite: bool, attributes: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    if sqlite:
-        return sa.func.json_extract(attributes, "$.subject")
-    return attributes.op("->>")("subject")
-
-
-def _milliseconds(moment: datetime) -> int:
-    return round(moment.timestamp() * 1000)
-
-
-# --- histories ------------------------------------------------------------------------------------
-
-
-DELETED_AT_ONCE = 500
-LOOKED_FOR_AT_ONCE = 50
-
-
-class Histories(Connected):
-    """Finds and deletes all that was recorded of the runs of some rows."""
-
     def list_histories(self, subjects: Sequence[str]) -> dict[str, str]:
         """Return the runs that look or looked after these rows, their forks included: id and status."""
         found: dict[str, str] = {}
@@ -187,3 +170,13 @@ class Histories(Connected):
         """Delete what was recorded of runs that have ended: they can be neither read nor replayed."""
         for start in range(0, len(run_ids), DELETED_AT_ONCE):
             self._client.delete_workflows(list(run_ids[start : start + DELETED_AT_ONCE]))
+
+
+def _subject(sqlite: bool, attributes: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    if sqlite:
+        return sa.func.json_extract(attributes, "$.subject")
+    return attributes.op("->>")("subject")
+
+
+def _milliseconds(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)

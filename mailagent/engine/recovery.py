@@ -8,7 +8,7 @@ from itertools import islice
 
 import sqlalchemy as sa
 
-from mailagent.engine.client import Connected
+from mailagent.engine.client import Part
 from mailagent.engine.names import (
     ACTIVE,
     APPLICATION_VERSION,
@@ -23,9 +23,12 @@ _OURS = (*QUEUE_OF, *SCHEDULED)
 # Named one by one in a statement, which takes only so many.
 _MOST_AT_ONCE = 1000
 
+# A sweep each minute, one that was slow, and the time that a worker takes to start.
+LATE_AFTER = timedelta(minutes=3)
 
-class Orphans(Connected):
-    """Hands runs from one worker to the others.
+
+class Recovery(Part):
+    """Hands runs from one worker to the others, and begins a sweep where the schedule did not.
 
     As DBOS's own recovery does (`SystemDatabase.reenqueue_for_recovery`): the run keeps its queue and
     its count of attempts, and loses its owner, so that whoever had it can record nothing more. Unlike
@@ -109,17 +112,6 @@ class Orphans(Connected):
             return sa.cast(sa.func.strftime("%s", "now") * 1000, sa.BigInteger)
         return sa.cast(sa.func.extract("epoch", sa.func.now()) * 1000, sa.BigInteger)
 
-
-# --- sweeps ---------------------------------------------------------------------------------------
-
-
-# A sweep each minute, one that was slow, and the time that a worker takes to start.
-LATE_AFTER = timedelta(minutes=3)
-
-
-class Sweeps(Connected):
-    """Begins a sweep where the schedule did not."""
-
     def is_sweep_late(self, connection: sa.Connection, now: datetime) -> bool:
         """Return whether no sweep has ended lately or is at work. `now` is the database's time, as is the
         end of a run; its start is the time of the machine that began it."""
@@ -145,13 +137,6 @@ class Sweeps(Connected):
             due,
             None,
         )
-
-
-# --- versions -------------------------------------------------------------------------------------
-
-
-class Versions(Connected):
-    """Looks for runs that wait for workers of another application version."""
 
     def count_of_other_versions(self, connection: sa.Connection) -> dict[str, int]:
         """Return how many runs that have not ended only workers of another application version take up,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -11,13 +9,11 @@ import sqlalchemy as sa
 from dbos import SetWorkflowID
 from dbos import error as dbos_error
 
-from mailagent.engine.client import Connected
+from mailagent.engine.client import Dbos, Part
 from mailagent.engine.names import (
     APPLICATION_VERSION,
     CONVERSATION,
-    DELIVERY,
     QUEUE_OF,
-    REFUND,
     WAKE_TOPIC,
     fork_id_of,
 )
@@ -44,8 +40,12 @@ class ReplayRefused(Exception):
         self.refusal = refusal
 
 
-class Replays(Runs):
+class Replays(Part):
     """Runs a run again, in place or as a fork; stops one."""
+
+    def __init__(self, dbos: Dbos, runs: Runs) -> None:
+        super().__init__(dbos)
+        self._found = runs
 
     def replay_run(self, run_id: str, from_step: int | None = None) -> Run:
         """Run a finished run again in place, keeping what it recorded before `from_step`.
@@ -77,7 +77,7 @@ class Replays(Runs):
         already it is not made again. Raises ReplayRefused as `replay_run` does.
         """
         run, start = self._load_ended(run_id, from_step)
-        following = len(self.list_forks(run_id)) + 1
+        following = len(self._found.list_forks(run_id)) + 1
         if number is not None and number != following:
             raise ReplayRefused(
                 Refusal.MOVED_ON,
@@ -103,7 +103,7 @@ class Replays(Runs):
 
     def _load_ended(self, run_id: str, from_step: int | None) -> tuple[Run, int]:
         """Return a run that can be replayed, and the step to begin with."""
-        run = self.find_run(run_id, with_steps=True)
+        run = self._found.find_run(run_id, with_steps=True)
         if run is None:
             raise ReplayRefused(Refusal.UNKNOWN, no_such_run(run_id))
         if run.workflow not in QUEUE_OF:
@@ -127,7 +127,7 @@ class Replays(Runs):
 
     def cancel_run(self, run_id: str) -> Run:
         """Stop a run that has not ended; its rows stay as they are. Raises ReplayRefused."""
-        run = self.find_run(run_id)
+        run = self._found.find_run(run_id)
         if run is None:
             raise ReplayRefused(Refusal.UNKNOWN, no_such_run(run_id))
         if not run.is_active:
@@ -148,78 +148,3 @@ def _place_of(run: Run) -> dict[str, Any]:
             run.partition_key or run.subject if run.workflow == CONVERSATION else None
         ),
     }
-
-
-# --- unheard --------------------------------------------------------------------------------------
-
-
-# Says of a refund's id whether there is more to see than when its run began to wait.
-HasMovedOn = Callable[[sa.ColumnElement[str]], sa.ColumnElement[bool]]
-
-
-class Unheard(Connected):
-    """Wakes runs that wait for a wake-up that was sent already, and that they cannot have heard."""
-
-    def wake_unheard(
-        self, connection: sa.Connection, has_moved_on: HasMovedOn, before: datetime
-    ) -> int:
-        """Wake the runs of refunds that have moved on, begun before a time and not woken since they
-        began; each once, for then it has been woken. Returns how many that were."""
-        runs = self._runs.c
-        notifications = self._notifications.c
-        woken = (
-            sa.select(sa.literal(1))
-            .where(
-                notifications.destination_uuid == runs.workflow_uuid,
-                notifications.created_at_epoch_ms >= runs.started_at_epoch_ms,
-            )
-            .correlate(self._runs)
-            .exists()
-        )
-        query = sa.select(runs.workflow_uuid).where(
-            runs.status == "PENDING",
-            runs.name == REFUND,
-            runs.started_at_epoch_ms < round(before.timestamp() * 1000),
-            ~woken,
-            has_moved_on(self._subject()),
-        )
-        unheard = list(connection.scalars(query))
-        for run_id in unheard:
-            self._client.send_in_transaction(connection, run_id, WAKE_TOPIC, topic=WAKE_TOPIC)
-        return len(unheard)
-
-    def wake_deliveries_at_work(
-        self, connection: sa.Connection, outbound_ids: Sequence[str]
-    ) -> None:
-        """Wake the runs that wait with these mails of ours."""
-        if not outbound_ids:
-            return
-        runs = self._runs.c
-        waiting = sa.select(runs.workflow_uuid).where(
-            runs.status == "PENDING", runs.name == DELIVERY, self._subject().in_(outbound_ids)
-        )
-        for run_id in list(connection.scalars(waiting)):
-            self._client.send_in_transaction(connection, run_id, WAKE_TOPIC, topic=WAKE_TOPIC)
-
-    def is_answering(self, connection: sa.Connection, conversation_id: str) -> bool:
-        """Return whether a run is at work on a conversation's mail."""
-        runs = self._runs.c
-        at_work = sa.select(sa.literal(1)).where(
-            runs.status == "PENDING",
-            runs.name == CONVERSATION,
-            self._subject() == conversation_id,
-        )
-        return connection.scalar(at_work.limit(1)) is not None
-
-    @property
-    def _notifications(self) -> sa.TableClause:
-        names = ("destination_uuid", "created_at_epoch_ms")
-        schema = None if self._is_sqlite else "dbos"
-        return sa.table("notifications", *(sa.column(name) for name in names), schema=schema)
-
-    def _subject(self) -> sa.ColumnElement[str]:
-        attributes = self._runs.c.attributes
-        if self._is_sqlite:
-            return sa.func.json_extract(attributes, "$.subject", type_=sa.Text)
-        subject: sa.ColumnElement[str] = attributes["subject"].astext
-        return subject

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.operations.run_about import attributes_to_search
 from mailagent.domain.text import is_one_line
-from mailagent.engine.client import Connected
+from mailagent.engine.client import Part
 from mailagent.engine.names import (
     ACTIVE,
     CONVERSATION,
@@ -55,7 +55,10 @@ def parse_position(text: str) -> str | None:
     return text if sound and run_id else None
 
 
-class Runs(Connected):
+OTHER_QUEUE = "other"  # that of the schedule, which DBOS names
+
+
+class Runs(Part):
     """Looks at runs. Nothing here changes one."""
 
     def find_run(self, run_id: str, with_steps: bool = False) -> Run | None:
@@ -240,29 +243,6 @@ class Runs(Connected):
             for step in self._client.list_workflow_steps(run_id)
         )
 
-
-def _counts(run: Run) -> tuple[bool, datetime]:
-    return run.is_active, run.updated_at
-
-
-def _has_failed(status: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
-    # Constants, not parameters: DBOS's index of failed runs is found by them.
-    return status.in_([sa.literal_column(f"'{each}'") for each in sorted(FAILED)])
-
-
-def _milliseconds(moment: datetime) -> int:
-    return round(moment.timestamp() * 1000)
-
-
-# --- depths ---------------------------------------------------------------------------------------
-
-
-OTHER_QUEUE = "other"  # that of the schedule, which DBOS names
-
-
-class Depths(Connected):
-    """Counts runs that have not ended, each by an index of DBOS's."""
-
     def count_active(self, connection: sa.Connection) -> Counter[tuple[str, str, str]]:
         """Return how many there are of each queue, workflow and status; 0 where there are none."""
         nothing = {(QUEUE_OF[each], each, status): 0 for each in QUEUE_OF for status in ACTIVE}
@@ -283,3 +263,16 @@ class Depths(Connected):
             .where(runs.status.in_(named))
             .group_by(runs.queue_name, runs.name, runs.status)
         )
+
+
+def _counts(run: Run) -> tuple[bool, datetime]:
+    return run.is_active, run.updated_at
+
+
+def _has_failed(status: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+    # Constants, not parameters: DBOS's index of failed runs is found by them.
+    return status.in_([sa.literal_column(f"'{each}'") for each in sorted(FAILED)])
+
+
+def _milliseconds(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)

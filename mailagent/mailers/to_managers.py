@@ -254,7 +254,7 @@ def answer_manager(
 
 def _enqueue(connection: sa.Connection, outbound_ids: Sequence[str]) -> None:
     for outbound_id in outbound_ids:
-        services.current().workflow_client.enqueue_delivery(connection, outbound_id)
+        services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
 
 
 # --- closing --------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def write_expired(
         ],
     )
     for outbound_id in write_notice(connection, notice, tuple(told), refund.conversation_id):
-        services.current().workflow_client.enqueue_delivery(connection, outbound_id)
+        services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
 
 
 # --- unread ---------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def call(provider: str, what: str) -> Iterator[None]:
 
 
 @contextmanager
-def client(workflow: str, heard_by: Mapping[str, str] | None = None) -> Iterator[dict[str, str]]:
+def wake_up(workflow: str, heard_by: Mapping[str, str] | None = None) -> Iterator[dict[str, str]]:
     """Make the span of a wake-up; give what the run that hears it is to carry so that it joins the trace: W3C
     trace context (https://www.w3.org/TR/trace-context/), or nothing.
 

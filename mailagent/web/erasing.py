@@ -37,7 +37,7 @@ def plan(email: str) -> Plan:
         scope = erasure_scope.find(connection, email)
         counts = erasure.count(connection, scope)
         obstacles = erasure_scope.list_obstacles(connection, scope)
-    runs = live.workflow_client.list_histories(scope.subjects)
+    runs = live.workflow_client.histories.list_histories(scope.subjects)
     ended = tuple(run_id for run_id, status in runs.items() if status not in ACTIVE)
     return Plan(
         email,
@@ -76,7 +76,7 @@ def erase(email: str, actor: str) -> str:
     planned = plan(email)
     if planned.obstacles:
         raise erasure.ErasureRefusedError(planned.obstacles)
-    live.workflow_client.delete_histories(planned.ended_runs)
+    live.workflow_client.histories.delete_histories(planned.ended_runs)
     with live.database.transaction() as connection:
         alias, scope = erasure.erase(connection, email, actor, len(planned.ended_runs), live.now())
     _delete_late_histories(scope)
@@ -86,7 +86,7 @@ def erase(email: str, actor: str) -> str:
 def _delete_late_histories(scope: Scope) -> None:
     """Delete histories of what came between the look and the lock."""
     workflow_client = services.current().workflow_client
-    runs = workflow_client.list_histories(scope.subjects)
-    workflow_client.delete_histories(
+    runs = workflow_client.histories.list_histories(scope.subjects)
+    workflow_client.histories.delete_histories(
         [run_id for run_id, status in runs.items() if status not in ACTIVE]
     )

@@ -104,7 +104,8 @@ def _count(hear: Callable[..., None]) -> Sequence[Sample]:
         with live.database.snapshot(STATEMENT_SECONDS) as connection:
             sa.event.listen(connection, "after_cursor_execute", hear)
             runs = Runs(
-                live.workflow_client.count_active(connection), live.workflow_client.failed_runs()
+                live.workflow_client.runs.count_active(connection),
+                live.workflow_client.runs.failed_runs(),
             )
             return metric_figures.read(connection, runs, use, live.policy.limits, now)
     except sa.exc.SQLAlchemyError as problem:

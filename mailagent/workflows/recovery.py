@@ -67,7 +67,7 @@ class Heartbeat:
                 if connection.dialect.name == "postgresql":
                     connection.execute(sa.text(f"SET LOCAL lock_timeout = '{LEAVE_SECONDS:g}s'"))
                 workers.sign_out(connection, self._worker_id)
-                live.workflow_client.give_back(connection, self._worker_id)
+                live.workflow_client.recovery.give_back(connection, self._worker_id)
         except sa.exc.SQLAlchemyError:
             logger.warning("worker %s could not sign out; it will be missed", self._worker_id)
 
@@ -103,7 +103,9 @@ class Heartbeat:
     def _take_up_own(self) -> None:
         try:
             with services.current().database.transaction() as connection:
-                taken = services.current().workflow_client.take_up(connection, self._worker_id)
+                taken = services.current().workflow_client.recovery.take_up(
+                    connection, self._worker_id
+                )
         except sa.exc.SQLAlchemyError:
             logger.exception("worker %s leaves its runs to the engine", self._worker_id)
             return
@@ -146,11 +148,11 @@ def see_to_sweeps() -> bool:
     """Begin a sweep if the schedule has begun none for minutes; return whether it was so."""
     live = services.current()
     with live.database.snapshot() as connection:
-        late = live.workflow_client.is_sweep_late(connection, live.now())
+        late = live.workflow_client.recovery.is_sweep_late(connection, live.now())
     if late:
         logger.warning("the schedule began no sweep for minutes; one is begun for it")
         with live.database.transaction() as connection:
-            live.workflow_client.enqueue_sweep(connection, live.now())
+            live.workflow_client.recovery.enqueue_sweep(connection, live.now())
     return late
 
 
@@ -172,7 +174,7 @@ def take_over() -> int:
     """
     live = services.current()
     with live.database.transaction() as connection:
-        taken = live.workflow_client.take_over_orphans(
+        taken = live.workflow_client.recovery.take_over_orphans(
             connection, workers.alive(connection), workers.can_be_missed(connection)
         )
     if taken:
@@ -208,7 +210,9 @@ class Unattended:
         seen_before, self._seen = self._seen, frozenset()
         live = services.current()
         with live.database.snapshot() as connection:
-            taken = live.workflow_client.find_taken(connection, worker_id, UNATTENDED_AFTER)
+            taken = live.workflow_client.recovery.find_taken(
+                connection, worker_id, UNATTENDED_AFTER
+            )
         here = self._runs_here()
         if here is None:
             return 0
@@ -217,7 +221,7 @@ class Unattended:
         if not again:
             return 0
         with live.database.transaction() as connection:
-            queued = live.workflow_client.queue_unattended(
+            queued = live.workflow_client.recovery.queue_unattended(
                 connection, worker_id, again, UNATTENDED_AFTER
             )
         logger.warning("queued %s runs again that worker %s had and did not run", queued, worker_id)

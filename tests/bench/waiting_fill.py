@@ -58,7 +58,7 @@ def _record(connection: sa.Connection, workflow_client: WorkflowClient, now: dat
     )
     approvals.request(connection, refund.refund_id, now, now + _EXPIRY)
     about = RunAbout(conversation_id, order.order_id, refund.refund_id, order.customer_email)
-    workflow_client.enqueue_refund(connection, refund.refund_id, None, about=about)
+    workflow_client.queue.enqueue_refund(connection, refund.refund_id, None, about=about)
 
 
 def _record_mail(

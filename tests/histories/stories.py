@@ -66,7 +66,7 @@ def settings_of(story: Story, folder: Path) -> Iterator[dict[str, str]]:
 
 def ended(shop: Stage) -> bool:
     """Whether every run has come to its end."""
-    return not any(each.status in ACTIVE for each in shop.live.workflow_client.list_runs())
+    return not any(each.status in ACTIVE for each in shop.live.workflow_client.runs.list_runs())
 
 
 def _turn(taken: Turn) -> Callable[[], Answer]:

@@ -34,7 +34,7 @@ def openai() -> Iterator[AbsentOpenAI]:
 
 
 def failed(shop: Stage) -> list[str]:
-    return [run.run_id for run in shop.live.workflow_client.list_runs(status="ERROR")]
+    return [run.run_id for run in shop.live.workflow_client.runs.list_runs(status="ERROR")]
 
 
 def is_open(shop: Stage, provider: Provider) -> bool:
@@ -77,7 +77,7 @@ def test_a_refused_key_fails_one_run_and_the_rest_goes_on_by_itself(
         sweep.enqueue_mail()
         for customer in (GRACE, JUERGEN):
             assert len(shop.wait_for_mails(customer, 1, 60)) == 1
-        shop.live.workflow_client.replay_run(run_id)
+        shop.live.workflow_client.replays.replay_run(run_id)
         assert len(shop.wait_for_mails(ADA, 1, 60)) == 1
 
 
@@ -98,7 +98,7 @@ def test_a_replay_finds_the_way_open(
         shop.write(QUESTION)
         run_id = wait_for_run(shop, "conversation", "ERROR")
         openai.comes_back()
-        shop.live.workflow_client.replay_run(
+        shop.live.workflow_client.replays.replay_run(
             run_id
         )  # at once: the breaker would be open for ten seconds
         assert len(shop.wait_for_mails(ADA, 1, 60)) == 1

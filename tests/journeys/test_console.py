@@ -58,7 +58,7 @@ class Scene:
         )
 
     def failed(self) -> list[str]:
-        return [run.run_id for run in self.shop.live.workflow_client.list_runs(status="ERROR")]
+        return [run.run_id for run in self.shop.live.workflow_client.runs.list_runs(status="ERROR")]
 
     def fails_for_the_model(self) -> Run:
         """Let a mail come while the model refuses us, which opens its breaker; return the run that failed."""
@@ -67,7 +67,7 @@ class Scene:
         return self.find(wait_for_run(self.shop, CONVERSATION, "ERROR"))
 
     def find(self, run_id: str) -> Run:
-        run = self.shop.live.workflow_client.find_run(run_id, with_steps=True)
+        run = self.shop.live.workflow_client.runs.find_run(run_id, with_steps=True)
         assert run is not None
         return run
 
@@ -332,14 +332,18 @@ def test_the_sweep_leaves_a_refund_to_the_fork_of_its_run(scene: Scene) -> None:
         shop.wait_for_mails(MONA)
         (refund,) = shop.rows("SELECT refund_id, run_id FROM refunds")
         with shop.live.database.transaction() as connection:
-            shop.live.workflow_client.enqueue_refund(connection, refund.refund_id, refund.run_id)
+            shop.live.workflow_client.queue.enqueue_refund(
+                connection, refund.refund_id, refund.run_id
+            )
         run = scene.find(wait_for_run(shop, REFUND, "ERROR"))
     fork = scene.console.fork(run.run_id, first_step_to_repeat(run))
     wait_until(lambda: scene.find(fork).status == "PENDING", 20, "the fork to wait")
     scene.clock.put_forward(600)  # the pause after a run of a refund that failed is five minutes
     neglected.enqueue_refunds()
     runs = [
-        each.run_id for each in shop.live.workflow_client.list_runs() if each.workflow == REFUND
+        each.run_id
+        for each in shop.live.workflow_client.runs.list_runs()
+        if each.workflow == REFUND
     ]
     assert sorted(runs) == sorted([run.run_id, fork])
     scene.clock.ahead *= 0
@@ -394,7 +398,7 @@ def test_a_run_that_is_taken_up_again_elsewhere_waits_for_its_turn(
         assert scene.places() == [(CONVERSATIONS, hash_customer(ADA))] * 2
         # Longer than DBOS's own queue would need to begin it.
         time.sleep(3)
-        assert [run.run_id for run in shop.live.workflow_client.list_pending()] == [first]
+        assert [run.run_id for run in shop.live.workflow_client.runs.list_pending()] == [first]
         go_on.set()
         wait_until(scene.is_quiet, 30, "both to end")
     shop.wait_for_mails(ADA, 2)
@@ -498,7 +502,9 @@ def test_a_worker_that_is_believed_dead_and_lives_answers_once(scene: Scene) -> 
     with watched("ask_model before", once(partial(wait_for, go_on))):
         shop.write(QUESTION)
         wait_for_run(shop, CONVERSATION, "PENDING")
-        wait_until(lambda: bool(shop.live.workflow_client.list_pending()), 20, "the run to begin")
+        wait_until(
+            lambda: bool(shop.live.workflow_client.runs.list_pending()), 20, "the run to begin"
+        )
         # The console asks again while nothing comes of it.
         for _ in range(4):
             scene.console.recover("test")

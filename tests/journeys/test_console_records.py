@@ -62,7 +62,7 @@ def wait_for_failed_run(shop: Stage, workflow: str) -> str:
     """Wait for a run that fails; return its error as DBOS has it."""
 
     def failed() -> list[str]:
-        runs = shop.live.workflow_client.list_runs(status="ERROR")
+        runs = shop.live.workflow_client.runs.list_runs(status="ERROR")
         return [run.error or "" for run in runs if run.workflow == workflow]
 
     wait_until(lambda: bool(failed()), 60, "the run to fail")

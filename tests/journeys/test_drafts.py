@@ -50,7 +50,7 @@ def press(stage: Stage, draft_id: str, action: str, **fields: str) -> None:
 def check_that_a_replay_is_told(stage: Stage, draft_id: str) -> None:
     """Whoever is about to replay a run reads that the draft waits, not that the agent answers."""
     run = next(
-        run for run in stage.live.workflow_client.list_runs() if run.workflow == "conversation"
+        run for run in stage.live.workflow_client.runs.list_runs() if run.workflow == "conversation"
     )
     told, path = "An answer waits as a draft: nothing new is written", f"/ops/drafts/{draft_id}"
     for place in ("", "/replay"):
@@ -93,10 +93,10 @@ def replay_all(stage: Stage) -> None:
     """Replay every run of the conversation from its first step, and from its second."""
     wait_for_quiet(stage)
     workflow_client = stage.live.workflow_client
-    runs = [run for run in workflow_client.list_runs() if run.workflow == "conversation"]
+    runs = [run for run in workflow_client.runs.list_runs() if run.workflow == "conversation"]
     for run in runs:
         for from_step in (1, 2):
-            workflow_client.replay_run(run.run_id, from_step)
+            workflow_client.replays.replay_run(run.run_id, from_step)
             wait_for_quiet(stage)
 
 

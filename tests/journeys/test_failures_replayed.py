@@ -59,7 +59,7 @@ def by_our_command(shop: Stage, run_id: str) -> None:
 
 def by_dbos_command(shop: Stage, run_id: str) -> None:
     """Fork as `docs/operate.md` says, with the real command."""
-    run = shop.live.workflow_client.find_run(run_id, with_steps=True)
+    run = shop.live.workflow_client.runs.find_run(run_id, with_steps=True)
     assert run is not None
     step = str(first_step_to_repeat(run))
     dbos(shop, "fork", run_id, "--step", step, "--application-version", "1")
@@ -72,7 +72,7 @@ def by_dbos_client(shop: Stage, run_id: str) -> None:
         serializer=DBOSPortableJSONSerializer(),
         application_name="mailagent",
     )
-    run = shop.live.workflow_client.find_run(run_id, with_steps=True)
+    run = shop.live.workflow_client.runs.find_run(run_id, with_steps=True)
     assert run is not None
     failed = [step.number for step in run.steps if step.error]
     client.rewind_workflow(run_id, start_step=(failed or [1])[0])
@@ -107,7 +107,7 @@ def wait_for_failed(shop: Stage, workflow: str) -> list[str]:
     """Wait until the run of each customer has failed, and see that the console shows them all."""
 
     def failed() -> list[str]:
-        found = shop.live.workflow_client.list_runs(status="ERROR")
+        found = shop.live.workflow_client.runs.list_runs(status="ERROR")
         return [run.run_id for run in found if run.workflow == workflow]
 
     wait_until(lambda: len(failed()) == len(WAYS), 60, "the runs to fail")
@@ -160,7 +160,7 @@ def test_the_models_key_is_revoked(busy_shop: Stage, way: Way) -> None:
     wait_for_quiet(busy_shop)
     assert len(busy_shop.mails_to(customer)) == 2
     assert len(busy_shop.rows("SELECT 1 FROM ledger_entries")) == 1
-    assert busy_shop.live.workflow_client.list_runs(status="ERROR") == []
+    assert busy_shop.live.workflow_client.runs.list_runs(status="ERROR") == []
     assert len(notices(busy_shop)) == 1
 
 
@@ -258,7 +258,9 @@ def ring_all(shop: Stage) -> None:
     """Have the run of each refund look at its row."""
     with shop.live.database.transaction() as connection:
         for refund in shop.rows("SELECT refund_id, run_id FROM refunds"):
-            shop.live.workflow_client.enqueue_refund(connection, refund.refund_id, refund.run_id)
+            shop.live.workflow_client.queue.enqueue_refund(
+                connection, refund.refund_id, refund.run_id
+            )
 
 
 def assert_answered(shop: Stage) -> None:
@@ -274,7 +276,7 @@ def test_sendgrid_refuses_for_a_day(busy_shop: Stage) -> None:
     assert notices(busy_shop) == ["SendGrid has refused mail of ours"]
     run_ids = deliveries(busy_shop)
     for run_id in run_ids:
-        busy_shop.live.workflow_client.cancel_run(run_id)
+        busy_shop.live.workflow_client.replays.cancel_run(run_id)
     a_day_passes(busy_shop)
     busy_shop.faults.sendgrid.clear()
     replay_all(busy_shop, run_ids)
@@ -287,7 +289,7 @@ def deliveries(shop: Stage) -> list[str]:
     """Return the runs that see to the customers' mails."""
     rows = shop.rows("SELECT outbound_id FROM outbound_mails WHERE purpose = 'reply'")
     replies = {row.outbound_id for row in rows}
-    runs = shop.live.workflow_client.list_runs()
+    runs = shop.live.workflow_client.runs.list_runs()
     return [run.run_id for run in runs if run.workflow == DELIVERY and run.subject in replies]
 
 

@@ -68,11 +68,11 @@ def test_the_customer_reads_both_notes_of_an_approval_and_only_the_rejecters(
 def replay_all(shop: Stage) -> None:
     """Run the refund's run again from every one of its steps."""
     workflow_client = shop.live.workflow_client
-    (run,) = (each for each in workflow_client.list_runs() if each.workflow == "refund")
-    known = workflow_client.find_run(run.run_id, with_steps=True)
+    (run,) = (each for each in workflow_client.runs.list_runs() if each.workflow == "refund")
+    known = workflow_client.runs.find_run(run.run_id, with_steps=True)
     assert known is not None
     for step in reversed(known.steps):
-        workflow_client.replay_run(run.run_id, step.number)
+        workflow_client.replays.replay_run(run.run_id, step.number)
         wait_for_quiet(shop)
 
 
@@ -110,6 +110,6 @@ def test_never_mind_after_the_first_approval_ends_it_unpaid(careful_shop: Stage)
     path = link_in(second.text).replace(careful_shop.live.shop.public_url, "")
     assert "Withdrawn by the customer" in careful_shop.client.get(path).text
     wait_for_quiet(careful_shop)
-    assert {run.status for run in careful_shop.live.workflow_client.list_runs()} == {"SUCCESS"}
+    assert {run.status for run in careful_shop.live.workflow_client.runs.list_runs()} == {"SUCCESS"}
     assert len(careful_shop.mails_to(ADA)) == 2
     assert careful_shop.rows("SELECT * FROM ledger_entries") == []

@@ -270,11 +270,11 @@ def test_a_run_that_is_replayed_cannot_propose_around_a_rejection(busy_shop: Sta
     reject(busy_shop)
     workflow_client = busy_shop.live.workflow_client
     failed = "SELECT 1 FROM inbound_mails WHERE status = 'unanswered'"
-    wait_until(lambda: bool(workflow_client.list_runs(status="ERROR")), 20, "the run to fail")
+    wait_until(lambda: bool(workflow_client.runs.list_runs(status="ERROR")), 20, "the run to fail")
     assert busy_shop.rows(failed)
-    (run,) = workflow_client.list_runs(status="ERROR")
+    (run,) = workflow_client.runs.list_runs(status="ERROR")
     busy_shop.faults.openai += [refund_of("W3001", *BOTH), refund_of("W3001", ("1", 1)), POLITE]
-    workflow_client.replay_run(run.run_id, 2)  # from the model's first words on
+    workflow_client.replays.replay_run(run.run_id, 2)  # from the model's first words on
     settled(busy_shop)
     states = [refund.status for refund in busy_shop.refunds()]
     assert states == ["rejected"]
@@ -288,12 +288,12 @@ def test_a_run_replayed_from_any_step_proposes_nothing_for_answered_mail(busy_sh
     busy_shop.wait_for_mails(ADA, 2)
     wait_for_quiet(busy_shop)
     workflow_client = busy_shop.live.workflow_client
-    (run,) = (each for each in workflow_client.list_runs() if each.workflow == "conversation")
-    steps = workflow_client.find_run(run.run_id, with_steps=True)
+    (run,) = (each for each in workflow_client.runs.list_runs() if each.workflow == "conversation")
+    steps = workflow_client.runs.find_run(run.run_id, with_steps=True)
     assert steps is not None
     for step in reversed(steps.steps):
         busy_shop.faults.openai[:] = [refund_of("W3001", ("2", 1)), refund_of("W3001", *BOTH)]
-        workflow_client.replay_run(run.run_id, step.number)
+        workflow_client.replays.replay_run(run.run_id, step.number)
         wait_for_quiet(busy_shop)
         assert [str(refund.amount) for refund in busy_shop.refunds()] == ["640.00 USD"], step
     assert len(busy_shop.mails_to(ADA)) == 2

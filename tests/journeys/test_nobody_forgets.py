@@ -31,7 +31,9 @@ def let_pass(shop: Stage, days: float) -> None:
     services.bind(replace(shop.live, now=lambda: then))
     with shop.live.database.transaction() as connection:
         for refund in shop.refunds():
-            shop.live.workflow_client.enqueue_refund(connection, refund.refund_id, refund.run_id)
+            shop.live.workflow_client.queue.enqueue_refund(
+                connection, refund.refund_id, refund.run_id
+            )
 
 
 def test_it_is_reminded_of_then_passed_on_and_closed_in_the_end(busy_shop: Stage) -> None:

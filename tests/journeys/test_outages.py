@@ -188,13 +188,13 @@ def test_a_revoked_model_key_fails_the_run_and_a_replay_answers_once(busy_shop: 
     run_id = run_of_mail(busy_shop)
 
     def has_failed() -> bool:
-        run = workflow_client.find_run(run_id)
+        run = workflow_client.runs.find_run(run_id)
         return run is not None and run.status == "ERROR"
 
     wait_until(has_failed, 30, "the run to fail")
     assert busy_shop.mails_to(ADA) == []
     assert busy_shop.rows("SELECT status FROM inbound_mails")[0].status == "unanswered"
-    workflow_client.replay_run(run_id)
+    workflow_client.replays.replay_run(run_id)
     busy_shop.wait_for_refund("paid")
     busy_shop.wait_for_mails(ADA, 2)
     assert len(busy_shop.mails_to(ADA)) == 2

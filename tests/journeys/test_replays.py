@@ -16,7 +16,7 @@ from tests.stage import Stage, beside, wait_until
 
 def wait_for_quiet(shop: Stage) -> None:
     def quiet() -> bool:
-        return not any(run.status in ACTIVE for run in shop.live.workflow_client.list_runs())
+        return not any(run.status in ACTIVE for run in shop.live.workflow_client.runs.list_runs())
 
     wait_until(quiet, 30, "every run to end")
 
@@ -26,7 +26,9 @@ def _fork(run_id: str, step: int) -> WorkflowHandle[str]:
 
 
 def runs_of(shop: Stage, workflow: str) -> list[str]:
-    return [run.run_id for run in shop.live.workflow_client.list_runs() if run.workflow == workflow]
+    return [
+        run.run_id for run in shop.live.workflow_client.runs.list_runs() if run.workflow == workflow
+    ]
 
 
 def facts(shop: Stage) -> tuple[Any, ...]:
@@ -70,12 +72,12 @@ def test_rewinding_to_every_step_changes_nothing(busy_shop: Stage, play: Any) ->
     before = facts(busy_shop)
     workflow_client = busy_shop.live.workflow_client
     for run_id in (*runs_of(busy_shop, "conversation"), *runs_of(busy_shop, "refund")):
-        run = workflow_client.find_run(run_id, with_steps=True)
+        run = workflow_client.runs.find_run(run_id, with_steps=True)
         assert run is not None
         for step in reversed(run.steps):  # the last first: an early cut shortens the history
-            workflow_client.replay_run(run_id, step.number)
+            workflow_client.replays.replay_run(run_id, step.number)
             wait_for_quiet(busy_shop)
-            again = workflow_client.find_run(run_id)
+            again = workflow_client.runs.find_run(run_id)
             assert again is not None
             assert again.status == "SUCCESS", (step, again.error)
             assert facts(busy_shop) == before, step
@@ -105,13 +107,13 @@ def test_a_cancelled_run_is_replayed_and_the_old_link_still_works(busy_shop: Sta
     busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
     (request,) = busy_shop.wait_for_mails(MONA)
     (run_id,) = runs_of(busy_shop, "refund")
-    busy_shop.live.workflow_client.cancel_run(run_id)
+    busy_shop.live.workflow_client.replays.cancel_run(run_id)
     decide(busy_shop, link_in(request.text), "approve")  # that run is no more: a fresh one pays
     busy_shop.wait_for_refund("paid")
     assert len(busy_shop.wait_for_mails(ADA, 2)) == 2
     wait_for_quiet(busy_shop)
     before = facts(busy_shop)
-    busy_shop.live.workflow_client.replay_run(run_id)
+    busy_shop.live.workflow_client.replays.replay_run(run_id)
     wait_for_quiet(busy_shop)
     assert facts(busy_shop) == before
     assert len(busy_shop.rows("SELECT * FROM ledger_entries")) == 1
@@ -124,9 +126,9 @@ def test_a_run_at_work_is_not_replayed(busy_shop: Stage) -> None:
     busy_shop.wait_for_mails(MONA)
     (run_id,) = runs_of(busy_shop, "refund")
     with pytest.raises(ReplayRefused, match="flask runs cancel"):
-        busy_shop.live.workflow_client.replay_run(run_id)
+        busy_shop.live.workflow_client.replays.replay_run(run_id)
     with pytest.raises(ReplayRefused, match="there is no run"):
-        busy_shop.live.workflow_client.replay_run("refund-x")
+        busy_shop.live.workflow_client.replays.replay_run("refund-x")
 
 
 def test_a_step_that_a_run_does_not_have_is_refused(busy_shop: Stage) -> None:
@@ -134,4 +136,4 @@ def test_a_step_that_a_run_does_not_have_is_refused(busy_shop: Stage) -> None:
     (run_id,) = runs_of(busy_shop, "refund")
     for step in (0, -1, 99):
         with pytest.raises(ReplayRefused, match="steps 1 to"):
-            busy_shop.live.workflow_client.replay_run(run_id, step)
+            busy_shop.live.workflow_client.replays.replay_run(run_id, step)

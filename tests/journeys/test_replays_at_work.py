@@ -39,7 +39,7 @@ def test_a_replay_beside_the_original_pays_and_writes_once(database_url: str) ->
 
 
 def start_of_wait(shop: Stage, run_id: str) -> int:
-    run = shop.live.workflow_client.find_run(run_id, with_steps=True)
+    run = shop.live.workflow_client.runs.find_run(run_id, with_steps=True)
     assert run is not None
     return next(step.number for step in run.steps if step.name == "DBOS.recv")
 
@@ -56,7 +56,7 @@ def fork_elsewhere(run_id: str, step: int) -> str:
 
 
 def is_waiting(shop: Stage, run_id: str) -> bool:
-    run = shop.live.workflow_client.find_run(run_id)
+    run = shop.live.workflow_client.runs.find_run(run_id)
     return run is not None and run.status == "PENDING"
 
 

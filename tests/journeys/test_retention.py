@@ -69,7 +69,7 @@ def play_everything(shop: Stage) -> MailContent:
 
 
 def at_work(shop: Stage) -> list[str]:
-    return [run.run_id for run in shop.live.workflow_client.list_runs() if run.is_active]
+    return [run.run_id for run in shop.live.workflow_client.runs.list_runs() if run.is_active]
 
 
 def test_after_a_purge_of_histories_everything_is_as_before_but_those(shop: Stage) -> None:
@@ -125,11 +125,11 @@ def check_pages(shop: Stage) -> None:
 def ring_for_all_again(shop: Stage) -> None:
     with shop.live.database.transaction() as connection:
         for row in shop.rows("SELECT refund_id, run_id FROM refunds WHERE status = 'paid'"):
-            shop.live.workflow_client.enqueue_refund(connection, row.refund_id, row.run_id)
+            shop.live.workflow_client.queue.enqueue_refund(connection, row.refund_id, row.run_id)
 
 
 def runs_done(shop: Stage) -> int:
-    return len(shop.live.workflow_client.list_runs(status="SUCCESS"))
+    return len(shop.live.workflow_client.runs.list_runs(status="SUCCESS"))
 
 
 def test_a_run_whose_row_is_open_stays_however_old_it_is(shop: Stage) -> None:
@@ -234,11 +234,13 @@ def test_a_run_that_is_replayed_just_then_stays(shop: Stage) -> None:
     set_run(shop, mail.run_id, "ERROR")
     before = shop.live.now() + timedelta(days=1)
     with shop.live.database.transaction() as connection:
-        found = shop.live.workflow_client.list_ended_before(connection, before, 10)
+        found = shop.live.workflow_client.histories.list_ended_before(connection, before, 10)
     assert [run.run_id for run in found] == [mail.run_id]
     set_run(shop, mail.run_id, "ENQUEUED")
     with shop.live.database.transaction() as connection:
-        assert shop.live.workflow_client.delete_old(connection, [mail.run_id], before) == []
+        assert (
+            shop.live.workflow_client.histories.delete_old(connection, [mail.run_id], before) == []
+        )
 
 
 def test_two_purges_at_once_take_different_runs(shop: Stage) -> None:
@@ -251,9 +253,9 @@ def test_two_purges_at_once_take_different_runs(shop: Stage) -> None:
     for run_id in runs:
         set_run(shop, run_id, "SUCCESS")
     with shop.live.database.transaction() as connection:
-        assert client.delete_old(connection, runs[:1], before) == runs[:1]
+        assert client.histories.delete_old(connection, runs[:1], before) == runs[:1]
         with shop.live.database.transaction() as other:
-            assert client.delete_old(other, runs, before) == runs[1:]
+            assert client.histories.delete_old(other, runs, before) == runs[1:]
     assert set().union(*kept_of_runs(shop).values()) == set()
 
 

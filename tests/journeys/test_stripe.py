@@ -165,7 +165,7 @@ def test_a_look_that_fails_does_not_end_a_refund_that_waits_to_be_settled(
 
 def run_of_refund(shop: Stage) -> Run:
     run_id = run_id_of(REFUND, shop.refunds()[0].refund_id)
-    run = shop.live.workflow_client.find_run(run_id, with_steps=True)
+    run = shop.live.workflow_client.runs.find_run(run_id, with_steps=True)
     assert run is not None
     return run
 

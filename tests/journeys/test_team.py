@@ -108,11 +108,13 @@ def test_a_replay_does_not_give_back_what_was_handed_over_since(busy_shop: Stage
     workflow_client = busy_shop.live.workflow_client
     wait_for_quiet(busy_shop)
     (given,) = (
-        run for run in workflow_client.list_runs() if run.output == "forwarded the team's words"
+        run
+        for run in workflow_client.runs.list_runs()
+        if run.output == "forwarded the team's words"
     )
     before = facts(busy_shop)
     for from_step in (2, None):
-        workflow_client.replay_run(given.run_id, from_step)
+        workflow_client.replays.replay_run(given.run_id, from_step)
         wait_for_quiet(busy_shop)
         assert status(busy_shop) == "handed_over"
     assert facts(busy_shop) == before

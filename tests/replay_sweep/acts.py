@@ -83,7 +83,7 @@ def run_fails(stage: Stage, customer: Customer) -> None:
     def has_failed() -> bool:
         query = "SELECT run_id FROM inbound_mails WHERE from_address = :e"
         (mail,) = stage.rows(query, e=customer.email)
-        run = stage.live.workflow_client.find_run(mail.run_id)
+        run = stage.live.workflow_client.runs.find_run(mail.run_id)
         return run is not None and run.has_failed
 
     _wait(has_failed, f"the run of {customer.email} to fail")
@@ -138,10 +138,10 @@ def fails_when_rung(stage: Stage, customer: Customer) -> None:
     query = "SELECT refund_id, run_id FROM refunds WHERE order_id = :o"
     (refund,) = stage.rows(query, o=customer.order_id)
     with stage.live.database.transaction() as connection:
-        stage.live.workflow_client.enqueue_refund(connection, refund.refund_id, refund.run_id)
+        stage.live.workflow_client.queue.enqueue_refund(connection, refund.refund_id, refund.run_id)
 
     def has_failed() -> bool:
-        run = stage.live.workflow_client.find_run(refund.run_id)
+        run = stage.live.workflow_client.runs.find_run(refund.run_id)
         return run is not None and run.has_failed
 
     _wait(has_failed, f"the refund's run of {customer.email} to fail")

@@ -47,13 +47,13 @@ def runs_of(stage: Stage, customer: Customer) -> dict[str, Run]:
     found = {
         run.run_id: run
         for row in rows
-        for run in workflow_client.list_runs(subject=row.conversation_id, limit=500)
+        for run in workflow_client.runs.list_runs(subject=row.conversation_id, limit=500)
         if run.forked_from is None
     }
     labelled: dict[str, Run] = {}
     for run in sorted(found.values(), key=lambda each: (each.created_at, each.run_id)):
         number = sum(label.startswith(f"{run.workflow} ") for label in labelled) + 1
-        whole = workflow_client.find_run(run.run_id, with_steps=True)
+        whole = workflow_client.runs.find_run(run.run_id, with_steps=True)
         assert whole is not None
         labelled[f"{run.workflow} {number}"] = whole
     return labelled

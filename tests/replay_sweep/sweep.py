@@ -169,7 +169,7 @@ class Sweep:
         for customer in customers:
             for run in runs_of(self._stage, customer).values():
                 if run.has_failed or run.status == "CANCELLED":
-                    self._stage.live.workflow_client.replay_run(run.run_id)
+                    self._stage.live.workflow_client.replays.replay_run(run.run_id)
         self._settle(customers)
 
     def _try_abreast(self, here: Sequence[tuple[Customer, dict[str, Run], Point]]) -> list[Result]:

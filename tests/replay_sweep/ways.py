@@ -54,11 +54,11 @@ class Way:
 
 
 def _rewind(hands: Hands, run: Run, step: int) -> None:
-    hands.stage.live.workflow_client.replay_run(run.run_id, step)
+    hands.stage.live.workflow_client.replays.replay_run(run.run_id, step)
 
 
 def _fork(hands: Hands, run: Run, step: int) -> None:
-    hands.stage.live.workflow_client.fork_run(run.run_id, step)
+    hands.stage.live.workflow_client.replays.fork_run(run.run_id, step)
 
 
 def _bare_rewind(hands: Hands, run: Run, step: int) -> None:

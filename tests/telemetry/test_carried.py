@@ -22,13 +22,13 @@ def test_a_fork_stands_in_the_trace_of_its_original(shop: Stage) -> None:
         connection.exec_driver_sql(
             f"UPDATE {table} SET status = 'ERROR', attributes = '{attributes}'"
         )
-    _, fork_id = shop.live.workflow_client.fork_run(run.workflow_uuid)
+    _, fork_id = shop.live.workflow_client.replays.fork_run(run.workflow_uuid)
     (forked,) = shop.rows(
         f"SELECT attributes FROM {table} WHERE workflow_uuid = :fork_id", fork_id=fork_id
     )
     found = forked.attributes
     kept = json.loads(found) if isinstance(found, str) else found
     assert kept["dbos.otelContext"] == CARRIED
-    seen = shop.live.workflow_client.find_run(fork_id)
+    seen = shop.live.workflow_client.runs.find_run(fork_id)
     assert seen is not None
     assert dict(seen.attributes) == {"subject": "conversation_01"}

@@ -51,7 +51,7 @@ def test_only_ids_leave_the_house(kept: InMemorySpanExporter) -> None:
 
 
 def test_spans_that_are_off_are_nothing() -> None:
-    with spans.request("GET", "/"), spans.call("openai", "ask"), spans.client("refund") as carried:
+    with spans.request("GET", "/"), spans.call("openai", "ask"), spans.wake_up("refund") as carried:
         assert carried == {}
     assert spans.trace_id() is None
 

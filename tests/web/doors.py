@@ -126,7 +126,7 @@ def furnish(stage: Stage, email: str = ADA, order_id: str = "W2001") -> Case:
         refund = _refund(f"refund_{order_id}", order_id, mail, now)
         refunds.record(connection, refund, f"key_{order_id}", {}, {1: "D1"})
         approval = approvals.request(connection, refund.refund_id, now, now + timedelta(days=7))
-        stage.live.workflow_client.enqueue_refund(connection, refund.refund_id, None)
+        stage.live.workflow_client.queue.enqueue_refund(connection, refund.refund_id, None)
         connection.execute(schema.drafts.insert().values(_draft(f"draft_{order_id}", mail, now)))
         sessions.record_link(connection, secret, TESS, "/ops", now, now + timedelta(minutes=15))
     values = {

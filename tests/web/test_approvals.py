@@ -100,7 +100,7 @@ def question(shop: Stage) -> Question:
     with shop.live.database.transaction() as connection:
         refunds.record(connection, refund, "key", {}, {1: "D1"})
         approval = approvals.request(connection, "refund_1", now, now + timedelta(days=7))
-        shop.live.workflow_client.enqueue_refund(connection, "refund_1", None)
+        shop.live.workflow_client.queue.enqueue_refund(connection, "refund_1", None)
     return Question(shop, "refund_1", approval.approval_id)
 
 

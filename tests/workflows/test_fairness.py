@@ -108,7 +108,7 @@ def test_two_workers_answer_the_threads_of_one_customer_one_after_the_other(
 
 
 def runs_at_work(shop: Stage) -> bool:
-    runs = shop.live.workflow_client.list_runs(limit=50)
+    runs = shop.live.workflow_client.runs.list_runs(limit=50)
     return any(run.is_active for run in runs if run.workflow == "conversation")
 
 
@@ -155,5 +155,5 @@ def test_a_run_queues_behind_its_customers_others(
 def test_mail_in_a_customers_name_queues_apart(small_worker: Stage) -> None:
     small_worker.write("Where is my order?")
     small_worker.write("Where is my order?", aligned=False)
-    keys = {run.partition_key for run in small_worker.live.workflow_client.list_runs(limit=10)}
+    keys = {run.partition_key for run in small_worker.live.workflow_client.runs.list_runs(limit=10)}
     assert keys == {hash_customer(ADA), f"{hash_customer(ADA)}-unproven"}

@@ -50,4 +50,4 @@ def test_a_sweep_counts_for_three_minutes_by_the_databases_clock(
             ),
             {"at": int(ended_at.timestamp() * 1000)},
         )
-        assert shop.live.workflow_client.is_sweep_late(connection, shop.live.now()) is late
+        assert shop.live.workflow_client.recovery.is_sweep_late(connection, shop.live.now()) is late

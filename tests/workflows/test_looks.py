@@ -26,9 +26,9 @@ def steps_of(shop: Stage) -> list[RecordedStep]:
     """Return the steps of the one conversation's run, when it has ended."""
     wait_until(shop.at_rest, 30, "all to be done")
     (listed,) = (
-        run for run in shop.live.workflow_client.list_runs() if run.workflow == "conversation"
+        run for run in shop.live.workflow_client.runs.list_runs() if run.workflow == "conversation"
     )
-    run = shop.live.workflow_client.find_run(listed.run_id, with_steps=True)
+    run = shop.live.workflow_client.runs.find_run(listed.run_id, with_steps=True)
     assert run is not None
     return sorted(with_text(run.steps), key=lambda step: step.number)
 

@@ -98,7 +98,7 @@ def test_a_decision_before_any_run_took_the_refund_makes_no_second_run(shop: Sta
     assert refund.run_id is None
     with shop.live.database.transaction() as connection:
         base = run_id_of(REFUND, refund.refund_id)
-        woken = shop.live.workflow_client.enqueue_refund(
+        woken = shop.live.workflow_client.queue.enqueue_refund(
             connection, refund.refund_id, base, "decided"
         )
     assert woken == run_id
@@ -152,7 +152,7 @@ def test_what_an_operator_cancelled_is_left_alone_for_a_day_and_then_shown(shop:
         shop.wait_for_mails(TESS)
         shop.wait_for_mails(OPS)
         assert shop.rows("SELECT * FROM ledger_entries") == []
-        shop.live.workflow_client.replay_run(run_id)
+        shop.live.workflow_client.replays.replay_run(run_id)
         shop.wait_for_refund("paid")
 
 
@@ -219,7 +219,9 @@ def test_mail_that_no_run_can_send_becomes_peoples(shop: Stage, state: str, ends
     with shop.live.database.transaction() as connection:
         connection.execute(sa.text(f"UPDATE outbound_mails SET status = '{state}'"))
         for number in range(1, 6):
-            run_id = shop.live.workflow_client.enqueue_delivery(connection, outbound_id, number)
+            run_id = shop.live.workflow_client.queue.enqueue_delivery(
+                connection, outbound_id, number
+            )
     set_run(shop, run_id, "ERROR")
     later(shop, minutes=2)
     assert neglected.enqueue_deliveries() == 1
@@ -235,7 +237,7 @@ def test_mail_that_no_run_can_send_becomes_peoples(shop: Stage, state: str, ends
 
 def test_mail_whose_delivery_was_cancelled_is_peoples_after_a_day(shop: Stage) -> None:
     leave_mail(shop)
-    (run_id,) = (run.run_id for run in shop.live.workflow_client.list_runs(status="ERROR"))
+    (run_id,) = (run.run_id for run in shop.live.workflow_client.runs.list_runs(status="ERROR"))
     set_run(shop, run_id, "CANCELLED")
     later(shop, hours=23)
     assert neglected.enqueue_deliveries() == 0
@@ -263,7 +265,7 @@ def test_rows_behind_a_page_of_waiting_ones_are_seen(shop: Stage) -> None:
                 ),
                 {"outbound_id": outbound_id},
             )
-            shop.live.workflow_client.enqueue_delivery(
+            shop.live.workflow_client.queue.enqueue_delivery(
                 connection, f"outbound_000{number}{outbound_id}"
             )
     later(shop, minutes=6)

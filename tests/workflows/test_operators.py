@@ -44,7 +44,7 @@ def fail_for(shop: Stage, *customers: str) -> list[str]:
 
 
 def failed(shop: Stage) -> list[str]:
-    return [run.run_id for run in shop.live.workflow_client.list_runs(status="ERROR")]
+    return [run.run_id for run in shop.live.workflow_client.runs.list_runs(status="ERROR")]
 
 
 def test_a_failed_run_is_told_with_what_to_type(shop: Stage) -> None:
@@ -64,7 +64,7 @@ def test_a_failed_run_is_told_with_what_to_type(shop: Stage) -> None:
 def test_it_is_told_once_whatever_happens_to_the_run_later(shop: Stage) -> None:
     (run_id,) = fail_for(shop, ADA)
     assert [operators.report_failed_runs() for _ in range(3)] == [1, 0, 0]
-    shop.live.workflow_client.replay_run(run_id)
+    shop.live.workflow_client.replays.replay_run(run_id)
     with failing("take_batch"), running(shop):
         wait_for_run(shop, "conversation", "ERROR")
     assert operators.report_failed_runs() == 0

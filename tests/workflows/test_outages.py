@@ -44,7 +44,7 @@ def play(shop: Stage) -> None:
     wait_until(lambda: is_done(shop), 60, "the refund to be paid and told")
     assert len(shop.rows("SELECT * FROM ledger_entries")) == 1
     assert len(shop.mails_to(ADA)) == 2
-    assert shop.live.workflow_client.list_runs(status="ERROR") == []
+    assert shop.live.workflow_client.runs.list_runs(status="ERROR") == []
 
 
 POINTS = (

@@ -126,7 +126,7 @@ def test_a_worker_that_was_stopped_in_the_middle_of_a_step_does_nothing_twice(sh
     assert len(shop.rows("SELECT * FROM ledger_entries")) == len(STOPS)
     sent = [mail.custom_args["outbound_id"] for mail in shop.mailboxes.sent()]
     assert len(sent) == len(set(sent)) == 2 * len(STOPS)
-    assert shop.live.workflow_client.list_runs(status="ERROR") == []
+    assert shop.live.workflow_client.runs.list_runs(status="ERROR") == []
 
 
 def hang(gate: threading.Event) -> Answer:
@@ -287,7 +287,7 @@ def test_workers_that_are_replaced_under_load_lose_and_double_nothing(shop: Stag
     assert {each for each in written if each not in sent} <= {
         each for each, status in written.items() if status == "sending"
     }
-    assert shop.live.workflow_client.list_runs(status="ERROR") == []
+    assert shop.live.workflow_client.runs.list_runs(status="ERROR") == []
 
 
 def test_a_replay_made_elsewhere_outlives_the_workers_that_are_killed_at_it(shop: Stage) -> None:
@@ -307,7 +307,7 @@ def test_a_replay_made_elsewhere_outlives_the_workers_that_are_killed_at_it(shop
     let_vanish(shop, "first")
     ended = "SELECT 1 FROM dbos.workflow_status WHERE forked_from = :run AND status = 'SUCCESS'"
     wait_until(lambda: bool(shop.rows(ended, run=run_id)), 60, "the fork to end")
-    assert shop.live.workflow_client.list_runs(status="ERROR") == []
+    assert shop.live.workflow_client.runs.list_runs(status="ERROR") == []
     shop.faults.openai.clear()
     # By itself: the schedule's sweep wakes when the breaker's pause is over.
     shop.wait_for_mails(ADA, 1, 200)

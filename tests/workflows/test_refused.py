@@ -272,7 +272,7 @@ def test_runs_that_wait_hear_that_sendgrid_is_back(away: Stage) -> None:
         away.write("Which orders do you have?", from_address=f"customer{number}@example.com")
 
     def waits() -> bool:
-        runs = away.live.workflow_client.list_runs(status="PENDING")
+        runs = away.live.workflow_client.runs.list_runs(status="PENDING")
         return sum(run.workflow == "delivery" for run in runs) == 3 and len(put_off(away)) == 3
 
     wait_until(waits, 30, "three mails that wait")

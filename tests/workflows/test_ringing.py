@@ -66,11 +66,13 @@ def test_a_run_is_queued_as_dbos_s_client_queues_it(
     with shop.live.database.transaction() as connection:
         client.enqueue_in_transaction(connection, options, subject)  # type: ignore[arg-type]
         if workflow == CONVERSATION:
-            ours = shop.live.workflow_client.enqueue_conversation(
+            ours = shop.live.workflow_client.queue.enqueue_conversation(
                 connection, subject, "mail_1", 0, ABOUT
             )
         else:
-            ours = shop.live.workflow_client.enqueue_refund(connection, subject, None, 0, ABOUT)
+            ours = shop.live.workflow_client.queue.enqueue_refund(
+                connection, subject, None, 0, ABOUT
+            )
         theirs = row(connection, "workflow_status", "by-the-client")
         mine = row(connection, "workflow_status", ours)
         assert stable(mine) == stable(theirs)
@@ -87,12 +89,16 @@ def test_a_run_is_queued_as_dbos_s_client_queues_it(
 def test_a_run_is_made_to_look_as_dbos_s_client_does_it(shop: Stage, client: DBOSClient) -> None:
     with shop.live.database.transaction() as connection:
         for number in (1, 2):
-            shop.live.workflow_client.enqueue_refund(connection, f"refund_{number}", None, 0, ABOUT)
+            shop.live.workflow_client.queue.enqueue_refund(
+                connection, f"refund_{number}", None, 0, ABOUT
+            )
         first, other = (run.workflow_uuid for run in runs_in(connection))
         client.send_in_transaction(
             connection, other, WAKE_TOPIC, topic=WAKE_TOPIC, send_to_forks=True
         )
-        assert shop.live.workflow_client.enqueue_refund(connection, "refund_1", first) == first
+        assert (
+            shop.live.workflow_client.queue.enqueue_refund(connection, "refund_1", first) == first
+        )
         told = {
             row["destination_uuid"]: dict(row)
             for row in connection.execute(sa.text("SELECT * FROM dbos.notifications")).mappings()
@@ -122,7 +128,7 @@ def test_a_bell_that_is_rung_twice_queues_one_run_and_says_what_it_was_about_at_
     client, seen = shop.live.workflow_client, []
     for about in (ABOUT, RunAbout("conversation_1", customer_email=GRACE)):
         with shop.live.database.transaction() as connection:
-            client.enqueue_conversation(connection, "conversation_1", "mail_1", 0, about)
+            client.queue.enqueue_conversation(connection, "conversation_1", "mail_1", 0, about)
         seen += runs(shop)
     run, again = seen
     # When it was changed says for how long it has been quiet.
@@ -134,7 +140,7 @@ def test_a_bell_that_is_rung_twice_queues_one_run_and_says_what_it_was_about_at_
 
 def test_a_bell_is_silent_until_the_commit(shop: Stage) -> None:
     with shop.live.database.transaction() as connection:
-        shop.live.workflow_client.enqueue_conversation(
+        shop.live.workflow_client.queue.enqueue_conversation(
             connection, "conversation_1", "mail_1", 0, ABOUT
         )
         connection.rollback()

@@ -163,7 +163,7 @@ def test_a_refund_expires_although_its_run_was_cancelled(shop: Stage) -> None:
         shop.wait_for_mails(MONA)
         run_id = shop.refunds()[0].run_id
         assert run_id is not None
-        shop.live.workflow_client.cancel_run(run_id)
+        shop.live.workflow_client.replays.cancel_run(run_id)
         later(shop, days=1)
         assert neglected.enqueue_refunds() == 0  # an operator's, for now
         later(shop, days=8)
@@ -216,7 +216,7 @@ def test_a_fork_without_a_queue_of_its_own_is_taken_over(busy_shop: Stage) -> No
     steps.take_over_runs()
 
     def is_over() -> bool:
-        run = busy_shop.live.workflow_client.find_run(fork.workflow_id)
+        run = busy_shop.live.workflow_client.runs.find_run(fork.workflow_id)
         return run is not None and run.status == "SUCCESS"
 
     wait_until(is_over, 30, "the fork to end")

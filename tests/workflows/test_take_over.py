@@ -26,9 +26,9 @@ def wait_for_a_refund_that_waits(shop: Stage) -> str:
     shop.write(WISH)
     shop.wait_for_mails(MONA)
     wait_until(
-        lambda: len(shop.live.workflow_client.list_pending()) == 1, 20, "the answer to be sent"
+        lambda: len(shop.live.workflow_client.runs.list_pending()) == 1, 20, "the answer to be sent"
     )
-    return shop.live.workflow_client.list_pending()[0].run_id
+    return shop.live.workflow_client.runs.list_pending()[0].run_id
 
 
 def vanish(shop: Stage, run_id: str, worker_id: str) -> None:
@@ -64,7 +64,7 @@ def test_what_a_worker_left_that_was_killed_goes_on_elsewhere(
 def test_who_signs_out_leaves_nothing_to_be_waited_for(shop: Stage) -> None:
     with running(shop):
         run_id = wait_for_a_refund_that_waits(shop)
-    run = shop.live.workflow_client.find_run(run_id)
+    run = shop.live.workflow_client.runs.find_run(run_id)
     assert run is not None
     assert run.status == "ENQUEUED"
     assert shop.rows("SELECT * FROM workers") == []
@@ -83,12 +83,12 @@ def test_a_run_is_left_as_dbos_itself_leaves_one_that_it_recovers(shop: Stage) -
     with running(shop):
         run_id = wait_for_a_refund_that_waits(shop)
     vanish(shop, run_id, "gone")
-    dbos = shop.live.workflow_client._client._sys_db
+    dbos = shop.live.workflow_client._dbos.client._sys_db
     assert dbos.reenqueue_for_recovery(run_id, ["gone"], "_dbos_internal_queue")
     theirs = columns_of(shop, run_id)
     vanish(shop, run_id, "gone")
     with shop.live.database.transaction() as connection:
-        assert shop.live.workflow_client.give_back(connection, "gone") == 1
+        assert shop.live.workflow_client.recovery.give_back(connection, "gone") == 1
     assert columns_of(shop, run_id) == theirs
 
 
@@ -138,10 +138,10 @@ def test_a_worker_that_starts_again_takes_up_all_of_its_own_at_once(
         vanish(shop, run_id, "first")
         left = columns_of(shop, run_id)
         with shop.live.database.transaction() as connection:
-            assert shop.live.workflow_client.take_up(connection, "second") == 0
+            assert shop.live.workflow_client.recovery.take_up(connection, "second") == 0
         assert columns_of(shop, run_id) == left
         with shop.live.database.transaction() as connection:
-            assert shop.live.workflow_client.take_up(connection, "first") == 1
+            assert shop.live.workflow_client.recovery.take_up(connection, "first") == 1
         queued = columns_of(shop, run_id)
         assert (queued["status"], queued["owner_xid"]) == ("ENQUEUED", None)
         vanish(shop, run_id, "first")

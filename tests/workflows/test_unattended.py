@@ -47,7 +47,7 @@ def play(shop: Stage, text: str, mails: int) -> None:
     wait_until(lambda: not shop.rows(left), 30, "every run to end")
     assert len(shop.rows("SELECT * FROM ledger_entries")) == mails - 1
     assert len(shop.mails_to(ADA)) == mails
-    assert shop.live.workflow_client.list_runs(status="ERROR") == []
+    assert shop.live.workflow_client.runs.list_runs(status="ERROR") == []
 
 
 def lost_once(claim: Callable[..., Any], lost: list[Any]) -> Callable[..., Any]:
@@ -208,6 +208,6 @@ def claim(shop: Stage, run_id: str, worker_id: str, seconds_ago: int = 0) -> Non
 
 
 def status_of(shop: Stage, run_id: str) -> str:
-    run = shop.live.workflow_client.find_run(run_id)
+    run = shop.live.workflow_client.runs.find_run(run_id)
     assert run is not None
     return run.status

@@ -43,7 +43,7 @@ def fail_before_the_answer(shop: Stage) -> str:
 
 
 def step_of(shop: Stage, run_id: str, name: str) -> int:
-    run = shop.live.workflow_client.find_run(run_id, with_steps=True)
+    run = shop.live.workflow_client.runs.find_run(run_id, with_steps=True)
     assert run is not None
     return next(step.number for step in run.steps if step.name == name)
 
@@ -87,15 +87,15 @@ def test_a_replay_whose_words_are_gone_says_so_and_may_begin_anew(busy_shop: Sta
     with busy_shop.live.database.transaction() as connection:
         connection.execute(schema.step_texts.delete())
     workflow_client = busy_shop.live.workflow_client
-    workflow_client.replay_run(run_id)
+    workflow_client.replays.replay_run(run_id)
     told = "are not kept any more: replay this run from its first step"
 
     def error() -> str:
-        run = workflow_client.find_run(run_id)
+        run = workflow_client.runs.find_run(run_id)
         return str(run.error) if run else ""
 
     wait_until(lambda: told in error(), 30, "the run to say so")
-    workflow_client.replay_run(run_id, 1)
+    workflow_client.replays.replay_run(run_id, 1)
     busy_shop.wait_for_mails(ADA)
 
 

@@ -65,7 +65,7 @@ def wait_for_run(shop: Stage, workflow: str, status: str) -> str:
     """Wait until some run of a workflow is in a state; return its id."""
 
     def found() -> list[str]:
-        runs = shop.live.workflow_client.list_runs(status=status)
+        runs = shop.live.workflow_client.runs.list_runs(status=status)
         return [run.run_id for run in runs if run.workflow == workflow]
 
     wait_until(lambda: bool(found()), 30, f"a {workflow} run that is {status}")

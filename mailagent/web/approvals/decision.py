@@ -191,6 +191,6 @@ def _audit(
 def _enqueue(connection: sa.Connection, refund: Refund, why: str) -> None:
     asked_by = refund.run_id or run_id_of(REFUND, refund.refund_id)
     client = services.current().workflow_client
-    run_id = client.enqueue_refund(connection, refund.refund_id, asked_by, why)
+    run_id = client.queue.enqueue_refund(connection, refund.refund_id, asked_by, why)
     if run_id != refund.run_id:  # the refund is locked: nobody else has claimed it since
         refunds.claim(connection, refund.refund_id, run_id)

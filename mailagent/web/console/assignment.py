@@ -90,7 +90,7 @@ def answer(
     member = email.partition("@")[0]
     outbound_id = mailers.write_person_reply(connection, conversation, member, text, key)
     assignments.answer(connection, conversation_id, outbound_id, up_to)
-    live.workflow_client.enqueue_delivery(connection, outbound_id)
+    live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
     details = {"outbound_id": outbound_id}
     audit.record(connection, live.now(), email, "customer answered", conversation_id, details)
     return True

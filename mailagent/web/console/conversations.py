@@ -292,7 +292,7 @@ def act() -> Response:
     """Take a lost mail, a failed refund or a failed run out of the inbox; `act=back` brings it back."""
     live, email = services.current(), current_person().email
     subject = typed("subject", request.form)
-    run = live.workflow_client.find_run(subject)
+    run = live.workflow_client.runs.find_run(subject)
     with live.database.transaction() as connection:
         if not (run is not None and run.has_failed) and not inbox.may_be(connection, subject):
             return not_found("thing to dismiss")

@@ -275,7 +275,7 @@ def _send(
     outbound_id = mailers.write_reply(connection, conversation, mails, text, by_person=True)
     inbound.answer(connection, draft.mail_ids, outbound_id)
     drafts.settle(connection, draft.draft_id, state, person, now, outbound_id)
-    live.workflow_client.enqueue_delivery(connection, outbound_id)
+    live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
     action = "draft sent" if state is DraftState.SENT else "draft sent with changes"
     details = {"outbound_id": outbound_id}
     audit.record(connection, now, person, action, draft.draft_id, details)

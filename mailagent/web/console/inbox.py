@@ -91,7 +91,7 @@ def show() -> Response:
     """Show what waits for people, the oldest first; or one list of it, with `waiting`."""
     waiting = request.args.get("waiting")
     with services.current().database.snapshot() as connection:
-        lists = Lists(connection, services.current().workflow_client.failed_runs())
+        lists = Lists(connection, services.current().workflow_client.runs.failed_runs())
         if waiting in tuple(Waiting):
             return _show_list(connection, lists, Waiting(waiting))
         return _show_all(connection, lists)
@@ -265,8 +265,8 @@ def lines_of(connection: sa.Connection, entries: Iterable[Entry]) -> list[Line]:
     asked = entry_rows.list_asked(connection, refund_ids)
     workflow_client = services.current().workflow_client
     runs = {
-        **workflow_client.find_latest([each.run_id for each in entries if each.run_id]),
-        **workflow_client.find_runs([each.row_id for each in entries if each.kind == "run"]),
+        **workflow_client.runs.find_latest([each.run_id for each in entries if each.run_id]),
+        **workflow_client.runs.find_runs([each.row_id for each in entries if each.kind == "run"]),
     }
     subjects = {runs[each.row_id].subject for each in entries if each.row_id in runs}
     facts = run_subjects.list_facts(connection, subjects)

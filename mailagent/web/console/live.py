@@ -44,7 +44,7 @@ class KeptFigures:
 def _count(now: datetime) -> Figures:
     live = services.current()
     with live.database.snapshot() as connection:
-        return inbox.read(connection, live.workflow_client.failed_runs(), now)
+        return inbox.read(connection, live.workflow_client.runs.failed_runs(), now)
 
 
 @blueprint.get("/ops/live")

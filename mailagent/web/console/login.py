@@ -73,7 +73,7 @@ def _write_link(connection: sa.Connection, email: str, next_path: str) -> None:
     now = live.now()
     sessions.record_link(connection, secret, email, next_path, now, now + LINK_LIVES)
     outbound_id = mailers.write_login_link(connection, email, url, LINK_LIVES)
-    live.workflow_client.enqueue_delivery(connection, outbound_id)
+    live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
 
 
 @blueprint.get("/ops/login/<secret>")

@@ -91,7 +91,7 @@ def _facts(
 
 
 def _runs(refund_id: str) -> Sequence[Run]:
-    return services.current().workflow_client.list_runs(subject=refund_id)
+    return services.current().workflow_client.runs.list_runs(subject=refund_id)
 
 
 # --- decide ---------------------------------------------------------------------------------------

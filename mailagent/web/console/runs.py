@@ -60,7 +60,7 @@ def list_runs() -> Response:
     """List runs, newest first."""
     facts = {name: typed(name) for name in FILTERS}
     after = parse_position(typed("after"))
-    found = services.current().workflow_client.list_page(_wanted(facts, after), PAGE_SIZE + 1)
+    found = services.current().workflow_client.runs.list_page(_wanted(facts, after), PAGE_SIZE + 1)
     shown = found[:PAGE_SIZE]
     older = {**facts, "after": position_of(shown[-1])} if len(found) > PAGE_SIZE else None
     return page(
@@ -118,7 +118,7 @@ def find(run_id: str) -> Run | None:
     """Return a run with its steps; None for one that DBOS does not know, or cannot."""
     if len(run_id) > LONGEST_ID or not is_one_line(run_id):
         return None
-    return services.current().workflow_client.find_run(run_id, with_steps=True)
+    return services.current().workflow_client.runs.find_run(run_id, with_steps=True)
 
 
 def show_run(
@@ -137,7 +137,8 @@ def show_run(
         facts=() if rows is None else tell_rows(rows),
         about=paths_of(run),
         forks=[
-            (fork, path_of_run(fork.run_id)) for fork in live.workflow_client.list_forks(run.run_id)
+            (fork, path_of_run(fork.run_id))
+            for fork in live.workflow_client.runs.list_forks(run.run_id)
         ],
         origin=path_of_run(run.forked_from) if run.forked_from else None,
         steps=[_step(step) for step in with_text(run.steps)],
@@ -184,7 +185,7 @@ def preview(run_id: str) -> Response:
             (last + 1, "after the last step"),
         ],
         seen=_seen(run),
-        number=len(live.workflow_client.list_forks(run_id)) + 1,
+        number=len(live.workflow_client.runs.list_forks(run_id)) + 1,
     )
 
 
@@ -219,14 +220,14 @@ def replay(run_id: str) -> Response:
 
 def _fork(run: Run, start: int, number: str | None) -> dict[str, Any]:
     wanted = int(number) if number and number.isascii() and number.isdigit() else 0
-    _, fork_id = services.current().workflow_client.fork_run(run.run_id, start, wanted)
+    _, fork_id = services.current().workflow_client.replays.fork_run(run.run_id, start, wanted)
     return {"fork": fork_id}
 
 
 def _rewind(run: Run, start: int, seen: str | None) -> dict[str, Any]:
     if not run.is_active and seen != _seen(run):
         raise ReplayRefused(Refusal.MOVED_ON, f"run {run.run_id} has run since it was looked at")
-    services.current().workflow_client.replay_run(run.run_id, start)
+    services.current().workflow_client.replays.replay_run(run.run_id, start)
     return {}
 
 
@@ -246,7 +247,7 @@ def cancel(run_id: str) -> Response:
     if run is None:
         return not_found("run")
     try:
-        services.current().workflow_client.cancel_run(run_id)
+        services.current().workflow_client.replays.cancel_run(run_id)
     except ReplayRefused as refusal:
         return _refused(run_id, run, refusal)
     _record("run stopped", run_id, {"status": run.status})

@@ -93,7 +93,7 @@ def _find_path(connection: sa.Connection, words: str) -> str | None:
         return f"/ops/{kind}s/{row_id}"
     is_id = bool(words) and " " not in words and "-" in words
     may = Permission.RUNS in current_person().permissions
-    if is_id and may and services.current().workflow_client.find_run(words) is not None:
+    if is_id and may and services.current().workflow_client.runs.find_run(words) is not None:
         return f"/ops/runs/{quote(words, safe='')}"
     return None
 

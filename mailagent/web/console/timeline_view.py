@@ -193,7 +193,7 @@ def read(run_ids: Sequence[str], since: datetime | None, until: datetime | None)
     """Return the tool calls of some runs between two moments; None leaves that side open."""
     workflow_client = services.current().workflow_client
     read_ids = run_ids[:RUNS_READ_MAX]
-    runs = {run_id: workflow_client.find_run(run_id, with_steps=True) for run_id in read_ids}
+    runs = {run_id: workflow_client.runs.find_run(run_id, with_steps=True) for run_id in read_ids}
     entries = (entry for run in runs.values() if run for entry in _of_run(run))
     return ToolCalls(
         tuple(entry for entry in entries if _is_between(entry.at, since, until)),

@@ -62,7 +62,7 @@ def _pass_over(connection: sa.Connection, mail: ParsedMail, ask: ApprovalRequest
     refund_id = _find(connection, ask).approval.refund_id
     following = mailers.ask_next_manager(connection, refund_id, ask.manager_email, Skip.AWAY)
     if following:
-        services.current().workflow_client.enqueue_delivery(connection, following)
+        services.current().workflow_client.queue.enqueue_delivery(connection, following)
     return f"{mail.kind_reason}: {ask.manager_email} is passed over for now"
 
 

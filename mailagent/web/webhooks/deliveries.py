@@ -77,7 +77,9 @@ def _record(connection: sa.Connection, event: DeliveryEvent, now: datetime) -> N
         # A bounce by mail has a run of its own: a signed event that follows has more consequences.
         by_mail = event.key.startswith(delivery_events.BOUNCE_MAIL)
         again = RETURNED if by_mail else UNDELIVERED
-        services.current().workflow_client.enqueue_delivery(connection, event.outbound_id, again)
+        services.current().workflow_client.queue.enqueue_delivery(
+            connection, event.outbound_id, again
+        )
 
 
 def record_bounce(

@@ -92,7 +92,7 @@ def _enqueue(connection: sa.Connection, refund: Refund, again: str) -> None:
     looks_after = None
     if refund.status is RefundStatus.APPROVED:
         looks_after = refund.run_id or run_id_of(REFUND, refund.refund_id)
-    run_id = client.enqueue_refund(connection, refund.refund_id, looks_after, again)
+    run_id = client.queue.enqueue_refund(connection, refund.refund_id, looks_after, again)
     refunds.claim(connection, refund.refund_id, run_id)
 
 

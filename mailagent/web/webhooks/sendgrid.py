@@ -135,7 +135,7 @@ def _is_enqueued_for(place: threading.Place) -> bool:
 def _enqueue(
     connection: sa.Connection, place: threading.Place, conversation: Conversation, mail_id: str
 ) -> None:
-    services.current().workflow_client.enqueue_conversation(
+    services.current().workflow_client.queue.enqueue_conversation(
         connection,
         conversation.conversation_id,
         mail_id,

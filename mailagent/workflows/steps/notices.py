@@ -16,4 +16,4 @@ def tell_operators(connection: sa.Connection, title: str, lines: Sequence[str], 
     notice = mailers.Notice(f"operators:{key}", title, lines)
     addresses = live.shop.ops_emails or live.shop.team_emails
     for outbound_id in mailers.write_notice(connection, notice, addresses):
-        live.workflow_client.enqueue_delivery(connection, outbound_id)
+        live.workflow_client.queue.enqueue_delivery(connection, outbound_id)

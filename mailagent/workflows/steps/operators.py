@@ -37,9 +37,9 @@ def report_failed_runs() -> int:
     live = services.current()
     update_incidents()
     with live.database.snapshot() as connection:
-        failed = live.workflow_client.list_failed(connection, live.now() - LOOK_BACK)
+        failed = live.workflow_client.runs.list_failed(connection, live.now() - LOOK_BACK)
         untold = _without_told(connection, failed)[:RUNS_AT_ONCE]
-    runs = live.workflow_client.find_runs(untold)
+    runs = live.workflow_client.runs.find_runs(untold)
     with live.database.transaction() as connection:
         by_subject = {subject_of(run): run for run in reversed(list(runs.values()))}
         told = audit.told(connection, list(by_subject))

@@ -198,7 +198,7 @@ def test_giving_back_lets_the_agent_answer_what_nobody_answered(shop: Stage) -> 
     assert mail_statuses(shop) == ["unanswered"]
     (mail,) = shop.rows("SELECT * FROM inbound_mails")
     assert mail.wake_ups == 1
-    assert shop.live.workflow_client.find_run(mail.run_id) is not None
+    assert shop.live.workflow_client.runs.find_run(mail.run_id) is not None
     enqueue_mail()  # it has waited for nine hours, but not for the agent
     batch = take_batch(conversation_id)
     assert batch is not None

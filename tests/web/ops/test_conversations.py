@@ -73,11 +73,13 @@ def test_a_recorded_call_of_the_model_is_not_counted_again(busy_shop: Stage) -> 
     wait_for_quiet(busy_shop)
     before = len(busy_shop.rows("SELECT 1 FROM model_calls"))
     (run,) = (
-        run for run in busy_shop.live.workflow_client.list_runs() if run.workflow == "conversation"
+        run
+        for run in busy_shop.live.workflow_client.runs.list_runs()
+        if run.workflow == "conversation"
     )
-    known = busy_shop.live.workflow_client.find_run(run.run_id, with_steps=True)
+    known = busy_shop.live.workflow_client.runs.find_run(run.run_id, with_steps=True)
     assert known is not None
-    busy_shop.live.workflow_client.replay_run(run.run_id, known.steps[-1].number)
+    busy_shop.live.workflow_client.replays.replay_run(run.run_id, known.steps[-1].number)
     wait_for_quiet(busy_shop)
     assert before >= 1
     assert len(busy_shop.rows("SELECT 1 FROM model_calls")) == before

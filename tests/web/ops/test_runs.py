@@ -37,7 +37,7 @@ def fail_to_pay(shop: Stage) -> str:
 
 
 def load(shop: Stage, run_id: str) -> Run:
-    run = shop.live.workflow_client.find_run(run_id, with_steps=True)
+    run = shop.live.workflow_client.runs.find_run(run_id, with_steps=True)
     assert run is not None
     return run
 
@@ -125,9 +125,9 @@ def test_a_fork_of_a_conversation_waits_for_its_turn(shop: Stage, olga: FlaskCli
 
 def woken(shop: Stage, text: str = "Hello?", **changes: str) -> str:
     """Write a mail that nobody works on; return the run that was queued for it."""
-    before = {run.run_id for run in shop.live.workflow_client.list_runs()}
+    before = {run.run_id for run in shop.live.workflow_client.runs.list_runs()}
     shop.write(text, **changes)
-    (run_id,) = {run.run_id for run in shop.live.workflow_client.list_runs()} - before
+    (run_id,) = {run.run_id for run in shop.live.workflow_client.runs.list_runs()} - before
     return run_id
 
 
@@ -160,7 +160,7 @@ def _token(page: str) -> str:
 
 def test_a_step_that_a_run_does_not_have_starts_nothing(shop: Stage, olga: FlaskClient) -> None:
     run_id = woken(shop)
-    shop.live.workflow_client.cancel_run(run_id)
+    shop.live.workflow_client.replays.cancel_run(run_id)
     replay = f"{path(run_id)}/replay"
     for step in ("0", "-1", "2", "9" * 20, "x", ""):
         assert olga.get(replay, query_string={"from_step": step}).status_code == 200
@@ -188,12 +188,12 @@ def test_a_refund_s_run_is_found_by_its_order_and_its_mail_s_run_too(shop: Stage
     }  # fmt: skip
     workflow_client = shop.live.workflow_client
     for about in ("W1001", refund.refund_id):
-        assert [run.run_id for run in workflow_client.list_runs(subject=about)] == [run_id]
+        assert [run.run_id for run in workflow_client.runs.list_runs(subject=about)] == [run_id]
     (mail,) = shop.rows("SELECT outbound_id FROM outbound_mails WHERE purpose = 'reply'")
     with shop.live.database.transaction() as connection:
-        delivery = workflow_client.enqueue_delivery(connection, mail.outbound_id)
+        delivery = workflow_client.queue.enqueue_delivery(connection, mail.outbound_id)
     assert load(shop, delivery).attributes["conversation"] == refund.conversation_id
-    assert {run.workflow for run in workflow_client.list_runs(subject=refund.conversation_id)} == {
+    assert {run.workflow for run in workflow_client.runs.list_runs(subject=refund.conversation_id)} == {
         "conversation", "refund", "delivery",
     }  # fmt: skip
 
@@ -239,7 +239,7 @@ def test_what_steps_returned_is_shown_as_inert_text(shop: Stage, olga: FlaskClie
         shop.write(hostile, from_address=MALLORY, subject=hostile)
         shop.wait_for_mails(MALLORY)
         wait_for_quiet(shop)
-    (run_id,) = (run.run_id for run in shop.live.workflow_client.list_runs(subject=MALLORY))
+    (run_id,) = (run.run_id for run in shop.live.workflow_client.runs.list_runs(subject=MALLORY))
     page = olga.get(path(run_id))
     assert "take_batch" in page.text
     assert "<script>" not in page.text

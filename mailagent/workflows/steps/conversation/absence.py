@@ -41,7 +41,7 @@ def list_to_bring_back(is_over: Callable[[Run | None], bool]) -> list[Row]:
     while len(due) < most:
         with services.current().database.snapshot() as connection:
             page = inbound.list_put_off(connection, BROUGHT_BACK_AT_ONCE, looked_at, by_turns)
-        runs = services.current().workflow_client.find_latest(
+        runs = services.current().workflow_client.runs.find_latest(
             [row.run_id for row in page if row.run_id]
         )
         due += [row for row in page if is_over(runs.get(row.run_id))]

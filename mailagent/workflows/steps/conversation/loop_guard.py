@@ -66,7 +66,7 @@ def _enqueue_mails(conversation_id: str) -> int:
         conversation = conversations.lock(connection, conversation_id)
         outbound_ids = _tell_people(connection, conversation)
         for outbound_id in outbound_ids:
-            live.workflow_client.enqueue_delivery(connection, outbound_id)
+            live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
     return len(outbound_ids)
 
 

@@ -211,7 +211,7 @@ def _record_refund(
     about = RunAbout(
         refund.conversation_id, refund.order_id, refund.refund_id, order.customer_email
     )
-    live.workflow_client.enqueue_refund(connection, refund.refund_id, None, about=about)
+    live.workflow_client.queue.enqueue_refund(connection, refund.refund_id, None, about=about)
 
 
 def _proposed_output(
@@ -299,7 +299,7 @@ def _withdraw(connection: sa.Connection, refund_id: str, batch: Batch) -> None:
         {"amount": str(refund.amount), "mail_id": batch["mail_ids"][-1]},
     )
     asked_by = refund.run_id or run_id_of(REFUND, refund_id)
-    run_id = live.workflow_client.enqueue_refund(connection, refund_id, asked_by, "withdrawn")
+    run_id = live.workflow_client.queue.enqueue_refund(connection, refund_id, asked_by, "withdrawn")
     refunds.claim(connection, refund_id, run_id)
 
 

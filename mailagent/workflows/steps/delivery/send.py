@@ -134,7 +134,7 @@ def take_up(most: int) -> int:
         how = standing(circuit_breakers.find(connection, Provider.SENDGRID), live.now())
         limit = {Standing.CLOSED: most, Standing.PROBE: 1, Standing.OPEN: 0}[how]
         due = outbound.take_up(connection, limit, live.now()) if limit else []
-        live.workflow_client.wake_deliveries_at_work(connection, due)
+        live.workflow_client.queue.wake_deliveries_at_work(connection, due)
     return len(due)
 
 
@@ -158,7 +158,7 @@ def _leave_to_delivery(connection: sa.Connection, outbound_id: str, status: Outb
     either way this one must not send it too.
     """
     if status in _OPEN:
-        services.current().workflow_client.enqueue_delivery(connection, outbound_id)
+        services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
     return status.value
 
 

@@ -43,7 +43,7 @@ def act_on_lost(
             connection, mail.refund_id, mail.to_address, Skip.UNDELIVERED
         )
         if following is not None:
-            services.current().workflow_client.enqueue_delivery(connection, following)
+            services.current().workflow_client.queue.enqueue_delivery(connection, following)
         if mailers.is_waited_for(connection, mail.refund_id):
             return  # somebody else has the question
     notice = mailers.Notice(
@@ -92,7 +92,7 @@ def _pass_on(connection: sa.Connection, mail: OutboundMail) -> None:
 
 def _enqueue(connection: sa.Connection, outbound_ids: list[str]) -> None:
     for outbound_id in outbound_ids:
-        services.current().workflow_client.enqueue_delivery(connection, outbound_id)
+        services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
 
 
 def _nobody_is_left(connection: sa.Connection, mail: OutboundMail) -> None:

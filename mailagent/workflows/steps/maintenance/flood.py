@@ -37,7 +37,7 @@ def let_in() -> int:
 def _let_in(row: Row) -> int:
     live = services.current()
     with live.database.transaction() as connection:
-        run_id = live.workflow_client.enqueue_conversation(
+        run_id = live.workflow_client.queue.enqueue_conversation(
             connection, row.conversation_id, row.mail_id, proven=Identity(row.identity).proven
         )
         throttled.release(connection, row.mail_id, run_id)
@@ -75,7 +75,7 @@ def _give_to_people(conversation_id: str) -> int:
         )
         key = f"throttled:{conversation_id}:{live.now():%Y-%m-%dT%H:%M:%S.%f}"
         for outbound_id in mailers.write_to_team(connection, conversation, why, None, key):
-            live.workflow_client.enqueue_delivery(connection, outbound_id)
+            live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
     return 1
 
 
@@ -97,7 +97,7 @@ def _sum_up() -> None:
             _lines(senders, live.waits.unanswered_seconds),
         )
         for outbound_id in mailers.write_notice(connection, notice, live.shop.team_emails):
-            live.workflow_client.enqueue_delivery(connection, outbound_id)
+            live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
 
 
 def _lines(senders: Sequence[str], waited_seconds: int) -> list[str]:

@@ -83,9 +83,9 @@ def delete_histories(clock: Clock, back: timedelta | None = None) -> int:
     now, kept, client = live.now(), live.retention, live.workflow_client
     scheduled, ended = kept.scheduled_runs_before(now), kept.runs_before(now)
     since = None if back is None else _place_of(scheduled - back)
-    deleted = _delete_all(client.list_scheduled_before, scheduled, clock, since) + _delete_all(
-        client.list_ended_before, ended, clock
-    )
+    deleted = _delete_all(
+        client.histories.list_scheduled_before, scheduled, clock, since
+    ) + _delete_all(client.histories.list_ended_before, ended, clock)
     _repeat(lambda connection: step_texts.purge(connection, ended, ROWS_AT_ONCE), clock)
     return deleted
 
@@ -106,7 +106,7 @@ def _delete_all(read: _List, before: datetime, clock: Clock, since: OldRun | Non
             break
         last = page[-1]
         with live.database.transaction() as connection:
-            gone = live.workflow_client.delete_old(connection, done_with, before)
+            gone = live.workflow_client.histories.delete_old(connection, done_with, before)
             retention.forget_dismissals(connection, gone)
         deleted += len(gone)
         if len(page) < RUNS_AT_ONCE:
@@ -127,8 +127,8 @@ def count_histories() -> int:
     now, kept, client = live.now(), live.retention, live.workflow_client
     counted = 0
     for read, before in (
-        (client.list_scheduled_before, kept.scheduled_runs_before(now)),
-        (client.list_ended_before, kept.runs_before(now)),
+        (client.histories.list_scheduled_before, kept.scheduled_runs_before(now)),
+        (client.histories.list_ended_before, kept.runs_before(now)),
     ):
         last: OldRun | None = None
         with live.database.snapshot() as connection:

@@ -52,7 +52,7 @@ def enqueue_refunds() -> int:
     before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
     since = live.now() - live.waits.approval_expiry - UNTOLD_SINCE
     with live.database.transaction() as connection:
-        unheard = live.workflow_client.wake_unheard(connection, refunds.has_moved_on, before)
+        unheard = live.workflow_client.queue.wake_unheard(connection, refunds.has_moved_on, before)
     under_way = see_to_waiting(
         lambda connection, limit, after: refunds.list_under_way(connection, before, limit, after),
         _refund_id,
@@ -96,7 +96,7 @@ def _wake(row: Row, run: Run) -> int:
     if live.now() < row.expires_at + late:
         return 0
     with live.database.transaction() as connection:
-        live.workflow_client.wake_overdue(
+        live.workflow_client.queue.wake_overdue(
             connection, run.run_id, f"overdue-{row.expires_at.isoformat()}"
         )
     return 1
@@ -114,7 +114,7 @@ def _take_care(row: Row, care: Care, run: Run | None) -> int:
         return 0
     with live.database.transaction() as connection:
         if care is Care.RING:
-            run_id = live.workflow_client.enqueue_refund(
+            run_id = live.workflow_client.queue.enqueue_refund(
                 connection, row.refund_id, None, row.wake_ups + 1
             )
             refunds.count_wake_up(connection, row.refund_id, run_id)
@@ -138,7 +138,7 @@ def _give_refund_to_people(connection: sa.Connection, refund_id: str, run: Run |
     for outbound_id in mailers.write_to_team(
         connection, conversation, why, summary, f"stuck:{refund_id}"
     ):
-        live.workflow_client.enqueue_delivery(connection, outbound_id)
+        live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
     _tell_operators(connection, f"Refund {refund_id} ({refund.status.value})", refund_id, run)
 
 
@@ -184,7 +184,7 @@ def _see_to_mail(outbound_id: str, runs: Mapping[str, Run]) -> int:
         return 0
     with live.database.transaction() as connection:
         if care is Care.RING:
-            live.workflow_client.enqueue_delivery(connection, outbound_id, len(woken))
+            live.workflow_client.queue.enqueue_delivery(connection, outbound_id, len(woken))
         else:
             _give_up(connection, outbound_id, run)
     return 1

@@ -103,7 +103,7 @@ def _sum_up(rows: Sequence[Row]) -> bool:
         ]
         notice = mailers.Notice(key, f"{len(rows)} mails were not answered in time", lines)
         for outbound_id in mailers.write_notice(connection, notice, live.shop.team_emails):
-            live.workflow_client.enqueue_delivery(connection, outbound_id)
+            live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
     return True
 
 
@@ -133,7 +133,7 @@ def _write_case(connection: sa.Connection, conversation: Conversation, row: Row)
     again = f":{row.given_back_at:%Y-%m-%dT%H:%M:%S.%f}" if row.given_back_at else ""
     key, why = f"unanswered:{row.mail_id}{again}", HandOverReason.LEFT_UNANSWERED.value
     for outbound_id in mailers.write_to_team(connection, conversation, why, None, key):
-        services.current().workflow_client.enqueue_delivery(connection, outbound_id)
+        services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
 
 
 # --- waiting drafts -------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def _tell(connection: sa.Connection, due: Sequence[Draft]) -> None:
         list(_lines(connection, due)),
     )
     for outbound_id in mailers.write_notice(connection, notice, live.shop.team_emails):
-        live.workflow_client.enqueue_delivery(connection, outbound_id)
+        live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
 
 
 def _lines(connection: sa.Connection, due: Sequence[Draft]) -> Iterator[str]:

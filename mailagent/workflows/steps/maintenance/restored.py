@@ -105,7 +105,7 @@ def _hand_over(conversation_id: str) -> None:
         )
         key = f"restored:{conversation_id}:{live.now():%Y-%m-%dT%H:%M:%S.%f}"
         for outbound_id in mailers.write_to_team(connection, conversation, why, None, key):
-            live.workflow_client.enqueue_delivery(connection, outbound_id)
+            live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
 
 
 def _sum_up() -> None:
@@ -124,4 +124,4 @@ def _sum_up() -> None:
             ],
         )
         for outbound_id in mailers.write_notice(connection, notice, live.shop.team_emails):
-            live.workflow_client.enqueue_delivery(connection, outbound_id)
+            live.workflow_client.queue.enqueue_delivery(connection, outbound_id)

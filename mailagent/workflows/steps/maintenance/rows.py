@@ -36,7 +36,7 @@ def see_to_waiting(
     while True:
         page = _read(read, last)
         if page:
-            runs = services.current().workflow_client.find_latest(
+            runs = services.current().workflow_client.runs.find_latest(
                 [r for row in page for r in runs_of(row)]
             )
             # A run that has ended since the rows were read has left its mark in them.

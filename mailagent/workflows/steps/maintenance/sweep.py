@@ -94,7 +94,7 @@ def _is_over(run: Run | None) -> bool:
 def _enqueue(row: Row) -> int:
     live = services.current()
     with live.database.transaction() as connection:
-        run_id = live.workflow_client.enqueue_conversation(
+        run_id = live.workflow_client.queue.enqueue_conversation(
             connection,
             row.conversation_id,
             row.mail_id,

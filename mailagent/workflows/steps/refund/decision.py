@@ -154,7 +154,7 @@ def _is_answering(connection: sa.Connection, refund: Refund) -> bool:
     mail = inbound.find(connection, refund.mail_id)
     if mail is None or not mail.awaits_agent:
         return False
-    return services.current().workflow_client.is_answering(connection, refund.conversation_id)
+    return services.current().workflow_client.queue.is_answering(connection, refund.conversation_id)
 
 
 def _give_to_team(connection: sa.Connection, refund: Refund) -> list[str]:
