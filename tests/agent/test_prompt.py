@@ -260,6 +260,13 @@ def test_the_rest_of_a_later_mail_is_told_without_our_own_words() -> None:
     assert case(later, history=(ours,))["mails"][0]["left_out"] == "-- \nOrder W1001"
 
 
+@pytest.mark.parametrize("rest", ["-- \nW1001", "-- \nAda\nW1001", "> or W1002?\n> W1001"])
+def test_a_short_answer_in_the_rest_is_told_though_our_mail_has_that_word(rest: str) -> None:
+    ours = past("Hello Ada,\n\nis it W1001\nor W1002?\n\nThe shop", NOW, Author.SHOP)
+    told = case(mail(body=f"Hi\n{rest}", new_text="Hi"), history=(ours,))["mails"][0]
+    assert told["left_out"].endswith("W1001")
+
+
 def test_a_later_mail_that_quotes_us_alone_has_no_rest() -> None:
     later = mail(body="Thanks!\n> Hello Ada", new_text="Thanks!")
     assert "left_out" not in case(later, history=(past("Hello Ada", NOW, Author.SHOP),))["mails"][0]
