@@ -18,6 +18,9 @@ QUOTE = f"{ATTRIBUTIONS['gmail en']}\n{quoted(OURS)}"
         "-- \nAda Example\n\nOh, and the mug is chipped too.",
         "-- \nAda Example\n\nW1001",
         "--\nMy order number is W1001, by the way.",
+        "--\nPlease call me on 020 7946 0000",
+        "-- \nAda Example\n\nmy new address is ada@example.org",
+        "Sent by mail last week, no app needed.",
     ],
 )
 def test_what_a_customer_writes_below_a_signature_is_kept(below: str) -> None:
@@ -40,6 +43,8 @@ def test_an_answer_below_the_quote_is_no_part_of_the_signature_above_it(signatur
         "Sendt fra min iPhone",
         "iPhone'umdan gönderildi",
         "나의 iPhone에서 보냄",
+        "Odesláno z iPhonu",
+        "Outlook for Android",
     ],
 )
 def test_what_programs_and_signatures_add_goes(addition: str) -> None:

@@ -66,7 +66,7 @@ def _is_signature(delimiter: str, below: list[str]) -> bool:
         list(each) for said, each in groupby(below, lambda line: bool(line.strip())) if said
     ]
     first, *later = paragraphs or [[]]
-    if delimiter != _EXACT_DELIMITER and any(_SENTENCE.match(line.strip()) for line in first):
+    if delimiter != _EXACT_DELIMITER and any(map(_is_speech, first)):
         return False
     return all(_is_contact(" ".join(paragraph)) for paragraph in later)
 
@@ -74,9 +74,17 @@ def _is_signature(delimiter: str, below: list[str]) -> bool:
 def _is_contact(paragraph: str) -> bool:
     """Whether a paragraph says how to reach its author, or what lawyers want below each mail."""
     if _CONTACT.search(paragraph):
-        return not _SENTENCE.match(paragraph)
+        return not _is_speech(paragraph)
     lower = paragraph.lower()
     return any(stem in lower for stem in LEGAL_STEMS) or _is_sent_from(paragraph)
+
+
+def _is_speech(line: str) -> bool:
+    """Whether a line is a sentence: it ends as one, or has plain words in a row beside a contact."""
+    if _SENTENCE.match(line.strip()) or not _CONTACT.search(line):
+        return bool(_SENTENCE.match(line.strip()))
+    plain = [word.isalpha() and word.islower() for word in line.split()]
+    return any(all(three) for three in zip(plain, plain[1:], plain[2:], strict=False))
 
 
 def _is_sent_from(line: str) -> bool:
