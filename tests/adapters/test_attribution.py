@@ -70,14 +70,28 @@ def test_an_attribution_may_stand_behind_the_reply_on_its_line(name: str) -> Non
         assert new_text(f"Thanks{between}{NAMED[name]}\n{quoted(OURS)}") == "Thanks"
 
 
-@pytest.mark.parametrize("name", ["gmail pt", "gmail tr", "gmail ru", "gmail no", "notes de"])
+@pytest.mark.parametrize(
+    "name",
+    ["gmail pt", "gmail tr", "gmail ru", "gmail no", "gmail is", "gmail zh", "notes de", "ox de"],
+)
 def test_a_sentence_may_end_before_an_attribution_on_its_line(name: str) -> None:
     assert new_text(f"Thanks, it works! {NAMED[name]}\n{quoted(OURS)}") == "Thanks, it works!"
 
 
 @pytest.mark.parametrize(
+    "name", ["gmail pl", "gmail ro", "gmail ru", "apple uk", "yandex2", "tb ru"]
+)
+def test_the_words_before_an_attribution_that_begins_with_its_date_are_kept(name: str) -> None:
+    assert new_text(f"Hello,\nThanks {NAMED[name]}\n{quoted(OURS)}") == "Hello,\nThanks"
+
+
+@pytest.mark.parametrize(
     "own",
     [
+        "Your mail of 3 November 2026, 10:12, said:\nit is shipped. It is not.",
+        "I paid on 3 Nov 2026 10:12 from ada@example.com:\n49.99",
+        "Am 3.11.2026 um 10:12 schrieb mir Ihr Kollege:\nIch solle warten.",
+        "Le 3 novembre 2026 à 10:12, Tess m'a écrit :\nattendez.",
         "On 3 Nov 2026 at 10:12 I wrote to <support@shop.example>:\nno answer so far.",
         "On 3 Nov 2026 at 10:12 I emailed <support@shop.example>\n\nand nobody answered.",
         "Am 3.11.2026 um 10:12 schrieb ich an <support@shop.example>:\nkeine Antwort.",

@@ -30,6 +30,23 @@ def test_four_labels_are_no_header_block_if_they_name_no_mail() -> None:
     assert new_text(body) == body
 
 
+@pytest.mark.parametrize(
+    "own",
+    [
+        "Name: Ada <ada@example.com>\nBought: 3.11.2026 10:12\nWrite to: grace@example.org\nItem: Kettle",
+        "From: Berlin\nTo: Hamburg\nDate: 3.11.2026 10:12\nThat train never came.",
+    ],
+)
+def test_a_form_and_a_journey_with_a_time_of_day_are_kept(own: str) -> None:
+    assert new_text(f"Hello,\n{own}\nIt broke.") == f"Hello,\n{own}\nIt broke."
+
+
+@pytest.mark.parametrize("own", ["In its original box", "From: my flat in Berlin", "To: Tess"])
+def test_the_last_line_above_a_short_header_block_is_kept(own: str) -> None:
+    block = "From: The Shop <support@shop.example>\nSent: 3 November 2026 10:12\nTo: Ada"
+    assert new_text(f"{NEW}\n{own}\n{block}\n\n{OURS}") == f"{NEW}\n{own}"
+
+
 @pytest.mark.parametrize("date", ["3 March 2026", "Monday", "12.11."])
 @pytest.mark.parametrize("item", ["", "* ", "- "])
 def test_a_list_of_the_customer_that_names_no_mail_is_kept(date: str, item: str) -> None:

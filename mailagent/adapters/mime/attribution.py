@@ -22,7 +22,7 @@ _BRACKETED_ADDRESS = re.compile(
     r"[<(\[]\s?(?:mailto:)?[^\s<>()\[\]]{1,100}@[^\s<>()\[\]]{1,200}\s?[>)\]]"
 )
 _CLOCK = re.compile(
-    r"(?<!\d\.)\b\d{1,2}\s?[:.h時点시]\s?\d{2}\b(?!\.\d)|\b\d{1,2}\s?[ap]\.?m\b|\d{1,2}[時点시]"
+    r"(?<!\d\.)\b\d{1,2}\s?[:.h時点시]\s?\d{2}(?![\da-z]|\.\d)|\b\d{1,2}\s?[ap]\.?m\b|\d{1,2}[時点시]"
 )
 _DATE = re.compile(
     r"\b\d{4}\s?[-/.年년]|\b\d{1,2}[-/.]\s?\d{1,2}[-/.]|\b(?:19|20)\d\d\b|\d{1,2}\s?[月월]"
@@ -34,10 +34,10 @@ _DAY = r"\d{1,2}(?:st|nd|rd|th|er|º|\.)?"
 _FULL_DATE = (
     r"(?:\d{4}\s?[-./年년]\s?\d{1,2}\s?[-./月월]\s?\d{1,2}"
     r"|\d{1,2}\s?[-./]\s?\d{1,2}\s?[-./]\s?\d{2,4}\b"
-    rf"|{_DAY}[-\s](?:de |d['’])?{_MONTH}(?:\sdel?)?[-\s,]\s?{_YEAR}\b"
+    rf"|{_DAY}[-\s]?(?:de |d['’])?{_MONTH}(?:\sdel?)?[-\s,]\s?{_YEAR}\b"
     rf"|{_MONTH}\s{_DAY},?\s{_YEAR}\b"
-    rf"|{_YEAR}(?:\.|\s?m\.|\(e\)ko)\s?{_MONTH}\s\d{{1,2}}|{_YEAR}\. g\w{{0,3}}\.?\s{_DAY}\s{_MONTH}"
-    rf"|\d{{1,2}}\s(?:thg|tháng)\s\d{{1,2}},?\s(?:năm\s)?{_YEAR}\b)"
+    rf"|{_YEAR}(?:\.|\s?m\.|\(e\)ko)?\s?{_MONTH}\s\d{{1,2}}|{_YEAR}\. g\w{{0,3}}\.?\s{_DAY}\s{_MONTH}"
+    rf"|\d{{1,2}}\s(?:thg|tháng)\s(?:\d{{1,2}}|\w+(?:\s\w+)?),?\s(?:năm\s)?{_YEAR}\b)"
 )
 _HAS_FULL_DATE = re.compile(_FULL_DATE)
 _ANY_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
@@ -49,13 +49,16 @@ _OPENING = rf"{_ON},?\s(?:\d{{1,2}}:\d\d,?\s)?(?:{_WORD}\s){{0,2}}(?:th \d, )?"
 _DATE_FIRST = re.compile(
     rf"[-*_\s]{{0,10}}(?:{_OPENING}|[^\W\d]\S{{0,12}}[.,،]\s|[^\W\d]{{1,3}}\s)?{_FULL_DATE}"
 )
+_WEEKDAY = r"[^\W\d]\S{0,3},\s"  # "wt., 3 lis 2026"; with a full stop it may end a sentence
 _OPENING_ALONE = re.compile(rf"{_ON}\s{_WORD},\Z")
-# Where one may begin behind other words: at "On" and a date, or at the next sentence.
+# Where one may begin behind other words: at a date, or at the next sentence.
 _WITHIN = re.compile(
-    rf"(?<=\S)(?:\s|-{{2,3}}\s?)(?={_OPENING}{_FULL_DATE})"
+    rf"(?<=\S)(?:\s|-{{2,3}}\s?)(?=(?:{_OPENING}|{_WEEKDAY})?{_FULL_DATE})"
     rf"|(?<=[.!?…])\s(?=(?:{_WORD}\s)?{_FULL_DATE}|[^<>.!?…:@]{{1,60}}<[^<>\s@]{{1,64}}@[^<>\s]{{1,190}}>)",
     re.IGNORECASE,
 )
+# "Tess <support@shop.example> hat", and then a date: its attribution began before that.
+_AUTHOR_BEFORE = re.compile(r"@[^\s<>]{1,190}[>)\]],?(?:\s\w+){0,2}\Z")
 _COLON = re.compile("[:：]")
 _NUMBER_BEHIND_CLOCK = re.compile(r"\d:\d\d(?!\d).*\s\d")
 _WORD_OR_INITIAL = re.compile(_ANY_WORD.pattern + r"\.?")
@@ -90,13 +93,11 @@ def attribution_within(lines: Sequence[str], at: int) -> tuple[int, int] | None:
         return None
     for found in islice(_WITHIN.finditer(line), WITHIN_MOST):
         rest = line[found.end() : found.end() + ATTRIBUTION_MAX_LENGTH]
+        if _AUTHOR_BEFORE.search(line[: found.start()][-250:]) and not has_address(rest):
+            continue
         plain = [plain_line(each) for each in (rest, *below)]
         end = attribution_end(plain, 0)
-        if (
-            end
-            and _CLOCK.search(_joined(plain, 0, end))
-            and not _names_author(_joined(plain, 1, end))
-        ):
+        if end and _is_certain(plain, end) and not _names_author(_joined(plain, 1, end)):
             return found.start(), len(line)
         if (colon := _colon_within(rest)) and _is_sure(plain_line(rest[:colon])):
             return found.start(), found.end() + colon
@@ -186,29 +187,33 @@ def _is_attribution(lines: Sequence[str], at: int, end: int) -> bool:
     if _has_verb(text):
         started = address or bool(_START.match(text))
         return quote_follows or bool(_BRACKETED_ADDRESS.search(text)) or (exact and started)
-    return address and (quote_follows or exact)
+    by_program = bool(_BRACKETED_ADDRESS.search(text) or _DATE_FIRST.match(text))
+    return address and (quote_follows or (exact and by_program))
 
 
 def _belongs(lines: Sequence[str], at: int, end: int) -> bool:
     """Whether line `at` begins the attribution that ends lines below. The customer's own last line
     may stand there, with no blank line between, so it has to bring what the rest lacks."""
-    if lines[at].endswith("<"):
+    line, rest = lines[at], _joined(lines, at + 1, end)
+    if line.endswith("<"):
         return True
-    if not _OPENING_ALONE.match(lines[at]) and any(
+    if not line.endswith(_BRACKETS) and _AUTHOR_BEFORE.search(line) and not has_address(rest):
+        return True
+    if not _OPENING_ALONE.match(line) and any(
         _stands_alone(_joined(lines, start, end)) for start in range(at + 1, end)
     ):
         return False
-    text, rest = _joined(lines, at, end), _joined(lines, at + 1, end)
+    text = _joined(lines, at, end)
     clock = bool(_CLOCK.search(text))
     if _DATE_FIRST.match(text):
-        return not _names_author(rest) or (clock and not _NUMBER_BEHIND_CLOCK.search(lines[at]))
-    named = _BRACKETED_ADDRESS.search(lines[at])
+        return not _names_author(rest) or (clock and not _NUMBER_BEHIND_CLOCK.search(line))
+    named = _BRACKETED_ADDRESS.search(line)
     return bool(named and _HAS_FULL_DATE.search(text)) and clock and not has_address(rest)
 
 
 def _names_author(text: str) -> bool:
     """Whether the end of an attribution has all of its author, name and address."""
-    return has_address(text) and not _begins_in_brackets(text)
+    return has_address(text) and not (text.startswith("<") or _begins_in_brackets(text))
 
 
 def _begins_in_brackets(text: str) -> bool:
@@ -231,6 +236,13 @@ def _is_sure(text: str) -> bool:
     if _CLOCK.search(text):
         return has_address(text)
     return bool(_BRACKETED_ADDRESS.search(text)) and _ends_in_verb(text)
+
+
+def _is_certain(lines: Sequence[str], end: int) -> bool:
+    """Whether an attribution behind other words is one: people too write dates into sentences."""
+    text = _joined(lines, 0, end)
+    by_program = _quote_follows(lines, end) or bool(_BRACKETED_ADDRESS.search(text))
+    return by_program and bool(_CLOCK.search(text))
 
 
 def _is_without_colon(lines: Sequence[str], at: int, end: int) -> bool:

@@ -24,47 +24,54 @@ _KINDS: dict[str, str] = {
     **dict.fromkeys((*words.DATE_LABELS, *words.DATE_PHRASES), "date"),
     **dict.fromkeys((*words.FROM_LABELS, *words.FROM_PHRASES), "from"),
 }
-_ALL_KINDS = 4
+_LEAST_KINDS, _ALL_KINDS = 3, 4
 
 
 def header_block_end(lines: Sequence[str], at: int) -> int | None:
     """Return where the header block that begins on line `at` ends, or None if there is none.
 
-    A From line and two more of date, recipient and subject, in any order; with an address, a date
-    and a time of day, bold labels, or the subject of an answer, which tell it from a form or a journey that
-    somebody wrote down.
+    A From line and two more of date, recipient and subject, in any order; with an address, bold labels,
+    the subject of an answer, or all four and a time of day, which tell it from a form or a journey
+    that somebody wrote down.
     """
     if at >= len(lines):
         return None
     if _label_kind(lines[at]) is None:
         return at + 4 if _has_the_form(lines[at : at + 4]) else None
     kinds: list[str] = []
-    of_mail = False
+    of_mail = dated = False
     end = at
     for index in range(at, min(at + HEADER_BLOCK_MAX_LINES, len(lines))):
         kind = _label_kind(lines[index])
         if kind is not None:
             kinds.append(kind)
-            of_mail = of_mail or _is_of_mail(kind, lines[index][:_LINE_MAX_LENGTH])
+            line = lines[index][:_LINE_MAX_LENGTH]
+            of_mail = of_mail or _is_of_mail(kind, line)
+            dated = dated or (kind == "date" and says_when(line))
             end = index + 1
         elif index > end:
             break  # one line between may be blank, or the rest of a long list of recipients
-    if kinds[0] in kinds[1:] and len(set(kinds[1:])) == _ALL_KINDS:
+    if kinds[0] in kinds[1:] and len(set(kinds[1:])) >= _LEAST_KINDS and "from" in kinds[1:]:
         return None  # the customer's own line, which has such a label too; below it is all there is
-    return end if "from" in kinds and len(set(kinds)) >= 3 and of_mail else None
+    of_mail = of_mail or (dated and len(set(kinds)) == _ALL_KINDS)
+    return end if "from" in kinds and len(set(kinds)) >= _LEAST_KINDS and of_mail else None
 
 
 def _is_of_mail(kind: str, line: str) -> bool:
     """Whether a line with a label has what people do not type into a list of their own."""
-    if _BOLD.match(line) or (kind == "date" and says_when(line)):
-        return True
-    return has_address(line) or (kind == "subject" and bool(_SUBJECT_OF_ANSWER.match(line)))
+    answers = kind == "subject" and bool(_SUBJECT_OF_ANSWER.match(line))
+    return answers or bool(_BOLD.match(line)) or has_address(line)
 
 
 def _has_the_form(block: Sequence[str]) -> bool:
     """Whether four lines are such a block in a language that we do not know: each has a label, the
-    first an address, the second a date with a time of day, the third an address again."""
-    if len(block) < 4 or not (has_address(block[0]) and has_address(block[2])):
+    first an address, the second a date with a time of day, the third an address again. Of languages
+    written in ASCII we know the labels: there it is a form that somebody filled in."""
+    if (
+        len(block) < 4
+        or block[0].partition(":")[0].isascii()
+        or not (has_address(block[0]) and has_address(block[2]))
+    ):
         return False
     return all(map(_LABEL.match, block)) and says_when(block[1])
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 QUOTE_SIGNS = (">", "\uff1e")
 
 _INVISIBLE = re.compile("[\u00ad\u0307\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+# Arabic, Persian and Hindi programs write dates in digits of their own.
+_DIGITS = {zero + digit: str(digit) for zero in (0x660, 0x6F0, 0x966) for digit in range(10)}
 _QUOTE_PREFIX = re.compile(r"(?:\s{0,8}[>\uff1e])+\s?")
 _GROUPWISE = re.compile(r">{3} .{3,200}\d.{0,100} >{3}\Z")
 # "** urgent **" with other signs: no program writes a quote sign at the end of a line.
@@ -15,9 +17,9 @@ _SHOUTED = re.compile(r">{2}.*<{2}\Z")
 
 
 def plain_line(line: str) -> str:
-    """Return a line as the rules read it: lower-case, spaces plain, invisible characters gone."""
+    """Return a line as the rules read it: lower-case, spaces and digits plain, nothing invisible."""
     plain = " ".join(line.split()).lower()
-    return plain if plain.isascii() else _INVISIBLE.sub("", plain)
+    return plain if plain.isascii() else _INVISIBLE.sub("", plain).translate(_DIGITS)
 
 
 def unquoted(line: str) -> str:

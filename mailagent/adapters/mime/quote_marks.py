@@ -105,7 +105,9 @@ def _announces_forward(line: str, dashed: re.Match[str] | None) -> bool:
 
 def _announces_original(line: str) -> bool:
     """Whether a line has words for "original message" and no more, as some write it without dashes."""
-    return len(line) <= 40 and any(stem in line for stem in words.ORIGINAL_STEMS)
+    return line.count(" ") <= 2 and all(
+        any(stem in line for stem in stems) for stems in (words.ORIGINAL_STEMS, words.MESSAGE_STEMS)
+    )
 
 
 def _dashed(line: str) -> re.Match[str] | None:

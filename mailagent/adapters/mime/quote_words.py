@@ -12,7 +12,7 @@ WROTE = (
     "skriver skrifaði kirjoitti napisał napisała napisal napisala napsal napsala napísal napísala pisze pisał "
     "pisała írta scris scrie написал написала писал писала пишет написав написала пише напиша написа напісаў "
     "напісала έγραψε έγραψαν yazdı yazmış yazdi כתב כתבה كتب كتبت نوشت написао napisao kirjutas rakstīja rašė "
-    "parašė viết menulis menulisnya sulat idatzi shkroi scríobh ysgrifennodd"
+    "parašė viết menulis menulisnya sulat sinulat idatzi shkroi scríobh ysgrifennodd escribiu aliandika"
 ).split()
 # Written without spaces around them, or with letters that are no letters to a regular expression.
 WROTE_UNSPACED = (
@@ -33,11 +33,13 @@ WROTE_UNSPACED = (
 # Words with which such a line begins.
 ON = (
     *"on at am v на kuupäev ในวันที่ le il giorno data el em en op".split(),
-    *"den dne dňa dana dnia w na pe la о у 在 於 于 no dia ngày".split(),
+    *"den dne dňa dana dnia w na pe la о у 在 於 于 no dia ngày þann o mnamo noong".split(),
     *"vào pada tanggal ke στις στο ב-יום בתאריך في در gün tarihinde в день mon tue wed thu fri sat sun".split(),
     *("in data", "in a message dated"),
 )
-FIRST_PERSON = "i ich wir we ik wij j'ai jag jeg vi já ja я мы".split()
+FIRST_PERSON = (
+    "i ich wir we ik wij j'ai jag jeg vi já ja я мы me mir uns m'a m’a nous mij mi m'ha m’ha mig meg mnie мне"
+).split()
 
 FROM_LABELS = (
     "from von de da van från fra frá frå lähettäjä od од от "
@@ -47,7 +49,7 @@ FROM_LABELS = (
     "absender avsender avsendar avsändare afsender nadawca "
     "odesílatel odosielateľ pošiljatelj пошиљалац pošiljalac "
     "expeditor expeditorul подател кімнен saatja kellelt nuo siuntėjas no sūtītājs отправитель відправник "
-    "šalje шаље מאת من مرسل از فرستنده dari daripada từ จาก प्रेषक से nork igorlea nga remitent o"
+    "šalje шаље מאת من مرسل از فرستنده dari daripada từ จาก प्रेषक से nork igorlea nga minn ó remitent o"
 ).split()
 FROM_PHRASES = (
     "보낸 사람",
@@ -56,6 +58,7 @@ FROM_PHRASES = (
     "de la",
     "người gửi",
     "message from",
+    "oddi wrth",
     "بھیجنے والا",
 )
 DATE_LABELS = (
@@ -68,11 +71,14 @@ DATE_LABELS = (
     "寄件日期 寄件時間 日期 时间 時間 傳送時間 已傳送 傳送 日時 日付 送信日時 "
     "送信日 送信 날짜 보낸날짜 전송 발송 נשלח תאריך "
     "التاريخ تاريخ الإرسال أُرسل أرسلت تاریخ tanggal dikirim terkirim tarikh dihantar ngày gửi วันที่ ส่ง ส่งเมื่อ "
-    "दिनांक तारीख bidalia dërguar gestuur anfonwyd when"
+    "दिनांक तारीख bidalia dërguar seolta mibgħut gestuur anfonwyd when"
 ).split()
 DATE_PHRASES = (
     *(
         "enviado el",
+        "enviat el",
+        "dërguar më",
+        "gửi lúc",
         "enviado em",
         "enviada em",
         "enviado o",
@@ -106,16 +112,16 @@ TO_LABELS = (
     "παραλήπτης 收件人 收件者 宛先 받는사람 수신 수신자 destinatario destinatari destinatário destinataire "
     "destinatarul către prima прима primatelj primalac za за pre saaja kellele adressaat gavėjas kam saņēmējs "
     "получатель одержувач получател кімге אל إلى الى به گیرنده kepada ke đến tới ถึง प्रति को प्राप्तकर्ता nori "
-    "hartzailea për drejtuar at cc kopie kopia kopio kopi copia "
-    "copie kópia koopia kopija afrit másolat bilgi surəti "
+    "hartzailea për drejtuar at chuig lil cc kopie kopia kopio kopi copia "
+    "copie kópia copi kp a/c koopia kopija afrit másolat bilgi surəti "
     "копия копие копія копија κοιν. κοινοποίηση עותק نسخة رونوشت dw udw bcc 抄送 副本 密件抄送 参照 참조 สำเนา"
 ).split()
 TO_PHRASES = ("받는 사람", "másolatot kap", "cc kapja", "per a", "copie à", "người nhận", "sao y")
 SUBJECT_LABELS = (
     "subject betreff asunto assunto assumpte objet sujet "
-    "oggetto onderwerp ämne emne aihe temat předmět predmet "
+    "oggetto onderwerp ämne emne aihe temat tema předmět predmet "
     "предмет тема tárgy konu mövzu θέμα subiect subiectul teema tēma temats относно тақырып efni gaia subjekti "
-    "pwnc 主题 主題 主旨 标题 標題 件名 제목 נושא הנדון الموضوع موضوع subjek "
+    "pwnc ábhar suġġett 主题 主題 主旨 标题 標題 件名 제목 נושא הנדון الموضوع موضوع subjek "
     "perihal perkara เรื่อง ชื่อเรื่อง หัวเรื่อง विषय "
     "naslov zadeva"
 ).split()
@@ -157,6 +163,10 @@ ORIGINAL_STEMS = (
     "asli",
     "previous message",
 )
+MESSAGE_STEMS = (
+    "messag mensa mensaje nachricht mail bericht meddel viesti wiadomo správ zpráv üzenet mesaj ileti порук "
+    "сообщ письм повідом съобщ poruk sporoč μήνυμα 邮件 郵件 メッセージ 메일 הודעה الرسالة thư pesan"
+).split()
 # "Begin forwarded message", between dashes or before a colon.
 FORWARDED_STEMS = (
     "forwarded message",
@@ -226,7 +236,6 @@ SENT_FROM = (
     "sent via",
     "sent with",
     "sent using",
-    "sent by",
     "from my",
     "get outlook for",
     "gesendet von",
@@ -322,6 +331,10 @@ SENT_FROM = (
     "從我的",
     "获取 outlook",
     "取得 outlook",
+    "από το",
+    "yahoo mail:",
+    "outlook for ios",
+    "outlook for android",
     "outlook für ios",
     "outlook für android",
     "outlook pour ios",
@@ -331,7 +344,7 @@ SENT_FROM = (
 )
 # Without one of these it is a sentence: "Sent from Berlin on Monday".
 DEVICES = (
-    "iphone ipad ipod android samsung galaxy blackberry smartphone htc nokia lumia windows mobile phone "
+    "iphon ipad ipod android samsung galaxy blackberry smartphone htc nokia lumia windows mobile phone "
     "handy telefon téléphone teléfono telefono telefoon telefone pixel huawei xiaomi redmi oneplus motorola "
     "xperia alcatel wiko oppo realme fairphone outlook mail app device gerät appareil dispositivo tablet mac "
     "macbook proton yahoo gmail gmx web.de spark airmail mailbox k-9 wireless t-mobile thunderbird tutanota "
