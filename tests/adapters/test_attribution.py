@@ -85,6 +85,11 @@ def test_the_words_before_an_attribution_that_begins_with_its_date_are_kept(name
     assert new_text(f"Hello,\nThanks {NAMED[name]}\n{quoted(OURS)}") == "Hello,\nThanks"
 
 
+def test_a_mail_that_is_all_quote_stays_whole_though_we_do_not_know_its_first_word() -> None:
+    body = f"Xyz 3 Nov 2026, 10:12, The Shop <support@shop.example>:\n{OURS}"
+    assert new_text(body) == body
+
+
 @pytest.mark.parametrize(
     "own",
     [

@@ -41,6 +41,12 @@ def test_a_form_and_a_journey_with_a_time_of_day_are_kept(own: str) -> None:
     assert new_text(f"Hello,\n{own}\nIt broke.") == f"Hello,\n{own}\nIt broke."
 
 
+@pytest.mark.parametrize("between", ["", "\n", "\n\n"])
+def test_a_header_block_may_follow_another(between: str) -> None:
+    block = "\n".join(map("{}: {}".format, LABELS["en"].split("|"), VALUES)) + "\n"
+    assert new_text(f"{NEW}\n\n{block}{between}{block}\n{OURS}") == NEW
+
+
 @pytest.mark.parametrize("own", ["In its original box", "From: my flat in Berlin", "To: Tess"])
 def test_the_last_line_above_a_short_header_block_is_kept(own: str) -> None:
     block = "From: The Shop <support@shop.example>\nSent: 3 November 2026 10:12\nTo: Ada"

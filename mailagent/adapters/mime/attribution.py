@@ -53,8 +53,9 @@ _WEEKDAY = r"[^\W\d]\S{0,3},\s"  # "wt., 3 lis 2026"; with a full stop it may en
 _OPENING_ALONE = re.compile(rf"{_ON}\s{_WORD},\Z")
 # Where one may begin behind other words: at a date, or at the next sentence.
 _WITHIN = re.compile(
-    rf"(?<=\S)(?:\s|-{{2,3}}\s?)(?=(?:{_OPENING}|{_WEEKDAY})?{_FULL_DATE})"
-    rf"|(?<=[.!?…])\s(?=(?:{_WORD}\s)?{_FULL_DATE}|[^<>.!?…:@]{{1,60}}<[^<>\s@]{{1,64}}@[^<>\s]{{1,190}}>)",
+    rf"(?<=\S)(?:\s|-{{2,3}}\s?)(?={_OPENING}{_FULL_DATE})"
+    rf"|(?<=[.!?…])\s(?=(?:{_WORD}\s)?{_FULL_DATE}|[^<>.!?…:@]{{1,60}}<[^<>\s@]{{1,64}}@[^<>\s]{{1,190}}>)"
+    rf"|(?<=\S)\s(?=(?P<date>(?:{_WEEKDAY})?{_FULL_DATE}))",
     re.IGNORECASE,
 )
 # "Tess <support@shop.example> hat", and then a date: its attribution began before that.
@@ -95,6 +96,8 @@ def attribution_within(lines: Sequence[str], at: int) -> tuple[int, int] | None:
         rest = line[found.end() : found.end() + ATTRIBUTION_MAX_LENGTH]
         if _AUTHOR_BEFORE.search(line[: found.start()][-250:]) and not has_address(rest):
             continue
+        if found["date"] and not any(lines[:at]):
+            continue  # at the top it is rather "On", in a language that we do not know
         plain = [plain_line(each) for each in (rest, *below)]
         end = attribution_end(plain, 0)
         if end and _is_certain(plain, end) and not _names_author(_joined(plain, 1, end)):

@@ -43,6 +43,8 @@ def header_block_end(lines: Sequence[str], at: int) -> int | None:
     end = at
     for index in range(at, min(at + HEADER_BLOCK_MAX_LINES, len(lines))):
         kind = _label_kind(lines[index])
+        if kind == "from" and kind in kinds and len(set(kinds)) >= _LEAST_KINDS:
+            break  # the next block, of a mail without text
         if kind is not None:
             kinds.append(kind)
             line = lines[index][:_LINE_MAX_LENGTH]
