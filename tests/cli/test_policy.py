@@ -117,12 +117,12 @@ def test_check_notes_a_version_that_decided_before_with_another_text(ruled: Stag
     assert told.exit_code == 0
 
 
-def test_a_bad_file_is_told_by_check_with_every_line(tmp_path: Path) -> None:
+def test_a_bad_file_is_told_by_check_with_every_key(tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
     path.write_text("window = 3\nrefund_shipping = 1\n", "utf-8")
     found = process({"REFUND_POLICY": str(path), "SECRET_KEY": "for tests"}, "check")
     assert found.returncode == 1
     output = found.stdout + found.stderr
-    assert f"REFUND_POLICY: {path}, line 1: unknown key 'window'" in output
-    assert f"REFUND_POLICY: {path}, line 2: refund_shipping is 1" in output
+    assert f"REFUND_POLICY: {path}, the file: unknown key 'window'" in output
+    assert f"REFUND_POLICY: {path}, refund_shipping: 1 is neither" in output
     assert "Traceback" not in output

@@ -1,0 +1,262 @@
+"""The shop's refund policy as a TOML file: docs/policy.md explains every key."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    ValidationError,
+    model_validator,
+)
+
+from mailagent.adapters.validation import Record, describe_problems, show
+from mailagent.domain.money import parse_currency, parse_money
+from mailagent.domain.refunds import policy as domain
+from mailagent.domain.refunds.order import method_word
+from mailagent.domain.refunds.policy import Policy, same_word
+from mailagent.domain.refunds.refund import RefundReason
+from mailagent.domain.text import is_one_line
+
+T = TypeVar("T")
+
+_BUILT_IN = Policy()
+
+
+class PolicyFileProblem(ValueError):
+    """A policy file that cannot be used; `problems` are all that were found, each with its key."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def _one_line(text: str) -> str:
+    if not text.strip() or not is_one_line(text):
+        raise ValueError(f"{show(text)} is not a text of one line; write one")
+    return text.strip()
+
+
+def _distinct(elements: list[T]) -> list[T]:
+    again = {str(each) for each in elements if elements.count(each) > 1}
+    if again:
+        raise ValueError(f"has {', '.join(sorted(again))} more than once; leave one out")
+    return elements
+
+
+def _has_photo(reasons: list[RefundReason]) -> list[RefundReason]:
+    if RefundReason.NOT_DELIVERED in reasons:
+        raise ValueError("not_delivered can have no photo; leave it out")
+    return reasons
+
+
+def _with_keys(table: object) -> object:
+    """Put the key beside each value: how many decimals an amount may have depends on its currency."""
+    return {key: (key, table[key]) for key in table} if isinstance(table, dict) else table
+
+
+def _amount(pair: tuple[str, object]) -> int:
+    currency, text = pair
+    return parse_money(text, parse_currency(currency)).minor
+
+
+def _keys_compared(
+    compared: Callable[[str], str],
+) -> Callable[[dict[str, int]], dict[str, int]]:
+    def read(table: dict[str, int]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for key, days in table.items():
+            name = compared(key)
+            if not name or name in found:
+                raise ValueError(f"the key {key!r} is empty or stands here twice; leave it out")
+            found[name] = days
+        return found
+
+    return read
+
+
+Text = Annotated[str, Field(max_length=500), AfterValidator(_one_line)]
+Words = Annotated[list[Annotated[Text, AfterValidator(same_word)]], AfterValidator(_distinct)]
+Methods = Annotated[list[Annotated[Text, AfterValidator(method_word)]], AfterValidator(_distinct)]
+Texts = Annotated[list[Text], AfterValidator(_distinct)]
+# Not strict: TOML has no enums, a reason is a string there.
+Reason = Annotated[RefundReason, Field(strict=False)]
+Reasons = Annotated[list[Reason], AfterValidator(_distinct)]
+Amounts = Annotated[  # minor units by currency
+    dict[str, Annotated[int, PlainValidator(_amount)]], BeforeValidator(_with_keys)
+]
+Count = Annotated[int, Field(ge=0, le=1_000_000)]
+Days = Annotated[int, Field(ge=1, le=3650)]
+WindowDays = Annotated[int, Field(ge=0, le=3650)]
+CategoryDays = Annotated[dict[str, WindowDays], AfterValidator(_keys_compared(same_word))]
+ExpectedDays = Annotated[
+    dict[str, Annotated[int, Field(ge=0, le=90)]], AfterValidator(_keys_compared(method_word))
+]
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+class Named(Record):
+    item_ids: Texts = []
+    categories: Words = []
+
+
+class AlwaysAsk(Named):
+    reasons: Reasons = []
+    methods: Methods = []
+
+
+class Cap(Record):
+    count: Count | None = None
+    money: Amounts | None = None
+
+    @model_validator(mode="after")
+    def _caps_something(self) -> Cap:
+        if self.money == {} or (self.money is None and self.count is None):
+            raise ValueError("caps nothing; write money or count into it, or leave it out")
+        return self
+
+    def to_domain(self) -> domain.Cap:
+        return domain.Cap(self.money or {}, self.count)
+
+
+class CustomerCap(Cap):
+    days: Days = domain.Caps().customer_days
+
+
+class Caps(Record):
+    order: Cap | None = None
+    customer: CustomerCap | None = None
+    day: Cap | None = None
+
+    def to_domain(self) -> domain.Caps:
+        return domain.Caps(
+            order=self.order.to_domain() if self.order else domain.Cap(),
+            customer=self.customer.to_domain() if self.customer else domain.Cap(),
+            customer_days=self.customer.days if self.customer else domain.Caps().customer_days,
+            day=self.day.to_domain() if self.day else domain.Cap(),
+        )
+
+
+class Goodwill(Record):
+    most_percent: Annotated[int, Field(ge=1, le=100)]
+    valid_days: Days = domain.Goodwill(1).valid_days
+
+    def to_domain(self) -> domain.Goodwill:
+        return domain.Goodwill(self.most_percent, self.valid_days)
+
+
+class Draft(Record):
+    refunds_above: Amounts = {}
+    unasked_reasons: Reasons = []
+
+
+class PolicyFile(Record):
+    version: Annotated[Text, Field(max_length=80)] | None = None
+    return_window_days: WindowDays = _BUILT_IN.return_window_days
+    photo_reasons: Annotated[Reasons, AfterValidator(_has_photo)] = []
+    refund_shipping: bool = _BUILT_IN.refund_shipping
+    limits: Amounts = dict(_BUILT_IN.limits)
+    return_window_days_by_category: CategoryDays = {}
+    final_sale: Named = Named()
+    always_ask: AlwaysAsk = AlwaysAsk()
+    caps: Caps = Caps()
+    four_eyes_above: Amounts = {}
+    goodwill: Goodwill | None = None
+    draft: Draft = Draft()
+    expected_days: ExpectedDays = dict(_BUILT_IN.expected_days)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def load_policy(path: Path) -> Policy:
+    """Return the policy in a file. Raises PolicyFileProblem, which names file and keys."""
+    try:
+        return parse_policy(path.read_text(encoding="utf-8-sig"))
+    except OSError as problem:
+        raise PolicyFileProblem(
+            [f"{path} cannot be read ({problem.strerror}); name a TOML file"]
+        ) from None
+    except PolicyFileProblem as problem:
+        raise PolicyFileProblem([f"{path}, {each}" for each in problem.problems]) from None
+    except ValueError as problem:
+        raise PolicyFileProblem([f"{path}: {problem}"]) from None
+
+
+def parse_policy(text: str) -> Policy:
+    """Return the policy in a text. Raises PolicyFileProblem with every problem and its key."""
+    try:
+        file = PolicyFile.model_validate(tomllib.loads(text))
+    except RecursionError:
+        raise PolicyFileProblem(["brackets are nested without end (recursion)"]) from None
+    except ValidationError as error:
+        raise PolicyFileProblem(describe_problems(error, PolicyFile, "the file")) from None
+    except ValueError as problem:
+        raise PolicyFileProblem([f"is not TOML: {problem}"]) from None
+    policy = _to_domain(file, text)
+    contradictions = list(_contradictions(policy))
+    if contradictions:
+        raise PolicyFileProblem(contradictions)
+    return policy
+
+
+def _to_domain(file: PolicyFile, source: str) -> Policy:
+    digest = hashlib.sha256(source.encode()).hexdigest()[:16]
+    goodwill, final, ask = file.goodwill, file.final_sale, file.always_ask
+    return Policy(
+        limits=file.limits,
+        return_window_days=file.return_window_days,
+        four_eyes_above=file.four_eyes_above,
+        goodwill=goodwill.to_domain() if goodwill else None,
+        version=file.version or f"sha256-{digest}",
+        source=source,
+        category_windows=file.return_window_days_by_category,
+        final_sale=domain.Named(frozenset(final.item_ids), frozenset(final.categories)),
+        photo_reasons=frozenset(file.photo_reasons),
+        always_ask=domain.Named(
+            frozenset(ask.item_ids),
+            frozenset(ask.categories),
+            frozenset(ask.reasons),
+            frozenset(ask.methods),
+        ),
+        caps=file.caps.to_domain(),
+        refund_shipping=file.refund_shipping,
+        expected_days=file.expected_days,
+        unasked=domain.Unasked(file.draft.refunds_above, frozenset(file.draft.unasked_reasons)),
+    )
+
+
+def _contradictions(policy: Policy) -> Iterator[str]:
+    for currency, tier in policy.four_eyes_above.items():
+        if tier < policy.limits.get(currency, 0):
+            yield (
+                f"four_eyes_above.{currency}: is below the limit that is refunded without asking"
+                " anybody; write at least that"
+            )
+    for currency, most in policy.unasked.refunds_above.items():
+        if most > policy.limits.get(currency, 0):
+            yield (
+                f"draft.refunds_above.{currency}: is above the limit of what is refunded without"
+                " asking; write at most that"
+            )
+    caps = policy.caps
+    for name, cap in (("order", caps.order), ("customer", caps.customer), ("day", caps.day)):
+        missing = sorted(policy.limits.keys() - cap.money.keys()) if cap.money else []
+        if missing:
+            # It would have no cap at all, which nobody means who caps the others.
+            yield (
+                f"caps.{name}.money: does not say {', '.join(missing)}, which is refunded without"
+                " asking; add it"
+            )
