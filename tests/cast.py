@@ -8,8 +8,8 @@ from typing import Any
 
 from PIL import Image
 
+from mailagent.adapters.order_files.record import parse_order
 from mailagent.domain.refunds.order import Order
-from mailagent.domain.refunds.order_record import parse_order
 
 # The day of the letters, and of whatever gets `now` as an argument.
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

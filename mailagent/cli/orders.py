@@ -12,10 +12,10 @@ import click
 from mailagent import services
 from mailagent.adapters.order_files.csv_rows import OrdersFileProblem
 from mailagent.adapters.order_files.files import OrdersFile, OrdersFormat, Reading, parse_orders
+from mailagent.adapters.order_files.record import render_order
 from mailagent.cli.printing import Commands, print_json
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import OrderProblem
-from mailagent.domain.refunds.order_record import render_order
 from mailagent.store.refunds import external_refunds
 from mailagent.store.refunds import orders as store
 

@@ -44,7 +44,7 @@ def test_orders_may_be_laid_out_in_any_way(text: str, lines: list[int | None]) -
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (json.dumps(ONE, indent=2) + "\n{\n}\n", "line 27: the order: 'currency' is missing"),
+        (json.dumps(ONE, indent=2) + "\n{\n}\n", "line 27: the order: 'order_id' is missing"),
         (json.dumps(ONE, indent=2)[:-1], "is not JSON"),
         (
             f"{json.dumps(ONE)}\n{json.dumps(TWO | {'currency': 'ZZZ'})}",

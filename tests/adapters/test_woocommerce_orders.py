@@ -11,8 +11,8 @@ import pytest
 
 from mailagent.adapters.order_files.csv_rows import OrdersFileProblem
 from mailagent.adapters.order_files.files import OrdersFile, OrdersFormat, Reading, parse_orders
+from mailagent.adapters.order_files.record import render_order
 from mailagent.domain.refunds.order import Order, OrderStatus
-from mailagent.domain.refunds.order_record import render_order
 from tests.cast import JUERGEN, NOW
 
 BERLIN = ZoneInfo("Europe/Berlin")

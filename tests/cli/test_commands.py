@@ -125,7 +125,7 @@ def test_importing_twice_changes_nothing(shop: Stage) -> None:
             "line 2: customer.name",
         ),
         (lines(order_record("\udcff")), "line 2: order_id: "),
-        (lines(order_record("W2", **{"\ud800": 1})), "unknown key '\\ud800'"),
+        (lines(order_record("W2", **{"\ud800": 1})), "line 2: the order: '\\ud800' is refused"),
     ],
 )
 def test_a_broken_file_is_refused_by_line_with_nothing_imported(

@@ -9,13 +9,12 @@ import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from zoneinfo import ZoneInfo
 
 from mailagent.domain.money import Money, exponent
-from mailagent.domain.refunds.order import OrderProblem
-from mailagent.domain.refunds.record_fields import FIRST_YEAR, LAST_YEAR
+from mailagent.domain.refunds.order import OrderProblem, parse_instant
 
 # A cell has at most the csv module's own 131,072 characters.
 MOST_ROWS_OF_ORDER = 1_000
@@ -189,21 +188,11 @@ def parse_moment(row: CsvRow, column: str, zone: ZoneInfo | None) -> datetime | 
     Without an offset it is a time in `zone`. Raises OrderProblem, also where there is none.
     """
     text = row.text(column)
-    if not text:
-        return None
     try:
-        moment = datetime.fromisoformat(_SPACE_BEFORE_OFFSET.sub("", text))
-    except ValueError:
-        raise OrderProblem(f"{column}: {text!r} is not a time like 2026-11-01 09:00:00") from None
-    if not FIRST_YEAR <= moment.year <= LAST_YEAR:
-        raise OrderProblem(
-            f"{column}: {text!r} is not within the years {FIRST_YEAR} to {LAST_YEAR}"
-        )
-    if moment.tzinfo is None and zone is None:
-        raise OrderProblem(
-            f"{column}: {text!r} has no time zone; name the shop's own with --timezone"
-        )
-    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+        plain = _SPACE_BEFORE_OFFSET.sub("", text)
+        return parse_instant(plain, zone, "name the shop's own with --timezone") if text else None
+    except ValueError as problem:
+        raise OrderProblem(f"{column}: {problem}") from None
 
 
 def decimal_text(minor: int, currency: str) -> str:

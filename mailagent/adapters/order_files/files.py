@@ -21,8 +21,8 @@ from mailagent.adapters.order_files.csv_rows import (
     parse_rows,
 )
 from mailagent.adapters.order_files.json_lines import is_json, parse_json_orders
+from mailagent.adapters.order_files.record import parse_order
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
-from mailagent.domain.refunds.order_record import parse_order
 
 
 class OrdersFormat(StrEnum):

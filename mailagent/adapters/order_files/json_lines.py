@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 
 from mailagent.adapters.order_files.csv_rows import OrdersFileProblem, decode_text
+from mailagent.adapters.order_files.record import parse_order
 from mailagent.domain.refunds.order import Order, OrderProblem
-from mailagent.domain.refunds.order_record import parse_order
 
 _BETWEEN = re.compile(r"[\s,]*")
 

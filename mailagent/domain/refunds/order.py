@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 
 from mailagent.domain.money import Money
@@ -92,6 +92,32 @@ class Order:
 
 class OrderProblem(ValueError):
     """An order record that cannot be taken; the text names the field and what to write there."""
+
+
+# --- times ----------------------------------------------------------------------------------------
+
+
+# Outside these years a date is a slip, and adding a return window to it may have no result.
+FIRST_YEAR, LAST_YEAR = 1970, 2999
+
+
+def parse_instant(
+    value: object, zone: tzinfo | None = None, hint: str = "add Z or an offset"
+) -> datetime:
+    """Return an instant in UTC; a time without an offset is one in `zone`.
+
+    Raises ValueError for what is no time, for one without any zone (`hint` says what to do), and beyond
+    FIRST_YEAR and LAST_YEAR.
+    """
+    try:
+        instant = datetime.fromisoformat(value)  # type: ignore[arg-type]  # TypeError is caught
+    except (TypeError, ValueError):
+        raise ValueError(f"{value!r} is not a time like 2026-11-01T09:00:00Z") from None
+    if not FIRST_YEAR <= instant.year <= LAST_YEAR:
+        raise ValueError(f"{value!r} is not within the years {FIRST_YEAR} to {LAST_YEAR}")
+    if instant.tzinfo is None and zone is None:
+        raise ValueError(f"{value!r} has no time zone; {hint}")
+    return (instant if instant.tzinfo else instant.replace(tzinfo=zone)).astimezone(UTC)
 
 
 # --- payment method -------------------------------------------------------------------------------

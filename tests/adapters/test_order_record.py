@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
+from mailagent.adapters.order_files.record import parse_order, render_order
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
-from mailagent.domain.refunds.order_record import parse_order, render_order
 from tests.cast import order_record
+from tests.databases import ROOT
 from tests.domain.test_prices import purchases
 
 ITEM = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"}
@@ -36,13 +39,20 @@ def test_the_same_item_may_stand_on_two_lines() -> None:
         ({"order_id": 7}, "order_id: "),
         ({"currency": "usd"}, "currency: 'usd'"),
         ({"currency": "ZZZ"}, "currency: ZZZ is no currency of ISO 4217"),
-        ({"status": "lost"}, "status: 'lost' is none of pending, shipped"),
+        ({"status": "lost"}, "status: 'lost' is refused; it should be 'pending', 'shipped', "),
         ({"placed_at": "yesterday"}, "placed_at: "),
         ({"placed_at": "2026-11-01T09:00:00"}, "no time zone"),
         ({"delivered_at": "2020-01-01T00:00:00Z"}, "lies before placed_at"),
         ({"delivered_at": None}, "delivered_at: missing, although"),
         ({"items": []}, "items: an order needs at least one"),
-        ({"items": {}}, "items: is not a list"),
+        ({"items": {}}, "items: {} is refused; it should be a valid list"),
+        ({"items": [ITEM | {"quantity": 1.0}]}, r"items\[1\].quantity: 1.0 is refused"),
+        ({"items": [ITEM | {"quantity": "1"}]}, r"items\[1\].quantity: '1' is refused"),
+        ({"items": [ITEM | {"quantity": float("nan")}]}, r"items\[1\].quantity: nan is refused"),
+        ({"items": [ITEM | {"quantity": 10**30}]}, r"items\[1\].quantity: 10+ is refused"),
+        ({"items": [ITEM | {"quantity": 10**6000}]}, r"items\[1\].quantity: what stands there is"),
+        ({"items": [ITEM | {"unit_price": "9" * 13}]}, r"items\[1\].unit_price: '9+' is not an"),
+        ({"items": [7]}, r"items\[1\]: is not an object with keys: 7"),
         ({"items": [ITEM, ITEM | {"quantity": 0}]}, r"items\[2\].quantity: 0"),
         ({"items": [ITEM | {"quantity": True}]}, r"items\[1\].quantity: True"),
         ({"items": [ITEM | {"unit_price": 49.99}]}, r"items\[1\].unit_price: 49.99 is not"),
@@ -71,6 +81,18 @@ def test_the_same_item_may_stand_on_two_lines() -> None:
 def test_nonsense_is_refused_by_name(changes: dict[str, Any], complaint: str) -> None:
     with pytest.raises(OrderProblem, match=complaint):
         parse_order(order_record(**changes))
+
+
+def test_several_problems_are_told_at_once() -> None:
+    with pytest.raises(OrderProblem) as raised:
+        parse_order(order_record(order_id="", gift=1, items=[ITEM | {"name": 7, "quantity": 0}]))
+    for problem in ("order_id: '' is", "items[1].name: 7 is", "items[1].quantity: 0 is", "'gift'"):
+        assert problem in str(raised.value)
+
+
+def test_without_a_currency_no_amount_is_complained_about() -> None:
+    with pytest.raises(OrderProblem, match=r"^currency: ZZZ is no currency of ISO 4217[^:]*$"):
+        parse_order(order_record(currency="ZZZ", shipping="1.234"))
 
 
 def test_the_first_and_the_last_year_are_taken() -> None:
@@ -186,7 +208,7 @@ DINAR: dict[str, Any] = {"currency": "KWD", "payments": [PAYMENT | {"amount": "1
         ),
         ({"payments": [PAYMENT | {"refunded": "50.00"}]}, r"payments\[1\].refunded: is above the"),
         ({"payments": [PAYMENT | {"charged_back_at": "2026"}]}, r"payments\[1\].charged_back_at: "),
-        ({"paid": "50.00"}, "paid: '50.00' is not the 49.99 USD that the payments come to"),
+        ({"paid": "50.00"}, "paid: 50.00 USD is not the 49.99 USD that the payments come to"),
         ({"refunded_or_under_way": "some"}, "refunded_or_under_way: 'some' is not an amount"),
     ],
 )
@@ -218,3 +240,8 @@ def test_what_is_written_down_is_read_back(bought: Order) -> None:
 
 def test_all_of_it_is_written_down_and_read_back() -> None:
     assert parse_order(render_order(parse_order(WHOLE))) == parse_order(WHOLE)
+
+
+def test_what_reads_no_order_does_not_load_pydantic() -> None:
+    program = "import sys, mailagent.cli, mailagent.web.api; sys.exit('pydantic' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
