@@ -28,7 +28,7 @@ def _sentence(found: ErrorDetails, model: type[Record], top: str) -> str:
     path = found["loc"]
     match found["type"]:
         case "missing":
-            return f"{_name(path[:-1], top)}: {path[-1]!r} is missing"
+            return f"{_name(path[:-1], top)}: {path[-1]!r} is missing; add it"
         case "extra_forbidden":
             known = ", ".join(sorted(_model_at(model, path[:-1]).model_fields))
             return f"{_name(path[:-1], top)}: unknown key {path[-1]!r}; known are {known}"

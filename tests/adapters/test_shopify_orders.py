@@ -256,7 +256,7 @@ def test_it_is_recognised_and_lines_are_counted_as_an_editor_does(change: Any) -
         ({}, {"Lineitem quantity": "0"}, "line 3: Lineitem quantity: '0' is not a whole number"),
         ({}, {"Lineitem quantity": "1.5"}, "Lineitem quantity: '1.5'"),
         ({}, {"Lineitem price": "50,00"}, "Lineitem price: '50,00' is not an amount"),
-        ({}, {"Lineitem price": "-1.00"}, "Lineitem price: '-1.00' is not an amount"),
+        ({}, {"Lineitem price": "-1.00"}, "Lineitem price: is below 0"),
         ({}, {"Lineitem price": "49.999"}, "Lineitem price: '49.999' is not an amount in USD"),
         ({"Currency": "JPY"}, {}, "not an amount in JPY"),
         ({"Currency": "dollars"}, {}, "line 2: Currency: 'dollars'"),

@@ -1,19 +1,19 @@
 """CSV files of orders as rows that know their line: several rows in turn are one order.
 
-What the columns mean is for `shopify_orders` and `woocommerce_orders`."""
+What the columns mean is for `shopify` and `woocommerce`."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from zoneinfo import ZoneInfo
 
-from mailagent.domain.money import Money, exponent
+from mailagent.domain.money import exponent
 from mailagent.domain.refunds.order import OrderProblem, parse_instant
 
 # A cell has at most the csv module's own 131,072 characters.
@@ -42,30 +42,9 @@ class CsvRow:
         """Return a cell without the spaces around it; empty where there is no such column."""
         return self.cells.get(column, "").strip()
 
-
-@dataclass(frozen=True, slots=True)
-class ExportedLine:
-    """One line of an exported order; amounts are minor units, the discount is off all units together."""
-
-    item_id: str
-    name: str
-    quantity: int
-    price_minor: int
-    discount_minor: int
-
-    @property
-    def net_minor(self) -> int:
-        return self.quantity * self.price_minor - self.discount_minor
-
-    def record(self, currency: str) -> dict[str, object]:
-        """Return it as the orders file writes it."""
-        return {
-            "item_id": self.item_id,
-            "name": self.name,
-            "quantity": self.quantity,
-            "unit_price": decimal_text(self.price_minor, currency),
-            "discount": decimal_text(self.discount_minor, currency),
-        }
+    def any_text(self, *columns: str) -> str:
+        """Return the first of these cells that is not empty; an empty text if all are."""
+        return next(filter(None, map(self.text, columns)), "")
 
 
 def decode_text(data: bytes) -> str:
@@ -138,40 +117,23 @@ def group_rows(rows: Iterator[CsvRow], column: str) -> Iterator[list[CsvRow]]:
         yield group
 
 
-def parse_lines(
-    rows: Sequence[CsvRow], parse: Callable[[CsvRow, str], ExportedLine], currency: str
-) -> list[ExportedLine]:
-    """Return what `parse` makes of each row. Raises OrdersFileProblem with the row's own line."""
-    lines = []
-    for row in rows:
-        try:
-            lines.append(parse(row, currency))
-        except OrderProblem as problem:
-            raise OrdersFileProblem(row.line_no, str(problem)) from None
-    return lines
+def parse_minor(row: CsvRow, currency: str, *columns: str, rounded: bool) -> int:
+    """Return the sum of amounts in minor units; an empty cell counts as 0.
 
-
-def parse_decimal(row: CsvRow, column: str) -> Decimal:
-    """Return a number with a point for its decimals; 0 for an empty cell. Raises OrderProblem."""
-    text = row.text(column) or "0"
-    if not _DECIMAL.fullmatch(text):
-        raise OrderProblem(f"{column}: {text!r} is not an amount like 49.99")
-    return Decimal(text)
-
-
-def parse_minor(row: CsvRow, column: str, currency: str) -> int:
-    """Return an amount in minor units, from 0; 0 for an empty cell. Decimals that the currency does not
-    have may only be zeros. Raises OrderProblem."""
-    amount = parse_decimal(row, column)
-    minor = amount.scaleb(exponent(currency))
-    if amount < 0 or minor != int(minor):
-        raise OrderProblem(f"{column}: {row.text(column)!r} is not an amount in {currency}")
-    return int(minor)
-
-
-def rounded_minor(amount: Decimal, currency: str) -> int:
-    """Return the nearest whole number of minor units, halves away from zero."""
-    return int(amount.scaleb(exponent(currency)).quantize(Decimal(1), ROUND_HALF_UP))
+    Decimals that the currency does not have are `rounded`, halves away from zero, or refused unless they
+    are zeros. Raises OrderProblem.
+    """
+    amount = Decimal(0)
+    for column in columns:
+        text = row.text(column) or "0"
+        if not _DECIMAL.fullmatch(text):
+            raise OrderProblem(f"{column}: {text!r} is not an amount like 49.99")
+        amount += Decimal(text).scaleb(exponent(currency))
+    minor = int(amount.quantize(Decimal(1), ROUND_HALF_UP))
+    if minor != amount and not rounded:
+        told = row.text(columns[0])
+        raise OrderProblem(f"{columns[0]}: {told!r} is not an amount in {currency}")
+    return minor
 
 
 def parse_quantity(row: CsvRow, column: str) -> int:
@@ -193,8 +155,3 @@ def parse_moment(row: CsvRow, column: str, zone: ZoneInfo | None) -> datetime | 
         return parse_instant(plain, zone, "name the shop's own with --timezone") if text else None
     except ValueError as problem:
         raise OrderProblem(f"{column}: {problem}") from None
-
-
-def decimal_text(minor: int, currency: str) -> str:
-    """Return an amount as the orders file writes it."""
-    return Money(minor, currency).decimal()

@@ -1,6 +1,6 @@
 """Files of orders, as JSON or as a shop system exports them. Nonsense is refused, and named by its line.
 
-What JSON may look like is in `orders_json`, the columns of exports in rooms of their own."""
+What JSON may look like is in `json_lines`, exports of shop systems in `export`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from mailagent.adapters.order_files import shopify as shopify_orders
-from mailagent.adapters.order_files import woocommerce
 from mailagent.adapters.order_files.csv_rows import (
     OrdersFileProblem,
     decode_text,
@@ -20,8 +18,11 @@ from mailagent.adapters.order_files.csv_rows import (
     header_of,
     parse_rows,
 )
+from mailagent.adapters.order_files.export import Export
 from mailagent.adapters.order_files.json_lines import is_json, parse_json_orders
 from mailagent.adapters.order_files.record import parse_order
+from mailagent.adapters.order_files.shopify import Shopify
+from mailagent.adapters.order_files.woocommerce import WooCommerce
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
 
 
@@ -29,6 +30,12 @@ class OrdersFormat(StrEnum):
     JSON_LINES = "jsonl"
     SHOPIFY = "shopify"
     WOOCOMMERCE = "woocommerce"
+
+
+_EXPORTS: Mapping[OrdersFormat, Export] = {
+    OrdersFormat.SHOPIFY: Shopify(),
+    OrdersFormat.WOOCOMMERCE: WooCommerce(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,7 @@ def parse_orders(data: bytes, reading: Reading) -> OrdersFile:
     if format is OrdersFormat.JSON_LINES:
         file = OrdersFile(tuple(parse_json_orders(data)))
     else:
-        file = _parse_csv(decode_text(data), format, reading)
+        file = _parse_csv(decode_text(data), _EXPORTS[format], reading)
     seen: dict[str, int] = {}
     for line_no, order in file.orders:
         if order.order_id in seen:
@@ -77,11 +84,8 @@ def _recognise(data: bytes) -> OrdersFormat:
     if is_json(data):
         return OrdersFormat.JSON_LINES
     names = header_of(decode_text(data))
-    for format, marks in (
-        (OrdersFormat.SHOPIFY, shopify_orders.MARKS),
-        (OrdersFormat.WOOCOMMERCE, woocommerce.MARKS),
-    ):
-        if set(marks) <= set(names):
+    for format, export in _EXPORTS.items():
+        if set(export.marks) <= set(names):
             return format
     raise OrdersFileProblem(
         1,
@@ -90,19 +94,17 @@ def _recognise(data: bytes) -> OrdersFormat:
     )
 
 
-def _parse_csv(text: str, format: OrdersFormat, reading: Reading) -> OrdersFile:
-    shopify = format is OrdersFormat.SHOPIFY
-    module = shopify_orders if shopify else woocommerce
+def _parse_csv(text: str, export: Export, reading: Reading) -> OrdersFile:
     orders: list[tuple[int, Order]] = []
     left_out: list[int] = []
     undated = 0
-    for rows in group_rows(parse_rows(text, module.NEEDED), module.GROUP):
+    for rows in group_rows(parse_rows(text, export.needed), export.group):
         line_no = rows[0].line_no
-        if not rows[0].text(module.EMAIL):
+        if not rows[0].text(export.email):
             left_out.append(line_no)
             continue
         try:
-            record, sent_at = module.build_record(rows, reading.zone)
+            record, sent_at = export.build_record(rows, reading.zone)
             undated += sent_at is None and record["status"] == OrderStatus.SHIPPED
             orders.append((line_no, parse_order(record | _delivery(record, sent_at, reading))))
         except OrderProblem as problem:

@@ -1,6 +1,6 @@
 """Orders as JSON: a file of lines, one that was laid out to be read, and the body of one request.
 
-What an order may hold is in `order_record`; exports of shop systems are in rooms of their own."""
+What an order may hold is in `record_model`; exports of shop systems are in `export`."""
 
 from __future__ import annotations
 

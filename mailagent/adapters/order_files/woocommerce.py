@@ -1,183 +1,94 @@
 """WooCommerce orders, in the format "CSV - one row per item" of its extension Customer/Order/Coupon
-Export: every row repeats what belongs to the order as a whole.
+Export: every row repeats what belongs to the order as a whole. Prices are with their tax.
 
 docs/orders.md says what becomes of each column."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from decimal import Decimal
-from typing import Any
-from zoneinfo import ZoneInfo
 
-from mailagent.adapters.order_files.csv_rows import (
-    CsvRow,
-    ExportedLine,
-    decimal_text,
-    parse_decimal,
-    parse_lines,
-    parse_moment,
-    parse_quantity,
-    rounded_minor,
-)
-from mailagent.domain.money import Money, parse_currency
-from mailagent.domain.refunds.order import OrderProblem, OrderStatus, imported_method
+from mailagent.adapters.order_files.csv_rows import CsvRow, parse_minor
+from mailagent.adapters.order_files.export import Amounts, Export
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.order import OrderProblem, OrderStatus
 
-ORDER = GROUP = "order_id"
-EMAIL = "billing_email"
-# Tells this export from any other file.
-MARKS = (ORDER, "order_total", "item_quantity")
-NEEDED = (
-    *MARKS,
-    EMAIL,
-    "order_date",
-    "status",
-    "order_currency",
-    "shipping_total",
-    "shipping_tax_total",
-    "fee_total",
-    "fee_tax_total",
-    "refunded_total",
-    "payment_method",
-    "item_name",
-    "item_sku",
-    "item_subtotal",
-    "item_subtotal_tax",
-    "item_total",
-    "item_total_tax",
-)
 # What is said of the order as a whole, and must be the same in all its rows.
-_SHARED = ("order_total", "refunded_total", "status", EMAIL, "order_currency")
+_SHARED = ("order_total", "refunded_total", "status", "billing_email", "order_currency")
 
-# Of a product that was deleted since.
-_NO_SKU = "unknown_product"
-
+_PENDING = ("pending", "on-hold", "failed", "checkout-draft", "processing")
 _STATUS = {
-    "pending": OrderStatus.PENDING,
-    "on-hold": OrderStatus.PENDING,
-    "failed": OrderStatus.PENDING,
-    "checkout-draft": OrderStatus.PENDING,
-    "processing": OrderStatus.PENDING,
-    "completed": OrderStatus.SHIPPED,
-    "refunded": OrderStatus.SHIPPED,
+    **dict.fromkeys(_PENDING, OrderStatus.PENDING),
+    **dict.fromkeys(("completed", "refunded"), OrderStatus.SHIPPED),
     "cancelled": OrderStatus.CANCELLED,
 }
 _PAID = frozenset({"processing", "completed", "refunded"})
 
 
-def build_record(
-    rows: Sequence[CsvRow], zone: ZoneInfo | None
-) -> tuple[dict[str, Any], datetime | None]:
-    """Return the record of one order, without `delivered_at`, and when it was completed if that is known.
+class WooCommerce(Export):
+    system = "woocommerce"
+    marks = ("order_id", "order_total", "item_quantity")
+    needed = (
+        "order_id order_date status shipping_total shipping_tax_total fee_total fee_tax_total"
+        " order_total refunded_total order_currency payment_method billing_email item_name item_sku"
+        " item_quantity item_subtotal item_subtotal_tax item_total item_total_tax"
+    ).split()
+    rounded = True
+    group = "order_id"
+    order_id = ("order_number", "order_id")
+    email = "billing_email"
+    customer_name = ("billing_first_name", "billing_last_name")
+    currency = "order_currency"
+    placed_at = "order_date"
+    sent_at = "completed_date"
+    status = "status"
+    # The database calls them "wc-completed" and so on; some exports do, too.
+    statuses = _STATUS | {f"wc-{word}": status for word, status in _STATUS.items()}
+    quantity = "item_quantity"
+    item_name = "item_name"
+    sku = "item_sku"
+    no_sku = "unknown_product"  # of a product that was deleted since
+    total = "order_total"
+    refunded = "refunded_total"
+    payment_id = ("transaction_id",)
+    method = "payment_method"
 
-    Prices are with their tax. Raises OrderProblem naming the column, also where the rows do not come to
-    the order's total: to the cent, but for one that rounding may have moved in each row.
-    """
-    first = rows[0]
-    _check_shared(rows)
-    currency = _currency(first)
-    items = parse_lines(rows, _item, currency)
-    amounts = _amounts(first, items, currency)
-    placed = parse_moment(first, "order_date", zone)
-    if placed is None:
-        raise OrderProblem("order_date: is empty")
-    names = (first.text("billing_first_name"), first.text("billing_last_name"))
-    record = {
-        "order_id": first.text("order_number") or first.text(ORDER),
-        "customer": {"email": first.text(EMAIL), "name": " ".join(filter(None, names))},
-        "currency": currency,
-        "placed_at": placed.isoformat(),
-        "status": _STATUS[_status(first)].value,
-        "items": [item.record(currency) for item in items],
-        "payments": _payments(first, currency),
-    }
-    return record | amounts, parse_moment(first, "completed_date", zone)
+    def check_rows(self, rows: Sequence[CsvRow]) -> None:
+        for row in rows[1:]:
+            for column in _SHARED:
+                if row.text(column) != rows[0].text(column):
+                    raise OrderProblem(
+                        f"{column}: {row.text(column)!r}, but {rows[0].text(column)!r} on line"
+                        f" {rows[0].line_no} of the same order"
+                    )
 
+    def price(self, row: CsvRow, quantity: int, currency: str) -> tuple[int, int]:
+        """Return price and discount. WooCommerce knows what all units cost, before and after discounts;
+        the price of one is that divided, rounded up, and the discount makes up the difference."""
+        before = self.minor(row, currency, "item_subtotal", "item_subtotal_tax")
+        after = self.minor(row, currency, "item_total", "item_total_tax")
+        # A line may have been made dearer by hand.
+        price = -(-max(before, after) // quantity)
+        return price, price * quantity - after
 
-def _check_shared(rows: Sequence[CsvRow]) -> None:
-    for row in rows[1:]:
-        for column in _SHARED:
-            if row.text(column) != rows[0].text(column):
-                raise OrderProblem(
-                    f"{column}: {row.text(column)!r}, but {rows[0].text(column)!r} on line"
-                    f" {rows[0].line_no} of the same order"
-                )
+    def amounts(self, row: CsvRow, net: Sequence[int], currency: str) -> Amounts:
+        """Return discount, shipping and tax. Fees go with the carriage, a negative one is a discount.
 
+        The rows must come to the order's total but for the cents that rounding moved: one for each line,
+        the carriage and the fees. These are tax or discount.
+        """
+        shipping = self.minor(row, currency, "shipping_total", "shipping_tax_total")
+        fee = parse_minor(row, currency, "fee_total", "fee_tax_total", rounded=True)
+        total, parts = self.minor(row, currency, "order_total"), sum(net) + shipping + fee
+        cents = total - parts
+        if abs(cents) > len(net) + 2:
+            raise OrderProblem(
+                f"order_total: {Money(total, currency)}, but items, shipping and fees come to"
+                f" {Money(parts, currency)}"
+            )
+        return Amounts(max(0, -fee) + max(0, -cents), shipping + max(0, fee), max(0, cents))
 
-def _currency(row: CsvRow) -> str:
-    try:
-        return parse_currency(row.text("order_currency"))
-    except ValueError as problem:
-        raise OrderProblem(f"order_currency: {problem}") from None
-
-
-def _item(row: CsvRow, currency: str) -> ExportedLine:
-    """Return one line. WooCommerce knows what all its units cost, before and after discounts; the price
-    of one is that divided, rounded up, and the discount makes up the difference."""
-    quantity = parse_quantity(row, "item_quantity")
-    before = _sum(row, currency, "item_subtotal", "item_subtotal_tax")
-    after = _sum(row, currency, "item_total", "item_total_tax")
-    # A line may have been made dearer by hand.
-    price = -(-max(before, after) // quantity)
-    name = " ".join(row.text("item_name").split())
-    sku = row.text("item_sku")
-    item_id = (sku if sku != _NO_SKU else "") or name
-    return ExportedLine(item_id, name, quantity, price, price * quantity - after)
-
-
-def _sum(row: CsvRow, currency: str, *columns: str) -> int:
-    amounts = [parse_decimal(row, column) for column in columns]
-    # WooCommerce keeps more decimals than the currency has: added up first, then rounded.
-    minor = rounded_minor(sum(amounts, Decimal(0)), currency)
-    if minor < 0:
-        raise OrderProblem(f"{columns[0]}: is below 0")
-    return minor
-
-
-def _amounts(row: CsvRow, items: Sequence[ExportedLine], currency: str) -> dict[str, str]:
-    """Return discount, shipping and tax of the order. Fees go with the carriage, a negative one is a
-    discount; the cents that rounding moved are tax or discount."""
-    goods = sum(item.net_minor for item in items)
-    shipping = _sum(row, currency, "shipping_total", "shipping_tax_total")
-    fees = [parse_decimal(row, column) for column in ("fee_total", "fee_tax_total")]
-    fee = rounded_minor(sum(fees, Decimal(0)), currency)
-    total = _sum(row, currency, "order_total")
-    cents = total - goods - shipping - fee
-    # One for each line, the carriage and the fees.
-    if abs(cents) > len(items) + 2:
-        raise OrderProblem(
-            f"order_total: {Money(total, currency)}, but items, shipping and fees come to"
-            f" {Money(goods + shipping + fee, currency)}"
+    def paid(self, row: CsvRow, total: int, refunded: int, currency: str) -> int:
+        is_paid = (
+            row.text("status").removeprefix("wc-") in _PAID or row.text("paid_date") or refunded
         )
-    return {
-        "discount": decimal_text(max(0, -fee) + max(0, -cents), currency),
-        "shipping": decimal_text(shipping + max(0, fee), currency),
-        "tax": decimal_text(max(0, cents), currency),
-    }
-
-
-def _payments(row: CsvRow, currency: str) -> list[dict[str, str]]:
-    total, refunded = _sum(row, currency, "order_total"), _sum(row, currency, "refunded_total")
-    paid = total if _status(row) in _PAID or row.text("paid_date") or refunded else 0
-    if refunded > paid:
-        raise OrderProblem(
-            f"refunded_total: {Money(refunded, currency)} of the {Money(paid, currency)} paid"
-        )
-    if not paid:
-        return []
-    return [
-        {
-            "payment_id": row.text("transaction_id") or f"woocommerce {row.text(ORDER)}",
-            "method": imported_method(row.text("payment_method")),
-            "amount": decimal_text(paid, currency),
-            "refunded": decimal_text(refunded, currency),
-        }
-    ]
-
-
-def _status(row: CsvRow) -> str:
-    status = row.text("status").removeprefix("wc-")
-    if status not in _STATUS:
-        raise OrderProblem(f"status: {row.text('status')!r} is not known")
-    return status
+        return total if is_paid else 0
