@@ -54,8 +54,13 @@ def test_orders_may_be_laid_out_in_any_way(text: str, lines: list[int | None]) -
         (f"[\n{json.dumps(ONE)},\n17]", "line 3"),
         (f"[\n{json.dumps(ONE)}]\n{json.dumps(TWO)}", "line 3: is not JSON"),
         ('[{"order_id": "W1",\n"order_id": "W1"}]', "line 1: the key 'order_id' stands twice"),
-        (f"{json.dumps(ONE)}\n{json.dumps(TWO)[:-1]}", "line 2: is not a JSON object"),
+        (f"{json.dumps(ONE)}\n{json.dumps(TWO)[:-1]}", "line 2: is not JSON"),
         ("[" * 100_000, "line 1: is not JSON"),
+        (f"{json.dumps(ONE)[:-1]}\n{json.dumps(TWO)}", "line 1: is not JSON"),
+        (f"{json.dumps(ONE)}\nnothing", "line 2: is not JSON"),
+        (f"{json.dumps(ONE)}\n{'1' * 5_000}", "line 2: is not JSON"),
+        (f"[\n{json.dumps(ONE)},\n", "line 3: is not JSON"),
+        (f"[\n{json.dumps(ONE)}]\n]", "line 3: is not JSON"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_line(text: str, complaint: str) -> None:

@@ -25,13 +25,35 @@ def is_json(data: bytes) -> bool:
 def parse_json_orders(data: bytes) -> Iterator[tuple[int, Order]]:
     """Yield every order with the line it begins on: one a line, or objects over several lines, also in
     an array. Raises OrdersFileProblem naming the line."""
-    first = data.removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")[0].strip()
-    if first == b"{" or first.startswith(b"["):
-        yield from _parse_laid_out(decode_text(data))
-        return
-    for line_no, line in enumerate(data.split(b"\n"), start=1):
-        if line.strip():
-            yield line_no, _parse_line(line_no, line)
+    text, decoder = decode_text(data), json.JSONDecoder(object_pairs_hook=_no_key_twice)
+    at = _skip(text, 0)
+    listed = text.startswith("[", at)
+    at = _skip(text, at + 1) if listed else at
+    line_no, counted = 1, 0
+    while at < len(text) and not (listed and text[at] == "]"):
+        line_no, counted = line_no + text.count("\n", counted, at), at
+        try:
+            record, end = decoder.raw_decode(text, at)
+            yield line_no, parse_order(record)
+        except OrderProblem as problem:
+            raise OrdersFileProblem(line_no, str(problem)) from None
+        except (ValueError, RecursionError) as problem:
+            raise OrdersFileProblem(line_no, f"is not JSON ({problem})") from None
+        at = _skip(text, end)
+    if listed:
+        _check_end(text, at)
+
+
+def _skip(text: str, at: int) -> int:
+    between = _BETWEEN.match(text, at)
+    return between.end() if between else at
+
+
+def _check_end(text: str, at: int) -> None:
+    behind = _skip(text, at + 1)
+    if not text.startswith("]", at) or behind < len(text):
+        line_no = text.count("\n", 0, behind) + 1
+        raise OrdersFileProblem(line_no, "is not JSON: the array ends too early or not at all")
 
 
 def decode_order(text: bytes, order_id: str) -> Order:
@@ -50,60 +72,6 @@ def decode_order(text: bytes, order_id: str) -> Order:
             f"order_id: {record['order_id']!r} is not the {order_id!r} of the address"
         )
     return parse_order(record)
-
-
-def _parse_laid_out(text: str) -> Iterator[tuple[int, Order]]:
-    at = _skip(text, 0)
-    listed = text.startswith("[", at)
-    if listed:
-        _check_whole(text)
-        at = _skip(text, at + 1)
-    line_no, counted = 1, 0
-    decoder = json.JSONDecoder(object_pairs_hook=_no_key_twice)
-    while at < len(text) and not (listed and text[at] == "]"):
-        line_no, counted = line_no + text.count("\n", counted, at), at
-        try:
-            record, end = decoder.raw_decode(text, at)
-            yield line_no, parse_order(record)
-        except OrderProblem as problem:
-            raise OrdersFileProblem(line_no, str(problem)) from None
-        except json.JSONDecodeError as problem:
-            raise _not_json(problem) from None
-        except (ValueError, RecursionError) as problem:
-            raise OrdersFileProblem(line_no, f"is not a JSON object ({problem})") from None
-        at = _skip(text, end)
-
-
-def _skip(text: str, at: int) -> int:
-    between = _BETWEEN.match(text, at)
-    return between.end() if between else at
-
-
-def _check_whole(text: str) -> None:
-    """Refuse an array that is cut off, or has something behind it."""
-    try:
-        json.loads(text)
-    except json.JSONDecodeError as problem:
-        raise _not_json(problem) from None
-    except (ValueError, RecursionError) as problem:
-        raise OrdersFileProblem(1, f"is not JSON ({problem})") from None
-
-
-def _not_json(problem: json.JSONDecodeError) -> OrdersFileProblem:
-    why = f"is not JSON ({problem.msg}, character {problem.colno})"
-    return OrdersFileProblem(problem.lineno, why)
-
-
-def _parse_line(line_no: int, line: bytes) -> Order:
-    try:
-        return parse_order(json.loads(line, object_pairs_hook=_no_key_twice))
-    except (OrderProblem, UnicodeDecodeError) as problem:
-        raise OrdersFileProblem(line_no, str(problem)) from None
-    except json.JSONDecodeError as problem:
-        why = f"is not a JSON object ({problem.msg}, character {problem.pos + 1})"
-        raise OrdersFileProblem(line_no, why) from None
-    except (ValueError, RecursionError) as problem:
-        raise OrdersFileProblem(line_no, f"is not a JSON object ({problem})") from None
 
 
 def _no_key_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:

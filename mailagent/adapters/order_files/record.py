@@ -113,7 +113,7 @@ def _order(record: OrderRecord) -> Order:
 
 def render_order(order: Order) -> dict[str, Any]:
     """Return the record of an order; what it does not have is left out, as a person would."""
-    record: dict[str, Any] = {
+    return {
         "order_id": order.order_id,
         "customer": {"email": order.customer_email, "name": order.customer_name},
         "currency": order.currency,
@@ -122,44 +122,37 @@ def render_order(order: Order) -> dict[str, Any]:
         "status": order.status.value,
         "items": [_rendered_line(line) for line in order.lines],
         "payments": [_rendered_payment(payment) for payment in order.payments],
-    }
-    amounts = {
-        "discount": order.discount_minor,
-        "shipping": order.shipping_minor,
-        "tax": order.tax_minor,
-    }
-    return record | {
-        key: Money(minor, order.currency).decimal() for key, minor in amounts.items() if minor
+        **_amount("discount", order.discount_minor, order.currency),
+        **_amount("shipping", order.shipping_minor, order.currency),
+        **_amount("tax", order.tax_minor, order.currency),
     }
 
 
 def _rendered_line(line: OrderLine) -> dict[str, Any]:
-    record: dict[str, Any] = {
+    return {
         "item_id": line.item_id,
         "name": line.name,
         "quantity": line.quantity,
         "unit_price": line.unit_price.decimal(),
+        **_amount("discount", line.discount_minor, line.unit_price.currency),
+        **({"category": line.category} if line.category is not None else {}),
+        **({"final_sale": True} if line.final_sale else {}),
     }
-    if line.discount_minor:
-        record["discount"] = Money(line.discount_minor, line.unit_price.currency).decimal()
-    if line.category is not None:
-        record["category"] = line.category
-    if line.final_sale:
-        record["final_sale"] = True
-    return record
 
 
 def _rendered_payment(payment: Payment) -> dict[str, Any]:
-    record = {
+    since = payment.charged_back_at
+    return {
         "payment_id": payment.payment_id,
         "method": payment.method,
         "amount": payment.amount.decimal(),
+        **_amount("refunded", payment.refunded_minor, payment.amount.currency),
+        **({"charged_back_at": _rendered(since)} if since else {}),
     }
-    if payment.refunded_minor:
-        record["refunded"] = Money(payment.refunded_minor, payment.amount.currency).decimal()
-    if payment.charged_back_at:
-        record["charged_back_at"] = _rendered(payment.charged_back_at)
-    return record
+
+
+def _amount(key: str, minor: int, currency: str) -> dict[str, str]:
+    return {key: Money(minor, currency).decimal()} if minor else {}
 
 
 def _rendered(moment: datetime) -> str:
