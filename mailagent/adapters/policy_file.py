@@ -127,9 +127,6 @@ class Cap(Record):
             raise ValueError("caps nothing; write money or count into it, or leave it out")
         return self
 
-    def to_domain(self) -> domain.Cap:
-        return domain.Cap(self.money or {}, self.count)
-
 
 class CustomerCap(Cap):
     days: Days = domain.Caps().customer_days
@@ -140,21 +137,10 @@ class Caps(Record):
     customer: CustomerCap | None = None
     day: Cap | None = None
 
-    def to_domain(self) -> domain.Caps:
-        return domain.Caps(
-            order=self.order.to_domain() if self.order else domain.Cap(),
-            customer=self.customer.to_domain() if self.customer else domain.Cap(),
-            customer_days=self.customer.days if self.customer else domain.Caps().customer_days,
-            day=self.day.to_domain() if self.day else domain.Cap(),
-        )
-
 
 class Goodwill(Record):
     most_percent: Annotated[int, Field(ge=1, le=100)]
     valid_days: Days = domain.Goodwill(1).valid_days
-
-    def to_domain(self) -> domain.Goodwill:
-        return domain.Goodwill(self.most_percent, self.valid_days)
 
 
 class Draft(Record):
@@ -215,11 +201,12 @@ def parse_policy(text: str) -> Policy:
 def _to_domain(file: PolicyFile, source: str) -> Policy:
     digest = hashlib.sha256(source.encode()).hexdigest()[:16]
     goodwill, final, ask = file.goodwill, file.final_sale, file.always_ask
+    caps, customer = file.caps, file.caps.customer
     return Policy(
         limits=file.limits,
         return_window_days=file.return_window_days,
         four_eyes_above=file.four_eyes_above,
-        goodwill=goodwill.to_domain() if goodwill else None,
+        goodwill=domain.Goodwill(**goodwill.model_dump()) if goodwill else None,
         version=file.version or f"sha256-{digest}",
         source=source,
         category_windows=file.return_window_days_by_category,
@@ -231,11 +218,20 @@ def _to_domain(file: PolicyFile, source: str) -> Policy:
             frozenset(ask.reasons),
             frozenset(ask.methods),
         ),
-        caps=file.caps.to_domain(),
+        caps=domain.Caps(
+            order=_cap(caps.order),
+            customer=_cap(customer),
+            customer_days=customer.days if customer else domain.Caps().customer_days,
+            day=_cap(caps.day),
+        ),
         refund_shipping=file.refund_shipping,
         expected_days=file.expected_days,
         unasked=domain.Unasked(file.draft.refunds_above, frozenset(file.draft.unasked_reasons)),
     )
+
+
+def _cap(cap: Cap | None) -> domain.Cap:
+    return domain.Cap(cap.money or {}, cap.count) if cap else domain.Cap()
 
 
 def _contradictions(policy: Policy) -> Iterator[str]:
