@@ -11,7 +11,7 @@ from PIL import ImageColor
 
 from mailagent.adapters.html.css_rules import SHEETS_MAX_LENGTH
 from mailagent.adapters.html.text import HtmlText, render_text
-from mailagent.adapters.html.tokens import TEXT_MAX_LENGTH, tokenise
+from mailagent.adapters.html.tokens import TAGS_MAX, TEXT_MAX_LENGTH, tokenise
 from tests.growth import assert_linear
 
 
@@ -505,3 +505,118 @@ def test_a_tag_with_very_many_attributes_takes_linear_time() -> None:
         render_text("<a " + " ".join(f"x{n}=1" for n in range(len(names))) + ">text")
 
     assert_linear(render, "x", 5_000)
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<div style='position:absolute;top:50%;left:50%;transform:translate(-50%,-50%)'>text</div>",
+        "<p style='translate:-50% -50%'>text</p>",
+        "<div style='font-size:0'><font size=3>text</font></div>",
+        "<div style='font-size:0'><p style='font-size:1rem'>text</p></div>",
+        "<span style='width:0;overflow:hidden'>text</span>",
+        "<table><tr><td style='width:0;height:0;overflow:hidden'>text</td></tr></table>",
+        "<div style='max-width:0;min-width:100%;overflow:hidden'>text</div>",
+        "<div style='display:none;display:-webkit-box'>text</div>",
+        "<p style='letter-spacing:-0.5px;line-height:1;overflow:hidden'>text</p>",
+        "<p style='rotate:5deg'>text</p>",
+        "<p style='height:20px;overflow:hidden'>text</p>",
+    ],
+)
+def test_common_ways_of_laying_out_hide_nothing(html: str) -> None:
+    result = render_text(html)
+    assert result.text.split() == ["text"]
+    assert not result.hidden
+
+
+@pytest.mark.parametrize(
+    "style",
+    [
+        "letter-spacing:-1em",
+        "mask-image:linear-gradient(transparent,transparent)",
+        "-webkit-mask:url(x)",
+        "inline-size:0;overflow:clip",
+        "max-block-size:0;overflow:hidden",
+        "height:3px;overflow:hidden",
+        "position:absolute;top:99999px",
+        "margin-top:99999px",
+        "padding-left:99999px",
+        "margin-inline-start:-99999px",
+        "position:absolute;inset-inline-start:-9999px",
+        "rotate:x 90deg",
+        "transform:rotate3d(1,0,0,90deg)",
+        "transform:rotateY(.25turn)",
+        "transform:skew(90deg)",
+        "transform:translateX(-1000%)",
+        "animation:hide 1s forwards",
+        "animation-name:hide;animation-duration:0s;animation-fill-mode:both",
+        "mso-hide:all",
+        "-webkit-text-security:disc",
+        "line-height:0;overflow:hidden",
+        "position:fixed;z-index:-1",
+    ],
+)
+def test_what_may_hide_text_is_never_passed_over(style: str) -> None:
+    assert render_text(f"<p style='{style}'>text</p>").hidden
+
+
+@pytest.mark.parametrize(
+    "style",
+    [
+        "color:white;color:notacolour",
+        "position:absolute;left:-9999px;left:foo",
+        "max-height:0;overflow:hidden;max-height:bar",
+        "text-indent:-9999px;text-indent:zzz",
+        "transform:scale(0);transform:foo",
+        "clip-path:inset(100%);clip-path:bar",
+        "background:black;color:black;background:nonsense(",
+        "font-size:0;font-size:12zz",
+        "font:0/0 a;font:broken",
+    ],
+)
+def test_a_declaration_that_no_program_reads_takes_nothing_back(style: str) -> None:
+    result = render_text(f"<p style='{style}'>text</p>")
+    assert (result.text.strip(), result.hidden) == ("", True)
+
+
+def test_a_rule_that_no_program_reads_takes_nothing_back() -> None:
+    html = "<style>.a{display:none}.a{display:foo}</style><p class=a>text</p>"
+    assert render_text(html).hidden_text == "text"
+
+
+def test_of_a_mail_with_too_many_tags_the_rest_is_kept_as_plain_text() -> None:
+    rest = "<p>last <b>words</b></p><script>no()</script><!-- no --><p style='color:red'>&amp; more"
+    result = render_text("<p>x</p>" * TAGS_MAX + rest)
+    assert result.cut
+    assert result.text.split()[-4:] == ["last", "words", "&", "more"]
+
+
+def test_a_lone_surrogate_in_a_class_is_no_error() -> None:
+    html = "<style>.a,[title]{display:none}</style><p class='a \ud800' title='\ud800'>text</p>b"
+    assert "b" in render_text(html).text
+
+
+def seconds(html: str) -> float:
+    begun = time.process_time()
+    render_text(html)
+    return time.process_time() - begun
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "<p>Hello <b>you</b></p>",
+        "<ul><li>a",
+        "<tr><td>a</td><td>b</td></tr>",
+        "<table><tr><td>",
+        "<p " + " ".join(f"a{number}=1" for number in range(50)) + ">x</p>",
+        "<div style='color:red;font-size:12px'>some text</div>",
+        "<!-- a --> b ",
+        "a<br>",
+        "&amp;&#228; ",
+    ],
+)
+def test_a_megabyte_costs_no_more_than_what_is_laid_out_of_it(piece: str) -> None:
+    """About 0.1 s; what goes beyond TAGS_MAX costs a pass of a regular expression."""
+    render_text("<p>")
+    assert seconds((piece * 1_000_000)[:1_000_000]) < 1

@@ -84,7 +84,7 @@ class Cascade:
             )
             try:
                 inlined = inliner.inline(self._skeleton)
-            except InlineError:
+            except (InlineError, UnicodeError):  # lone surrogates are no UTF-8
                 self.cut = True
                 return found
             for number, style in _STYLED.findall(inlined):

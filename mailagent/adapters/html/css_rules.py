@@ -1,7 +1,7 @@
 """CSS of mails: the declarations and rules that decide whether text is seen. Linear in its length.
 
 Shorthands become longhands, vendor prefixes go. Selectors and the cascade are for `css_cascade`,
-what the values mean is for `html_look`.
+what the values mean is for `visibility`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import islice
+
+from mailagent.adapters.html.colours import parse_colour
+from mailagent.adapters.html.visibility import FONT_SIZES
 
 # Of all style sheets of a mail. Beyond them, text is kept and flagged.
 SHEETS_MAX_LENGTH = 100_000
@@ -40,7 +43,8 @@ _KEPT = {
     *("font-size background-color background-image background-clip".split()),
     *("width height max-width max-height min-width min-height overflow".split()),
     *("position left top right bottom text-indent margin-left margin-top".split()),
-    *("clip clip-path transform translate scale zoom".split()),
+    *("clip clip-path transform translate rotate scale zoom padding-left letter-spacing".split()),
+    *("line-height z-index float mask-image animation-name text-security mso-hide".split()),
 }
 _FONT_SIZE = re.compile(
     r"(?:xx?-)?(?:small|large)|smaller|larger|medium|[\d.]+(?:[a-z]{1,4}|%)|0?\.?0"
@@ -70,25 +74,45 @@ class Rule:
 
 _GLOBAL = {"inherit", "initial", "unset", "revert", "revert-layer"}
 _KEYWORDS = {
-    "display": _GLOBAL
-    | set(
+    "display": set(
         "none block inline inline-block flex inline-flex grid inline-grid table inline-table contents "
         "list-item flow-root flow run-in ruby math table-row table-cell table-column table-caption "
         "table-row-group table-header-group table-footer-group table-column-group".split()
     ),
-    "visibility": _GLOBAL | {"visible", "hidden", "collapse"},
+    "visibility": {"visible", "hidden", "collapse"},
+    "position": {"static", "relative", "absolute", "fixed", "sticky"},
+    "overflow": {"visible", "hidden", "clip", "scroll", "auto"},
 }
+_LENGTH_VALUE = re.compile(
+    r"[+-]?(?:\d+\.?\d*|\.\d+)(?:px|p[tc]|in|[cm]m|q|r?em|ex|ch|[sld]?v(?:w|h|min|max|i|b)|lh|%)?"
+    r"|[a-z-]+\(.*|auto|none|normal|(?:max|min|fit)-content|contain|content|stretch"
+)
+_LENGTHS = {
+    *"width height max-width max-height min-width min-height left top right bottom".split(),
+    *"text-indent margin-left margin-top padding-left letter-spacing line-height".split(),
+}
+_FUNCTIONS = {"clip-path", "clip", "transform", "filter"}
+_COLOURS = {"color", "background-color", "text-fill-color"}
 _NUMBER = re.compile(r"[+-]?(?:\d|\.\d)|[a-z-]+\(")
 
 
 def _is_valid(name: str, value: str) -> bool:
-    """Whether a program would take a value for a property; of those that we do not check, any."""
+    """Whether a program would take a value for a property (CSS Syntax, section 8.2); of those that we do
+    not check, any."""
+    if value in _GLOBAL or value.startswith(("-webkit-", "-moz-", "-ms-", "var(")):
+        return True
     if name in _KEYWORDS:
         return bool(value) and _KEYWORDS[name].issuperset(value.split())
+    if name in _LENGTHS:
+        return _LENGTH_VALUE.fullmatch(value) is not None
+    if name in _FUNCTIONS:
+        return "(" in value or value in {"none", "auto"}
+    if name in _COLOURS:
+        return "(" in value or value == "currentcolor" or parse_colour(value) is not None
     if name == "opacity":
-        return value in _GLOBAL or bool(_NUMBER.match(value))
+        return bool(_NUMBER.match(value))
     if name == "font-size":
-        return bool(_NUMBER.match(value)) or bool(re.fullmatch(r"[a-z-]{3,20}", value))
+        return value in FONT_SIZES or _LENGTH_VALUE.fullmatch(value) is not None
     return True
 
 
@@ -101,7 +125,7 @@ def parse_declarations(style: str) -> dict[str, str]:
     for name, value, important in _declarations(_without_comments(style.lower())):
         if name not in _KEPT or not _PLAIN_VALUE.match(value):
             continue
-        if name in found and not _is_valid(name, value):
+        if not _is_valid(name, value):
             continue  # programs pass over what they cannot read, and keep what stood before
         if important or not found.get(name, "").endswith(IMPORTANT):
             found[name] = value + IMPORTANT * important
@@ -129,10 +153,21 @@ def _longhands(name: str, value: str) -> Iterator[tuple[str, str]]:
         prefix = "margin-" if name == "margin" else ""
         yield prefix + "top", top
         yield prefix + "left", sides[3] if len(sides) > 3 else right
-    elif name in {"overflow-x", "overflow-y"}:
-        yield "overflow", value
+    elif name in {"mask", "animation"}:
+        yield ("mask-image" if name == "mask" else "animation-name"), value
     else:
-        yield name, value
+        yield _PHYSICAL.get(name, name), value
+
+
+# Of a page that is written from left to right (CSS Logical Properties).
+_PHYSICAL = {
+    **dict.fromkeys(("overflow-x", "overflow-y"), "overflow"),
+    **{"margin-inline-start": "margin-left", "margin-block-start": "margin-top"},
+    **{"inset-inline-start": "left", "inset-block-start": "top"},
+    "padding-inline-start": "padding-left",
+    **{f"{least}inline-size": f"{least}width" for least in ("", "min-", "max-")},
+    **{f"{least}block-size": f"{least}height" for least in ("", "min-", "max-")},
+}
 
 
 def _font_size(font: str) -> str:

@@ -83,8 +83,11 @@ def build_page(tokens: Iterable[Token]) -> Page:
                 tree.end(name)
             case StyleSheet():
                 page.sheets.append(token)
-            case Cut():
+            case Cut(rest):
                 page.cut = True
+                if rest.strip():
+                    tree.pop_to(0)
+                    page.events += [Mark.BREAK, rest]
             case str(text):
                 page.events.append(text)
     tree.pop_to(0)

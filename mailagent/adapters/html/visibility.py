@@ -5,15 +5,22 @@ Not a browser: nothing is laid out. Judged for a wide, light screen; what is in 
 
 from __future__ import annotations
 
-import colorsys
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cache, lru_cache
+
+from mailagent.adapters.html.colours import (
+    FUNCTION,
+    NUMBER,
+    Colour,
+    attribute_colour,
+    blended,
+    parse_colour,
+)
+from mailagent.adapters.html.tree import BLOCKS, TABLE_PARTS
 
 Style = Mapping[str, str]
-Colour = tuple[float, float, float, float]  # red, green, blue: 0 to 255; alpha: 0 to 1
 
 
 class Seen(Enum):
@@ -69,7 +76,7 @@ _FAINT = 32
 # Shown only by programs that cannot do better.
 _FALLBACKS = {*"noscript noembed noframes iframe audio video canvas object datalist".split()}
 _SPECIAL = {*_FALLBACKS, "a", "details", "dialog", "summary", "template"}
-_ATTRIBUTES = {"hidden", "popover", "bgcolor", "background", "color", "text", "link"}
+_ATTRIBUTES = {"hidden", "popover", "bgcolor", "background", "color", "text", "link", "size"}
 
 
 def look_of(parent: Look, name: str, attributes: Mapping[str, str], style: Style) -> Look:
@@ -80,17 +87,20 @@ def look_of(parent: Look, name: str, attributes: Mapping[str, str], style: Style
     if plain and not parent.closed:
         return parent
     font_pixels = _font_pixels(style.get("font-size", ""), parent.font_pixels)
-    if _has_no_box(parent, name, attributes, style) or _is_cut_away(style, font_pixels):
+    if name == "font" and "size" in attributes and "font-size" not in style:
+        font_pixels = max(font_pixels, FONT_SIZES["x-small"])  # <font> knows no smaller size
+    sized = _can_collapse(name, style)
+    if _has_no_box(parent, name, attributes, style) or _is_cut_away(style, font_pixels, sized):
         return replace(parent, gone=True)
     background, over_image = _background(parent, attributes, style)
     return Look(
         closed=name == "details" and "open" not in attributes,
         unseen=_unseen(style.get("visibility", ""), parent.unseen),
-        doubtful=parent.doubtful or name in _FALLBACKS or _is_doubtful(style),
+        doubtful=parent.doubtful or name in _FALLBACKS or _is_doubtful(style, font_pixels, sized),
         font_pixels=font_pixels,
         opacity=parent.opacity * _opacity(style),
         colour=_text_colour(parent, name, attributes, style),
-        link_colour=_attribute_colour(attributes.get("link", "")) or parent.link_colour,
+        link_colour=attribute_colour(attributes.get("link", "")) or parent.link_colour,
         background=background,
         over_image=over_image,
     )
@@ -119,20 +129,18 @@ def _unseen(visibility: str, inherited: bool) -> bool:
 
 # --- Sizes and places
 
-_NUMBER = r"[+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})"
-_LENGTH = re.compile(rf"({_NUMBER})([a-z]{{1,4}}|%)?")
+_LENGTH = re.compile(rf"({NUMBER})([a-z]{{1,4}}|%)?")
 _PIXELS = {"px": 1.0, "pt": 4 / 3, "pc": 16.0, "in": 96.0, "cm": 37.8, "mm": 3.78, "q": 0.945}
 _PIXELS |= {"rem": 16.0, "vw": 12.8, "vh": 8.0, "vmin": 8.0, "vmax": 12.8}
-_FONT_SIZES = {"xx-small": 9.0, "x-small": 10.0, "small": 13.0, "medium": 16.0, "large": 18.0}
-_FONT_SIZES |= {"x-large": 24.0, "xx-large": 32.0, "initial": 16.0}
+FONT_SIZES = {"xx-small": 9.0, "x-small": 10.0, "small": 13.0, "medium": 16.0, "large": 18.0}
+FONT_SIZES |= {"x-large": 24.0, "xx-large": 32.0, "initial": 16.0}
 _CALCULATED = re.compile(
     r"(?:var|calc|min|max|clamp|env|attr|color-mix|light-dark|color|o?k?l[ac][bh])\("
 )
-_CALCULATED_INCIDENTS = {
+_WHERE_CALCULATED = {
     *"display visibility opacity color text-fill-color font-size height max-height".split(),
     *"left top text-indent clip-path transform translate scale zoom".split(),
 }
-_FUNCTION = re.compile(r"([a-z0-9]{1,20})\(([^()]*)\)")
 _OFF_LEFT, _OFF_RIGHT, _OFF_TOP = -500, 3_000, -500
 _WIDTH, _HEIGHT = 1280, 800
 _FAR = re.compile(r"\d\d|(?:em|vw|vh|vmin|vmax|in|%)\b")  # nothing below 10 pixels is far
@@ -140,8 +148,6 @@ _FAR = re.compile(r"\d\d|(?:em|vw|vh|vmin|vmax|in|%)\b")  # nothing below 10 pix
 
 def _pixels(value: str, font_pixels: float, whole: float | None = None) -> float | None:
     """Return a length in pixels; None if it is none. Without `whole`, percents are unknown."""
-    if not value:
-        return None
     match = _LENGTH.fullmatch(value)
     if match is None:
         return None
@@ -158,15 +164,13 @@ def _pixels(value: str, font_pixels: float, whole: float | None = None) -> float
 def _font_pixels(size: str, parent: float) -> float:
     if size in {"smaller", "larger"}:
         return parent * (0.83 if size == "smaller" else 1.2)
-    pixels = _FONT_SIZES.get(size) or _pixels(size, parent, parent)
+    pixels = FONT_SIZES.get(size) or _pixels(size, parent, parent)
     return parent if pixels is None or pixels < 0 else pixels
 
 
 def _opacity(style: Style) -> float:
-    if "opacity" not in style and "filter" not in style:
-        return 1
     opacity = _ratio(style.get("opacity", ""), 1.0)
-    for name, value in _FUNCTION.findall(style.get("filter", "")):
+    for name, value in FUNCTION.findall(style.get("filter", "")):
         if name == "opacity":
             opacity *= _ratio(value.strip(), 1)
         elif name == "alpha":  # of old Internet Explorers, in percent
@@ -181,14 +185,14 @@ def _ratio(value: str, default: float) -> float:
     return float(match[1]) / (100 if match[2] else 1)
 
 
-def _is_cut_away(style: Style, font_pixels: float) -> bool:
+def _is_cut_away(style: Style, font_pixels: float, sized: bool) -> bool:
     """Whether nothing is left of an element's box, or it lies outside of the page."""
     if _BOX.isdisjoint(style):
         return False
     if style.get("content-visibility") == "hidden" or _pixels(style.get("zoom", ""), 16) == 0:
         return True
     return (
-        _is_collapsed(style, font_pixels)
+        (sized and _is_collapsed(style, font_pixels, 2))
         or _is_clipped(style)
         or _is_transformed_away(style, font_pixels)
         or _is_off_screen(style, font_pixels)
@@ -201,17 +205,27 @@ _BOX = {
 }
 
 
-def _is_collapsed(style: Style, font_pixels: float) -> bool:
+def _can_collapse(name: str, style: Style) -> bool:
+    """Whether width and height hold: neither for what stands in a line nor for cells, which grow."""
+    if style.get("position") in {"absolute", "fixed"} or style.get("float", "none") != "none":
+        return True
+    display = style.get("display", "")
+    if display:
+        return display not in {"inline", "contents"} and not display.startswith("table")
+    return name in BLOCKS - TABLE_PARTS or not name
+
+
+def _is_collapsed(style: Style, font_pixels: float, limit: float) -> bool:
     cuts = style.get("overflow", "visible").split()[0] != "visible"
     if not cuts and "max-height" not in style:
         return False
-    for side in ("height", "width"):
-        least = _pixels(style.get(f"min-{side}", ""), font_pixels) or 0
+    for side, whole in (("height", None), ("width", _WIDTH)):
+        least = _pixels(style.get(f"min-{side}", ""), font_pixels, whole) or 0
         most = _pixels(style.get(f"max-{side}", ""), font_pixels)
         sizes = [most, _pixels(style.get(side, ""), font_pixels)]
-        if least < 2 and cuts and any(size is not None and 0 <= size < 2 for size in sizes):
+        if least < limit and cuts and any(size is not None and 0 <= size < limit for size in sizes):
             return True
-        if side == "height" and least < 2 and most == 0:
+        if side == "height" and least < limit and most == 0:
             return True
     return False
 
@@ -222,7 +236,7 @@ def _is_clipped(style: Style) -> bool:
         if len(edges) == 4 and None not in edges:
             top, right, bottom, left = (edge or 0 for edge in edges)
             return right - left < 2 or bottom - top < 2
-    for name, value in _FUNCTION.findall(style.get("clip-path", "")):
+    for name, value in FUNCTION.findall(style.get("clip-path", "")):
         sides = _lengths(value.partition("round")[0], 100)
         if name == "inset" and sides and "%" in value:
             top, right = sides[0] or 0, sides[1 % len(sides)] or 0
@@ -241,7 +255,7 @@ def _is_transformed_away(style: Style, font_pixels: float) -> bool:
     if {"scale", "transform", "translate"}.isdisjoint(style):
         return False
     scales = _ratios(style.get("scale", ""))
-    for name, value in _FUNCTION.findall(style.get("transform", "")):
+    for name, value in FUNCTION.findall(style.get("transform", "")):
         if name.startswith("scale"):
             scales += _ratios(value)[:2]
         elif name in {"rotatex", "rotatey"}:
@@ -255,11 +269,11 @@ def _is_transformed_away(style: Style, font_pixels: float) -> bool:
                 return True
         elif name.startswith("translate") and name != "translatez":
             x, y = _two(value, vertical=name == "translatey")
-            if _is_external(x, y, font_pixels):
+            if _is_off(x, y, font_pixels, _OWN_SIZE, _OWN_SIZE):
                 return True
-    return any(abs(scale) < 0.05 for scale in scales) or _is_external(
-        *_two(style.get("translate", "")), font_pixels
-    )
+    x, y = _two(style.get("translate", ""))
+    moved = _is_off(x, y, font_pixels, _OWN_SIZE, _OWN_SIZE)
+    return moved or any(abs(scale) < 0.05 for scale in scales)
 
 
 def _is_off_screen(style: Style, font_pixels: float) -> bool:
@@ -268,17 +282,23 @@ def _is_off_screen(style: Style, font_pixels: float) -> bool:
     if style.get("position", "static") not in {"static", "initial"}:
         x += [style.get("left", ""), _negated(style.get("right", ""))]
         y += [style.get("top", ""), _negated(style.get("bottom", ""))]
-    return any(one and _is_external(one, "", font_pixels) for one in x) or any(
-        one and _is_external("", one, font_pixels) for one in y
+    return any(one and _is_off(one, "", font_pixels) for one in x) or any(
+        one and _is_off("", one, font_pixels) for one in y
     )
 
 
-def _is_external(x: str, y: str, font_pixels: float) -> bool:
+def _is_off(
+    x: str, y: str, font_pixels: float, wide: float = _WIDTH, high: float = _HEIGHT
+) -> bool:
     if not _FAR.search(x + " " + y):
         return False
-    right = _pixels(x, font_pixels, _WIDTH) or 0
-    down = _pixels(y, font_pixels, _HEIGHT) or 0
+    right = _pixels(x, font_pixels, wide) or 0
+    down = _pixels(y, font_pixels, high) or 0
     return right <= _OFF_LEFT or right >= _OFF_RIGHT or down <= _OFF_TOP
+
+
+# Percents of a translation are of the element itself, whose size we do not know: a line or two of text.
+_OWN_SIZE = 100
 
 
 def _negated(length: str) -> str:
@@ -300,35 +320,63 @@ def _ratios(value: str) -> list[float]:
     return [_ratio(word, 1) for word in value.replace(",", " ").split()[:20]]
 
 
-def _is_doubtful(style: Style) -> bool:
-    if style.get("background-clip") == "text":
+# Any other value may make a text unreadable in ways that we do not follow.
+_HARMLESS = {"", "none", "normal", "initial", "unset", "inherit"}
+_UNFOLLOWED = ("mask-image", "animation-name", "text-security", "mso-hide")
+_TURNS = re.compile(r"[xy]|\d\s+\S+\s+\S")  # `rotate` about another axis than that to the reader
+_UNFOLLOWED_TRANSFORMS = re.compile(r"rotate(?:3d|x|y)|skew|matrix3d|perspective|-\d{3,}%")
+_TOO_LOW = 3_000  # pixels that nobody scrolls
+_LINES_MIN = 8  # pixels: less shows parts of letters only
+
+
+def _is_doubtful(style: Style, font_pixels: float, sized: bool) -> bool:
+    moves = f"{style.get('transform', '')} {style.get('translate', '')}"
+    if (
+        style.get("background-clip") == "text"
+        or any(style.get(name, "") not in _HARMLESS for name in _UNFOLLOWED)
+        or _UNFOLLOWED_TRANSFORMS.search(moves)
+        or _TURNS.search(style.get("rotate", ""))
+        or _is_moved_or_squeezed(style, font_pixels)
+        or (sized and _is_collapsed(style, font_pixels, _LINES_MIN))
+    ):
         return True
     return any(
-        "(" in value and name in _CALCULATED_INCIDENTS and _CALCULATED.search(value) is not None
+        "(" in value and name in _WHERE_CALCULATED and _CALCULATED.search(value) is not None
         for name, value in style.items()
     )
 
 
+def _is_moved_or_squeezed(style: Style, font_pixels: float) -> bool:
+    places = ("top", "margin-top", "padding-left")
+    if any((_pixels(style.get(place, ""), font_pixels) or 0) >= _TOO_LOW for place in places):
+        return True
+    if style.get("z-index", "").startswith("-") and "position" in style:
+        return True
+    spacing = _pixels(style.get("letter-spacing", ""), font_pixels) or 0
+    if spacing >= 100 or spacing * -3 >= max(font_pixels, 1):
+        return True
+    if style.get("overflow", "visible") == "visible":
+        return False
+    line = style.get("line-height", "")
+    high = _pixels(
+        f"{line}em" if line.replace(".", "").isdigit() else line, font_pixels, font_pixels
+    )
+    return high is not None and high < font_pixels / 4 and font_pixels >= 4
+
+
 # --- Colours
 
-_HEX = re.compile(r"[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8}")
-_ARGUMENT = re.compile(rf"({_NUMBER})(%|deg|turn|grad|rad)?|none")
 _INHERITED = {"", "inherit", "currentcolor", "unset", "revert"}
-_SYSTEM_COLOURS = {
-    **dict.fromkeys(("canvas", "window", "field"), "#fff"),
-    **dict.fromkeys(("canvastext", "windowtext", "fieldtext", "buttontext", "initial"), "#000"),
-    "transparent": "#0000",
-}
 
 
 def _text_colour(parent: Look, name: str, attributes: Mapping[str, str], style: Style) -> Colour:
     fill = style.get("text-fill-color", "")
     if fill not in _INHERITED and style.get("background-clip") != "text":
-        return _parse_colour(fill) or parent.colour
+        return parse_colour(fill) or parent.colour
     if (colour := style.get("color", "")) not in _INHERITED:
-        return _parse_colour(colour) or parent.colour
+        return parse_colour(colour) or parent.colour
     attribute = attributes.get("color") or (attributes.get("text") if name == "body" else None)
-    if attribute and (found := _attribute_colour(attribute)):
+    if attribute and (found := attribute_colour(attribute)):
         return found
     if name == "a" and "href" in attributes and not colour:
         return parent.link_colour
@@ -343,86 +391,10 @@ def _background(parent: Look, attributes: Mapping[str, str], style: Style) -> tu
         image = "image"
     if image not in {"none", "image"}:
         value, image = image, "none"  # the first colour of a gradient
-    found = _parse_colour(value) if value else _attribute_colour(attributes.get("bgcolor", ""))
+    found = parse_colour(value) if value else attribute_colour(attributes.get("bgcolor", ""))
     if found is None:
         unknown = value and value not in _INHERITED
         return parent.background, parent.over_image or image == "image" or bool(unknown)
     if found[3] == 0:
         return parent.background, parent.over_image or image == "image"
-    return _blended(found, parent.background), image == "image"
-
-
-def _blended(colour: Colour, behind: Colour) -> Colour:
-    alpha = colour[3]
-    red, green, blue = (
-        one * alpha + other * (1 - alpha) for one, other in zip(colour[:3], behind[:3], strict=True)
-    )
-    return red, green, blue, 1
-
-
-def _attribute_colour(value: str) -> Colour | None:
-    value = value.strip()
-    return _parse_colour(value) or _parse_colour(f"#{value}")
-
-
-@lru_cache(maxsize=1_000)
-def _parse_colour(value: str) -> Colour | None:
-    """Return a colour of CSS (Color Module 4, section 4); None if we do not know it."""
-    value = _SYSTEM_COLOURS.get(value) or _colour_names().get(value, value)
-    if value.startswith("#"):
-        digits = value[1:]
-        if not _HEX.fullmatch(digits):
-            return None
-        if len(digits) < 6:
-            digits = "".join(digit * 2 for digit in digits)
-        red, green, blue, opaque = (int(digits[at : at + 2] or "ff", 16) for at in (0, 2, 4, 6))
-        return red, green, blue, opaque / 255
-    function = _FUNCTION.fullmatch(value)
-    if function is None:
-        return None
-    arguments = [(float(number or 0), unit) for number, unit in _ARGUMENT.findall(function[2])]
-    if len(arguments) not in {3, 4}:
-        return None
-    alpha = 1.0 if len(arguments) == 3 else arguments[3][0] / (100 if arguments[3][1] else 1)
-    convert = {"rgb": _rgb, "hsl": _hsl, "hwb": _hwb}.get(function[1].removesuffix("a"))
-    return (*convert(arguments[:3]), max(0, min(1, alpha))) if convert else None
-
-
-Arguments = list[tuple[float, str]]
-Triple = tuple[float, float, float]
-
-
-def _rgb(arguments: Arguments) -> Triple:
-    red, green, blue = (
-        max(0, min(255, number * (2.55 if unit else 1))) for number, unit in arguments
-    )
-    return red, green, blue
-
-
-def _hsl(arguments: Arguments) -> Triple:
-    saturation, lightness = (max(0, min(1, number / 100)) for number, _unit in arguments[1:])
-    red, green, blue = colorsys.hls_to_rgb(_hue(*arguments[0]), lightness, saturation)
-    return red * 255, green * 255, blue * 255
-
-
-def _hwb(arguments: Arguments) -> Triple:
-    white, black = (max(0, min(1, number / 100)) for number, _unit in arguments[1:])
-    if white + black > 1:
-        white, black = white / (white + black), black / (white + black)
-    pure = colorsys.hls_to_rgb(_hue(*arguments[0]), 0.5, 1)
-    red, green, blue = ((one * (1 - white - black) + white) * 255 for one in pure)
-    return red, green, blue
-
-
-def _hue(number: float, unit: str) -> float:
-    turns = {"turn": 1.0, "grad": 400.0, "rad": 6.2832}.get(unit, 360.0)
-    return number / turns % 1
-
-
-@cache
-def _colour_names() -> Mapping[str, str]:
-    from PIL import ImageColor  # loaded with the first HTML mail
-
-    # Not the values of the map: Pillow puts tuples there for the names that it was asked for.
-    known = {name: ImageColor.getrgb(name)[:3] for name in list(ImageColor.colormap)}
-    return {name: "#{:02x}{:02x}{:02x}".format(*rgb) for name, rgb in known.items()}
+    return blended(found, parent.background), image == "image"
