@@ -65,13 +65,14 @@ class Faults:
     """What the local providers do wrong, next first; afterwards they are well again.
 
     `asked`: the bodies of the requests that SendGrid was sent, as they came. `has_activity`: whether the
-    account at SendGrid has Email Activity.
+    account at SendGrid has Email Activity; `recorded`: how many mails that has by now, None for all.
     """
 
     openai: list[Callable[[], Answer]] = field(default_factory=list)
     sendgrid: list[Callable[[Callable[[], Answer]], Answer]] = field(default_factory=list)
     asked: list[dict[str, Any]] = field(default_factory=list)
     has_activity: bool = False
+    recorded: int | None = None
 
 
 class FaultyOpenAI(OpenAIServer):
@@ -95,6 +96,9 @@ class FaultySendGrid(SendGridServer):
     def _find(self, request: Request) -> Answer:
         self.has_activity = self._faults.has_activity
         return super()._find(request)
+
+    def _records(self) -> list[SentMail]:
+        return super()._records()[: self._faults.recorded]
 
     def _send(self, request: Request) -> Answer:
         self._faults.asked.append(json.loads(request.body))

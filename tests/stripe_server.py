@@ -24,7 +24,8 @@ class StripeServer:
     """Payments by id with their amount; what was refunded; what goes wrong next, first in the list.
 
     A fault is given the real call and may make it. `statuses` are what the next refunds begin as. While
-    `refusal` is set every refund is refused with it, and the refusal is stored under the key.
+    `refusal` is set every refund is refused with it, and the refusal is stored under the key. While `failing`
+    is set every refund is made and fails at once for that reason.
     """
 
     payments: dict[str, int]
@@ -32,6 +33,7 @@ class StripeServer:
     faults: list[Fault] = field(default_factory=list)
     read_faults: list[Callable[[], Answer]] = field(default_factory=list)
     refusal: Answer | None = None
+    failing: str | None = None
     statuses: list[str] = field(default_factory=list)
     refunds: list[dict[str, Any]] = field(default_factory=list)
     keys_used: list[str] = field(default_factory=list)
@@ -129,11 +131,15 @@ class StripeServer:
             "metadata": metadata,
             "payment": payment_id,
         }
+        if self.failing:
+            made |= {"status": "failed", "failure_reason": self.failing}
         self.refunds.append(made)
         return made
 
     def _show(self, request: Request) -> Answer:
         kind, _, payment_id = request.path.removeprefix("/v1/").partition("/")
+        if kind == "refunds":
+            return Answer(200, next(shown(x) for x in self.refunds if x["id"] == payment_id))
         known = {"payment_intents": "payment_intent", "charges": "charge"}
         if kind not in known or payment_id not in self.payments:
             return error(404, "resource_missing", f"No such {kind}: '{payment_id}'")

@@ -13,7 +13,12 @@ from typing import Any
 import pytest
 
 from mailagent.adapters.stripe.amounts import from_stripe, to_stripe
-from mailagent.adapters.stripe.gateway import FINAL_CODES, KEYS_MAX, StripeGateway
+from mailagent.adapters.stripe.gateway import (
+    FINAL_CODES,
+    FINAL_FAILURES,
+    KEYS_MAX,
+    StripeGateway,
+)
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import (
@@ -347,7 +352,9 @@ def test_a_refusal_about_the_payment_itself_is_final(
 
 def test_the_final_refusals_are_those_that_operators_read_of() -> None:
     told = (Path(__file__).parents[2] / "docs" / "money.md").read_text()
-    assert {*re.findall(r"`(charge_\w+|refund_\w+_payment)`", told)} == set(FINAL_CODES)
+    final = {*FINAL_CODES, *FINAL_FAILURES}
+    assert {*re.findall(r"`(\w+)`", told)} >= final
+    assert {*re.findall(r"`(charge_\w+|refund_\w+_payment|\w+_card)`", told)} <= final
 
 
 REPARABLE = {
@@ -373,6 +380,82 @@ def test_what_somebody_can_put_right_is_not_final_and_is_paid_once_afterwards(
     assert at_stripe.refund(ASKED) == at_stripe.refund(ASKED) == Refunded("re_1")
     assert len(stripe.refunds) == 1
     assert max(stripe.keys_used) == f"r_17:{tries + 1}"
+
+
+def failed_in_the_end(stripe: StripeServer, at_stripe: StripeGateway, why: str | None) -> None:
+    stripe.statuses.append("pending")
+    assert isinstance(at_stripe.refund(ASKED), Pending)
+    stripe.settle("failed", **{"failure_reason": why} if why else {})
+
+
+@pytest.mark.parametrize("why", sorted(FINAL_FAILURES))
+def test_a_refund_that_fails_for_a_reason_of_the_payment_is_final(
+    why: str, stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    failed_in_the_end(stripe, at_stripe, why)
+    for outcome in (at_stripe.look_up(ASKED), at_stripe.refund(ASKED)):
+        assert isinstance(outcome, Refused)
+        assert why in outcome.why
+    assert len(stripe.refunds) == 1
+
+
+def test_a_refund_that_was_cancelled_is_not_made_again(
+    stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    stripe.statuses.append("requires_action")
+    at_stripe.refund(ASKED)
+    stripe.refunds[0]["status"] = "canceled"
+    assert isinstance(at_stripe.refund(ASKED), Refused)
+    assert len(stripe.refunds) == 1
+
+
+@pytest.mark.parametrize("why", ["insufficient_funds", "unknown", "never heard of", None])
+def test_a_refund_that_fails_for_another_reason_is_for_people_and_the_next_one_pays_once(
+    why: str | None, stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    failed_in_the_end(stripe, at_stripe, why)
+    outcome = at_stripe.look_up(ASKED)
+    assert isinstance(outcome, NotDone)
+    assert (outcome.for_people, outcome.failed) == (True, "re_1")
+    assert (why or "no reason given") in outcome.why
+    # Stripe repeats re_1 as it was when it was made: pending.
+    assert at_stripe.refund(ASKED) == at_stripe.refund(ASKED) == Refunded("re_2")
+    assert at_stripe.look_up(ASKED) == Refunded("re_2")
+    assert len(stripe.succeeded("pi_1")) == 1
+
+
+def test_a_refund_that_fails_again_and_again_is_paid_once_when_it_can_be(
+    stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    stripe.failing = "insufficient_funds"
+    for number in (1, 2, 3):
+        outcome = at_stripe.refund(ASKED)
+        assert isinstance(outcome, NotDone)
+        assert (outcome.for_people, outcome.failed) == (True, f"re_{number}")
+        assert at_stripe.look_up(ASKED) == outcome
+    stripe.failing = None
+    stripe.statuses.append("pending")
+    assert at_stripe.refund(ASKED) == at_stripe.refund(ASKED) == Pending("re_4", 3600.0)
+    stripe.settle("succeeded")
+    assert at_stripe.refund(ASKED) == Refunded("re_4")
+    stripe.forget_keys()
+    assert at_stripe.look_up(ASKED) == Refunded("re_4")
+    assert [x["id"] for x in stripe.succeeded("pi_1")] == ["re_4"]
+
+
+def test_two_that_ask_again_after_a_failure_pay_once(
+    stripe: StripeServer, at_stripe: StripeGateway
+) -> None:
+    failed_in_the_end(stripe, at_stripe, "insufficient_funds")
+    other = StripeGateway("sk_test_17", stripe.url, timeout_seconds=5)
+
+    def overtaken(create: stripe_server.Create) -> Answer:
+        assert other.refund(ASKED) == Refunded("re_2")
+        return create()
+
+    stripe.faults.append(overtaken)  # met under the second key: the first is only repeated
+    assert at_stripe.refund(ASKED) == Refunded("re_2")
+    assert len(stripe.refunds) == 2
 
 
 def test_two_that_ask_again_after_a_refusal_pay_once(

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from dbos import DBOSClient, DBOSPortableJSONSerializer
 
 from mailagent import services
+from mailagent.adapters.stripe.gateway import StripeGateway
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.payment import OutcomeUnknown, PaymentOutcome, RefundRequest
@@ -236,6 +237,33 @@ def test_a_refund_that_stripe_refuses_until_somebody_puts_that_right(
     assert_each_got(shop, 2)
     assert {refund.status for refund in shop.refunds()} == {"paid"}
     assert sorted(made["payment"] for made in stripe.refunds) == sorted(stripe.payments)
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["at once", "later"])
+def test_a_refund_that_stripe_makes_and_cannot_carry_out(
+    shop_at_stripe: Stage, stripe: StripeServer, at_once: bool
+) -> None:
+    shop = shop_at_stripe
+    if at_once:
+        stripe.failing = "insufficient_funds"
+    else:
+        gateway = StripeGateway("sk_test_17", stripe.url, look_again_seconds=0.3)
+        services.bind(replace(shop.live, gateway=gateway))
+        stripe.statuses += ["pending"] * len(WAYS)
+    write_all(shop, KETTLE)
+    if not at_once:
+        wait_until(lambda: len(stripe.refunds) == len(WAYS), 60, "Stripe to be asked")
+        stripe.settle("failed", failure_reason="insufficient_funds")
+    run_ids = wait_for_failed(shop, REFUND)
+    report_failed_runs()
+    assert "insufficient_funds" in shop.wait_for_mails(OLGA)[0].text
+    assert {refund.status for refund in shop.refunds()} == {"approved"}
+    assert_answered(shop)
+    stripe.failing = None
+    replay_all(shop, run_ids)
+    assert_each_got(shop, 2)
+    assert {refund.status for refund in shop.refunds()} == {"paid"}
+    assert [len(stripe.succeeded(each)) for each in stripe.payments] == [1] * len(WAYS)
 
 
 def test_links_mailed_before_still_work(busy_shop: Stage) -> None:

@@ -30,15 +30,18 @@ _STATES = {
     "succeeded": RefundState.SETTLED,
     "pending": RefundState.PENDING,
     "failed": RefundState.FAILED,
+    "unfunded": RefundState.FAILED,
 }
+_WHY = {"failed": "account closed", "unfunded": "insufficient funds"}
 
 # What may happen to one call, in the order in which examples get harder.
-MOODS = ("well", "busy", "lost before", "lost after", "slow", "no balance", "refused")
+MOODS = ("well", "busy", "lost before", "lost after", "slow", "no balance", "unfunded", "refused")
 
 
 @dataclass
 class Entry:
-    """One refund in the bank's books; `state` is `succeeded`, `pending` or `failed`."""
+    """One refund in the bank's books; `state` is `succeeded`, `pending`, `failed` for good, or `unfunded`: it
+    failed, and another one may be made under its key."""
 
     request: RefundRequest
     reference: str
@@ -47,7 +50,7 @@ class Entry:
 
     @property
     def moved(self) -> bool:
-        return self.state != "failed"
+        return self.state in ("succeeded", "pending")
 
     @property
     def ours(self) -> bool:
@@ -63,7 +66,7 @@ class Entry:
             state=_STATES[self.state],
             idempotency_key=self.request.idempotency_key or None,
             order_id=self.request.order_id if self.ours else None,
-            why="account closed" if self.state == "failed" else None,
+            why=_WHY.get(self.state),
         )
 
 
@@ -94,7 +97,8 @@ class Bank:
                 return NotDone("the shop's balance is too low", 0, for_people=True)
             if request.amount.minor > self._left(request.payment_id):
                 return Refused("more than is left of the payment")
-            entry = self._enter(request, "pending" if mood == "slow" else "succeeded")
+            state = {"slow": "pending", "unfunded": "unfunded"}.get(mood, "succeeded")
+            entry = self._enter(request, state)
         return OutcomeUnknown("no answer") if mood == "lost after" else _outcome(entry)
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
@@ -102,6 +106,7 @@ class Bank:
             return OutcomeUnknown("no answer")
         found = [each for each in self.entries if each.request.refund_id == request.refund_id]
         found = [each for each in found if each.request.idempotency_key == request.idempotency_key]
+        found.sort(key=lambda each: each.moved)
         return _outcome(found[-1]) if found else NotDone("the bank knows of none", 0)
 
     def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
@@ -129,6 +134,7 @@ class Bank:
                 each
                 for each in self.entries
                 if each.request.idempotency_key == request.idempotency_key
+                and each.state != "unfunded"
                 and self._now() - each.made_at < KEYS_KEPT
             ),
             None,
@@ -152,4 +158,7 @@ def _outcome(entry: Entry) -> PaymentOutcome:
             return Pending(entry.reference, 60)
         case "failed":
             return Refused("the bank could not deliver it")
+        case "unfunded":
+            why = f"{entry.reference} failed: the shop's balance was too low"
+            return NotDone(why, 0, for_people=True, failed=entry.reference)
     return Refunded(entry.reference)

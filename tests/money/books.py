@@ -89,14 +89,14 @@ def check_gateway(view: View) -> None:
         if not entry.ours:
             continue
         request = entry.request
-        entries[request.refund_id, request.payment_id] += 1
+        entries[request.refund_id, request.payment_id] += entry.state != "unfunded"
         moved[request.payment_id] += request.amount.minor if entry.moved else 0
         row = rows[request.refund_id, request.payment_id]
         assert row.amount_minor == request.amount.minor
         assert row.state != "refused" or not entry.moved
     for payment_id, minor in moved.items():
         assert minor <= paid[payment_id], f"{payment_id} gave back {minor} of {paid[payment_id]}"
-    assert all(count == 1 for count in entries.values()), "a refund has two entries at the bank"
+    assert all(count <= 1 for count in entries.values()), "a refund has two entries at the bank"
     made = {each.reference: each for each in view.entries}
     for row in view.payments:
         if row.state == "done":

@@ -441,6 +441,63 @@ def test_a_pending_refund_is_waited_for_although_a_word_of_failure_came_and_a_lo
     assert pay(refund_id)["status"] == "failed"
 
 
+def failed_for_want_of_funds(shop: Stage, stripe: StripeServer) -> str:
+    """Return a refund that Stripe has made and could not carry out, whose run stopped for an operator."""
+    stripe.statuses.append("pending")
+    refund_id = approved(shop)
+    assert pay(refund_id)["status"] == "approved"
+    stripe.settle("failed", failure_reason="insufficient_funds")
+    with pytest.raises(NeedsOperatorError, match=r"re_1 is failed: insufficient_funds"):
+        pay(refund_id)
+    return refund_id
+
+
+def test_a_refund_that_fails_for_want_of_funds_is_an_operators_and_its_replay_pays_once(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    refund_id = failed_for_want_of_funds(shop, stripe)
+    (part,) = shop.rows("SELECT state, returned_at FROM refund_payments")
+    assert (part.state, part.returned_at, held(shop)) == ("asked", None, 4999)
+    stripe.failing = "insufficient_funds"
+    with pytest.raises(NeedsOperatorError, match=r"re_2 is failed: insufficient_funds"):
+        pay(refund_id)
+    stripe.failing = None
+    assert pay(refund_id)["status"] == "paid"
+    assert shop.refunds()[0].gateway_reference == "re_3"
+    assert len(stripe.succeeded("pi_card")) == 1
+
+
+@pytest.mark.parametrize("status", ["failed", "pending"])
+def test_words_of_a_failure_that_an_operator_has_do_not_ask_stripe_again(
+    shop: Stage, stripe: StripeServer, status: str
+) -> None:
+    failed_for_want_of_funds(shop, stripe)
+    told = shown(stripe.refunds[0]) | {"status": status}
+    assert say(shop, "charge.refund.updated", told, "evt_1") == "known already"
+    run_id = shop.refunds()[0].run_id
+    assert run_id is None or "evt_1" not in run_id
+
+
+def test_older_words_of_a_refund_that_gave_way_to_another_do_not_count_beside_it(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    refund_id = failed_for_want_of_funds(shop, stripe)
+    pay(refund_id)
+    made = shown(stripe.refunds[0]) | {"status": "pending"}
+    assert say(shop, "refund.created", made, "evt_1") == "known already"
+    assert (elsewhere(shop), held(shop)) == (0, 4999)
+    assert [x.status for x in shop.refunds()] == ["paid"]
+
+
+def test_an_order_that_is_cancelled_after_the_failure_is_not_refunded_again(
+    shop: Stage, stripe: StripeServer
+) -> None:
+    refund_id = failed_for_want_of_funds(shop, stripe)
+    shop.stock(order(payments=[CARD], status="cancelled"))
+    assert pay(refund_id)["status"] == "failed"
+    assert len(stripe.refunds) == 1
+
+
 def test_a_payment_in_another_currency_is_not_given_back(shop: Stage, stripe: StripeServer) -> None:
     stripe.currency = "eur"
     refund_id = approved(shop)

@@ -9,17 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.operations.circuit_breaker import Provider
+from mailagent.domain.operations.incident import WORDS, IncidentKind
 from mailagent.domain.text import NeedsOperatorError
+from mailagent.store import schema
 from mailagent.store.operations import circuit_breakers
 from mailagent.store.refunds import refund_payments
 from mailagent.workflows.steps.delivery import send
 from mailagent.workflows.steps.maintenance import sweep
 from mailagent.workflows.steps.refund import payment
 from tests import stripe_server
-from tests.cast import TESS, order
+from tests.cast import OLGA, TESS, order
 from tests.journeys.test_outages import lost_before, no_key
 from tests.stage import Stage, open_shop
 from tests.stampede.story import Clock
@@ -193,6 +196,24 @@ def test_look_ups_count_as_asks(refund_ids: list[str], stripe: StripeServer, clo
     clock.put_forward(121)
     assert pay(first)["status"] == "paid"
     assert len(stripe.refunds) == 1
+
+
+def test_a_run_whose_stop_was_not_recorded_waits_for_the_operators_who_know(
+    refund_ids: list[str], stripe: StripeServer, clock: Clock
+) -> None:
+    first, _ = refund_ids
+    stripe.faults += [stripe_server.no_key] * 2
+    with pytest.raises(NeedsOperatorError, match="401"):
+        pay(first)  # its process dies before this is recorded, so the run is taken over:
+    assert pay(first)["status"] == "approved"
+    clock.put_forward(121)
+    assert pay(first)["status"] == "approved"  # refused still
+    with services.current().database.snapshot() as connection:
+        mails = schema.outbound_mails.c
+        notices = sa.select(mails.subject).where(mails.to_address == OLGA)
+        assert connection.scalars(notices).one() == WORDS[IncidentKind.STRIPE].title
+    clock.put_forward(900)
+    assert pay(first)["status"] == "paid"
 
 
 def test_a_stripe_that_stays_away_is_an_operator_s_business(

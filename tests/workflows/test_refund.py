@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.domain.mail.message import OutboundStatus
 from mailagent.domain.money import Money
 from mailagent.domain.operations.retry import backoff_seconds
 from mailagent.domain.refunds.payment import (
@@ -28,11 +29,12 @@ from mailagent.domain.refunds.payment import (
 )
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import NeedsOperatorError
-from mailagent.store.mail import conversations
+from mailagent.store.mail import conversations, outbound
 from mailagent.store.refunds import approvals, pending_notices, refund_payments, refunds
 from mailagent.web.webhooks.payment_events import follow_refund
 from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.refund_tools import propose_refund
+from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
 from mailagent.workflows.steps.recording import watch
 from mailagent.workflows.steps.refund import decision as outcome
 from mailagent.workflows.steps.refund import decision as refund_decision
@@ -601,6 +603,19 @@ def test_a_paid_refund_waits_for_another_of_its_mail_and_both_get_one_receipt(sh
     assert untold(shop) == []
     page = shop.log_in(TESS).get(f"/ops/refunds/{first}").text
     assert "receipt of a refund" in page.lower()
+
+
+def test_the_notice_of_a_shared_receipt_that_was_lost_names_every_refund(shop: Stage) -> None:
+    first, second = two_of_one_mail(shop)
+    pay(first)
+    pay(second)
+    (told,) = tell(second)
+    with shop.live.database.transaction() as connection:
+        mail = outbound.load(connection, told)
+        act_on_lost(connection, mail, OutboundStatus.UNKNOWN, "")
+    (notice,) = shop.rows("SELECT text FROM outbound_mails WHERE purpose = 'notice'")
+    assert first in notice.text
+    assert second in notice.text
 
 
 def test_a_receipt_waits_no_longer_than_two_minutes(shop: Stage) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from mailagent import mailers, services
 from mailagent.workflows.steps.delivery import send
-from tests.cast import ADA, GRACE, TESS
+from tests.cast import ADA, GRACE, MONA, TESS
 from tests.journeys.test_outages import lost_after, lost_before
 from tests.stage import Stage
 from tests.stampede.story import Clock
@@ -142,7 +142,7 @@ def test_other_mail_that_nobody_knows_of_is_not_sent_on_a_guess(shop: Stage, clo
 
 @pytest.fixture
 def with_activity(shop: Stage, receipt: str) -> Stage:
-    """A shop whose account has Email Activity, and that has sent a mail."""
+    """A shop whose account has Email Activity, and that has sent a mail before."""
     shop.faults.has_activity = True
     send.send_mail(notice_to(TESS))
     return shop
@@ -163,11 +163,40 @@ def test_a_mail_that_sendgrid_does_not_have_is_sent(with_activity: Stage, clock:
     notice = notice_to(GRACE)
     with_activity.faults.sendgrid.append(lost_before)
     send.send_mail(notice)
+    clock.put_forward(1)
+    send.send_mail(notice_to(MONA))
     see_out(notice, clock)
     row = row_of(with_activity, notice)
     assert (row.status, row.attempts) == ("sent", 2)
-    assert row.sent_again_why == "SendGrid's records have no trace of it"
+    assert "a mail handed over later, and no trace of this one" in row.sent_again_why
     assert len(with_activity.mails_to(GRACE)) == 1
+
+
+@pytest.mark.parametrize("later", [0, 1])
+def test_records_that_are_late_are_not_believed(
+    with_activity: Stage, clock: Clock, later: int
+) -> None:
+    with_activity.faults.recorded = 1  # the mail of before
+    notice = notice_to(GRACE)
+    with_activity.faults.sendgrid.append(lost_after)
+    send.send_mail(notice)
+    clock.put_forward(1)
+    for _ in range(later):
+        send.send_mail(notice_to(MONA))
+    see_out(notice, clock)
+    assert row_of(with_activity, notice).status == "unknown"
+    assert len(with_activity.mails_to(GRACE)) == 1
+
+
+def test_a_receipt_is_sent_once_more_where_late_records_have_no_later_mail_either(
+    with_activity: Stage, clock: Clock, receipt: str
+) -> None:
+    with_activity.faults.sendgrid.append(lost_before)
+    send.send_mail(receipt)
+    see_out(receipt, clock)
+    row = row_of(with_activity, receipt)
+    assert (row.status, row.attempts) == ("sent", 2)
+    assert "twice is better than never" in row.sent_again_why
 
 
 def test_records_that_have_none_of_our_mail_prove_nothing(shop: Stage, clock: Clock) -> None:

@@ -28,15 +28,16 @@ from mailagent.domain.refunds.payment import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from stripe.params import RefundCreateParams, RefundListParams
 
 log = logging.getLogger(__name__)
 
-# Stripe stores an error under the key and answers it again for a day. When its books show no refund, the
-# request is asked under the next key: after a refusal because somebody may have put its cause right, after
-# a 500 a second and a third time; one more than that is a person's business.
+# Stripe stores an answer under the key and repeats it for a day. When its books show no refund, or the one
+# that was made has failed, the request is asked under the next key: after a refusal or a failure because
+# somebody may have put its cause right, after a 500 a second and a third time; one more than that is a
+# person's business.
 KEYS_MAX = 40
 KEYS_WITH_500_MAX = 3
 
@@ -53,6 +54,17 @@ FINAL_CODES = {
     "charge_not_refundable": "no longer refundable",
     "refund_disputed_payment": "disputed",
 }
+# Why a refund that was made and failed (`failure_reason`) would fail again, or shall not be made again. All
+# other reasons, and those that are new to us, wait for an operator.
+FINAL_FAILURES = frozenset(
+    {
+        "lost_or_stolen_card",
+        "expired_or_canceled_card",
+        "declined",
+        "charge_for_pending_refund_disputed",
+        "merchant_request",
+    }
+)
 # What Stripe says of an amount above the rest of the payment: no code, but this parameter.
 _AMOUNT, _TOO_MUCH = "amount", "more than is left of the payment"
 
@@ -106,26 +118,32 @@ class StripeGateway:
         return self._ask_under_fresh_key(request)
 
     def _ask_under_fresh_key(self, request: RefundRequest) -> PaymentOutcome:
-        """Ask under the first key of which Stripe does not only repeat an error that it has stored."""
+        """Ask under the first key that is not spent: Stripe only repeats an error that it has stored, or a
+        refund that has failed since."""
         with_500 = 0
         for number in range(1, KEYS_MAX + 1):
             try:
-                return self._outcome(request, self._create(request, number))
+                made = self._create(request, number)
+                if not _is_repeated(made):
+                    return self._outcome(request, made)
+                # What is repeated is the refund as it was when it was made.
+                known = self._outcome(request, self._client.v1.refunds.retrieve(made.id))
             except stripe.StripeError as problem:
                 if not _is_spent(problem):
                     return self._judge(request, problem)
                 with_500 += (problem.http_status or 0) >= 500
-            known = self.look_up(request)
+                known = self.look_up(request)
             if not isinstance(known, NotDone):
                 return known
             if with_500 == KEYS_WITH_500_MAX:
                 words = f"Stripe answered {with_500} keys with an error that it has stored"
                 return OutcomeUnknown(words, answered=True)
-        words = f"Stripe repeats refusals under {KEYS_MAX} keys, and forgets them after a day"
+        words = f"Stripe repeats refusals and failures under {KEYS_MAX} keys, and forgets them after a day"
         return NotDone(words, 0, for_people=True)
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
-        """Return what became of an earlier call; NotDone when Stripe has no refund of it."""
+        """Return what became of an earlier call; NotDone when Stripe has no refund of it, or only such as
+        have failed."""
         try:
             listed = self._client.v1.refunds.list(_listing(request.payment_id))
             ours = [
@@ -185,8 +203,7 @@ class StripeGateway:
         if getattr(made, "object", None) != "refund" or not made.id:
             return OutcomeUnknown("the answer was not a refund")
         if made.status in FAILED:
-            why = getattr(made, "failure_reason", None) or "no reason given"
-            return Refused(f"Stripe's refund {made.id} is {made.status}: {why}")
+            return _failed(made)
         amount = from_stripe(made.amount, made.currency)
         if amount != request.amount:
             words = f"Stripe's refund {made.id} is of {amount}, not {request.amount}"
@@ -251,11 +268,31 @@ def _key_of(refund: stripe.Refund) -> str | None:
     return metadata.to_dict().get(KEY_FIELD) if metadata else None
 
 
+def _failed(made: stripe.Refund) -> PaymentOutcome:
+    """Return what follows from a refund that came to nothing. One that was cancelled somebody did not want,
+    or the customer did not claim."""
+    why = getattr(made, "failure_reason", None)
+    words = f"Stripe's refund {made.id} is {made.status}: {why or 'no reason given'}"
+    if made.status == "canceled" or why in FINAL_FAILURES:
+        return Refused(words)
+    return NotDone(words, 0, for_people=True, failed=made.id)
+
+
+def _is_repeated(made: stripe.Refund) -> bool:
+    """Whether Stripe answers what it has stored under the key."""
+    answer = getattr(made, "last_response", None)  # a proxy's page is a text
+    return answer is not None and _says_replayed(answer.headers)
+
+
+def _says_replayed(headers: Mapping[str, str] | None) -> bool:
+    found = {name.lower(): value for name, value in (headers or {}).items()}
+    return found.get("idempotent-replayed", "").lower() == "true"
+
+
 def _is_spent(problem: stripe.StripeError) -> bool:
     """Whether Stripe has finished this key with an error of its own, or a refusal that may have been put
     right since, and only repeats it."""
-    headers = {name.lower(): value for name, value in (problem.headers or {}).items()}
-    replayed = headers.get("idempotent-replayed", "").lower() == "true"
+    replayed = _says_replayed(problem.headers)
     if _is_refusal(problem):
         return replayed and _why_final(problem) is None
     return replayed and (problem.http_status or 0) >= 500

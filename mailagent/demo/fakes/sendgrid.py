@@ -79,10 +79,11 @@ class SendGridServer(LocalServer):
         asked = _BY_ARGUMENT.fullmatch(query)
         if asked is None:
             return _errors(400, [("query", f"invalid syntax: {query!r}")])
-        found = [
-            mail for mail in self._mailboxes.sent() if mail.custom_args.get(asked[1]) == asked[2]
-        ]
+        found = [mail for mail in self._records() if mail.custom_args.get(asked[1]) == asked[2]]
         return Answer(200, {"messages": [_activity_of(mail) for mail in found]})
+
+    def _records(self) -> list[SentMail]:
+        return self._mailboxes.sent()
 
     def _write(self, request: Request) -> Answer:
         origin = request.headers.get("Origin")

@@ -89,7 +89,7 @@ MAY_GO_TWICE: Mapping[Purpose, bool] = {
 }
 
 SAW_LATER_MAIL = "SendGrid told of a mail handed over later, and not of this one"
-HAS_NO_TRACE = "SendGrid's records have no trace of it"
+HAS_NO_TRACE = "SendGrid's records have a mail handed over later, and no trace of this one"
 NOBODY_KNOWS = "nobody knows whether it went out, and twice is better than never"
 
 
@@ -149,11 +149,11 @@ def decide_delivery(
 ) -> SendNow | WaitFor | Settle | Settled:
     """Decide what to do about a mail that did not simply go out.
 
-    A mail that says "sending" was with the vendor when the process died, or the answer was lost. If
-    any event names it, or the vendor's records have it, it went out. If none came for `outcome_seconds`, but
-    one for a mail handed over later did, or the records have no trace of it, it did not, and is sent again
-    under the same Message-ID: once. Silence alone proves nothing; if no later mail breaks it, the mail is given
-    up, or sent once more if it may go twice. Where no event ever came, at once.
+    A mail that says "sending" was with the vendor when the process died, or the answer was lost. If any event
+    names it, or the vendor's records have it, it went out. If none came for `outcome_seconds`, but one for a
+    mail handed over later did, or the records have such a mail and no trace of this one, it did not, and is
+    sent again under the same Message-ID: once. Silence alone proves nothing; if no later mail breaks it, the
+    mail is given up, or sent once more if it may go twice. Where no event ever came, at once.
     While the vendor is away no later mail can break it, so silence begins when it is back; but a mail
     that is too old to be sent is not waited for any longer.
     """

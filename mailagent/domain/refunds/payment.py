@@ -50,12 +50,14 @@ class Refused:
 class NotDone:
     """Certainly not done; may be asked again after `retry_after_seconds`. `operator`: the gateway refuses
     our key, so every other refund would meet the same. `for_people`: asking again does not help until
-    somebody has put the cause right."""
+    somebody has put the cause right. `failed`: the gateway's name for a refund that it made and could not
+    carry out."""
 
     why: str
     retry_after_seconds: float
     operator: bool = False
     for_people: bool = False
+    failed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

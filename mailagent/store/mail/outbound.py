@@ -191,12 +191,12 @@ def take_up(connection: sa.Connection, limit: int, now: datetime) -> list[str]:
     return found
 
 
-def find_latest_taken(connection: sa.Connection, now: datetime) -> str | None:
-    """Return a mail that SendGrid is known to have taken, of the last days the latest."""
+def find_taken_since(connection: sa.Connection, since: datetime) -> str | None:
+    """Return the first mail written after a time that SendGrid is known to have taken."""
     query = (
         sa.select(_mails.c.outbound_id)
-        .where(_mails.c.created_at > now - _TRIED_FOR, _mails.c.sent_at.is_not(None))
-        .order_by(_mails.c.created_at.desc())
+        .where(_mails.c.created_at > since, _mails.c.sent_at.is_not(None))
+        .order_by(_mails.c.created_at)
     )
     found: str | None = connection.scalar(query.limit(1))
     return found

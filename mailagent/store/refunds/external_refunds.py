@@ -10,7 +10,12 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from mailagent.domain.refunds.payment import GatewayRefund, GivenBack, RefundState
+from mailagent.domain.refunds.payment import (
+    GatewayRefund,
+    GivenBack,
+    RefundRequest,
+    RefundState,
+)
 from mailagent.store import schema
 from mailagent.store.database import Row, insert_once
 from mailagent.store.refunds.order_rows import ORDER_RECORD
@@ -31,7 +36,31 @@ def record(
     for the payment. One that has failed is kept as returned, so that a later word that it was made,
     which is an older one, changes nothing."""
     failed = told.state is RefundState.FAILED
-    new = insert_once(
+    new = _insert(connection, told, order_id, payment_id, now)
+    if new:
+        _take_off_sum(connection, order_id, payment_id, told.amount.minor)
+    return new or (failed and mark_returned(connection, told.reference, now))
+
+
+def record_failed(
+    connection: sa.Connection, reference: str, request: RefundRequest, gateway: str, now: datetime
+) -> None:
+    """Record a refund of ours that the gateway made and could not carry out. Another one will take its place
+    under the same key, and words of this one, which come in any order, must not count beside that."""
+    failed = GatewayRefund(reference, gateway, (), request.amount, RefundState.FAILED)
+    _insert(connection, failed, request.order_id, request.payment_id, now)
+
+
+def is_known_failure(connection: sa.Connection, reference: str) -> bool:
+    """Return whether it is on record that a refund came to nothing."""
+    known = _external.c.reference == reference, _external.c.returned_at.is_not(None)
+    return connection.scalar(sa.select(sa.literal(1)).where(*known)) is not None
+
+
+def _insert(
+    connection: sa.Connection, told: GatewayRefund, order_id: str, payment_id: str, now: datetime
+) -> bool:
+    return insert_once(
         connection,
         _external,
         {
@@ -42,13 +71,10 @@ def record(
             "amount_minor": told.amount.minor,
             "currency": told.amount.currency,
             "seen_at": now,
-            "returned_at": now if failed else None,
+            "returned_at": now if told.state is RefundState.FAILED else None,
         },
         "reference",
     )
-    if new:
-        _take_off_sum(connection, order_id, payment_id, told.amount.minor)
-    return new or (failed and mark_returned(connection, told.reference, now))
 
 
 def record_sum(

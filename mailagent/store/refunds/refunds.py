@@ -155,6 +155,16 @@ def record_receipt(connection: sa.Connection, refunds: Sequence[Refund], outboun
         connection.execute(_UPDATE, {"here": refund.refund_id, "receipt_id": outbound_id})
 
 
+def list_sharing_receipt(
+    connection: sa.Connection, conversation_id: str, outbound_id: str
+) -> list[str]:
+    """Return the refunds of a conversation of which a receipt tells that is under another one's key."""
+    query = sa.select(_refunds.c.refund_id).where(
+        _refunds.c.conversation_id == conversation_id, _refunds.c.receipt_id == outbound_id
+    )
+    return list(connection.scalars(query.order_by(_refunds.c.refund_id)))
+
+
 def _found(refund: Refund | None, refund_id: str) -> Refund:
     if refund is None:
         raise LookupError(f"refund {refund_id} does not exist")

@@ -208,7 +208,8 @@ policy_versions = sa.Table(
     sa.Column("first_used_at", UtcDateTime, nullable=False),
 )
 
-# Money that was given back without us, such as in the gateway's own dashboard.
+# Money that was given back without us, such as in the gateway's own dashboard; and, as returned, refunds of
+# ours that came to nothing and gave way to another one under the same key.
 external_refunds = sa.Table(
     "external_refunds",
     metadata,

@@ -275,11 +275,12 @@ def _state_of(connection: sa.Connection, row: Row, trace: Trace = Trace.NOT_ASKE
 
 def _find_trace(outbound_id: str) -> Trace:
     """Ask SendGrid's records for a mail of which nobody knows. That they do not have it counts only if they
-    have another one that it took: they may be late, or not be searched as we think."""
+    have one that it took later: they may be late, or not be searched as we think."""
     live = services.current()
     with live.database.snapshot() as connection:
-        state = _state_of(connection, outbound.row_of(connection, outbound_id))
-        taken = outbound.find_latest_taken(connection, live.now())
+        row = outbound.row_of(connection, outbound_id)
+        state = _state_of(connection, row)
+        taken = outbound.find_taken_since(connection, row.sending_at or row.created_at)
     if not is_trace_wanted(state, live.now(), live.waits.mail_outcome_seconds):
         return Trace.NOT_ASKED
     with spans.call(Provider.SENDGRID, "look up"):

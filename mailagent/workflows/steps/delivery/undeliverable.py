@@ -15,6 +15,7 @@ from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
 from mailagent.domain.refunds.escalation import Skip
 from mailagent.store import audit
 from mailagent.store.mail import outbound
+from mailagent.store.refunds import refunds
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ def act_on_lost(
         [
             f"Subject: {mail.subject}",
             f"Why: {why or 'SendGrid has not said what became of it'}",
-            f"Conversation: {mail.conversation_id or '-'}, refund: {mail.refund_id or '-'}",
+            f"Conversation: {mail.conversation_id or '-'}, refund: {_refunds_of(connection, mail)}",
             "It will not be tried again. Please write to the person yourself if need be.",
         ],
     )
@@ -64,6 +65,16 @@ def act_on_lost(
             )
             return
     _nobody_is_left(connection, mail)
+
+
+def _refunds_of(connection: sa.Connection, mail: OutboundMail) -> str:
+    """Return the refunds that a mail tells of, for people to read."""
+    if mail.refund_id is None:
+        return "-"
+    sharing: list[str] = []
+    if mail.purpose is Purpose.RECEIPT and mail.conversation_id:
+        sharing = refunds.list_sharing_receipt(connection, mail.conversation_id, mail.outbound_id)
+    return ", ".join(sorted([mail.refund_id, *sharing]))
 
 
 def _pass_on(connection: sa.Connection, mail: OutboundMail) -> None:

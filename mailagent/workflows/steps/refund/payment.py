@@ -38,6 +38,7 @@ from mailagent.store.database import Row
 from mailagent.store.mail import conversations
 from mailagent.store.refunds import (
     cases,
+    external_refunds,
     order_rows,
     orders,
     payment_events,
@@ -176,10 +177,17 @@ def _ask_gateway(intent: _Intent) -> PaymentOutcome:
             known = gateway.look_up(intent.request)
         if not isinstance(known, NotDone):
             return known
+        if known.failed and not intent.stopped and not _is_known_failure(known.failed):
+            return known  # for an operator, whose replay asks again
     if intent.stopped:
         return Refused(intent.stopped)
     with spans.call(gateway.name, "refund"):
         return gateway.refund(intent.request)
+
+
+def _is_known_failure(reference: str) -> bool:
+    with services.current().database.snapshot() as connection:
+        return external_refunds.is_known_failure(connection, reference)
 
 
 def _record_outcome(intent: _Intent, outcome: PaymentOutcome, leave: Permit) -> State | None:
@@ -209,6 +217,13 @@ def _record_outcome(intent: _Intent, outcome: PaymentOutcome, leave: Permit) -> 
                 problem = refund_payments.pending_problem(reference)
                 refund_payments.record_payment(
                     connection, request.idempotency_key, "asked", problem=problem
+                )
+            case NotDone(why, failed=str(reference)):
+                external_refunds.record_failed(
+                    connection, reference, request, live.gateway.name, live.now()
+                )
+                refund_payments.record_payment(
+                    connection, request.idempotency_key, "asked", problem=why
                 )
             case NotDone(why) | OutcomeUnknown(why):
                 # A look that failed does not make a pending refund an unanswered one.
