@@ -94,10 +94,7 @@ def make_services(settings: Settings) -> services.Services:
         totp=Totp(settings.secret_keys, settings.shop.name)
         if settings.second_factor == "totp"
         else None,
-        first_model=_first_model(settings) if settings.runs_workflows else None,
-        first_model_name=settings.first_model or "",
         token_prices=settings.token_prices,
-        first_prices=settings.first_prices,
         daily_budget=settings.daily_budget,
         pace=settings.pace,
         draft_replies=settings.draft_replies,
@@ -125,14 +122,6 @@ def _model(settings: Settings) -> services.Model:
     from mailagent.adapters.openai.client import ChatModel
 
     return ChatModel(settings.openai_api_key, settings.openai_base_url, settings.openai_model)
-
-
-def _first_model(settings: Settings) -> services.Model | None:
-    if not settings.openai_api_key or not settings.first_model:
-        return None
-    from mailagent.adapters.openai.client import ChatModel
-
-    return ChatModel(settings.openai_api_key, settings.openai_base_url, settings.first_model)
 
 
 def _sender(settings: Settings) -> services.Sender:

@@ -75,12 +75,8 @@ class Services:
     stripe_livemode: bool | None = None
     # The second factor of logins to the console; None if there is none.
     totp: Totp | None = None
-    # A cheaper model that works on each mail first, by the name of its model.
-    first_model: Model | None = None
-    first_model_name: str = ""
-    # What the models' tokens cost; without it only tokens are shown.
+    # What the model's tokens cost; without it only tokens are shown.
     token_prices: TokenPrices | None = None
-    first_prices: TokenPrices | None = None
     daily_budget: DailyBudget | None = None
     pace: RateLimit = RateLimit()
     spending: Spending = field(default_factory=Spending)
@@ -91,12 +87,6 @@ class Services:
     budget: Budget = field(default_factory=Budget)
     limits: Limits = field(default_factory=Limits)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-
-    def prices_of(self, model: str) -> TokenPrices | None:
-        """Return what a model's tokens cost; one that is asked no more as the main one does, and so a call
-        that reached none and names none ("")."""
-        is_first = model != "" and model == self.first_model_name
-        return self.first_prices if is_first else self.token_prices
 
 
 _bound: Services | None = None

@@ -129,13 +129,6 @@ SETTINGS = (
         "`input,cached,output,cache_write`; without it `/ops` shows tokens only",
     ),
     Setting(
-        "OPENAI_FIRST_MODEL",
-        "–",
-        "a cheaper model that works on each mail first; `OPENAI_MODEL` takes over where money is at stake "
-        "or it fails: [docs/operate.md](docs/operate.md#what-the-model-costs)",
-    ),
-    Setting("OPENAI_FIRST_PRICES", "–", "what that one costs, as `OPENAI_PRICES`"),
-    Setting(
         "OPENAI_DAILY_BUDGET",
         "–",
         "the most that the model may cost in a day (UTC), in USD; then mail waits for the next day. Needs "
@@ -348,8 +341,6 @@ class Settings:
     crash_marker: str | None
     mail_templates: Path | None = None
     token_prices: TokenPrices | None = None
-    first_model: str | None = None
-    first_prices: TokenPrices | None = None
     daily_budget: DailyBudget | None = None
     budget_is_set: bool = False  # also to `none`
     pace: RateLimit = RateLimit()
@@ -476,8 +467,6 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
         crash_marker=read.text("MAILAGENT_CRASH_ONCE"),
         mail_templates=_mail_templates(read, shop.default_language),
         token_prices=read.parsed("OPENAI_PRICES", parse_prices),
-        first_model=read.parsed("OPENAI_FIRST_MODEL", values.parse_line),
-        first_prices=read.parsed("OPENAI_FIRST_PRICES", parse_prices),
         daily_budget=_daily_budget(read),
         budget_is_set=read.text("OPENAI_DAILY_BUDGET") is not None,
         pace=RateLimit(
@@ -535,16 +524,9 @@ def _daily_budget(read: _Reader) -> DailyBudget | None:
 
 
 def _problems_of_cost(settings: Settings) -> list[str]:
-    if settings.daily_budget is None:
+    if settings.daily_budget is None or settings.token_prices is not None:
         return []
-    problems = []
-    if settings.token_prices is None:
-        problems.append(
-            "OPENAI_DAILY_BUDGET: needs OPENAI_PRICES, or nobody knows what a call costs"
-        )
-    if settings.first_model and settings.first_prices is None:
-        problems.append("OPENAI_DAILY_BUDGET: needs OPENAI_FIRST_PRICES beside OPENAI_FIRST_MODEL")
-    return problems
+    return ["OPENAI_DAILY_BUDGET: needs OPENAI_PRICES, or nobody knows what a call costs"]
 
 
 def _retention(read: _Reader) -> Retention:

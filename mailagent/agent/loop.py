@@ -48,11 +48,9 @@ class AskAgain:
 
 @dataclass(frozen=True, slots=True)
 class AskOperator:
-    """No mail can be answered until an operator has put something right. `about_model`: another model of
-    the same provider could answer it."""
+    """No mail can be answered until an operator has put something right."""
 
     why: str
-    about_model: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ def next_move(outcome: Mapping[str, Any]) -> Move:
         case "retry":
             return AskAgain(outcome.get("after_seconds"), why, bool(outcome.get("limited")))
         case "operator":
-            return AskOperator(why, bool(outcome.get("about_model")))
+            return AskOperator(why)
         case "person":
             reason = HandOverReason.__members__.get(str(outcome.get("reason")))
             return AskPerson(reason or HandOverReason.MODEL_REFUSED, why)
@@ -152,9 +150,6 @@ def inert_json(value: object) -> str:
     return escaped.encode("utf-8", "replace").decode("utf-8")
 
 
-_RARE = frozenset({"first_model", "left_items", "turn_ms"})
-
-
 @dataclass(frozen=True, slots=True)
 class Spent:
     """What answering a batch of mail has cost so far."""
@@ -164,17 +159,13 @@ class Spent:
     tool_calls: int = 0
     unusable_replies: int = 0
     provider_retries: int = 0
-    # 1 while a cheaper model works on the mail; how many items the main one, which took over, is not told.
-    first_model: int = 0
-    left_items: int = 0
     # The turn that was booked for the next call, in milliseconds since 1970.
     turn_ms: int = 0
 
     def plain(self) -> dict[str, int]:
-        """Return this to be recorded. What is not in use is left out: a worker of the release before this
-        one knows nothing of it."""
+        """Return this to be recorded; `turn_ms` only if there is one."""
         spent = asdict(self)
-        return {name: spent[name] for name in spent if spent[name] or name not in _RARE}
+        return {name: spent[name] for name in spent if spent[name] or name != "turn_ms"}
 
     def plus(self, outcome: Mapping[str, Any]) -> Spent:
         """Return this plus one outcome of the model, whose turn is over. An empty answer counts as a failed

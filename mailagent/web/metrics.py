@@ -100,7 +100,7 @@ def _count(hear: Callable[..., None]) -> Sequence[Sample]:
     try:
         now = live.now()
         today = live.spending.of_today(live.database, now, STATEMENT_SECONDS)
-        use = ModelUse(today, live.prices_of)
+        use = ModelUse(today, live.token_prices)
         with live.database.snapshot(STATEMENT_SECONDS) as connection:
             sa.event.listen(connection, "after_cursor_execute", hear)
             runs = Runs(

@@ -52,10 +52,6 @@ RETRY = {"kind": "retry", "after_seconds": 7.0, "why": "busy"}
         (RETRY | {"limited": True}, AskAgain(7.0, "busy", limited=True)),
         ({"kind": "operator", "why": "no key"}, AskOperator("no key")),
         (
-            {"kind": "operator", "why": "no model", "about_model": True},
-            AskOperator("no model", about_model=True),
-        ),
-        (
             {"kind": "person", "reason": "MODEL_REFUSED", "why": "refused"},
             AskPerson(HandOverReason.MODEL_REFUSED, "refused"),
         ),

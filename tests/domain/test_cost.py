@@ -85,8 +85,8 @@ UNRECORDED = tokens_of(1, 1_000_000, 500_000, 0, None)
 def test_what_is_on_record_is_not_priced_again(
     tokens: Tokens, with_prices: str, without: str | None
 ) -> None:
-    assert cost_of({"one": tokens}, lambda _: PRICES) == Decimal(with_prices)
-    assert cost_of({"one": tokens}, lambda _: None) == (without and Decimal(without))
+    assert cost_of([tokens], PRICES) == Decimal(with_prices)
+    assert cost_of([tokens], None) == (without and Decimal(without))
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
-"""What the model costs: prompts that are cached, a cheaper model first, and a budget a day that holds
+"""What the model costs: prompts that are cached, and a budget a day that holds
 mail back and loses none."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from itertools import groupby, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ import pytest
 from mailagent import services
 from mailagent.agent.prompt import estimate_tokens
 from mailagent.app import NotConfigured
-from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.operations.incident import WORDS, IncidentKind
 from mailagent.domain.operations.model_cost import day_begins_at, parse_prices
 from mailagent.domain.operations.rate_limit import RateLimit
@@ -27,10 +26,8 @@ from mailagent.store.operations.model_calls import Spending
 from mailagent.workflows.steps.conversation import rate_limit
 from mailagent.workflows.steps.maintenance import incidents, sweep
 from tests.cast import ADA, GRACE, OLGA, TESS, order
-from tests.journeys.test_hostile_model import says
 from tests.stage import Stage, open_shop, running, wait_until
 from tests.stampede.story import Clock
-from tests.workflows.counting_openai import refuses
 from tests.workflows.watched_model import WatchedModel
 
 BROKEN = "My kettle from order W1001 arrived broken. I want my money back."
@@ -101,80 +98,6 @@ def test_what_comes_while_the_model_works_changes_nothing_that_it_was_told(shop:
     assert len(cases[-1]["history"]) >= 2  # a receipt comes when it comes
 
 
-# --- a cheaper model first ------------------------------------------------------------------------
-
-
-@pytest.fixture
-def thrifty_shop(tmp_path: Path, database_url: str) -> Iterator[Stage]:
-    """A shop that lets a cheaper model work on each mail first."""
-    settings = {"OPENAI_MODEL": "large", "OPENAI_FIRST_MODEL": "small"}
-    with open_shop(tmp_path, database_url, settings) as stage:
-        stage.stock(order())
-        with running(stage):
-            yield stage
-
-
-def test_a_question_is_answered_by_the_cheaper_model_alone(thrifty_shop: Stage) -> None:
-    thrifty_shop.write("Where is my order W1001?")
-    thrifty_shop.wait_for_mails(ADA)
-    assert set(models(thrifty_shop)) == {"small"}
-
-
-def test_money_is_left_to_the_main_model(thrifty_shop: Stage) -> None:
-    thrifty_shop.write(BROKEN)
-    thrifty_shop.wait_for_refund("paid")
-    asked = models(thrifty_shop)
-    assert set(asked) == {"small", "large"}
-    assert asked == sorted(asked, reverse=True)  # once it has taken over it stays
-    assert len(thrifty_shop.refunds()) == 1
-
-
-def test_a_reply_that_is_not_true_is_written_anew_by_the_main_model(thrifty_shop: Stage) -> None:
-    thrifty_shop.faults.openai += [says("We have refunded 999.00 USD to you.")]
-    thrifty_shop.write("Hello?")
-    (mail,) = thrifty_shop.wait_for_mails(ADA)
-    assert "999" not in mail.text
-    assert models(thrifty_shop) == ["small", "large"]
-
-
-@pytest.mark.parametrize(
-    "trouble",
-    [refuses("rate_limit_exceeded", wish_ms=200_000), refuses("model_not_found", 404)],
-    ids=["limited", "gone"],
-)
-def test_a_first_model_in_trouble_leaves_its_mail_to_the_main_one(
-    thrifty_shop: Stage, trouble: Callable[[], Answer]
-) -> None:
-    services.bind(replace(thrifty_shop.live, pace=RateLimit(requests=600)))
-    for number in range(1, 4):
-        thrifty_shop.faults.openai.append(trouble)
-        thrifty_shop.write("Where is my order W1001?")
-        thrifty_shop.wait_for_mails(ADA, number)  # at once: nobody waits out its pause
-    assert [name for name, _ in groupby(models(thrifty_shop))] == ["small", "large"] * 3
-    assert not thrifty_shop.rows("SELECT 1 FROM breakers")
-    assert not thrifty_shop.rows("SELECT 1 FROM inbound_mails WHERE put_off > 0")
-
-
-def incidents_told(shop: Stage) -> list[str]:
-    noted = "SELECT action FROM audit WHERE subject = 'first-model' ORDER BY audit_id"
-    return [row.action for row in shop.rows(noted)]
-
-
-def test_operators_are_told_once_that_the_first_model_is_gone(thrifty_shop: Stage) -> None:
-    for number in (1, 2):
-        thrifty_shop.faults.openai.append(refuses("model_not_found", 404))
-        thrifty_shop.write("Where is my order W1001?")
-        thrifty_shop.wait_for_mails(ADA, number)
-        incidents.update_incidents()
-    assert incidents_told(thrifty_shop) == ["matter opened"]
-    told = thrifty_shop.rows("SELECT subject FROM outbound_mails WHERE to_address = :a", a=OLGA)
-    assert [WORDS[IncidentKind.FIRST_MODEL].title in row.subject for row in told] == [True]
-    thrifty_shop.write("Where is my order W1001?")
-    thrifty_shop.wait_for_mails(ADA, 3)
-    incidents.update_incidents()
-    assert incidents_told(thrifty_shop) == ["matter opened", "matter closed"]
-
-
 # --- a budget a day -------------------------------------------------------------------------------
 
 
@@ -225,7 +148,6 @@ def test_a_call_that_reached_no_model_leaves_the_day_countable(poor_shop: Stage)
     with poor_shop.live.database.transaction() as connection:
         model_calls.record(connection, *about)  # without a price, as a release before this did
     assert rate_limit.cost_of_today() == 0  # None would be a budget that stops nothing
-    assert poor_shop.live.prices_of("") == poor_shop.live.token_prices
 
 
 def test_mail_beyond_the_budget_waits_for_the_next_day(poor_shop: Stage, clock: Clock) -> None:

@@ -31,13 +31,11 @@ _TRY_AGAIN = frozenset({408, 409, 425, 429})
 _ABOUT_THIS_MAIL = frozenset({400, 413, 422})
 # With these codes, and with 404, every call of this model fails until somebody acts; another one of the same
 # account may do.
-_MODEL_CODES = frozenset(
-    "model_not_found unsupported_parameter unknown_parameter unsupported_value"
-    " invalid_function_parameters".split()
-)
 # 429 and 400 mostly concern one call; with these codes every call fails until somebody acts.
-_OPERATOR_CODES = _MODEL_CODES | frozenset(
-    "insufficient_quota billing_not_active billing_hard_limit_reached account_deactivated"
+_OPERATOR_CODES = frozenset(
+    "model_not_found unsupported_parameter unknown_parameter unsupported_value"
+    " invalid_function_parameters insufficient_quota billing_not_active"
+    " billing_hard_limit_reached account_deactivated"
     " organization_spend_limit_exceeded project_spend_limit_exceeded invalid_api_key".split()
 )
 _TOO_LONG = frozenset({"context_length_exceeded", "string_above_max_length"})
@@ -91,8 +89,8 @@ class ChatModel:
 
         `{"kind": "done", "items", "text", "calls", "usage"}`: `items` go in front of the next ask,
         unchanged. `{"kind": "retry", "after_seconds", "why"}` (with `answered` if the server is well
-        and its answer of no use, `limited` if it was asked too much), `{"kind": "operator", "why"}` (with
-        `about_model` if another model may do) or `{"kind": "person", "reason", "why"}`: `reason` is the
+        and its answer of no use, `limited` if it was asked too much), `{"kind": "operator", "why"}`
+        or `{"kind": "person", "reason", "why"}`: `reason` is the
         name of a HandOverReason. No `why` holds anything of the mail or of the key. All have `model`, its
         name, and most `usage`, the tokens. `customer_hash`: at most 64 characters.
         """
@@ -175,7 +173,7 @@ class ChatModel:
         if code in _OPERATOR_CODES:
             what = "OPENAI_API_KEY" if status == 401 or code == "invalid_api_key" else "the account"
             told = f"{why}; check {what} and OPENAI_MODEL={self._model}"
-            return operator(told, about_model=code in _MODEL_CODES)
+            return operator(told)
         if status == 429 and _is_above_the_limit(error):
             # No pause makes room for it, although the code is that of a limit which is used up.
             return person(
@@ -189,8 +187,7 @@ class ChatModel:
             reason = HandOverReason.BUDGET_SPENT if too_long else HandOverReason.MODEL_REFUSED
             return person(f"{why} to this mail", reason)
         return operator(
-            f"{why}; check OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL={self._model}",
-            about_model=status == 404,
+            f"{why}; check OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL={self._model}"
         )
 
     def _judge_connection(self, error: openai.APIConnectionError) -> Json:

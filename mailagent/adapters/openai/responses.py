@@ -33,9 +33,9 @@ def retry(
     return outcome | {name: value for name, value in more.items() if value}
 
 
-def operator(why: str, about_model: bool = False) -> Json:
-    """Return the outcome "no call will work until an operator acts"; `about_model`: none of this model."""
-    return {"kind": "operator", "why": why} | ({"about_model": True} if about_model else {})
+def operator(why: str) -> Json:
+    """Return the outcome "no call will work until an operator acts"."""
+    return {"kind": "operator", "why": why}
 
 
 def person(why: str, reason: HandOverReason, usage: Json | None = None) -> Json:

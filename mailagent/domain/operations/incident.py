@@ -14,7 +14,6 @@ class IncidentKind(StrEnum):
     OPENAI = "provider:openai"
     SENDGRID = "provider:sendgrid"
     STRIPE = "provider:stripe"
-    FIRST_MODEL = "first-model"
     LOOP_DETECTED = "loop_detected"
     THROTTLED = "throttled"
     BUDGET_NEAR = "budget:near"
@@ -44,11 +43,6 @@ WORDS = {
         "Stripe refuses our key: no refund is paid",
         "Check STRIPE_API_KEY, put it right and restart. Refunds that wait are then paid by themselves; "
         "runs that have failed meanwhile are to be replayed.",
-    ),
-    IncidentKind.FIRST_MODEL: IncidentText(
-        "The first model is not to be had: the main one does all the work",
-        "Check OPENAI_FIRST_MODEL, put it right or take it away, and restart. Mail is answered meanwhile, at "
-        "the main model's price.",
     ),
     IncidentKind.LOOP_DETECTED: IncidentText(
         "The loop guard has tripped: the agent has stopped answering a conversation",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
@@ -97,17 +97,14 @@ def plus(one: Mapping[str, Tokens], other: Mapping[str, Tokens]) -> dict[str, To
     return {name: one.get(name, Tokens()) + other.get(name, Tokens()) for name in {**one, **other}}
 
 
-def cost_of(
-    use: Mapping[str, Tokens], prices_of: Callable[[str], TokenPrices | None]
-) -> Decimal | None:
-    """Return what a use cost: what is on record, and the rest by the prices of its model; None if they are
-    needed and there are none."""
+def cost_of(use: Iterable[Tokens], prices: TokenPrices | None) -> Decimal | None:
+    """Return what a use cost: what is on record, and the rest by `prices`; None if they are needed and there
+    are none."""
     total = Decimal(0)
-    for model, tokens in use.items():
+    for tokens in use:
         total += Decimal(tokens.micro_usd).scaleb(-6)
         if tokens.calls and tokens.calls == tokens.priced_calls:
             continue
-        prices = prices_of(model)
         if prices is None:
             return None
         total += cost_usd(

@@ -6,7 +6,7 @@ Each figure is counted by an index or kept in a counter, so that a scrape stays 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -73,7 +73,7 @@ class ModelUse:
     """What the model took today, by its name, and what its tokens cost in USD."""
 
     today: Mapping[str, Tokens]
-    prices_of: Callable[[str], TokenPrices | None]
+    prices: TokenPrices | None
 
 
 def read(
@@ -182,7 +182,7 @@ def _model(connection: sa.Connection, use: ModelUse) -> Iterator[Sample]:
         for kind in ("input", "cached", "output"):
             yield Sample(metric.TOKENS, (model, kind), by_type[kind])
     for model in sorted(tokens.keys() | use.today.keys()):
-        cost = cost_of({model: use.today.get(model, Tokens())}, use.prices_of)
+        cost = cost_of([use.today.get(model, Tokens())], use.prices)
         if cost is not None:
             yield Sample(metric.COST, (model,), float(cost))
 

@@ -54,7 +54,7 @@ class ShownUse:
 def of_use(use: Mapping[str, Tokens]) -> ShownUse:
     """Return what calls of the model took; `use` is by the name of the model."""
     total = sum(use.values(), Tokens())
-    cost = cost_of(use, services.current().prices_of)
+    cost = cost_of(use.values(), services.current().token_prices)
     return ShownUse(
         total.calls,
         f"{total.input:,}",

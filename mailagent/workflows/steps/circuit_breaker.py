@@ -71,14 +71,6 @@ class Noted:
     is_open: bool = False
 
 
-def note_trouble_of_one_model(connection: sa.Connection, leave: Permit) -> Noted:
-    """Record a failure that says nothing of a provider's other models: whoever asks one next finds the
-    breaker as it was, and may probe it."""
-    give_back(connection, leave)
-    metric_figures.count_failure(connection, leave.provider.value)
-    return Noted()
-
-
 def note_outcome(connection: sa.Connection, leave: Permit, failure: Failure | None) -> Noted:
     """Record whether a provider has answered (None) or failed."""
     now = services.current().now()

@@ -40,8 +40,6 @@ def test_each_day_is_shown_with_what_it_cost(shop: Stage) -> None:
     live = replace(
         shop.live,
         token_prices=parse_prices("1000,100,2000"),
-        first_model_name="small",
-        first_prices=parse_prices("10,1,20"),
         daily_budget=DailyBudget(Decimal(5), 60),
     )
     services.bind(live)
@@ -53,7 +51,7 @@ def test_each_day_is_shown_with_what_it_cost(shop: Stage) -> None:
     today, yesterday, before, *_ = shown.partition("<tbody>")[2].split("</tr>")
     assert "$1.12" in today
     assert "large, small" in yesterday
-    assert "$1.13" in yesterday  # 1.12, and 0.0112 by the other model's prices
+    assert "$2.24" in yesterday  # both models by the same prices
     assert "4,000" in yesterday
     assert "$0.00" in before
 

@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import sqlalchemy as sa
 from dbos import DBOS
 
 from mailagent import services
-from mailagent.agent import first_model, loop, prompt, tool_schemas
+from mailagent.agent import loop, prompt, tool_schemas
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.operations.circuit_breaker import Provider
-from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.run_about import HeldUpBy, hash_customer
 from mailagent.store import ids
 from mailagent.store.operations import model_calls
@@ -23,7 +21,6 @@ from mailagent.workflows.steps.circuit_breaker import (
     Permit,
     give_back,
     note_outcome,
-    note_trouble_of_one_model,
     take_permit,
 )
 from mailagent.workflows.steps.conversation.batch import Batch
@@ -36,7 +33,6 @@ from mailagent.workflows.steps.conversation.rate_limit import (
     take_turn,
     why_stopped,
 )
-from mailagent.workflows.steps.maintenance.incidents import open_incident
 
 
 @dataclass(slots=True)
@@ -57,7 +53,7 @@ def ask_in_turn(
     if stopped is not None:
         return held_up(HeldUpBy.BUDGET, "later", used, why=stopped)
     case = case_of_step.find()
-    told = [case.item, *items[used.left_items :]]
+    told = [case.item, *items]
     if is_above_the_limit(_instructions(), told):
         why = "the case is more than OPENAI_TOKENS_PER_MINUTE lets through"
         return move_of("person", used, reason=HandOverReason.BUDGET_SPENT.name, summary=why)
@@ -74,7 +70,7 @@ def ask_in_turn(
         waits = replace(used, turn_ms=turn.at_ms)
         why = "its turn is yet to come"
         return held_up(HeldUpBy.LIMITS, "wait", waits, after_seconds=turn.wait_seconds, why=why)
-    outcome = _request(told, case.address, used)
+    outcome = _request(told, case.address)
     note_tokens(turn, outcome)
     return Asked(outcome, leave)
 
@@ -95,11 +91,10 @@ def _instructions() -> str:
     return prompt.instructions(shop.name, shop.support_address, _most_percent())
 
 
-def _request(items: list[dict[str, Any]], address: str, used: loop.Spent) -> Mapping[str, Any]:
+def _request(items: list[dict[str, Any]], address: str) -> Mapping[str, Any]:
     live, most_percent = services.current(), _most_percent()
-    model = live.first_model if used.first_model and live.first_model else live.model
     with spans.call(Provider.OPENAI, "ask"):
-        return model.ask(
+        return live.model.ask(
             _instructions(),
             items,
             tool_schemas.offered_tools(most_percent is not None),
@@ -108,30 +103,12 @@ def _request(items: list[dict[str, Any]], address: str, used: loop.Spent) -> Map
         )
 
 
-def is_left_to_main(move: loop.Move, outcome: Mapping[str, Any]) -> bool:
-    """Say whether what the first model wants is for the main one to decide."""
-    has_answered = outcome["kind"] == "done" or bool(outcome.get("answered"))
-    return first_model.is_left_to_main(move, has_answered, _most_percent() is not None)
-
-
-def record_call(batch: Batch, asked: Asked, used: loop.Spent) -> None:
+def record_call(batch: Batch, asked: Asked) -> None:
     """Record what asking took, whatever came of it, and whether the provider is well. Once: a commit may
     have been done although nobody was told so, and the step is tried again."""
     live, outcome = services.current(), asked.outcome
     about = (asked.call_id, batch["conversation_id"], DBOS.workflow_id)
-    prices = live.prices_of(outcome.get("model") or "")
     with live.database.transaction() as connection:
-        if model_calls.record(connection, *about, outcome, live.now(), prices):
-            asked.noted = _note(connection, asked, used)
-
-
-def _note(connection: sa.Connection, asked: Asked, used: loop.Spent) -> Noted:
-    """Note whether the provider is well. The first model's own trouble says nothing of the main one, which is
-    asked instead and holds up nobody."""
-    move = loop.next_move(asked.outcome)
-    if not (used.first_model and first_model.is_its_own_trouble(move)):
-        note_wish(connection, asked.outcome)
-        return note_outcome(connection, asked.leave, loop.failure_of(asked.outcome))
-    if isinstance(move, loop.AskOperator):
-        open_incident(connection, IncidentKind.FIRST_MODEL, move.why)
-    return note_trouble_of_one_model(connection, asked.leave)
+        if model_calls.record(connection, *about, outcome, live.now(), live.token_prices):
+            note_wish(connection, outcome)
+            asked.noted = note_outcome(connection, asked.leave, loop.failure_of(outcome))

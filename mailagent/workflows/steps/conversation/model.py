@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mailagent import services
-from mailagent.agent import first_model, loop
+from mailagent.agent import loop
 from mailagent.store.errors import is_outage
 from mailagent.workflows.steps.conversation.asking import (
     Asked,
     ask_in_turn,
-    is_left_to_main,
     record_call,
 )
 from mailagent.workflows.steps.conversation.batch import Batch
@@ -65,10 +64,8 @@ def ask_model(batch: Batch, items: list[dict[str, Any]], spent: dict[str, int]) 
     Raises NeedsOperatorError when no mail can be answered: recorded as this step's error, so that a
     replay begins with asking again.
     """
-    live = services.current()
     told = items_of(items)
-    begun = first_model.begun(loop.Spent(**spent), bool(spent), bool(live.first_model), len(told))
-    progress = _unrecorded.find() or _Progress(begun)
+    progress = _unrecorded.find() or _Progress(loop.Spent(**spent))
     try:
         if progress.move is None:
             progress.move = _next_move(batch, told, progress, bool(items or spent))
@@ -131,13 +128,8 @@ def _ask_once(
         progress.asked = found
         _unrecorded.keep(progress)
     asked, outcome = progress.asked, progress.asked.outcome
-    record_call(batch, asked, used)
+    record_call(batch, asked)
     used = used.plus(outcome)
     progress.asked, progress.used = None, used
-    next_move = loop.next_move(outcome)
-    if used.first_model and is_left_to_main(next_move, outcome):
-        return move_of(
-            "again", first_model.escalated(used, len(told)), why="left to the main model"
-        )
-    move = plain_move(next_move, used, asked.noted)
+    move = plain_move(loop.next_move(outcome), used, asked.noted)
     return move | {"items": [*outcome.get("items", []), *move["items"]]}

@@ -136,7 +136,8 @@ def cost_of_today() -> Decimal | None:
     live = services.current()
     if live.daily_budget is None:
         return None
-    return cost_of(live.spending.of_today(live.database, live.now()), live.prices_of)
+    use = live.spending.of_today(live.database, live.now())
+    return cost_of(use.values(), live.token_prices)
 
 
 def why_stopped() -> str | None:

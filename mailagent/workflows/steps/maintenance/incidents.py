@@ -77,9 +77,6 @@ def _is_over(connection: sa.Connection, known: OpenIncident, now: datetime) -> b
             return incidents.has_model_answered(connection, known.since)
         case IncidentKind.SENDGRID:
             return incidents.has_mail_gone_out(connection, known.since)
-        case IncidentKind.FIRST_MODEL:
-            name = services.current().first_model_name
-            return not name or incidents.has_model_answered(connection, known.since, name)
         case IncidentKind.STRIPE:
             return incidents.has_stripe_paid(connection, known.since)
     return _SIGNS[known.incident](connection, now) is None
