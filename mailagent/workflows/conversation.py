@@ -10,7 +10,7 @@ from mailagent import engine
 from mailagent.workflows.steps.conversation.absence import put_off
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.conversation.loop_guard import stop_loop
-from mailagent.workflows.steps.conversation.model import ask_model
+from mailagent.workflows.steps.conversation.model_call import ask_model
 from mailagent.workflows.steps.conversation.people import (
     forward_team_replies,
     hand_over,

@@ -8,11 +8,11 @@ from typing import Any, cast
 import pytest
 import sqlalchemy as sa
 
+from mailagent.agent.loop import Spent
 from mailagent.engine import RecordedStep
 from mailagent.web.console.recorded import with_text
-from mailagent.workflows.steps.conversation import lookup_tools, model, unrecorded
+from mailagent.workflows.steps.conversation import lookup_tools, model_call
 from mailagent.workflows.steps.conversation.batch import Batch
-from mailagent.workflows.steps.conversation.unrecorded import Unrecorded
 from mailagent.workflows.steps.recording import AtWork
 from tests.cast import ADA, order
 from tests.journeys.test_hostile_model import calls, says
@@ -118,18 +118,19 @@ def test_what_a_step_got_is_let_go_when_it_fails(
     busy_shop.write(QUESTION)
     wait_for_run(busy_shop, "conversation", "ERROR")
     assert requests(busy_shop) == 1
-    assert not model._unrecorded._kept
+    assert not model_call._unrecorded._kept
 
 
 def test_what_a_step_got_is_let_go_when_it_never_comes_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    got = Unrecorded[str]()
-    monkeypatch.setattr(unrecorded, "_place", lambda: ("run", 1))
-    got.keep("a mail's words")
-    monkeypatch.setattr(unrecorded, "_place", lambda: ("run", 2))
-    got.keep("others")
+    got = model_call.Unrecorded()
+    progress = model_call._Progress(Spent())
+    monkeypatch.setattr(model_call, "_place", lambda: ("run", 1))
+    got.keep(progress)
+    monkeypatch.setattr(model_call, "_place", lambda: ("run", 2))
+    got.keep(progress)
     assert set(got._kept) == {("run", 1), ("run", 2)}
-    monkeypatch.setattr(unrecorded, "KEPT_SECONDS", -1.0)
-    got.keep("others")
+    monkeypatch.setattr(model_call, "KEPT_SECONDS", -1.0)
+    got.keep(progress)
     assert set(got._kept) == {("run", 2)}

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.store.operations import metric_figures
-from mailagent.workflows.steps.conversation import asking, model
+from mailagent.workflows.steps.conversation import model_call
 from tests.cast import ADA, order
 from tests.stage import Stage, running, wait_until
 from tests.workflows.trouble import (
@@ -161,7 +161,7 @@ def test_an_answer_that_could_not_be_recorded_is_not_asked_for_again(shop: Stage
 def test_a_call_whose_commit_nobody_acknowledged_is_counted_once(
     shop: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record, lost = asking.record_call, sa.exc.OperationalError("COMMIT", None, Exception("cut"))
+    record, lost = model_call.record_call, sa.exc.OperationalError("COMMIT", None, Exception("cut"))
     lost.connection_invalidated = True
 
     def lose_the_acknowledgement() -> None:
@@ -173,7 +173,7 @@ def test_a_call_whose_commit_nobody_acknowledged_is_counted_once(
         record(*arguments)
         lose_once()
 
-    monkeypatch.setattr(model, "record_call", record_and_hear_nothing)
+    monkeypatch.setattr(model_call, "record_call", record_and_hear_nothing)
     shop.faults.openai.append(lambda: Answer(503, {"error": {"message": "overloaded"}}))
     shop.write("Hello")
     with watched("", lambda: None) as seen, running(shop):

@@ -10,7 +10,7 @@ from typing import Any
 
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.conversation.goodwill import offer_goodwill
-from mailagent.workflows.steps.conversation.moves import tool_items
+from mailagent.workflows.steps.conversation.model_call import tool_items
 from mailagent.workflows.steps.conversation.refund_tools import propose_refund, withdraw_refund
 from mailagent.workflows.steps.recording import step
 from mailagent.workflows.steps.texts import store_texts, words_of
