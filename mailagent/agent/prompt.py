@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from mailagent.agent.loop import inert_json
-from mailagent.agent.tool_schemas import TOOLS
+from mailagent.agent.tools import TOOLS
 from mailagent.domain.mail.message import InboundMail, left_out, shows_nothing
 
 # However long a thread is, a case stays a small part of the token budget at every turn. What a mail that

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mailagent.agent import tool_schemas
+from mailagent.agent import tools
 from mailagent.agent.reply.check import REPLY_MAX_LENGTH, find_untrue
 from mailagent.agent.reply.claims import find_claims
 from mailagent.agent.reply.contacts import find_contacts, find_long_numbers
@@ -525,7 +525,7 @@ def test_what_a_tool_answers_is_held_back(leak: str) -> None:
 
 
 def test_every_name_and_code_of_our_tools_is_held_back() -> None:
-    codes = {tool["name"] for tool in tool_schemas.TOOLS} | {
+    codes = {tool["name"] for tool in tools.TOOLS} | {
         each.value for enum in (RefundStatus, RefundReason) for each in enum if "_" in each.value
     }
     assert len(codes) >= 8

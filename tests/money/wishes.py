@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from mailagent.agent.tool_schemas import offered_tools
+from mailagent.agent.tools import offered_tools
 
 TOOLS = offered_tools(goodwill=True)
 

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.agent import tool_outputs, tool_schemas
+from mailagent.agent import tool_outputs, tools
 from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import Goodwill
@@ -31,7 +31,7 @@ def offer_goodwill(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]
     """
     rules = services.current().policy.goodwill
     if rules is None:  # taken out of the policy since the model was told of the tool
-        return tool_outputs.unknown_tool_output(tool_schemas.names_of(goodwill=False))
+        return tool_outputs.unknown_tool_output(tools.names_of(goodwill=False))
     if not batch["verified"]:
         return tool_outputs.not_verified_output()
     with services.current().database.transaction() as connection:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dbos import DBOS
 
 from mailagent import services
-from mailagent.agent import loop, prompt, tool_schemas, tools
+from mailagent.agent import loop, prompt, tools
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.operations.circuit_breaker import Provider
 from mailagent.domain.operations.incident import IncidentKind
@@ -261,7 +261,7 @@ def _request(items: list[dict[str, Any]], address: str) -> Mapping[str, Any]:
         return live.model.ask(
             _instructions(),
             items,
-            tool_schemas.offered_tools(most_percent is not None),
+            tools.offered_tools(most_percent is not None),
             prompt.version(most_percent),
             hash_customer(address),
         )
@@ -330,12 +330,12 @@ def _plain_call(move: loop.CallTool, used: loop.Spent) -> dict[str, Any]:
     if isinstance(call, tools.Misfit):
         return _move_of("again", used, items=loop.tool_result_items(move, call.output))
     if isinstance(call, tools.HandOver):
-        return _move_of("person", used, reason=call.reason.name, summary=call.summary)
+        return _move_of("person", used, reason=call.hand_over_reason.name, summary=call.summary)
     return _move_of(
         "call",
         used,
         tool=move.name,
-        arguments=asdict(call),
+        arguments=call.model_dump(mode="json"),
         call_id=move.call_id,
         other_call_ids=list(move.other_call_ids),
     )
