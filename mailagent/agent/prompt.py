@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from mailagent.agent.loop import inert_json
-from mailagent.agent.tools import TOOLS
 from mailagent.domain.mail.message import InboundMail, left_out, shows_nothing
 
 # However long a thread is, a case stays a small part of the token budget at every turn. What a mail that
@@ -97,10 +97,6 @@ How to write
 If a later item holds `reply_check`, the reply before it was not sent: write it again as told there.
 """
 
-PROMPT_VERSION = "mailagent-" + hashlib.sha256(f"{_INSTRUCTIONS}{TOOLS}".encode()).hexdigest()[:12]
-"""Names the instructions and tools together: for the provider's prompt cache and for the records."""
-
-
 _GOODWILL = """
 This shop may give a discount where something went wrong, by offer_goodwill: once per order, at most
 {percent} percent. Give one only where an apology is due and no refund makes up for it; nobody can
@@ -121,7 +117,14 @@ def instructions(shop_name: str, support_address: str, goodwill_percent: int | N
 
 def version(goodwill_percent: int | None = None) -> str:
     """Return what names the instructions and tools of a shop, for the provider's prompt cache."""
-    return PROMPT_VERSION + (f"-{goodwill_percent}" if goodwill_percent else "")
+    return _standing_version() + (f"-{goodwill_percent}" if goodwill_percent else "")
+
+
+@cache
+def _standing_version() -> str:
+    from mailagent.agent.tools import TOOLS  # here: web processes and commands need no pydantic
+
+    return "mailagent-" + hashlib.sha256(f"{_INSTRUCTIONS}{TOOLS}".encode()).hexdigest()[:12]
 
 
 class Author(StrEnum):

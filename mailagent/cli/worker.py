@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 from queue import SimpleQueue
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 import sqlalchemy as sa
@@ -21,13 +21,17 @@ from mailagent.cli.waiting import hear_signals, wait_for_database
 from mailagent.settings import Settings
 from mailagent.store.migration import SchemaProblem
 from mailagent.telemetry import spans
-from mailagent.workflows.launch import Engine, launch, stop
+
+if TYPE_CHECKING:
+    from mailagent.workflows.launch import Engine
 
 DRAIN_SECONDS = 20
 
 
 def engine_of(settings: Settings) -> Engine:
     """Return how the workflow engine runs under these settings."""
+    from mailagent.workflows.launch import Engine  # here: loading all workflows takes long
+
     return Engine(
         database_url=settings.database_url,
         worker_id=settings.worker_id,
@@ -53,6 +57,8 @@ def worker(drain_seconds: int) -> None:
 
     A second one stops it at once.
     """
+    from mailagent.workflows.launch import launch, stop
+
     settings: Settings = current_app.config["MAILAGENT"]
     if not settings.runs_workflows:
         raise click.ClickException(

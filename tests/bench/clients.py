@@ -78,7 +78,7 @@ def _talk(model: ChatModel) -> list[list[dict[str, Any]]]:
     told, items = [], [_case()]
     while True:
         told.append(list(items))
-        outcome = model.ask(_INSTRUCTIONS, items, tools.TOOLS, prompt.PROMPT_VERSION, "a" * 32)
+        outcome = model.ask(_INSTRUCTIONS, items, tools.TOOLS, prompt.version(), "a" * 32)
         move = loop.next_move(outcome)
         if not isinstance(move, loop.CallTool):
             if not isinstance(move, loop.Reply):

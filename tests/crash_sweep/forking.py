@@ -26,6 +26,7 @@ _MODULES = (
     "mailagent.cli.worker",
     "mailagent.demo.crash_point",
     "mailagent.store.migration",
+    "mailagent.workflows.launch",
     "openai.resources.responses",
     "psycopg",
     "sqlalchemy.dialects.postgresql.psycopg",

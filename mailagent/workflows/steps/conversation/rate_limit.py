@@ -17,7 +17,6 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.adapters.openai.client import MAX_OUTPUT_TOKENS
-from mailagent.agent import tools
 from mailagent.agent.prompt import estimate_tokens
 from mailagent.domain.operations.circuit_breaker import LONGEST_WAIT_AT_WORK_SECONDS, Provider
 from mailagent.domain.operations.model_cost import cost_of, format_usd
@@ -125,7 +124,9 @@ def _tokens_of(instructions: str, items: Sequence[Mapping[str, Any]]) -> int:
 
 @lru_cache(maxsize=8)
 def _standing_tokens(instructions: str) -> int:
-    return estimate_tokens(instructions + json.dumps(tools.TOOLS))
+    from mailagent.agent.tools import TOOLS  # here: commands need no pydantic
+
+    return estimate_tokens(instructions + json.dumps(TOOLS))
 
 
 # --- spending -------------------------------------------------------------------------------------
