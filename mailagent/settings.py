@@ -1,4 +1,5 @@
-"""The environment, read once. Every problem is found at once, each with what to do about it.
+"""The settings of a process, from its environment. Every problem is found at once, each with what to do about
+it; what is wrong between settings is found by `settings_checks`.
 
 A setting that another room needs goes there through `services`; nothing else reads the environment.
 """
@@ -10,13 +11,17 @@ import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
+from decimal import Decimal
+from functools import cached_property, reduce
 from pathlib import Path
-from typing import TypeVar
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Literal, TypeVar
 
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError
+from pydantic.fields import FieldInfo
+
+from mailagent import settings_checks
 from mailagent.adapters import setting_values as values
+from mailagent.adapters.policy_file import PolicyFileProblem, load_policy
 from mailagent.adapters.sendgrid.signature import parse_public_key
 from mailagent.adapters.templates import template_check
 from mailagent.domain.mail.conversation import Limits
@@ -31,7 +36,7 @@ from mailagent.domain.operations.model_cost import (
 )
 from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.domain.refunds.policy import Policy
-from mailagent.domain.shop import Retention, Shop, Waits, person_of
+from mailagent.domain.shop import Retention, Shop, Waits
 
 T = TypeVar("T")
 
@@ -41,258 +46,6 @@ SENDGRID_URL = "https://api.sendgrid.com"
 KEY_FILE = Path(".mailagent-key")
 ENVIRONMENTS = ("development", "production")
 LOG_FORMATS = ("text", "json")
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One environment variable, as the README lists it."""
-
-    name: str
-    default: str
-    meaning: str
-
-
-SETTINGS = (
-    Setting(
-        "MAILAGENT_ENV",
-        "`development`",
-        "`production` refuses to start with a missing secret, an open webhook or a stand-in provider",
-    ),
-    Setting(
-        "MAILAGENT_ROLE",
-        "`all`",
-        "`web` (HTTP only), `worker` (workflows only), `all` (both in one process)",
-    ),
-    Setting(
-        "WORKER_ID",
-        "host name + process number",
-        "identity of a worker process: unique, and the same after a restart",
-    ),
-    Setting(
-        "WORKER_BEAT_FILE",
-        "–",
-        "a file that a worker touches every few seconds, for `python -m mailagent.healthcheck`",
-    ),
-    Setting(
-        "DATABASE_URL",
-        f"`{DEFAULT_DATABASE_URL}`",
-        "one database for the app's tables and DBOS's; `postgresql+psycopg://…` in production",
-    ),
-    Setting(
-        "SECRET_KEY",
-        "`.mailagent-key`, made on first start in development",
-        "signs links and encrypts second factors; a comma-separated list, newest first, to rotate keys",
-    ),
-    Setting("PUBLIC_URL", "`http://localhost:8000`", "base of every link that is mailed"),
-    Setting("SUPPORT_ADDRESS", "`support@shop.example`", "From of replies"),
-    Setting(
-        "REPLY_DOMAIN",
-        "domain of `SUPPORT_ADDRESS`",
-        "host whose MX points at SendGrid; reply addresses live there",
-    ),
-    Setting(
-        "DEFAULT_LANGUAGE",
-        "`en`",
-        "for customers whose language is unknown: `en`, `de`, `fr`, `es`, a region's (`de_CH`), or one "
-        "from `MAIL_TEMPLATES`",
-    ),
-    Setting(
-        "MAIL_TEMPLATES",
-        "–",
-        "a folder whose files stand in for those of `templates/mail`: [docs/mails.md](docs/mails.md)",
-    ),
-    Setting(
-        "MANAGER_EMAILS",
-        "`manager@shop.example`",
-        "who decides refunds, comma-separated, in order of escalation",
-    ),
-    Setting("TEAM_EMAILS", "`MANAGER_EMAILS`", "who gets conversations handed over to people"),
-    Setting(
-        "OPS_EMAILS",
-        "–",
-        "operators: may do everything in `/ops`, and are told of runs that fail (without any, the team is)",
-    ),
-    Setting("OPS_SESSION_SECONDS", "`43200`", "how long a login to `/ops` lasts"),
-    Setting(
-        "OPS_SECOND_FACTOR",
-        "`none`",
-        "what a login to `/ops` needs beside the mailed link: `none`, or `totp`, a code of an authenticator "
-        "app: [docs/operate.md](docs/operate.md#a-second-factor-for-logins)",
-    ),
-    Setting("OPENAI_API_KEY", "–", "key of the model's provider"),
-    Setting("OPENAI_BASE_URL", "OpenAI's", "any server that speaks the Responses API"),
-    Setting("OPENAI_MODEL", f"`{DEFAULT_MODEL}`", "the model that reads mail and proposes"),
-    Setting(
-        "OPENAI_PRICES",
-        "–",
-        "what the model costs in USD for a million tokens, as `input,cached,output` or "
-        "`input,cached,output,cache_write`; without it `/ops` shows tokens only",
-    ),
-    Setting(
-        "OPENAI_DAILY_BUDGET",
-        "–",
-        "the most that the model may cost in a day (UTC), in USD; then mail waits for the next day. Needs "
-        "`OPENAI_PRICES`. `none`: no limit. Production needs one of the two",
-    ),
-    Setting(
-        "OPENAI_BUDGET_ALARM_PERCENT",
-        f"`{ALARM_PERCENT}`",
-        "at so much of the day's budget operators are told",
-    ),
-    Setting(
-        "OPENAI_REQUESTS_PER_MINUTE",
-        "–",
-        "the most calls of the model a minute, of all workers together; `0` for no limit: "
-        "[docs/operate.md](docs/operate.md#limits-and-fairness)",
-    ),
-    Setting("OPENAI_TOKENS_PER_MINUTE", "–", "the most tokens a minute likewise"),
-    Setting("SENDGRID_API_KEY", "–", "key with the Mail Send permission"),
-    Setting(
-        "SENDGRID_BASE_URL",
-        f"`{SENDGRID_URL}`",
-        "SendGrid's API; `https://api.eu.sendgrid.com` for EU accounts",
-    ),
-    Setting(
-        "SENDGRID_INBOUND_PUBLIC_KEY",
-        "–",
-        "verification key of Inbound Parse; a comma-separated list, to rotate keys",
-    ),
-    Setting(
-        "SENDGRID_EVENTS_PUBLIC_KEY", "–", "verification key of the Event Webhook; a list likewise"
-    ),
-    Setting(
-        "WEBHOOK_HOURS",
-        f"`{USUAL_HOURS}`",
-        f"how many hours ago SendGrid may have signed a request; up to `{MOST_HOURS}` while mail comes that "
-        "waited there: [docs/operate.md](docs/operate.md#after-an-outage-of-more-than-a-day)",
-    ),
-    Setting(
-        "PAYMENT_GATEWAY",
-        "`ledger`",
-        "`ledger` records refunds for settlement elsewhere; `stripe` moves the money",
-    ),
-    Setting(
-        "STRIPE_API_KEY",
-        "–",
-        "key that may write refunds and read PaymentIntents and Charges; needed by the gateway `stripe`",
-    ),
-    Setting("STRIPE_API_BASE", "Stripe's", "any server that speaks Stripe's API"),
-    Setting(
-        "STRIPE_WEBHOOK_SECRET",
-        "–",
-        "signing secret of the endpoint `/webhooks/stripe`; a list likewise; without it there is no such "
-        "route",
-    ),
-    Setting(
-        "REFUND_POLICY",
-        "built-in policy",
-        "path of a TOML file with the shop's refund rules: [docs/policy.md](docs/policy.md)",
-    ),
-    Setting(
-        "DRAFT_REPLIES",
-        "`none`",
-        "which answers of the agent wait for a click in `/ops`: `none`, `all`, or `refunds` (those given "
-        "while money was spoken of): [docs/drafts.md](docs/drafts.md)",
-    ),
-    Setting(
-        "DRAFT_REFUNDS",
-        "`none`",
-        "`all`: refunds wait for a manager, too, that the policy would pay without asking",
-    ),
-    Setting(
-        "DRAFT_REMINDER_SECONDS",
-        "`14400`",
-        "after how long the team is reminded of a draft that waits",
-    ),
-    Setting(
-        "ORDERS_API_TOKEN",
-        "–",
-        "bearer token of `PUT /api/orders/<order_id>`; a list likewise; without it there is no such route",
-    ),
-    Setting(
-        "METRICS_TOKEN",
-        "–",
-        "bearer token of `GET /metrics`; a list likewise; without it there is no such route",
-    ),
-    Setting(
-        "APPROVAL_EXPIRY_SECONDS",
-        "`604800`",
-        "how long a refund waits for a manager before it is rejected",
-    ),
-    Setting(
-        "APPROVAL_REMINDER_SECONDS",
-        "`86400`",
-        "after how long a manager who was asked is reminded; three times at most",
-    ),
-    Setting(
-        "APPROVAL_ESCALATION_SECONDS",
-        "`172800`",
-        "after how long the next manager is asked too; those before may still decide",
-    ),
-    Setting(
-        "MANAGER_ABSENCE_SECONDS",
-        "`86400`",
-        "how long a manager is passed over after an automatic answer, or mail that did not arrive",
-    ),
-    Setting(
-        "MAIL_OUTCOME_SECONDS",
-        "`600`",
-        "how long to wait for SendGrid's events when it is unknown whether a mail went out",
-    ),
-    Setting(
-        "UNANSWERED_SECONDS",
-        "`14400`",
-        "after how long an unanswered mail is handed to people; if it waits for the model's budget, counted "
-        "from when there is one again",
-    ),
-    Setting(
-        "RAW_MAIL_DAYS",
-        "`30`",
-        "how long the raw bytes of mail, attachments included, are kept; its text stays",
-    ),
-    Setting(
-        "RUN_DAYS",
-        "`30`",
-        "how long the histories of runs that have ended are kept: [docs/retention.md](docs/retention.md)",
-    ),
-    Setting(
-        "MAIL_DAYS",
-        "–",
-        "after so many quiet days the words of a conversation are deleted; without it they stay",
-    ),
-    Setting(
-        "CONVERSATION_CONCURRENCY",
-        "`64`",
-        "conversations that one worker answers at the same time; each takes 0.4 MB "
-        "while the model thinks: [docs/operate.md](docs/operate.md#limits-and-fairness)",
-    ),
-    Setting(
-        "MAILS_PER_HOUR",
-        "`5000`",
-        "so many mails are let in within an hour, over all senders; more are throttled and follow later: "
-        "[docs/operate.md](docs/operate.md#mail-that-is-throttled)",
-    ),
-    Setting(
-        "LOG_FORMAT",
-        "`json` in production, else `text`",
-        "lines of the log: `text`, or `json`, one object a line: [docs/operate.md](docs/operate.md#seeing-it)",
-    ),
-    Setting(
-        "OTEL_EXPORTER_OTLP_ENDPOINT",
-        "–",
-        "turns tracing on: a collector of OTLP over HTTP, such as `http://collector:4318`",
-    ),
-    Setting(
-        "DBOS_CONDUCTOR_KEY", "–", "connects workers to the DBOS console (needs `dbos[enterprise]`)"
-    ),
-    Setting("DBOS_CONDUCTOR_URL", "DBOS's", "a console of your own"),
-    Setting(
-        "DBOS_CONDUCTOR_METADATA_ONLY",
-        "`no`",
-        "`yes`: the console gets no inputs, outputs and errors of runs and steps, which hold ids, kinds and"
-        " reasons: [docs/operate.md](docs/operate.md#the-dbos-console)",
-    ),
-)
 
 
 class SettingsProblem(Exception):
@@ -306,50 +59,375 @@ class SettingsProblem(Exception):
         self.problems = tuple(problems)
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    env: str
-    role: str
-    worker_id: str | None
-    database_url: str
-    secret_keys: tuple[str, ...]
-    shop: Shop
-    ops_emails: tuple[str, ...]
-    openai_api_key: str | None
-    openai_base_url: str | None
-    openai_model: str
-    sendgrid_api_key: str | None
-    sendgrid_base_url: str
-    inbound_keys: tuple[str, ...]
-    events_keys: tuple[str, ...]
-    payment_gateway: str
-    stripe_api_key: str | None
-    stripe_api_base: str | None
-    stripe_webhook_secrets: tuple[str, ...]
-    orders_api_tokens: tuple[str, ...]
-    metrics_tokens: tuple[str, ...]
-    policy: Policy
-    waits: Waits
-    conversation_concurrency: int
-    mails_per_hour: int
-    webhook_hours: int
-    conductor_key: str | None
-    conductor_url: str | None
-    conductor_metadata_only: bool
-    demo_url: str | None
-    crash_at: str | None
-    crash_marker: str | None
-    mail_templates: Path | None = None
-    token_prices: TokenPrices | None = None
-    daily_budget: DailyBudget | None = None
-    budget_is_set: bool = False  # also to `none`
-    pace: RateLimit = RateLimit()
-    draft_replies: DraftReplies = DraftReplies.NONE
-    retention: Retention = Retention()
-    second_factor: str = "none"
-    worker_beat_file: Path | None = None
-    log_format: str = LOG_FORMATS[0]
-    otlp_endpoint: str | None = None
+# --- what one setting may hold --------------------------------------------------------------------
+# A ValueError of several arguments is several problems.
+
+
+def _among(*names: T) -> PlainValidator:
+    def parse(text: str) -> T:
+        if text not in names:
+            raise ValueError(f"{text!r} is not known; use one of {', '.join(map(str, names))}")
+        return names[[str(name) for name in names].index(text)]
+
+    return PlainValidator(parse)
+
+
+def _list_of(*parsers: Callable[[str], str]) -> PlainValidator:
+    def parse(text: str) -> tuple[str, ...]:
+        found, problems = [], []
+        for part in filter(None, map(str.strip, text.split(","))):
+            try:
+                found.append(reduce(lambda value, parser: parser(value), parsers, part))
+            except ValueError as problem:
+                problems.append(str(problem))
+        if problems:
+            raise ValueError(*problems)
+        return tuple(found)
+
+    return PlainValidator(parse)
+
+
+def _whole(most: int, words: str = "") -> PlainValidator:
+    return PlainValidator(lambda text: values.parse_whole(text, most, words))
+
+
+def _public_key(text: str) -> str:
+    parse_public_key(text)
+    return text
+
+
+def _beat_file(text: str) -> Path:
+    path = Path(text).absolute()
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder {path.parent}; make it first")
+    return path
+
+
+def _mail_templates(text: str) -> Path:
+    """Return the shop's own folder of templates, having rendered every mail with it once."""
+    folder = Path(text).absolute()
+    problems = template_check.find_problems(folder)
+    if problems:
+        raise ValueError(*problems)
+    return folder
+
+
+def _policy(text: str) -> Policy:
+    try:
+        return load_policy(Path(text))
+    except PolicyFileProblem as problem:
+        raise ValueError(*problem.problems) from None
+
+
+def _budget(text: str) -> Decimal | Literal["none"]:
+    return "none" if text == "none" else parse_amount(text)
+
+
+_Line = Annotated[str, PlainValidator(values.parse_line)]
+_Key = Annotated[str, PlainValidator(values.parse_key)]
+_Url = Annotated[str, PlainValidator(values.parse_url)]
+_Seconds = Annotated[int, PlainValidator(values.parse_seconds)]
+_Days = Annotated[int, PlainValidator(values.parse_days)]
+_Limit = Annotated[int, PlainValidator(values.parse_limit)]
+_Texts = Annotated[tuple[str, ...], _list_of()]
+_Addresses = Annotated[tuple[str, ...], _list_of(values.parse_address)]
+_PublicKeys = Annotated[tuple[str, ...], _list_of(_public_key)]
+# Whoever has that of orders can make some that are then refunded: weak ones are refused everywhere.
+_BearerTokens = Annotated[tuple[str, ...], _list_of(values.check_secret, values.parse_key)]
+
+
+def _setting(name: str, default: object, description: str, shown: str | None = None) -> Any:
+    """Return the field of one environment variable. `shown`: its default in the reference, if not the value."""
+    return Field(default, alias=name, description=description, json_schema_extra={"shown": shown})
+
+
+# --- the settings ---------------------------------------------------------------------------------
+
+
+class Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, ignored_types=(cached_property,))
+
+    env: Annotated[str, _among(*ENVIRONMENTS)] = _setting(
+        "MAILAGENT_ENV",
+        ENVIRONMENTS[0],
+        "`production` refuses to start with a missing secret, an open webhook or a stand-in "
+        "provider",
+    )
+    role: Annotated[str, _among("all", "web", "worker")] = _setting(
+        "MAILAGENT_ROLE",
+        "all",
+        "`web` (HTTP only), `worker` (workflows only), `all` (both in one process)",
+    )
+    worker_id: _Line | None = _setting(
+        "WORKER_ID",
+        None,
+        "identity of a worker process: unique, and the same after a restart",
+        shown="host name + process number",
+    )
+    worker_beat_file: Annotated[Path, PlainValidator(_beat_file)] | None = _setting(
+        "WORKER_BEAT_FILE",
+        None,
+        "a file that a worker touches every few seconds, for `python -m mailagent.healthcheck`",
+    )
+    database_url: Annotated[str, PlainValidator(values.parse_database_url)] = _setting(
+        "DATABASE_URL",
+        DEFAULT_DATABASE_URL,
+        "one database for the app's tables and DBOS's; `postgresql+psycopg://…` in production",
+    )
+    secret_keys: _Texts = _setting(
+        "SECRET_KEY",
+        (),
+        "signs links and encrypts second factors; a comma-separated list, newest first, to rotate"
+        " keys",
+        shown="`.mailagent-key`, made on first start in development",
+    )
+    public_url: _Url = _setting(
+        "PUBLIC_URL", "http://localhost:8000", "base of every link that is mailed"
+    )
+    support_address: Annotated[str, PlainValidator(values.parse_address)] = _setting(
+        "SUPPORT_ADDRESS", "support@shop.example", "From of replies"
+    )
+    reply_domain: Annotated[str, PlainValidator(values.parse_domain)] | None = _setting(
+        "REPLY_DOMAIN",
+        None,
+        "host whose MX points at SendGrid; reply addresses live there",
+        shown="domain of `SUPPORT_ADDRESS`",
+    )
+    default_language: Annotated[str, PlainValidator(values.parse_locale)] = _setting(
+        "DEFAULT_LANGUAGE",
+        "en",
+        "for customers whose language is unknown: `en`, `de`, `fr`, `es`, a region's (`de_CH`), "
+        "or one from `MAIL_TEMPLATES`",
+    )
+    mail_templates: Annotated[Path, PlainValidator(_mail_templates)] | None = _setting(
+        "MAIL_TEMPLATES",
+        None,
+        "a folder whose files stand in for those of `templates/mail`: "
+        "[docs/mails.md](docs/mails.md)",
+    )
+    manager_emails: _Addresses = _setting(
+        "MANAGER_EMAILS",
+        ("manager@shop.example",),
+        "who decides refunds, comma-separated, in order of escalation",
+    )
+    team_emails: _Addresses = _setting(
+        "TEAM_EMAILS", (), "who gets conversations handed over to people", shown="`MANAGER_EMAILS`"
+    )
+    ops_emails: _Addresses = _setting(
+        "OPS_EMAILS",
+        (),
+        "operators: may do everything in `/ops`, and are told of runs that fail (without any, the"
+        " team is)",
+    )
+    ops_session_seconds: _Seconds = _setting(
+        "OPS_SESSION_SECONDS", Waits().ops_session_seconds, "how long a login to `/ops` lasts"
+    )
+    second_factor: Annotated[str, _among("none", "totp")] = _setting(
+        "OPS_SECOND_FACTOR",
+        "none",
+        "what a login to `/ops` needs beside the mailed link: `none`, or `totp`, a code of an "
+        "authenticator app: [docs/operate.md](docs/operate.md#a-second-factor-for-logins)",
+    )
+    openai_api_key: _Key | None = _setting("OPENAI_API_KEY", None, "key of the model's provider")
+    openai_base_url: _Url | None = _setting(
+        "OPENAI_BASE_URL", None, "any server that speaks the Responses API", shown="OpenAI's"
+    )
+    openai_model: _Line = _setting(
+        "OPENAI_MODEL", DEFAULT_MODEL, "the model that reads mail and proposes"
+    )
+    token_prices: Annotated[TokenPrices, PlainValidator(parse_prices)] | None = _setting(
+        "OPENAI_PRICES",
+        None,
+        "what the model costs in USD for a million tokens, as `input,cached,output` or "
+        "`input,cached,output,cache_write`; without it `/ops` shows tokens only",
+    )
+    budget: Annotated[Decimal | Literal["none"], PlainValidator(_budget)] | None = _setting(
+        "OPENAI_DAILY_BUDGET",
+        None,
+        "the most that the model may cost in a day (UTC), in USD; then mail waits for the next "
+        "day. Needs `OPENAI_PRICES`. `none`: no limit. Production needs one of the two",
+    )
+    budget_alarm_percent: Annotated[int, _whole(100)] = _setting(
+        "OPENAI_BUDGET_ALARM_PERCENT",
+        ALARM_PERCENT,
+        "at so much of the day's budget operators are told",
+    )
+    requests_per_minute: _Limit = _setting(
+        "OPENAI_REQUESTS_PER_MINUTE",
+        0,
+        "the most calls of the model a minute, of all workers together; `0` for no limit: "
+        "[docs/operate.md](docs/operate.md#limits-and-fairness)",
+        shown="–",
+    )
+    tokens_per_minute: _Limit = _setting(
+        "OPENAI_TOKENS_PER_MINUTE", 0, "the most tokens a minute likewise", shown="–"
+    )
+    sendgrid_api_key: _Key | None = _setting(
+        "SENDGRID_API_KEY", None, "key with the Mail Send permission"
+    )
+    sendgrid_base_url: _Url = _setting(
+        "SENDGRID_BASE_URL",
+        SENDGRID_URL,
+        "SendGrid's API; `https://api.eu.sendgrid.com` for EU accounts",
+    )
+    inbound_keys: _PublicKeys = _setting(
+        "SENDGRID_INBOUND_PUBLIC_KEY",
+        (),
+        "verification key of Inbound Parse; a comma-separated list, to rotate keys",
+    )
+    events_keys: _PublicKeys = _setting(
+        "SENDGRID_EVENTS_PUBLIC_KEY", (), "verification key of the Event Webhook; a list likewise"
+    )
+    webhook_hours: Annotated[int, _whole(MOST_HOURS)] = _setting(
+        "WEBHOOK_HOURS",
+        USUAL_HOURS,
+        "how many hours ago SendGrid may have signed a request; up to `96` while mail comes that "
+        "waited there: [docs/operate.md](docs/operate.md#after-an-outage-of-more-than-a-day)",
+    )
+    payment_gateway: Annotated[str, _among("ledger", "stripe")] = _setting(
+        "PAYMENT_GATEWAY",
+        "ledger",
+        "`ledger` records refunds for settlement elsewhere; `stripe` moves the money",
+    )
+    stripe_api_key: _Key | None = _setting(
+        "STRIPE_API_KEY",
+        None,
+        "key that may write refunds and read PaymentIntents and Charges; needed by the gateway "
+        "`stripe`",
+    )
+    stripe_api_base: _Url | None = _setting(
+        "STRIPE_API_BASE", None, "any server that speaks Stripe's API", shown="Stripe's"
+    )
+    stripe_webhook_secrets: Annotated[tuple[str, ...], _list_of(values.parse_webhook_secret)] = (
+        _setting(
+            "STRIPE_WEBHOOK_SECRET",
+            (),
+            "signing secret of the endpoint `/webhooks/stripe`; a list likewise; without it there is "
+            "no such route",
+        )
+    )
+    refund_policy: Annotated[Policy, PlainValidator(_policy)] | None = _setting(
+        "REFUND_POLICY",
+        None,
+        "path of a TOML file with the shop's refund rules: [docs/policy.md](docs/policy.md)",
+        shown="built-in policy",
+    )
+    draft_replies: Annotated[DraftReplies, _among(*DraftReplies)] = _setting(
+        "DRAFT_REPLIES",
+        DraftReplies.NONE,
+        "which answers of the agent wait for a click in `/ops`: `none`, `all`, or `refunds` "
+        "(those given while money was spoken of): [docs/drafts.md](docs/drafts.md)",
+    )
+    draft_refunds: Annotated[DraftRefunds, _among(*DraftRefunds)] = _setting(
+        "DRAFT_REFUNDS",
+        DraftRefunds.NONE,
+        "`all`: refunds wait for a manager, too, that the policy would pay without asking",
+    )
+    draft_reminder_seconds: _Seconds = _setting(
+        "DRAFT_REMINDER_SECONDS",
+        Waits().draft_reminder_seconds,
+        "after how long the team is reminded of a draft that waits",
+    )
+    orders_api_tokens: _BearerTokens = _setting(
+        "ORDERS_API_TOKEN",
+        (),
+        "bearer token of `PUT /api/orders/<order_id>`; a list likewise; without it there is no "
+        "such route",
+    )
+    metrics_tokens: _BearerTokens = _setting(
+        "METRICS_TOKEN",
+        (),
+        "bearer token of `GET /metrics`; a list likewise; without it there is no such route",
+    )
+    approval_expiry_seconds: _Seconds = _setting(
+        "APPROVAL_EXPIRY_SECONDS",
+        Waits().approval_expiry_seconds,
+        "how long a refund waits for a manager before it is rejected",
+    )
+    approval_reminder_seconds: _Seconds = _setting(
+        "APPROVAL_REMINDER_SECONDS",
+        Waits().approval_reminder_seconds,
+        "after how long a manager who was asked is reminded; three times at most",
+    )
+    approval_escalation_seconds: _Seconds = _setting(
+        "APPROVAL_ESCALATION_SECONDS",
+        Waits().approval_escalation_seconds,
+        "after how long the next manager is asked too; those before may still decide",
+    )
+    manager_absence_seconds: _Seconds = _setting(
+        "MANAGER_ABSENCE_SECONDS",
+        Waits().manager_absence_seconds,
+        "how long a manager is passed over after an automatic answer, or mail that did not arrive",
+    )
+    mail_outcome_seconds: _Seconds = _setting(
+        "MAIL_OUTCOME_SECONDS",
+        Waits().mail_outcome_seconds,
+        "how long to wait for SendGrid's events when it is unknown whether a mail went out",
+    )
+    unanswered_seconds: _Seconds = _setting(
+        "UNANSWERED_SECONDS",
+        Waits().unanswered_seconds,
+        "after how long an unanswered mail is handed to people; if it waits for the model's "
+        "budget, counted from when there is one again",
+    )
+    raw_mail_days: _Days = _setting(
+        "RAW_MAIL_DAYS",
+        Waits().raw_mail_days,
+        "how long the raw bytes of mail, attachments included, are kept; its text stays",
+    )
+    run_days: _Days = _setting(
+        "RUN_DAYS",
+        Retention().run_days,
+        "how long the histories of runs that have ended are kept: "
+        "[docs/retention.md](docs/retention.md)",
+    )
+    mail_days: _Days | None = _setting(
+        "MAIL_DAYS",
+        None,
+        "after so many quiet days the words of a conversation are deleted; without it they stay",
+    )
+    conversation_concurrency: Annotated[int, _whole(values.MOST_CONVERSATIONS)] = _setting(
+        "CONVERSATION_CONCURRENCY",
+        64,
+        "conversations that one worker answers at the same time; each takes 0.4 MB while the "
+        "model thinks: [docs/operate.md](docs/operate.md#limits-and-fairness)",
+    )
+    mails_per_hour: Annotated[int, _whole(values.MOST_MAILS_AN_HOUR)] = _setting(
+        "MAILS_PER_HOUR",
+        Limits().mails_per_hour,
+        "so many mails are let in within an hour, over all senders; more are throttled and follow "
+        "later: [docs/operate.md](docs/operate.md#mail-that-is-throttled)",
+    )
+    log_format_set: Annotated[str, _among(*LOG_FORMATS)] | None = _setting(
+        "LOG_FORMAT",
+        None,
+        "lines of the log: `text`, or `json`, one object a line: "
+        "[docs/operate.md](docs/operate.md#seeing-it)",
+        shown="`json` in production, else `text`",
+    )
+    otlp_endpoint: _Url | None = _setting(
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        None,
+        "turns tracing on: a collector of OTLP over HTTP, such as `http://collector:4318`",
+    )
+    conductor_key: _Key | None = _setting(
+        "DBOS_CONDUCTOR_KEY",
+        None,
+        "connects workers to the DBOS console (needs `dbos[enterprise]`)",
+    )
+    conductor_url: Annotated[str, PlainValidator(values.parse_conductor_url)] | None = _setting(
+        "DBOS_CONDUCTOR_URL", None, "a console of your own", shown="DBOS's"
+    )
+    metadata_only: Annotated[str, _among("no", "yes")] = _setting(
+        "DBOS_CONDUCTOR_METADATA_ONLY",
+        "no",
+        "`yes`: the console gets no inputs, outputs and errors of runs and steps, which hold ids,"
+        " kinds and reasons: [docs/operate.md](docs/operate.md#the-dbos-console)",
+    )
+    # Not for people: set by `flask demo` and by tests.
+    demo_url: str | None = Field(None, alias="MAILAGENT_DEMO")
+    crash_at: str | None = Field(None, alias="MAILAGENT_CRASH_AT")
+    crash_marker: str | None = Field(None, alias="MAILAGENT_CRASH_ONCE")
     made_key_file: Path | None = None  # when this process was the first to need one
 
     @property
@@ -371,54 +449,100 @@ class Settings:
     def runs_workflows(self) -> bool:
         return self.role in ("all", "worker")
 
+    @property
+    def conductor_metadata_only(self) -> bool:
+        return self.metadata_only == "yes"
 
-class _Reader:
-    """Reads variables and collects what is wrong with them."""
+    @property
+    def log_format(self) -> str:
+        return self.log_format_set or LOG_FORMATS[self.production]
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-        self.problems: list[str] = []
-
-    def text(self, name: str) -> str | None:
-        value = self._environ.get(name, "").strip()
-        return value or None
-
-    def among(self, name: str, names: tuple[str, ...]) -> str:
-        value = self.text(name) or names[0]
-        if value not in names:
-            self.problems.append(f"{name} is {value!r}; use one of {', '.join(names)}")
-            return names[0]
-        return value
-
-    def names(self, name: str) -> tuple[str, ...]:
-        return tuple(part.strip() for part in (self.text(name) or "").split(",") if part.strip())
-
-    def addresses(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        return (
-            tuple(
-                self.check(name, address, values.parse_address) or address
-                for address in self.names(name)
-            )
-            or default
+    @cached_property
+    def shop(self) -> Shop:
+        return Shop(
+            support_address=self.support_address,
+            reply_domain=self.reply_domain or self.support_address.rpartition("@")[2],
+            manager_emails=self.manager_emails,
+            team_emails=self.team_emails or self.manager_emails,
+            public_url=self.public_url.rstrip("/"),
+            ops_emails=self.ops_emails,
+            default_language=self.default_language,
         )
 
-    def seconds(self, name: str, default: int) -> int:
-        return self.parsed(name, values.parse_seconds) or default
+    @cached_property
+    def policy(self) -> Policy:
+        return replace(
+            self.refund_policy or Policy(), drafts_refunds=self.draft_refunds is DraftRefunds.ALL
+        )
 
-    def days(self, name: str, default: int) -> int:
-        return self.parsed(name, values.parse_days) or default
+    @cached_property
+    def waits(self) -> Waits:
+        own = {name for name in Waits.__dataclass_fields__ if name in Settings.model_fields}
+        return Waits(**{name: getattr(self, name) for name in own})
 
-    def parsed(self, name: str, parse: Callable[[str], T]) -> T | None:
-        """Return a setting's value; None when it is not set, or wrong, which is noted."""
-        text = self.text(name)
-        return None if text is None else self.check(name, text, parse)
+    @property
+    def retention(self) -> Retention:
+        return Retention(self.run_days, self.mail_days)
 
-    def check(self, name: str, value: str, parse: Callable[[str], T]) -> T | None:
-        try:
-            return parse(value)
-        except ValueError as problem:
-            self.problems.append(f"{name}: {problem}")
+    @property
+    def pace(self) -> RateLimit:
+        return RateLimit(self.requests_per_minute or None, self.tokens_per_minute or None)
+
+    @property
+    def daily_budget(self) -> DailyBudget | None:
+        if self.budget is None or self.budget == "none":
             return None
+        return DailyBudget(self.budget, self.budget_alarm_percent)
+
+
+# Each group by its first setting.
+_GROUPS = {
+    "MAILAGENT_ENV": "process",
+    "SUPPORT_ADDRESS": "shop",
+    "OPS_EMAILS": "console",
+    "OPENAI_API_KEY": "openai",
+    "SENDGRID_API_KEY": "sendgrid",
+    "PAYMENT_GATEWAY": "payments",
+    "REFUND_POLICY": "refunds and drafts",
+    "ORDERS_API_TOKEN": "tokens",
+    "APPROVAL_EXPIRY_SECONDS": "deadlines",
+    "RAW_MAIL_DAYS": "retention",
+    "CONVERSATION_CONCURRENCY": "load",
+    "LOG_FORMAT": "observability",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One environment variable, as the reference lists it."""
+
+    name: str
+    default: str
+    meaning: str
+    group: str
+
+
+def list_settings() -> list[Setting]:
+    """Return all settings that people may set, in the order of the reference."""
+    listed, group = [], ""
+    for field in Settings.model_fields.values():
+        if field.description is None or field.alias is None:
+            continue
+        group = _GROUPS.get(field.alias, group)
+        listed.append(Setting(field.alias, _shown(field), field.description, group))
+    return listed
+
+
+def _shown(field: FieldInfo) -> str:
+    extra = field.json_schema_extra
+    shown = extra["shown"] if isinstance(extra, dict) else None
+    if shown is not None:
+        return str(shown)
+    default = ",".join(field.default) if isinstance(field.default, tuple) else field.default
+    return "–" if default in ("", None) else f"`{default}`"
+
+
+SETTINGS = list_settings()
 
 
 def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Settings:
@@ -426,380 +550,37 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
 
     Raises SettingsProblem with every problem at once.
     """
-    read = _Reader(environ)
-    env = read.among("MAILAGENT_ENV", ENVIRONMENTS)
-    shop = _shop(read)
-    settings = Settings(
-        env=env,
-        role=read.among("MAILAGENT_ROLE", ("all", "web", "worker")),
-        worker_id=read.parsed("WORKER_ID", values.parse_line),
-        database_url=read.parsed("DATABASE_URL", values.parse_database_url) or DEFAULT_DATABASE_URL,
-        secret_keys=read.names("SECRET_KEY"),
-        shop=shop,
-        ops_emails=shop.ops_emails,
-        openai_api_key=read.parsed("OPENAI_API_KEY", values.parse_key),
-        openai_base_url=read.parsed("OPENAI_BASE_URL", values.parse_url),
-        openai_model=read.parsed("OPENAI_MODEL", values.parse_line) or DEFAULT_MODEL,
-        sendgrid_api_key=read.parsed("SENDGRID_API_KEY", values.parse_key),
-        sendgrid_base_url=read.parsed("SENDGRID_BASE_URL", values.parse_url) or SENDGRID_URL,
-        inbound_keys=_public_keys(read, "SENDGRID_INBOUND_PUBLIC_KEY"),
-        events_keys=_public_keys(read, "SENDGRID_EVENTS_PUBLIC_KEY"),
-        payment_gateway=read.among("PAYMENT_GATEWAY", ("ledger", "stripe")),
-        stripe_api_key=read.parsed("STRIPE_API_KEY", values.parse_key),
-        stripe_api_base=read.parsed("STRIPE_API_BASE", values.parse_url),
-        stripe_webhook_secrets=_stripe_webhook_secrets(read),
-        orders_api_tokens=_bearer_tokens(read, "ORDERS_API_TOKEN"),
-        metrics_tokens=_bearer_tokens(read, "METRICS_TOKEN"),
-        policy=_policy(read, shop),
-        waits=_waits(read),
-        conversation_concurrency=read.parsed("CONVERSATION_CONCURRENCY", values.parse_concurrency)
-        or 64,
-        mails_per_hour=read.parsed("MAILS_PER_HOUR", values.parse_mails) or Limits().mails_per_hour,
-        webhook_hours=read.parsed(
-            "WEBHOOK_HOURS", lambda text: values.parse_whole(text, MOST_HOURS)
+    names = [str(field.alias) for field in Settings.model_fields.values() if field.alias]
+    given = {name: text for name in names if (text := environ.get(name, "").strip())}
+    problems, wrong = [], set[str]()
+    try:
+        settings = Settings.model_validate(given)
+    except ValidationError as errors:
+        for error in errors.errors(include_url=False):
+            name = str(error["loc"][0])
+            wrong.add(name)
+            problems += [f"{name}: {each}" for each in error["ctx"]["error"].args]
+        settings = Settings.model_validate(
+            {name: given[name] for name in given if name not in wrong}
         )
-        or USUAL_HOURS,
-        conductor_key=read.parsed("DBOS_CONDUCTOR_KEY", values.parse_key),
-        conductor_url=read.parsed("DBOS_CONDUCTOR_URL", values.parse_conductor_url),
-        conductor_metadata_only=read.among("DBOS_CONDUCTOR_METADATA_ONLY", ("no", "yes")) == "yes",
-        demo_url=read.text("MAILAGENT_DEMO"),
-        crash_at=read.text("MAILAGENT_CRASH_AT"),
-        crash_marker=read.text("MAILAGENT_CRASH_ONCE"),
-        mail_templates=_mail_templates(read, shop.default_language),
-        token_prices=read.parsed("OPENAI_PRICES", parse_prices),
-        daily_budget=_daily_budget(read),
-        budget_is_set=read.text("OPENAI_DAILY_BUDGET") is not None,
-        pace=RateLimit(
-            read.parsed("OPENAI_REQUESTS_PER_MINUTE", values.parse_limit) or None,
-            read.parsed("OPENAI_TOKENS_PER_MINUTE", values.parse_limit) or None,
-        ),
-        draft_replies=DraftReplies(read.among("DRAFT_REPLIES", tuple(DraftReplies))),
-        retention=_retention(read),
-        second_factor=read.among("OPS_SECOND_FACTOR", ("none", "totp")),
-        worker_beat_file=_beat_file(read),
-        log_format=_log_format(read, env),
-        otlp_endpoint=read.parsed("OTEL_EXPORTER_OTLP_ENDPOINT", values.parse_url),
-    )
-    problems = read.problems + _problems_together(settings)
+    problems += [
+        each for each in settings_checks.find_problems(settings) if not _is_about(each, wrong)
+    ]
     if problems:
         raise SettingsProblem(problems)
-    if not settings.secret_keys:
-        return _with_secret_key(settings, key_file)
-    return settings
+    return settings if settings.secret_keys else _with_secret_key(settings, key_file)
 
 
-def _problems_together(settings: Settings) -> list[str]:
-    """Return what is wrong with settings beside each other, each of which is sound."""
-    problems = _problems_of_role(settings) + _problems_of_gateway(settings)
-    problems += _problems_of_console(settings) + _problems_of_tracing(settings)
-    problems += _problems_of_cost(settings)
-    if settings.production:
-        problems += _problems_in_production(settings)
-    return problems
+def _is_about(problem: str, names: set[str]) -> bool:
+    """Whether a problem is about a setting that is wrong by itself, which was told already."""
+    return any(name in names for name in re.findall(r"[A-Z_]{4,}", problem))
 
 
 def log_format_of(environ: Mapping[str, str]) -> str:
     """Return in which format to log, also where the settings are wrong and that has to be logged."""
-    read = _Reader(environ)
-    return _log_format(read, read.among("MAILAGENT_ENV", ENVIRONMENTS))
-
-
-def _log_format(read: _Reader, env: str) -> str:
-    usual = LOG_FORMATS if env == "development" else tuple(reversed(LOG_FORMATS))
-    return read.among("LOG_FORMAT", usual)
-
-
-def _beat_file(read: _Reader) -> Path | None:
-    path = Path(text).absolute() if (text := read.text("WORKER_BEAT_FILE")) else None
-    if path and not path.parent.is_dir():
-        read.problems.append(f"WORKER_BEAT_FILE: there is no folder {path.parent}; make it first")
-    return path
-
-
-def _daily_budget(read: _Reader) -> DailyBudget | None:
-    none = read.text("OPENAI_DAILY_BUDGET") == "none"
-    usd = None if none else read.parsed("OPENAI_DAILY_BUDGET", parse_amount)
-    percent = read.parsed("OPENAI_BUDGET_ALARM_PERCENT", lambda text: values.parse_whole(text, 100))
-    return None if usd is None else DailyBudget(usd, percent or ALARM_PERCENT)
-
-
-def _problems_of_cost(settings: Settings) -> list[str]:
-    if settings.daily_budget is None or settings.token_prices is not None:
-        return []
-    return ["OPENAI_DAILY_BUDGET: needs OPENAI_PRICES, or nobody knows what a call costs"]
-
-
-def _retention(read: _Reader) -> Retention:
-    return Retention(
-        run_days=read.days("RUN_DAYS", Retention().run_days),
-        mail_days=read.parsed("MAIL_DAYS", values.parse_days),
-    )
-
-
-def _waits(read: _Reader) -> Waits:
-    default = Waits()
-    return Waits(
-        approval_expiry_seconds=read.seconds(
-            "APPROVAL_EXPIRY_SECONDS", default.approval_expiry_seconds
-        ),
-        approval_reminder_seconds=read.seconds(
-            "APPROVAL_REMINDER_SECONDS", default.approval_reminder_seconds
-        ),
-        approval_escalation_seconds=read.seconds(
-            "APPROVAL_ESCALATION_SECONDS", default.approval_escalation_seconds
-        ),
-        manager_absence_seconds=read.seconds(
-            "MANAGER_ABSENCE_SECONDS", default.manager_absence_seconds
-        ),
-        mail_outcome_seconds=read.seconds("MAIL_OUTCOME_SECONDS", default.mail_outcome_seconds),
-        unanswered_seconds=read.seconds("UNANSWERED_SECONDS", default.unanswered_seconds),
-        raw_mail_days=read.days("RAW_MAIL_DAYS", default.raw_mail_days),
-        ops_session_seconds=read.seconds("OPS_SESSION_SECONDS", default.ops_session_seconds),
-        draft_reminder_seconds=read.seconds(
-            "DRAFT_REMINDER_SECONDS", default.draft_reminder_seconds
-        ),
-    )
-
-
-def _shop(read: _Reader) -> Shop:
-    support = read.parsed("SUPPORT_ADDRESS", values.parse_address) or "support@shop.example"
-    managers = read.addresses("MANAGER_EMAILS", ("manager@shop.example",))
-    read.problems += _problems_of_managers(managers)
-    return Shop(
-        support_address=support,
-        reply_domain=read.parsed("REPLY_DOMAIN", values.parse_domain) or support.rpartition("@")[2],
-        manager_emails=managers,
-        team_emails=read.addresses("TEAM_EMAILS", managers),
-        public_url=(read.parsed("PUBLIC_URL", values.parse_url) or "http://localhost:8000").rstrip(
-            "/"
-        ),
-        ops_emails=read.addresses("OPS_EMAILS", ()),
-        default_language=read.parsed("DEFAULT_LANGUAGE", values.parse_locale) or "en",
-    )
-
-
-def _mail_templates(read: _Reader, language: str) -> Path | None:
-    """Return the shop's own folder of templates, having rendered every mail with it once."""
-    own = Path(path).absolute() if (path := read.text("MAIL_TEMPLATES")) else None
-    problems = template_check.find_problems(own) if own else []
-    read.problems += [f"MAIL_TEMPLATES: {problem}" for problem in problems]
-    usable = own if own and own.is_dir() else None
-    missing = template_check.find_untranslated(language, usable)
-    if missing:
-        read.problems.append(
-            f"DEFAULT_LANGUAGE: {language!r} has no {', '.join(missing)}; use one of "
-            f"{', '.join(template_check.list_languages(None))}, or write them in MAIL_TEMPLATES"
-        )
-    return usable
-
-
-def _bearer_tokens(read: _Reader, name: str) -> tuple[str, ...]:
-    tokens = read.names(name)
-    for token in tokens:
-        # Whoever has that of orders can make some that are then refunded: weak ones are refused everywhere.
-        read.check(name, token, values.check_secret)
-        read.check(name, token, values.parse_key)
-    return tokens
-
-
-def _stripe_webhook_secrets(read: _Reader) -> tuple[str, ...]:
-    found = read.names("STRIPE_WEBHOOK_SECRET")
-    for secret in found:
-        read.check("STRIPE_WEBHOOK_SECRET", secret, values.parse_webhook_secret)
-    return found
-
-
-def _policy(read: _Reader, shop: Shop) -> Policy:
-    path = read.text("REFUND_POLICY")
-    policy = _policy_in_file(read, Path(path)) if path else Policy()
-    if policy.four_eyes_above and len(shop.manager_emails) < 2:
-        read.problems.append(
-            "MANAGER_EMAILS: names one manager, but the policy has four_eyes_above, which two approve; "
-            "add another"
-        )
-    drafts = DraftRefunds(read.among("DRAFT_REFUNDS", tuple(DraftRefunds)))
-    return replace(policy, drafts_refunds=drafts is DraftRefunds.ALL)
-
-
-def _policy_in_file(read: _Reader, path: Path) -> Policy:
-    # Only here: it loads pydantic, which takes a tenth of a second.
-    from mailagent.adapters.policy_file import PolicyFileProblem, load_policy
-
-    try:
-        return load_policy(path)
-    except PolicyFileProblem as problem:
-        read.problems += [f"REFUND_POLICY: {each}" for each in problem.problems]
-        return Policy()
-
-
-def _problems_of_managers(managers: tuple[str, ...]) -> list[str]:
-    people: dict[str, list[str]] = {}
-    for manager in managers:
-        people.setdefault(person_of(manager), []).append(manager)
-    return [
-        f"MANAGER_EMAILS: {' and '.join(addresses)} are one mailbox, so one person would be asked twice; "
-        "name everybody once"
-        for addresses in people.values()
-        if len(addresses) > 1
-    ]
-
-
-def _public_keys(read: _Reader, name: str) -> tuple[str, ...]:
-    keys = read.names(name)
-    for key in keys:
-        read.check(name, key, parse_public_key)
-    return keys
-
-
-def _problems_of_tracing(settings: Settings) -> list[str]:
-    if not settings.otlp_endpoint or _is_installed("opentelemetry-exporter-otlp-proto-http"):
-        return []
-    return [
-        "OTEL_EXPORTER_OTLP_ENDPOINT is set, but the packages for it are missing: pip install "
-        f"'dbos[otel]=={version('dbos')}', or leave it out"
-    ]
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        return bool(version(package))
-    except PackageNotFoundError:
-        return False
-
-
-def _problems_of_console(settings: Settings) -> list[str]:
-    """The console's client is a package of its own, which works with its very own version of dbos only."""
-    if not settings.conductor_key or not settings.runs_workflows:
-        return []
-    wanted = version("dbos")
-    try:
-        found = version("dbos-enterprise")
-    except PackageNotFoundError:
-        found = None
-    if found == wanted:
-        return []
-    what = "its package is missing" if found is None else f"dbos-enterprise is {found}"
-    return [
-        f"DBOS_CONDUCTOR_KEY is set, but {what}: pip install 'dbos[enterprise]=={wanted}', or leave it out"
-    ]
-
-
-def _problems_of_gateway(settings: Settings) -> list[str]:
-    pays = settings.payment_gateway == "stripe" and settings.runs_workflows
-    listens = bool(settings.stripe_webhook_secrets) and settings.runs_web
-    problems = []
-    if pays and not settings.stripe_api_key:
-        problems.append(
-            "STRIPE_API_KEY: is not set, but PAYMENT_GATEWAY is stripe; make a restricted key that may "
-            "write refunds, and read charges and payment intents"
-        )
-    if (pays or listens) and find_spec("stripe") is None:
-        asked = "PAYMENT_GATEWAY is stripe" if pays else "STRIPE_WEBHOOK_SECRET is set"
-        problems.append(f"{asked}, but its package is missing: pip install stripe==16.1.0")
-    return problems
-
-
-def _problems_of_role(settings: Settings) -> list[str]:
-    if settings.role != "all" and settings.database_url.startswith("sqlite"):
-        return [
-            f"MAILAGENT_ROLE is {settings.role}, but SQLite is for one process: set DATABASE_URL to a "
-            "PostgreSQL database, or MAILAGENT_ROLE to all"
-        ]
-    return []
-
-
-def _problems_in_production(settings: Settings) -> list[str]:
-    needed = _needed_by_people(settings.shop) | _needed_everywhere(settings)
-    if settings.runs_workflows:
-        needed |= _needed_by_workflows(settings)
-    wrong = [text for text, fine in needed.items() if not fine] + _weak_keys(settings)
-    return [f"{text} (MAILAGENT_ENV is production)" for text in wrong]
-
-
-def _needed_everywhere(settings: Settings) -> dict[str, bool]:
-    """Return what must hold in production, by what to say when it does not."""
-    return {
-        "SECRET_KEY: is not set; " + values.HOW_TO_MAKE_ONE: bool(settings.secret_keys),
-        "SENDGRID_EVENTS_PUBLIC_KEY: without it anybody can post delivery events, and workers "
-        "cannot tell what became of mail": bool(settings.events_keys),
-        "SENDGRID_INBOUND_PUBLIC_KEY: without it anybody can post mail": (
-            bool(settings.inbound_keys) or not settings.runs_web
-        ),
-        "STRIPE_WEBHOOK_SECRET: without it nobody hears of refunds that fail later, are made in "
-        "Stripe's dashboard, or are charged back": (
-            bool(settings.stripe_webhook_secrets)
-            or settings.payment_gateway != "stripe"
-            or not settings.runs_web
-        ),
-        "MAILAGENT_DEMO: the demo is not for production": settings.demo_url is None,
-        "MAILAGENT_CRASH_AT: planned crashes are for tests": settings.crash_at is None,
-    }
-
-
-def _needed_by_people(shop: Shop) -> dict[str, bool]:
-    return {
-        "MANAGER_EMAILS: nobody real would decide on refunds; set the managers' addresses": (
-            not _is_example(*shop.manager_emails)
-        ),
-        "TEAM_EMAILS: nobody real would get what the agent hands over; set the team's addresses": (
-            shop.team_emails == shop.manager_emails or not _is_example(*shop.team_emails)
-        ),
-        "OPS_EMAILS: still an example; set the operators' addresses": not _is_example(
-            *shop.ops_emails
-        ),
-        "SUPPORT_ADDRESS: still the example; set the address that customers write to": (
-            not _is_example(shop.support_address)
-        ),
-        "REPLY_DOMAIN: still the example; set the host whose MX points at SendGrid": (
-            shop.support_address.endswith(f"@{shop.reply_domain}")
-            or not _is_example(shop.reply_domain)
-        ),
-        "PUBLIC_URL: mailed links need an https address that managers reach": (
-            shop.public_url.startswith("https://") and not _is_loopback(shop.public_url)
-        ),
-    }
-
-
-def _needed_by_workflows(settings: Settings) -> dict[str, bool]:
-    needed = {
-        "OPENAI_API_KEY: the key of the model's provider": bool(settings.openai_api_key),
-        "OPENAI_DAILY_BUDGET: without it a flood of mail may cost any amount; write what a day may "
-        "cost in USD, such as 25, with OPENAI_PRICES, or none for no limit": settings.budget_is_set,
-        "SENDGRID_API_KEY: a key with the Mail Send permission": bool(settings.sendgrid_api_key),
-        "OPENAI_BASE_URL: points at this machine, as a stand-in does": not _is_loopback(
-            settings.openai_base_url
-        ),
-        "SENDGRID_BASE_URL: points at this machine, as a stand-in does": not _is_loopback(
-            settings.sendgrid_base_url
-        ),
-    }
-    if settings.payment_gateway == "stripe":
-        needed |= {
-            "STRIPE_API_KEY: is a test key, which moves no money": not (
-                settings.stripe_api_key or ""
-            ).startswith(("sk_test_", "rk_test_")),
-            "STRIPE_API_BASE: points at this machine, as a stand-in does": not _is_loopback(
-                settings.stripe_api_base
-            ),
-        }
-    return needed
-
-
-def _weak_keys(settings: Settings) -> list[str]:
-    read = _Reader({})
-    for key in settings.secret_keys:  # an old one still verifies, so it must be as good
-        read.check("SECRET_KEY", key, values.check_secret)
-    return read.problems
-
-
-def _is_example(*names: str) -> bool:
-    """Whether one of these addresses or hosts is in a domain that is nobody's (RFC 2606)."""
-    return any(re.search(r"(\.|@|\A)example(\.(com|net|org))?\Z", name) for name in names)
-
-
-def _is_loopback(url: str | None) -> bool:
-    host = urlsplit(url or "").hostname or ""
-    return host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")  # noqa: S104 - recognised, not bound
+    set_to = environ.get("LOG_FORMAT", "").strip()
+    usual = LOG_FORMATS[environ.get("MAILAGENT_ENV", "").strip() == "production"]
+    return set_to if set_to in LOG_FORMATS else usual
 
 
 def _with_secret_key(settings: Settings, key_file: Path) -> Settings:
@@ -810,7 +591,8 @@ def _with_secret_key(settings: Settings, key_file: Path) -> Settings:
         raise _key_problem(f"{key_file} cannot be made or read ({problem})") from None
     if not key:
         raise _key_problem(f"{key_file} is empty, so delete it; it is made again")
-    return replace(settings, secret_keys=(key,), made_key_file=key_file if made else None)
+    made_key_file = key_file if made else None
+    return settings.model_copy(update={"secret_keys": (key,), "made_key_file": made_key_file})
 
 
 def _make_key(key_file: Path) -> bool:

@@ -40,7 +40,7 @@ def serve(**settings: str) -> tuple[int, str]:
 def test_wrong_settings_are_listed_once_and_gunicorn_ends() -> None:
     code, said = serve(MAILAGENT_ROLE="x", MANAGER_EMAILS="a")
     assert code != 0
-    assert said.count("MAILAGENT_ROLE is 'x'") == said.count("MANAGER_EMAILS: 'a'") == 1
+    assert said.count("MAILAGENT_ROLE: 'x'") == said.count("MANAGER_EMAILS: 'a'") == 1
     assert "Traceback" not in said
 
 

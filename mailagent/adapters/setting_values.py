@@ -87,9 +87,16 @@ def check_secret(text: str) -> str:
     return text
 
 
-def parse_url(text: str, *schemes: str) -> str:
-    """Return a whole address of one of `schemes`, `http` and `https` unless others are given."""
-    schemes = schemes or ("http", "https")
+def parse_url(text: str) -> str:
+    return _parse_url(text, ("http", "https"))
+
+
+def parse_conductor_url(text: str) -> str:
+    return _parse_url(text, ("ws", "http", "https", "wss"))
+
+
+def _parse_url(text: str, schemes: tuple[str, ...]) -> str:
+    """Return a whole address of one of `schemes`."""
     problem = f"{text!r} is not a whole address; write one like {schemes[-1]}://shop.com"
     if not text.isprintable() or " " in text:
         raise ValueError(problem)
@@ -103,10 +110,6 @@ def parse_url(text: str, *schemes: str) -> str:
     if parts.query or parts.fragment:
         raise ValueError(f"{text!r} has a ? or a #; leave it out, with all that follows")
     return text
-
-
-def parse_conductor_url(text: str) -> str:
-    return parse_url(text, "ws", "http", "https", "wss")
 
 
 def parse_database_url(text: str) -> str:
@@ -143,14 +146,6 @@ def parse_seconds(text: str) -> int:
 
 def parse_days(text: str) -> int:
     return parse_whole(text, MOST_DAYS, "ten years")
-
-
-def parse_concurrency(text: str) -> int:
-    return parse_whole(text, MOST_CONVERSATIONS)
-
-
-def parse_mails(text: str) -> int:
-    return parse_whole(text, MOST_MAILS_AN_HOUR)
 
 
 def parse_limit(text: str) -> int:

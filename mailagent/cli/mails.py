@@ -8,7 +8,6 @@ from mailagent import services
 from mailagent.cli.printing import LIMIT, Commands, instant, print_json, print_table
 from mailagent.domain.mail.message import MailKind, MailStatus
 from mailagent.store.mail import inbound
-from mailagent.workflows.steps.maintenance import restored
 
 SUBJECT_WIDTH = 60
 COLUMNS = ("received_at", "mail_id", "from", "kind", "status", "reason", "subject")
@@ -23,6 +22,8 @@ def doubt(dry_run: bool) -> None:
     that is lost. Nothing of it goes out a second time by itself: people are told of mail of ours; mail of
     customers is given to the team, throttled mail too, and drafts are taken back (docs/backup.md). It may be
     broken off and run again."""
+    from mailagent.workflows.steps.maintenance import restored  # here: it takes long to load
+
     found = restored.find_doubtful()
     if not dry_run:
         restored.give_to_people(found)

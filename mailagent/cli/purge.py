@@ -13,8 +13,6 @@ from mailagent import services
 from mailagent.cli.printing import explain
 from mailagent.store.mail import inbound
 from mailagent.store.privacy import retention
-from mailagent.workflows.steps.maintenance import housekeeping
-from mailagent.workflows.steps.maintenance.sweep import purge_raw_mail
 
 
 @click.command("purge")
@@ -55,6 +53,8 @@ def _words() -> str:
 
 
 def _look() -> Iterator[_Line]:
+    from mailagent.workflows.steps.maintenance import housekeeping  # here: it takes long to load
+
     live = services.current()
     now = live.now()
     before = live.retention.text_before(now)
@@ -68,6 +68,9 @@ def _look() -> Iterator[_Line]:
 
 
 def _purge() -> Iterator[_Line]:
+    from mailagent.workflows.steps.maintenance import housekeeping
+    from mailagent.workflows.steps.maintenance.sweep import purge_raw_mail
+
     endless = housekeeping.Clock(None)
     raw = 0
     while batch := purge_raw_mail():

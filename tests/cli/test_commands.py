@@ -482,7 +482,7 @@ def test_check_names_what_would_be_due_after_a_refund_is_closed(
         approval_escalation_seconds=escalation,
     )
     changed = replace(settings.shop, manager_emails=managers)
-    shop.app.config["MAILAGENT"] = replace(settings, waits=waits, shop=changed)
+    shop.app.config["MAILAGENT"] = settings.model_copy(update={"waits": waits, "shop": changed})
     with running(shop):
         pass
     done = flask(shop, "check")
@@ -495,7 +495,7 @@ def test_check_names_what_would_be_due_after_a_refund_is_closed(
 def test_check_says_that_old_requests_of_sendgrid_are_taken(shop: Stage) -> None:
     settings = shop.app.config["MAILAGENT"]
     assert "WEBHOOK_HOURS" not in flask(shop, "check").output
-    shop.app.config["MAILAGENT"] = replace(settings, webhook_hours=96)
+    shop.app.config["MAILAGENT"] = settings.model_copy(update={"webhook_hours": 96})
     assert "note: WEBHOOK_HOURS is 96" in flask(shop, "check").output
 
 
