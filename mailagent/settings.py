@@ -136,8 +136,11 @@ _PublicKeys = Annotated[tuple[str, ...], _list_of(_public_key)]
 _BearerTokens = Annotated[tuple[str, ...], _list_of(values.check_secret, values.parse_key)]
 
 
-def _setting(name: str, default: object, description: str, shown: str | None = None) -> Any:
-    """Return the field of one environment variable. `shown`: its default in the reference, if not the value."""
+def _setting(
+    description: str, default: object = None, *, name: str | None = None, shown: str | None = None
+) -> Any:
+    """Return the field of one environment variable: `name`, or the field's in capitals. `shown`: its default
+    in the reference, if not the value. A setting without a description is not for people."""
     return Field(default, alias=name, description=description, json_schema_extra={"shown": shown})
 
 
@@ -145,289 +148,231 @@ def _setting(name: str, default: object, description: str, shown: str | None = N
 
 
 class Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, ignored_types=(cached_property,))
+    model_config = ConfigDict(frozen=True, alias_generator=str.upper)
 
     env: Annotated[str, _among(*ENVIRONMENTS)] = _setting(
-        "MAILAGENT_ENV",
+        "`production` refuses to start with a missing secret, an open webhook or a stand-in provider",
         ENVIRONMENTS[0],
-        "`production` refuses to start with a missing secret, an open webhook or a stand-in "
-        "provider",
+        name="MAILAGENT_ENV",
     )
     role: Annotated[str, _among("all", "web", "worker")] = _setting(
-        "MAILAGENT_ROLE",
-        "all",
         "`web` (HTTP only), `worker` (workflows only), `all` (both in one process)",
+        "all",
+        name="MAILAGENT_ROLE",
     )
     worker_id: _Line | None = _setting(
-        "WORKER_ID",
-        None,
         "identity of a worker process: unique, and the same after a restart",
         shown="host name + process number",
     )
     worker_beat_file: Annotated[Path, PlainValidator(_beat_file)] | None = _setting(
-        "WORKER_BEAT_FILE",
-        None,
-        "a file that a worker touches every few seconds, for `python -m mailagent.healthcheck`",
+        "a file that a worker touches every few seconds, for `python -m mailagent.healthcheck`"
     )
     database_url: Annotated[str, PlainValidator(values.parse_database_url)] = _setting(
-        "DATABASE_URL",
-        DEFAULT_DATABASE_URL,
         "one database for the app's tables and DBOS's; `postgresql+psycopg://…` in production",
+        DEFAULT_DATABASE_URL,
     )
     secret_keys: _Texts = _setting(
-        "SECRET_KEY",
+        "signs links and encrypts second factors; a comma-separated list, newest first, to rotate keys",
         (),
-        "signs links and encrypts second factors; a comma-separated list, newest first, to rotate"
-        " keys",
+        name="SECRET_KEY",
         shown="`.mailagent-key`, made on first start in development",
     )
-    public_url: _Url = _setting(
-        "PUBLIC_URL", "http://localhost:8000", "base of every link that is mailed"
-    )
+    public_url: _Url = _setting("base of every link that is mailed", "http://localhost:8000")
     support_address: Annotated[str, PlainValidator(values.parse_address)] = _setting(
-        "SUPPORT_ADDRESS", "support@shop.example", "From of replies"
+        "From of replies", "support@shop.example"
     )
     reply_domain: Annotated[str, PlainValidator(values.parse_domain)] | None = _setting(
-        "REPLY_DOMAIN",
-        None,
         "host whose MX points at SendGrid; reply addresses live there",
         shown="domain of `SUPPORT_ADDRESS`",
     )
     default_language: Annotated[str, PlainValidator(values.parse_locale)] = _setting(
-        "DEFAULT_LANGUAGE",
+        "for customers whose language is unknown: `en`, `de`, `fr`, `es`, a region's (`de_CH`), or one from "
+        "`MAIL_TEMPLATES`",
         "en",
-        "for customers whose language is unknown: `en`, `de`, `fr`, `es`, a region's (`de_CH`), "
-        "or one from `MAIL_TEMPLATES`",
     )
     mail_templates: Annotated[Path, PlainValidator(_mail_templates)] | None = _setting(
-        "MAIL_TEMPLATES",
-        None,
-        "a folder whose files stand in for those of `templates/mail`: "
-        "[docs/mails.md](docs/mails.md)",
+        "a folder whose files stand in for those of `templates/mail`: [docs/mails.md](docs/mails.md)"
     )
     manager_emails: _Addresses = _setting(
-        "MANAGER_EMAILS",
-        ("manager@shop.example",),
-        "who decides refunds, comma-separated, in order of escalation",
+        "who decides refunds, comma-separated, in order of escalation", ("manager@shop.example",)
     )
     team_emails: _Addresses = _setting(
-        "TEAM_EMAILS", (), "who gets conversations handed over to people", shown="`MANAGER_EMAILS`"
+        "who gets conversations handed over to people", (), shown="`MANAGER_EMAILS`"
     )
     ops_emails: _Addresses = _setting(
-        "OPS_EMAILS",
+        "operators: may do everything in `/ops`, and are told of runs that fail (without any, the team is)",
         (),
-        "operators: may do everything in `/ops`, and are told of runs that fail (without any, the"
-        " team is)",
     )
     ops_session_seconds: _Seconds = _setting(
-        "OPS_SESSION_SECONDS", Waits().ops_session_seconds, "how long a login to `/ops` lasts"
+        "how long a login to `/ops` lasts", Waits().ops_session_seconds
     )
     second_factor: Annotated[str, _among("none", "totp")] = _setting(
-        "OPS_SECOND_FACTOR",
+        "what a login to `/ops` needs beside the mailed link: `none`, or `totp`, a code of an authenticator "
+        "app: [docs/operate.md](docs/operate.md#a-second-factor-for-logins)",
         "none",
-        "what a login to `/ops` needs beside the mailed link: `none`, or `totp`, a code of an "
-        "authenticator app: [docs/operate.md](docs/operate.md#a-second-factor-for-logins)",
+        name="OPS_SECOND_FACTOR",
     )
-    openai_api_key: _Key | None = _setting("OPENAI_API_KEY", None, "key of the model's provider")
+    openai_api_key: _Key | None = _setting("key of the model's provider")
     openai_base_url: _Url | None = _setting(
-        "OPENAI_BASE_URL", None, "any server that speaks the Responses API", shown="OpenAI's"
+        "any server that speaks the Responses API", shown="OpenAI's"
     )
-    openai_model: _Line = _setting(
-        "OPENAI_MODEL", DEFAULT_MODEL, "the model that reads mail and proposes"
-    )
+    openai_model: _Line = _setting("the model that reads mail and proposes", DEFAULT_MODEL)
     token_prices: Annotated[TokenPrices, PlainValidator(parse_prices)] | None = _setting(
-        "OPENAI_PRICES",
-        None,
         "what the model costs in USD for a million tokens, as `input,cached,output` or "
         "`input,cached,output,cache_write`; without it `/ops` shows tokens only",
+        name="OPENAI_PRICES",
     )
     budget: Annotated[Decimal | Literal["none"], PlainValidator(_budget)] | None = _setting(
-        "OPENAI_DAILY_BUDGET",
-        None,
-        "the most that the model may cost in a day (UTC), in USD; then mail waits for the next "
-        "day. Needs `OPENAI_PRICES`. `none`: no limit. Production needs one of the two",
+        "the most that the model may cost in a day (UTC), in USD; then mail waits for the next day. Needs "
+        "`OPENAI_PRICES`. `none`: no limit. Production needs one of the two",
+        name="OPENAI_DAILY_BUDGET",
     )
     budget_alarm_percent: Annotated[int, _whole(100)] = _setting(
-        "OPENAI_BUDGET_ALARM_PERCENT",
-        ALARM_PERCENT,
         "at so much of the day's budget operators are told",
+        ALARM_PERCENT,
+        name="OPENAI_BUDGET_ALARM_PERCENT",
     )
     requests_per_minute: _Limit = _setting(
-        "OPENAI_REQUESTS_PER_MINUTE",
-        0,
         "the most calls of the model a minute, of all workers together; `0` for no limit: "
         "[docs/operate.md](docs/operate.md#limits-and-fairness)",
+        0,
+        name="OPENAI_REQUESTS_PER_MINUTE",
         shown="–",
     )
     tokens_per_minute: _Limit = _setting(
-        "OPENAI_TOKENS_PER_MINUTE", 0, "the most tokens a minute likewise", shown="–"
+        "the most tokens a minute likewise", 0, name="OPENAI_TOKENS_PER_MINUTE", shown="–"
     )
-    sendgrid_api_key: _Key | None = _setting(
-        "SENDGRID_API_KEY", None, "key with the Mail Send permission"
-    )
+    sendgrid_api_key: _Key | None = _setting("key with the Mail Send permission")
     sendgrid_base_url: _Url = _setting(
-        "SENDGRID_BASE_URL",
-        SENDGRID_URL,
-        "SendGrid's API; `https://api.eu.sendgrid.com` for EU accounts",
+        "SendGrid's API; `https://api.eu.sendgrid.com` for EU accounts", SENDGRID_URL
     )
     inbound_keys: _PublicKeys = _setting(
-        "SENDGRID_INBOUND_PUBLIC_KEY",
-        (),
         "verification key of Inbound Parse; a comma-separated list, to rotate keys",
+        (),
+        name="SENDGRID_INBOUND_PUBLIC_KEY",
     )
     events_keys: _PublicKeys = _setting(
-        "SENDGRID_EVENTS_PUBLIC_KEY", (), "verification key of the Event Webhook; a list likewise"
+        "verification key of the Event Webhook; a list likewise",
+        (),
+        name="SENDGRID_EVENTS_PUBLIC_KEY",
     )
     webhook_hours: Annotated[int, _whole(MOST_HOURS)] = _setting(
-        "WEBHOOK_HOURS",
+        "how many hours ago SendGrid may have signed a request; up to `96` while mail comes that waited there: "
+        "[docs/operate.md](docs/operate.md#after-an-outage-of-more-than-a-day)",
         USUAL_HOURS,
-        "how many hours ago SendGrid may have signed a request; up to `96` while mail comes that "
-        "waited there: [docs/operate.md](docs/operate.md#after-an-outage-of-more-than-a-day)",
     )
     payment_gateway: Annotated[str, _among("ledger", "stripe")] = _setting(
-        "PAYMENT_GATEWAY",
-        "ledger",
-        "`ledger` records refunds for settlement elsewhere; `stripe` moves the money",
+        "`ledger` records refunds for settlement elsewhere; `stripe` moves the money", "ledger"
     )
     stripe_api_key: _Key | None = _setting(
-        "STRIPE_API_KEY",
-        None,
-        "key that may write refunds and read PaymentIntents and Charges; needed by the gateway "
-        "`stripe`",
+        "key that may write refunds and read PaymentIntents and Charges; needed by the gateway `stripe`"
     )
-    stripe_api_base: _Url | None = _setting(
-        "STRIPE_API_BASE", None, "any server that speaks Stripe's API", shown="Stripe's"
-    )
+    stripe_api_base: _Url | None = _setting("any server that speaks Stripe's API", shown="Stripe's")
     stripe_webhook_secrets: Annotated[tuple[str, ...], _list_of(values.parse_webhook_secret)] = (
         _setting(
-            "STRIPE_WEBHOOK_SECRET",
+            "signing secret of the endpoint `/webhooks/stripe`; a list likewise; without it there is no "
+            "such route",
             (),
-            "signing secret of the endpoint `/webhooks/stripe`; a list likewise; without it there is "
-            "no such route",
+            name="STRIPE_WEBHOOK_SECRET",
         )
     )
     refund_policy: Annotated[Policy, PlainValidator(_policy)] | None = _setting(
-        "REFUND_POLICY",
-        None,
         "path of a TOML file with the shop's refund rules: [docs/policy.md](docs/policy.md)",
         shown="built-in policy",
     )
     draft_replies: Annotated[DraftReplies, _among(*DraftReplies)] = _setting(
-        "DRAFT_REPLIES",
+        "which answers of the agent wait for a click in `/ops`: `none`, `all`, or `refunds` (those given while "
+        "money was spoken of): [docs/drafts.md](docs/drafts.md)",
         DraftReplies.NONE,
-        "which answers of the agent wait for a click in `/ops`: `none`, `all`, or `refunds` "
-        "(those given while money was spoken of): [docs/drafts.md](docs/drafts.md)",
     )
     draft_refunds: Annotated[DraftRefunds, _among(*DraftRefunds)] = _setting(
-        "DRAFT_REFUNDS",
-        DraftRefunds.NONE,
         "`all`: refunds wait for a manager, too, that the policy would pay without asking",
+        DraftRefunds.NONE,
     )
     draft_reminder_seconds: _Seconds = _setting(
-        "DRAFT_REMINDER_SECONDS",
-        Waits().draft_reminder_seconds,
-        "after how long the team is reminded of a draft that waits",
+        "after how long the team is reminded of a draft that waits", Waits().draft_reminder_seconds
     )
     orders_api_tokens: _BearerTokens = _setting(
-        "ORDERS_API_TOKEN",
+        "bearer token of `PUT /api/orders/<order_id>`; a list likewise; without it there is no such route",
         (),
-        "bearer token of `PUT /api/orders/<order_id>`; a list likewise; without it there is no "
-        "such route",
+        name="ORDERS_API_TOKEN",
     )
     metrics_tokens: _BearerTokens = _setting(
-        "METRICS_TOKEN",
-        (),
         "bearer token of `GET /metrics`; a list likewise; without it there is no such route",
+        (),
+        name="METRICS_TOKEN",
     )
     approval_expiry_seconds: _Seconds = _setting(
-        "APPROVAL_EXPIRY_SECONDS",
-        Waits().approval_expiry_seconds,
         "how long a refund waits for a manager before it is rejected",
+        Waits().approval_expiry_seconds,
     )
     approval_reminder_seconds: _Seconds = _setting(
-        "APPROVAL_REMINDER_SECONDS",
-        Waits().approval_reminder_seconds,
         "after how long a manager who was asked is reminded; three times at most",
+        Waits().approval_reminder_seconds,
     )
     approval_escalation_seconds: _Seconds = _setting(
-        "APPROVAL_ESCALATION_SECONDS",
-        Waits().approval_escalation_seconds,
         "after how long the next manager is asked too; those before may still decide",
+        Waits().approval_escalation_seconds,
     )
     manager_absence_seconds: _Seconds = _setting(
-        "MANAGER_ABSENCE_SECONDS",
-        Waits().manager_absence_seconds,
         "how long a manager is passed over after an automatic answer, or mail that did not arrive",
+        Waits().manager_absence_seconds,
     )
     mail_outcome_seconds: _Seconds = _setting(
-        "MAIL_OUTCOME_SECONDS",
-        Waits().mail_outcome_seconds,
         "how long to wait for SendGrid's events when it is unknown whether a mail went out",
+        Waits().mail_outcome_seconds,
     )
     unanswered_seconds: _Seconds = _setting(
-        "UNANSWERED_SECONDS",
+        "after how long an unanswered mail is handed to people; if it waits for the model's budget, counted "
+        "from when there is one again",
         Waits().unanswered_seconds,
-        "after how long an unanswered mail is handed to people; if it waits for the model's "
-        "budget, counted from when there is one again",
     )
     raw_mail_days: _Days = _setting(
-        "RAW_MAIL_DAYS",
-        Waits().raw_mail_days,
         "how long the raw bytes of mail, attachments included, are kept; its text stays",
+        Waits().raw_mail_days,
     )
     run_days: _Days = _setting(
-        "RUN_DAYS",
+        "how long the histories of runs that have ended are kept: [docs/retention.md](docs/retention.md)",
         Retention().run_days,
-        "how long the histories of runs that have ended are kept: "
-        "[docs/retention.md](docs/retention.md)",
     )
     mail_days: _Days | None = _setting(
-        "MAIL_DAYS",
-        None,
-        "after so many quiet days the words of a conversation are deleted; without it they stay",
+        "after so many quiet days the words of a conversation are deleted; without it they stay"
     )
     conversation_concurrency: Annotated[int, _whole(values.MOST_CONVERSATIONS)] = _setting(
-        "CONVERSATION_CONCURRENCY",
+        "conversations that one worker answers at the same time; each takes 0.4 MB while the model thinks: "
+        "[docs/operate.md](docs/operate.md#limits-and-fairness)",
         64,
-        "conversations that one worker answers at the same time; each takes 0.4 MB while the "
-        "model thinks: [docs/operate.md](docs/operate.md#limits-and-fairness)",
     )
     mails_per_hour: Annotated[int, _whole(values.MOST_MAILS_AN_HOUR)] = _setting(
-        "MAILS_PER_HOUR",
+        "so many mails are let in within an hour, over all senders; more are throttled and follow later: "
+        "[docs/operate.md](docs/operate.md#mail-that-is-throttled)",
         Limits().mails_per_hour,
-        "so many mails are let in within an hour, over all senders; more are throttled and follow "
-        "later: [docs/operate.md](docs/operate.md#mail-that-is-throttled)",
     )
     log_format_set: Annotated[str, _among(*LOG_FORMATS)] | None = _setting(
-        "LOG_FORMAT",
-        None,
-        "lines of the log: `text`, or `json`, one object a line: "
-        "[docs/operate.md](docs/operate.md#seeing-it)",
+        "lines of the log: `text`, or `json`, one object a line: [docs/operate.md](docs/operate.md#seeing-it)",
+        name="LOG_FORMAT",
         shown="`json` in production, else `text`",
     )
     otlp_endpoint: _Url | None = _setting(
-        "OTEL_EXPORTER_OTLP_ENDPOINT",
-        None,
         "turns tracing on: a collector of OTLP over HTTP, such as `http://collector:4318`",
+        name="OTEL_EXPORTER_OTLP_ENDPOINT",
     )
     conductor_key: _Key | None = _setting(
-        "DBOS_CONDUCTOR_KEY",
-        None,
-        "connects workers to the DBOS console (needs `dbos[enterprise]`)",
+        "connects workers to the DBOS console (needs `dbos[enterprise]`)", name="DBOS_CONDUCTOR_KEY"
     )
     conductor_url: Annotated[str, PlainValidator(values.parse_conductor_url)] | None = _setting(
-        "DBOS_CONDUCTOR_URL", None, "a console of your own", shown="DBOS's"
+        "a console of your own", name="DBOS_CONDUCTOR_URL", shown="DBOS's"
     )
     metadata_only: Annotated[str, _among("no", "yes")] = _setting(
-        "DBOS_CONDUCTOR_METADATA_ONLY",
+        "`yes`: the console gets no inputs, outputs and errors of runs and steps, which hold ids, kinds and "
+        "reasons: [docs/operate.md](docs/operate.md#the-dbos-console)",
         "no",
-        "`yes`: the console gets no inputs, outputs and errors of runs and steps, which hold ids,"
-        " kinds and reasons: [docs/operate.md](docs/operate.md#the-dbos-console)",
+        name="DBOS_CONDUCTOR_METADATA_ONLY",
     )
     # Not for people: set by `flask demo` and by tests.
-    demo_url: str | None = Field(None, alias="MAILAGENT_DEMO")
-    crash_at: str | None = Field(None, alias="MAILAGENT_CRASH_AT")
-    crash_marker: str | None = Field(None, alias="MAILAGENT_CRASH_ONCE")
+    demo_url: str | None = _setting("", name="MAILAGENT_DEMO")
+    crash_at: str | None = _setting("", name="MAILAGENT_CRASH_AT")
+    crash_marker: str | None = _setting("", name="MAILAGENT_CRASH_ONCE")
     made_key_file: Path | None = None  # when this process was the first to need one
 
     @property
@@ -526,7 +471,7 @@ def list_settings() -> list[Setting]:
     """Return all settings that people may set, in the order of the reference."""
     listed, group = [], ""
     for field in Settings.model_fields.values():
-        if field.description is None or field.alias is None:
+        if not field.description or not field.alias:
             continue
         group = _GROUPS.get(field.alias, group)
         listed.append(Setting(field.alias, _shown(field), field.description, group))
@@ -550,7 +495,8 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
 
     Raises SettingsProblem with every problem at once.
     """
-    names = [str(field.alias) for field in Settings.model_fields.values() if field.alias]
+    read = [field for field in Settings.model_fields.values() if field.json_schema_extra]
+    names = [str(field.alias) for field in read]
     given = {name: text for name in names if (text := environ.get(name, "").strip())}
     problems, wrong = [], set[str]()
     try:
