@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mailagent.demo.fakes.webhooks import WebhookKey
-from mailagent.settings import SettingsProblem, load_settings, log_format_of
+from mailagent.settings import SettingsProblem, list_settings, load_settings, log_format_of
 
 
 @pytest.fixture
@@ -490,3 +490,24 @@ def test_the_log_has_a_format_also_where_the_settings_are_wrong(
     environ: dict[str, str], log_format: str
 ) -> None:
     assert log_format_of(environ) == log_format
+
+
+def test_every_setting_of_the_reference_has_a_group_and_a_description() -> None:
+    listed = {each.name: each for each in list_settings()}
+    assert all(each.group and each.meaning for each in listed.values())
+    assert (listed["WORKER_ID"].group, listed["STRIPE_API_KEY"].group) == ("process", "payments")
+    assert "MAILAGENT_CRASH_AT" not in listed
+
+
+def test_a_setting_that_is_wrong_by_itself_hides_no_other_problem(
+    tmp_path: Path, key_file: Path
+) -> None:
+    environ = production(tmp_path, OPENAI_API_KEY="sk-\u00e9", SECRET_KEY="")
+    with pytest.raises(SettingsProblem) as raised:
+        load_settings(environ, key_file)
+    names = [each.partition(":")[0] for each in raised.value.problems]
+    assert names == ["OPENAI_API_KEY", "SECRET_KEY"]
+
+
+def test_only_settings_are_read_from_the_environment(key_file: Path) -> None:
+    assert load_settings({"MADE_KEY_FILE": "x", "SECRET_KEY": "k"}, key_file).made_key_file is None

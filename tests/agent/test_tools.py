@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import Field
 
 from mailagent.agent.tools import (
     ARGUMENTS_MAX_LENGTH,
@@ -17,6 +18,7 @@ from mailagent.agent.tools import (
     QUANTITY_MAX,
     SUMMARY_MAX_LENGTH,
     TOOLS,
+    Arguments,
     FindMyOrders,
     HandOver,
     Item,
@@ -24,10 +26,12 @@ from mailagent.agent.tools import (
     Misfit,
     OfferGoodwill,
     ProposeRefund,
+    Tool,
     WithdrawRefund,
     names_of,
     offered_tools,
     parse_call,
+    schema_of,
 )
 from mailagent.domain.refunds.refund import RefundReason
 
@@ -48,6 +52,25 @@ def test_every_schema_is_strict_at_every_level(tool: dict[str, Any]) -> None:
     for each in objects_in(tool["parameters"]):
         assert each["additionalProperties"] is False
         assert each["required"] == list(each["properties"])
+
+
+class Track(Arguments):
+    order_id: str = Field(description="Which order.")
+    parcel: int | None
+
+
+def test_the_schema_of_a_new_tool_follows_from_its_arguments() -> None:
+    schema = schema_of(Tool("track", Track, "Say where a parcel is."))
+    assert (schema["name"], schema["strict"]) == ("track", True)
+    assert schema["parameters"] == {
+        "type": "object",
+        "properties": {
+            "order_id": {"type": "string", "description": "Which order."},
+            "parcel": {"type": ["integer", "null"]},
+        },
+        "required": ["order_id", "parcel"],
+        "additionalProperties": False,
+    }
 
 
 def test_no_tool_lets_the_model_name_a_customer_an_amount_or_a_recipient() -> None:
