@@ -295,7 +295,7 @@ def _held_up(by: HeldUpBy, kind: str, used: loop.Spent, **more: Any) -> dict[str
 def _note_hold_up(by: HeldUpBy) -> None:
     run_id = DBOS.workflow_id
     if run_id is not None:
-        services.current().workflow_client.describe_hold_up(run_id, by)
+        services.current().workflow_client.queue.describe_hold_up(run_id, by)
 
 
 def _plain_move(move: loop.Move, used: loop.Spent, noted: Noted) -> dict[str, Any]:
