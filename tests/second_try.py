@@ -1,5 +1,5 @@
 """A second try for tests that play whole stories in real processes: they wait for what a loaded machine may be
-late with. Each that needs it is named, with what went wrong; more than a few fail the run (decision 41)."""
+late with. Each that needs it is named, with what went wrong; more than a few fail the run."""
 
 from __future__ import annotations
 

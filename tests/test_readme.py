@@ -171,20 +171,6 @@ def test_the_console_has_the_version_of_dbos() -> None:
     assert set(re.findall(r"dbos\[enterprise\]==([\d.]+)", told)) == {pinned}
 
 
-def test_decisions_are_numbered_and_short() -> None:
-    decisions = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-    numbers = [int(each.name[:4]) for each in decisions]  # those of deleted ones stay unused
-    assert len(set(numbers)) == len(numbers)
-    for each in decisions:
-        text = each.read_text("utf-8")
-        assert re.findall(r"^## (.+)$", text, re.MULTILINE) == [
-            "Context",
-            "Decision",
-            "Consequences",
-        ]
-        assert len(text.splitlines()) < 60, each.name
-
-
 def test_the_table_of_the_crash_sweep_has_every_step_and_post_and_none_that_broke() -> None:
     document = (ROOT / "docs" / "reliability.md").read_text("utf-8")
     table = document.partition(crash_table.BEGIN)[2].partition(crash_table.END)[0]

@@ -84,3 +84,20 @@ def test_words_of_our_own_do_not_come_back(text: Path) -> None:
         if REFUSED.search(line)
     }
     assert found == {}, "use the term of docs/glossary.md"
+
+
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+
+
+def test_there_are_few_decisions_and_their_numbers_have_no_gaps() -> None:
+    assert len(DECISIONS) <= 30
+    assert [int(each.name[:4]) for each in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+
+
+@pytest.mark.parametrize("decision", DECISIONS, ids=name)
+def test_a_decision_is_one_page_with_date_and_status(decision: Path) -> None:
+    text = decision.read_text("utf-8")
+    status = r"Date: \d{4}-\d\d-\d\d\. Status: (accepted|superseded by \d+)\."
+    assert re.match(rf"# {int(decision.name[:4])}\. .+\n\n{status}\n\n## Context\n", text)
+    assert text.count("\n## Decision\n") == text.count("\n## Consequences\n") == 1
+    assert len(text.split()) <= 400

@@ -3,7 +3,7 @@ of its customer, no incident which tool queues it.
 
 `dbos workflow fork` and `resume`, the DBOS console and a plain `DBOSClient` put a run into DBOS's internal
 queue, and a fork or rewind into no partition: there it would run beside another run of the same customer.
-None of them asks us, so the database puts it right (docs/decisions/0053).
+None of them asks us, so the database puts it right (docs/decisions/0001).
 """
 
 from __future__ import annotations
