@@ -1,4 +1,7 @@
-"""One run answers what is unanswered in one customer's thread; runs of a thread follow each other."""
+"""The `conversation` workflow: answers all unanswered mail of one thread with one mail, then ends.
+
+Its queue runs one workflow a customer at a time.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def conversation(conversation_id: str) -> str:
 
 
 def _answer(batch: Batch) -> tuple[list[str], str]:
-    """Let the model work until it has written a reply that is true, or a person has to."""
+    """Ask the model and use its tools until a reply agrees with the rows, or a person takes over."""
     items: list[dict[str, Any]] = []
     spent: dict[str, int] = {}
     while True:

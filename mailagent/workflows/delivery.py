@@ -1,6 +1,6 @@
-"""Sees to it that a mail which did not go out at once goes out later, or is known not to.
+"""The `delivery` workflow: sends one mail that could not be sent at once, or finds out what became of it.
 
-The other workflows send their mail themselves; this one is woken only when that did not work.
+Other workflows send their mail in a step; they enqueue this one only when that failed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mailagent.workflows.steps.delivery.send import look_at_delivery, send_mail_
 
 @DBOS.workflow(name=engine.DELIVERY, max_recovery_attempts=500)
 async def delivery(outbound_id: str) -> str:
-    """See one mail of ours out. Returns the state it ended in."""
+    """Send one outbound mail, with pauses. Returns its final state."""
     while True:
         outlook = await look_at_delivery(outbound_id)
         match outlook["kind"]:

@@ -28,9 +28,9 @@ EVERY_MINUTE = "* * * * *"
 
 @DBOS.workflow(name=engine.SWEEP)
 def sweep(_scheduled_at: datetime, _context: Any) -> None:
-    """Enqueue every row that waits without a run, then purge; each step records how many it saw to.
+    """Report failed workflows, enqueue rows that wait without one, purge. Each step records a count.
 
-    Failures are told first: of a sweep that fails further down, the next one tells.
+    Reporting comes first, so that the next sweep reports a sweep that fails further down.
     """
     report_failed_runs()
     take_over_runs()
@@ -44,7 +44,7 @@ def sweep(_scheduled_at: datetime, _context: Any) -> None:
 # --- housekeeping ---------------------------------------------------------------------------------
 
 
-# Not on the hour, when everybody's clocks strike.
+# Not on the hour, when many other jobs start.
 EVERY_HOUR = "17 * * * *"
 
 

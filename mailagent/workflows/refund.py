@@ -1,6 +1,7 @@
-"""One run per refund, the only road to the gateway: wait for a manager if need be, pay, tell.
+"""The `refund` workflow, one for each refund: waits for a manager's decision, pays, tells the customer.
 
-The run waits without a thread (`async`), and a message only ever makes it look at the rows.
+Nothing else asks the gateway to pay. It is async, so that waiting takes no thread. Messages only wake it; it
+then reads the rows.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from mailagent.workflows.steps.refund.payment import pay_refund
 
 @DBOS.workflow(name=engine.REFUND, max_recovery_attempts=500)
 async def refund(refund_id: str) -> str:
-    """See a refund through to its end. Returns the state it ended in."""
+    """Decide, pay and tell one refund. Returns its final state."""
     state = await claim_refund(refund_id)
     while state["status"] == "awaiting_approval":
         for outbound_id in state["outbound_ids"]:  # to managers
