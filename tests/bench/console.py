@@ -68,7 +68,7 @@ def pages(size: Size) -> Mapping[str, str]:
         "a customer": f"/ops/customers/customer{size.conversations // 4}@mail.example",
         "audit": "/ops/audit",
         "audit: of a person": f"/ops/audit?actor={TESS}",
-        "audit: an act, from the beginning": "/ops/audit?action=put+away&order=oldest",
+        "audit: an act, from the beginning": "/ops/audit?action=dismissed&order=oldest",
         "audit: a row": f"/ops/audit?subject=mail_{some}",
         "live": "/ops/live?since=1780000000000000",
         "metrics, all counted anew": "/metrics",

@@ -78,9 +78,7 @@ def test_an_open_inbox_says_what_is_new_and_shows_it_when_asked(served: Stage, i
 
 def test_an_outage_is_news_and_its_banner_leaves_with_it(served: Stage, inbox: Page) -> None:
     now = served.live.now()
-    change(
-        served, lambda each: incidents.find_open_incident(each, now, IncidentKind.SENDGRID, "401")
-    )
+    change(served, lambda each: incidents.open_incident(each, now, IncidentKind.SENDGRID, "401"))
     ask(inbox)
     inbox.get_by_role("link", name="1 new – show").click()
     banner = inbox.get_by_role("group", name="SendGrid refuses us")

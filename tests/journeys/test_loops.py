@@ -62,7 +62,7 @@ def test_a_responder_without_any_header_is_answered_a_few_times_only(
     assert 1 <= len(got) <= MOST_ANSWERS
     (conversation,) = busy_shop.rows("SELECT * FROM conversations")
     assert conversation.status == "handed_over"
-    assert "loop_detected" in conversation.handed_over_reason
+    assert "loop guard" in conversation.handed_over_reason
     assert len(busy_shop.mails_to(TESS)) == 1
 
 
@@ -75,7 +75,7 @@ def test_after_the_loop_guard_later_mail_is_kept_and_not_answered(busy_shop: Sta
         "SELECT * FROM inbound_mails WHERE message_id = :id", id=later.message_id
     )
     assert mail.status == "throttled"
-    assert "loop_detected" in mail.no_answer_reason
+    assert "loop guard" in mail.no_answer_reason
     assert len(busy_shop.mails_to(ADA)) == len(got)
     assert len(busy_shop.mails_to(TESS)) == 1
 

@@ -131,7 +131,7 @@ def test_a_sweep_that_fails_is_told_once_a_day(shop: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("run_id", "matter"),
+    ("run_id", "subject"),
     [
         ("delivery-01x", "delivery-01x"),
         ("delivery-01x-3", "delivery-01x"),
@@ -139,9 +139,9 @@ def test_a_sweep_that_fails_is_told_once_a_day(shop: Stage) -> None:
         ("3f1c-a-fork", "3f1c-a-fork"),
     ],
 )
-def test_a_incident_is_what_a_run_was_queued_for(run_id: str, incident: str) -> None:
+def test_the_subject_of_a_run_is_what_it_was_queued_for(run_id: str, subject: str) -> None:
     assert (
-        subject_of(Run(run_id, DELIVERY, "outbound_01x", "ERROR", NOW, NOW, None, None)) == incident
+        subject_of(Run(run_id, DELIVERY, "outbound_01x", "ERROR", NOW, NOW, None, None)) == subject
     )
 
 
@@ -186,7 +186,7 @@ def subjects(shop: Stage) -> list[str]:
     return [row.subject for row in rows]
 
 
-def test_a_incident_is_told_once_until_it_is_over(shop: Stage) -> None:
+def test_an_incident_is_told_once_until_it_is_over(shop: Stage) -> None:
     assert [note(shop, IncidentKind.OPENAI) for _ in range(3)] == [True, False, False]
     assert opened(shop) == {"provider:openai": "answered 401 to …"}
     assert len(subjects(shop)) == 1
@@ -241,7 +241,7 @@ def test_throttled_mail_and_fuses_are_told_once_until_they_are_gone(shop: Stage)
             "loop_detected",
         ),
     )
-    for statement, _matter in states:
+    for statement, _incident in states:
         run_sql(shop, statement)
     for _ in range(2):
         operators.report_failed_runs()
@@ -254,7 +254,7 @@ def test_throttled_mail_and_fuses_are_told_once_until_they_are_gone(shop: Stage)
 
 
 def run_sql(shop: Stage, statement: str) -> None:
-    values = {"loop_detected": HandOverReason.LOOP_DETECTED.value, "now": shop.live.now()}
+    values = {"loop_guard": HandOverReason.LOOP_DETECTED.value, "now": shop.live.now()}
     query = sa.text(statement)
     if ":now" in statement:
         query = query.bindparams(sa.bindparam("now", type_=UtcDateTime()))

@@ -29,7 +29,7 @@ class HandOverReason(StrEnum):
     LEFT_UNANSWERED = "a mail stayed unanswered for too long"
     RESTORED = "a backup was restored: it may have been answered in the time that is lost"
     TAKEN_OVER = "a person took over"
-    LOOP_DETECTED = "the loop: too many automatic answers in a short time, perhaps a loop"
+    LOOP_DETECTED = "the loop guard: too many automatic answers in a short time, perhaps a loop"
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,15 +91,15 @@ def record(connection: sa.Connection, mail: OutboundMail, dedup_key: str, now: d
     return stored
 
 
-def list_by_subject(connection: sa.Connection, conversation_id: str, incident: str) -> list[str]:
-    """Return the mails of a conversation that were written to people about one incident: those whose
-    key is `matter`, a colon, and more."""
+def list_by_subject(connection: sa.Connection, conversation_id: str, subject: str) -> list[str]:
+    """Return the mails of a conversation that were written to people about one subject: those whose
+    key is `subject`, a colon, and more."""
     return list(
         connection.scalars(
             sa.select(_mails.c.outbound_id)
             .where(
                 _mails.c.conversation_id == conversation_id,
-                _mails.c.dedup_key.startswith(f"{incident}:", autoescape=True),
+                _mails.c.dedup_key.startswith(f"{subject}:", autoescape=True),
             )
             .order_by(_mails.c.outbound_id)
         )

@@ -13,7 +13,7 @@ from mailagent.domain.operations.incident import IncidentKind, OpenIncident
 from mailagent.store import audit, schema
 
 _audit = schema.audit.c
-_OPENED, _CLOSED = "matter opened", "matter closed"
+_OPENED, _CLOSED = "incident opened", "incident closed"
 
 
 def list_open(connection: sa.Connection) -> tuple[OpenIncident, ...]:
@@ -48,7 +48,7 @@ def list_closed_at(
     return connection.scalars(query.order_by(_audit.at)).all()
 
 
-def find_open_incident(
+def open_incident(
     connection: sa.Connection, now: datetime, incident: IncidentKind, why: str
 ) -> int | None:
     """Record that an incident has come up; return its number, or None when it is open already.

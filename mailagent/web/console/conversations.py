@@ -301,5 +301,5 @@ def act() -> Response:
                 audit.record(connection, live.now(), email, "brought back", subject)
         else:
             inbox.record(connection, subject, email, live.now())
-            audit.record(connection, live.now(), email, "dismiss", subject)
+            audit.record(connection, live.now(), email, "dismissed", subject)
     return cast(Response, redirect(safe_path(request.form.get("back")), 303))

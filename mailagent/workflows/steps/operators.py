@@ -1,6 +1,6 @@
 """What operators are told by mail: runs that failed, rows that the sweep cannot see to. Once each.
 
-What is wrong for everybody is in `matters`.
+What is wrong for everybody is in `incidents`.
 """
 
 from __future__ import annotations

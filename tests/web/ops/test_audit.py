@@ -24,9 +24,9 @@ EXPORT = "/ops/audit/export"
 def trail(shop: Stage) -> Stage:
     """A shop in which the team, the agent and a formula have acted."""
     with shop.live.database.transaction() as connection:
-        audit.record(connection, NOW, TESS, "dismiss", "refund_1")
+        audit.record(connection, NOW, TESS, "dismissed", "refund_1")
         audit.record(connection, NOW, "agent", "mail answered", "mail_1", {"amount": 5})
-        audit.record(connection, NOW + timedelta(days=1), '=HYPERLINK("x")', "dismiss", "@cmd")
+        audit.record(connection, NOW + timedelta(days=1), '=HYPERLINK("x")', "dismissed", "@cmd")
     return shop
 
 
@@ -38,7 +38,7 @@ FILTERED: tuple[tuple[str, list[str]], ...] = (
     ("", ["%40cmd", "mail_1", "refund_1"]),
     ("order=oldest", ["refund_1", "mail_1", "%40cmd"]),
     (f"actor={TESS}", ["refund_1"]),
-    ("action=put+away", ["%40cmd", "refund_1"]),
+    ("action=dismissed", ["%40cmd", "refund_1"]),
     ("subject=mail_1", ["mail_1"]),
     ("from=2026-11-21", ["%40cmd"]),
     ("to=2026-11-20", ["mail_1", "refund_1"]),
@@ -73,7 +73,7 @@ def test_json_lines_have_what_the_filters_leave(trail: Stage) -> None:
     sent = post_form(trail.log_in(OLGA), EXPORT, PATH, format="jsonl", actor=TESS)
     (line,) = sent.text.splitlines()
     act = json.loads(line)
-    assert (act["actor"], act["action"], act["subject"]) == (TESS, "dismiss", "refund_1")
+    assert (act["actor"], act["action"], act["subject"]) == (TESS, "dismissed", "refund_1")
 
 
 def test_taking_it_along_is_on_record_and_looking_is_not(trail: Stage) -> None:
@@ -82,11 +82,11 @@ def test_taking_it_along_is_on_record_and_looking_is_not(trail: Stage) -> None:
     client.get(PATH)
     client.get(EXPORT)
     assert len(trail.rows("SELECT 1 FROM audit")) == before
-    post_form(client, EXPORT, PATH, format="csv", action="dismiss")
+    post_form(client, EXPORT, PATH, format="csv", action="dismissed")
     (last, *_) = trail.rows("SELECT actor, action, details FROM audit ORDER BY audit_id DESC")
     assert (last.actor, last.action) == (OLGA, "audit exported")
     assert "action" in str(last.details)
-    assert "dismiss" not in str(last.details)  # what was typed may be a customer's address
+    assert "dismissed" not in str(last.details)  # what was typed may be a customer's address
 
 
 def test_a_format_that_is_none_is_refused_and_not_recorded(trail: Stage) -> None:
@@ -101,7 +101,7 @@ def test_it_is_taken_in_batches_without_loss_or_repetition(trail: Stage) -> None
         acts = audit.stream(database, Wanted(until=NOW + timedelta(days=2)), batch=size)
         first = next(acts)
         with database.transaction() as connection:
-            audit.record(connection, NOW + timedelta(days=3), TESS, "dismiss", "later")
+            audit.record(connection, NOW + timedelta(days=3), TESS, "dismissed", "later")
         assert [each.subject for each in (first, *acts)] == ["refund_1", "mail_1", "@cmd"]
 
 
@@ -110,7 +110,7 @@ def test_what_is_done_meanwhile_is_not_taken(trail: Stage) -> None:
     acts = audit.stream(database, Wanted(), batch=1)
     first = next(acts)
     with database.transaction() as connection:
-        audit.record(connection, NOW, TESS, "dismiss", "later")
+        audit.record(connection, NOW, TESS, "dismissed", "later")
     assert [each.subject for each in (first, *acts)] == ["refund_1", "mail_1", "@cmd"]
 
 

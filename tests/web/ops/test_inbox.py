@@ -85,7 +85,7 @@ def test_what_waits_for_a_role_comes_first(shop: Stage) -> None:
 def test_an_outage_is_explained_to_those_who_can_end_it(shop: Stage) -> None:
     with shop.live.database.transaction() as connection:
         why = "401 invalid_api_key sk-…abcd"
-        incidents.find_open_incident(connection, shop.live.now(), IncidentKind.OPENAI, why)
+        incidents.open_incident(connection, shop.live.now(), IncidentKind.OPENAI, why)
     assert "OPENAI_API_KEY" in shop.log_in(OLGA).get("/ops").text
     for email in (MONA, TESS):
         page = shop.log_in(email).get("/ops").text
@@ -287,8 +287,8 @@ def test_an_outage_is_told_while_it_lasts(shop: Stage) -> None:
     keep_figures(shop, seconds=0)
     client = shop.log_in(MONA)
     with shop.live.database.transaction() as connection:
-        incidents.find_open_incident(connection, shop.live.now(), IncidentKind.OPENAI, "401")
-        incidents.find_open_incident(connection, shop.live.now(), IncidentKind.THROTTLED, "1")
+        incidents.open_incident(connection, shop.live.now(), IncidentKind.OPENAI, "401")
+        incidents.open_incident(connection, shop.live.now(), IncidentKind.THROTTLED, "1")
     assert client.get("/ops/live").get_json()["outages"] == ["provider:openai"]
     with shop.live.database.transaction() as connection:
         incidents.close_incident(connection, shop.live.now(), IncidentKind.OPENAI)

@@ -28,7 +28,7 @@ QUIET_AFTER = timedelta(hours=1)
 def open_incident(connection: sa.Connection, incident: IncidentKind, why: str) -> bool:
     """Record that an incident is met and tell the operators, unless they know; return whether it is new."""
     live = services.current()
-    number = incidents.find_open_incident(connection, live.now(), incident, tell_error(why))
+    number = incidents.open_incident(connection, live.now(), incident, tell_error(why))
     if number is None:
         return False
     logger.error("%s: %s", WORDS[incident].title, tell_error(why))
