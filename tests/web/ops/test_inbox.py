@@ -152,7 +152,7 @@ def test_a_mail_that_waits_leads_to_its_conversation(shop: Stage) -> None:
     assert "<script>alert" not in page
 
 
-def test_a_lost_mail_is_dismissals_and_brought_back(shop: Stage) -> None:
+def test_a_lost_mail_is_dismissed_and_brought_back(shop: Stage) -> None:
     lost = lose(shop, "receipt")
     client, path = shop.log_in(TESS), "/ops?waiting=undelivered"
     back = post_form(client, "/ops/put-away", path, subject=lost, back=path)
@@ -162,7 +162,7 @@ def test_a_lost_mail_is_dismissals_and_brought_back(shop: Stage) -> None:
     assert f"dismiss by {TESS}" in client.get(everything).text
     post_form(client, "/ops/put-away", everything, subject=lost, back=path, act="back")
     assert lost in client.get(path).text
-    assert acts(shop) == [(TESS, "dismiss", lost), (TESS, "brought back", lost)]
+    assert acts(shop) == [(TESS, "dismissed", lost), (TESS, "brought back", lost)]
 
 
 def test_a_failed_run_that_fails_again_after_it_was_dismissals_is_back(shop: Stage) -> None:
