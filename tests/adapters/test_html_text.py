@@ -591,6 +591,21 @@ def test_of_a_mail_with_too_many_tags_the_rest_is_kept_as_plain_text() -> None:
     assert result.text.split()[-4:] == ["last", "words", "&", "more"]
 
 
+def test_beyond_too_many_tags_quotes_stay_quotes() -> None:
+    html = "new<blockquote>" + "<p>old</p>" * TAGS_MAX + "older<!-- </blockquote> --> words"
+    html += "<blockquote>oldest</blockquote></blockquote>below"
+    lines = [line for line in render_text(html).text.splitlines() if line.strip()]
+    assert (lines[0], lines[-1]) == ("new", "below")
+    assert all(line.startswith(">") for line in lines[1:-1])
+    assert lines[-2] == ">> oldest"
+
+
+def test_beyond_too_many_tags_text_may_be_hidden_and_is_flagged() -> None:
+    result = render_text("<p>x</p>" * TAGS_MAX + "<p style='display:none'>text</p>")
+    assert result.hidden
+    assert render_text("<div>" * 400 + "<p style='display:none'>text").hidden
+
+
 def test_a_lone_surrogate_in_a_class_is_no_error() -> None:
     html = "<style>.a,[title]{display:none}</style><p class='a \ud800' title='\ud800'>text</p>b"
     assert "b" in render_text(html).text

@@ -83,11 +83,8 @@ def build_page(tokens: Iterable[Token]) -> Page:
                 tree.end(name)
             case StyleSheet():
                 page.sheets.append(token)
-            case Cut(rest):
-                page.cut = True
-                if rest.strip():
-                    tree.pop_to(0)
-                    page.events += [Mark.BREAK, rest]
+            case Cut():
+                tree.cut()
             case str(text):
                 page.events.append(text)
     tree.pop_to(0)
@@ -131,6 +128,13 @@ class _Tree:
                 return
             if opened == "table":
                 return
+
+    def cut(self) -> None:
+        """End all that is open but quotes, which hold other people's words."""
+        self.page.cut = True
+        quotes = (at for at, (name, _number) in enumerate(self._open, 1) if name == "blockquote")
+        self.pop_to(max(quotes, default=0))
+        self.page.events.append(Mark.BREAK)
 
     def _end_implied(self, name: str) -> None:
         ended = _ENDS.get(name, {"p"} if name in BLOCKS else set())
