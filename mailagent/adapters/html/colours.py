@@ -12,13 +12,8 @@ FUNCTION = re.compile(r"([a-z0-9]{1,20})\(([^()]*)\)")
 
 Colour = tuple[float, float, float, float]  # red, green, blue: 0 to 255; alpha: 0 to 1
 
-
 _HEX = re.compile(r"[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8}")
-
-
 _ARGUMENT = re.compile(rf"({NUMBER})(%|deg|turn|grad|rad)?|none")
-
-
 _SYSTEM_COLOURS = {
     **dict.fromkeys(("canvas", "window", "field"), "#fff"),
     **dict.fromkeys(("canvastext", "windowtext", "fieldtext", "buttontext", "initial"), "#000"),
@@ -60,13 +55,11 @@ def parse_colour(value: str) -> Colour | None:
     if len(arguments) not in {3, 4}:
         return None
     alpha = 1.0 if len(arguments) == 3 else arguments[3][0] / (100 if arguments[3][1] else 1)
-    convert = {"rgb": _rgb, "hsl": _hsl, "hwb": _hwb}.get(function[1].removesuffix("a"))
+    convert = {"rgb": _rgb, "hsl": _hsl}.get(function[1].removesuffix("a"))
     return (*convert(arguments[:3]), max(0, min(1, alpha))) if convert else None
 
 
 Arguments = list[tuple[float, str]]
-
-
 Triple = tuple[float, float, float]
 
 
@@ -81,15 +74,6 @@ def _hsl(arguments: Arguments) -> Triple:
     saturation, lightness = (max(0, min(1, number / 100)) for number, _unit in arguments[1:])
     red, green, blue = colorsys.hls_to_rgb(_hue(*arguments[0]), lightness, saturation)
     return red * 255, green * 255, blue * 255
-
-
-def _hwb(arguments: Arguments) -> Triple:
-    white, black = (max(0, min(1, number / 100)) for number, _unit in arguments[1:])
-    if white + black > 1:
-        white, black = white / (white + black), black / (white + black)
-    pure = colorsys.hls_to_rgb(_hue(*arguments[0]), 0.5, 1)
-    red, green, blue = ((one * (1 - white - black) + white) * 255 for one in pure)
-    return red, green, blue
 
 
 def _hue(number: float, unit: str) -> float:

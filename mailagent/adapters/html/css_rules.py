@@ -13,7 +13,7 @@ from enum import IntEnum
 from itertools import islice
 
 from mailagent.adapters.html.colours import parse_colour
-from mailagent.adapters.html.visibility import FONT_SIZES
+from mailagent.adapters.html.visibility import CALCULATED, FONT_SIZES, MAY_HIDE
 
 # Of all style sheets of a mail. Beyond them, text is kept and flagged.
 SHEETS_MAX_LENGTH = 100_000
@@ -24,6 +24,7 @@ DECLARATIONS_MAX = 100
 IMPORTANT = " !important"
 
 _STRING = r""""(?:[^"\\\n]|\\.?)*+"?|'(?:[^'\\\n]|\\.?)*+'?"""
+_QUOTED = re.compile(_STRING)
 _COMMENT = re.compile(rf"{_STRING}|/\*.*?(?:\*/|\Z)|<!--|-->", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:([0-9a-f]{1,6})\s?|(.))", re.DOTALL)  # CSS Syntax, section 4.3.7
 # What stands before the next brace or semicolon.
@@ -36,15 +37,20 @@ _DECLARATION = re.compile(
 )
 _PLAIN_VALUE = re.compile(r"[\w#%.,()/+*=:\s-]{1,200}\Z")
 _HIDING = re.compile(r"none|hidden|collapse|0")
-_VENDOR = re.compile(r"-(?:webkit|moz|ms|o)-")
+# Of what programs still read with a prefix.
+_PREFIX = re.compile(
+    r"-webkit-(?=(?:text-|mask|animation|transform|filter|clip-path|background-clip|opacity))"
+)
 
+_PLACES = "left top right bottom text-indent margin-left margin-top padding-left padding-top"
+_SIZES = "width height max-width max-height min-width min-height"
 _KEPT = {
-    *("display visibility content-visibility opacity filter color text-fill-color".split()),
-    *("font-size background-color background-image background-clip".split()),
-    *("width height max-width max-height min-width min-height overflow".split()),
-    *("position left top right bottom text-indent margin-left margin-top".split()),
-    *("clip clip-path transform translate rotate scale zoom padding-left letter-spacing".split()),
-    *("line-height z-index float mask-image animation-name text-security mso-hide".split()),
+    *MAY_HIDE,
+    *("display visibility content-visibility opacity color text-fill-color".split()),
+    *("overflow font-size background-color background-image".split()),
+    *_SIZES.split(),
+    *_PLACES.split(),
+    *("position clip translate scale zoom letter-spacing line-height float".split()),
 }
 _FONT_SIZE = re.compile(
     r"(?:xx?-)?(?:small|large)|smaller|larger|medium|[\d.]+(?:[a-z]{1,4}|%)|0?\.?0"
@@ -72,48 +78,61 @@ class Rule:
     nested: bool = False
 
 
-_GLOBAL = {"inherit", "initial", "unset", "revert", "revert-layer"}
-_KEYWORDS = {
-    "display": set(
-        "none block inline inline-block flex inline-flex grid inline-grid table inline-table contents "
-        "list-item flow-root flow run-in ruby math table-row table-cell table-column table-caption "
-        "table-row-group table-header-group table-footer-group table-column-group".split()
-    ),
-    "visibility": {"visible", "hidden", "collapse"},
-    "position": {"static", "relative", "absolute", "fixed", "sticky"},
-    "overflow": {"visible", "hidden", "clip", "scroll", "auto"},
-}
-_LENGTH_VALUE = re.compile(
-    r"[+-]?(?:\d+\.?\d*|\.\d+)(?:px|p[tc]|in|[cm]m|q|r?em|ex|ch|[sld]?v(?:w|h|min|max|i|b)|lh|%)?"
-    r"|[a-z-]+\(.*|auto|none|normal|(?:max|min|fit)-content|contain|content|stretch"
+_NUM = r"(?:\d++(?:\.\d*+)?+|\.\d++)"
+_UNIT = r"(?:px|p[tc]|in|[cm]m|q|r?em|r?ex|r?ch|r?lh|[sld]?v(?:w|h|min|max|i|b)|%)"
+_SIZE_WORD = (
+    r"auto|none|normal|contain|(?:-webkit-|-moz-)?(?:(?:max|min|fit)-content|(?:fill-)?available)"
 )
-_LENGTHS = {
-    *"width height max-width max-height min-width min-height left top right bottom".split(),
-    *"text-indent margin-left margin-top padding-left letter-spacing line-height".split(),
+_EDGE = r"(?:visible|hidden|clip|scroll|auto|overlay)"
+
+
+def _functions(names: str) -> str:
+    return rf"none|auto|(?:(?:{names})\([^()]*+(?:\([^()]*+\)[^()]*+)*+\)\s*+)+"
+
+
+_VALID = {
+    "display": r"none|block|(?:-webkit-)?(?:inline-)?(?:flex|box)|inline(?:-block|-grid|-table)?|grid"
+    r"|table(?:-(?:row|cell|column|caption)|-(?:row|header|footer|column)-group)?|contents|list-item"
+    r"|flow(?:-root)?|run-in|ruby|math|(?:block|inline)\s+(?:flow|flow-root|table|flex|grid)",
+    "visibility": r"visible|hidden|collapse",
+    "content-visibility": r"visible|auto|hidden",
+    "position": r"static|relative|absolute|fixed|(?:-webkit-)?sticky",
+    "overflow": rf"{_EDGE}(?:\s+{_EDGE})?",
+    "opacity": rf"[+-]?{_NUM}%?",
+    "zoom": rf"{_NUM}%?|normal|reset",
+    "font-size": rf"{_NUM}{_UNIT}?|{'|'.join(FONT_SIZES)}|smaller|larger",
+    "line-height": rf"{_NUM}{_UNIT}?|normal",
+    "rotate": rf"none|(?:[xyz]\s+|(?:[+-]?{_NUM}\s+){{3}})?[+-]?{_NUM}(?:deg|turn|grad|rad)?",
+    "transform": _functions(
+        r"(?:matrix|translate|scale|rotate)(?:3d|[xyz])?|skew[xy]?|perspective"
+    ),
+    "clip": _functions("rect"),
+    "clip-path": _functions("inset|circle|ellipse|polygon|path|rect|xywh|shape|url"),
+    "filter": _functions(
+        r"opacity|alpha|blur|brightness|contrast|invert|url|drop-shadow|grayscale|sepia|saturate"
+        r"|hue-rotate|progid:[\w.]+"
+    ),
+    **dict.fromkeys(("scale", "translate"), rf"none|(?:[+-]?{_NUM}{_UNIT}?\s*+){{1,3}}"),
+    **dict.fromkeys([*_PLACES.split(), "letter-spacing"], rf"[+-]?{_NUM}{_UNIT}?|{_SIZE_WORD}"),
+    **dict.fromkeys(_SIZES.split(), rf"{_NUM}{_UNIT}?|{_SIZE_WORD}"),
 }
-_FUNCTIONS = {"clip-path", "clip", "transform", "filter"}
+_PATTERNS = {name: re.compile(pattern) for name, pattern in _VALID.items()}
+_GLOBAL = {"inherit", "initial", "unset", "revert", "revert-layer"}
 _COLOURS = {"color", "background-color", "text-fill-color"}
-_NUMBER = re.compile(r"[+-]?(?:\d|\.\d)|[a-z-]+\(")
+_WITHOUT_UNIT = re.compile(r"[+-]?0*[1-9][\d.]*")
+_NEEDS_NO_UNIT = {"opacity", "zoom", "line-height", "scale", "z-index"}
 
 
-def _is_valid(name: str, value: str) -> bool:
+def _is_valid(name: str, value: str, again: bool) -> bool:
     """Whether a program would take a value for a property (CSS Syntax, section 8.2); of those that we do
-    not check, any."""
-    if value in _GLOBAL or value.startswith(("-webkit-", "-moz-", "-ms-", "var(")):
+    not check, any. Only old documents may leave out units: that takes nothing back."""
+    if value in _GLOBAL or value == "currentcolor" or CALCULATED.search(value):
         return True
-    if name in _KEYWORDS:
-        return bool(value) and _KEYWORDS[name].issuperset(value.split())
-    if name in _LENGTHS:
-        return _LENGTH_VALUE.fullmatch(value) is not None
-    if name in _FUNCTIONS:
-        return "(" in value or value in {"none", "auto"}
     if name in _COLOURS:
-        return "(" in value or value == "currentcolor" or parse_colour(value) is not None
-    if name == "opacity":
-        return bool(_NUMBER.match(value))
-    if name == "font-size":
-        return value in FONT_SIZES or _LENGTH_VALUE.fullmatch(value) is not None
-    return True
+        return parse_colour(value) is not None
+    if again and name not in _NEEDS_NO_UNIT and _WITHOUT_UNIT.fullmatch(value):
+        return False
+    return name not in _PATTERNS or _PATTERNS[name].fullmatch(value) is not None
 
 
 def parse_declarations(style: str) -> dict[str, str]:
@@ -125,7 +144,7 @@ def parse_declarations(style: str) -> dict[str, str]:
     for name, value, important in _declarations(_without_comments(style.lower())):
         if name not in _KEPT or not _PLAIN_VALUE.match(value):
             continue
-        if not _is_valid(name, value):
+        if not _is_valid(name, value, name in found):
             continue  # programs pass over what they cannot read, and keep what stood before
         if important or not found.get(name, "").endswith(IMPORTANT):
             found[name] = value + IMPORTANT * important
@@ -135,8 +154,8 @@ def parse_declarations(style: str) -> dict[str, str]:
 def _declarations(style: str) -> Iterator[tuple[str, str, bool]]:
     for declaration in _DECLARATION.findall(style)[:DECLARATIONS_MAX]:
         name, _colon, value = declaration.partition(":")
-        value, bang, _important = _unescaped(value).partition("!")
-        for longhand, one in _longhands(_VENDOR.sub("", _unescaped(name).strip()), value.strip()):
+        value, bang, _important = _QUOTED.sub("x", _unescaped(value)).partition("!")
+        for longhand, one in _longhands(_PREFIX.sub("", _unescaped(name).strip()), value.strip()):
             yield longhand, one.strip(), bool(bang)
 
 
@@ -147,40 +166,50 @@ def _longhands(name: str, value: str) -> Iterator[tuple[str, str]]:
         yield "background-image", _image(value)
         if name == "background":
             yield "background-color", _colour_in(_URL.sub(" ", value.partition("gradient(")[0]))
-    elif name in {"inset", "margin"}:
-        sides = value.split() or [""]
-        top, right = sides[0], sides[1 % len(sides)]
-        prefix = "margin-" if name == "margin" else ""
-        yield prefix + "top", top
-        yield prefix + "left", sides[3] if len(sides) > 3 else right
-    elif name in {"mask", "animation"}:
-        yield ("mask-image" if name == "mask" else "animation-name"), value
+    elif name in {"inset", "margin", "padding"}:
+        words = value.split()
+        words += words[1:2] if len(words) == 3 else []  # the left side is as the right one
+        prefix = "" if name == "inset" else f"{name}-"
+        for side, length in zip(("top", "right", "bottom", "left"), words * 4, strict=False):
+            yield f"{prefix}{side}", length
+    elif name == "contain" and re.search(r"paint|strict|content", value):
+        yield "overflow", "hidden"
+    elif (physical := _physical(name)) != name:
+        yield physical, value.partition(" ")[0]
     else:
-        yield _PHYSICAL.get(name, name), value
+        yield name, value
 
 
 # Of a page that is written from left to right (CSS Logical Properties).
-_PHYSICAL = {
-    **dict.fromkeys(("overflow-x", "overflow-y"), "overflow"),
-    **{"margin-inline-start": "margin-left", "margin-block-start": "margin-top"},
-    **{"inset-inline-start": "left", "inset-block-start": "top"},
-    "padding-inline-start": "padding-left",
-    **{f"{least}inline-size": f"{least}width" for least in ("", "min-", "max-")},
-    **{f"{least}block-size": f"{least}height" for least in ("", "min-", "max-")},
-}
+_PHYSICAL = (
+    *(
+        ("inline-size", "width"),
+        ("block-size", "height"),
+        ("-start", ""),
+        ("overflow-x", "overflow"),
+    ),
+    *(("overflow-y", "overflow"), ("-inline", "-left"), ("-block", "-top"), ("inset-", "")),
+)
+
+
+def _physical(name: str) -> str:
+    for logical, physical in _PHYSICAL:
+        name = name.replace(logical, physical)
+    return name
 
 
 def _font_size(font: str) -> str:
-    for word in font.split():
+    for word in font.split()[:-1]:  # the family comes last
         size, slash, _line_height = word.partition("/")
         if (slash and size) or _FONT_SIZE.fullmatch(size):  # a number alone is the weight
             return size
-    return font
+    return ""
 
 
 def _image(value: str) -> str:
     if "gradient(" in value:
-        return _colour_in(value.partition("gradient(")[2])
+        colours = set(_COLOUR.findall(value.partition("gradient(")[2])) - _NO_COLOURS
+        return colours.pop() if len(colours) == 1 else "image"
     return "image" if "url(" in value or "image(" in value else "none"
 
 

@@ -46,10 +46,10 @@ def render_text(html: str) -> HtmlText:
         others = _seen(page, cascade.styles(doubtful=True))
         seen = [one.joined(other) for one, other in zip(seen, others, strict=True)]
     layout = Layout(page, seen)
-    doubtful = layout.doubtful or cascade.cut or any(map(_hides, cascade.unread))
+    # What was not read may have been hidden, or may have hidden something.
+    doubtful = page.cut or layout.doubtful or cascade.cut or any(map(_hides, cascade.unread))
     text = Inscriptis(layout.root, ParserConfig(css=dict(STRICT_CSS_PROFILE))).get_text()
     hidden = " ".join(" ".join(layout.hidden).split())[:HIDDEN_MAX_LENGTH]
-    doubtful = doubtful or page.cut  # what was not read may have been hidden
     return HtmlText(_with_quote_signs(text), bool(hidden) or doubtful, page.cut, hidden)
 
 

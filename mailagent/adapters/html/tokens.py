@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import unescape
 
 # Start and end tags. Laying out costs about 10 µs a tag; beyond these, only quotes are told apart.
-TAGS_MAX = 5_000
+TAGS_MAX = 4_000
 TEXT_MAX_LENGTH = 500_000
 REST_MAX_LENGTH = 500_000  # of markup
 REST_MAX_QUOTES = 1_000

@@ -6,7 +6,7 @@ Not a browser: nothing is laid out. Judged for a wide, light screen; what is in 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -52,6 +52,7 @@ class Look:
     link_colour: Colour = (0, 0, 238, 1)
     background: Colour = (255, 255, 255, 1)
     over_image: bool = False  # or over something else that covers `background`
+    flex: bool = False  # or a grid: what stands directly in it is sized like a block
 
     @property
     def seen(self) -> Seen:
@@ -96,13 +97,16 @@ def look_of(parent: Look, name: str, attributes: Mapping[str, str], style: Style
     return Look(
         closed=name == "details" and "open" not in attributes,
         unseen=_unseen(style.get("visibility", ""), parent.unseen),
-        doubtful=parent.doubtful or name in _FALLBACKS or _is_doubtful(style, font_pixels, sized),
+        doubtful=parent.doubtful
+        or name in _FALLBACKS
+        or _is_doubtful(style, font_pixels, sized or parent.flex),
         font_pixels=font_pixels,
         opacity=parent.opacity * _opacity(style),
         colour=_text_colour(parent, name, attributes, style),
         link_colour=attribute_colour(attributes.get("link", "")) or parent.link_colour,
         background=background,
         over_image=over_image,
+        flex=style.get("display", "").endswith(("flex", "grid")),
     )
 
 
@@ -133,16 +137,16 @@ _LENGTH = re.compile(rf"({NUMBER})([a-z]{{1,4}}|%)?")
 _PIXELS = {"px": 1.0, "pt": 4 / 3, "pc": 16.0, "in": 96.0, "cm": 37.8, "mm": 3.78, "q": 0.945}
 _PIXELS |= {"rem": 16.0, "vw": 12.8, "vh": 8.0, "vmin": 8.0, "vmax": 12.8}
 FONT_SIZES = {"xx-small": 9.0, "x-small": 10.0, "small": 13.0, "medium": 16.0, "large": 18.0}
-FONT_SIZES |= {"x-large": 24.0, "xx-large": 32.0, "initial": 16.0}
-_CALCULATED = re.compile(
-    r"(?:var|calc|min|max|clamp|env|attr|color-mix|light-dark|color|o?k?l[ac][bh])\("
+FONT_SIZES |= {"x-large": 24.0, "xx-large": 32.0, "xxx-large": 48.0, "initial": 16.0}
+CALCULATED = re.compile(
+    r"(?:var|calc|min|max|clamp|env|attr|color-mix|light-dark|color|o?k?l[ac][bh]|hwb)\("
 )
 _WHERE_CALCULATED = {
     *"display visibility opacity color text-fill-color font-size height max-height".split(),
     *"left top text-indent clip-path transform translate scale zoom".split(),
 }
-_OFF_LEFT, _OFF_RIGHT, _OFF_TOP = -500, 3_000, -500
-_WIDTH, _HEIGHT = 1280, 800
+_OFF_LEFT, _OFF_RIGHT, _OFF_TOP, _TOO_LOW = -1_000, 3_000, -1_000, 3_000
+_WHOLE = 300  # percents are of boxes whose size we do not know
 _FAR = re.compile(r"\d\d|(?:em|vw|vh|vmin|vmax|in|%)\b")  # nothing below 10 pixels is far
 
 
@@ -189,20 +193,22 @@ def _is_cut_away(style: Style, font_pixels: float, sized: bool) -> bool:
     """Whether nothing is left of an element's box, or it lies outside of the page."""
     if _BOX.isdisjoint(style):
         return False
-    if style.get("content-visibility") == "hidden" or _pixels(style.get("zoom", ""), 16) == 0:
-        return True
     return (
-        (sized and _is_collapsed(style, font_pixels, 2))
+        style.get("content-visibility") == "hidden"
+        or (sized and _cuts(style) and _is_smaller(style, font_pixels, 2))
         or _is_clipped(style)
-        or _is_transformed_away(style, font_pixels)
-        or _is_off_screen(style, font_pixels)
+        or _least_scale(style) < 0.05
+        or _is_off(style, font_pixels)
     )
 
 
 _BOX = {
     *"content-visibility zoom overflow max-height clip clip-path position scale transform".split(),
-    *"translate text-indent margin-left margin-top".split(),
+    *"translate text-indent margin-left margin-top padding-left padding-top".split(),
 }
+
+
+_SIZED = BLOCKS - TABLE_PARTS | {"", "button", "dialog", "legend", "marquee", "menu"}
 
 
 def _can_collapse(name: str, style: Style) -> bool:
@@ -212,20 +218,18 @@ def _can_collapse(name: str, style: Style) -> bool:
     display = style.get("display", "")
     if display:
         return display not in {"inline", "contents"} and not display.startswith("table")
-    return name in BLOCKS - TABLE_PARTS or not name
+    return name in _SIZED
 
 
-def _is_collapsed(style: Style, font_pixels: float, limit: float) -> bool:
-    cuts = style.get("overflow", "visible").split()[0] != "visible"
-    if not cuts and "max-height" not in style:
-        return False
-    for side, whole in (("height", None), ("width", _WIDTH)):
-        least = _pixels(style.get(f"min-{side}", ""), font_pixels, whole) or 0
-        most = _pixels(style.get(f"max-{side}", ""), font_pixels)
-        sizes = [most, _pixels(style.get(side, ""), font_pixels)]
-        if least < limit and cuts and any(size is not None and 0 <= size < limit for size in sizes):
-            return True
-        if side == "height" and least < limit and most == 0:
+def _cuts(style: Style) -> bool:
+    return style.get("overflow", "visible").split()[0] != "visible"
+
+
+def _is_smaller(style: Style, font_pixels: float, limit: float) -> bool:
+    for side in ("height", "width"):
+        least = _pixels(style.get(f"min-{side}", ""), font_pixels, _WHOLE) or 0
+        most = (_pixels(style.get(f"{max_}{side}", ""), font_pixels) for max_ in ("max-", ""))
+        if least < limit and any(size is not None and 0 <= size < limit for size in most):
             return True
     return False
 
@@ -237,68 +241,53 @@ def _is_clipped(style: Style) -> bool:
             top, right, bottom, left = (edge or 0 for edge in edges)
             return right - left < 2 or bottom - top < 2
     for name, value in FUNCTION.findall(style.get("clip-path", "")):
-        sides = _lengths(value.partition("round")[0], 100)
-        if name == "inset" and sides and "%" in value:
-            top, right = sides[0] or 0, sides[1 % len(sides)] or 0
-            bottom = sides[2] or 0 if len(sides) > 2 else top
-            left = sides[3] or 0 if len(sides) > 3 else right
-            return top + bottom >= 99 or left + right >= 99
-        if name in {"circle", "ellipse"} and sides and sides[0] is not None:
-            return sides[0] < 2
-        if name == "polygon":
-            points = {tuple(_lengths(point, 100)) for point in value.split(",")}
-            return len(points) < 3
+        if name == "inset" and "%" in value:
+            return all(side is not None and side >= 50 for side in _lengths(value, 100))
+        if name in {"circle", "ellipse", "polygon"}:
+            return re.search(r"[1-9]", value.partition(" at ")[0]) is None
     return False
 
 
-def _is_transformed_away(style: Style, font_pixels: float) -> bool:
-    if {"scale", "transform", "translate"}.isdisjoint(style):
-        return False
-    scales = _ratios(style.get("scale", ""))
+def _least_scale(style: Style) -> float:
+    scales = _ratios(style.get("scale", "")) + _ratios(style.get("zoom", ""))
     for name, value in FUNCTION.findall(style.get("transform", "")):
+        numbers = _ratios(value)
         if name.startswith("scale"):
-            scales += _ratios(value)[:2]
-        elif name in {"rotatex", "rotatey"}:
-            angle = _LENGTH.fullmatch(value.strip())
-            if angle and angle[2] == "deg" and abs(float(angle[1]) % 180 - 90) < 1:
-                return True
-        elif name == "matrix" and len(found := _ratios(value)) == 6:
-            if abs(found[0] * found[3] - found[1] * found[2]) < 0.01:
-                return True
-            if found[4] <= _OFF_LEFT or found[4] >= _OFF_RIGHT or found[5] <= _OFF_TOP:
-                return True
-        elif name.startswith("translate") and name != "translatez":
-            x, y = _two(value, vertical=name == "translatey")
-            if _is_off(x, y, font_pixels, _OWN_SIZE, _OWN_SIZE):
-                return True
-    x, y = _two(style.get("translate", ""))
-    moved = _is_off(x, y, font_pixels, _OWN_SIZE, _OWN_SIZE)
-    return moved or any(abs(scale) < 0.05 for scale in scales)
+            scales += numbers[:2]
+        elif name == "matrix" and len(numbers) == 6:
+            scales.append(numbers[0] * numbers[3] - numbers[1] * numbers[2])
+        elif name in {"rotatex", "rotatey"} and value.strip() in {"90deg", "-90deg"}:
+            scales.append(0)
+    return min(map(abs, scales), default=1)
 
 
-def _is_off_screen(style: Style, font_pixels: float) -> bool:
-    x = [style.get("text-indent", ""), style.get("margin-left", "")]
-    y = [style.get("margin-top", "")]
+def _moves(style: Style) -> Iterator[tuple[str, str]]:
+    """Yield how far to the right and down an element is moved, one property at a time."""
+    yield style.get("text-indent", ""), ""
+    for place in ("margin", "padding"):
+        yield style.get(f"{place}-left", ""), style.get(f"{place}-top", "")
     if style.get("position", "static") not in {"static", "initial"}:
-        x += [style.get("left", ""), _negated(style.get("right", ""))]
-        y += [style.get("top", ""), _negated(style.get("bottom", ""))]
-    return any(one and _is_off(one, "", font_pixels) for one in x) or any(
-        one and _is_off("", one, font_pixels) for one in y
-    )
+        yield style.get("left", ""), style.get("top", "")
+        yield _negated(style.get("right", "")), _negated(style.get("bottom", ""))
+    yield _two(style.get("translate", ""))
+    for name, value in FUNCTION.findall(style.get("transform", "")):
+        if name == "matrix":
+            yield _two(" ".join(value.replace(",", " ").split()[4:]))
+        elif name.startswith("translate") and name != "translatez":
+            yield _two(value, vertical=name == "translatey")
 
 
-def _is_off(
-    x: str, y: str, font_pixels: float, wide: float = _WIDTH, high: float = _HEIGHT
-) -> bool:
-    if not _FAR.search(x + " " + y):
-        return False
-    right = _pixels(x, font_pixels, wide) or 0
-    down = _pixels(y, font_pixels, high) or 0
-    return right <= _OFF_LEFT or right >= _OFF_RIGHT or down <= _OFF_TOP
-
-
-# Percents of a translation are of the element itself, whose size we do not know: a line or two of text.
-_OWN_SIZE = 100
+def _is_off(style: Style, font_pixels: float, nearer: float = 1) -> bool:
+    for x, y in _moves(style):
+        if not _FAR.search(f"{x} {y}"):
+            continue
+        right = (_pixels(x, font_pixels, _WHOLE) or 0) * nearer
+        down = (_pixels(y, font_pixels, _WHOLE) or 0) * nearer
+        if right <= _OFF_LEFT or right >= _OFF_RIGHT or down <= _OFF_TOP:
+            return True
+        if nearer > 1 and down >= _TOO_LOW * nearer:  # people may scroll there
+            return True
+    return False
 
 
 def _negated(length: str) -> str:
@@ -320,47 +309,50 @@ def _ratios(value: str) -> list[float]:
     return [_ratio(word, 1) for word in value.replace(",", " ").split()[:20]]
 
 
-# Any other value may make a text unreadable in ways that we do not follow.
-_HARMLESS = {"", "none", "normal", "initial", "unset", "inherit"}
-_UNFOLLOWED = ("mask-image", "animation-name", "text-security", "mso-hide")
-_TURNS = re.compile(r"[xy]|\d\s+\S+\s+\S")  # `rotate` about another axis than that to the reader
-_UNFOLLOWED_TRANSFORMS = re.compile(r"rotate(?:3d|x|y)|skew|matrix3d|perspective|-\d{3,}%")
-_TOO_LOW = 3_000  # pixels that nobody scrolls
+_UNLESS_NONE = r"(?!(?:none|normal|initial|unset|inherit)\Z)"
+# Values that may make a text unreadable in ways that we do not follow.
+MAY_HIDE = {
+    **dict.fromkeys(
+        "mask mask-image mask-border mask-box-image animation animation-name offset offset-path"
+        " font-size-adjust text-security mso-hide".split(),
+        re.compile(_UNLESS_NONE),
+    ),
+    "background-clip": re.compile(r"text"),
+    "clip-path": re.compile(_UNLESS_NONE + r"(?!inset\((?:\s*\d{1,2}(?!\d)(?:%|px)?){1,4}\s*\)\Z)"),
+    "filter": re.compile(r".*(?:blur|brightness|contrast|invert|url)\("),
+    "rotate": re.compile(r"[xy]|\d\s+\S+\s+\S"),  # about another axis than that to the reader
+    "transform": re.compile(r".*(?:rotate(?:3d|x|y)|skew|matrix3d|perspective|translate(?:z|3d))"),
+    "z-index": re.compile(r"-"),
+}
 _LINES_MIN = 8  # pixels: less shows parts of letters only
 
 
 def _is_doubtful(style: Style, font_pixels: float, sized: bool) -> bool:
-    moves = f"{style.get('transform', '')} {style.get('translate', '')}"
-    if (
-        style.get("background-clip") == "text"
-        or any(style.get(name, "") not in _HARMLESS for name in _UNFOLLOWED)
-        or _UNFOLLOWED_TRANSFORMS.search(moves)
-        or _TURNS.search(style.get("rotate", ""))
-        or _is_moved_or_squeezed(style, font_pixels)
-        or (sized and _is_collapsed(style, font_pixels, _LINES_MIN))
-    ):
-        return True
-    return any(
-        "(" in value and name in _WHERE_CALCULATED and _CALCULATED.search(value) is not None
-        for name, value in style.items()
+    for name, value in style.items():
+        if name in MAY_HIDE and MAY_HIDE[name].match(value):
+            return True
+        if "(" in value and name in _WHERE_CALCULATED and CALCULATED.search(value):
+            return True
+    if _BOX.isdisjoint(style):
+        return _is_squeezed(style, font_pixels)
+    cuts = _cuts(style) or _pixels(style.get("max-height", ""), font_pixels) == 0
+    return (
+        (sized and cuts and _is_smaller(style, font_pixels, _LINES_MIN))
+        or _least_scale(style) < 0.3
+        or _is_off(style, font_pixels, nearer=4)
+        or _is_squeezed(style, font_pixels)
     )
 
 
-def _is_moved_or_squeezed(style: Style, font_pixels: float) -> bool:
-    places = ("top", "margin-top", "padding-left")
-    if any((_pixels(style.get(place, ""), font_pixels) or 0) >= _TOO_LOW for place in places):
-        return True
-    if style.get("z-index", "").startswith("-") and "position" in style:
-        return True
+def _is_squeezed(style: Style, font_pixels: float) -> bool:
     spacing = _pixels(style.get("letter-spacing", ""), font_pixels) or 0
     if spacing >= 100 or spacing * -3 >= max(font_pixels, 1):
         return True
-    if style.get("overflow", "visible") == "visible":
-        return False
     line = style.get("line-height", "")
-    high = _pixels(
-        f"{line}em" if line.replace(".", "").isdigit() else line, font_pixels, font_pixels
-    )
+    if not line or not _cuts(style):
+        return False
+    unit = "em" if line.replace(".", "").isdigit() else ""
+    high = _pixels(line + unit, font_pixels, font_pixels)
     return high is not None and high < font_pixels / 4 and font_pixels >= 4
 
 
