@@ -111,7 +111,7 @@ def test_the_first_page_leads_nowhere_newer_and_the_last_one_nowhere_older(
     )
 
 
-def test_what_was_dismissals_is_left_out_until_it_is_asked_for(
+def test_what_was_dismissed_is_left_out_until_it_is_asked_for(
     database: Database, ten: list[str]
 ) -> None:
     with database.transaction() as connection:

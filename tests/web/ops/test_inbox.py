@@ -165,7 +165,7 @@ def test_a_lost_mail_is_dismissed_and_brought_back(shop: Stage) -> None:
     assert acts(shop) == [(TESS, "dismissed", lost), (TESS, "brought back", lost)]
 
 
-def test_a_failed_run_that_fails_again_after_it_was_dismissals_is_back(shop: Stage) -> None:
+def test_a_failed_run_that_fails_again_after_it_was_dismissed_is_back(shop: Stage) -> None:
     run_id, path = fail_run(shop), "/ops?waiting=failed"
     client = shop.log_in(OLGA)
     assert f'href="/ops/runs/{run_id}"' in client.get(path).text
