@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import hypothesis
@@ -18,50 +18,58 @@ from mailagent.store.database import Database, open_database
 from tests import second_try
 from tests.databases import make_sqlite_template, postgres_copy, postgres_server, postgres_template
 from tests.stage import Stage, open_shop, running
-from tests.turns import leave_out_others, seed_of_today
 
 # A slow machine is no reason to call a property false.
 hypothesis.settings.register_profile("mailagent", deadline=None)
 hypothesis.settings.load_profile("mailagent")
 
-# Whole stories and runs of workflows; what these folders test of the databases is the same each day.
-LONG = {"browser", "demo", "journeys", "money", "upgrades", "workflows"}
+# Tests that take long run on one database: few of them differ by it, and those are marked `both_databases`. The
+# store's tests and all others run on both.
+DATABASES = ("sqlite", "postgresql")
+DATABASE_OF_FOLDER = {
+    "browser": "sqlite",
+    "demo": "sqlite",
+    "journeys": "postgresql",
+    "money": "postgresql",
+    "upgrades": "postgresql",
+    "web": "postgresql",
+    "workflows": "postgresql",
+}
 
 # The SDKs would ask a proxy for servers of this machine, too.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--whole", action="store_true", help="long tests on both databases, not by turns"
-    )
+    parser.addoption("--whole", action="store_true", help="every test on both databases")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "by_turns: on one of the two databases, on the other one the next day"
+        "markers", "both_databases: on both databases, in a folder whose tests run on one"
     )
-    seed_of_today()  # before the workers start, so that midnight does not divide them
 
 
-def pytest_report_header(config: pytest.Config) -> str:
-    if config.getoption("whole"):
-        return "databases: every test on both"
-    return f"databases: long tests on one, by turns; seed {seed_of_today()}; --whole for both"
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if LONG & set(item.path.parts):
-            item.add_marker(pytest.mark.by_turns)
         if second_try.ROOMS & set(item.path.parts):
             second_try.give(item)
-    if config.getoption("whole"):
-        return
-    left = leave_out_others(items, seed_of_today())
-    config.hook.pytest_deselected(items=left)
-    gone = set(left)
-    items[:] = [item for item in items if item not in gone]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    chosen = any(
+        "database_url" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")
+    )
+    if "database_url" in metafunc.fixturenames and not chosen:
+        metafunc.parametrize("database_url", _databases_of(metafunc.definition), indirect=True)
+
+
+def _databases_of(test: pytest.Item) -> Sequence[str]:
+    """Return the kinds of database that a test runs on."""
+    if test.config.getoption("whole") or test.get_closest_marker("both_databases"):
+        return DATABASES
+    folder = test.path.relative_to(Path(__file__).parent).parts[0]
+    return [DATABASE_OF_FOLDER[folder]] if folder in DATABASE_OF_FOLDER else DATABASES
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -102,9 +110,9 @@ def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_sqlite_template(tmp_path_factory.mktemp("sqlite"))
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a fresh, migrated database; a test that asks for it runs on both kinds."""
+    """The URL of a fresh, migrated database. `pytest_generate_tests` says of which kinds."""
     if request.param == "sqlite":
         path = tmp_path / "test.db"
         shutil.copy(request.getfixturevalue("migrated_sqlite"), path)

@@ -1,5 +1,5 @@
 """Whether each part of the benchmark runs and has its figures. What it measures is never tested: machines
-differ. Of the parts beside the costs one runs a day, by turns; with `--whole` all of them."""
+differ. Of the parts beside the costs all run with `--whole`, else one."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from tests.bench.document import DOCUMENT, fill_in, note_change, within
 from tests.bench.ground import HANDFUL, Ground
 from tests.bench.report import PARTS, Report, measure
 from tests.bench.told import Aim
-from tests.turns import seed_of_today
 
 OTHERS = [name for name in PARTS if name != "costs"]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "part" in metafunc.fixturenames:
-        today = OTHERS[seed_of_today() % len(OTHERS)]
-        parts = OTHERS if metafunc.config.getoption("whole") else [today]
+        parts = OTHERS if metafunc.config.getoption("whole") else OTHERS[:1]
         metafunc.parametrize("part", parts)
 
 

@@ -24,6 +24,8 @@ from tests.journeys.test_refunds import decide, link_in
 from tests.journeys.test_replays import wait_for_quiet
 from tests.stage import Stage, post_form, wait_until
 
+pytestmark = pytest.mark.both_databases
+
 NAME = "Ada Canaryname"
 # What must be found nowhere; in small letters, as it is searched for.
 _WORDS = ("name", "subject", "body", "file", "note", "draft")

@@ -11,6 +11,8 @@ import pytest
 from tests.cast import ADA, GRACE, MONA, TESS, big_order, order
 from tests.stage import Stage, code_in, open_shop, running, wait_until
 
+pytestmark = pytest.mark.both_databases
+
 
 def decide(shop: Stage, link: str, decision: str, **form: str) -> str:
     """Open a manager's link and press a button, as a browser would."""

@@ -21,6 +21,8 @@ from tests.journeys.test_replays import facts, runs_of, wait_for_quiet
 from tests.stage import Stage, post_form, running, wait_until
 from tests.workflows.trouble import set_run, table_of_runs
 
+pytestmark = pytest.mark.both_databases
+
 ENDLESS = housekeeping.Clock(None)
 PATIENCE = 120.0  # seconds, for a busy machine
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.stage import Stage
 from tests.workflows.trouble import table_of_runs
 
 CARRIED = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 
 
-@pytest.mark.by_turns
 def test_a_fork_stands_in_the_trace_of_its_original(shop: Stage) -> None:
     shop.write("Where is my kettle?")
     table = table_of_runs(shop)

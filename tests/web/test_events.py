@@ -17,6 +17,8 @@ from tests.cast import ADA, MONA
 from tests.stage import Stage, open_shop, wait_until
 from tests.workflows.trouble import is_sqlite
 
+pytestmark = pytest.mark.both_databases
+
 
 def answered(shop: Stage) -> SentMail:
     shop.write("Which orders of mine do you have?")

@@ -26,6 +26,8 @@ from tests.cast import ADA, GRACE, MALLORY, SUPPORT, TESS
 from tests.stage import Stage, letter
 from tests.workflows.trouble import is_sqlite
 
+pytestmark = pytest.mark.both_databases
+
 
 def counts(shop: Stage) -> tuple[int, int, int, int]:
     """Return how many mails, raw mails, conversations and queued runs there are."""

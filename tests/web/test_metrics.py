@@ -35,8 +35,6 @@ from tests.stage import Stage, open_shop
 from tests.stampede.story import Clock
 from tests.web.doors import furnish
 
-pytestmark = pytest.mark.by_turns
-
 TOKEN = "the-token-of-those-that-watch-for-tests"
 ANSWER = {"kind": "done", "model": "small", "usage": {"input": 100, "cached": 80, "output": 10}}
 PRICES = "1,0.1,10"

@@ -17,6 +17,8 @@ from tests.cast import ADA, GRACE
 from tests.stage import Stage
 from tests.workflows.test_sweep import forget_runs
 
+pytestmark = pytest.mark.both_databases
+
 CUSTOMERS = [f"customer{number}@example.com" for number in range(5)]
 
 

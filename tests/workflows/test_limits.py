@@ -23,6 +23,8 @@ from tests.stampede.story import Clock
 from tests.workflows.counting_openai import MeteredOpenAI, refuses
 from tests.workflows.watched_model import WatchedModel
 
+pytestmark = pytest.mark.both_databases
+
 CUSTOMERS = [f"customer{number}@example.com" for number in range(5)]
 
 

@@ -27,6 +27,8 @@ from tests.workflows.trouble import (
     watched,
 )
 
+pytestmark = pytest.mark.both_databases
+
 DESK = "The standing desk of order W2001 is damaged, please refund it."
 
 

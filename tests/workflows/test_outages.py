@@ -25,6 +25,8 @@ from tests.workflows.trouble import (
     watched,
 )
 
+pytestmark = pytest.mark.both_databases
+
 WISH = "My kettle from order W1001 arrived broken. I want my money back."
 
 

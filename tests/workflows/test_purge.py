@@ -28,6 +28,8 @@ from tests.cast import NOW
 from tests.stage import Stage, open_shop, running
 from tests.store.parsed import parsed_mail
 
+pytestmark = pytest.mark.both_databases
+
 BODY = b"card 4111 1111 1111 1111, in full"
 
 

@@ -20,6 +20,8 @@ from tests.journeys.test_refunds import decide, link_in
 from tests.stage import Stage, open_shop, running, wait_until
 from tests.workflows.trouble import table_of_runs, watched
 
+pytestmark = pytest.mark.both_databases
+
 REFUNDS = 11
 WISH = "The standing desk of order {} is damaged, please refund it."
 STEP = "look_at_decision"

@@ -20,6 +20,8 @@ from tests.cast import ADA, MONA, TESS, big_order, order
 from tests.stage import Stage, beside, running, wait_until
 from tests.workflows.trouble import let_be_missed, set_run, table_of_runs, wait_for_run
 
+pytestmark = pytest.mark.both_databases
+
 
 def later(shop: Stage, **delta: float) -> None:
     """Let time pass for the rows."""

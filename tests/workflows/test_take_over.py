@@ -17,6 +17,8 @@ from tests.journeys.test_refunds import decide, link_in
 from tests.stage import Stage, open_shop, running, wait_until
 from tests.workflows.trouble import let_be_missed, set_run, table_of_runs
 
+pytestmark = pytest.mark.both_databases
+
 WISH = "The standing desk of order W2001 is damaged, please refund it."
 
 

@@ -20,6 +20,8 @@ from tests.replay_sweep.ways import Hands
 from tests.stage import Stage, beside, running, wait_until
 from tests.workflows.trouble import failing, wait_for_run
 
+pytestmark = pytest.mark.both_databases
+
 ANSWER = "Hello Ada, your order W1001 was delivered."
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from html import unescape
 
+import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
@@ -26,6 +27,8 @@ from tests.stage import Stage, post_form
 from tests.store.test_inbox import lose_mail
 from tests.web.test_approvals import Question, question
 from tests.web.test_approvals_four_eyes import ONE_DATABASE
+
+pytestmark = pytest.mark.both_databases
 
 __all__ = ["question"]
 

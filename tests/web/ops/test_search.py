@@ -21,6 +21,8 @@ from tests.databases import postgres_copy
 from tests.stage import Stage, open_shop
 from tests.web.ops.test_inbox import fail_run
 
+pytestmark = pytest.mark.both_databases
+
 NO_HITS = "Nothing was found"
 
 
