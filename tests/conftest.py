@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -35,6 +36,10 @@ DATABASE_OF_FOLDER = {
     "web": "postgresql",
     "workflows": "postgresql",
 }
+
+# A shell ignores SIGINT for what it starts in the background, and children inherit that. The tests send SIGINT.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The SDKs would ask a proxy for servers of this machine, too.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
