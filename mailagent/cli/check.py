@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 import sqlalchemy as sa
 from flask import current_app
@@ -13,12 +15,14 @@ from mailagent.domain.mail.webhook import USUAL_HOURS
 from mailagent.domain.operations.circuit_breaker import tell_breaker
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.shop import Shop
-from mailagent.settings import Settings
 from mailagent.store.clock import SKEW_WORTH_A_WORD, find_skew, tell_skew
 from mailagent.store.mail import outbound, suppressions
 from mailagent.store.migration import SchemaProblem, check_schema
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.refunds import policies
+
+if TYPE_CHECKING:  # pydantic loads with it
+    from mailagent.settings import Settings
 
 
 @click.command("check")

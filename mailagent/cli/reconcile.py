@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import sqlalchemy as sa
@@ -15,11 +15,13 @@ from mailagent.cli.printing import LIMIT, instant, one_line, print_json, print_t
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import ListingProblem
 from mailagent.domain.refunds.reconciliation import Difference, Kind, OurPart, compare
-from mailagent.settings import Settings
 from mailagent.store.database import Row
 from mailagent.store.refunds import external_refunds, gateway_events, refund_payments
 from mailagent.store.refunds.payment_events import KNOWN
 from mailagent.web.webhooks.payment_events import follow_refund
+
+if TYPE_CHECKING:  # pydantic loads with it
+    from mailagent.settings import Settings
 
 
 @click.command("reconcile")

@@ -18,9 +18,12 @@ from flask.cli import with_appcontext
 from mailagent import services
 from mailagent.cli.printing import explain
 from mailagent.cli.waiting import hear_signals, wait_for_database
-from mailagent.settings import Settings
 from mailagent.store.migration import SchemaProblem
 from mailagent.telemetry import spans
+
+if TYPE_CHECKING:  # pydantic loads with it
+    from mailagent.settings import Settings
+
 
 if TYPE_CHECKING:
     from mailagent.workflows.launch import Engine

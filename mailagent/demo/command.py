@@ -5,12 +5,15 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from flask import current_app
 from flask.cli import with_appcontext
 
-from mailagent.settings import Settings
+if TYPE_CHECKING:  # pydantic loads with it
+    from mailagent.settings import Settings
+
 
 FOLDER = Path(".mailagent-demo")
 

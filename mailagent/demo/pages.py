@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from flask import (
@@ -35,10 +35,13 @@ from mailagent.demo.fakes.openai import MODEL_NAME
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.refund import Refund
 from mailagent.engine import RecordedStep, Run, WorkflowClient
-from mailagent.settings import Settings
 from mailagent.store import schema
 from mailagent.store.refunds import refunds
 from mailagent.web.guard import open_to_all
+
+if TYPE_CHECKING:  # pydantic loads with it
+    from mailagent.settings import Settings
+
 
 blueprint = Blueprint("demo", __name__, url_prefix="/demo", static_folder="static")
 

@@ -106,7 +106,8 @@ def test_the_rules_in_force_are_shown(ruled: Stage) -> None:
 
 
 def test_check_notes_a_version_that_decided_before_with_another_text(ruled: Stage) -> None:
-    ruled.app.config["MAILAGENT"] = replace(ruled.app.config["MAILAGENT"], policy=RULES)
+    settings = ruled.app.config["MAILAGENT"]
+    ruled.app.config["MAILAGENT"] = settings.model_copy(update={"policy": RULES})
     with running(ruled):
         pass
     assert "policy" not in flask(ruled, "check").output
