@@ -222,6 +222,8 @@ PEOPLE: list[dict[str, Any]] = [
     {"from_address": "case+abc@other.example"},
     {"from_address": "tess@shop.example"},
     {"from_address": ADA, "from_name": SUPPORT},
+    {"from_name": "Interscania AB"},
+    {"from_name": "Mail Delivery Service Ltd"},
     {"part_types": {"text/plain", "message/rfc822"}},
     {"h_content_type": "multipart/mixed; boundary=x"},
 ]

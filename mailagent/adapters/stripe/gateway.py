@@ -100,13 +100,13 @@ class StripeGateway:
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         """Give the money back; the same request again moves it once."""
         if not is_stripe_payment(request.payment_id):
-            return Refused(
-                f"payment {request.payment_id} is not one of Stripe's: pi_…, ch_… or py_…"
-            )
+            words = f"payment {request.payment_id} is not one of Stripe's (pi_…, ch_… or py_…): "
+            words += "correct the order"
+            return NotDone(words, 0, for_people=True)
         try:
             to_stripe(request.amount)
         except ValueError as problem:
-            return Refused(str(problem))
+            return Refused(str(problem))  # no order can be corrected so that Stripe has the amount
         try:
             paid_in = self._currency_of(request.payment_id)
         except stripe.StripeError as problem:

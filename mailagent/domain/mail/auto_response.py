@@ -65,8 +65,8 @@ _DAEMON_LOCAL_PART = re.compile(
 # A person may sit behind it.
 _POSTMASTER_LOCAL_PART = re.compile(r"po+st[-_.]?master")
 _DAEMON_NAME = re.compile(
-    r"mailer[- ]daemon|mail delivery (?:sub)?system|(?:internet )?mail delivery|delivery subsystem"
-    r"|mail delivery service|interscan"
+    r"mailer[- ]daemon|mail delivery (?:sub)?system|(?:internet )?mail delivery\Z|delivery subsystem"
+    r"|mail delivery service\Z|\binterscan\b"
 )
 # Only with a second sign: customers write of deliveries that failed.
 _BOUNCE_SUBJECT = re.compile(
