@@ -89,6 +89,8 @@ MACHINES: list[tuple[dict[str, Any], MailKind]] = [
     ({"h_x_autorespond": "away"}, MailKind.AUTO_REPLY),
     ({"h_precedence": "auto_reply"}, MailKind.AUTO_REPLY),
     ({"h_x_loop": "somebody@example.com"}, MailKind.AUTO_REPLY),
+    ({"subject": "Automatic reply - My order"}, MailKind.AUTO_REPLY),
+    ({"subject": "[Auto-Reply] Re: My order"}, MailKind.AUTO_REPLY),
     ({"subject": "Automatic reply: Your kettle"}, MailKind.AUTO_REPLY),
     ({"subject": "Out of Office AutoReply: Your kettle"}, MailKind.AUTO_REPLY),
     ({"subject": "Out of Office: Your kettle", "h_in_reply_to": "<o-1@x>"}, MailKind.AUTO_REPLY),

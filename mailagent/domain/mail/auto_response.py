@@ -131,7 +131,7 @@ _OUT_IN_NOTES = re.compile(
     rf"|{_IS_OUT} ?\((?:returning|rückkehr|retour|di ritorno)\b[^()\d]{{0,40}}\d[^()]{{0,40}}\)\.?\Z"
 )
 _AUTO_REPLY_SUBJECT = re.compile(
-    rf"(?:{_AUTOMATIC_REPLY}|{_NOTICE_OF_ABSENCE})\s{{0,3}}(?:[:：].*)?\Z"
+    rf"[\[(]?(?:{_AUTOMATIC_REPLY}|{_NOTICE_OF_ABSENCE})(?:[\])].*|\s{{0,3}}[:：].*|\s{{1,3}}[-–—]\s.*|\s{{0,3}})\Z"
 )
 # Some put "Re:" before it; then no header names the mail that is answered, as a person's would.
 _ANSWERED_AUTO_REPLY_SUBJECT = re.compile(
