@@ -13,7 +13,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
@@ -239,7 +239,7 @@ class MoneyMachine(RuleBasedStateMachine):
         call = tools.parse_call(name, arguments)
         if isinstance(call, tools.Misfit | tools.HandOver):
             return
-        plain = json.loads(json.dumps(asdict(call)))
+        plain = call.model_dump(mode="json")
         told = ALL_TOOLS[name](thread.batch, plain)
         self.disclosed(thread, told)
         self.seen[f"told {told.get('outcome', told.get('error', name))}"] += 1
