@@ -13,7 +13,7 @@ from typing import Any, Self
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import Server, ServerConnection, serve
 
-from tests.stage import wait_until
+from tests.harness import wait_until
 
 KEY = "console-key"
 ANSWER_SECONDS = 30.0

@@ -18,7 +18,7 @@ import pytest
 from mailagent.store.database import Database, open_database
 from tests import second_try
 from tests.databases import make_sqlite_template, postgres_copy, postgres_server, postgres_template
-from tests.stage import Stage, open_shop, running
+from tests.harness import Harness, open_shop, running
 
 # A slow machine is no reason to call a property false.
 hypothesis.settings.register_profile("mailagent", deadline=None)
@@ -30,7 +30,7 @@ DATABASES = ("sqlite", "postgresql")
 DATABASE_OF_FOLDER = {
     "browser": "sqlite",
     "demo": "sqlite",
-    "journeys": "postgresql",
+    "round_trips": "postgresql",
     "money": "postgresql",
     "upgrades": "postgresql",
     "web": "postgresql",
@@ -137,14 +137,14 @@ def database(database_url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, database_url: str) -> Iterator[Stage]:
+def shop(tmp_path: Path, database_url: str) -> Iterator[Harness]:
     """A shop whose mail is stored but not worked on."""
-    with open_shop(tmp_path, database_url) as stage:
-        yield stage
+    with open_shop(tmp_path, database_url) as harness:
+        yield harness
 
 
 @pytest.fixture
-def busy_shop(shop: Stage) -> Iterator[Stage]:
+def busy_shop(shop: Harness) -> Iterator[Harness]:
     """A shop whose workflows run."""
-    with running(shop) as stage:
-        yield stage
+    with running(shop) as harness:
+        yield harness

@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.stage import Stage
+from tests.harness import Harness
 
 ROOT = Path(__file__).parents[1]
 
 
-def dbos(shop: Stage, *arguments: str) -> Any:
+def dbos(shop: Harness, *arguments: str) -> Any:
     """Run `dbos workflow …`; return what it prints, which is JSON or nothing."""
     url = shop.live.database.engine.url.render_as_string(hide_password=False)
     done = subprocess.run(

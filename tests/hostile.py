@@ -9,7 +9,7 @@ from email.policy import SMTP
 
 from tests.adapters.parse_requests import raw_request
 from tests.cast import MONA, SUPPORT, TESS, order
-from tests.stage import Stage, post_form, wait_until
+from tests.harness import Harness, post_form, wait_until
 
 HOSTILE = "o'hara+xss@evil.example"
 ORDER = "W6666"
@@ -25,12 +25,12 @@ def code(field: str) -> str:
     )
 
 
-def stock(stage: Stage) -> None:
+def stock(harness: Harness) -> None:
     """Put an order on the books whose every text is theirs."""
     item = {"item_id": "D1", "name": code("ITEM"), "quantity": 1, "unit_price": "1499.00"}
     customer = {"email": HOSTILE, "name": code("NAME")}
     payment = {"payment_id": "pay_W6666", "method": "card", "amount": "1499.00"}
-    stage.stock(order(ORDER, customer=customer, items=[item], payments=[payment]))
+    harness.stock(order(ORDER, customer=customer, items=[item], payments=[payment]))
 
 
 def mail(words: str, message_id: str = "1", subject: str = "SUBJECT") -> bytes:
@@ -53,26 +53,26 @@ def quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def write_everywhere(stage: Stage) -> None:
+def write_everywhere(harness: Harness) -> None:
     """Let them ask for money, and for a person: with code everywhere."""
-    stock(stage)
+    stock(harness)
     words = f"The thing of order {ORDER} is damaged, please refund it."
-    assert stage.post_inbound(mail(words)).status_code == 200
-    stage.wait_for_mails(MONA)
-    stage.wait_for_mails(HOSTILE)
+    assert harness.post_inbound(mail(words)).status_code == 200
+    harness.wait_for_mails(MONA)
+    harness.wait_for_mails(HOSTILE)
     human = "I am done with machines. Let me talk to a human being, now!"
-    assert stage.post_inbound(mail(human, "2", "SECOND")).status_code == 200
-    stage.wait_for_mails(TESS)
-    wait_until(stage.at_rest, 30, "an end of it")
+    assert harness.post_inbound(mail(human, "2", "SECOND")).status_code == 200
+    harness.wait_for_mails(TESS)
+    wait_until(harness.at_rest, 30, "an end of it")
 
 
-def be_answered(stage: Stage, email: str, text: str) -> None:
+def be_answered(harness: Harness, email: str, text: str) -> None:
     """Let somebody of the shop answer their conversation in the console."""
-    (handed,) = stage.rows(
+    (handed,) = harness.rows(
         "SELECT conversation_id FROM conversations WHERE status = 'handed_over' LIMIT 1"
     )
     path = f"/ops/conversations/{handed.conversation_id}"
-    person = stage.log_in(email)
+    person = harness.log_in(email)
     for _ in range(10):
         form = dict(re.findall(r'name="(once|seen)" value="([^"]+)"', person.get(path).text))
         sent = post_form(person, f"{path}/answer", path, text=text, **form)
@@ -81,9 +81,9 @@ def be_answered(stage: Stage, email: str, text: str) -> None:
     assert sent.status_code == 303, sent.text
 
 
-def bounce(stage: Stage) -> None:
+def bounce(harness: Harness) -> None:
     """Let their mail server refuse what they were sent, in words of its own."""
-    (answer, *_) = stage.mails_to(HOSTILE)
+    (answer, *_) = harness.mails_to(HOSTILE)
     bounce = {
         "event": "bounce",
         "email": HOSTILE,
@@ -92,7 +92,7 @@ def bounce(stage: Stage) -> None:
         **answer.custom_args,
     }
     body = json.dumps([bounce]).encode()
-    told = stage.client.post(
-        "/webhooks/sendgrid/events", data=body, headers=stage.events_key.sign(body)
+    told = harness.client.post(
+        "/webhooks/sendgrid/events", data=body, headers=harness.events_key.sign(body)
     )
     assert told.status_code == 200

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mailagent.demo.process import ROOT
+from tests.harness import wait_until
 from tests.ports import choose_port
-from tests.stage import wait_until
 
 START_SECONDS = 60.0
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-ROOMS = frozenset({"attacks", "browser", "demo", "journeys", "upgrades", "workflows"})
+ROOMS = frozenset({"attacks", "browser", "demo", "round_trips", "upgrades", "workflows"})
 
 # Of some two and a half thousand in a run.
 MOST = 5

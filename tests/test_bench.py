@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.bench.__main__ import open_ground
-from tests.bench.document import DOCUMENT, fill_in, note_change, within
-from tests.bench.ground import HANDFUL, Ground
-from tests.bench.report import PARTS, Report, measure
-from tests.bench.told import Aim
+from tests.programs.bench.__main__ import open_ground
+from tests.programs.bench.document import DOCUMENT, fill_in, note_change, within
+from tests.programs.bench.ground import HANDFUL, Ground
+from tests.programs.bench.report import PARTS, Report, measure
+from tests.programs.bench.told import Aim
 
 OTHERS = [name for name in PARTS if name != "costs"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mailagent import services
-from tests.bench.console import console, pages
-from tests.bench.console_fill import Size, fill
-from tests.bench.console_receipt import measure_receipt
 from tests.databases import postgres_copy
+from tests.programs.bench.console import console, pages
+from tests.programs.bench.console_fill import Size, fill
+from tests.programs.bench.console_receipt import measure_receipt
 
 
 def test_every_page_that_is_measured_is_there(postgres_url: str, migrated_postgres: str) -> None:

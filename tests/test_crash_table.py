@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.crash_table import table
+from tests.programs.crash_table import table
 
 
 def result(database: str, story: str, name: str, outcome: str = "held") -> dict[str, str]:

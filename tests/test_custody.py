@@ -17,18 +17,18 @@ from mailagent.workflows.steps.conversation import people
 from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.maintenance import flood, sweep
 from tests.cast import TESS
-from tests.stage import Stage, post_form
+from tests.harness import Harness, post_form
 
 
-def thread(shop: Stage) -> Any:
+def thread(shop: Harness) -> Any:
     return shop.rows("SELECT * FROM conversations")[0]
 
 
-def customer_mails(shop: Stage) -> list[Any]:
+def customer_mails(shop: Harness) -> list[Any]:
     return shop.rows("SELECT * FROM inbound_mails WHERE kind = 'customer' ORDER BY mail_id")
 
 
-def waited(shop: Stage) -> None:
+def waited(shop: Harness) -> None:
     """Let five hours pass for the mail there is."""
     mails = schema.inbound_mails
     with shop.live.database.transaction() as connection:
@@ -36,12 +36,12 @@ def waited(shop: Stage) -> None:
         connection.execute(mails.update().values(received_at=moment))
 
 
-def overdue(shop: Stage) -> None:
+def overdue(shop: Harness) -> None:
     waited(shop)
     assert sweep.enqueue_mail() == 1
 
 
-def overdue_while_throttled(shop: Stage) -> None:
+def overdue_while_throttled(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
         connection.exec_driver_sql(
             "UPDATE inbound_mails SET status = 'throttled', no_answer_reason = 'a budget'"
@@ -50,7 +50,7 @@ def overdue_while_throttled(shop: Stage) -> None:
     flood.give_overdue_to_people()
 
 
-def passed_on(shop: Stage) -> None:
+def passed_on(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
         conversations.hand_over(connection, thread(shop).conversation_id, "a test", shop.live.now())
     batch = take_batch(thread(shop).conversation_id)
@@ -58,7 +58,7 @@ def passed_on(shop: Stage) -> None:
     assert people.pass_on_to_people(batch)
 
 
-def write_for_team(shop: Stage, text: str) -> None:
+def write_for_team(shop: Harness, text: str) -> None:
     """Let Tess answer the case by mail, and have her words dealt with."""
     door = f"team+{thread(shop).team_token}@shop.example"
     shop.write(text, from_address=TESS, to=door, subject="Re: My order")
@@ -68,11 +68,11 @@ def write_for_team(shop: Stage, text: str) -> None:
     people.forward_team_replies(batch)
 
 
-def by_mail(shop: Stage) -> None:
+def by_mail(shop: Harness) -> None:
     write_for_team(shop, "Back to the agent")
 
 
-def by_button(shop: Stage) -> None:
+def by_button(shop: Harness) -> None:
     path = f"/ops/conversations/{thread(shop).conversation_id}/give-back"
     assert post_form(shop.log_in(TESS), path, page="/ops").status_code == 303
 
@@ -90,7 +90,7 @@ WAYS = pytest.mark.parametrize(
 
 @WAYS
 def test_the_agent_answers_what_became_peoples(
-    shop: Stage, became_theirs: Callable[[Stage], None], given_back: Callable[[Stage], None]
+    shop: Harness, became_theirs: Callable[[Harness], None], given_back: Callable[[Harness], None]
 ) -> None:
     shop.write("Where is my parcel?")
     became_theirs(shop)
@@ -111,7 +111,7 @@ def test_the_agent_answers_what_became_peoples(
     assert (batch["task"], batch["mail_ids"]) == ("answer", [mail.mail_id])
 
 
-def test_what_the_team_answered_by_mail_stays_answered(shop: Stage) -> None:
+def test_what_the_team_answered_by_mail_stays_answered(shop: Harness) -> None:
     shop.write("Where is my parcel?")
     overdue(shop)
     write_for_team(shop, "Dear Ada, it comes today.")
@@ -119,7 +119,7 @@ def test_what_the_team_answered_by_mail_stays_answered(shop: Stage) -> None:
     assert [mail.status for mail in customer_mails(shop)] == ["no_answer"]
 
 
-def test_people_are_told_again_if_the_agent_still_cannot_answer(shop: Stage) -> None:
+def test_people_are_told_again_if_the_agent_still_cannot_answer(shop: Harness) -> None:
     told = "SELECT * FROM outbound_mails WHERE purpose = 'hand_over'"
     shop.write("Where is my parcel?")
     overdue(shop)

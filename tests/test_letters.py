@@ -18,6 +18,7 @@ from mailagent.store.mail import conversations
 from mailagent.web.webhooks.body import LARGEST_BYTES
 from tests.cast import NOW
 from tests.databases import postgres_copy
+from tests.harness import Harness, open_shop
 from tests.letters.__main__ import run
 from tests.letters.expectation import (
     FOLDER,
@@ -27,7 +28,6 @@ from tests.letters.expectation import (
     load_expectations,
 )
 from tests.letters.posting import Checks, Outcome, post
-from tests.stage import Stage, open_shop
 
 EXPECTED = load_expectations()
 FEWEST_LETTERS = 35
@@ -61,7 +61,7 @@ def outcomes(
     return found
 
 
-def envelope_to(shop: Stage, one: Expectation, found: Mapping[str, Outcome]) -> str:
+def envelope_to(shop: Harness, one: Expectation, found: Mapping[str, Outcome]) -> str:
     """Return the recipient; "case of x.eml" is an address of that letter's conversation."""
     door, of, file = one.envelope_to.partition(" of ")
     if not of:

@@ -1,4 +1,6 @@
-"""The list of deliberate bugs follows the code. Whether each is caught: `python -m tests.mutations`."""
+"""The list of deliberate bugs follows the code. Whether each is caught: `python -m
+tests.programs.mutations`.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutations.bugs import ROOT, Bug, BugMisplacedError, Edit, load_bugs, plant
-from tests.mutations.trial import Trials
+from tests.programs.mutations.bugs import ROOT, Bug, BugMisplacedError, Edit, load_bugs, plant
+from tests.programs.mutations.trial import Trials
 
 BUGS = load_bugs()
 

@@ -14,8 +14,8 @@ from mailagent import services
 from mailagent.app import create_app
 from mailagent.settings import SETTINGS
 from mailagent.workflows.steps.recording import CRASH_POINTS
-from tests import crash_table
-from tests.crash_sweep.stories import (
+from tests.programs import crash_table
+from tests.programs.crash_sweep.stories import (
     LEFT_OUT,
     STORIES,
 )  # loading them is what makes the steps known
@@ -158,7 +158,7 @@ def test_every_link_leads_somewhere(document: Path) -> None:
 
 
 def test_every_picture_is_shown_or_kept_by_the_script() -> None:
-    script = (ROOT / "tests" / "screenshots.py").read_text("utf-8")
+    script = (ROOT / "tests" / "programs" / "screenshots.py").read_text("utf-8")
     shown = "".join(document.read_text("utf-8") for document in DOCUMENTS)
     for picture in (ROOT / "docs" / "pictures").iterdir():
         stem = re.sub(r"-(light|dark)$", "", picture.stem)
@@ -177,7 +177,8 @@ def test_the_table_of_the_crash_sweep_has_every_step_and_post_and_none_that_brok
     swept = set(re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE))
     posts = {post for story in STORIES for post in story.posts}
     assert swept == (CRASH_POINTS.keys() - LEFT_OUT.keys()) | posts, (
-        "sweep again: python -m tests.crash_sweep --json FILE, then python -m tests.crash_table FILE"
+        "sweep again: python -m tests.programs.crash_sweep --json FILE, "
+        "then python -m tests.programs.crash_table FILE"
     )
     assert not re.search("BROKEN|differs|not reached", table)
 

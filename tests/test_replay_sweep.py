@@ -1,4 +1,6 @@
-"""What the replay sweep sees, how it counts, and when it fails. The sweep: `python -m tests.replay_sweep`."""
+"""What the replay sweep sees, how it counts, and when it fails. The sweep: `python -m
+tests.programs.replay_sweep`.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,18 @@ import pytest
 from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.store import schema
 from tests.cast import MONA, NOW, SUPPORT, order
-from tests.replay_sweep.__main__ import exit_code
-from tests.replay_sweep.acts import Customer
-from tests.replay_sweep.facts import (
+from tests.harness import Harness, open_shop
+from tests.programs.replay_sweep.__main__ import exit_code
+from tests.programs.replay_sweep.acts import Customer
+from tests.programs.replay_sweep.facts import (
     PromiseBroken,
     check_mails,
     find_change,
     find_stray,
     read_facts,
 )
-from tests.replay_sweep.stories import STORIES, End
-from tests.replay_sweep.table import table
-from tests.stage import Stage, open_shop
+from tests.programs.replay_sweep.stories import STORIES, End
+from tests.programs.replay_sweep.table import table
 from tests.workflows.test_refund import propose
 
 # A customer who was written to by nobody.
@@ -33,17 +35,17 @@ CUSTOMER = Customer(1001 - 10_000)  # whose order is the cast's
 
 
 @pytest.fixture
-def small_shop(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Stage]:
+def small_shop(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Harness]:
     """A shop with one refund."""
     path = tmp_path / "test.db"
     shutil.copy(migrated_sqlite, path)
-    with open_shop(tmp_path, f"sqlite:///{path}") as stage:
-        stage.stock(order())
-        propose(stage)
-        yield stage
+    with open_shop(tmp_path, f"sqlite:///{path}") as harness:
+        harness.stock(order())
+        propose(harness)
+        yield harness
 
 
-def ask_mona(shop: Stage, name: str, refund_id: str | None) -> None:
+def ask_mona(shop: Harness, name: str, refund_id: str | None) -> None:
     """Write a request to the manager, as one that was sent."""
     with shop.live.database.transaction() as connection:
         connection.execute(
@@ -55,14 +57,14 @@ def ask_mona(shop: Stage, name: str, refund_id: str | None) -> None:
         )  # fmt: skip
 
 
-def deliver(shop: Stage, name: str, mail_id: str) -> None:
+def deliver(shop: Harness, name: str, mail_id: str) -> None:
     mail = SentMail(
         mail_id, MONA, SUPPORT, "", None, "", "", None, None, "", {"outbound_id": name}, ""
     )
     shop.mailboxes.record_sent(mail)
 
 
-def test_a_request_written_or_sent_anew_to_the_manager_is_a_change(small_shop: Stage) -> None:
+def test_a_request_written_or_sent_anew_to_the_manager_is_a_change(small_shop: Harness) -> None:
     (refund,) = small_shop.refunds()
     ask_mona(small_shop, "first", refund.refund_id)
     deliver(small_shop, "first", "1")
@@ -82,7 +84,7 @@ def test_a_request_written_or_sent_anew_to_the_manager_is_a_change(small_shop: S
         check_mails(small_shop, STORY, CUSTOMER)
 
 
-def test_a_mail_about_no_customer_is_seen_with_or_without_its_row(small_shop: Stage) -> None:
+def test_a_mail_about_no_customer_is_seen_with_or_without_its_row(small_shop: Harness) -> None:
     before = read_facts(small_shop)
     ask_mona(small_shop, "about nothing", None)
     between = read_facts(small_shop)

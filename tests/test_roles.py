@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from mailagent.demo.fakes.webhooks import WebhookKey
-from tests.bench.child import base_environment
-from tests.bench.flows import QUESTION, prepare
-from tests.bench.roles import look_at_web
 from tests.databases import postgres_copy
+from tests.programs.bench.child import base_environment
+from tests.programs.bench.flows import QUESTION, prepare
+from tests.programs.bench.roles import look_at_web
 
 
 def test_a_web_process_receives_mail_without_model_client_and_engine(

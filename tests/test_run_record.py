@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests import crash_table, run_record
-from tests.mutations.table import table as table_of_bugs
-from tests.replay_sweep.table import table as table_of_replays
+from tests.programs import crash_table, run_record
+from tests.programs.mutations.table import table as table_of_bugs
+from tests.programs.replay_sweep.table import table as table_of_replays
 
 
 def git(folder: Path, *arguments: str) -> str:

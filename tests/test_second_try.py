@@ -23,12 +23,12 @@ def test_story(number, request):
 
 def run_stories(folder: Path, count: int, needed: int) -> subprocess.CompletedProcess[str]:
     """Run a suite of stories in the house's own conftest; each passes at its try number `needed`."""
-    journeys = folder / "journeys"
-    journeys.mkdir()
-    (journeys / "test_story.py").write_text(CHANCE.format(count=count, needed=needed), "utf-8")
+    round_trips = folder / "round_trips"
+    round_trips.mkdir()
+    (round_trips / "test_story.py").write_text(CHANCE.format(count=count, needed=needed), "utf-8")
     root = Path(__file__).resolve().parents[1]
     command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "--rootdir", str(folder)]
-    command += ["-p", "no:cacheprovider", "-n", "2", str(journeys)]
+    command += ["-p", "no:cacheprovider", "-n", "2", str(round_trips)]
     return subprocess.run(
         command,
         cwd=folder,

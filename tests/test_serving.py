@@ -12,8 +12,8 @@ import pytest
 
 from mailagent.demo.process import ROOT
 from mailagent.healthcheck import SILENT_SECONDS, find_problem
-from tests.bench.child import Child, ChildFailed, base_environment, wait_until_ready
 from tests.ports import choose_port
+from tests.programs.bench.child import Child, ChildFailed, base_environment, wait_until_ready
 
 NOBODY_THERE = "postgresql+psycopg://mailagent:secret-17@127.0.0.1:1/mailagent"
 

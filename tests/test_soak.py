@@ -1,5 +1,5 @@
 """The soak's checker finds each kind of damage, and nothing where there is none. The soak itself is run on
-demand: `python -m tests.soak`."""
+demand: `python -m tests.programs.soak`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pytest
 
 from mailagent.domain.mail.conversation import HandOverReason
 from tests.cast import ADA, GRACE, MAX, MONA, TESS
-from tests.soak import report, take_overs
-from tests.soak.chaos import SHARES as PROCESS_FAULTS
-from tests.soak.chaos import plan
-from tests.soak.checker import find_damage
-from tests.soak.damage import Damage
-from tests.soak.enough import find_shortage
-from tests.soak.evidence import (
+from tests.programs.soak import report, take_overs
+from tests.programs.soak.chaos import SHARES as PROCESS_FAULTS
+from tests.programs.soak.chaos import plan
+from tests.programs.soak.checker import find_damage
+from tests.programs.soak.damage import Damage
+from tests.programs.soak.enough import find_shortage
+from tests.programs.soak.evidence import (
     Arrived,
     Evidence,
     InboundMail,
@@ -29,10 +29,10 @@ from tests.soak.evidence import (
     RefundRow,
     RunRow,
 )
-from tests.soak.providers import KINDS
-from tests.soak.report import Soak
-from tests.soak.story import Click, End, Kind, Story, TakeOver, Written
-from tests.soak.take_overs import see_taken_over
+from tests.programs.soak.providers import KINDS
+from tests.programs.soak.report import Soak
+from tests.programs.soak.story import Click, End, Kind, Story, TakeOver, Written
+from tests.programs.soak.take_overs import see_taken_over
 
 OVERDUE = HandOverReason.LEFT_UNANSWERED.value
 STRANGER = "mallory@evil.example"

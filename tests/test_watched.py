@@ -1,5 +1,5 @@
 """The page of the loaded run has what is asked today, and what reads, compares and draws a run does so. No
-Prometheus is started here: `python -m tests.watched` does that."""
+Prometheus is started here: `python -m tests.programs.watched` does that."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from xml.etree import ElementTree
 import click
 import pytest
 
-from tests.watched import board, page, prometheus
-from tests.watched.answers import QueryFailed, Series, parse
-from tests.watched.compare import Compared, find_differences, told_rows
-from tests.watched.picture import DARK, LIGHT, Look, chart_of, draw, grouped, nice, told
-from tests.watched.results import Alert, Line, Result, Shown, from_data
-from tests.watched.watching import EXPECTED, find_empty, find_unwell, find_wrong_alert
+from tests.programs.watched import board, page, prometheus
+from tests.programs.watched.answers import QueryFailed, Series, parse
+from tests.programs.watched.compare import Compared, find_differences, told_rows
+from tests.programs.watched.picture import DARK, LIGHT, Look, chart_of, draw, grouped, nice, told
+from tests.programs.watched.results import Alert, Line, Result, Shown, from_data
+from tests.programs.watched.watching import EXPECTED, find_empty, find_unwell, find_wrong_alert
 
 SVG = "{http://www.w3.org/2000/svg}"
 PAGE = page.PAGE.read_text("utf-8")
-STALE = "run again: python -m tests.watched --document"
+STALE = "run again: python -m tests.programs.watched --document"
 
 QUEUES = [
     Line("conversations", [(0.0, 0.0), (30.0, 4.0), (60.0, 1.0)]),

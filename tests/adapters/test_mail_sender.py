@@ -29,7 +29,7 @@ from mailagent.adapters.sendgrid import sender as mail_sender
 from mailagent.adapters.sendgrid.sender import MailSender
 from mailagent.domain.mail.delivery import Accepted, Blame, NotSent, OutcomeUnknown, Refused, Trace
 from mailagent.domain.mail.message import OutboundMail, Purpose
-from tests.stage import wait_until
+from tests.harness import wait_until
 
 MAIL = OutboundMail(
     outbound_id="o_17",

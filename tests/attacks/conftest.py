@@ -14,11 +14,11 @@ import sqlalchemy as sa
 
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, build_body
 from mailagent.store.database import Database, open_database
-from tests.bench.child import base_environment
 from tests.cast import MONA
 from tests.databases import postgres_copy
+from tests.harness import letter
 from tests.processes import Web, Worker
-from tests.stage import letter
+from tests.programs.bench.child import base_environment
 
 INBOUND, EVENTS, STRIPE = (
     "/webhooks/sendgrid/inbound",

@@ -22,7 +22,7 @@ from tests.adapters.parse_requests import raw_request
 from tests.attacks.conftest import EVENTS, INBOUND, ORDERS_TOKEN, STRIPE, Served
 from tests.cast import ADA, SUPPORT
 from tests.deploy.files import UNITS, unit
-from tests.stage import letter, wait_until
+from tests.harness import letter, wait_until
 
 SLOW, LARGE = 200, 50
 LARGE_BYTES = 39 * 1024 * 1024

@@ -14,7 +14,7 @@ from mailagent.workflows.steps.maintenance.photo_previews import make_previews
 from tests.adapters.test_photo_preview import huge_png
 from tests.attacks.conftest import Served, pss_bytes
 from tests.cast import a_photo
-from tests.stage import open_shop
+from tests.harness import open_shop
 from tests.web.test_attachments import ask, mail_with
 
 PADDING = bytes(10_000)  # what is smaller is taken for a logo
@@ -62,8 +62,8 @@ def test_photos_that_are_bombs_end_as_rows_and_cost_the_processes_nothing(
     bombs = make_bombs()
     files = [(name, f"image/{name.rpartition('.')[2]}", data) for name, (data, _) in bombs.items()]
     settings = {"SECRET_KEY": served.environment["SECRET_KEY"]}
-    with open_shop(tmp_path, served.database_url, settings) as stage:
-        desk = ask(stage, mail_with(*files, message_id="bombs@example.com"))
+    with open_shop(tmp_path, served.database_url, settings) as harness:
+        desk = ask(harness, mail_with(*files, message_id="bombs@example.com"))
         gc.collect()
         web, worker = served.memory_bytes(), pss_bytes(os.getpid())
         photos = [f"{desk.link()}/photos/{desk.mail_id}/{number}" for number in range(len(files))]
@@ -71,7 +71,7 @@ def test_photos_that_are_bombs_end_as_rows_and_cost_the_processes_nothing(
             assert "The preview is being made" in served.get(photo).text
         assert make_previews() >= len(bombs)
         assert make_previews() == 0  # once
-        rows = stage.rows(
+        rows = harness.rows(
             "SELECT picture, problem FROM photo_previews WHERE mail_id = :it ORDER BY number",
             it=desk.mail_id,
         )

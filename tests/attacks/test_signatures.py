@@ -16,7 +16,7 @@ from mailagent.domain.refunds.refund import RefundStatus
 from tests.adapters.parse_requests import CONTENT_TYPE, FACTS, letter, signature
 from tests.attacks.signing import ALL_FIELDS, MODES, replaced, request, sign, verdict
 from tests.cast import ADA, MALLORY, MONA, SUPPORT, order
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.web.test_approval_reply import ask
 from tests.web.test_approvals import Question, question
 
@@ -185,7 +185,7 @@ def test_a_mail_at_a_reply_address_is_proven_only_if_it_was_written_to_it(
     assert identity is (Identity.DKIM if proven else Identity.NONE)
 
 
-def test_the_same_mail_under_another_message_id_proves_nothing(shop: Stage) -> None:
+def test_the_same_mail_under_another_message_id_proves_nothing(shop: Harness) -> None:
     mail = adas(YAHOO)
     again = replaced(mail, Message_ID="<another@evil.example>")
     assert verdict(again) == "{@example.com : pass}"
@@ -214,7 +214,7 @@ OLD_WISH = "I want my money back for the kettle of order W1001, it arrived broke
 @ON_POSTGRESQL
 @HIDDEN
 def test_an_old_private_mail_is_not_refunded(
-    busy_shop: Stage, hide: Callable[[bytes], bytes], mode: str
+    busy_shop: Harness, hide: Callable[[bytes], bytes], mode: str
 ) -> None:
     busy_shop.stock(order())
     fields = "From" if hide is behind_blanks else ALL_FIELDS

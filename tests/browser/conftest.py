@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 from werkzeug.serving import make_server
 
-from tests.stage import Stage, open_shop, running
+from tests.harness import Harness, open_shop, running
 
 # Without these flags Chromium talks to its maker, runs out of shared memory, or refuses to be root.
 FLAGS = [
@@ -65,7 +65,7 @@ def _ended_in_time() -> Iterator[None]:
 
 
 @pytest.fixture
-def served(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> Iterator[Stage]:
+def served(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> Iterator[Harness]:
     """A busy shop that is served over HTTP at its own PUBLIC_URL."""
     folder = tmp_path_factory.mktemp("shop")
     probe = make_server("127.0.0.1", 0, lambda _environ, _start: [])

@@ -7,19 +7,19 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, ViewportSize
 
-from tests.stage import Stage
+from tests.harness import Harness
 
 PHONE: ViewportSize = {"width": 360, "height": 740}
 
 
-def log_in(stage: Stage, browser: Browser, email: str, **options: Any) -> BrowserContext:
+def log_in(harness: Harness, browser: Browser, email: str, **options: Any) -> BrowserContext:
     """Return a browser in which somebody is logged in; `options` are those of the window."""
-    client = stage.log_in(email)
-    name = stage.app.config["SESSION_COOKIE_NAME"]
+    client = harness.log_in(email)
+    name = harness.app.config["SESSION_COOKIE_NAME"]
     cookie = client.get_cookie(name)
     assert cookie is not None
     context = browser.new_context(**options)
-    url = stage.live.shop.public_url
+    url = harness.live.shop.public_url
     context.add_cookies([{"name": name, "value": cookie.value, "url": url}])
     return context
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.cast import ADA, MAX, MONA, big_order
-from tests.stage import Stage
+from tests.harness import Harness
 
 # What happens in the browser is the same on both.
 ON_ONE_DATABASE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -18,7 +18,7 @@ PHONE: ViewportSize = {"width": 360, "height": 740}
 
 
 @pytest.fixture
-def link(served: Stage) -> str:
+def link(served: Harness) -> str:
     served.stock(big_order())
     served.write("The standing desk of order W2001 is damaged, please refund it.")
     (request,) = served.wait_for_mails(MONA)
@@ -34,7 +34,7 @@ def phone(browser: Browser) -> Iterator[Page]:
     context.close()
 
 
-def test_approving_on_a_phone_without_javascript(served: Stage, link: str, phone: Page) -> None:
+def test_approving_on_a_phone_without_javascript(served: Harness, link: str, phone: Page) -> None:
     phone.goto(link)
     expect(phone.get_by_role("heading", name="Refund $1,499.00?")).to_be_visible()
     expect(phone.get_by_text("The standing desk of order W2001 is damaged")).to_be_visible()
@@ -45,7 +45,7 @@ def test_approving_on_a_phone_without_javascript(served: Stage, link: str, phone
     served.wait_for_mails(ADA, 2)
 
 
-def test_rejecting_on_a_phone_without_javascript(served: Stage, link: str, phone: Page) -> None:
+def test_rejecting_on_a_phone_without_javascript(served: Harness, link: str, phone: Page) -> None:
     phone.goto(link)
     phone.get_by_role("button", name="Reject it").click()
     expect(phone.get_by_role("heading", name="Refund of $1,499.00 rejected")).to_be_visible()
@@ -53,7 +53,7 @@ def test_rejecting_on_a_phone_without_javascript(served: Stage, link: str, phone
 
 
 def test_a_scanner_that_opens_the_link_first_decides_nothing(
-    served: Stage, link: str, browser: Browser, phone: Page
+    served: Harness, link: str, browser: Browser, phone: Page
 ) -> None:
     scanner = browser.new_context()
     for _ in range(3):
@@ -66,7 +66,7 @@ def test_a_scanner_that_opens_the_link_first_decides_nothing(
     expect(phone.get_by_role("button", name="Approve the refund")).to_be_visible()
 
 
-def test_a_double_click_pays_once(served: Stage, link: str, browser: Browser) -> None:
+def test_a_double_click_pays_once(served: Harness, link: str, browser: Browser) -> None:
     page = browser.new_page()
     page.goto(link)
     page.get_by_role("button", name="Approve the refund").dblclick()
@@ -77,7 +77,7 @@ def test_a_double_click_pays_once(served: Stage, link: str, browser: Browser) ->
     page.close()
 
 
-def test_return_in_a_field_decides_nothing(served: Stage, link: str, browser: Browser) -> None:
+def test_return_in_a_field_decides_nothing(served: Harness, link: str, browser: Browser) -> None:
     page = browser.new_page()
     page.goto(link)
     page.get_by_label("Approve a lower amount").press("Enter")
@@ -101,7 +101,7 @@ def test_nothing_on_the_page_breaks_its_own_policy(link: str, browser: Browser) 
 
 @ON_ONE_DATABASE
 def test_of_two_managers_at_once_the_first_decides_and_the_other_is_told_who(
-    served: Stage, link: str, browser: Browser
+    served: Harness, link: str, browser: Browser
 ) -> None:
     (approval,) = served.rows("SELECT approval_id FROM approvals")
     second_link = served.live.links.sign_approval(approval.approval_id, MAX)
@@ -121,7 +121,7 @@ def test_of_two_managers_at_once_the_first_decides_and_the_other_is_told_who(
 
 
 @ON_ONE_DATABASE
-def test_approving_with_the_keyboard_alone(served: Stage, link: str, browser: Browser) -> None:
+def test_approving_with_the_keyboard_alone(served: Harness, link: str, browser: Browser) -> None:
     page = browser.new_page()
     page.goto(link)
     page.keyboard.press("Tab")

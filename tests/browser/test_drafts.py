@@ -11,12 +11,12 @@ from mailagent import services
 from mailagent.domain.mail.draft import DraftReplies
 from tests.browser.people import PHONE, log_in
 from tests.cast import ADA, TESS
-from tests.stage import Stage, wait_until
+from tests.harness import Harness, wait_until
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
-def test_editing_a_draft_and_sending_it(served: Stage, browser: Browser) -> None:
+def test_editing_a_draft_and_sending_it(served: Harness, browser: Browser) -> None:
     services.bind(replace(served.live, draft_replies=DraftReplies.ALL))
     served.write("Which orders of mine do you have?")
     wait_until(lambda: bool(served.rows("SELECT 1 FROM drafts")), 30, "a draft")

@@ -21,8 +21,8 @@ from mailagent.adapters.totp import Totp
 from mailagent.store import schema
 from tests.browser.people import PHONE, log_in
 from tests.cast import ADA, MALLORY, MONA, OLGA, TESS
+from tests.harness import Harness, post_form, wait_until
 from tests.hostile import HOSTILE, ORDER, bounce, write_everywhere
-from tests.stage import Stage, post_form, wait_until
 from tests.web.doors import Case, doors, furnish, token_of
 from tests.web.page_source import crawl
 
@@ -86,7 +86,7 @@ class Eyes:
 
 
 @pytest.fixture
-def full(served: Stage) -> Stage:
+def full(served: Harness) -> Harness:
     """The hostile customer's shop, with one incident of somebody else's."""
     write_everywhere(served)
     bounce(served)
@@ -95,7 +95,7 @@ def full(served: Stage) -> Stage:
 
 
 @pytest.fixture
-def page(full: Stage, browser: Browser) -> Iterator[Page]:
+def page(full: Harness, browser: Browser) -> Iterator[Page]:
     context = log_in(full, browser, OLGA, viewport=PHONE)
     yield context.new_page()
     context.close()
@@ -111,7 +111,7 @@ def one_of_each(app: Flask, paths: list[str]) -> dict[str, str]:
     return found
 
 
-def test_every_page_of_the_console(full: Stage, page: Page) -> None:
+def test_every_page_of_the_console(full: Harness, page: Page) -> None:
     routes = {
         door.rule.rule
         for door in doors(full)
@@ -129,7 +129,7 @@ def test_every_page_of_the_console(full: Stage, page: Page) -> None:
     assert {route for route in unseen if not route.endswith(NO_PAGES)} == set()
 
 
-def test_the_pages_of_the_login(full: Stage, browser: Browser) -> None:
+def test_the_pages_of_the_login(full: Harness, browser: Browser) -> None:
     url = full.live.shop.public_url
     context = browser.new_context()
     opened = context.new_page()
@@ -149,7 +149,7 @@ def test_the_pages_of_the_login(full: Stage, browser: Browser) -> None:
     context.close()
 
 
-def test_every_state_of_the_second_step_of_a_login(served: Stage, browser: Browser) -> None:
+def test_every_state_of_the_second_step_of_a_login(served: Harness, browser: Browser) -> None:
     served.live = replace(served.live, totp=Totp(["a key for tests only"], "Shop"))
     services.bind(served.live)
     url = served.live.shop.public_url
@@ -170,7 +170,7 @@ def test_every_state_of_the_second_step_of_a_login(served: Stage, browser: Brows
     context.close()
 
 
-def test_every_state_of_an_approval(full: Stage, browser: Browser) -> None:
+def test_every_state_of_an_approval(full: Harness, browser: Browser) -> None:
     context = browser.new_context()
     eyes = Eyes(context.new_page())
     url = full.live.shop.public_url
@@ -190,19 +190,19 @@ def link(case: Case) -> str:
     return f"/approvals/{case.values['token']}"
 
 
-def approvals(stage: Stage) -> dict[str, str]:
+def approvals(harness: Harness) -> dict[str, str]:
     """Return an address for each state of an approval, by what is so."""
     states = ("decided", "second awaited", "expired", "withdrawn", "file gone", "no manager")
     cases = {
-        name: furnish(stage, f"c{number}@example.com", f"W1{number}")
+        name: furnish(harness, f"c{number}@example.com", f"W1{number}")
         for number, name in enumerate(states)
     }
-    (theirs,) = stage.rows(
+    (theirs,) = harness.rows(
         "SELECT approval_id FROM approvals JOIN refunds USING (refund_id) WHERE order_id = :order",
         order=ORDER,
     )
     refunds, asked, raw = schema.refunds, schema.approvals, schema.raw_mails
-    long_ago = stage.live.now() - timedelta(days=1)
+    long_ago = harness.live.now() - timedelta(days=1)
     changes = (
         refunds.update()
         .where(refunds.c.refund_id == cases["second awaited"].values["refund_id"])
@@ -216,16 +216,16 @@ def approvals(stage: Stage) -> dict[str, str]:
         raw.delete().where(raw.c.mail_id == cases["file gone"].values["mail_id"]),
     )
     for change in changes:
-        with stage.live.database.transaction() as connection:
+        with harness.live.database.transaction() as connection:
             connection.execute(change)
-    post_form(stage.client, link(cases["decided"]), decision="reject", note="No, sorry")
-    post_form(stage.client, link(cases["second awaited"]), decision="approve")
-    wait_until(stage.at_rest, 30, "an end of it")
+    post_form(harness.client, link(cases["decided"]), decision="reject", note="No, sorry")
+    post_form(harness.client, link(cases["second awaited"]), decision="approve")
+    wait_until(harness.at_rest, 30, "an end of it")
     return {
         **{name: link(case) for name, case in cases.items()},
-        "waiting": f"/approvals/{token_of(stage, theirs.approval_id)}",
+        "waiting": f"/approvals/{token_of(harness, theirs.approval_id)}",
         "file gone": link(cases["file gone"])
         + f"/attachments/{cases['file gone'].values['mail_id']}/0",
-        "no manager": f"/approvals/{token_of(stage, theirs.approval_id, MALLORY)}",
-        "forged": f"/approvals/{token_of(stage, 'approval_none', MONA)}",
+        "no manager": f"/approvals/{token_of(harness, theirs.approval_id, MALLORY)}",
+        "forged": f"/approvals/{token_of(harness, 'approval_none', MONA)}",
     }

@@ -14,13 +14,13 @@ from mailagent.domain.operations.incident import IncidentKind
 from mailagent.store.operations import incidents
 from tests.browser.people import log_in
 from tests.cast import OLGA
-from tests.stage import Stage, beside
+from tests.harness import Harness, beside
 from tests.store.test_inbox import lose_mail
 from tests.web.ops.test_inbox import keep_figures
 
 
 @pytest.fixture
-def inbox(served: Stage, browser: Browser) -> Iterator[Page]:
+def inbox(served: Harness, browser: Browser) -> Iterator[Page]:
     """An open inbox in which nothing waits."""
     keep_figures(served, seconds=0)
     context = log_in(served, browser, OLGA)
@@ -31,7 +31,7 @@ def inbox(served: Stage, browser: Browser) -> Iterator[Page]:
     context.close()
 
 
-def change(served: Stage, act: Callable[[sa.Connection], object]) -> None:
+def change(served: Harness, act: Callable[[sa.Connection], object]) -> None:
     def write() -> None:
         with served.live.database.transaction() as connection:
             act(connection)
@@ -49,7 +49,9 @@ def ask_in_vain(page: Page) -> None:
         ask(page)
 
 
-def test_an_open_inbox_says_what_is_new_and_shows_it_when_asked(served: Stage, inbox: Page) -> None:
+def test_an_open_inbox_says_what_is_new_and_shows_it_when_asked(
+    served: Harness, inbox: Page
+) -> None:
     problems: list[str] = []
     inbox.on("pageerror", lambda error: problems.append(str(error)))
     inbox.on(
@@ -76,7 +78,7 @@ def test_an_open_inbox_says_what_is_new_and_shows_it_when_asked(served: Stage, i
     assert problems == []
 
 
-def test_an_outage_is_news_and_its_banner_leaves_with_it(served: Stage, inbox: Page) -> None:
+def test_an_outage_is_news_and_its_banner_leaves_with_it(served: Harness, inbox: Page) -> None:
     now = served.live.now()
     change(served, lambda each: incidents.open_incident(each, now, IncidentKind.SENDGRID, "401"))
     ask(inbox)

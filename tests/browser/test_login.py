@@ -7,12 +7,12 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.people import PHONE, link_in
 from tests.cast import OLGA
-from tests.stage import Stage
+from tests.harness import Harness
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
-def test_logging_in_on_a_phone_without_javascript(served: Stage, browser: Browser) -> None:
+def test_logging_in_on_a_phone_without_javascript(served: Harness, browser: Browser) -> None:
     context = browser.new_context(viewport=PHONE, java_script_enabled=False, is_mobile=True)
     phone = context.new_page()
     phone.goto(f"{served.live.shop.public_url}/ops")

@@ -9,13 +9,13 @@ from playwright.sync_api import Browser, expect
 from mailagent.engine import REFUND
 from tests.browser.people import PHONE, log_in
 from tests.cast import ADA, OLGA, order
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.workflows.trouble import failing, wait_for_run
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
-def test_a_run_that_failed_is_replayed_once(served: Stage, browser: Browser) -> None:
+def test_a_run_that_failed_is_replayed_once(served: Harness, browser: Browser) -> None:
     served.stock(order())
     with failing("pay_refund"):
         served.write("My kettle from order W1001 arrived broken. I want my money back.")

@@ -8,12 +8,12 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.people import PHONE, log_in
 from tests.cast import ADA, TESS, order
-from tests.stage import Stage
+from tests.harness import Harness
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
-def test_taking_over_answering_and_giving_back(served: Stage, browser: Browser) -> None:
+def test_taking_over_answering_and_giving_back(served: Harness, browser: Browser) -> None:
     served.stock(order())
     served.write("Where is my order W1001?", subject="Where is it?")
     served.wait_for_mails(ADA)

@@ -23,12 +23,12 @@ from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
 from mailagent.store.mail import outbound, suppressions
 from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, TESS, big_order, order, order_record
 from tests.databases import ROOT
-from tests.journeys.test_replays import wait_for_quiet
-from tests.stage import Stage, running
+from tests.harness import Harness, running
+from tests.round_trips.test_replays import wait_for_quiet
 from tests.workflows.test_policy_facts import propose, write
 
 
-def flask(shop: Stage, *arguments: str, given: bytes = b"") -> Result:
+def flask(shop: Harness, *arguments: str, given: bytes = b"") -> Result:
     """Run a command in the shop."""
     return shop.app.test_cli_runner().invoke(args=list(arguments), input=given)
 
@@ -55,7 +55,7 @@ def lines(*records: object) -> bytes:
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_imports_that_name_the_same_orders_in_another_order_do_not_stand_in_each_others_way(
-    shop: Stage,
+    shop: Harness,
 ) -> None:
     numbers = range(300)
     shop.stock(*(order(f"W{number}") for number in numbers))
@@ -73,7 +73,7 @@ def test_imports_that_name_the_same_orders_in_another_order_do_not_stand_in_each
     assert [result.exit_code for result in results] == [0, 0], [each.output for each in results]
 
 
-def test_of_several_orders_that_cannot_be_taken_the_first_line_is_told(shop: Stage) -> None:
+def test_of_several_orders_that_cannot_be_taken_the_first_line_is_told(shop: Harness) -> None:
     for order_id in ("W2", "W1"):
         shop.stock(order(order_id))
         assert propose(write(shop, subject=order_id), order_id)["outcome"] == "approved"
@@ -96,7 +96,7 @@ def test_whoever_stood_in_somebodys_way_is_told_to_run_it_again(state: str, word
     assert words in explain(sa.exc.OperationalError("UPDATE orders", None, Told("deadlock")))
 
 
-def test_importing_twice_changes_nothing(shop: Stage) -> None:
+def test_importing_twice_changes_nothing(shop: Harness) -> None:
     given = lines(*(order_record(f"W{number}") for number in range(25)))
     first = flask(shop, "orders", "import", "-", given=given)
     assert "25 orders: 25 created, 0 changed, 0 unchanged." in first.output
@@ -129,7 +129,7 @@ def test_importing_twice_changes_nothing(shop: Stage) -> None:
     ],
 )
 def test_a_broken_file_is_refused_by_line_with_nothing_imported(
-    shop: Stage, bad: bytes, complaint: str
+    shop: Harness, bad: bytes, complaint: str
 ) -> None:
     result = flask(shop, "orders", "import", "-", given=lines(order_record("W1")) + bad)
     assert result.exit_code == 1
@@ -139,7 +139,7 @@ def test_a_broken_file_is_refused_by_line_with_nothing_imported(
     assert shop.rows("SELECT * FROM orders") == []
 
 
-def test_an_order_is_shown_as_it_was_given(shop: Stage) -> None:
+def test_an_order_is_shown_as_it_was_given(shop: Harness) -> None:
     shop.stock(order())
     shown = json.loads(flask(shop, "orders", "show", "W1001").output)
     assert shown.items() >= {"order_id": "W1001", "status": "delivered", "paid": "49.99"}.items()
@@ -147,7 +147,7 @@ def test_an_order_is_shown_as_it_was_given(shop: Stage) -> None:
     assert (missing.exit_code, missing.output) == (1, "Error: there is no order W9\n")
 
 
-def test_what_is_shown_of_an_order_can_be_imported(shop: Stage) -> None:
+def test_what_is_shown_of_an_order_can_be_imported(shop: Harness) -> None:
     shop.stock(
         order(
             items=[
@@ -180,7 +180,7 @@ SHOPIFY = (
 )
 
 
-def test_an_export_is_imported_with_what_was_given_back(shop: Stage) -> None:
+def test_an_export_is_imported_with_what_was_given_back(shop: Harness) -> None:
     result = flask(shop, "orders", "import", "-", "--delivered-after", "3", given=SHOPIFY)
     assert "1 orders: 1 created, 0 changed, 0 unchanged." in result.output
     assert "1 without a mail address left out: line 3." in result.output
@@ -190,7 +190,7 @@ def test_an_export_is_imported_with_what_was_given_back(shop: Stage) -> None:
     assert (shown["paid"], shown["refunded_or_under_way"]) == ("54.99", "20.00")
 
 
-def test_orders_whose_sending_has_no_date_are_counted(shop: Stage) -> None:
+def test_orders_whose_sending_has_no_date_are_counted(shop: Harness) -> None:
     undated = SHOPIFY.replace(b"2024-11-03 08:00:00 +0000", b"")
     result = flask(shop, "orders", "import", "-", "--delivered-after", "3", given=undated)
     assert "1 stay shipped: FILE does not say when they were sent" in result.output
@@ -198,7 +198,7 @@ def test_orders_whose_sending_has_no_date_are_counted(shop: Stage) -> None:
     assert json.loads(flask(shop, "orders", "show", "#1").output)["status"] == "shipped"
 
 
-def test_of_an_export_that_goes_wrong_nothing_is_imported(shop: Stage) -> None:
+def test_of_an_export_that_goes_wrong_nothing_is_imported(shop: Harness) -> None:
     wrong = SHOPIFY + SHOPIFY.splitlines(keepends=True)[1].replace(b"#1", b"#3").replace(
         b"54", b"5"
     )
@@ -220,7 +220,7 @@ def test_of_an_export_that_goes_wrong_nothing_is_imported(shop: Stage) -> None:
     ids=["format", "timezone", "path", "days"],
 )
 def test_an_option_that_makes_no_sense_is_told(
-    shop: Stage, options: tuple[str, str], complaint: str
+    shop: Harness, options: tuple[str, str], complaint: str
 ) -> None:
     result = flask(shop, "orders", "import", "-", *options, given=SHOPIFY)
     assert result.exit_code == 2
@@ -230,7 +230,7 @@ def test_an_option_that_makes_no_sense_is_told(
 # --- refunds, conversations, runs ---------------------------------------------------------------
 
 
-def test_what_happened_can_be_looked_at(shop: Stage) -> None:
+def test_what_happened_can_be_looked_at(shop: Harness) -> None:
     shop.stock(order())
     with running(shop):
         shop.write("My kettle from order W1001 arrived broken. I want my money back.")
@@ -268,14 +268,14 @@ def test_what_happened_can_be_looked_at(shop: Stage) -> None:
     assert json.loads(about)[0]["attributes"]["refund"] == refund["refund_id"]
 
 
-def test_lists_for_people_say_when_there_is_nothing(shop: Stage) -> None:
+def test_lists_for_people_say_when_there_is_nothing(shop: Harness) -> None:
     assert "no refunds" in flask(shop, "refunds", "list").output
     assert "no runs" in flask(shop, "runs", "list").output
     assert flask(shop, "conversations", "list").exit_code == 0
     assert "no such mails" in flask(shop, "mails", "list").output
 
 
-def test_mail_of_machines_is_found_with_the_reason(shop: Stage) -> None:
+def test_mail_of_machines_is_found_with_the_reason(shop: Harness) -> None:
     shop.write("The kettle leaks.")
     shop.write("I am away.", subject="Automatic reply: \x1b[31m" + "kettle " * 20)
     (away,) = json.loads(flask(shop, "mails", "list", "--kind", "auto_reply", "--json").output)
@@ -292,7 +292,7 @@ def test_mail_of_machines_is_found_with_the_reason(shop: Stage) -> None:
 
 
 @pytest.mark.parametrize("option", ["--status", "--kind"])
-def test_a_state_that_no_mail_has_is_told(shop: Stage, option: str) -> None:
+def test_a_state_that_no_mail_has_is_told(shop: Harness, option: str) -> None:
     result = flask(shop, "mails", "list", option, "lost")
     assert result.exit_code == 2
     assert option in result.output
@@ -308,7 +308,7 @@ def test_a_state_that_no_mail_has_is_told(shop: Stage, option: str) -> None:
         ("conversations", "show", "x"),
     ],
 )
-def test_an_unknown_id_is_told(shop: Stage, arguments: tuple[str, ...]) -> None:
+def test_an_unknown_id_is_told(shop: Harness, arguments: tuple[str, ...]) -> None:
     result = flask(shop, *arguments)
     assert result.exit_code == 1
     assert "there is no" in result.output
@@ -327,7 +327,7 @@ def test_an_unknown_id_is_told(shop: Stage, arguments: tuple[str, ...]) -> None:
         ("orders", "import"),
     ],
 )
-def test_an_argument_that_is_no_text_is_told(shop: Stage, arguments: tuple[str, ...]) -> None:
+def test_an_argument_that_is_no_text_is_told(shop: Harness, arguments: tuple[str, ...]) -> None:
     result = flask(shop, *arguments, "W1\udcff")
     assert result.exit_code == 2
     assert "'W1\\udcff' is not readable text" in result.output
@@ -335,13 +335,13 @@ def test_an_argument_that_is_no_text_is_told(shop: Stage, arguments: tuple[str, 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "100001", "9" * 30, "ten"])
 @pytest.mark.parametrize("group", ["conversations", "mails", "runs"])
-def test_a_limit_that_makes_no_sense_is_told(shop: Stage, group: str, limit: str) -> None:
+def test_a_limit_that_makes_no_sense_is_told(shop: Harness, group: str, limit: str) -> None:
     result = flask(shop, group, "list", "--limit", limit)
     assert result.exit_code == 2
     assert "--limit" in result.output
 
 
-def test_a_waiting_run_is_cancelled_and_then_replayed(shop: Stage) -> None:
+def test_a_waiting_run_is_cancelled_and_then_replayed(shop: Harness) -> None:
     shop.stock(big_order())
     with running(shop):
         shop.write("The standing desk of order W2001 is damaged, please refund it.")
@@ -400,7 +400,7 @@ def test_an_empty_database_is_told(tmp_path: Path, command: tuple[str, ...]) -> 
     assert "Traceback" not in result.stderr
 
 
-def record_mail(shop: Stage, address: str, status: OutboundStatus, number: int) -> None:
+def record_mail(shop: Harness, address: str, status: OutboundStatus, number: int) -> None:
     mail = OutboundMail(
         outbound_id=f"outbound_{number}",
         purpose=Purpose.NOTICE,
@@ -431,7 +431,7 @@ SENT, LOST = OutboundStatus.SENT, OutboundStatus.UNDELIVERED
     ],
 )
 def test_check_names_people_of_the_shop_whom_mail_does_not_reach(
-    shop: Stage, address: str, statuses: list[OutboundStatus], complaint: str | None
+    shop: Harness, address: str, statuses: list[OutboundStatus], complaint: str | None
 ) -> None:
     for number, status in enumerate(statuses):
         record_mail(shop, address, status, number)
@@ -443,7 +443,7 @@ def test_check_names_people_of_the_shop_whom_mail_does_not_reach(
     assert (complaint or "") in done.output
 
 
-def test_check_tells_apart_people_and_customers_to_whom_nothing_is_sent(shop: Stage) -> None:
+def test_check_tells_apart_people_and_customers_to_whom_nothing_is_sent(shop: Harness) -> None:
     with running(shop):
         pass
     with shop.live.database.transaction() as connection:
@@ -472,7 +472,7 @@ def test_check_tells_apart_people_and_customers_to_whom_nothing_is_sent(shop: St
     ids=["in time", "reminder", "escalation", "nobody else to ask"],
 )
 def test_check_names_what_would_be_due_after_a_refund_is_closed(
-    shop: Stage, reminder: int, escalation: int, managers: tuple[str, ...], named: list[str]
+    shop: Harness, reminder: int, escalation: int, managers: tuple[str, ...], named: list[str]
 ) -> None:
     settings = shop.app.config["MAILAGENT"]
     waits = replace(
@@ -492,14 +492,14 @@ def test_check_names_what_would_be_due_after_a_refund_is_closed(
     assert all("raise APPROVAL_EXPIRY_SECONDS" in note for note in notes)
 
 
-def test_check_says_that_old_requests_of_sendgrid_are_taken(shop: Stage) -> None:
+def test_check_says_that_old_requests_of_sendgrid_are_taken(shop: Harness) -> None:
     settings = shop.app.config["MAILAGENT"]
     assert "WEBHOOK_HOURS" not in flask(shop, "check").output
     shop.app.config["MAILAGENT"] = settings.model_copy(update={"webhook_hours": 96})
     assert "note: WEBHOOK_HOURS is 96" in flask(shop, "check").output
 
 
-def test_check_prints_every_problem_and_then_none(shop: Stage) -> None:
+def test_check_prints_every_problem_and_then_none(shop: Harness) -> None:
     before = flask(shop, "check")
     assert before.exit_code == 1
     assert "no worker has ever run" in before.output

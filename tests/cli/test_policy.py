@@ -14,7 +14,7 @@ from mailagent.domain.refunds.refund import RefundReason
 from mailagent.store.refunds import policies
 from tests.cast import NOW, big_order, order
 from tests.cli.test_commands import flask, process
-from tests.stage import Stage, running
+from tests.harness import Harness, running
 
 RULES = Policy(
     limits={"USD": 1_000_00},
@@ -25,7 +25,7 @@ RULES = Policy(
 
 
 @pytest.fixture
-def ruled(shop: Stage) -> Stage:
+def ruled(shop: Harness) -> Harness:
     """A shop with rules of its own."""
     services.bind(replace(shop.live, policy=RULES))
     cups = {"item_id": "C:1", "name": "Cup", "quantity": 4, "unit_price": "10.00"}
@@ -39,7 +39,7 @@ def ruled(shop: Stage) -> Stage:
     return shop
 
 
-def explain(shop: Stage, *arguments: str) -> dict[str, object]:
+def explain(shop: Harness, *arguments: str) -> dict[str, object]:
     found = flask(shop, "policy", "explain", *arguments, "--json")
     assert found.exit_code == 0, found.output
     result: dict[str, object] = json.loads(found.output)
@@ -60,7 +60,7 @@ EXPLAINED: tuple[tuple[str, dict[str, object]], ...] = (
 )
 
 
-def test_the_decision_is_explained_and_nothing_is_done(ruled: Stage) -> None:
+def test_the_decision_is_explained_and_nothing_is_done(ruled: Harness) -> None:
     for arguments, expected in EXPLAINED:
         told = explain(ruled, *arguments.split())
         assert told.items() >= {**expected, "policy_version": "spring"}.items(), arguments
@@ -68,7 +68,7 @@ def test_the_decision_is_explained_and_nothing_is_done(ruled: Stage) -> None:
         assert ruled.rows(f"SELECT * FROM {table}") == []
 
 
-def test_each_rule_is_shown_with_its_fact(ruled: Stage) -> None:
+def test_each_rule_is_shown_with_its_fact(ruled: Harness) -> None:
     told = flask(ruled, "policy", "explain", "W3", "--items", "C:1:1").output
     assert "Order W3: 9.00 USD would be refunded without asking." in told
     assert (
@@ -91,7 +91,7 @@ UNEXPLAINED = (
 )
 
 
-def test_what_cannot_be_explained_is_said(ruled: Stage) -> None:
+def test_what_cannot_be_explained_is_said(ruled: Harness) -> None:
     for arguments, complaint in UNEXPLAINED:
         found = flask(ruled, "policy", "explain", *arguments.split())
         assert found.exit_code != 0
@@ -99,13 +99,13 @@ def test_what_cannot_be_explained_is_said(ruled: Stage) -> None:
         assert "Traceback" not in found.output
 
 
-def test_the_rules_in_force_are_shown(ruled: Stage) -> None:
+def test_the_rules_in_force_are_shown(ruled: Harness) -> None:
     told = flask(ruled, "policy", "show").output
     assert "Version: spring." in told
     assert "A second person approves above 1400.00 USD." in told
 
 
-def test_check_notes_a_version_that_decided_before_with_another_text(ruled: Stage) -> None:
+def test_check_notes_a_version_that_decided_before_with_another_text(ruled: Harness) -> None:
     settings = ruled.app.config["MAILAGENT"]
     ruled.app.config["MAILAGENT"] = settings.model_copy(update={"policy": RULES})
     with running(ruled):

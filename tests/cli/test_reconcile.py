@@ -11,7 +11,7 @@ import pytest
 from mailagent import services
 from tests.cast import order
 from tests.cli.test_commands import flask
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.stripe_server import StripeServer, error, shown
 from tests.web import test_stripe
 from tests.web.test_stripe import CARD, approved, dispute, elsewhere, held, paid, pay, say
@@ -19,14 +19,14 @@ from tests.web.test_stripe import CARD, approved, dispute, elsewhere, held, paid
 stripe, shop = test_stripe.stripe, test_stripe.shop
 
 
-def test_books_that_agree_have_no_differences(shop: Stage, stripe: StripeServer) -> None:
+def test_books_that_agree_have_no_differences(shop: Harness, stripe: StripeServer) -> None:
     paid(shop)
     result = flask(shop, "refunds", "reconcile")
     assert (result.exit_code, result.output) == (0, "1 payment compared, no differences.\n")
 
 
 def test_what_happened_elsewhere_is_told_and_recorded_on_demand(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     paid(shop)
     stripe.refunds[0].update(status="failed", failure_reason="lost_or_stolen_card")
@@ -46,7 +46,7 @@ def test_what_happened_elsewhere_is_told_and_recorded_on_demand(
 
 
 def test_what_was_wrongly_taken_for_returned_counts_again(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     paid(shop)
     failed = shown(stripe.refunds[0]) | {"status": "failed"}
@@ -61,7 +61,7 @@ def test_what_was_wrongly_taken_for_returned_counts_again(
     assert elsewhere(shop) == 0
 
 
-def test_a_chargeback_that_no_order_knows_is_told_until_one_comes(shop: Stage) -> None:
+def test_a_chargeback_that_no_order_knows_is_told_until_one_comes(shop: Harness) -> None:
     say(shop, "charge.dispute.created", dispute("lost", payment_intent="pi_other"), "evt_1")
     told = flask(shop, "refunds", "reconcile")
     assert told.exit_code == 1
@@ -72,7 +72,7 @@ def test_a_chargeback_that_no_order_knows_is_told_until_one_comes(shop: Stage) -
 
 @pytest.mark.parametrize("hours", [1, 13])
 def test_what_was_paid_in_a_time_that_is_lost_is_not_paid_twice_nor_counted_twice(
-    shop: Stage, stripe: StripeServer, hours: int
+    shop: Harness, stripe: StripeServer, hours: int
 ) -> None:
     refund_id = paid(shop)
     forget_the_payment(shop)
@@ -88,7 +88,7 @@ def test_what_was_paid_in_a_time_that_is_lost_is_not_paid_twice_nor_counted_twic
 
 
 def test_an_event_of_what_was_paid_in_a_time_that_is_lost_counts_for_no_payment_elsewhere(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     refund_id = paid(shop)
     forget_the_payment(shop)
@@ -99,7 +99,7 @@ def test_an_event_of_what_was_paid_in_a_time_that_is_lost_counts_for_no_payment_
 
 
 def test_a_decision_that_is_lost_is_asked_for_again_and_its_money_counts_once(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     refund_id = paid(shop)
     forget_the_payment(shop, "awaiting_approval")
@@ -112,7 +112,7 @@ def test_a_decision_that_is_lost_is_asked_for_again_and_its_money_counts_once(
     assert (held(shop), elsewhere(shop)) == (0, 4999)
 
 
-def forget_the_payment(shop: Stage, status: str = "approved") -> None:
+def forget_the_payment(shop: Harness, status: str = "approved") -> None:
     """Put the rows back to before the gateway was asked, as a restored backup does."""
     with shop.live.database.transaction() as connection:
         connection.exec_driver_sql(
@@ -121,7 +121,7 @@ def forget_the_payment(shop: Stage, status: str = "approved") -> None:
         connection.exec_driver_sql("DELETE FROM refund_payments")
 
 
-def test_a_refund_under_way_is_told(shop: Stage, stripe: StripeServer) -> None:
+def test_a_refund_under_way_is_told(shop: Harness, stripe: StripeServer) -> None:
     stripe.statuses.append("pending")
     pay(approved(shop))
     result = flask(shop, "refunds", "reconcile")
@@ -129,14 +129,14 @@ def test_a_refund_under_way_is_told(shop: Stage, stripe: StripeServer) -> None:
     assert result.exit_code == 1
 
 
-def test_books_that_cannot_be_read_are_no_agreement(shop: Stage, stripe: StripeServer) -> None:
+def test_books_that_cannot_be_read_are_no_agreement(shop: Harness, stripe: StripeServer) -> None:
     stripe.read_faults.append(lambda: error(500, None, "down", "api_error"))
     result = flask(shop, "refunds", "reconcile")
     assert result.exit_code == 1
     assert "the refunds of payment pi_card cannot be read" in result.output
 
 
-def test_orders_of_long_ago_are_left_out(shop: Stage) -> None:
+def test_orders_of_long_ago_are_left_out(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
         connection.exec_driver_sql("UPDATE orders SET updated_at = '2020-01-01 00:00:00'")
     assert "0 payments compared" in flask(shop, "refunds", "reconcile", "--since", "9").output

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from mailagent.demo.crash_point import TRACE, plan
-from tests.stage import Stage
+from tests.harness import Harness
 
 INBOUND = "POST /webhooks/sendgrid/inbound"
 
 
 @pytest.fixture
-def traced(shop: Stage, tmp_path: Path) -> Iterator[Callable[[], list[str]]]:
+def traced(shop: Harness, tmp_path: Path) -> Iterator[Callable[[], list[str]]]:
     """Give what lists the points that were come to."""
     trace = tmp_path / "trace"
     call_off = plan(shop.app, TRACE, trace)
@@ -23,14 +23,14 @@ def traced(shop: Stage, tmp_path: Path) -> Iterator[Callable[[], list[str]]]:
 
 
 def test_a_post_has_a_point_before_its_commit_and_one_after(
-    shop: Stage, traced: Callable[[], list[str]]
+    shop: Harness, traced: Callable[[], list[str]]
 ) -> None:
     shop.write("Where are my orders?")
     assert traced() == [f"{INBOUND}:before commit", f"{INBOUND}:after commit"]
 
 
 def test_a_page_that_only_reads_commits_nothing(
-    shop: Stage, traced: Callable[[], list[str]]
+    shop: Harness, traced: Callable[[], list[str]]
 ) -> None:
     assert shop.client.get("/readyz").status_code == 200
     assert traced() == []
@@ -41,12 +41,12 @@ def test_a_page_that_only_reads_commits_nothing(
     ["pay_refund", "pay_refund:never", "no_such_step:after", "POST /nowhere:before commit",
      f"{INBOUND}:after", "GET /readyz:before commit"],
 )  # fmt: skip
-def test_a_point_that_does_not_exist_is_refused(shop: Stage, crash_at: str) -> None:
+def test_a_point_that_does_not_exist_is_refused(shop: Harness, crash_at: str) -> None:
     with pytest.raises(ValueError, match="has the points"):
         plan(shop.app, crash_at, None)
 
 
-def test_points_that_exist_are_taken(shop: Stage, tmp_path: Path) -> None:
+def test_points_that_exist_are_taken(shop: Harness, tmp_path: Path) -> None:
     for crash_at in (
         "pay_refund:asked",
         "send_mail:after:2",

@@ -16,7 +16,7 @@ from mailagent.demo.fakes.openai import MODEL_NAME
 from mailagent.demo.fakes.sendgrid import SendGridServer
 from mailagent.demo.shop import OPERATORS
 from tests.cast import ADA, SUPPORT
-from tests.stage import Stage, open_shop
+from tests.harness import Harness, open_shop
 
 LETTER = {"from": f"Ada Example <{ADA}>", "subject": "Kettle", "text": "It is broken"}
 
@@ -25,7 +25,7 @@ LETTER = {"from": f"Ada Example <{ADA}>", "subject": "Kettle", "text": "It is br
 class DemoPage:
     """A shop with the demo's page on it."""
 
-    shop: Stage
+    shop: Harness
     client: FlaskClient
     mailboxes: Mailboxes
 
@@ -82,7 +82,7 @@ def test_the_bare_address_leads_to_the_demo(demo: DemoPage) -> None:
     assert demo.client.get("/").location == "/demo/"
 
 
-def test_without_the_demo_there_is_no_such_page(shop: Stage) -> None:
+def test_without_the_demo_there_is_no_such_page(shop: Harness) -> None:
     assert shop.client.get("/demo/").status_code == 404
     assert shop.client.post("/demo/crash").status_code in (400, 404)
     assert shop.client.get("/").status_code == 404

@@ -38,7 +38,7 @@ class NotingApp:
 
 
 @dataclass
-class Stage:
+class Harness:
     """Everything a test needs of the demo's mail."""
 
     app: NotingApp
@@ -68,7 +68,7 @@ def post(
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
+def harness(tmp_path: Path) -> Iterator[Harness]:
     app = NotingApp()
     app_server = LocalServer({}, app.answer)
     mailboxes = Mailboxes(tmp_path / "mailboxes.jsonl")
@@ -77,7 +77,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     postman = Postman(mailboxes, app_server.url, inbound_key, events_key)
     app_server.start()
     server.start()
-    yield Stage(app, server.url, mailboxes, postman, inbound_key, events_key)
+    yield Harness(app, server.url, mailboxes, postman, inbound_key, events_key)
     postman.stop()
     server.stop()
     app_server.stop()
@@ -123,20 +123,23 @@ def form_fields(request: Request) -> dict[str, bytes]:
 # --- mail from the app ----------------------------------------------------------------------------
 
 
-def test_a_mail_is_accepted_and_lies_in_the_mailbox(stage: Stage) -> None:
-    status, answer, headers = stage.post("/v3/mail/send", MAIL)
+def test_a_mail_is_accepted_and_lies_in_the_mailbox(harness: Harness) -> None:
+    status, answer, headers = harness.post("/v3/mail/send", MAIL)
     assert (status, answer) == (202, None)
-    [mail] = stage.mailboxes.sent("ada@example.com")
+    [mail] = harness.mailboxes.sent("ada@example.com")
     assert headers["X-Message-Id"] == mail.mail_id
     assert (mail.subject, mail.text, mail.html) == ("Re: kettle", "Hello Ada", "<p>Hello Ada</p>")
     assert (mail.message_id, mail.references) == ("o1@shop.example", "<a@example.com>")
     assert mail.custom_args == {"outbound_id": "o1"}
 
 
-def test_each_recipient_gets_a_mail(stage: Stage) -> None:
+def test_each_recipient_gets_a_mail(harness: Harness) -> None:
     people = [{"email": "mona@shop.example"}, {"email": "max@shop.example"}]
-    stage.post("/v3/mail/send", {**MAIL, "personalizations": [{"to": people}]})
-    assert [mail.to for mail in stage.mailboxes.sent()] == ["mona@shop.example", "max@shop.example"]
+    harness.post("/v3/mail/send", {**MAIL, "personalizations": [{"to": people}]})
+    assert [mail.to for mail in harness.mailboxes.sent()] == [
+        "mona@shop.example",
+        "max@shop.example",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -162,13 +165,13 @@ def test_each_recipient_gets_a_mail(stage: Stage) -> None:
     ],
 )
 def test_a_malformed_mail_is_refused_in_sendgrids_words(
-    stage: Stage, change: dict[str, Any], field: str
+    harness: Harness, change: dict[str, Any], field: str
 ) -> None:
-    status, answer, _ = stage.post("/v3/mail/send", {**MAIL, **change})
+    status, answer, _ = harness.post("/v3/mail/send", {**MAIL, **change})
     assert status == 400
     assert field in [error["field"] for error in answer["errors"]]
     assert all(set(error) == {"message", "field", "help"} for error in answer["errors"])
-    assert stage.mailboxes.sent() == []
+    assert harness.mailboxes.sent() == []
 
 
 @pytest.mark.parametrize(
@@ -180,51 +183,51 @@ def test_a_malformed_mail_is_refused_in_sendgrids_words(
     ],
 )
 def test_a_request_without_a_key_or_type_is_refused(
-    stage: Stage, headers: dict[str, str], status: int
+    harness: Harness, headers: dict[str, str], status: int
 ) -> None:
-    assert stage.post("/v3/mail/send", MAIL, headers)[0] == status
+    assert harness.post("/v3/mail/send", MAIL, headers)[0] == status
 
 
-def test_a_body_that_is_not_json_is_refused(stage: Stage) -> None:
-    assert post(f"{stage.url}/v3/mail/send", b"{")[0] == 400
-    assert post(f"{stage.url}/v3/mail/send", b"[]")[0] == 400
-    assert post(f"{stage.url}/v3/elsewhere", b"{}")[0] == 404
+def test_a_body_that_is_not_json_is_refused(harness: Harness) -> None:
+    assert post(f"{harness.url}/v3/mail/send", b"{")[0] == 400
+    assert post(f"{harness.url}/v3/mail/send", b"[]")[0] == 400
+    assert post(f"{harness.url}/v3/elsewhere", b"{}")[0] == 404
 
 
 # --- events ---------------------------------------------------------------------------------------
 
 
-def test_events_are_signed_and_name_the_mail(stage: Stage) -> None:
-    stage.post("/v3/mail/send", MAIL)
-    assert stage.postman.deliver_events()
-    [request] = stage.app.requests
+def test_events_are_signed_and_name_the_mail(harness: Harness) -> None:
+    harness.post("/v3/mail/send", MAIL)
+    assert harness.postman.deliver_events()
+    [request] = harness.app.requests
     assert request.path == "/webhooks/sendgrid/events"
-    assert is_signed(request, stage.events_key)
+    assert is_signed(request, harness.events_key)
     events = json.loads(request.body)
     assert [event["event"] for event in events] == ["processed", "delivered"]
     assert {event["outbound_id"] for event in events} == {"o1"}
 
 
 @pytest.mark.parametrize("status", [302, 400, 404, 503])
-def test_events_come_again_until_the_answer_is_2xx(stage: Stage, status: int) -> None:
-    stage.app.statuses = [status, 200]
-    stage.post("/v3/mail/send", MAIL)
-    assert not stage.postman.deliver_events()
-    assert stage.postman.deliver_events()
-    assert len(stage.app.requests) == 2
-    assert all(mail.reported for mail in stage.mailboxes.sent())
+def test_events_come_again_until_the_answer_is_2xx(harness: Harness, status: int) -> None:
+    harness.app.statuses = [status, 200]
+    harness.post("/v3/mail/send", MAIL)
+    assert not harness.postman.deliver_events()
+    assert harness.postman.deliver_events()
+    assert len(harness.app.requests) == 2
+    assert all(mail.reported for mail in harness.mailboxes.sent())
 
 
 # --- letters to the app ---------------------------------------------------------------------------
 
 
-def test_a_letter_arrives_as_inbound_parse_sends_it(stage: Stage) -> None:
-    status, answer, _ = stage.post("/demo/letters", LETTER)
+def test_a_letter_arrives_as_inbound_parse_sends_it(harness: Harness) -> None:
+    status, answer, _ = harness.post("/demo/letters", LETTER)
     assert status == 202
-    assert stage.postman.deliver_mails()
-    [request] = stage.app.requests
+    assert harness.postman.deliver_mails()
+    [request] = harness.app.requests
     assert request.headers["Content-Type"] == CONTENT_TYPE
-    assert is_signed(request, stage.inbound_key)
+    assert is_signed(request, harness.inbound_key)
     fields = form_fields(request)
     assert set(fields) == {
         *("email", "to", "from", "subject", "dkim", "SPF", "sender_ip", "envelope", "charsets")
@@ -240,38 +243,38 @@ def test_a_letter_arrives_as_inbound_parse_sends_it(stage: Stage) -> None:
     assert b"\r" not in fields["email"]
 
 
-def test_a_forged_letter_is_not_vouched_for(stage: Stage) -> None:
-    stage.post("/demo/letters", {**LETTER, "aligned": False})
-    stage.postman.deliver_mails()
-    fields = form_fields(stage.app.requests[0])
+def test_a_forged_letter_is_not_vouched_for(harness: Harness) -> None:
+    harness.post("/demo/letters", {**LETTER, "aligned": False})
+    harness.postman.deliver_mails()
+    fields = form_fields(harness.app.requests[0])
     assert (fields["dkim"], fields["SPF"]) == (b"none", b"softfail")
 
 
 @pytest.mark.parametrize("text", ["Grüße aus Köln ☂", "a\n--xYzZY\nb", "x" * 5000, ""])
-def test_any_text_survives_the_way(stage: Stage, text: str) -> None:
-    stage.post("/demo/letters", {**LETTER, "text": text, "subject": "Grüße"})
-    stage.postman.deliver_mails()
-    source = form_fields(stage.app.requests[0])["email"]
+def test_any_text_survives_the_way(harness: Harness, text: str) -> None:
+    harness.post("/demo/letters", {**LETTER, "text": text, "subject": "Grüße"})
+    harness.postman.deliver_mails()
+    source = form_fields(harness.app.requests[0])["email"]
     mail = email.message_from_bytes(source, policy=email.policy.default)
     assert mail.get_content().rstrip("\n") == text
     assert mail["Subject"] == "Grüße"
 
 
-def test_an_answer_goes_into_the_thread_of_the_mail_it_answers(stage: Stage) -> None:
-    stage.post("/v3/mail/send", MAIL)
-    [answered] = stage.mailboxes.sent()
-    stage.post(
+def test_an_answer_goes_into_the_thread_of_the_mail_it_answers(harness: Harness) -> None:
+    harness.post("/v3/mail/send", MAIL)
+    [answered] = harness.mailboxes.sent()
+    harness.post(
         "/demo/letters",
         {"from": "ada@example.com", "text": "W1001", "in_reply_to": answered.mail_id},
     )
-    [letter] = stage.mailboxes.letters()
+    [letter] = harness.mailboxes.letters()
     assert letter.to == "case+abc@shop.example"
     assert letter.subject == "Re: kettle"
     assert letter.in_reply_to == "o1@shop.example"
     assert letter.text.startswith("W1001\n\nOn ")
     assert "> Hello Ada" in letter.text
-    stage.postman.deliver_mails()
-    mail = email.message_from_bytes(form_fields(stage.app.requests[0])["email"])
+    harness.postman.deliver_mails()
+    mail = email.message_from_bytes(form_fields(harness.app.requests[0])["email"])
     assert mail["References"] == "<a@example.com> <o1@shop.example>"
 
 
@@ -288,27 +291,27 @@ def test_an_answer_goes_into_the_thread_of_the_mail_it_answers(stage: Stage) -> 
     ],
 )
 def test_letters_are_tried_again_after_5xx_and_lost_after_3xx_and_4xx(
-    stage: Stage, statuses: list[int], states: list[CustomerMailState]
+    harness: Harness, statuses: list[int], states: list[CustomerMailState]
 ) -> None:
-    stage.app.statuses = list(statuses)
-    stage.post("/demo/letters", LETTER)
+    harness.app.statuses = list(statuses)
+    harness.post("/demo/letters", LETTER)
     seen = []
     for _ in states:
-        stage.postman.deliver_mails()
-        seen.append(stage.mailboxes.letters()[0].state)
+        harness.postman.deliver_mails()
+        seen.append(harness.mailboxes.letters()[0].state)
     assert seen == states
-    stage.postman.deliver_mails()
-    assert len(stage.app.requests) == len(states)
+    harness.postman.deliver_mails()
+    assert len(harness.app.requests) == len(states)
 
 
-def test_every_try_has_a_signature_of_its_own(stage: Stage) -> None:
-    stage.app.statuses = [503, 200]
-    stage.post("/demo/letters", LETTER)
-    stage.postman.deliver_mails()
-    stage.postman.deliver_mails()
-    first, second = stage.app.requests
+def test_every_try_has_a_signature_of_its_own(harness: Harness) -> None:
+    harness.app.statuses = [503, 200]
+    harness.post("/demo/letters", LETTER)
+    harness.postman.deliver_mails()
+    harness.postman.deliver_mails()
+    first, second = harness.app.requests
     assert first.body == second.body
-    assert is_signed(second, stage.inbound_key)
+    assert is_signed(second, harness.inbound_key)
 
 
 @pytest.mark.parametrize(
@@ -319,11 +322,11 @@ def test_every_try_has_a_signature_of_its_own(stage: Stage) -> None:
         {"in_reply_to": "no such mail"},
     ],
 )
-def test_what_is_no_letter_is_refused(stage: Stage, change: dict[str, str]) -> None:
-    status, answer, _ = stage.post("/demo/letters", {**LETTER, **change})
+def test_what_is_no_letter_is_refused(harness: Harness, change: dict[str, str]) -> None:
+    status, answer, _ = harness.post("/demo/letters", {**LETTER, **change})
     assert status == 400
     assert answer["error"]
-    assert stage.mailboxes.letters() == []
+    assert harness.mailboxes.letters() == []
 
 
 @pytest.mark.parametrize(
@@ -335,26 +338,26 @@ def test_what_is_no_letter_is_refused(stage: Stage, change: dict[str, str]) -> N
     ],
 )
 def test_pages_of_other_sites_cannot_write_letters(
-    stage: Stage, headers: dict[str, str], status: int
+    harness: Harness, headers: dict[str, str], status: int
 ) -> None:
-    assert stage.post("/demo/letters", LETTER, headers)[0] == status
+    assert harness.post("/demo/letters", LETTER, headers)[0] == status
 
 
 # --- memory ---------------------------------------------------------------------------------------
 
 
-def test_mailboxes_survive_a_restart(stage: Stage, tmp_path: Path) -> None:
-    stage.post("/v3/mail/send", MAIL)
-    stage.post("/demo/letters", LETTER)
-    stage.postman.deliver_mails()
+def test_mailboxes_survive_a_restart(harness: Harness, tmp_path: Path) -> None:
+    harness.post("/v3/mail/send", MAIL)
+    harness.post("/demo/letters", LETTER)
+    harness.postman.deliver_mails()
     again = Mailboxes(tmp_path / "mailboxes.jsonl")
-    assert again.sent() == stage.mailboxes.sent()
-    assert again.letters() == stage.mailboxes.letters()
+    assert again.sent() == harness.mailboxes.sent()
+    assert again.letters() == harness.mailboxes.letters()
     assert again.letters()[0].state is CustomerMailState.DELIVERED
 
 
-def test_a_line_that_was_cut_off_costs_only_itself(stage: Stage, tmp_path: Path) -> None:
-    stage.post("/v3/mail/send", MAIL)
+def test_a_line_that_was_cut_off_costs_only_itself(harness: Harness, tmp_path: Path) -> None:
+    harness.post("/v3/mail/send", MAIL)
     path = tmp_path / "mailboxes.jsonl"
     path.write_text(path.read_text("utf-8") + '{"kind": "sent", "mail_', "utf-8")
     again = Mailboxes(path)

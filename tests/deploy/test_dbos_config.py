@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from mailagent.demo.process import ROOT
-from tests.bench.child import base_environment
 from tests.deploy.files import documents
+from tests.programs.bench.child import base_environment
 
 CLOUD = {
     "DBOS__CLOUD": "true",

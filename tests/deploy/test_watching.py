@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mailagent.domain.operations.metric import METRICS, MetricType
 from tests.deploy.files import manifests
-from tests.stage import open_shop
+from tests.harness import open_shop
 from tests.web.doors import METRICS_TOKEN, furnish
 from tests.web.test_metrics import record_call
 

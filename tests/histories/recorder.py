@@ -13,10 +13,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tests.harness import Harness, open_shop, running, wait_until
 from tests.histories.history import FOLDER, ROWS, History, Step, write
 from tests.histories.stories import STORIES, Story, ended, settings_of
-from tests.journeys.test_refunds import link_in
-from tests.stage import Stage, open_shop, running, wait_until
+from tests.round_trips.test_refunds import link_in
 
 # How DBOS's tables are called on SQLite, where they stand beside ours.
 _NOT_OURS = re.compile(
@@ -64,7 +64,7 @@ def _record(release: str, story: Story, database_url: str) -> list[str]:
             return _write_runs(release, story, shop)
 
 
-def _write_runs(release: str, story: Story, shop: Stage) -> list[str]:
+def _write_runs(release: str, story: Story, shop: Harness) -> list[str]:
     """Write the runs of a story; of those that come by the clock only where the story is about them."""
     written, seen = [], Counter[str]()
     for run in shop.rows(_RUNS):
@@ -81,7 +81,7 @@ def _write_runs(release: str, story: Story, shop: Stage) -> list[str]:
     return written
 
 
-def _history(release: str, story: Story, shop: Stage, run: Any) -> History:
+def _history(release: str, story: Story, shop: Harness, run: Any) -> History:
     query = "SELECT * FROM operation_outputs WHERE workflow_uuid = :run_id ORDER BY function_id"
     return History(
         release=release,
@@ -114,7 +114,7 @@ def _parsed(text: str | None) -> Any:
     return None if text is None else json.loads(text)
 
 
-def _write_rows(release: str, story: Story, shop: Stage) -> None:
+def _write_rows(release: str, story: Story, shop: Harness) -> None:
     """Write all rows of the shop, for a story that goes on after the upgrade."""
     with shop.live.database.engine.connect() as connection:
         found = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'table'")

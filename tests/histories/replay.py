@@ -16,9 +16,9 @@ from typing import Any
 from dbos import DBOS
 
 from mailagent.workflows.steps import recording
+from tests.harness import Harness, running, wait_until
 from tests.histories.history import History
 from tests.histories.tables import Tables
-from tests.stage import Stage, running, wait_until
 
 _UNEXPECTED = re.compile(r" step (\d+), function (\S+) was recorded when (\S+) was expected")
 _PATIENCE_SECONDS = 60.0
@@ -47,7 +47,7 @@ class _Guard:
             self.passed[run_id].append(step)
 
 
-def replay(shop: Stage, histories: Sequence[History]) -> list[str]:
+def replay(shop: Harness, histories: Sequence[History]) -> list[str]:
     """Let a worker take up runs as they were recorded; return what it did otherwise, one line a run."""
     tables = Tables(shop.live.database)
     # Sweeps are called by the minute, and two releases may have recorded the same one.

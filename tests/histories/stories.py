@@ -18,9 +18,9 @@ from mailagent.demo.scripted_model import Call, Say, Turn
 from mailagent.engine import ACTIVE
 from tests import stripe_server
 from tests.cast import ADA, GRACE, MAX, MONA, TESS, big_order, order
-from tests.journeys.test_outages import QUESTION, limited, lost_after, lost_before, model_says
-from tests.journeys.test_refunds import decide, link_in
-from tests.stage import Stage, beside, wait_until
+from tests.harness import Harness, beside, wait_until
+from tests.round_trips.test_outages import QUESTION, limited, lost_after, lost_before, model_says
+from tests.round_trips.test_refunds import decide, link_in
 from tests.stripe_server import StripeServer
 
 KETTLE = "My kettle from order W1001 arrived broken. I want my money back."
@@ -40,7 +40,7 @@ class Story:
     """
 
     name: str
-    play: Callable[[Stage], None]
+    play: Callable[[Harness], None]
     settings: Mapping[str, str] = field(default_factory=dict)
     policy: str = ""
     cut: bool = False
@@ -64,7 +64,7 @@ def settings_of(story: Story, folder: Path) -> Iterator[dict[str, str]]:
         bank.stop()
 
 
-def ended(shop: Stage) -> bool:
+def ended(shop: Harness) -> bool:
     """Whether every run has come to its end."""
     return not any(each.status in ACTIVE for each in shop.live.workflow_client.runs.list_runs())
 
@@ -78,18 +78,18 @@ def _says(text: str) -> Callable[[], Answer]:
     return _turn(Say(text))
 
 
-def _question(shop: Stage) -> None:
+def _question(shop: Harness) -> None:
     shop.write(QUESTION)
     shop.wait_for_mails(ADA)
 
 
-def _small_refund(shop: Stage) -> None:
+def _small_refund(shop: Harness) -> None:
     shop.stock(order())
     shop.write(KETTLE)
     shop.wait_for_mails(ADA, 2)
 
 
-def _asked(shop: Stage) -> str:
+def _asked(shop: Harness) -> str:
     """Have a manager asked; return the link."""
     shop.stock(big_order())
     shop.write(DESK)
@@ -97,36 +97,36 @@ def _asked(shop: Stage) -> str:
     return link_in(request.text)
 
 
-def _approved(shop: Stage) -> None:
+def _approved(shop: Harness) -> None:
     decide(shop, _asked(shop), "approve")
     shop.wait_for_refund("paid")
 
 
-def _rejected(shop: Stage) -> None:
+def _rejected(shop: Harness) -> None:
     decide(shop, _asked(shop), "reject")
     shop.wait_for_refund("rejected")
 
 
-def _countersigned(shop: Stage) -> None:
+def _countersigned(shop: Harness) -> None:
     decide(shop, _asked(shop), "approve")
     (second,) = shop.wait_for_mails(MAX)
     decide(shop, link_in(second.text), "approve")
     shop.wait_for_refund("paid")
 
 
-def _expired(shop: Stage) -> None:
+def _expired(shop: Harness) -> None:
     _asked(shop)
     shop.wait_for_refund("expired")
 
 
-def _withdrawn(shop: Stage) -> None:
+def _withdrawn(shop: Harness) -> None:
     _asked(shop)
     shop.wait_for_mails(ADA)
     shop.write("Never mind, I do not want a refund for order W2001 any more.")
     shop.wait_for_refund("withdrawn")
 
 
-def _waiting_for_a_manager(shop: Stage) -> None:
+def _waiting_for_a_manager(shop: Harness) -> None:
     _asked(shop)
     shop.wait_for_mails(ADA)
     waits = "SELECT 1 FROM operation_outputs WHERE function_name = 'DBOS.sleep'"
@@ -135,17 +135,17 @@ def _waiting_for_a_manager(shop: Stage) -> None:
     wait_until(lambda: not shop.rows(answers), 30, "the conversation's run to end")
 
 
-def _hand_over(shop: Stage) -> str:
+def _hand_over(shop: Harness) -> str:
     shop.write(OUTRAGE)
     (case,) = shop.wait_for_mails(TESS)
     return str(case.reply_to)
 
 
-def _handed_over(shop: Stage) -> None:
+def _handed_over(shop: Harness) -> None:
     _hand_over(shop)
 
 
-def _team_answers(shop: Stage) -> None:
+def _team_answers(shop: Harness) -> None:
     door = _hand_over(shop)
     shop.write(
         "Dear Ada, I am sorry. I will call you today.",
@@ -154,14 +154,14 @@ def _team_answers(shop: Stage) -> None:
     shop.wait_for_mails(ADA, 2)
 
 
-def _passed_on(shop: Stage) -> None:
+def _passed_on(shop: Harness) -> None:
     _hand_over(shop)
     (told,) = shop.wait_for_mails(ADA)
     shop.write("Which orders do I have?", to=told.reply_to)
     shop.wait_for_mails(TESS, 2)
 
 
-def _loop(shop: Stage) -> None:
+def _loop(shop: Harness) -> None:
     shop.write("Where is my kettle?")
     done = 0
     while not shop.mails_to(TESS):
@@ -172,32 +172,32 @@ def _loop(shop: Stage) -> None:
         done = len(mails)
 
 
-def _draft(shop: Stage) -> None:
+def _draft(shop: Harness) -> None:
     shop.stock(order())
     shop.write(QUESTION)
     wait_until(lambda: bool(shop.rows("SELECT 1 FROM drafts")), 30, "a draft")
 
 
-def _false_reply(shop: Stage) -> None:
+def _false_reply(shop: Harness) -> None:
     lie = _says("Good news: we have refunded $49.99 to your card today.")
     shop.faults.openai += [lie, _says("Thank you for your mail. Which order do you mean?")]
     shop.write("Where is my money?")
     shop.wait_for_mails(ADA)
 
 
-def _false_twice(shop: Stage) -> None:
+def _false_twice(shop: Harness) -> None:
     shop.faults.openai += [_says("We have refunded $49.99 to your card today.") for _ in range(3)]
     shop.write("Where is my money?")
     shop.wait_for_mails(TESS)
 
 
-def _unknown_tool(shop: Stage) -> None:
+def _unknown_tool(shop: Harness) -> None:
     shop.faults.openai.append(_turn(Call("give_everything", {})))
     shop.write(QUESTION)
     shop.wait_for_mails(ADA)
 
 
-def _discount(shop: Stage) -> None:
+def _discount(shop: Harness) -> None:
     shop.stock(order())
     offer = {"order_id": "W1001", "percent": 5}
     shop.faults.openai.append(_turn(Call("offer_goodwill", offer)))
@@ -205,25 +205,25 @@ def _discount(shop: Stage) -> None:
     shop.wait_for_mails(ADA)
 
 
-def _model_limited(shop: Stage) -> None:
+def _model_limited(shop: Harness) -> None:
     shop.faults.openai.append(model_says(429, "rate_limit_exceeded", {"retry-after": "1"}))
     shop.write(QUESTION)
     shop.wait_for_mails(ADA)
 
 
-def _model_key_revoked(shop: Stage) -> None:
+def _model_key_revoked(shop: Harness) -> None:
     shop.faults.openai += [model_says(401, "invalid_api_key")] * 3
     shop.write(KETTLE)
     failed = "SELECT 1 FROM workflow_status WHERE status = 'ERROR'"
     wait_until(lambda: bool(shop.rows(failed)), 30, "the run to fail")
 
 
-def _mail_limited(shop: Stage) -> None:
+def _mail_limited(shop: Harness) -> None:
     shop.faults.sendgrid.append(limited)
     _question(shop)
 
 
-def _mail_lost(shop: Stage) -> None:
+def _mail_lost(shop: Harness) -> None:
     shop.faults.sendgrid.append(lost_before)
     shop.write(QUESTION)
     lost = "SELECT 1 FROM outbound_mails WHERE status = 'sending' AND error IS NOT NULL"
@@ -233,25 +233,25 @@ def _mail_lost(shop: Stage) -> None:
     shop.wait_for_mails(ADA)
 
 
-def _mail_answer_lost(shop: Stage) -> None:
+def _mail_answer_lost(shop: Harness) -> None:
     shop.faults.sendgrid.append(lost_after)
     shop.write(QUESTION)
     shop.wait_for_mails(TESS)
 
 
-def _bank_answer_lost(shop: Stage) -> None:
+def _bank_answer_lost(shop: Harness) -> None:
     paid = {"payment_id": "pi_card", "method": "card", "amount": "49.99"}
     shop.stock(order(payments=[paid]))
     shop.write(KETTLE)
     shop.wait_for_refund("paid")
 
 
-def _a_minute(shop: Stage) -> None:
+def _a_minute(shop: Harness) -> None:
     done = "SELECT 1 FROM workflow_status WHERE name = 'sweep' AND status = 'SUCCESS'"
     wait_until(lambda: bool(shop.rows(done)), 90, "a sweep")
 
 
-def _an_hour(shop: Stage) -> None:
+def _an_hour(shop: Harness) -> None:
     from mailagent.workflows.maintenance import housekeeping
 
     beside(lambda: DBOS.start_workflow(housekeeping, datetime.now(UTC), None))
@@ -259,7 +259,7 @@ def _an_hour(shop: Stage) -> None:
     wait_until(lambda: bool(shop.rows(done)), 30, "the housekeeping")
 
 
-def _put_off(shop: Stage) -> None:
+def _put_off(shop: Harness) -> None:
     shop.faults.openai.append(model_says(429, "rate_limit_exceeded", {"retry-after": "3600"}))
     shop.write(QUESTION)
     put_off = "SELECT 1 FROM inbound_mails WHERE put_off > 0"

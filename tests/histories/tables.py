@@ -11,7 +11,7 @@ from mailagent.engine import APPLICATION_NAME, WAKE_TOPIC
 from mailagent.store.database import Database
 from tests.histories.history import History, Step
 
-WORKER = "test"  # the name of the stage's worker, which takes up what it left behind
+WORKER = "test"  # the name of the harness's worker, which takes up what it left behind
 
 
 class Tables:

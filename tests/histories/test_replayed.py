@@ -16,9 +16,9 @@ from mailagent.engine import APPLICATION_VERSION, CONVERSATION, DELIVERY, REFUND
 from mailagent.workflows.steps.delivery.send import send_mail_async
 from mailagent.workflows.steps.refund.decision import claim_refund, tell_customer
 from mailagent.workflows.steps.refund.payment import pay_refund
+from tests.harness import Harness, open_shop
 from tests.histories.history import History, read_all
 from tests.histories.replay import replay
-from tests.stage import Stage, open_shop
 
 # A run goes to workers of its own version only: what another version recorded needs no replay.
 HISTORIES = [each for each in read_all() if each.application_version == APPLICATION_VERSION]
@@ -26,15 +26,15 @@ RELEASES = sorted({each.release for each in HISTORIES})
 
 
 @pytest.fixture
-def small_shop(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Stage]:
+def small_shop(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Harness]:
     """A shop on SQLite; what is replayed does not depend on the kind of database."""
     path = tmp_path / "test.db"
     shutil.copy(migrated_sqlite, path)
-    with open_shop(tmp_path, f"sqlite:///{path}") as stage:
-        yield stage
+    with open_shop(tmp_path, f"sqlite:///{path}") as harness:
+        yield harness
 
 
-def test_todays_code_replays_every_recorded_run(small_shop: Stage) -> None:
+def test_todays_code_replays_every_recorded_run(small_shop: Harness) -> None:
     assert replay(small_shop, HISTORIES) == []
 
 
@@ -118,7 +118,7 @@ CHANGED = {
 }
 
 
-def test_a_changed_body_is_told_by_workflow_and_step(small_shop: Stage) -> None:
+def test_a_changed_body_is_told_by_workflow_and_step(small_shop: Harness) -> None:
     recorded = the("small refund", REFUND)
     changed = [replace(recorded, workflow=name, run_id=name) for name in CHANGED]
     assert replay(small_shop, changed) == [

@@ -10,12 +10,12 @@ import pytest
 from mailagent.engine import APPLICATION_VERSION
 from tests.cast import ADA, MONA
 from tests.databases import migrate
+from tests.harness import open_shop, running, wait_until
 from tests.histories.history import read_all
 from tests.histories.old_shop import read_old_shop
 from tests.histories.stories import TEN_YEARS
 from tests.histories.tables import Tables
-from tests.journeys.test_refunds import decide
-from tests.stage import open_shop, running, wait_until
+from tests.round_trips.test_refunds import decide
 
 STORY = "waiting for a manager"
 # However long ago it was recorded, nobody is to be reminded meanwhile.

@@ -11,9 +11,9 @@ from pathlib import Path
 import click
 
 from tests.databases import fresh_databases
+from tests.harness import Harness, open_shop
 from tests.letters.posting import likely_checks, post
 from tests.letters.report import Posted, figures, summary, table
-from tests.stage import Stage, open_shop
 
 
 @click.command()
@@ -50,7 +50,7 @@ def run(folder: Path, dkim: str, spf: str, json_file: Path | None) -> None:
         sys.exit(1)
 
 
-def _posted(shop: Stage, folder: Path, dkim: str, spf: str) -> Iterator[Posted]:
+def _posted(shop: Harness, folder: Path, dkim: str, spf: str) -> Iterator[Posted]:
     for path in sorted(folder.rglob("*.eml")):
         mail = path.read_bytes()
         outcome = post(shop, mail, likely_checks(mail, dkim, spf))

@@ -22,7 +22,7 @@ from mailagent.store import schema
 from mailagent.store.database import Row
 from tests.adapters.parse_requests import CONTENT_TYPE, raw_request
 from tests.cast import SUPPORT
-from tests.stage import Stage, sign
+from tests.harness import Harness, sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def likely_checks(mail: bytes, dkim: str, spf: str) -> Checks:
     return Checks(dkim, spf, sender)
 
 
-def post(shop: Stage, mail: bytes, checks: Checks) -> Outcome:
+def post(shop: Harness, mail: bytes, checks: Checks) -> Outcome:
     """Post a mail in raw mode, signed, and look at what the shop has of it afterwards."""
     body = raw_request(
         mail,
@@ -86,7 +86,7 @@ def post(shop: Stage, mail: bytes, checks: Checks) -> Outcome:
     return post_request(shop, body)
 
 
-def post_request(shop: Stage, body: bytes, content_type: str = CONTENT_TYPE) -> Outcome:
+def post_request(shop: Harness, body: bytes, content_type: str = CONTENT_TYPE) -> Outcome:
     """Post a request as it is, signed."""
     signed = sign(shop.inbound_key, body)
     code, answer, milliseconds, row, kept = 0, "", 0.0, None, None
@@ -99,7 +99,7 @@ def post_request(shop: Stage, body: bytes, content_type: str = CONTENT_TYPE) -> 
     return Outcome(code, answer, milliseconds, row, kept == body, tuple(problems))
 
 
-def _stored(shop: Stage, body: bytes, content_type: str) -> tuple[Row | None, bytes | None]:
+def _stored(shop: Harness, body: bytes, content_type: str) -> tuple[Row | None, bytes | None]:
     facts = ShopFacts(shop.live.shop.support_address, shop.live.shop.reply_domain)
     key = parse_request(content_type, body, facts, shop.live.now()).dedup_key
     mails, raw = schema.inbound_mails, schema.raw_mails

@@ -7,11 +7,11 @@ import sqlalchemy as sa
 from mailagent.store.migration import check_schema
 from mailagent.store.schema import metadata
 from tests.cast import ADA, MONA, big_order
-from tests.journeys.test_refunds import decide, link_in
-from tests.stage import Stage, running
+from tests.harness import Harness, running
+from tests.round_trips.test_refunds import decide, link_in
 
 
-def add_everywhere(shop: Stage) -> None:
+def add_everywhere(shop: Harness) -> None:
     """Do to every table what a migration may do, and say that it was done."""
     with shop.live.database.transaction() as connection:
         for table in metadata.tables:
@@ -24,7 +24,7 @@ def add_everywhere(shop: Stage) -> None:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
 
 
-def test_code_of_today_works_on_the_schema_of_tomorrow(shop: Stage) -> None:
+def test_code_of_today_works_on_the_schema_of_tomorrow(shop: Harness) -> None:
     shop.stock(big_order())
     with running(shop):
         shop.write("The standing desk of order W2001 is damaged, please refund it.")

@@ -15,8 +15,8 @@ import pytest
 import sqlalchemy as sa
 
 from tests.databases import ROOT, migrate, postgres_at
+from tests.harness import wait_until
 from tests.migrations.rules import find_blocking
-from tests.stage import wait_until
 
 # The first release, and the migration of the sample.
 BEFORE, SAMPLE = "0002", "9999"

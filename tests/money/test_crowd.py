@@ -11,14 +11,14 @@ from mailagent.store.refunds import approvals
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.conversation.refund_tools import propose_refund
 from tests.cast import MAX, MONA, big_order
-from tests.stage import Stage, running
+from tests.harness import Harness, running
 
 CROWD = 200
 LONGEST_SECONDS = 120
 DESK = {"order_id": "W2001", "items": [{"item_id": "D1", "quantity": None}], "reason": "damaged"}
 
 
-def batches(shop: Stage, count: int) -> list[Batch]:
+def batches(shop: Harness, count: int) -> list[Batch]:
     """Let the customer ask in many threads at once."""
     for number in range(count):
         shop.write("Refund my order W2001", subject=f"thread {number}")
@@ -27,7 +27,7 @@ def batches(shop: Stage, count: int) -> list[Batch]:
     return [batch for batch in found if batch is not None]
 
 
-def link(shop: Stage, manager: str) -> str:
+def link(shop: Harness, manager: str) -> str:
     with shop.live.database.snapshot() as connection:
         approval = approvals.find_of_refund(connection, shop.refunds()[0].refund_id)
     assert approval is not None
@@ -35,7 +35,7 @@ def link(shop: Stage, manager: str) -> str:
     return url.replace(shop.live.shop.public_url, "")
 
 
-def click(shop: Stage, path: str, decision: str, amount: str) -> None:
+def click(shop: Harness, path: str, decision: str, amount: str) -> None:
     """Decide as a browser does; where it is decided already, the page has no form any more."""
     client = shop.client
     token = re.search(r'name="csrf_token" value="([^"]+)"', client.get(path).text)
@@ -44,7 +44,7 @@ def click(shop: Stage, path: str, decision: str, amount: str) -> None:
         assert client.post(path, data=form).status_code == 200
 
 
-def test_two_hundred_proposals_and_decisions_pay_the_right_one_once(shop: Stage) -> None:
+def test_two_hundred_proposals_and_decisions_pay_the_right_one_once(shop: Harness) -> None:
     shop.stock(big_order())
     asked = batches(shop, 10)
     with ThreadPoolExecutor(32) as pool:

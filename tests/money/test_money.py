@@ -1,6 +1,6 @@
 """Thousands of steps over orders, mails, decisions, faults and deaths: the money is always right.
 
-A few hundred here; `python -m tests.money` for as many as you like.
+A few hundred here; `python -m tests.programs.money` for as many as you like.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 import hypothesis
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.money.machine import MoneyMachine
-from tests.stage import Stage
+from tests.harness import Harness
+from tests.programs.money.machine import MoneyMachine
 
 # PostgreSQL has the same rules, and takes longer.
 STORIES = {"sqlite": 60, "postgresql": 12}
 
 
-def test_the_money_is_right_whatever_happens(shop: Stage) -> None:
-    MoneyMachine.stage = shop
+def test_the_money_is_right_whatever_happens(shop: Harness) -> None:
+    MoneyMachine.harness = shop
     MoneyMachine.seen.clear()
     run_state_machine_as_test(
         MoneyMachine,

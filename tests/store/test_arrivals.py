@@ -13,11 +13,11 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.mail.conversation import Limits
 from mailagent.store.mail.arrivals import KEPT, SHARE, Arrivals
-from tests.stage import Stage
+from tests.harness import Harness
 
 
 @contextmanager
-def counting(shop: Stage) -> Iterator[list[str]]:
+def counting(shop: Harness) -> Iterator[list[str]]:
     said: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_more: object) -> None:
@@ -35,13 +35,13 @@ def arrivals() -> Arrivals:
     return Arrivals()
 
 
-def asked(shop: Stage, arrivals: Arrivals, most: int, after: timedelta = timedelta(0)) -> bool:
+def asked(shop: Harness, arrivals: Arrivals, most: int, after: timedelta = timedelta(0)) -> bool:
     with shop.live.database.snapshot() as connection:
         return arrivals.is_used_up(connection, shop.live.now() + after, most, proven=True)
 
 
 def test_far_from_the_limit_a_share_is_let_in_before_the_next_count(
-    shop: Stage, arrivals: Arrivals
+    shop: Harness, arrivals: Arrivals
 ) -> None:
     with counting(shop) as said:
         assert not any(asked(shop, arrivals, 10 * SHARE) for _ in range(11))
@@ -52,7 +52,7 @@ def test_far_from_the_limit_a_share_is_let_in_before_the_next_count(
 
 @pytest.mark.parametrize("after", [KEPT, -timedelta(seconds=2)])
 def test_what_was_counted_holds_for_a_minute_and_not_if_the_clock_goes_back(
-    shop: Stage, arrivals: Arrivals, after: timedelta
+    shop: Harness, arrivals: Arrivals, after: timedelta
 ) -> None:
     with counting(shop) as said:
         asked(shop, arrivals, 1000)
@@ -62,13 +62,13 @@ def test_what_was_counted_holds_for_a_minute_and_not_if_the_clock_goes_back(
         assert len(said) == 2
 
 
-def test_another_limit_is_counted_for(shop: Stage, arrivals: Arrivals) -> None:
+def test_another_limit_is_counted_for(shop: Harness, arrivals: Arrivals) -> None:
     shop.write("Hello")
     assert not asked(shop, arrivals, 1000)
     assert asked(shop, arrivals, 1)
 
 
-def test_of_a_flood_that_goes_on_only_the_excess_is_throttled(shop: Stage) -> None:
+def test_of_a_flood_that_goes_on_only_the_excess_is_throttled(shop: Harness) -> None:
     clock = shop.live.now()
     shop.live = replace(shop.live, limits=Limits(mails_per_hour=3), now=lambda: clock)
     services.bind(shop.live)

@@ -16,13 +16,13 @@ from mailagent.store import schema
 from mailagent.store.database import open_database
 from mailagent.store.refunds import order_rows, orders
 from tests.cast import order
-from tests.stage import Stage, running
+from tests.harness import Harness, running
 
 TEAPOT = {"item_id": "T1", "name": "Teapot", "quantity": 1, "unit_price": "20.00"}
 
 
 def test_an_order_that_is_replaced_while_it_is_read_is_not_read_half_old_and_half_new(
-    shop: Stage,
+    shop: Harness,
 ) -> None:
     old, new = order(), order(items=[TEAPOT], discount="10.00")
     shop.stock(old)
@@ -36,7 +36,7 @@ def test_an_order_that_is_replaced_while_it_is_read_is_not_read_half_old_and_hal
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_a_connection_for_reading_writes_nothing_and_the_next_user_of_it_may(shop: Stage) -> None:
+def test_a_connection_for_reading_writes_nothing_and_the_next_user_of_it_may(shop: Harness) -> None:
     database = shop.live.database
     with (
         database.snapshot() as connection,
@@ -95,7 +95,7 @@ def test_a_file_of_sqlite_that_cannot_be_made_is_told_by_sqlite(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_a_running_shop_leaves_no_file_of_its_database_to_others(shop: Stage) -> None:
+def test_a_running_shop_leaves_no_file_of_its_database_to_others(shop: Harness) -> None:
     with running(shop):
         files = list(Path(shop.live.database.engine.url.database or "").parent.glob("*.db*"))
         assert len(files) == 3

@@ -24,9 +24,9 @@ from mailagent.store.pagination import (
     parse_cursor,
     parse_moment,
 )
-from tests.bench.console_fill import Size, fill
 from tests.cast import ADA, MAX, MONA, NOW, TESS
 from tests.databases import postgres_copy
+from tests.programs.bench.console_fill import Size, fill
 
 LOST = Asked(Waiting.UNDELIVERED)
 

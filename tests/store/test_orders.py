@@ -10,7 +10,7 @@ from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.store.database import Database
 from mailagent.store.refunds import cases, orders, payments, refunds
 from tests.cast import NOW, order
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.workflows.test_policy_facts import propose, write
 
 KETTLE = {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "30.00"}
@@ -37,7 +37,7 @@ def bought(*items: dict[str, Any]) -> Order:
     ],
 )
 def test_once_refunded_only_what_no_refund_stands_on_may_change(
-    shop: Stage, items: list[dict[str, Any]], taken: bool
+    shop: Harness, items: list[dict[str, Any]], taken: bool
 ) -> None:
     shop.stock(bought(KETTLE, TEAPOT))
     assert propose(write(shop), "W1001", quantity=1)["outcome"] == "approved"
@@ -48,7 +48,7 @@ def test_once_refunded_only_what_no_refund_stands_on_may_change(
         shop.stock(bought(*items))
 
 
-def test_an_order_of_many_lines_is_found_whole(shop: Stage) -> None:
+def test_an_order_of_many_lines_is_found_whole(shop: Harness) -> None:
     lines = [TEAPOT | {"item_id": f"T{number}", "unit_price": "0.50"} for number in range(30)]
     bought_much = bought(KETTLE, *lines)
     shop.stock(bought_much)

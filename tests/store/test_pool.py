@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent.demo.fakes.webhooks import build_body
-from tests.stage import Stage, letter
+from tests.harness import Harness, letter
 from tests.workflows.trouble import cut_connections
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.parametrize("database_url", ["postgresql"], indirect=Tr
 POOLED = 3
 
 
-def fill_and_cut(shop: Stage) -> None:
+def fill_and_cut(shop: Harness) -> None:
     """Put connections into the pool and cut them."""
     with ExitStack() as stack:
         for _ in range(POOLED):
@@ -24,14 +24,14 @@ def fill_and_cut(shop: Stage) -> None:
     assert cut_connections(shop) == POOLED
 
 
-def test_a_connection_that_was_cut_in_the_pool_is_replaced_unseen(shop: Stage) -> None:
+def test_a_connection_that_was_cut_in_the_pool_is_replaced_unseen(shop: Harness) -> None:
     fill_and_cut(shop)
     for _ in range(POOLED):
         with shop.live.database.transaction() as connection:
             connection.execute(sa.select(1))
 
 
-def test_a_mail_is_taken_at_once_after_the_connections_were_cut(shop: Stage) -> None:
+def test_a_mail_is_taken_at_once_after_the_connections_were_cut(shop: Harness) -> None:
     body = build_body(letter("Where is my kettle?"))
     fill_and_cut(shop)
     assert shop.post_inbound(body).status_code == 200

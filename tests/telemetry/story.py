@@ -9,17 +9,17 @@ from pathlib import Path
 import requests
 
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, build_body
-from tests.bench.child import base_environment
 from tests.cast import ADA, MONA, big_order
+from tests.harness import Harness, letter, wait_until
 from tests.processes import Web, Worker
-from tests.stage import Stage, letter, wait_until
+from tests.programs.bench.child import base_environment
 from tests.workflows.trouble import is_sqlite
 
 WISH = "The standing desk of order W2001 is damaged, please refund it."
 SECONDS = 60.0
 
 
-def processes_of(shop: Stage, folder: Path, **settings: str) -> tuple[Web, Worker | None]:
+def processes_of(shop: Harness, folder: Path, **settings: str) -> tuple[Web, Worker | None]:
     """Return the app's processes beside a shop, not started: on SQLite all is one."""
     environment = {**base_environment(), **shop.environ, **settings}
     if is_sqlite(shop):
@@ -27,7 +27,7 @@ def processes_of(shop: Stage, folder: Path, **settings: str) -> tuple[Web, Worke
     return Web("web", environment, folder), Worker("worker", environment, folder)
 
 
-def tell(shop: Stage, web: Web, worker: Worker | None) -> None:
+def tell(shop: Harness, web: Web, worker: Worker | None) -> None:
     """Run the processes, let Ada ask for a dear refund and Mona approve it, and end them properly."""
     shop.stock(big_order())
     started = [each for each in (worker, web) if each]
@@ -49,12 +49,12 @@ def tell(shop: Stage, web: Web, worker: Worker | None) -> None:
             each.kill()
 
 
-def _no_run_at_work(shop: Stage) -> bool:
+def _no_run_at_work(shop: Harness) -> bool:
     with shop.live.database.snapshot() as connection:
         return not shop.live.workflow_client.runs.count_active(connection).total()
 
 
-def _write(shop: Stage, web: Web) -> None:
+def _write(shop: Harness, web: Web) -> None:
     body = build_body(letter(WISH))
     headers = {"Content-Type": CONTENT_TYPE, **shop.inbound_key.sign(body)}
     where = f"http://127.0.0.1:{web.port}/webhooks/sendgrid/inbound"

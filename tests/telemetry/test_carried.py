@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.workflows.trouble import table_of_runs
 
 CARRIED = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
 
 
-def test_a_fork_stands_in_the_trace_of_its_original(shop: Stage) -> None:
+def test_a_fork_stands_in_the_trace_of_its_original(shop: Harness) -> None:
     shop.write("Where is my kettle?")
     table = table_of_runs(shop)
     (run,) = shop.rows(f"SELECT workflow_uuid FROM {table} WHERE name = 'conversation'")

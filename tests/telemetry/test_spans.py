@@ -16,7 +16,7 @@ from opentelemetry.trace import Status, StatusCode
 from mailagent.demo.process import ROOT
 from mailagent.telemetry import spans
 from mailagent.telemetry.exporting import IdsOnly
-from tests.bench.child import base_environment
+from tests.programs.bench.child import base_environment
 
 SECRET = "My kettle is broken"
 

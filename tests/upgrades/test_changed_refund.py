@@ -11,14 +11,14 @@ import pytest
 from dbos import DBOS
 
 from mailagent.engine import APPLICATION_VERSION, REFUND
-from tests.bench.child import base_environment
 from tests.cast import ADA, MONA, big_order, order
 from tests.databases import postgres_copy
+from tests.harness import Harness, open_shop, wait_until
 from tests.histories.history import History, read_all
 from tests.histories.replay import replay
-from tests.journeys.test_refunds import decide, link_in
 from tests.processes import Worker
-from tests.stage import Stage, open_shop, wait_until
+from tests.programs.bench.child import base_environment
+from tests.round_trips.test_refunds import decide, link_in
 from tests.upgrades import changed_refund
 from tests.upgrades.changed_refund import LOOKED
 
@@ -30,22 +30,22 @@ for name in BODIES:  # under names of their own, beside the body of today
 
 
 @pytest.fixture
-def small_shop(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Stage]:
+def small_shop(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Harness]:
     """A shop on SQLite; what is replayed does not depend on the kind of database."""
     path = tmp_path / "test.db"
     shutil.copy(migrated_sqlite, path)
-    with open_shop(tmp_path, f"sqlite:///{path}") as stage:
-        yield stage
+    with open_shop(tmp_path, f"sqlite:///{path}") as harness:
+        yield harness
 
 
 @pytest.fixture
-def shop(tmp_path: Path, postgres_url: str, migrated_postgres: str) -> Iterator[Stage]:
+def shop(tmp_path: Path, postgres_url: str, migrated_postgres: str) -> Iterator[Harness]:
     """A shop without a worker; processes of their own come and go."""
     with (
         postgres_copy(postgres_url, migrated_postgres) as url,
-        open_shop(tmp_path, url) as stage,
+        open_shop(tmp_path, url) as harness,
     ):
-        yield stage
+        yield harness
 
 
 def finished_refunds(body: str) -> list[History]:
@@ -62,7 +62,7 @@ def finished_refunds(body: str) -> list[History]:
 
 
 def test_a_guarded_change_replays_what_old_runs_recorded_and_an_unguarded_one_does_not(
-    small_shop: Stage,
+    small_shop: Harness,
 ) -> None:
     found = replay(small_shop, [each for body in BODIES for each in finished_refunds(body)])
     paid = [each for each in finished_refunds("unguarded") if each.output == "paid"]
@@ -74,7 +74,7 @@ def test_a_guarded_change_replays_what_old_runs_recorded_and_an_unguarded_one_do
 
 
 def test_a_refund_that_waited_ends_as_it_began_and_a_later_one_in_the_new_way(
-    shop: Stage, tmp_path: Path
+    shop: Harness, tmp_path: Path
 ) -> None:
     environment = {**base_environment(), **shop.environ}
     shop.stock(big_order(), order())

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.web.doors import HTTPS, open_fullest
 
 
 @pytest.fixture
-def fullest(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Stage]:
+def fullest(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Harness]:
     path = tmp_path / "test.db"
     shutil.copy(migrated_sqlite, path)
-    with open_fullest(tmp_path, f"sqlite:///{path}", PUBLIC_URL=HTTPS) as stage:
-        yield stage
+    with open_fullest(tmp_path, f"sqlite:///{path}", PUBLIC_URL=HTTPS) as harness:
+        yield harness

@@ -29,7 +29,7 @@ from mailagent.store.refunds import approvals, refunds
 from mailagent.web.guard import Guard, guard_of
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MONA, SUPPORT, TESS, a_photo, big_order
-from tests.stage import Stage, open_shop
+from tests.harness import Harness, open_shop
 
 ORDERS_TOKEN = "a-token-of-the-shop-for-tests-only"
 METRICS_TOKEN = "a-token-of-those-that-watch-for-tests"
@@ -67,11 +67,11 @@ def _quoted(value: str) -> str:
     return quote(value, safe="@", errors="surrogateescape")
 
 
-def doors(stage: Stage) -> list[Door]:
+def doors(harness: Harness) -> list[Door]:
     """Return every door of a shop, files of the app itself included."""
     found = []
-    for rule in stage.app.url_map.iter_rules():
-        view = stage.app.view_functions[rule.endpoint]
+    for rule in harness.app.url_map.iter_rules():
+        view = harness.app.view_functions[rule.endpoint]
         guard = guard_of(view)
         if rule.endpoint.rpartition(".")[2] == "static":
             guard = Guard.OPEN
@@ -83,15 +83,15 @@ def doors(stage: Stage) -> list[Door]:
 
 
 @contextmanager
-def open_fullest(folder: Path, database_url: str, **settings: str) -> Iterator[Stage]:
+def open_fullest(folder: Path, database_url: str, **settings: str) -> Iterator[Harness]:
     """Open a shop that has every route there can be."""
     providers = SendGridServer(Mailboxes(folder / "demo.jsonl"), SUPPORT)
     providers.start()
     try:
         with open_shop(
             folder, database_url, FULL | {"MAILAGENT_DEMO": providers.url} | settings
-        ) as stage:
-            yield stage
+        ) as harness:
+            yield harness
     finally:
         providers.stop()
 
@@ -111,26 +111,26 @@ class Case:
         return (self.email, self.order_id, self.words, "1,499")
 
 
-def furnish(stage: Stage, email: str = ADA, order_id: str = "W2001") -> Case:
+def furnish(harness: Harness, email: str = ADA, order_id: str = "W2001") -> Case:
     """Let a customer's refund wait for a manager, with a file, a draft, and a login link under way."""
     customer = {"email": email, "name": "Somebody"}
-    stage.stock(big_order(order_id, customer=customer))
+    harness.stock(big_order(order_id, customer=customer))
     words = f"The words of {order_id}"
-    assert stage.post_inbound(_mail(email, words)).status_code == 200
-    (mail,) = stage.rows(
+    assert harness.post_inbound(_mail(email, words)).status_code == 200
+    (mail,) = harness.rows(
         "SELECT mail_id, conversation_id, run_id FROM inbound_mails WHERE from_address = :email",
         email=email,
     )
-    now, secret = stage.live.now(), sessions.new_secret()
-    with stage.live.database.transaction() as connection:
+    now, secret = harness.live.now(), sessions.new_secret()
+    with harness.live.database.transaction() as connection:
         refund = _refund(f"refund_{order_id}", order_id, mail, now)
         refunds.record(connection, refund, f"key_{order_id}", {}, {1: "D1"})
         approval = approvals.request(connection, refund.refund_id, now, now + timedelta(days=7))
-        stage.live.workflow_client.queue.enqueue_refund(connection, refund.refund_id, None)
+        harness.live.workflow_client.queue.enqueue_refund(connection, refund.refund_id, None)
         connection.execute(schema.drafts.insert().values(_draft(f"draft_{order_id}", mail, now)))
         sessions.record_link(connection, secret, TESS, "/ops", now, now + timedelta(minutes=15))
     values = {
-        "token": token_of(stage, approval.approval_id),
+        "token": token_of(harness, approval.approval_id),
         "secret": secret,
         "mail_id": mail.mail_id,
         "number": "0",
@@ -146,8 +146,8 @@ def furnish(stage: Stage, email: str = ADA, order_id: str = "W2001") -> Case:
     return Case(email, order_id, values, approval.approval_id, words)
 
 
-def token_of(stage: Stage, approval_id: str, manager: str = MONA) -> str:
-    return stage.live.links.sign_approval(approval_id, manager).rpartition("/")[2]
+def token_of(harness: Harness, approval_id: str, manager: str = MONA) -> str:
+    return harness.live.links.sign_approval(approval_id, manager).rpartition("/")[2]
 
 
 def _mail(email: str, words: str) -> bytes:
@@ -187,20 +187,20 @@ def _draft(draft_id: str, mail: Any, now: Any) -> dict[str, Any]:
     }
 
 
-def two_cases(stage: Stage) -> tuple[Case, Case]:
+def two_cases(harness: Harness) -> tuple[Case, Case]:
     """Return Ada's and Grace's matters."""
-    return furnish(stage), furnish(stage, GRACE, "W3001")
+    return furnish(harness), furnish(harness, GRACE, "W3001")
 
 
 Books = dict[str, list[str]]
 
 
-def books(stage: Stage) -> Books:
+def books(harness: Harness) -> Books:
     """Return every row of every table, those of DBOS too."""
-    engine = stage.live.database.engine
+    engine = harness.live.database.engine
     schemas = [None, "dbos"] if engine.dialect.name == "postgresql" else [None]
     names = [(name, each) for each in schemas for name in sa.inspect(engine).get_table_names(each)]
-    with stage.live.database.snapshot() as connection:
+    with harness.live.database.snapshot() as connection:
         return {
             name: sorted(repr(tuple(row)) for row in connection.execute(_all_of(name, each)))
             for name, each in names

@@ -7,11 +7,11 @@ from gunicorn.config import Config
 
 from mailagent.serving import ServerLog, without_tokens
 from mailagent.web.guard import Guard
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.web.doors import doors, furnish
 
 
-def test_no_line_about_a_request_has_the_token_of_a_link(fullest: Stage) -> None:
+def test_no_line_about_a_request_has_the_token_of_a_link(fullest: Harness) -> None:
     case = furnish(fullest)
     secrets = [case.values["token"], case.values["secret"]]
     found = [door for door in doors(fullest) if door.guard is Guard.LINK]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 import sqlalchemy as sa
 
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.web import test_approvals
 from tests.web.test_approvals import Question
 
@@ -16,7 +16,7 @@ question = test_approvals.question
 
 
 @contextmanager
-def statements(shop: Stage) -> Iterator[list[str]]:
+def statements(shop: Harness) -> Iterator[list[str]]:
     said: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_more: object) -> None:

@@ -18,7 +18,7 @@ from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.refunds import approval_requests as store
 from mailagent.store.refunds import orders, refunds
 from tests.cast import ADA, MALLORY, MAX, MONA, TESS
-from tests.stage import Stage, letter, wait_until
+from tests.harness import Harness, letter, wait_until
 from tests.web.test_approvals import Question, question
 from tests.web.test_approvals_four_eyes import ONE_DATABASE, dear
 
@@ -43,7 +43,7 @@ def reply(asked: Question, text: str, sender: str = MONA, **changes: Any) -> Any
     return asked.shop.rows(query, id=letter.message_id)[0]
 
 
-def told(shop: Stage, address: str = MONA) -> list[str]:
+def told(shop: Harness, address: str = MONA) -> list[str]:
     rows = shop.rows(
         "SELECT text FROM outbound_mails WHERE to_address = :to AND purpose = 'notice'"
         " ORDER BY outbound_id",
@@ -220,7 +220,7 @@ def test_replies_a_click_and_an_automatic_answer_at_once_are_all_heard(question:
     assert len(shop.rows("SELECT * FROM decisions")) == 1
 
 
-def waiting(shop: Stage) -> int:
+def waiting(shop: Harness) -> int:
     """Count who waits for a lock in PostgreSQL."""
     query = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
     return len(shop.rows(f"{query} AND wait_event_type = 'Lock'"))
@@ -308,7 +308,7 @@ def away(asked: Question, **changes: Any) -> Any:
     return reply(asked, "I am away until Monday.", **words)
 
 
-def requests(shop: Stage) -> dict[str, str | None]:
+def requests(shop: Harness) -> dict[str, str | None]:
     rows = shop.rows("SELECT manager_email, skipped_why FROM approval_requests ORDER BY asked_at")
     return {row.manager_email: row.skipped_why for row in rows}
 
@@ -354,7 +354,7 @@ def test_an_automatic_answer_of_somebody_else_skips_nobody(
     assert requests(question.shop) == {MONA: None}
 
 
-def absent(shop: Stage) -> list[str]:
+def absent(shop: Harness) -> list[str]:
     return [row.manager_email for row in shop.rows("SELECT manager_email FROM manager_absences")]
 
 

@@ -22,7 +22,7 @@ from mailagent.store.refunds import approvals, cases, orders, refunds
 from mailagent.web.approvals import decision
 from mailagent.web.approvals.decision_form import Form, FormProblem
 from tests.cast import ADA, MAX, MONA, big_order
-from tests.stage import Stage
+from tests.harness import Harness
 
 AMOUNT = Money(1_499_00, "USD")
 
@@ -31,7 +31,7 @@ AMOUNT = Money(1_499_00, "USD")
 class Question:
     """A refund that waits for Mona."""
 
-    shop: Stage
+    shop: Harness
     refund_id: str
     approval_id: str
 
@@ -79,7 +79,7 @@ class Question:
 
 
 @pytest.fixture
-def question(shop: Stage) -> Question:
+def question(shop: Harness) -> Question:
     shop.stock(big_order())
     shop.write("My desk <script>alert(1)</script> W2001 wobbles. See https://evil.example/x")
     (mail,) = shop.rows("SELECT mail_id, conversation_id FROM inbound_mails")
@@ -122,7 +122,7 @@ def test_the_page_and_the_mail_show_what_of_it_is_for_carriage(question: Questio
     assert "<li>Shipping: $9.00</li>" in mail.html
 
 
-def everything(shop: Stage) -> list[object]:
+def everything(shop: Harness) -> list[object]:
     """Return every row that a GET could change."""
     tables = ("refunds", "approvals", "decisions", "audit", "outbound_mails", "orders")
     return [shop.rows(f"SELECT * FROM {table}") for table in tables]

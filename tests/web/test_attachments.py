@@ -24,7 +24,7 @@ from mailagent.workflows.steps.maintenance.photo_previews import make_previews
 from mailagent.workflows.steps.maintenance.sweep import purge_raw_mail
 from tests.adapters.parse_requests import common_fields, form, raw_request
 from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, TESS, a_photo, big_order
-from tests.stage import Stage
+from tests.harness import Harness
 
 JPEG = b"\xff\xd8\xff\xe0<script>alert(1)</script>" * 30
 
@@ -48,7 +48,7 @@ def mail_with(
 class Desk:
     """A refund that waits for Mona, asked for in a mail with files."""
 
-    shop: Stage
+    shop: Harness
     approval_id: str
     mail_id: str
     conversation_id: str
@@ -67,7 +67,7 @@ class Desk:
         return self.shop.client.get(path)
 
 
-def ask(shop: Stage, body: bytes) -> Desk:
+def ask(shop: Harness, body: bytes) -> Desk:
     """Let a mail come in and a refund wait on it."""
     shop.stock(big_order())
     assert shop.post_inbound(body).status_code == 200
@@ -94,7 +94,7 @@ def ask(shop: Stage, body: bytes) -> Desk:
 
 
 @pytest.fixture
-def desk(shop: Stage) -> Desk:
+def desk(shop: Harness) -> Desk:
     files = ("photo.jpg", "image/jpeg", JPEG), ("Küche.html", "text/html", b"<h1>Approved</h1>")
     return ask(shop, mail_with(*files))
 
@@ -129,7 +129,7 @@ def test_a_file_is_only_ever_saved(desk: Desk) -> None:
     assert len(response.headers.getlist("Content-Security-Policy")) == 1
 
 
-def test_a_photo_is_shown_as_a_picture_of_ours(shop: Stage) -> None:
+def test_a_photo_is_shown_as_a_picture_of_ours(shop: Harness) -> None:
     photo = a_photo()
     desk = ask(shop, mail_with(("crack.jpg", "image/jpeg", photo), ("a.png", "image/png", JPEG)))
     (source,) = set(re.findall(r'src="(/approvals/[^"]+)"', desk.page()))
@@ -146,7 +146,7 @@ def test_a_photo_is_shown_as_a_picture_of_ours(shop: Stage) -> None:
     assert desk.get(0).data == photo
 
 
-def test_a_photo_without_a_preview_says_why_and_is_saved_all_the_same(shop: Stage) -> None:
+def test_a_photo_without_a_preview_says_why_and_is_saved_all_the_same(shop: Harness) -> None:
     broken = a_photo()[:12_000]
     desk = ask(shop, mail_with(("crack.jpg", "image/jpeg", broken)))
     assert make_previews() == 1
@@ -158,7 +158,7 @@ def test_a_photo_without_a_preview_says_why_and_is_saved_all_the_same(shop: Stag
     assert desk.get(0).data == broken
 
 
-def test_a_photo_that_ended_its_worker_is_not_tried_again(shop: Stage) -> None:
+def test_a_photo_that_ended_its_worker_is_not_tried_again(shop: Harness) -> None:
     desk = ask(shop, mail_with(("crack.jpg", "image/jpeg", a_photo())))
     with shop.live.database.transaction() as connection:
         assert photo_previews.begin(connection, desk.mail_id, 0, shop.live.now())
@@ -167,7 +167,7 @@ def test_a_photo_that_ended_its_worker_is_not_tried_again(shop: Stage) -> None:
     assert (row.picture, row.problem) == (None, photo_previews.INTERRUPTED)
 
 
-def test_photos_of_proven_senders_come_before_those_of_strangers(shop: Stage) -> None:
+def test_photos_of_proven_senders_come_before_those_of_strangers(shop: Harness) -> None:
     desk = ask(shop, mail_with(("crack.jpg", "image/jpeg", a_photo())))
     stranger = mail_with(("x.jpg", "image/jpeg", a_photo()), message_id="m2@example.com")
     unproven = stranger.replace(b"\r\npass\r\n", b"\r\nfail\r\n")
@@ -179,7 +179,7 @@ def test_photos_of_proven_senders_come_before_those_of_strangers(shop: Stage) ->
         assert photo_previews.list_mails_without(connection, 1) == [desk.mail_id]
 
 
-def test_previews_go_with_the_raw_mail(shop: Stage) -> None:
+def test_previews_go_with_the_raw_mail(shop: Harness) -> None:
     ask(shop, mail_with(("crack.jpg", "image/jpeg", a_photo())))
     assert make_previews() == 1
     later = shop.live.now() + timedelta(days=30, minutes=1)
@@ -188,7 +188,7 @@ def test_previews_go_with_the_raw_mail(shop: Stage) -> None:
     assert shop.rows("SELECT * FROM photo_previews") == []
 
 
-def test_only_the_managers_own_link_shows_photos(shop: Stage) -> None:
+def test_only_the_managers_own_link_shows_photos(shop: Harness) -> None:
     desk = ask(shop, mail_with(("crack.jpg", "image/jpeg", a_photo())))
     path = f"{desk.link()}/photos/{desk.mail_id}/0"
     assert shop.client.get(path).status_code == 200
@@ -198,7 +198,7 @@ def test_only_the_managers_own_link_shows_photos(shop: Stage) -> None:
     assert shop.client.get(stranger).status_code == 403
 
 
-def test_files_of_parsed_mode_are_handed_out(shop: Stage) -> None:
+def test_files_of_parsed_mode_are_handed_out(shop: Harness) -> None:
     headers = f"From: {ADA}\nTo: {SUPPORT}\nSubject: My desk\nMessage-ID: <m1@example.com>\n"
     fields = {"headers": headers, "text": "It wobbles.", **common_fields()}
     desk = ask(shop, form(fields, [("attachment1", "../../a.jpg", "image/jpeg", JPEG)]))
@@ -261,7 +261,7 @@ def test_only_get_and_head_are_answered(desk: Desk) -> None:
     assert desk.shop.client.post(path).status_code in (400, 405)
 
 
-def test_a_file_above_the_limit_is_named_and_not_handed_out(shop: Stage) -> None:
+def test_a_file_above_the_limit_is_named_and_not_handed_out(shop: Harness) -> None:
     desk = ask(shop, mail_with(("film.mp4", "video/mp4", b"x" * (DOWNLOAD_MAX_BYTES + 1))))
     page = desk.page()
     assert "film.mp4" in page
@@ -291,7 +291,7 @@ def test_a_purged_file_is_named_and_said_to_be_gone(desk: Desk) -> None:
 @pytest.mark.parametrize(("days", "status"), [(6.9, 200), (7.1, 410)])
 @pytest.mark.parametrize("closed_by", ["a decision", "its date"])
 def test_links_show_photos_and_files_for_a_week_after_a_refund_was_closed(
-    shop: Stage, closed_by: str, days: float, status: int
+    shop: Harness, closed_by: str, days: float, status: int
 ) -> None:
     desk = ask(shop, mail_with(("crack.jpg", "image/jpeg", a_photo())))
     closed_at = shop.live.now()
@@ -310,7 +310,7 @@ def test_links_show_photos_and_files_for_a_week_after_a_refund_was_closed(
     assert (desk.get().status_code, shop.client.get(photo).status_code) == (status, status)
 
 
-def test_a_sender_who_is_not_proven_is_named_as_such(shop: Stage) -> None:
+def test_a_sender_who_is_not_proven_is_named_as_such(shop: Harness) -> None:
     desk = ask(
         shop,
         mail_with(("a.jpg", "image/jpeg", JPEG))
@@ -320,7 +320,7 @@ def test_a_sender_who_is_not_proven_is_named_as_such(shop: Stage) -> None:
     assert "sender not proven" in desk.page()
 
 
-def test_hostile_names_are_harmless_on_the_page(shop: Stage) -> None:
+def test_hostile_names_are_harmless_on_the_page(shop: Harness) -> None:
     name = "\u202egpj.<b onclick=x>photo\u0007.exe"
     page = ask(shop, mail_with((name, "image/jpeg", JPEG))).page()
     assert "gpj._b onclick=x_photo.exe" in page
@@ -333,7 +333,7 @@ def test_hostile_names_are_harmless_on_the_page(shop: Stage) -> None:
     [("Re.eml", "application/octet-stream"), ("a.MSG", "text/plain"), ("winmail.dat", "x/y")],
 )
 def test_an_attached_mail_is_named_and_not_handed_out(
-    shop: Stage, name: str, content_type: str
+    shop: Harness, name: str, content_type: str
 ) -> None:
     desk = ask(shop, mail_with((name, content_type, b"From: Mona")))
     assert name in desk.page()
@@ -345,7 +345,7 @@ def test_an_attached_mail_is_named_and_not_handed_out(
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_a_forwarded_mail_is_not_handed_out(shop: Stage) -> None:
+def test_a_forwarded_mail_is_not_handed_out(shop: Harness) -> None:
     forwarded = EmailMessage()
     forwarded["Subject"] = "Please decide"
     forwarded.set_content("https://shop.example/approvals/…")
@@ -360,7 +360,7 @@ def test_a_forwarded_mail_is_not_handed_out(shop: Stage) -> None:
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("sender", [MONA, "Mona+private@shop.example"])
-def test_no_file_of_the_shops_own_people_is_handed_out(shop: Stage, sender: str) -> None:
+def test_no_file_of_the_shops_own_people_is_handed_out(shop: Harness, sender: str) -> None:
     desk = ask(shop, mail_with(("crack.jpg", "image/jpeg", a_photo()), sender=sender))
     client = shop.log_in(TESS)
     thread = f"/ops/conversations/{desk.conversation_id}"
@@ -372,7 +372,7 @@ def test_no_file_of_the_shops_own_people_is_handed_out(shop: Stage, sender: str)
         assert shop.client.get(f"{desk.link(MAX)}/{kind}/{desk.mail_id}/0").status_code == 404
 
 
-def test_a_file_that_holds_a_working_link_is_kept_back(shop: Stage) -> None:
+def test_a_file_that_holds_a_working_link_is_kept_back(shop: Harness) -> None:
     saved = f"<a href='{shop.live.links.sign_approval('approval_1', MONA)}'>decide</a>".encode()
     secret = sessions.new_secret()
     now = shop.live.now()

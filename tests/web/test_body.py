@@ -15,9 +15,9 @@ from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, build_body
 from mailagent.demo.process import AppProcess
 from mailagent.demo.show import find_port
 from mailagent.web.webhooks import body as webhook_body
-from tests.bench.child import base_environment
 from tests.cast import MONA
-from tests.stage import Stage, letter, wait_until
+from tests.harness import Harness, letter, wait_until
+from tests.programs.bench.child import base_environment
 
 INBOUND, EVENTS = "/webhooks/sendgrid/inbound", "/webhooks/sendgrid/events"
 TOO_LONG = webhook_body.LARGEST_BYTES + 1
@@ -145,7 +145,7 @@ def test_a_body_announced_as_too_long_is_never_answered_413(served: Served, path
 
 @pytest.mark.parametrize("path", [INBOUND, EVENTS])
 def test_a_chunked_body_that_turns_out_too_long_is_never_answered_413(
-    shop: Stage, path: str
+    shop: Harness, path: str
 ) -> None:
     body = bytes(TOO_LONG)
     response = shop.client.post(
@@ -159,7 +159,7 @@ def test_a_chunked_body_that_turns_out_too_long_is_never_answered_413(
 
 
 @pytest.mark.parametrize("path", [INBOUND, EVENTS])
-def test_a_body_that_breaks_off_behind_any_server_is_noticed(shop: Stage, path: str) -> None:
+def test_a_body_that_breaks_off_behind_any_server_is_noticed(shop: Harness, path: str) -> None:
     body = whole_body(path)
     response = shop.client.post(
         path,

@@ -13,7 +13,7 @@ from itsdangerous import TimestampSigner
 from mailagent.store.console import sessions
 from mailagent.web.guard import Cookies
 from tests.cast import OLGA
-from tests.stage import Stage, post_form
+from tests.harness import Harness, post_form
 
 
 def signed_elsewhere(client: FlaskClient, off_seconds: int) -> None:
@@ -33,7 +33,7 @@ def signed_elsewhere(client: FlaskClient, off_seconds: int) -> None:
 
 @pytest.mark.parametrize("off_seconds", [-40 * 86_400, -1, 0, 2, 86_400])
 def test_a_form_and_a_login_last_however_wrong_the_signing_machines_clock_is(
-    shop: Stage, off_seconds: int
+    shop: Harness, off_seconds: int
 ) -> None:
     client = shop.log_in(OLGA)
     page = client.get("/ops")
@@ -45,7 +45,7 @@ def test_a_form_and_a_login_last_however_wrong_the_signing_machines_clock_is(
     assert client.get("/ops").status_code == 303
 
 
-def test_a_browser_is_told_the_end_of_a_login_by_the_one_clock(shop: Stage) -> None:
+def test_a_browser_is_told_the_end_of_a_login_by_the_one_clock(shop: Harness) -> None:
     secret, now = sessions.new_secret(), shop.live.now()
     with shop.live.database.transaction() as connection:
         sessions.record_link(connection, secret, OLGA, "/ops", now, now + timedelta(hours=1))
@@ -56,7 +56,7 @@ def test_a_browser_is_told_the_end_of_a_login_by_the_one_clock(shop: Stage) -> N
     assert abs(expires - datetime.now(UTC) - lasts) < timedelta(minutes=1)
 
 
-def test_a_cookie_that_nobody_signed_is_no_login(shop: Stage) -> None:
+def test_a_cookie_that_nobody_signed_is_no_login(shop: Harness) -> None:
     client = shop.client
     client.set_cookie("mailagent", "eyJhIjoxfQ.aaaaaa.bbbbbbbbbbbbbbbbbbbbbbbbbbb")
     assert client.get("/ops").status_code in (302, 303)

@@ -14,19 +14,19 @@ from mailagent.adapters.sendgrid.events import parse_events
 from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.web.webhooks.deliveries import record_event
 from tests.cast import ADA, MONA
-from tests.stage import Stage, open_shop, wait_until
+from tests.harness import Harness, open_shop, wait_until
 from tests.workflows.trouble import is_sqlite
 
 pytestmark = pytest.mark.both_databases
 
 
-def answered(shop: Stage) -> SentMail:
+def answered(shop: Harness) -> SentMail:
     shop.write("Which orders of mine do you have?")
     (mail,) = shop.wait_for_mails(ADA)
     return mail
 
 
-def test_events_become_facts_once_in_any_order(busy_shop: Stage) -> None:
+def test_events_become_facts_once_in_any_order(busy_shop: Harness) -> None:
     mail = answered(busy_shop)
     for event in ("delivered", "processed", "delivered"):
         assert busy_shop.report(mail, event).status_code == 200
@@ -34,7 +34,7 @@ def test_events_become_facts_once_in_any_order(busy_shop: Stage) -> None:
     assert sorted(row.event for row in events) == ["delivered", "processed"]
 
 
-def test_events_of_strangers_are_thanked_for_and_dropped(shop: Stage) -> None:
+def test_events_of_strangers_are_thanked_for_and_dropped(shop: Harness) -> None:
     body = json.dumps(
         [{"event": "delivered", "timestamp": 1, "outbound_id": "outbound_x"}, {"event": 7}]
     )
@@ -48,7 +48,7 @@ def test_events_of_strangers_are_thanked_for_and_dropped(shop: Stage) -> None:
 
 
 def test_events_with_characters_that_no_row_takes_are_recorded_without_them(
-    busy_shop: Stage,
+    busy_shop: Harness,
 ) -> None:
     mail = answered(busy_shop)
     rows = [
@@ -70,14 +70,14 @@ def test_events_with_characters_that_no_row_takes_are_recorded_without_them(
     assert [row.reason for row in recorded] == ["550 no", "550 no"]
 
 
-def posted(shop: Stage, rows: list[dict[str, object]]) -> int:
+def posted(shop: Harness, rows: list[dict[str, object]]) -> int:
     """Post a batch of events, signed, and return the answer's status."""
     body = json.dumps(rows).encode()
     headers = shop.events_key.sign(body)
     return shop.client.post("/webhooks/sendgrid/events", data=body, headers=headers).status_code
 
 
-def two_bounces(shop: Stage) -> tuple[dict[str, object], dict[str, object]]:
+def two_bounces(shop: Harness) -> tuple[dict[str, object], dict[str, object]]:
     """Write two mails and return how a batch says that they bounced."""
     for subject in ("Ada's refund", "Grace's refund"):
         notice = mailers.Notice(subject, subject, ["Please decide."])
@@ -91,7 +91,7 @@ def two_bounces(shop: Stage) -> tuple[dict[str, object], dict[str, object]]:
     return first, second
 
 
-def test_a_batch_and_others_who_touch_its_mails_do_not_lock_each_other_out(shop: Stage) -> None:
+def test_a_batch_and_others_who_touch_its_mails_do_not_lock_each_other_out(shop: Harness) -> None:
     if is_sqlite(shop):
         pytest.skip("SQLite has one lock for all")
     first, second = two_bounces(shop)
@@ -115,7 +115,7 @@ CREATE TRIGGER refuse BEFORE INSERT ON delivery_events FOR EACH ROW EXECUTE FUNC
 """
 
 
-def test_a_batch_of_which_a_part_cannot_be_stored_is_asked_for_again(shop: Stage) -> None:
+def test_a_batch_of_which_a_part_cannot_be_stored_is_asked_for_again(shop: Harness) -> None:
     if is_sqlite(shop):
         pytest.skip("what makes PostgreSQL refuse a row cannot be said to SQLite")
     first, second = two_bounces(shop)
@@ -130,7 +130,7 @@ def test_a_batch_of_which_a_part_cannot_be_stored_is_asked_for_again(shop: Stage
     assert len(shop.rows(recorded)) == 2
 
 
-def test_unsigned_events_are_refused(shop: Stage) -> None:
+def test_unsigned_events_are_refused(shop: Harness) -> None:
     assert shop.client.post("/webhooks/sendgrid/events", data=b"[]").status_code == 503
     signed = shop.events_key.sign(b"[]")
     assert (
@@ -140,7 +140,7 @@ def test_unsigned_events_are_refused(shop: Stage) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"{}", b"\xff", b"null"])
-def test_events_that_cannot_be_read_say_so(shop: Stage, body: bytes) -> None:
+def test_events_that_cannot_be_read_say_so(shop: Harness, body: bytes) -> None:
     response = shop.client.post(
         "/webhooks/sendgrid/events", data=body, headers=shop.events_key.sign(body)
     )
@@ -148,7 +148,7 @@ def test_events_that_cannot_be_read_say_so(shop: Stage, body: bytes) -> None:
     assert "event webhook" in response.text
 
 
-def test_the_process_is_alive_and_ready(shop: Stage) -> None:
+def test_the_process_is_alive_and_ready(shop: Harness) -> None:
     assert shop.client.get("/healthz").status_code == 200
     assert shop.client.get("/readyz").text == "ready\n"
 

@@ -16,19 +16,19 @@ from mailagent import services
 from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.store.refunds import goodwill
 from tests.cast import order
-from tests.stage import Stage, open_shop
+from tests.harness import Harness, open_shop
 
 TOKEN = "a-token-of-the-shop-for-tests-only"
 
 
 @pytest.fixture
-def checkout(tmp_path: Path, database_url: str) -> Iterator[Stage]:
-    with open_shop(tmp_path, database_url, {"ORDERS_API_TOKEN": TOKEN}) as stage:
-        yield stage
+def checkout(tmp_path: Path, database_url: str) -> Iterator[Harness]:
+    with open_shop(tmp_path, database_url, {"ORDERS_API_TOKEN": TOKEN}) as harness:
+        yield harness
 
 
 @pytest.fixture
-def code(checkout: Stage) -> str:
+def code(checkout: Harness) -> str:
     """A discount of ten percent that Ada was given."""
     checkout.stock(order())
     checkout.write("My kettle W1001 came late")
@@ -50,7 +50,7 @@ def code(checkout: Stage) -> str:
 
 
 def use(
-    checkout: Stage, code: str, body: Any = None, token: str = TOKEN, **more: Any
+    checkout: Harness, code: str, body: Any = None, token: str = TOKEN, **more: Any
 ) -> TestResponse:
     sent = {"json": {"order_id": "S77"} if body is None else body} | more
     return checkout.client.post(
@@ -61,7 +61,7 @@ def use(
 
 
 def test_a_discount_is_used_once_and_the_same_order_may_ask_again(
-    checkout: Stage, code: str
+    checkout: Harness, code: str
 ) -> None:
     first = use(checkout, code.lower().replace("-", ""))
     assert first.status_code == 201
@@ -74,7 +74,7 @@ def test_a_discount_is_used_once_and_the_same_order_may_ask_again(
     assert "on order S77" in other.json["error"]
 
 
-def test_a_discount_that_is_over_is_refused(checkout: Stage, code: str) -> None:
+def test_a_discount_that_is_over_is_refused(checkout: Harness, code: str) -> None:
     late = checkout.live.now() + timedelta(days=91)
     services.bind(replace(checkout.live, now=lambda: late))
     refused = use(checkout, code)
@@ -82,7 +82,7 @@ def test_a_discount_that_is_over_is_refused(checkout: Stage, code: str) -> None:
     assert "expired" in refused.text
 
 
-def test_nonsense_uses_nothing(checkout: Stage, code: str) -> None:
+def test_nonsense_uses_nothing(checkout: Harness, code: str) -> None:
     nonsense: list[tuple[int, dict[str, Any]]] = [
         (401, {"token": "another"}),
         (404, {"code": "AAAA-AAAA-AAAA"}),
@@ -104,7 +104,7 @@ def test_nonsense_uses_nothing(checkout: Stage, code: str) -> None:
     assert row.used_at is None
 
 
-def test_of_many_orders_at_once_one_gets_it(checkout: Stage, code: str) -> None:
+def test_of_many_orders_at_once_one_gets_it(checkout: Harness, code: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         answers = list(
             pool.map(lambda n: use(checkout, code, {"order_id": f"S{n}"}).status_code, range(8))
@@ -112,7 +112,7 @@ def test_of_many_orders_at_once_one_gets_it(checkout: Stage, code: str) -> None:
     assert sorted(answers) == [201] + [409] * 7
 
 
-def test_the_command_uses_it_once_and_says_when_and_on_what(checkout: Stage, code: str) -> None:
+def test_the_command_uses_it_once_and_says_when_and_on_what(checkout: Harness, code: str) -> None:
     run = checkout.app.test_cli_runner().invoke
     used = run(args=["goodwill", "redeem", code, "--order", "S77"])
     assert (used.exit_code, used.output) == (0, "10% off order S77: the code is used now.\n")

@@ -17,7 +17,7 @@ from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, build_body
 from mailagent.domain.operations.access import PERMISSIONS, Permission, Role
 from mailagent.web.guard import Guard, guard_of
 from tests.cast import MALLORY, MONA, OLGA, TESS, order_record
-from tests.stage import Stage, letter
+from tests.harness import Harness, letter
 from tests.web.doors import (
     METRICS_TOKEN,
     ORDERS_TOKEN,
@@ -57,27 +57,27 @@ FIELDS = {"decision": "approve", "action": "send", "text": "Sent by a stranger",
 
 
 @pytest.fixture
-def fortress(tmp_path: Path, database_url: str) -> Iterator[Stage]:
+def fortress(tmp_path: Path, database_url: str) -> Iterator[Harness]:
     """A shop with every route there can be, and two customers' matters in it."""
-    with open_fullest(tmp_path, database_url) as stage:
-        yield stage
+    with open_fullest(tmp_path, database_url) as harness:
+        yield harness
 
 
 @pytest.fixture
-def cases(fortress: Stage) -> tuple[Case, Case]:
+def cases(fortress: Harness) -> tuple[Case, Case]:
     return two_cases(fortress)
 
 
-def of(stage: Stage, *guards: Guard) -> list[Door]:
-    return [door for door in doors(stage) if door.guard in guards]
+def of(harness: Harness, *guards: Guard) -> list[Door]:
+    return [door for door in doors(harness) if door.guard in guards]
 
 
-def logged_in(stage: Stage, email: str) -> tuple[FlaskClient, str]:
-    client = stage.log_in(email)
+def logged_in(harness: Harness, email: str) -> tuple[FlaskClient, str]:
+    client = harness.log_in(email)
     return client, csrf_token(client)
 
 
-def test_every_route_stands_in_exactly_one_class(fortress: Stage) -> None:
+def test_every_route_stands_in_exactly_one_class(fortress: Harness) -> None:
     for endpoint, view in fortress.app.view_functions.items():
         if endpoint.rpartition(".")[2] == "static":
             continue
@@ -88,7 +88,7 @@ def test_every_route_stands_in_exactly_one_class(fortress: Stage) -> None:
     assert {door.guard for door in doors(fortress)} == set(Guard)
 
 
-def test_whatever_begins_with_ops_needs_a_login_but_for_the_login_itself(fortress: Stage) -> None:
+def test_whatever_begins_with_ops_needs_a_login_but_for_the_login_itself(fortress: Harness) -> None:
     for door in doors(fortress):
         inside = door.rule.rule.startswith("/ops")
         login = door.rule.rule.startswith(("/ops/login", "/ops/logout"))
@@ -102,7 +102,7 @@ def test_a_role_may_only_what_is_written_down() -> None:
     assert PERMISSIONS[Role.TEAM] == {look, answer}
 
 
-def signatures(stage: Stage, folder: Path, data: bytes) -> dict[str, dict[str, str]]:
+def signatures(harness: Harness, folder: Path, data: bytes) -> dict[str, dict[str, str]]:
     """Return headers that prove nothing."""
     return {
         "nobody's": {},
@@ -112,11 +112,11 @@ def signatures(stage: Stage, folder: Path, data: bytes) -> dict[str, dict[str, s
             "Stripe-Signature": "t=1790000000,v1=00",
         },
         "a stranger's": dict(WebhookKey(folder / "stranger.pem").sign(data)),
-        "ours, for another body": dict(stage.inbound_key.sign(b"another")),
+        "ours, for another body": dict(harness.inbound_key.sign(b"another")),
     }
 
 
-def test_a_webhook_takes_nothing_that_is_not_signed(fortress: Stage, tmp_path: Path) -> None:
+def test_a_webhook_takes_nothing_that_is_not_signed(fortress: Harness, tmp_path: Path) -> None:
     event = {"id": "evt_1", "type": "refund.created", "data": {}, "object": "event"}
     posts = {
         CONTENT_TYPE: build_body(letter("My kettle is broken")),
@@ -137,9 +137,9 @@ def test_a_webhook_takes_nothing_that_is_not_signed(fortress: Stage, tmp_path: P
     assert changed(before, books(fortress)) == []
 
 
-def forgeries(stage: Stage, case: Case) -> dict[str, str]:
+def forgeries(harness: Harness, case: Case) -> dict[str, str]:
     """Return tokens that open nothing."""
-    key = stage.app.config["SECRET_KEY"]
+    key = harness.app.config["SECRET_KEY"]
     named = [case.approval_id, MONA]
     other_salt = URLSafeSerializer(key, salt="mailagent.login").dumps(named)
     assert isinstance(other_salt, str)
@@ -155,13 +155,13 @@ def forgeries(stage: Stage, case: Case) -> dict[str, str]:
         "signed with a key of theirs": Links(["another key"], "").sign_approval(
             case.approval_id, MONA
         )[11:],
-        "of an approval that is not": token_of(stage, "approval_none"),
-        "for somebody who never decided": token_of(stage, case.approval_id, MALLORY),
+        "of an approval that is not": token_of(harness, "approval_none"),
+        "for somebody who never decided": token_of(harness, case.approval_id, MALLORY),
     }
 
 
 def test_a_link_that_we_did_not_sign_shows_nothing_and_does_nothing(
-    fortress: Stage, cases: tuple[Case, Case]
+    fortress: Harness, cases: tuple[Case, Case]
 ) -> None:
     case = cases[0]
     client = fortress.client
@@ -180,7 +180,7 @@ def test_a_link_that_we_did_not_sign_shows_nothing_and_does_nothing(
 
 
 def test_a_link_of_one_kind_opens_no_door_of_another(
-    fortress: Stage, cases: tuple[Case, Case]
+    fortress: Harness, cases: tuple[Case, Case]
 ) -> None:
     case = cases[0]
     swapped = {**case.values, "token": case.values["secret"], "secret": case.values["token"]}
@@ -195,7 +195,7 @@ def test_a_link_of_one_kind_opens_no_door_of_another(
 
 
 def test_a_good_link_shows_nothing_of_anybody_elses_incident(
-    fortress: Stage, cases: tuple[Case, Case]
+    fortress: Harness, cases: tuple[Case, Case]
 ) -> None:
     mine, theirs = cases
     mixed = {**theirs.values, "token": mine.values["token"], "secret": mine.values["secret"]}
@@ -210,7 +210,7 @@ def test_a_good_link_shows_nothing_of_anybody_elses_incident(
 
 
 def test_a_stranger_is_asked_to_log_in_and_changes_nothing(
-    fortress: Stage, cases: tuple[Case, Case]
+    fortress: Harness, cases: tuple[Case, Case]
 ) -> None:
     case = cases[0]
     stranger = fortress.client
@@ -227,7 +227,7 @@ def test_a_stranger_is_asked_to_log_in_and_changes_nothing(
 
 
 def test_a_role_without_the_permission_is_refused_and_changes_nothing(
-    fortress: Stage, cases: tuple[Case, Case]
+    fortress: Harness, cases: tuple[Case, Case]
 ) -> None:
     case = cases[0]
     people = {email: logged_in(fortress, email) for email in PEOPLE}
@@ -258,7 +258,7 @@ WRONG_TOKENS: dict[str, dict[str, str]] = {
 }
 
 
-def test_a_bearer_route_wants_its_token(fortress: Stage, cases: tuple[Case, Case]) -> None:
+def test_a_bearer_route_wants_its_token(fortress: Harness, cases: tuple[Case, Case]) -> None:
     case = cases[0]
     operator = fortress.log_in(OLGA)
     before = books(fortress)
@@ -270,9 +270,9 @@ def test_a_bearer_route_wants_its_token(fortress: Stage, cases: tuple[Case, Case
     assert changed(before, books(fortress)) == []
 
 
-def read_everything(stage: Stage, client: FlaskClient, case: Case) -> dict[str, int]:
+def read_everything(harness: Harness, client: FlaskClient, case: Case) -> dict[str, int]:
     """Open every door that is for reading; return what was answered."""
-    reading = [door for door in doors(stage) if door.method in READING]
+    reading = [door for door in doors(harness) if door.method in READING]
     headers = {"Authorization": f"Bearer {METRICS_TOKEN}"}
     return {
         door.name: visit(client, door.path(case.values), door.method, headers=headers)[
@@ -282,7 +282,7 @@ def read_everything(stage: Stage, client: FlaskClient, case: Case) -> dict[str, 
     }
 
 
-def test_reading_changes_nothing_anywhere(fortress: Stage, cases: tuple[Case, Case]) -> None:
+def test_reading_changes_nothing_anywhere(fortress: Harness, cases: tuple[Case, Case]) -> None:
     clients = [fortress.log_in(email) for email in PEOPLE]
     before = books(fortress)
     answers = [read_everything(fortress, client, cases[0]) for client in clients]
@@ -301,7 +301,7 @@ def with_another_signature(token: str) -> str:
 
 
 def test_no_form_is_taken_without_the_token_of_its_own_browser(
-    fortress: Stage, cases: tuple[Case, Case]
+    fortress: Harness, cases: tuple[Case, Case]
 ) -> None:
     client, token = logged_in(fortress, OLGA)
     wrong = {
@@ -339,7 +339,7 @@ QUERY = (
 )
 
 
-def test_no_odd_address_or_field_breaks_a_page(fortress: Stage, cases: tuple[Case, Case]) -> None:
+def test_no_odd_address_or_field_breaks_a_page(fortress: Harness, cases: tuple[Case, Case]) -> None:
     broken = []
     for odd in ODD:
         client, token = logged_in(fortress, OLGA)
@@ -367,7 +367,7 @@ def _typed(odd: str) -> str:
     return odd.encode("utf-8", "replace").decode()
 
 
-def test_only_signed_and_bearer_routes_do_without_the_token(fortress: Stage) -> None:
+def test_only_signed_and_bearer_routes_do_without_the_token(fortress: Harness) -> None:
     for door in of(fortress, Guard.WEBHOOK, Guard.BEARER):
         if door.method not in READING:
             _, text = visit(

@@ -9,7 +9,7 @@ import pytest
 from werkzeug.test import TestResponse
 
 from tests.cast import OLGA
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.web.doors import HTTPS, doors, furnish, visit
 from tests.web.page_source import PageSource
 
@@ -49,7 +49,7 @@ def problems_of(answer: TestResponse, demo: bool) -> list[str]:
     return [name for name, wrong in found.items() if wrong]
 
 
-def test_every_answer_tells_browsers_what_to_refuse(fullest: Stage) -> None:
+def test_every_answer_tells_browsers_what_to_refuse(fullest: Harness) -> None:
     case = furnish(fullest)
     operator, stranger = fullest.log_in(OLGA), fullest.client
     seen: set[int] = set()
@@ -69,7 +69,7 @@ def test_every_answer_tells_browsers_what_to_refuse(fullest: Stage) -> None:
     assert seen >= {200, 303, 400, 404, 405}
 
 
-def test_a_failure_of_our_own_is_as_strict(fullest: Stage) -> None:
+def test_a_failure_of_our_own_is_as_strict(fullest: Harness) -> None:
     def fail() -> None:
         raise RuntimeError("broken on purpose")
 
@@ -80,11 +80,11 @@ def test_a_failure_of_our_own_is_as_strict(fullest: Stage) -> None:
     assert "broken on purpose" not in answer.text
 
 
-def test_plain_http_is_not_told_to_be_https(shop: Stage) -> None:
+def test_plain_http_is_not_told_to_be_https(shop: Harness) -> None:
     assert "Strict-Transport-Security" not in shop.client.get("/ops/login").headers
 
 
-def test_the_cookie_is_for_this_host_over_https_only(fullest: Stage) -> None:
+def test_the_cookie_is_for_this_host_over_https_only(fullest: Harness) -> None:
     answer = fullest.client.get("/ops/login", base_url=HTTPS)
     (cookie,) = answer.headers.getlist("Set-Cookie")
     name, _, attributes = cookie.partition(";")
@@ -94,14 +94,14 @@ def test_the_cookie_is_for_this_host_over_https_only(fullest: Stage) -> None:
     assert "Domain" not in attributes
 
 
-def test_nothing_in_the_cookie_logs_anybody_in_elsewhere(fullest: Stage) -> None:
+def test_nothing_in_the_cookie_logs_anybody_in_elsewhere(fullest: Harness) -> None:
     """The cookie is signed but can be read: it holds a secret of its own, never who one is."""
     client = fullest.log_in(OLGA)
     with client.session_transaction() as cookies:
         assert OLGA not in str(dict(cookies))
 
 
-def test_nothing_that_is_shown_to_people_is_kept_by_a_cache(fullest: Stage) -> None:
+def test_nothing_that_is_shown_to_people_is_kept_by_a_cache(fullest: Harness) -> None:
     case = furnish(fullest)
     client = fullest.log_in(OLGA)
     for door in doors(fullest):

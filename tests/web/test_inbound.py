@@ -23,13 +23,13 @@ from mailagent.web.webhooks.signature import SIGNATURE_HEADER, TIMESTAMP_HEADER
 from tests.adapters.parse_requests import letter as plain_letter
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MALLORY, SUPPORT, TESS
-from tests.stage import Stage, letter
+from tests.harness import Harness, letter
 from tests.workflows.trouble import is_sqlite
 
 pytestmark = pytest.mark.both_databases
 
 
-def counts(shop: Stage) -> tuple[int, int, int, int]:
+def counts(shop: Harness) -> tuple[int, int, int, int]:
     """Return how many mails, raw mails, conversations and queued runs there are."""
     schema = "" if is_sqlite(shop) else "dbos."
     tables = ("inbound_mails", "raw_mails", "conversations", f"{schema}workflow_status")
@@ -39,7 +39,7 @@ def counts(shop: Stage) -> tuple[int, int, int, int]:
     return one, two, three, four
 
 
-def test_a_mail_is_stored_whole_with_its_bell(shop: Stage) -> None:
+def test_a_mail_is_stored_whole_with_its_bell(shop: Harness) -> None:
     body = build_body(letter("My kettle arrived broken."))
     response = shop.post_inbound(body)
     assert (response.status_code, response.text) == (200, "stored\n")
@@ -55,7 +55,7 @@ def test_a_mail_is_stored_whole_with_its_bell(shop: Stage) -> None:
     assert len({thread.reply_token, thread.confirm_token, thread.team_token}) == 3
 
 
-def test_the_same_mail_again_is_thanked_for_and_not_stored(shop: Stage) -> None:
+def test_the_same_mail_again_is_thanked_for_and_not_stored(shop: Harness) -> None:
     written = letter("Hello")
     again = replace(written, mail_number="another-received-line")
     shop.post_inbound(build_body(written))
@@ -64,7 +64,7 @@ def test_the_same_mail_again_is_thanked_for_and_not_stored(shop: Stage) -> None:
     assert counts(shop) == (1, 1, 1, 1)
 
 
-def test_one_mail_delivered_many_times_at_once_is_one_row(shop: Stage) -> None:
+def test_one_mail_delivered_many_times_at_once_is_one_row(shop: Harness) -> None:
     body = build_body(letter("Hello"))
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: shop.post_inbound(body).status_code, range(8)))
@@ -84,7 +84,7 @@ My kettle from order W1001 is broken, please refund it.
 """
 
 
-def test_a_signed_mail_sent_again_by_a_stranger_proves_nothing(shop: Stage) -> None:
+def test_a_signed_mail_sent_again_by_a_stranger_proves_nothing(shop: Harness) -> None:
     date = format_datetime(shop.live.now())
     for content_type, sender in (
         ("text/plain", ADA),
@@ -99,7 +99,7 @@ def test_a_signed_mail_sent_again_by_a_stranger_proves_nothing(shop: Stage) -> N
     assert ["known_message_id" in row.flags for row in rows] == [False, True, True]
 
 
-def test_a_mail_that_came_broken_off_is_proven_when_it_comes_whole(shop: Stage) -> None:
+def test_a_mail_that_came_broken_off_is_proven_when_it_comes_whole(shop: Harness) -> None:
     mail = REPLAYED.format(date=format_datetime(shop.live.now()), content_type="text/plain")
     whole = raw_request(mail)
     shop.post_inbound(whole[:-20])
@@ -109,7 +109,7 @@ def test_a_mail_that_came_broken_off_is_proven_when_it_comes_whole(shop: Stage) 
     assert rows[0].kind == "malformed"
 
 
-def test_a_reused_message_id_does_not_hide_another_mail(shop: Stage) -> None:
+def test_a_reused_message_id_does_not_hide_another_mail(shop: Harness) -> None:
     first = letter("Hello")
     shop.post_inbound(build_body(first))
     shop.post_inbound(build_body(letter("Something else", message_id=first.message_id)))
@@ -127,7 +127,7 @@ def test_a_reused_message_id_does_not_hide_another_mail(shop: Stage) -> None:
     ],
 )
 def test_a_bad_signature_is_503_until_a_good_one_was_seen_then_403(
-    shop: Stage, headers: dict[str, str]
+    shop: Harness, headers: dict[str, str]
 ) -> None:
     body = build_body(letter("Hello"))
     first = shop.post_inbound(body, headers=headers)
@@ -154,7 +154,7 @@ def test_a_bad_signature_is_503_until_a_good_one_was_seen_then_403(
 )
 @pytest.mark.parametrize("webhook", ["inbound", "events"])
 def test_what_was_signed_too_long_ago_is_refused_and_may_come_again(
-    shop: Stage,
+    shop: Harness,
     caplog: pytest.LogCaptureFixture,
     webhook: str,
     hours: float,
@@ -179,14 +179,14 @@ def test_what_was_signed_too_long_ago_is_refused_and_may_come_again(
         assert int(difference[1]) == pytest.approx(hours * 3600, abs=30)
 
 
-def test_the_signature_covers_the_very_bytes(shop: Stage) -> None:
+def test_the_signature_covers_the_very_bytes(shop: Harness) -> None:
     body = build_body(letter("Hello"))
     signed = shop.inbound_key.sign(body)
     assert shop.post_inbound(body + b"\r\n", headers=signed).status_code in (403, 503)
     assert counts(shop) == (0, 0, 0, 0)
 
 
-def test_a_large_photo_is_no_reason_to_lose_a_mail(shop: Stage) -> None:
+def test_a_large_photo_is_no_reason_to_lose_a_mail(shop: Harness) -> None:
     body = build_body(letter("See the photo. " + "x" * 3_000_000))
     assert shop.post_inbound(body).status_code == 200
     assert counts(shop)[0] == 1
@@ -203,7 +203,7 @@ def test_a_large_photo_is_no_reason_to_lose_a_mail(shop: Stage) -> None:
     ],
 )
 def test_what_cannot_be_read_is_kept_and_thanked_for(
-    shop: Stage, body: bytes, content_type: str
+    shop: Harness, body: bytes, content_type: str
 ) -> None:
     response = shop.post_inbound(body, content_type)
     assert response.status_code == 200
@@ -213,7 +213,7 @@ def test_what_cannot_be_read_is_kept_and_thanked_for(
     assert bytes(shop.rows("SELECT body FROM raw_mails")[0].body) == body
 
 
-def test_a_truncated_mail_is_kept_as_malformed(shop: Stage) -> None:
+def test_a_truncated_mail_is_kept_as_malformed(shop: Harness) -> None:
     body = build_body(letter("Hello"))
     shop.post_inbound(body[: len(body) // 2])
     (mail,) = shop.rows("SELECT * FROM inbound_mails")
@@ -222,7 +222,7 @@ def test_a_truncated_mail_is_kept_as_malformed(shop: Stage) -> None:
     assert counts(shop)[0] == 2
 
 
-def test_a_request_that_breaks_off_is_to_be_delivered_again(shop: Stage) -> None:
+def test_a_request_that_breaks_off_is_to_be_delivered_again(shop: Harness) -> None:
     body = build_body(letter("Hello"))
     builder = EnvironBuilder(
         path="/webhooks/sendgrid/inbound",
@@ -238,7 +238,7 @@ def test_a_request_that_breaks_off_is_to_be_delivered_again(shop: Stage) -> None
     assert counts(shop) == (0, 0, 0, 0)
 
 
-def test_without_a_database_the_mail_is_left_with_sendgrid(shop: Stage) -> None:
+def test_without_a_database_the_mail_is_left_with_sendgrid(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
         connection.exec_driver_sql("ALTER TABLE raw_mails RENAME TO raw_mails_away")
     response = shop.post_inbound(build_body(letter("Hello")))
@@ -250,7 +250,7 @@ def test_without_a_database_the_mail_is_left_with_sendgrid(shop: Stage) -> None:
 
 
 def test_what_fails_after_the_bell_leaves_neither_mail_nor_bell(
-    shop: Stage, monkeypatch: pytest.MonkeyPatch
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     woken = []
 
@@ -272,7 +272,7 @@ FORGED: dict[str, Any] = {"dkim": "{@example.com : fail}", "spf": "fail"}
 
 
 @pytest.mark.parametrize("passes", [{}, FORGED])
-def test_a_sender_of_too_many_is_throttled(shop: Stage, passes: dict[str, Any]) -> None:
+def test_a_sender_of_too_many_is_throttled(shop: Harness, passes: dict[str, Any]) -> None:
     shop.live = replace(shop.live, limits=Limits(mails_of_sender_per_hour=2))
     services.bind(shop.live)
     date = format_datetime(shop.live.now())
@@ -286,7 +286,7 @@ def test_a_sender_of_too_many_is_throttled(shop: Stage, passes: dict[str, Any]) 
     assert [row.status for row in rows] == half + half
 
 
-def test_a_link_that_logs_in_is_cut_out(shop: Stage) -> None:
+def test_a_link_that_logs_in_is_cut_out(shop: Harness) -> None:
     secret, at = sessions.new_secret(), shop.live.now()
     with shop.live.database.transaction() as connection:
         sessions.record_link(connection, secret, TESS, "/ops", at, at + timedelta(minutes=15))
@@ -296,12 +296,12 @@ def test_a_link_that_logs_in_is_cut_out(shop: Stage) -> None:
     assert "What is" in row.new_text
 
 
-def counts_of_mail(shop: Stage) -> int:
+def counts_of_mail(shop: Harness) -> int:
     return int(shop.rows("SELECT count(*) FROM inbound_mails")[0][0])
 
 
 @pytest.mark.parametrize("path", ["/webhooks/sendgrid/inbound", "/webhooks/sendgrid/inbound/"])
-def test_no_redirect_ever(shop: Stage, path: str) -> None:
+def test_no_redirect_ever(shop: Harness, path: str) -> None:
     body = build_body(letter("Hello"))
     response = shop.client.post(
         path, data=body, content_type=CONTENT_TYPE, headers=shop.inbound_key.sign(body)
@@ -312,39 +312,39 @@ def test_no_redirect_ever(shop: Stage, path: str) -> None:
 # --- threads ------------------------------------------------------------------------------------
 
 
-def conversation_of(shop: Stage, subject: str) -> str:
+def conversation_of(shop: Harness, subject: str) -> str:
     (row,) = shop.rows(
         "SELECT conversation_id FROM inbound_mails WHERE subject = :subject", subject=subject
     )
     return str(row.conversation_id)
 
 
-def reply_address(shop: Stage, prefix: str = "case+") -> str:
+def reply_address(shop: Harness, prefix: str = "case+") -> str:
     column = "reply_token" if prefix == "case+" else "confirm_token"
     (row,) = shop.rows(f"SELECT {column} FROM conversations ORDER BY opened_at LIMIT 1")
     return f"{prefix}{row[0]}@shop.example"
 
 
-def test_the_reply_token_leads_into_the_thread_whatever_its_case(shop: Stage) -> None:
+def test_the_reply_token_leads_into_the_thread_whatever_its_case(shop: Harness) -> None:
     shop.write("Hello", subject="first")
     shop.write("And more", subject="second", to=reply_address(shop).upper())
     assert conversation_of(shop, "second") == conversation_of(shop, "first")
 
 
-def test_a_reference_leads_into_the_thread_when_the_token_is_lost(shop: Stage) -> None:
+def test_a_reference_leads_into_the_thread_when_the_token_is_lost(shop: Harness) -> None:
     first = shop.write("Hello", subject="first")
     shop.write("And more", subject="second", in_reply_to=first.message_id)
     assert conversation_of(shop, "second") == conversation_of(shop, "first")
 
 
-def test_the_same_subject_alone_is_no_thread(shop: Stage) -> None:
+def test_the_same_subject_alone_is_no_thread(shop: Harness) -> None:
     shop.write("Hello", subject="kettle")
     shop.write("Hello again", subject="kettle")
     assert counts(shop)[2] == 2
 
 
 @pytest.mark.parametrize("aligned", [True, False])
-def test_a_stranger_with_the_token_gets_a_thread_of_their_own(shop: Stage, aligned: bool) -> None:
+def test_a_stranger_with_the_token_gets_a_thread_of_their_own(shop: Harness, aligned: bool) -> None:
     shop.write("Hello", subject="first")
     for prefix in ("case+", "confirm+"):
         shop.write(
@@ -357,13 +357,13 @@ def test_a_stranger_with_the_token_gets_a_thread_of_their_own(shop: Stage, align
         assert conversation_of(shop, f"forged {prefix}") != conversation_of(shop, "first")
 
 
-def test_a_stranger_who_quotes_a_message_id_gets_a_thread_of_their_own(shop: Stage) -> None:
+def test_a_stranger_who_quotes_a_message_id_gets_a_thread_of_their_own(shop: Harness) -> None:
     first = shop.write("Hello", subject="first")
     shop.write("Me too", subject="second", from_address=GRACE, in_reply_to=first.message_id)
     assert conversation_of(shop, "second") != conversation_of(shop, "first")
 
 
-def test_answering_the_confirmation_proves_the_mailbox(shop: Stage) -> None:
+def test_answering_the_confirmation_proves_the_mailbox(shop: Harness) -> None:
     shop.write("Where is my order?", subject="first", aligned=False)
     to = reply_address(shop, "confirm+")
     code = confirm_code(to.partition("@")[0].removeprefix("confirm+"))
@@ -374,19 +374,19 @@ def test_answering_the_confirmation_proves_the_mailbox(shop: Stage) -> None:
 
 
 @pytest.mark.parametrize("words", ["Yes, it is me", "000000", "I am away until Monday."])
-def test_an_answer_without_the_code_proves_nothing(shop: Stage, words: str) -> None:
+def test_an_answer_without_the_code_proves_nothing(shop: Harness, words: str) -> None:
     shop.write("Where is my order?", aligned=False)
     shop.write(words, aligned=False, to=reply_address(shop, "confirm+"))
     assert [row.identity for row in shop.rows("SELECT identity FROM inbound_mails")] == ["none"] * 2
 
 
-def test_the_ordinary_token_proves_nothing(shop: Stage) -> None:
+def test_the_ordinary_token_proves_nothing(shop: Harness) -> None:
     shop.write("Where is my order?", aligned=False)
     shop.write("Yes, it is me", aligned=False, to=reply_address(shop))
     assert [row.identity for row in shop.rows("SELECT identity FROM inbound_mails")] == ["none"] * 2
 
 
-def test_a_machine_gets_no_answer_and_the_reason_is_kept(shop: Stage) -> None:
+def test_a_machine_gets_no_answer_and_the_reason_is_kept(shop: Harness) -> None:
     body = build_body(letter("I am away until Monday."))
     shop.post_inbound(body.replace(b"Subject: ", b"Auto-Submitted: auto-replied\nSubject: ", 1))
     (mail,) = shop.rows("SELECT * FROM inbound_mails")
@@ -395,7 +395,7 @@ def test_a_machine_gets_no_answer_and_the_reason_is_kept(shop: Stage) -> None:
     assert counts(shop)[2:] == (0, 0)
 
 
-def test_our_own_mail_coming_back_is_no_customer(shop: Stage) -> None:
+def test_our_own_mail_coming_back_is_no_customer(shop: Harness) -> None:
     shop.write("Your refund was paid.", from_address=SUPPORT)
     (mail,) = shop.rows("SELECT * FROM inbound_mails")
     assert (mail.kind, mail.status) == ("own", "no_answer")

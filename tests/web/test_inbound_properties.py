@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from mailagent.domain.mail.message import Identity, MailKind, MailStatus
 from tests.adapters.parse_requests import CONTENT_TYPE, common_fields, form, raw_request
+from tests.harness import Harness, open_shop
 from tests.letters.posting import Outcome, post_request
-from tests.stage import Stage, open_shop
 
 EXAMPLES = 150
 
@@ -69,7 +69,7 @@ charset_names = (
 
 
 @pytest.fixture(scope="module")
-def open_door(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path) -> Iterator[Stage]:
+def open_door(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path) -> Iterator[Harness]:
     """A shop for all examples: they must not depend on each other."""
     folder = tmp_path_factory.mktemp("properties")
     path = folder / "properties.db"
@@ -98,14 +98,14 @@ def assert_kept(outcome: Outcome) -> None:
 @settings(max_examples=EXAMPLES)
 @given(body=some_bytes)
 @example(body=b"")
-def test_any_bytes_as_body(open_door: Stage, body: bytes) -> None:
+def test_any_bytes_as_body(open_door: Harness, body: bytes) -> None:
     assert_kept(post_request(open_door, raw_request(own_id(body) + HEAD + b"\n" + body)))
 
 
 @settings(max_examples=EXAMPLES)
 @given(head=some_bytes, part=some_bytes)
 @example(head=b"Content-Type: text/html\n", part=b"")
-def test_any_bytes_as_part(open_door: Stage, head: bytes, part: bytes) -> None:
+def test_any_bytes_as_part(open_door: Harness, head: bytes, part: bytes) -> None:
     parts = b"--cut\n\nHello\n--cut\n" + head + b"\n" + part + b"\n--cut--\n"
     mail = own_id(head, part) + HEAD + b"Content-Type: multipart/mixed; boundary=cut\n\n" + parts
     assert_kept(post_request(open_door, raw_request(mail)))
@@ -123,7 +123,7 @@ def test_any_bytes_as_part(open_door: Stage, head: bytes, part: bytes) -> None:
 )
 @example(name="From", value=b"")
 @example(name="Date", value=b"Fri, 99 Nov 2026 99:99:99 +9999")
-def test_any_bytes_as_header(open_door: Stage, name: str, value: bytes) -> None:
+def test_any_bytes_as_header(open_door: Harness, name: str, value: bytes) -> None:
     field = name.encode() + b": " + value + b"\n"
     mail = own_id(field) + field + HEAD + b"\nMy kettle is broken.\n"
     assert_kept(post_request(open_door, raw_request(mail)))
@@ -132,7 +132,7 @@ def test_any_bytes_as_header(open_door: Stage, name: str, value: bytes) -> None:
 @settings(max_examples=EXAMPLES)
 @given(charset=charset_names, body=some_bytes, html=st.booleans())
 def test_any_bytes_as_charset_name(
-    open_door: Stage, charset: bytes, body: bytes, html: bool
+    open_door: Harness, charset: bytes, body: bytes, html: bool
 ) -> None:
     kind = b"text/html" if html else b"text/plain"
     word = b"=?" + charset + b"?Q?=FF=00K=E4nnchen?="
@@ -153,7 +153,7 @@ def test_any_bytes_as_charset_name(
 @example(mode="headers", values={"envelope": b'{"to":["a@b.example"]}', "charsets": b"[]"})
 @example(mode="headers", values={"envelope": b"[" * 5_000})
 def test_any_bytes_as_fields_of_the_form(
-    open_door: Stage, mode: str, values: dict[str, bytes]
+    open_door: Harness, mode: str, values: dict[str, bytes]
 ) -> None:
     head = own_id(mode.encode(), repr(sorted(values.items())).encode()) + HEAD
     assert_kept(post_request(open_door, form({**common_fields(), mode: head, **values})))
@@ -164,5 +164,5 @@ def test_any_bytes_as_fields_of_the_form(
     body=some_bytes.filter(bool),  # of nothing, Werkzeug's client makes a form of its own
     content_type=st.sampled_from((CONTENT_TYPE, "text/plain", "multipart/form-data", "")),
 )
-def test_any_bytes_as_request(open_door: Stage, body: bytes, content_type: str) -> None:
+def test_any_bytes_as_request(open_door: Harness, body: bytes, content_type: str) -> None:
     assert_kept(post_request(open_door, body, content_type))

@@ -31,8 +31,8 @@ from mailagent.web.metrics import KEPT, KeptSamples
 from mailagent.workflows.recovery import move_counters_on
 from mailagent.workflows.steps.circuit_breaker import Permit, note_outcome
 from tests.cast import ADA
-from tests.stage import Stage, open_shop
-from tests.stampede.story import Clock
+from tests.harness import Harness, open_shop
+from tests.programs.stampede.story import Clock
 from tests.web.doors import furnish
 
 TOKEN = "the-token-of-those-that-watch-for-tests"
@@ -41,13 +41,13 @@ PRICES = "1,0.1,10"
 
 
 @pytest.fixture
-def shop(tmp_path: Path, database_url: str) -> Iterator[Stage]:
+def shop(tmp_path: Path, database_url: str) -> Iterator[Harness]:
     settings = {"METRICS_TOKEN": TOKEN, "OPENAI_PRICES": PRICES}
-    with open_shop(tmp_path, database_url, settings) as stage:
-        yield stage
+    with open_shop(tmp_path, database_url, settings) as harness:
+        yield harness
 
 
-def scrape(shop: Stage) -> dict[str, float]:
+def scrape(shop: Harness) -> dict[str, float]:
     """Return every sample by its name and labels, counted just now."""
     shop.app.extensions.clear()
     services.bind(replace(services.current(), spending=Spending()))
@@ -60,13 +60,13 @@ def scrape(shop: Stage) -> dict[str, float]:
     }
 
 
-def test_without_the_token_nothing_is_told(shop: Stage) -> None:
+def test_without_the_token_nothing_is_told(shop: Harness) -> None:
     for headers in ({}, {"Authorization": "Bearer another"}):
         answer = shop.client.get("/metrics", headers=headers)
         assert (answer.status_code, "mailagent_" in answer.text) == (401, False)
 
 
-def test_mail_that_comes_in_waits_and_is_counted_by_its_kind(shop: Stage) -> None:
+def test_mail_that_comes_in_waits_and_is_counted_by_its_kind(shop: Harness) -> None:
     shop.write("Where is my kettle?")
     shop.write("Where is my kettle?", from_address="noreply@example.com")
     told = scrape(shop)
@@ -85,7 +85,7 @@ def test_mail_that_comes_in_waits_and_is_counted_by_its_kind(shop: Stage) -> Non
     assert told["mailagent_queue_depth{refunds}"] == told["mailagent_workers_alive{}"] == 0
 
 
-def test_what_waits_for_a_manager_is_told_with_its_money_and_its_age(shop: Stage) -> None:
+def test_what_waits_for_a_manager_is_told_with_its_money_and_its_age(shop: Harness) -> None:
     furnish(shop)
     with shop.live.database.transaction() as connection:
         earlier = shop.live.now() - timedelta(hours=2)
@@ -99,7 +99,7 @@ def test_what_waits_for_a_manager_is_told_with_its_money_and_its_age(shop: Stage
     assert told["mailagent_waiting{drafts}"] == 1
 
 
-def test_a_payment_waits_from_its_approval_on(shop: Stage) -> None:
+def test_a_payment_waits_from_its_approval_on(shop: Harness) -> None:
     furnish(shop)
     now = shop.live.now()
     for decided_at, least in ((now, 0), (None, 3 * 86400)):
@@ -114,7 +114,7 @@ def test_a_payment_waits_from_its_approval_on(shop: Stage) -> None:
         assert least <= told["mailagent_oldest_waiting_seconds{payments}"] < least + 60
 
 
-def test_the_first_refund_of_a_currency_is_a_step_up_from_zero(shop: Stage) -> None:
+def test_the_first_refund_of_a_currency_is_a_step_up_from_zero(shop: Harness) -> None:
     told = scrape(shop)
     assert shop.live.policy.limits
     for currency in shop.live.policy.limits:
@@ -123,7 +123,7 @@ def test_the_first_refund_of_a_currency_is_a_step_up_from_zero(shop: Stage) -> N
             assert told[f"mailagent_refunds_amount{{{currency},{status}}}"] == 0
 
 
-def record_call(shop: Stage, age: timedelta) -> None:
+def record_call(shop: Harness, age: timedelta) -> None:
     furnished = shop.rows("SELECT conversation_id FROM conversations")
     with shop.live.database.transaction() as connection:
         model_calls.record(
@@ -136,7 +136,7 @@ def record_call(shop: Stage, age: timedelta) -> None:
         )
 
 
-def test_tokens_and_money_count_on_when_their_rows_are_purged(shop: Stage) -> None:
+def test_tokens_and_money_count_on_when_their_rows_are_purged(shop: Harness) -> None:
     shop.write("Where is my kettle?")
     for age in (timedelta(days=500), timedelta(hours=1), timedelta(0)):
         record_call(shop, age)
@@ -157,7 +157,7 @@ def test_tokens_and_money_count_on_when_their_rows_are_purged(shop: Stage) -> No
 
 
 def test_the_day_costs_what_its_budget_counts_and_no_counter_falls_with_the_prices(
-    shop: Stage,
+    shop: Harness,
 ) -> None:
     shop.write("Where is my kettle?")
     for age in (timedelta(days=1), timedelta(0)):
@@ -175,7 +175,7 @@ def test_the_day_costs_what_its_budget_counts_and_no_counter_falls_with_the_pric
     assert {name for name in counted if after[name] < before[name]} == set()
 
 
-def test_mail_is_counted_that_comes_after_a_clock_was_set_back(shop: Stage) -> None:
+def test_mail_is_counted_that_comes_after_a_clock_was_set_back(shop: Harness) -> None:
     clock = Clock()
     services.bind(replace(shop.live, now=clock.now))
     begun = clock.now()
@@ -189,7 +189,7 @@ def test_mail_is_counted_that_comes_after_a_clock_was_set_back(shop: Stage) -> N
 
 
 def test_a_counter_moves_on_bit_by_bit_and_counts_nothing_twice(
-    shop: Stage, monkeypatch: pytest.MonkeyPatch
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.write("Where is my kettle?")
     for hours in (3, 2, 2, 1):  # two of the same moment stay together
@@ -204,7 +204,7 @@ def test_a_counter_moves_on_bit_by_bit_and_counts_nothing_twice(
     assert scrape(shop)["mailagent_model_calls_total{small,done}"] == 4
 
 
-def test_a_provider_that_fails_is_counted_and_told_while_it_is_away(shop: Stage) -> None:
+def test_a_provider_that_fails_is_counted_and_told_while_it_is_away(shop: Harness) -> None:
     for _ in range(6):
         with shop.live.database.transaction() as connection:
             note_outcome(connection, Permit(Provider.OPENAI), Failure("answered 500"))
@@ -218,11 +218,11 @@ def test_a_provider_that_fails_is_counted_and_told_while_it_is_away(shop: Stage)
 def test_a_database_that_is_away_is_told_with_200(tmp_path: Path) -> None:
     settings = {"METRICS_TOKEN": TOKEN, "MAILAGENT_ROLE": "web"}
     nobody = "postgresql+psycopg://mailagent:secret@127.0.0.1:1/mailagent"
-    with open_shop(tmp_path, nobody, settings) as stage:
-        assert scrape(stage) == {"mailagent_database_up{}": 0}
+    with open_shop(tmp_path, nobody, settings) as harness:
+        assert scrape(harness) == {"mailagent_database_up{}": 0}
 
 
-def test_a_second_scrape_within_seconds_counts_nothing(shop: Stage) -> None:
+def test_a_second_scrape_within_seconds_counts_nothing(shop: Harness) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}"}
     first = shop.client.get("/metrics", headers=headers)
     shop.write("Where is my kettle?")
@@ -237,10 +237,10 @@ def test_a_database_that_says_nothing_is_away_in_time_and_asked_by_one_only(
     settings = {"METRICS_TOKEN": TOKEN, "MAILAGENT_ROLE": "web"}
     with socket.create_server(("127.0.0.1", 0)) as server:  # takes connections, and that is all
         nobody = f"postgresql+psycopg://mailagent@127.0.0.1:{server.getsockname()[1]}/mailagent"
-        with open_shop(tmp_path, nobody, settings) as stage:
-            stage.app.extensions[KEPT] = KeptSamples(wait_seconds=0.3)
+        with open_shop(tmp_path, nobody, settings) as harness:
+            harness.app.extensions[KEPT] = KeptSamples(wait_seconds=0.3)
             headers, begun = {"Authorization": f"Bearer {TOKEN}"}, time.monotonic()
-            told = [stage.client.get("/metrics", headers=headers) for _ in range(3)]
+            told = [harness.client.get("/metrics", headers=headers) for _ in range(3)]
             assert time.monotonic() - begun < 3  # the driver itself waits for ten
             assert {answer.status_code for answer in told} == {200}
             assert all("\nmailagent_database_up 0.0\n" in answer.text for answer in told)
@@ -248,7 +248,7 @@ def test_a_database_that_says_nothing_is_away_in_time_and_asked_by_one_only(
 
 
 def test_a_database_that_is_slow_is_not_told_as_away(
-    shop: Stage, monkeypatch: pytest.MonkeyPatch
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Longer than a busy machine is silent.
     shop.app.extensions[KEPT] = KeptSamples(wait_seconds=4)
@@ -268,7 +268,7 @@ def test_a_database_that_is_slow_is_not_told_as_away(
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_a_count_that_takes_too_long_is_given_up(
-    shop: Stage, monkeypatch: pytest.MonkeyPatch
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics, "STATEMENT_SECONDS", 0.1)
     headers = {"Authorization": f"Bearer {TOKEN}"}
@@ -281,7 +281,7 @@ def test_a_count_that_takes_too_long_is_given_up(
         assert connection.scalar(sa.text("SHOW statement_timeout")) == "0"
 
 
-def test_labels_are_bounded_and_nobodys_words_or_addresses_are_told(shop: Stage) -> None:
+def test_labels_are_bounded_and_nobodys_words_or_addresses_are_told(shop: Harness) -> None:
     case = furnish(shop)
     shop.app.extensions.clear()
     told = shop.client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).text
@@ -289,7 +289,7 @@ def test_labels_are_bounded_and_nobodys_words_or_addresses_are_told(shop: Stage)
     assert not re.search(r"_[0-9A-HJKMNP-TV-Z]{26}", told)
 
 
-def test_every_metric_is_served_under_its_name(shop: Stage) -> None:
+def test_every_metric_is_served_under_its_name(shop: Harness) -> None:
     furnish(shop)
     record_call(shop, timedelta(0))
     told = {name.partition("{")[0] for name in scrape(shop)}

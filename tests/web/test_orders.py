@@ -14,21 +14,21 @@ from werkzeug.test import TestResponse
 from mailagent.store.refunds import orders
 from mailagent.web.api import LARGEST_ORDER_BYTES
 from tests.cast import order, order_record
-from tests.stage import Stage, open_shop
+from tests.harness import Harness, open_shop
 
 TOKEN = "the-token-of-the-shop-s-own-systems"
 OLDER_TOKEN = "the-token-that-they-had-before-that"
 
 
 @pytest.fixture
-def shop(tmp_path: Path, database_url: str) -> Iterator[Stage]:
+def shop(tmp_path: Path, database_url: str) -> Iterator[Harness]:
     settings = {"ORDERS_API_TOKEN": f"{TOKEN},{OLDER_TOKEN}"}
-    with open_shop(tmp_path, database_url, settings) as stage:
-        yield stage
+    with open_shop(tmp_path, database_url, settings) as harness:
+        yield harness
 
 
 def put(
-    shop: Stage,
+    shop: Harness,
     record: Any,
     order_id: str = "W1001",
     headers: dict[str, str] | None = None,
@@ -44,12 +44,12 @@ def put(
     )
 
 
-def stored(shop: Stage, order_id: str = "W1001") -> Any:
+def stored(shop: Harness, order_id: str = "W1001") -> Any:
     with shop.live.database.snapshot() as connection:
         return orders.find(connection, order_id)
 
 
-def test_an_order_is_created_then_unchanged_then_changed(shop: Stage) -> None:
+def test_an_order_is_created_then_unchanged_then_changed(shop: Harness) -> None:
     first = put(shop, order_record())
     assert (first.status_code, first.headers["ETag"]) == (201, '"1"')
     assert first.get_json() == {"order_id": "W1001", "version": 1, "saved": "created"}
@@ -60,7 +60,7 @@ def test_an_order_is_created_then_unchanged_then_changed(shop: Stage) -> None:
     assert stored(shop).customer_name == "Ada B."
 
 
-def test_the_id_may_stand_in_the_address_alone(shop: Stage) -> None:
+def test_the_id_may_stand_in_the_address_alone(shop: Harness) -> None:
     record = order_record()
     del record["order_id"]
     assert put(shop, record).status_code == 201
@@ -68,7 +68,7 @@ def test_the_id_may_stand_in_the_address_alone(shop: Stage) -> None:
 
 
 @pytest.mark.parametrize("order_id", ["%231001", "2026/11/1001", "Bestellung-%C3%A4"])
-def test_ids_are_what_the_shop_calls_its_orders(shop: Stage, order_id: str) -> None:
+def test_ids_are_what_the_shop_calls_its_orders(shop: Harness, order_id: str) -> None:
     record = order_record()
     del record["order_id"]
     answer = put(shop, record, order_id)
@@ -76,14 +76,14 @@ def test_ids_are_what_the_shop_calls_its_orders(shop: Stage, order_id: str) -> N
     assert stored(shop, answer.get_json()["order_id"]) is not None
 
 
-def test_the_token_before_the_newest_still_works(shop: Stage) -> None:
+def test_the_token_before_the_newest_still_works(shop: Harness) -> None:
     assert put(shop, order_record(), token=OLDER_TOKEN).status_code == 201
 
 
 @pytest.mark.parametrize(
     "token", [None, "", "x", TOKEN + "x", TOKEN[:-1], "ä" * 40, f"{TOKEN},{OLDER_TOKEN}"]
 )
-def test_without_the_token_nothing_is_stored(shop: Stage, token: str | None) -> None:
+def test_without_the_token_nothing_is_stored(shop: Harness, token: str | None) -> None:
     answer = put(shop, order_record(), token=token)
     assert answer.status_code == 401
     assert answer.headers["WWW-Authenticate"] == "Bearer"
@@ -98,12 +98,12 @@ def test_without_a_token_of_the_shop_there_is_no_such_route(
 
 
 @pytest.mark.parametrize("method", ["get", "post", "delete", "patch"])
-def test_orders_are_only_put(shop: Stage, method: str) -> None:
+def test_orders_are_only_put(shop: Harness, method: str) -> None:
     assert getattr(shop.client, method)("/api/orders/W1001").status_code == 405
 
 
 def test_all_that_an_order_may_have_is_stored_and_the_same_again_changes_nothing(
-    shop: Stage,
+    shop: Harness,
 ) -> None:
     whole = order_record(
         items=[
@@ -127,7 +127,7 @@ def test_all_that_an_order_may_have_is_stored_and_the_same_again_changes_nothing
     assert shop.rows("SELECT payment_id, amount_minor FROM external_refunds") == [("p", 40_00)]
 
 
-def test_the_version_is_told_of_the_order_that_was_stored(shop: Stage) -> None:
+def test_the_version_is_told_of_the_order_that_was_stored(shop: Harness) -> None:
     record = order_record()
     del record["order_id"]
     for status, saved in ((201, "created"), (200, "unchanged")):
@@ -139,7 +139,7 @@ def test_the_version_is_told_of_the_order_that_was_stored(shop: Stage) -> None:
 # --- versions ---------------------------------------------------------------------------------
 
 
-def test_an_older_state_does_not_overwrite_a_newer_one(shop: Stage) -> None:
+def test_an_older_state_does_not_overwrite_a_newer_one(shop: Harness) -> None:
     first = put(shop, order_record())
     put(shop, order_record(status="cancelled"), headers={"If-Match": first.headers["ETag"]})
     late = put(shop, order_record(), headers={"If-Match": first.headers["ETag"]})
@@ -148,7 +148,7 @@ def test_an_older_state_does_not_overwrite_a_newer_one(shop: Stage) -> None:
     assert stored(shop).status == "cancelled"
 
 
-def test_only_create_is_possible(shop: Stage) -> None:
+def test_only_create_is_possible(shop: Harness) -> None:
     create = {"If-None-Match": "*"}
     assert put(shop, order_record(), headers=create).status_code == 201
     again = put(shop, order_record(), headers=create)
@@ -156,7 +156,7 @@ def test_only_create_is_possible(shop: Stage) -> None:
     assert again.get_json() == {"error": "order W1001 exists already, in version 1"}
 
 
-def test_a_change_whose_answer_was_lost_may_be_sent_again(shop: Stage) -> None:
+def test_a_change_whose_answer_was_lost_may_be_sent_again(shop: Harness) -> None:
     first = {"If-Match": put(shop, order_record()).headers["ETag"]}
     changed = order_record(status="cancelled")
     assert put(shop, changed, headers=first).get_json()["saved"] == "changed"
@@ -165,18 +165,18 @@ def test_a_change_whose_answer_was_lost_may_be_sent_again(shop: Stage) -> None:
     assert again.get_json() == {"order_id": "W1001", "version": 2, "saved": "unchanged"}
 
 
-def test_a_version_of_an_order_that_is_not_there_creates_nothing(shop: Stage) -> None:
+def test_a_version_of_an_order_that_is_not_there_creates_nothing(shop: Harness) -> None:
     answer = put(shop, order_record(), headers={"If-Match": '"3"'})
     assert (answer.status_code, stored(shop)) == (412, None)
     assert "does not exist" in answer.get_json()["error"]
 
 
 @pytest.mark.parametrize("tag", ["3", 'W/"3"', '"x"', '"1", "2"', "*", '"99999999999999999999"'])
-def test_a_tag_that_is_none_of_ours_is_refused(shop: Stage, tag: str) -> None:
+def test_a_tag_that_is_none_of_ours_is_refused(shop: Harness, tag: str) -> None:
     assert put(shop, order_record(), headers={"If-Match": tag}).status_code == 400
 
 
-def test_ten_at_once_create_one_order(shop: Stage) -> None:
+def test_ten_at_once_create_one_order(shop: Harness) -> None:
     with ThreadPoolExecutor(10) as threads:
         answers = list(threads.map(lambda _: put(shop, order_record()).status_code, range(10)))
     assert sorted(answers) == [200] * 9 + [201]
@@ -201,7 +201,7 @@ def test_ten_at_once_create_one_order(shop: Stage) -> None:
         ({"shipping": "5.001"}, "shipping: '5.001' has more decimals"),
     ],
 )
-def test_nonsense_is_refused_by_field(shop: Stage, change: dict[str, Any], words: str) -> None:
+def test_nonsense_is_refused_by_field(shop: Harness, change: dict[str, Any], words: str) -> None:
     answer = put(shop, order_record() | change)
     assert answer.status_code == 422
     assert words in answer.get_json()["error"]
@@ -211,18 +211,18 @@ def test_nonsense_is_refused_by_field(shop: Stage, change: dict[str, Any], words
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"\xff\xfe{}", b'{"a": 1, "a": 2', b"[" * 100_000, b"NaN,"]
 )
-def test_what_is_not_json_is_refused(shop: Stage, body: bytes) -> None:
+def test_what_is_not_json_is_refused(shop: Harness, body: bytes) -> None:
     answer = put(shop, body)
     assert answer.status_code == 400
     assert "not a JSON object" in answer.get_json()["error"]
 
 
 @pytest.mark.parametrize("body", [b"[]", b"17", b"null", b'"x"', b'{"a": 1, "a": 2}'])
-def test_json_that_is_no_order_is_refused(shop: Stage, body: bytes) -> None:
+def test_json_that_is_no_order_is_refused(shop: Harness, body: bytes) -> None:
     assert put(shop, body).status_code == 422
 
 
-def test_an_order_too_large_is_refused(shop: Stage) -> None:
+def test_an_order_too_large_is_refused(shop: Harness) -> None:
     answer = put(shop, b" " * (LARGEST_ORDER_BYTES + 1))
     assert answer.status_code == 413
     assert str(LARGEST_ORDER_BYTES) in answer.get_json()["error"]

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from tests.cast import OLGA
-from tests.stage import Stage, post_form
+from tests.harness import Harness, post_form
 from tests.web.doors import csrf_token, doors, furnish, visit
 
 NAMES = ("next", "url", "return_to", "redirect", "back", "page", "path", "from")
@@ -30,7 +30,7 @@ HOSTS = {
 }
 
 
-def test_no_door_leads_to_another_host(fullest: Stage) -> None:
+def test_no_door_leads_to_another_host(fullest: Harness) -> None:
     case = furnish(fullest)
     operator, stranger = fullest.log_in(OLGA), fullest.client
     token = csrf_token(operator)
@@ -58,13 +58,13 @@ def test_no_door_leads_to_another_host(fullest: Stage) -> None:
 
 
 @pytest.mark.parametrize("wanted", ELSEWHERE)
-def test_a_login_that_asks_for_elsewhere_ends_in_the_console(shop: Stage, wanted: str) -> None:
+def test_a_login_that_asks_for_elsewhere_ends_in_the_console(shop: Harness, wanted: str) -> None:
     post_form(shop.client, "/ops/login", email=OLGA, next=wanted)
     (link,) = shop.rows("SELECT next_path FROM login_links")
     assert link.next_path == "/ops"
 
 
-def test_a_mailed_link_names_our_host_whatever_host_was_asked(shop: Stage) -> None:
+def test_a_mailed_link_names_our_host_whatever_host_was_asked(shop: Harness) -> None:
     client, host = shop.client, "http://evil.example"
     page = client.get("/ops/login", base_url=host, headers=HOSTS).text
     token = page.partition('name="csrf_token" value="')[2].partition('"')[0]

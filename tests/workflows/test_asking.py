@@ -20,7 +20,7 @@ from mailagent.store.refunds import approval_requests, refunds
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
 from mailagent.workflows.steps.refund import decision
 from tests.cast import MAX, MONA, OLGA, TESS, order
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.workflows.test_refund import propose
 
 claim: Callable[[str], Any] = inspect.unwrap(decision.claim_refund)
@@ -38,25 +38,25 @@ ZOE = "zoe@shop.example"
 
 
 @pytest.fixture
-def refund_id(shop: Stage) -> str:
+def refund_id(shop: Harness) -> str:
     """A refund that waits for a manager; no run is at it."""
     shop.stock(order(status="shipped", delivered_at=None))
     propose(shop)
     return shop.refunds()[0].refund_id
 
 
-def at(shop: Stage, seconds: float) -> None:
+def at(shop: Harness, seconds: float) -> None:
     then = shop.live.now() + timedelta(seconds=seconds)
     services.bind(replace(shop.live, now=lambda: then))
 
 
-def mails(shop: Stage, address: str) -> list[Any]:
+def mails(shop: Harness, address: str) -> list[Any]:
     return shop.rows(
         "SELECT * FROM outbound_mails WHERE to_address = :to ORDER BY outbound_id", to=address
     )
 
 
-def lose(shop: Stage, outbound_id: str) -> None:
+def lose(shop: Harness, outbound_id: str) -> None:
     """Have a mail of ours not reach its reader."""
     with shop.live.database.transaction() as connection:
         mail = outbound.load(connection, outbound_id)
@@ -64,7 +64,7 @@ def lose(shop: Stage, outbound_id: str) -> None:
         act_on_lost(connection, mail, OutboundStatus.UNDELIVERED, "mailbox full")
 
 
-def test_a_step_that_is_done_again_asks_and_reminds_once(shop: Stage, refund_id: str) -> None:
+def test_a_step_that_is_done_again_asks_and_reminds_once(shop: Harness, refund_id: str) -> None:
     assert ask(refund_id) == ask(refund_id) == [mails(shop, MONA)[0].outbound_id]
     at(shop, DAY)
     for _ in range(2):  # the first one died before it was recorded
@@ -77,7 +77,7 @@ def test_a_step_that_is_done_again_asks_and_reminds_once(shop: Stage, refund_id:
     ("seconds", "wait_seconds"), [(0, 6 * 3600), (DAY - 600, 600), (7 * DAY - 600, 600)]
 )
 def test_it_sleeps_until_something_is_due_but_never_over_an_hour(
-    shop: Stage, refund_id: str, seconds: float, wait_seconds: float
+    shop: Harness, refund_id: str, seconds: float, wait_seconds: float
 ) -> None:
     ask(refund_id)
     at(shop, seconds)
@@ -85,7 +85,7 @@ def test_it_sleeps_until_something_is_due_but_never_over_an_hour(
 
 
 def test_a_mail_that_is_lost_has_the_next_asked_and_is_remembered_for_a_day(
-    shop: Stage, refund_id: str
+    shop: Harness, refund_id: str
 ) -> None:
     ask(refund_id)
     lose(shop, mails(shop, MONA)[0].outbound_id)
@@ -102,7 +102,7 @@ def test_a_mail_that_is_lost_has_the_next_asked_and_is_remembered_for_a_day(
 
 
 def test_that_nobody_is_left_is_logged_without_an_address(
-    shop: Stage, refund_id: str, caplog: pytest.LogCaptureFixture
+    shop: Harness, refund_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     ask(refund_id)
     alone = replace(shop.live.shop, manager_emails=(MONA,), team_emails=(), ops_emails=())
@@ -113,7 +113,7 @@ def test_that_nobody_is_left_is_logged_without_an_address(
 
 
 def test_a_lost_reminder_tells_nobody_while_somebody_else_has_the_question(
-    shop: Stage, refund_id: str
+    shop: Harness, refund_id: str
 ) -> None:
     ask(refund_id)
     at(shop, 2 * DAY)
@@ -123,7 +123,7 @@ def test_a_lost_reminder_tells_nobody_while_somebody_else_has_the_question(
     assert mails(shop, TESS) == []
 
 
-def test_those_before_are_told_who_is_asked_too(shop: Stage, refund_id: str) -> None:
+def test_those_before_are_told_who_is_asked_too(shop: Harness, refund_id: str) -> None:
     shop_with = replace(shop.live.shop, manager_emails=(MONA, MAX, ZOE))
     waits = replace(shop.live.waits, approval_reminder_seconds=30 * DAY)
     services.bind(replace(shop.live, shop=shop_with, waits=waits))
@@ -139,17 +139,17 @@ def test_those_before_are_told_who_is_asked_too(shop: Stage, refund_id: str) -> 
 # --- nobody is there -------------------------------------------------------------------------------
 
 
-def goes_away(shop: Stage, refund_id: str, manager: str) -> None:
+def goes_away(shop: Harness, refund_id: str, manager: str) -> None:
     with shop.live.database.transaction() as connection:
         mailers.ask_next_manager(connection, refund_id, manager, Skip.AWAY)
 
 
-def unread(shop: Stage, address: str) -> list[Any]:
+def unread(shop: Harness, address: str) -> list[Any]:
     return [each for each in mails(shop, address) if each.subject.startswith("Nobody reads")]
 
 
 def test_people_are_told_once_when_nobody_is_left_who_reads_a_request(
-    shop: Stage, refund_id: str
+    shop: Harness, refund_id: str
 ) -> None:
     ask(refund_id)
     goes_away(shop, refund_id, MONA)
@@ -164,7 +164,7 @@ def test_people_are_told_once_when_nobody_is_left_who_reads_a_request(
 
 
 def test_people_are_told_of_a_request_that_begins_while_everybody_is_away(
-    shop: Stage, refund_id: str
+    shop: Harness, refund_id: str
 ) -> None:
     with shop.live.database.transaction() as connection:
         for manager in (MONA, MAX):
@@ -180,7 +180,7 @@ def test_people_are_told_of_a_request_that_begins_while_everybody_is_away(
     ("team", "told"), [((TESS,), TESS), ((), OLGA), ((MONA,), OLGA)], ids=["team", "ops", "herself"]
 )
 def test_all_who_were_asked_hear_of_the_end_and_others_where_none_of_them_was_there(
-    shop: Stage, refund_id: str, team: tuple[str, ...], told: str
+    shop: Harness, refund_id: str, team: tuple[str, ...], told: str
 ) -> None:
     services.bind(replace(shop.live, shop=replace(shop.live.shop, team_emails=team)))
     shop.live = services.current()
@@ -194,7 +194,7 @@ def test_all_who_were_asked_hear_of_the_end_and_others_where_none_of_them_was_th
 
 
 def test_the_team_does_not_hear_of_the_end_where_a_manager_was_there(
-    shop: Stage, refund_id: str
+    shop: Harness, refund_id: str
 ) -> None:
     ask(refund_id)
     goes_away(shop, refund_id, MONA)
@@ -204,19 +204,19 @@ def test_the_team_does_not_hear_of_the_end_where_a_manager_was_there(
     assert mails(shop, TESS) == []
 
 
-def own(shop: Stage, owner: str) -> None:
+def own(shop: Harness, owner: str) -> None:
     with shop.live.database.transaction() as connection:
         connection.execute(sa.text("UPDATE orders SET customer_email = :owner"), {"owner": owner})
 
 
-def test_a_manager_is_not_asked_about_an_order_of_their_own(shop: Stage, refund_id: str) -> None:
+def test_a_manager_is_not_asked_about_an_order_of_their_own(shop: Harness, refund_id: str) -> None:
     own(shop, MONA)
     assert ask(refund_id) == [mails(shop, MAX)[0].outbound_id]
     assert mails(shop, MONA) == []
 
 
 def test_where_only_the_owner_is_left_people_are_told_once_and_nothing_is_paid(
-    shop: Stage, refund_id: str
+    shop: Harness, refund_id: str
 ) -> None:
     own(shop, MONA)
     alone = replace(shop.live, shop=replace(shop.live.shop, manager_emails=(MONA,)))
@@ -238,7 +238,9 @@ def test_where_only_the_owner_is_left_people_are_told_once_and_nothing_is_paid(
 # --- what it costs, and that nothing is missed for it ---------------------------------------------
 
 
-def test_how_things_stand_after_a_change_is_what_is_on_record(shop: Stage, refund_id: str) -> None:
+def test_how_things_stand_after_a_change_is_what_is_on_record(
+    shop: Harness, refund_id: str
+) -> None:
     services.bind(replace(shop.live, shop=replace(shop.live.shop, manager_emails=(ZOE, MONA, MAX))))
     shop.live = services.current()
     at(shop, 0)

@@ -14,7 +14,7 @@ from mailagent.store.mail import inbound
 from mailagent.workflows.steps.conversation import absence
 from mailagent.workflows.steps.maintenance import sweep
 from tests.cast import ADA, GRACE
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.workflows.test_sweep import forget_runs
 
 pytestmark = pytest.mark.both_databases
@@ -23,14 +23,14 @@ CUSTOMERS = [f"customer{number}@example.com" for number in range(5)]
 
 
 @pytest.fixture
-def limited_shop(shop: Stage) -> Stage:
+def limited_shop(shop: Harness) -> Harness:
     """A shop whose model's limits bear three mails a minute; its workflows do not run."""
     shop.live = replace(shop.live, pace=RateLimit(requests=9))
     services.bind(shop.live)
     return shop
 
 
-def put_off(shop: Stage, where: str, times: int = 1) -> None:
+def put_off(shop: Harness, where: str, times: int = 1) -> None:
     """Let mails have been put off, so many times each."""
     with shop.live.database.transaction() as connection:
         statement = (
@@ -39,12 +39,12 @@ def put_off(shop: Stage, where: str, times: int = 1) -> None:
         connection.execute(sa.text(statement))
 
 
-def rung_again(shop: Stage) -> list[str]:
+def rung_again(shop: Harness) -> list[str]:
     rows = shop.rows("SELECT from_address FROM inbound_mails WHERE wake_ups >= put_off")
     return sorted(row.from_address for row in rows)
 
 
-def test_mail_is_brought_back_by_turns_of_the_customers(limited_shop: Stage) -> None:
+def test_mail_is_brought_back_by_turns_of_the_customers(limited_shop: Harness) -> None:
     for number in range(20):
         limited_shop.write("Hello?", subject=f"thread {number}")
     limited_shop.write("Hello?", from_address=GRACE)
@@ -56,7 +56,7 @@ def test_mail_is_brought_back_by_turns_of_the_customers(limited_shop: Stage) -> 
     assert rung_again(limited_shop) == [ADA, ADA, GRACE]
 
 
-def test_forged_mail_takes_no_turn_of_its_alleged_sender(limited_shop: Stage) -> None:
+def test_forged_mail_takes_no_turn_of_its_alleged_sender(limited_shop: Harness) -> None:
     for number in range(3):
         limited_shop.write("Hello?", subject=f"thread {number}", aligned=False)
     honest = limited_shop.write("Hello?")
@@ -70,7 +70,7 @@ def test_forged_mail_takes_no_turn_of_its_alleged_sender(limited_shop: Stage) ->
 
 
 def test_mail_that_a_run_is_at_keeps_no_other_from_being_brought_back(
-    limited_shop: Stage, monkeypatch: pytest.MonkeyPatch
+    limited_shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(absence, "BROUGHT_BACK_AT_ONCE", 2)
     forgotten = limited_shop.write("Hello?", from_address=GRACE)
@@ -87,7 +87,7 @@ def test_mail_that_a_run_is_at_keeps_no_other_from_being_brought_back(
     assert rung_again(limited_shop) == [GRACE]
 
 
-def test_who_was_tried_least_often_is_the_next_to_be_tried_with(shop: Stage) -> None:
+def test_who_was_tried_least_often_is_the_next_to_be_tried_with(shop: Harness) -> None:
     for address in (ADA, GRACE):
         shop.write("Hello?", from_address=address)
     put_off(shop, f"from_address = '{ADA}'", 2)
@@ -102,7 +102,7 @@ def test_who_was_tried_least_often_is_the_next_to_be_tried_with(shop: Stage) -> 
 
 @pytest.mark.parametrize("query", [inbound._PUT_OFF_BY_TURNS, inbound._LEAST_PUT_OFF])
 def test_mail_that_was_answered_long_ago_is_not_read_for_it(
-    shop: Stage, query: sa.Select[Any]
+    shop: Harness, query: sa.Select[Any]
 ) -> None:
     shop.write("Hello?")
     copy_answered(shop, 3_000)
@@ -120,7 +120,7 @@ def test_mail_that_was_answered_long_ago_is_not_read_for_it(
     assert not [line for line in read if "Seq Scan" in line or line == "SCAN inbound_mails"], lines
 
 
-def copy_answered(shop: Stage, count: int) -> None:
+def copy_answered(shop: Harness, count: int) -> None:
     """Let a thousand times as much mail be on record that waits for nobody."""
     with shop.live.database.transaction() as connection:
         (row,) = connection.execute(sa.text("SELECT * FROM inbound_mails")).mappings()

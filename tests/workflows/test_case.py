@@ -19,14 +19,14 @@ from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.conversation.context import case_of
 from mailagent.workflows.steps.conversation.reply import write_reply
 from tests.cast import ADA, GRACE, OLGA, order
-from tests.stage import Stage
+from tests.harness import Harness
 
 CODE = "K7MX-4PQR-9TWZ"
 DAY = timedelta(days=1)
 SPENT = {"model_turns": 1, "tokens": 1}
 
 
-def thread_of(shop: Stage, message_id: str) -> Any:
+def thread_of(shop: Harness, message_id: str) -> Any:
     (row,) = shop.rows(
         "SELECT mail_id, conversation_id, reply_token FROM conversations"
         " JOIN inbound_mails USING (conversation_id) WHERE inbound_mails.message_id = :id",
@@ -35,12 +35,12 @@ def thread_of(shop: Stage, message_id: str) -> Any:
     return row
 
 
-def write(shop: Stage, text: str = "Where is my kettle?", **changes: Any) -> Any:
+def write(shop: Harness, text: str = "Where is my kettle?", **changes: Any) -> Any:
     """Let Ada write; return her mail's thread."""
     return thread_of(shop, shop.write(text, **changes).message_id)
 
 
-def write_again(shop: Stage, thread: Any, text: str = "Hello?", **changes: Any) -> Any:
+def write_again(shop: Harness, thread: Any, text: str = "Hello?", **changes: Any) -> Any:
     return write(shop, text, to=f"case+{thread.reply_token}@shop.example", **changes)
 
 
@@ -54,7 +54,7 @@ def answer(thread: Any, text: str = "Hello, we will look.") -> None:
     assert write_reply(take(thread), {"text": text}, SPENT)["kind"] == "written"
 
 
-def give(shop: Stage, thread: Any, order_id: str = "W1001") -> None:
+def give(shop: Harness, thread: Any, order_id: str = "W1001") -> None:
     """Give Ada a discount in answer to a mail."""
     now = shop.live.now()
     code = GoodwillCode(
@@ -66,7 +66,7 @@ def give(shop: Stage, thread: Any, order_id: str = "W1001") -> None:
         goodwill.issue(connection, code)
 
 
-def settle(shop: Stage, thread: Any, why: str = "a test") -> None:
+def settle(shop: Harness, thread: Any, why: str = "a test") -> None:
     """Leave the mails of a thread without an answer."""
     with shop.live.database.transaction() as connection:
         connection.execute(
@@ -78,19 +78,19 @@ def settle(shop: Stage, thread: Any, why: str = "a test") -> None:
         )
 
 
-def after_an_answer(shop: Stage) -> tuple[Batch, str]:
+def after_an_answer(shop: Harness) -> tuple[Batch, str]:
     thread = write(shop)
     answer(thread, "Hello, it is about your kettle.")
     return take(write_again(shop, thread)), "it is about your kettle"
 
 
-def after_a_mail_without_an_answer(shop: Stage) -> tuple[Batch, str]:
+def after_a_mail_without_an_answer(shop: Harness) -> tuple[Batch, str]:
     thread = write(shop, "A word before.")
     settle(shop, thread)
     return take(write_again(shop, thread)), "A word before."
 
 
-def beside_a_mail_that_may_be_forged(shop: Stage) -> tuple[Batch, str]:
+def beside_a_mail_that_may_be_forged(shop: Harness) -> tuple[Batch, str]:
     thread = write(shop, "Is it me?", aligned=False)
     write_again(shop, thread, "It is me.")
     unproven = take(thread)
@@ -98,7 +98,7 @@ def beside_a_mail_that_may_be_forged(shop: Stage) -> tuple[Batch, str]:
     return unproven, "It is me."
 
 
-def quoting_a_discount(shop: Stage) -> tuple[Batch, str]:
+def quoting_a_discount(shop: Harness) -> tuple[Batch, str]:
     shop.stock(order())
     earlier = write(shop, "Another thread.")
     give(shop, earlier)
@@ -115,13 +115,13 @@ def quoting_a_discount(shop: Stage) -> tuple[Batch, str]:
     ],
 )
 def test_what_lies_behind_a_mail_is_told_with_it(
-    shop: Stage, story: Callable[[Stage], tuple[Batch, str]]
+    shop: Harness, story: Callable[[Harness], tuple[Batch, str]]
 ) -> None:
     batch, words = story(shop)
     assert words in case_of(batch).item["content"]
 
 
-def test_what_comes_after_the_mails_were_taken_up_is_not_told(shop: Stage) -> None:
+def test_what_comes_after_the_mails_were_taken_up_is_not_told(shop: Harness) -> None:
     thread = write(shop)
     write_again(shop, thread, "And my pot?")
     batch = take(thread)
@@ -133,7 +133,7 @@ def test_what_comes_after_the_mails_were_taken_up_is_not_told(shop: Stage) -> No
     assert case_of(batch).item == told
 
 
-def test_nobody_is_told_of_whoever_was_erased_meanwhile(shop: Stage) -> None:
+def test_nobody_is_told_of_whoever_was_erased_meanwhile(shop: Harness) -> None:
     thread = write(shop)
     batch = take(thread)
     assert "kettle" in case_of(batch).item["content"]
@@ -146,7 +146,7 @@ def test_nobody_is_told_of_whoever_was_erased_meanwhile(shop: Stage) -> None:
 
 
 def test_an_answer_says_the_discount_that_was_given_after_the_mail_was_taken_up(
-    shop: Stage,
+    shop: Harness,
 ) -> None:
     shop.stock(order())
     thread = write(shop)
@@ -157,7 +157,7 @@ def test_an_answer_says_the_discount_that_was_given_after_the_mail_was_taken_up(
     assert CODE in mail.text
 
 
-def test_an_answer_may_name_the_day_of_an_earlier_one(shop: Stage) -> None:
+def test_an_answer_may_name_the_day_of_an_earlier_one(shop: Harness) -> None:
     shop.stock(order())
     thread = write(shop)
     answer(thread)
@@ -172,29 +172,29 @@ def test_an_answer_may_name_the_day_of_an_earlier_one(shop: Stage) -> None:
     assert write_reply(batch, {"text": text}, SPENT)["kind"] == "written"
 
 
-def in_the_thread(shop: Stage) -> Any:
+def in_the_thread(shop: Harness) -> Any:
     thread = write(shop)
     answer(thread)
     return write_again(shop, thread)
 
 
-def to_the_address(shop: Stage) -> Any:
+def to_the_address(shop: Harness) -> Any:
     answer(write(shop))
     return write(shop, "Another one.")
 
 
-def stopped_in_the_thread(shop: Stage) -> Any:
+def stopped_in_the_thread(shop: Harness) -> Any:
     thread = write(shop)
     settle(shop, thread, HandOverReason.LOOP_DETECTED.value)
     return write_again(shop, thread)
 
 
-def stopped_from_the_address(shop: Stage) -> Any:
+def stopped_from_the_address(shop: Harness) -> Any:
     settle(shop, write(shop), HandOverReason.LOOP_DETECTED.value)
     return write(shop, "Another one.")
 
 
-def by_the_thread_only(shop: Stage) -> Any:
+def by_the_thread_only(shop: Harness) -> Any:
     """Of a thread whose customer was somebody else when it was answered."""
     thread = in_the_thread(shop)
     with shop.live.database.transaction() as connection:
@@ -202,7 +202,7 @@ def by_the_thread_only(shop: Stage) -> Any:
     return thread
 
 
-def a_first_mail(shop: Stage) -> Any:
+def a_first_mail(shop: Harness) -> Any:
     answer(write(shop, from_address=GRACE))
     return write(shop)
 
@@ -219,7 +219,7 @@ def a_first_mail(shop: Stage) -> Any:
     ],
 )
 def test_automatic_answers_are_found_by_thread_and_by_address(
-    shop: Stage, story: Callable[[Stage], Any], found: bool
+    shop: Harness, story: Callable[[Harness], Any], found: bool
 ) -> None:
     here, now = story(shop).conversation_id, shop.live.now()
     with shop.live.database.snapshot() as connection:

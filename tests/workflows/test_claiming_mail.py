@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from mailagent.domain.mail.message import OutboundMail, Purpose
 from mailagent.store.mail import outbound, suppressions
 from mailagent.workflows.steps.delivery.send import send_mail
-from tests.stage import Stage
+from tests.harness import Harness
 
 MAIL = OutboundMail(
     outbound_id="outbound_1",
@@ -34,7 +34,7 @@ MAIL = OutboundMail(
     ],
 )
 def test_what_changes_while_a_claim_waits_for_the_mail_counts(
-    shop: Stage, address: str, suppressed: str
+    shop: Harness, address: str, suppressed: str
 ) -> None:
     database, now = shop.live.database, shop.live.now()
     states: list[str] = []

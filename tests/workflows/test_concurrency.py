@@ -8,12 +8,12 @@ from typing import Any
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.conversation.refund_tools import propose_refund
 from tests.cast import order
-from tests.stage import Stage
+from tests.harness import Harness
 
 MANY = 40
 
 
-def batches(shop: Stage, count: int) -> list[Batch]:
+def batches(shop: Harness, count: int) -> list[Batch]:
     """Let the customer ask in many threads at once."""
     for number in range(count):
         shop.write("Refund my order W1001", subject=f"thread {number}")
@@ -32,7 +32,7 @@ def propose_all(asked: list[Batch], quantity: int | None) -> list[dict[str, Any]
         return list(pool.map(lambda batch: propose_refund(batch, wanted), asked))
 
 
-def test_forty_requests_for_one_kettle_refund_it_once(shop: Stage) -> None:
+def test_forty_requests_for_one_kettle_refund_it_once(shop: Harness) -> None:
     shop.stock(order())
     outputs = propose_all(batches(shop, MANY), None)
     outcomes = [output["outcome"] for output in outputs]
@@ -41,7 +41,7 @@ def test_forty_requests_for_one_kettle_refund_it_once(shop: Stage) -> None:
     assert shop.rows("SELECT held_minor FROM orders")[0].held_minor == 49_99
 
 
-def test_forty_requests_for_a_cup_each_refund_one_and_ask_a_manager_once(shop: Stage) -> None:
+def test_forty_requests_for_a_cup_each_refund_one_and_ask_a_manager_once(shop: Harness) -> None:
     cups = {"item_id": "K1", "name": "Cup", "quantity": 10, "unit_price": "5.00"}
     payment = {"payment_id": "p", "method": "card", "amount": "50.00"}
     shop.stock(order(items=[cups], payments=[payment]))

@@ -14,12 +14,12 @@ from mailagent import services
 from mailagent.domain.operations.run_about import RunAbout, hash_customer
 from mailagent.engine.enqueue import partition_of
 from mailagent.workflows.steps.maintenance import sweep
-from tests.bench.child import base_environment
 from tests.cast import ADA, GRACE, TESS
 from tests.databases import postgres_copy
+from tests.harness import Harness, open_shop, running, wait_until
 from tests.processes import Worker
-from tests.stage import Stage, open_shop, running, wait_until
-from tests.stampede.story import Clock
+from tests.programs.bench.child import base_environment
+from tests.programs.stampede.story import Clock
 from tests.workflows.counting_openai import CrowdedOpenAI
 from tests.workflows.trouble import table_of_runs
 
@@ -37,20 +37,22 @@ def openai() -> Iterator[CrowdedOpenAI]:
 
 
 @contextmanager
-def open_small_shop(folder: Path, url: str, openai: CrowdedOpenAI, at_once: int) -> Iterator[Stage]:
+def open_small_shop(
+    folder: Path, url: str, openai: CrowdedOpenAI, at_once: int
+) -> Iterator[Harness]:
     """Open a shop whose workers answer so many conversations at a time; none runs yet."""
     settings = {"CONVERSATION_CONCURRENCY": str(at_once), "OPENAI_BASE_URL": f"{openai.url}/v1"}
-    with open_shop(folder, url, settings) as stage:
-        yield stage
+    with open_shop(folder, url, settings) as harness:
+        yield harness
 
 
 @pytest.fixture
-def small_worker(tmp_path: Path, database_url: str, openai: CrowdedOpenAI) -> Iterator[Stage]:
-    with open_small_shop(tmp_path, database_url, openai, at_once=2) as stage:
-        yield stage
+def small_worker(tmp_path: Path, database_url: str, openai: CrowdedOpenAI) -> Iterator[Harness]:
+    with open_small_shop(tmp_path, database_url, openai, at_once=2) as harness:
+        yield harness
 
 
-def test_a_flood_in_many_threads_does_not_delay_other_customers(small_worker: Stage) -> None:
+def test_a_flood_in_many_threads_does_not_delay_other_customers(small_worker: Harness) -> None:
     for number in range(FLOOD):
         small_worker.write("Where is my order?", subject=f"thread {number}")
     for address in OTHERS:
@@ -63,7 +65,7 @@ def test_a_flood_in_many_threads_does_not_delay_other_customers(small_worker: St
     assert before <= len(OTHERS) + 3
 
 
-def write_in_threads(shop: Stage) -> None:
+def write_in_threads(shop: Harness) -> None:
     """Let two customers write in several threads each."""
     with ThreadPoolExecutor(THREADS) as pool:
         for number in range(THREADS):
@@ -71,13 +73,13 @@ def write_in_threads(shop: Stage) -> None:
             pool.submit(shop.write, "Hello?", subject=f"case {number}", from_address=GRACE)
 
 
-def wait_for_answers(shop: Stage) -> None:
+def wait_for_answers(shop: Harness) -> None:
     shop.wait_for_mails(ADA, THREADS)
     shop.wait_for_mails(GRACE, THREADS)
 
 
 def test_the_threads_of_one_customer_are_answered_one_after_the_other(
-    small_worker: Stage, openai: CrowdedOpenAI
+    small_worker: Harness, openai: CrowdedOpenAI
 ) -> None:
     write_in_threads(small_worker)
     with running(small_worker):
@@ -107,13 +109,13 @@ def test_two_workers_answer_the_threads_of_one_customer_one_after_the_other(
     assert openai.most == 2
 
 
-def runs_at_work(shop: Stage) -> bool:
+def runs_at_work(shop: Harness) -> bool:
     runs = shop.live.workflow_client.runs.list_runs(limit=50)
     return any(run.is_active for run in runs if run.workflow == "conversation")
 
 
 def test_two_runs_of_one_thread_beside_each_other_answer_each_mail_once(
-    small_worker: Stage, openai: CrowdedOpenAI
+    small_worker: Harness, openai: CrowdedOpenAI
 ) -> None:
     clock = Clock()
     small_worker.live = replace(small_worker.live, now=clock.now)
@@ -152,7 +154,7 @@ def test_a_run_queues_behind_its_customers_others(
     assert partition_of("conversation_1", about, proven) == behind
 
 
-def test_mail_in_a_customers_name_queues_apart(small_worker: Stage) -> None:
+def test_mail_in_a_customers_name_queues_apart(small_worker: Harness) -> None:
     small_worker.write("Where is my order?")
     small_worker.write("Where is my order?", aligned=False)
     keys = {run.partition_key for run in small_worker.live.workflow_client.runs.list_runs(limit=10)}

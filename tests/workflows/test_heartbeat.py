@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dbos import DBOS
 
-from tests.stage import Stage, open_shop, running, wait_until
+from tests.harness import Harness, open_shop, running, wait_until
 
 
 def test_a_worker_touches_its_file_at_every_beat(tmp_path: Path, database_url: str) -> None:
@@ -16,7 +16,7 @@ def test_a_worker_touches_its_file_at_every_beat(tmp_path: Path, database_url: s
         wait_until(lambda: beat.stat().st_mtime_ns > first, 30, "the next beat")
 
 
-def test_the_engine_runs_under_the_name_that_beats(shop: Stage) -> None:
+def test_the_engine_runs_under_the_name_that_beats(shop: Harness) -> None:
     with running(shop):
         assert [row.worker_id for row in shop.rows("SELECT worker_id FROM workers")] == [
             DBOS.executor_id

@@ -8,18 +8,18 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent.workflows import recovery
-from tests.stage import Stage, running, wait_until
+from tests.harness import Harness, running, wait_until
 from tests.workflows.trouble import table_of_runs
 
 
-def sweeps(shop: Stage) -> list[str]:
+def sweeps(shop: Harness) -> list[str]:
     found = shop.rows(
         f"SELECT workflow_uuid, status FROM {table_of_runs(shop)} WHERE name = 'sweep'"
     )
     return [row.status for row in found if row.workflow_uuid.endswith("-late")]
 
 
-def test_a_sweep_is_begun_where_the_schedule_begins_none_and_only_one(shop: Stage) -> None:
+def test_a_sweep_is_begun_where_the_schedule_begins_none_and_only_one(shop: Harness) -> None:
     assert recovery.see_to_sweeps()
     assert not recovery.see_to_sweeps()
     assert len(sweeps(shop)) == 1
@@ -38,7 +38,7 @@ def test_a_sweep_is_begun_where_the_schedule_begins_none_and_only_one(shop: Stag
     ids=["lately", "long ago", "in the future"],
 )
 def test_a_sweep_counts_for_three_minutes_by_the_databases_clock(
-    shop: Stage, ended_ago: timedelta, late: bool
+    shop: Harness, ended_ago: timedelta, late: bool
 ) -> None:
     assert recovery.see_to_sweeps()
     ended_at = shop.live.now() - ended_ago

@@ -18,8 +18,8 @@ from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.workflows.steps.conversation import rate_limit
 from mailagent.workflows.steps.maintenance import sweep
 from tests.cast import ADA, TESS
-from tests.stage import Stage, running, wait_until
-from tests.stampede.story import Clock
+from tests.harness import Harness, running, wait_until
+from tests.programs.stampede.story import Clock
 from tests.workflows.counting_openai import MeteredOpenAI, refuses
 from tests.workflows.watched_model import WatchedModel
 
@@ -34,23 +34,23 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def slow_shop(shop: Stage, clock: Clock) -> Stage:
+def slow_shop(shop: Harness, clock: Clock) -> Harness:
     """A shop that may ask the model once a second; its workflows do not run yet."""
     return limited(shop, clock, RateLimit(requests=61))
 
 
-def limited(shop: Stage, clock: Clock, pace: RateLimit) -> Stage:
+def limited(shop: Harness, clock: Clock, pace: RateLimit) -> Harness:
     shop.live = replace(shop.live, pace=pace, now=clock.now)
     services.bind(shop.live)
     return shop
 
 
-def write_all(shop: Stage) -> None:
+def write_all(shop: Harness) -> None:
     for address in CUSTOMERS:
         shop.write("Hello?", from_address=address, from_name="C")
 
 
-def test_more_mail_than_the_limit_allows_is_answered_at_its_pace(slow_shop: Stage) -> None:
+def test_more_mail_than_the_limit_allows_is_answered_at_its_pace(slow_shop: Harness) -> None:
     write_all(slow_shop)
     watched = WatchedModel(slow_shop.live.model)
     services.bind(replace(slow_shop.live, model=watched))
@@ -62,13 +62,13 @@ def test_more_mail_than_the_limit_allows_is_answered_at_its_pace(slow_shop: Stag
     assert not slow_shop.rows("SELECT 1 FROM inbound_mails WHERE put_off > 0")
 
 
-def bring_back(shop: Stage) -> int:
+def bring_back(shop: Harness) -> int:
     """Sweep; return how many mails are still without an answer."""
     assert sweep.enqueue_mail() <= 1  # as many as the limit bears
     return len(shop.rows("SELECT 1 FROM inbound_mails WHERE status = 'unanswered'"))
 
 
-def test_what_would_wait_too_long_is_put_off_and_brought_back(shop: Stage, clock: Clock) -> None:
+def test_what_would_wait_too_long_is_put_off_and_brought_back(shop: Harness, clock: Clock) -> None:
     limited(shop, clock, RateLimit(requests=1))
     for address in CUSTOMERS[:3]:
         shop.write("Hello?", from_address=address, from_name="C")
@@ -85,7 +85,9 @@ def test_what_would_wait_too_long_is_put_off_and_brought_back(shop: Stage, clock
     assert len({mail.to for each in CUSTOMERS for mail in shop.mails_to(each)}) == 3
 
 
-def test_a_server_that_lets_us_in_late_leaves_no_mail_to_people(shop: Stage, clock: Clock) -> None:
+def test_a_server_that_lets_us_in_late_leaves_no_mail_to_people(
+    shop: Harness, clock: Clock
+) -> None:
     services.bind(replace(shop.live, now=clock.now, budget=Budget(provider_retries=1)))
     shop.faults.openai += [refuses("rate_limit_exceeded", wish_ms=500)] * 2
     shop.write("Hello?")
@@ -107,12 +109,12 @@ def test_a_server_that_lets_us_in_late_leaves_no_mail_to_people(shop: Stage, clo
 ITEMS = [{"role": "user", "content": "x" * 4_000}]
 
 
-def test_without_a_limit_no_turn_is_booked(shop: Stage) -> None:
+def test_without_a_limit_no_turn_is_booked(shop: Harness) -> None:
     assert rate_limit.take_turn("", ITEMS, 0, has_begun=False) == rate_limit.Turn()
     assert shop.rows("SELECT 1 FROM rate_limits") == []
 
 
-def test_after_its_wait_a_call_shows_the_turn_that_it_booked(shop: Stage, clock: Clock) -> None:
+def test_after_its_wait_a_call_shows_the_turn_that_it_booked(shop: Harness, clock: Clock) -> None:
     limited(shop, clock, RateLimit(requests=6))
     assert rate_limit.take_turn("", ITEMS, 0, has_begun=False) == replace(
         rate_limit.Turn(), at_ms=booked_ms(shop)
@@ -127,7 +129,7 @@ def test_after_its_wait_a_call_shows_the_turn_that_it_booked(shop: Stage, clock:
     assert booked_ms(shop) == second.at_ms  # nothing more was booked
 
 
-def test_a_turn_that_was_missed_is_booked_anew(shop: Stage, clock: Clock) -> None:
+def test_a_turn_that_was_missed_is_booked_anew(shop: Harness, clock: Clock) -> None:
     limited(shop, clock, RateLimit(requests=6))
     first = rate_limit.take_turn("", ITEMS, 0, has_begun=False)
     assert first is not None
@@ -137,7 +139,7 @@ def test_a_turn_that_was_missed_is_booked_anew(shop: Stage, clock: Clock) -> Non
     assert late.at_ms > first.at_ms + 59_000
 
 
-def test_a_run_that_has_begun_waits_for_longer(shop: Stage, clock: Clock) -> None:
+def test_a_run_that_has_begun_waits_for_longer(shop: Harness, clock: Clock) -> None:
     limited(shop, clock, RateLimit(requests=1))
     assert rate_limit.take_turn("", ITEMS, 0, has_begun=False) is not None
     assert rate_limit.take_turn("", ITEMS, 0, has_begun=False) is None
@@ -146,7 +148,9 @@ def test_a_run_that_has_begun_waits_for_longer(shop: Stage, clock: Clock) -> Non
     assert 50 < patient.wait_seconds < 70
 
 
-def test_tokens_beyond_those_booked_are_booked_by_the_next_call(shop: Stage, clock: Clock) -> None:
+def test_tokens_beyond_those_booked_are_booked_by_the_next_call(
+    shop: Harness, clock: Clock
+) -> None:
     limited(shop, clock, RateLimit(tokens=100_000))
     first = rate_limit.take_turn("", ITEMS, 0, has_begun=True)
     assert first is not None
@@ -175,7 +179,7 @@ def test_tokens_beyond_those_booked_are_booked_by_the_next_call(shop: Stage, clo
     ids=["a pause", "a long one", "no wish", "away"],
 )
 def test_a_pause_that_the_provider_asks_for_holds_back_all_workers(
-    shop: Stage, clock: Clock, outcome: dict[str, Any], seconds: float
+    shop: Harness, clock: Clock, outcome: dict[str, Any], seconds: float
 ) -> None:
     limited(shop, clock, RateLimit(requests=600))
     assert rate_limit.take_turn("", ITEMS, 0, has_begun=True) is not None
@@ -201,7 +205,7 @@ def metered(tokens: int, clock: Clock) -> Iterator[tuple[MeteredOpenAI, ChatMode
 
 @pytest.mark.parametrize(("tokens", "calls"), [(30_000, 10), (100_000, 24), (400_000, 60)], ids=str)
 def test_a_provider_that_counts_the_longest_answer_refuses_no_call(
-    shop: Stage, clock: Clock, tokens: int, calls: int
+    shop: Harness, clock: Clock, tokens: int, calls: int
 ) -> None:
     limited(shop, clock, RateLimit(tokens=tokens))
     asked = [[{"role": "user", "content": "x" * (400, 4_000, 24_000)[n % 3]}] for n in range(calls)]
@@ -220,6 +224,6 @@ def test_a_provider_that_counts_the_longest_answer_refuses_no_call(
     assert counted > 0.4 * tokens * (ended - begun).total_seconds() / 60
 
 
-def booked_ms(shop: Stage, column: str = "starts_at") -> int:
+def booked_ms(shop: Harness, column: str = "starts_at") -> int:
     found: int = shop.rows(f"SELECT {column} AS at FROM rate_limits")[0].at
     return -(-found // 1000)

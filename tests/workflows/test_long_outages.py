@@ -16,8 +16,8 @@ from mailagent.demo.fakes.webhooks import build_body
 from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
 from mailagent.workflows.steps.recording import try_no_more_than
 from tests.cast import ADA, MONA, big_order, order
-from tests.journeys.test_refunds import decide, link_in
-from tests.stage import Stage, letter, running, wait_until
+from tests.harness import Harness, letter, running, wait_until
+from tests.round_trips.test_refunds import decide, link_in
 from tests.workflows.test_outages import WISH
 from tests.workflows.trouble import (
     is_sqlite,
@@ -44,7 +44,7 @@ def quietly(look: Callable[[], bool]) -> Callable[[], bool]:
     return looked
 
 
-def sweep_at_once(shop: Stage) -> None:
+def sweep_at_once(shop: Harness) -> None:
     """Do what the sweep does for mail a minute later."""
     hurried = replace(shop.live.waits, sweep_after_seconds=0)
     services.bind(replace(shop.live, waits=hurried))
@@ -52,7 +52,7 @@ def sweep_at_once(shop: Stage) -> None:
     services.bind(shop.live)
 
 
-def test_a_server_away_for_longer_than_a_step_tries_costs_nothing(own_server: Stage) -> None:
+def test_a_server_away_for_longer_than_a_step_tries_costs_nothing(own_server: Harness) -> None:
     shop, server = own_server, own_server.app.config["SERVER"]
     shop.stock(order(), big_order())
     undo = try_no_more_than(2)
@@ -85,7 +85,7 @@ def test_a_server_away_for_longer_than_a_step_tries_costs_nothing(own_server: St
     assert len(shop.mails_to(ADA)) == 4
 
 
-def alter(shop: Stage, change: str) -> None:
+def alter(shop: Harness, change: str) -> None:
     """Change how the database takes connections, and end those that it has."""
     url = shop.live.database.engine.url
     engine = sa.create_engine(url.set(database="postgres"), isolation_level="AUTOCOMMIT")
@@ -118,7 +118,7 @@ NO_CONNECTIONS = ("ALLOW_CONNECTIONS false", "ALLOW_CONNECTIONS true")
     ids=["read-only", "no connections", "read-only for DBOS"],
 )
 def test_a_server_that_takes_no_writes_or_nobody_is_waited_for(
-    shop: Stage, away: str, back: str, point: str
+    shop: Harness, away: str, back: str, point: str
 ) -> None:
     if is_sqlite(shop):
         pytest.skip("SQLite has neither standbys nor connections to refuse")
@@ -153,7 +153,7 @@ CREATE TRIGGER full_disk BEFORE INSERT ON {0} FOR EACH STATEMENT EXECUTE FUNCTIO
 """
 
 
-def fill_disk(shop: Stage, table: str) -> Callable[[], None]:
+def fill_disk(shop: Harness, table: str) -> Callable[[], None]:
     """Let the disk have no room for a row of a table; return what makes room."""
     engine = shop.live.database.engine
     if is_sqlite(shop):
@@ -180,7 +180,7 @@ def fill_disk(shop: Stage, table: str) -> Callable[[], None]:
     return free
 
 
-def test_a_full_disk_stores_no_mail_by_halves_and_it_comes_again(shop: Stage) -> None:
+def test_a_full_disk_stores_no_mail_by_halves_and_it_comes_again(shop: Harness) -> None:
     body = build_body(letter("Which orders of mine do you have? " + "I forgot. " * 100_000))
     make_room = fill_disk(shop, "raw_mails")
     assert shop.post_inbound(body).status_code == 503
@@ -193,7 +193,7 @@ def test_a_full_disk_stores_no_mail_by_halves_and_it_comes_again(shop: Stage) ->
     assert len(shop.rows("SELECT 1 FROM inbound_mails")) == 1
 
 
-def test_a_step_that_finds_the_disk_full_tries_again(shop: Stage) -> None:
+def test_a_step_that_finds_the_disk_full_tries_again(shop: Harness) -> None:
     room: list[Callable[[], None]] = []
     shop.stock(order())
     table = "ledger_entries"

@@ -15,14 +15,14 @@ from mailagent.workflows.steps.conversation import lookup_tools, model_call
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.recording import AtWork
 from tests.cast import ADA, order
-from tests.journeys.test_hostile_model import calls, says
-from tests.stage import Stage, wait_until
+from tests.harness import Harness, wait_until
+from tests.round_trips.test_hostile_model import calls, says
 from tests.workflows.trouble import Mistake, once, wait_for_run, watched
 
 QUESTION = "Where is my order W1001?"
 
 
-def steps_of(shop: Stage) -> list[RecordedStep]:
+def steps_of(shop: Harness) -> list[RecordedStep]:
     """Return the steps of the one conversation's run, when it has ended."""
     wait_until(shop.at_rest, 30, "all to be done")
     (listed,) = (
@@ -33,11 +33,11 @@ def steps_of(shop: Stage) -> list[RecordedStep]:
     return sorted(with_text(run.steps), key=lambda step: step.number)
 
 
-def requests(shop: Stage) -> int:
+def requests(shop: Harness) -> int:
     return len(shop.rows("SELECT 1 FROM model_calls"))
 
 
-def test_a_question_takes_one_step_for_both_asks_and_the_look_between(busy_shop: Stage) -> None:
+def test_a_question_takes_one_step_for_both_asks_and_the_look_between(busy_shop: Harness) -> None:
     busy_shop.stock(order())
     busy_shop.write(QUESTION)
     busy_shop.wait_for_mails(ADA)
@@ -50,7 +50,7 @@ def test_a_question_takes_one_step_for_both_asks_and_the_look_between(busy_shop:
     assert requests(busy_shop) == 2
 
 
-def test_a_step_asks_twice_at_most_and_the_next_one_is_told_all(busy_shop: Stage) -> None:
+def test_a_step_asks_twice_at_most_and_the_next_one_is_told_all(busy_shop: Harness) -> None:
     busy_shop.stock(order())
     busy_shop.faults.openai += [
         calls("find_my_orders"), calls("look_at_order", order_id="W1001"),
@@ -72,7 +72,7 @@ def test_a_step_asks_twice_at_most_and_the_next_one_is_told_all(busy_shop: Stage
 
 
 def test_a_database_in_trouble_while_looking_costs_no_ask_more(
-    busy_shop: Stage, monkeypatch: pytest.MonkeyPatch
+    busy_shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = sa.exc.OperationalError("SELECT", None, Exception("cut"))
     lost.connection_invalidated = True
@@ -97,7 +97,7 @@ def test_a_database_in_trouble_while_looking_costs_no_ask_more(
 
 
 def test_a_process_that_is_leaving_begins_no_second_ask(
-    busy_shop: Stage, monkeypatch: pytest.MonkeyPatch
+    busy_shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(AtWork, "is_leaving", property(lambda _self: True))
     busy_shop.stock(order())
@@ -108,7 +108,7 @@ def test_a_process_that_is_leaving_begins_no_second_ask(
 
 
 def test_what_a_step_got_is_let_go_when_it_fails(
-    busy_shop: Stage, monkeypatch: pytest.MonkeyPatch
+    busy_shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_batch: Batch, _arguments: Mapping[str, Any]) -> dict[str, Any]:
         raise Mistake("not an outage")

@@ -26,8 +26,8 @@ from mailagent.store.operations.model_calls import Spending
 from mailagent.workflows.steps.conversation import rate_limit
 from mailagent.workflows.steps.maintenance import incidents, sweep
 from tests.cast import ADA, GRACE, OLGA, TESS, order
-from tests.stage import Stage, open_shop, running, wait_until
-from tests.stampede.story import Clock
+from tests.harness import Harness, open_shop, running, wait_until
+from tests.programs.stampede.story import Clock
 from tests.workflows.watched_model import WatchedModel
 
 BROKEN = "My kettle from order W1001 arrived broken. I want my money back."
@@ -36,14 +36,14 @@ BROKEN = "My kettle from order W1001 arrived broken. I want my money back."
 LEAST_CACHED_TOKENS = 1024
 
 
-def models(shop: Stage) -> list[str]:
+def models(shop: Harness) -> list[str]:
     return [row.model for row in shop.rows("SELECT model FROM model_calls ORDER BY call_id")]
 
 
 # --- the provider's cache -------------------------------------------------------------------------
 
 
-def test_all_that_stands_comes_before_all_that_changes(shop: Stage) -> None:
+def test_all_that_stands_comes_before_all_that_changes(shop: Harness) -> None:
     watched = WatchedModel(shop.live.model)
     services.bind(replace(shop.live, model=watched))
     shop.stock(order())
@@ -64,7 +64,7 @@ def test_all_that_stands_comes_before_all_that_changes(shop: Stage) -> None:
 class InterruptedModel(WatchedModel):
     """While it works on a refund the customer writes again, and the refund is paid."""
 
-    def __init__(self, shop: Stage) -> None:
+    def __init__(self, shop: Harness) -> None:
         super().__init__(shop.live.model)
         self._shop = shop
         self.thread = ""
@@ -78,7 +78,7 @@ class InterruptedModel(WatchedModel):
         return answer
 
 
-def test_what_comes_while_the_model_works_changes_nothing_that_it_was_told(shop: Stage) -> None:
+def test_what_comes_while_the_model_works_changes_nothing_that_it_was_told(shop: Harness) -> None:
     watched = InterruptedModel(shop)
     services.bind(replace(shop.live, model=watched))
     shop.stock(order())
@@ -111,23 +111,23 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def poor_shop(tmp_path: Path, database_url: str, clock: Clock) -> Iterator[Stage]:
+def poor_shop(tmp_path: Path, database_url: str, clock: Clock) -> Iterator[Harness]:
     """A shop whose budget for a day one answer uses up."""
     settings = {"OPENAI_PRICES": "1000,100,2000", "OPENAI_DAILY_BUDGET": "0.50"}
-    with open_shop(tmp_path, database_url, settings) as stage:
-        stage.live = replace(stage.live, now=clock.now)
-        services.bind(stage.live)
-        yield stage
+    with open_shop(tmp_path, database_url, settings) as harness:
+        harness.live = replace(harness.live, now=clock.now)
+        services.bind(harness.live)
+        yield harness
 
 
-def put_off(shop: Stage) -> list[int]:
+def put_off(shop: Harness) -> list[int]:
     rows = shop.rows("SELECT put_off FROM inbound_mails WHERE status = 'unanswered'")
     return [row.put_off for row in rows]
 
 
 @pytest.mark.parametrize("prices", ["0,0,0", "90000,90000,90000"], ids=["cheaper", "dearer"])
 def test_what_was_spent_today_stays_when_prices_change(
-    poor_shop: Stage, clock: Clock, prices: str
+    poor_shop: Harness, clock: Clock, prices: str
 ) -> None:
     with running(poor_shop):
         poor_shop.write("Hello?")
@@ -140,7 +140,7 @@ def test_what_was_spent_today_stays_when_prices_change(
     assert rate_limit.why_stopped()
 
 
-def test_a_call_that_reached_no_model_leaves_the_day_countable(poor_shop: Stage) -> None:
+def test_a_call_that_reached_no_model_leaves_the_day_countable(poor_shop: Harness) -> None:
     poor_shop.write("Hello?")
     (mail,) = poor_shop.rows("SELECT conversation_id FROM inbound_mails")
     outcome = NotConfigured("OPENAI_API_KEY").ask()
@@ -150,7 +150,7 @@ def test_a_call_that_reached_no_model_leaves_the_day_countable(poor_shop: Stage)
     assert rate_limit.cost_of_today() == 0  # None would be a budget that stops nothing
 
 
-def test_mail_beyond_the_budget_waits_for_the_next_day(poor_shop: Stage, clock: Clock) -> None:
+def test_mail_beyond_the_budget_waits_for_the_next_day(poor_shop: Harness, clock: Clock) -> None:
     with running(poor_shop):
         poor_shop.write("Hello?")
         poor_shop.wait_for_mails(ADA)
@@ -180,7 +180,7 @@ def test_mail_beyond_the_budget_waits_for_the_next_day(poor_shop: Stage, clock: 
 
 
 def test_mail_beyond_the_budget_of_noon_is_nobodys_until_midnight(
-    poor_shop: Stage, clock: Clock
+    poor_shop: Harness, clock: Clock
 ) -> None:
     clock.put_forward(12.5 * 3600)
     with running(poor_shop):
@@ -202,7 +202,7 @@ def test_mail_beyond_the_budget_of_noon_is_nobodys_until_midnight(
     assert poor_shop.mails_to(TESS) == []
 
 
-def test_what_no_minute_has_room_for_goes_to_people_at_once(shop: Stage) -> None:
+def test_what_no_minute_has_room_for_goes_to_people_at_once(shop: Harness) -> None:
     services.bind(replace(shop.live, pace=RateLimit(tokens=9_000)))
     with running(shop):
         shop.write("Hello?")

@@ -12,9 +12,9 @@ from mailagent import services
 from mailagent.engine import REFUND, run_id_of
 from mailagent.workflows.steps.maintenance import neglected
 from tests.cast import ADA, MONA, TESS, big_order, order
-from tests.journeys.test_outages import limited
-from tests.journeys.test_refunds import decide, link_in
-from tests.stage import Stage, open_shop, running, wait_until
+from tests.harness import Harness, open_shop, running, wait_until
+from tests.round_trips.test_outages import limited
+from tests.round_trips.test_refunds import decide, link_in
 from tests.workflows.test_sweep import forget_runs, later
 from tests.workflows.trouble import failing, set_run, wait_for_run
 
@@ -24,13 +24,13 @@ SMALL_WISH = "My kettle from order W1001 arrived broken. I want my money back."
 
 
 @pytest.fixture
-def shop(tmp_path: Path, database_url: str) -> Iterator[Stage]:
+def shop(tmp_path: Path, database_url: str) -> Iterator[Harness]:
     """A shop with an operator, whose workflows do not run yet."""
-    with open_shop(tmp_path, database_url, {"OPS_EMAILS": OPS}) as stage:
-        yield stage
+    with open_shop(tmp_path, database_url, {"OPS_EMAILS": OPS}) as harness:
+        yield harness
 
 
-def ask_manager(shop: Stage) -> str:
+def ask_manager(shop: Harness) -> str:
     """Let a dear refund wait for its manager; return the link that she got."""
     shop.stock(big_order())
     shop.write(DEAR_WISH)
@@ -39,7 +39,7 @@ def ask_manager(shop: Stage) -> str:
     return link_in(request.text)
 
 
-def leave_approved(shop: Stage) -> str:
+def leave_approved(shop: Harness) -> str:
     """Let the run of an approved refund fail before it pays; return the run."""
     shop.stock(order())
     with failing("pay_refund"), running(shop):
@@ -49,7 +49,7 @@ def leave_approved(shop: Stage) -> str:
     return run_id
 
 
-def is_paid_once(shop: Stage) -> bool:
+def is_paid_once(shop: Harness) -> bool:
     """See that the refund is paid, and told, once."""
     services.bind(shop.live)
     with running(shop):
@@ -65,7 +65,7 @@ def is_paid_once(shop: Stage) -> bool:
 @pytest.mark.parametrize("status", ["CANCELLED", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"])
 @pytest.mark.parametrize(("decision", "ends"), [("approve", "paid"), ("reject", "rejected")])
 def test_a_decision_wakes_a_refund_whose_run_has_ended(
-    shop: Stage, status: str, decision: str, ends: str
+    shop: Harness, status: str, decision: str, ends: str
 ) -> None:
     with running(shop):
         link = ask_manager(shop)
@@ -79,7 +79,7 @@ def test_a_decision_wakes_a_refund_whose_run_has_ended(
         assert len(shop.wait_for_mails(ADA, 2)) == 2
 
 
-def test_a_decision_wakes_a_refund_whose_run_is_lost(shop: Stage) -> None:
+def test_a_decision_wakes_a_refund_whose_run_is_lost(shop: Harness) -> None:
     with running(shop):
         link = ask_manager(shop)
         wait_until(shop.at_rest, 30, "the answer to be sent")
@@ -88,7 +88,7 @@ def test_a_decision_wakes_a_refund_whose_run_is_lost(shop: Stage) -> None:
     assert is_paid_once(shop)
 
 
-def test_a_decision_before_any_run_took_the_refund_makes_no_second_run(shop: Stage) -> None:
+def test_a_decision_before_any_run_took_the_refund_makes_no_second_run(shop: Harness) -> None:
     with failing("claim_refund"), running(shop):
         shop.stock(big_order())
         shop.write(DEAR_WISH)
@@ -107,7 +107,7 @@ def test_a_decision_before_any_run_took_the_refund_makes_no_second_run(shop: Sta
 # --- refunds that are approved ------------------------------------------------------------------
 
 
-def test_a_failed_run_is_rung_for_again_after_a_pause(shop: Stage) -> None:
+def test_a_failed_run_is_rung_for_again_after_a_pause(shop: Harness) -> None:
     leave_approved(shop)
     later(shop, minutes=4)
     assert neglected.enqueue_refunds() == 0
@@ -117,7 +117,7 @@ def test_a_failed_run_is_rung_for_again_after_a_pause(shop: Stage) -> None:
     assert is_paid_once(shop)
 
 
-def test_the_pauses_grow_and_then_people_have_the_case(shop: Stage) -> None:
+def test_the_pauses_grow_and_then_people_have_the_case(shop: Harness) -> None:
     leave_approved(shop)
     for wake_ups, minutes in enumerate((5, 15, 45, 135, 405)):
         later(shop, minutes=minutes - 1)
@@ -139,7 +139,7 @@ def test_the_pauses_grow_and_then_people_have_the_case(shop: Stage) -> None:
     assert shop.refunds()[0].status == "approved"
 
 
-def test_what_an_operator_cancelled_is_left_alone_for_a_day_and_then_shown(shop: Stage) -> None:
+def test_what_an_operator_cancelled_is_left_alone_for_a_day_and_then_shown(shop: Harness) -> None:
     run_id = leave_approved(shop)
     set_run(shop, run_id, "CANCELLED")
     later(shop, hours=23)
@@ -156,7 +156,7 @@ def test_what_an_operator_cancelled_is_left_alone_for_a_day_and_then_shown(shop:
         shop.wait_for_refund("paid")
 
 
-def test_a_request_that_never_reached_its_manager_is_made_again(shop: Stage) -> None:
+def test_a_request_that_never_reached_its_manager_is_made_again(shop: Harness) -> None:
     shop.stock(big_order())
     with failing("claim_refund"), running(shop):
         shop.write(DEAR_WISH)
@@ -173,7 +173,7 @@ def test_a_request_that_never_reached_its_manager_is_made_again(shop: Stage) -> 
 
 @pytest.mark.parametrize(("status", "minutes"), [("ERROR", 6), ("CANCELLED", 2)])
 def test_a_customer_is_told_although_the_run_ended_before(
-    shop: Stage, status: str, minutes: int
+    shop: Harness, status: str, minutes: int
 ) -> None:
     shop.stock(order())
     with failing("tell_customer"), running(shop):
@@ -190,7 +190,7 @@ def test_a_customer_is_told_although_the_run_ended_before(
 # --- mail of ours -------------------------------------------------------------------------------
 
 
-def leave_mail(shop: Stage) -> str:
+def leave_mail(shop: Harness) -> str:
     """Let the delivery run of an answer fail; return the mail."""
     shop.faults.sendgrid.append(limited)
     with failing("look_at_delivery"), running(shop):
@@ -199,7 +199,7 @@ def leave_mail(shop: Stage) -> str:
     return str(shop.rows("SELECT outbound_id FROM outbound_mails")[0].outbound_id)
 
 
-def test_mail_whose_delivery_failed_is_rung_for_after_a_pause(shop: Stage) -> None:
+def test_mail_whose_delivery_failed_is_rung_for_after_a_pause(shop: Harness) -> None:
     leave_mail(shop)
     later(shop, minutes=4)
     assert neglected.enqueue_deliveries() == 0
@@ -214,7 +214,7 @@ def test_mail_whose_delivery_failed_is_rung_for_after_a_pause(shop: Stage) -> No
 
 
 @pytest.mark.parametrize(("state", "ends"), [("queued", "failed"), ("sending", "unknown")])
-def test_mail_that_no_run_can_send_becomes_peoples(shop: Stage, state: str, ends: str) -> None:
+def test_mail_that_no_run_can_send_becomes_peoples(shop: Harness, state: str, ends: str) -> None:
     outbound_id = leave_mail(shop)
     with shop.live.database.transaction() as connection:
         connection.execute(sa.text(f"UPDATE outbound_mails SET status = '{state}'"))
@@ -235,7 +235,7 @@ def test_mail_that_no_run_can_send_becomes_peoples(shop: Stage, state: str, ends
     assert outbound_id in notice.subject
 
 
-def test_mail_whose_delivery_was_cancelled_is_peoples_after_a_day(shop: Stage) -> None:
+def test_mail_whose_delivery_was_cancelled_is_peoples_after_a_day(shop: Harness) -> None:
     leave_mail(shop)
     (run_id,) = (run.run_id for run in shop.live.workflow_client.runs.list_runs(status="ERROR"))
     set_run(shop, run_id, "CANCELLED")
@@ -246,7 +246,7 @@ def test_mail_whose_delivery_was_cancelled_is_peoples_after_a_day(shop: Stage) -
     assert shop.rows("SELECT 1 FROM outbound_mails WHERE status = 'failed'")
 
 
-def test_rows_behind_a_page_of_waiting_ones_are_seen(shop: Stage) -> None:
+def test_rows_behind_a_page_of_waiting_ones_are_seen(shop: Harness) -> None:
     outbound_id = leave_mail(shop)
     with shop.live.database.transaction() as connection:
         (row,) = connection.execute(sa.text("SELECT * FROM outbound_mails")).mappings()

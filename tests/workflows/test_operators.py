@@ -20,7 +20,7 @@ from mailagent.workflows.steps.maintenance import neglected
 from mailagent.workflows.steps.maintenance import sweep as steps
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from tests.cast import ADA, GRACE, JUERGEN, NOW, TESS, order
-from tests.stage import Stage, open_shop, running, wait_until
+from tests.harness import Harness, open_shop, running, wait_until
 from tests.workflows.test_sweep import later
 from tests.workflows.trouble import failing, set_run, wait_for_run
 
@@ -28,13 +28,13 @@ OPS = "olga@shop.example"
 
 
 @pytest.fixture
-def shop(tmp_path: Path, database_url: str) -> Iterator[Stage]:
+def shop(tmp_path: Path, database_url: str) -> Iterator[Harness]:
     """A shop with an operator, whose workflows do not run yet."""
-    with open_shop(tmp_path, database_url, {"OPS_EMAILS": OPS}) as stage:
-        yield stage
+    with open_shop(tmp_path, database_url, {"OPS_EMAILS": OPS}) as harness:
+        yield harness
 
 
-def fail_for(shop: Stage, *customers: str) -> list[str]:
+def fail_for(shop: Harness, *customers: str) -> list[str]:
     """Let the run of a mail of each customer fail; return the runs."""
     with failing("take_batch"), running(shop):
         for customer in customers:
@@ -43,11 +43,11 @@ def fail_for(shop: Stage, *customers: str) -> list[str]:
     return failed(shop)
 
 
-def failed(shop: Stage) -> list[str]:
+def failed(shop: Harness) -> list[str]:
     return [run.run_id for run in shop.live.workflow_client.runs.list_runs(status="ERROR")]
 
 
-def test_a_failed_run_is_told_with_what_to_type(shop: Stage) -> None:
+def test_a_failed_run_is_told_with_what_to_type(shop: Harness) -> None:
     (run_id,) = fail_for(shop, ADA)
     assert operators.report_failed_runs() == 1
     with running(shop):
@@ -61,7 +61,7 @@ def test_a_failed_run_is_told_with_what_to_type(shop: Stage) -> None:
     assert shop.mails_to(TESS) == []
 
 
-def test_it_is_told_once_whatever_happens_to_the_run_later(shop: Stage) -> None:
+def test_it_is_told_once_whatever_happens_to_the_run_later(shop: Harness) -> None:
     (run_id,) = fail_for(shop, ADA)
     assert [operators.report_failed_runs() for _ in range(3)] == [1, 0, 0]
     shop.live.workflow_client.replays.replay_run(run_id)
@@ -70,19 +70,19 @@ def test_it_is_told_once_whatever_happens_to_the_run_later(shop: Stage) -> None:
     assert operators.report_failed_runs() == 0
 
 
-def test_a_run_whose_process_died_too_often_is_told_too(shop: Stage) -> None:
+def test_a_run_whose_process_died_too_often_is_told_too(shop: Harness) -> None:
     (run_id,) = fail_for(shop, ADA)
     set_run(shop, run_id, "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
     assert operators.report_failed_runs() == 1
 
 
-def test_a_cancelled_run_is_nothing_to_tell(shop: Stage) -> None:
+def test_a_cancelled_run_is_nothing_to_tell(shop: Harness) -> None:
     (run_id,) = fail_for(shop, ADA)
     set_run(shop, run_id, "CANCELLED")
     assert operators.report_failed_runs() == 0
 
 
-def test_many_failures_are_one_mail_with_their_number(shop: Stage) -> None:
+def test_many_failures_are_one_mail_with_their_number(shop: Harness) -> None:
     run_ids = fail_for(shop, ADA, GRACE, JUERGEN)
     assert operators.report_failed_runs() == 3
     assert operators.report_failed_runs() == 0
@@ -92,7 +92,7 @@ def test_many_failures_are_one_mail_with_their_number(shop: Stage) -> None:
     assert all(run_id in notice.text for run_id in run_ids)
 
 
-def test_repeats_for_one_row_are_one_incident(shop: Stage) -> None:
+def test_repeats_for_one_row_are_one_incident(shop: Harness) -> None:
     shop.stock(order())
     with failing("pay_refund"), running(shop):
         shop.write("My kettle from order W1001 arrived broken. I want my money back.")
@@ -113,7 +113,7 @@ def test_without_operators_the_team_is_told(tmp_path: Path, database_url: str) -
     assert "flask runs replay" in notice.text
 
 
-def test_a_notice_that_cannot_be_delivered_makes_no_further_notice(shop: Stage) -> None:
+def test_a_notice_that_cannot_be_delivered_makes_no_further_notice(shop: Harness) -> None:
     fail_for(shop, ADA)
     operators.report_failed_runs()
     with failing("look_at_delivery"), running(shop):
@@ -122,7 +122,7 @@ def test_a_notice_that_cannot_be_delivered_makes_no_further_notice(shop: Stage) 
     assert len(shop.rows("SELECT 1 FROM outbound_mails WHERE purpose = 'notice'")) == 1
 
 
-def test_a_sweep_that_fails_is_told_once_a_day(shop: Stage) -> None:
+def test_a_sweep_that_fails_is_told_once_a_day(shop: Harness) -> None:
     runs = [
         Run(f"sched-{SWEEP}-{minute}", SWEEP, "", "ERROR", NOW, NOW, None, None)
         for minute in (1, 2)
@@ -148,7 +148,7 @@ def test_the_subject_of_a_run_is_what_it_was_queued_for(run_id: str, subject: st
 # --- rows that make trouble -------------------------------------------------------------------------
 
 
-def test_a_row_that_makes_trouble_stops_no_other(shop: Stage) -> None:
+def test_a_row_that_makes_trouble_stops_no_other(shop: Harness) -> None:
     shop.write("Hello", from_address=GRACE)
     shop.write("Hello, is anybody there?")
     with shop.live.database.transaction() as connection:
@@ -171,22 +171,24 @@ def test_a_row_that_makes_trouble_stops_no_other(shop: Stage) -> None:
 # --- matters that hold up many ------------------------------------------------------------------------
 
 
-def opened(shop: Stage) -> dict[str, str]:
+def opened(shop: Harness) -> dict[str, str]:
     with shop.live.database.snapshot() as connection:
         return {each.incident.value: each.why for each in incidents.list_open(connection)}
 
 
-def note(shop: Stage, incident: IncidentKind, why: str = "answered 401 to ada@example.com") -> bool:
+def note(
+    shop: Harness, incident: IncidentKind, why: str = "answered 401 to ada@example.com"
+) -> bool:
     with shop.live.database.transaction() as connection:
         return open_incident(connection, incident, why)
 
 
-def subjects(shop: Stage) -> list[str]:
+def subjects(shop: Harness) -> list[str]:
     rows = shop.rows("SELECT subject FROM outbound_mails WHERE purpose = 'notice'")
     return [row.subject for row in rows]
 
 
-def test_an_incident_is_told_once_until_it_is_over(shop: Stage) -> None:
+def test_an_incident_is_told_once_until_it_is_over(shop: Harness) -> None:
     assert [note(shop, IncidentKind.OPENAI) for _ in range(3)] == [True, False, False]
     assert opened(shop) == {"provider:openai": "answered 401 to …"}
     assert len(subjects(shop)) == 1
@@ -200,7 +202,7 @@ def test_an_incident_is_told_once_until_it_is_over(shop: Stage) -> None:
     assert len(subjects(shop)) == 2
 
 
-def test_a_provider_that_works_again_ends_its_incident(shop: Stage) -> None:
+def test_a_provider_that_works_again_ends_its_incident(shop: Harness) -> None:
     note(shop, IncidentKind.OPENAI)
     note(shop, IncidentKind.SENDGRID)
     with running(shop):
@@ -211,7 +213,7 @@ def test_a_provider_that_works_again_ends_its_incident(shop: Stage) -> None:
     assert opened(shop).keys() == {"provider:stripe"}
 
 
-def test_a_refusal_by_sendgrid_is_in_the_inbox_and_in_the_check(shop: Stage) -> None:
+def test_a_refusal_by_sendgrid_is_in_the_inbox_and_in_the_check(shop: Harness) -> None:
     with running(shop):
         pass  # a worker has registered the queues, without which the check says nothing else
     note(shop, IncidentKind.SENDGRID)
@@ -227,7 +229,7 @@ def test_a_refusal_by_sendgrid_is_in_the_inbox_and_in_the_check(shop: Stage) -> 
     assert "note: SendGrid refuses us since" in checked.output
 
 
-def test_throttled_mail_and_fuses_are_told_once_until_they_are_gone(shop: Stage) -> None:
+def test_throttled_mail_and_fuses_are_told_once_until_they_are_gone(shop: Harness) -> None:
     for _ in range(2):
         shop.write("Hello")
     states = (
@@ -253,7 +255,7 @@ def test_throttled_mail_and_fuses_are_told_once_until_they_are_gone(shop: Stage)
     assert opened(shop) == {}
 
 
-def run_sql(shop: Stage, statement: str) -> None:
+def run_sql(shop: Harness, statement: str) -> None:
     values = {"loop_guard": HandOverReason.LOOP_DETECTED.value, "now": shop.live.now()}
     query = sa.text(statement)
     if ":now" in statement:

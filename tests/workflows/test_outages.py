@@ -13,7 +13,7 @@ from mailagent.demo.fakes.http_server import Answer
 from mailagent.store.operations import metric_figures
 from mailagent.workflows.steps.conversation import model_call
 from tests.cast import ADA, order
-from tests.stage import Stage, running, wait_until
+from tests.harness import Harness, running, wait_until
 from tests.workflows.trouble import (
     cut_connections,
     failing,
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.both_databases
 WISH = "My kettle from order W1001 arrived broken. I want my money back."
 
 
-def is_done(shop: Stage) -> bool:
+def is_done(shop: Harness) -> bool:
     """Whether all is paid and told; the trouble may hit whoever looks, too."""
     try:
         paid = [refund.status for refund in shop.refunds()] == ["paid"]
@@ -39,7 +39,7 @@ def is_done(shop: Stage) -> bool:
         return False
 
 
-def play(shop: Stage) -> None:
+def play(shop: Harness) -> None:
     """Let a small refund go from mail to receipt, and see that all happened once."""
     shop.stock(order())
     shop.write(WISH)
@@ -56,14 +56,14 @@ POINTS = (
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_connections_cut_at_any_point_cost_nothing(shop: Stage, point: str) -> None:
+def test_connections_cut_at_any_point_cost_nothing(shop: Harness, point: str) -> None:
     if is_sqlite(shop):
         pytest.skip("SQLite has no connections that somebody else could cut")
     with watched(point, once(lambda: wait_until_cut(shop))), running(shop):
         play(shop)
 
 
-def wait_until_cut(shop: Stage) -> None:
+def wait_until_cut(shop: Harness) -> None:
     wait_until(lambda: cut_connections(shop) > 0, 10, "a connection to cut")
 
 
@@ -77,7 +77,7 @@ def wait_until_cut(shop: Stage) -> None:
     ],
 )
 def test_a_connection_lost_within_a_transaction_costs_one_more_try(
-    shop: Stage, step: str, blocked: str
+    shop: Harness, step: str, blocked: str
 ) -> None:
     if is_sqlite(shop):
         pytest.skip("SQLite has no connections that somebody else could cut")
@@ -112,7 +112,7 @@ def test_a_connection_lost_within_a_transaction_costs_one_more_try(
 @pytest.mark.parametrize(
     "step", ["claim_refund", "write_reply", "pay_refund", "tell_customer", "send_mail"]
 )
-def test_a_locked_file_costs_one_more_try(shop: Stage, step: str) -> None:
+def test_a_locked_file_costs_one_more_try(shop: Harness, step: str) -> None:
     if not is_sqlite(shop):
         pytest.skip("PostgreSQL has no file to lock")
     lose_patience(shop)
@@ -133,7 +133,7 @@ def test_a_locked_file_costs_one_more_try(shop: Stage, step: str) -> None:
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_an_answer_that_could_not_be_recorded_is_not_asked_for_again(shop: Stage) -> None:
+def test_an_answer_that_could_not_be_recorded_is_not_asked_for_again(shop: Harness) -> None:
     lose_patience(shop)
     held = threading.Event()
 
@@ -161,7 +161,7 @@ def test_an_answer_that_could_not_be_recorded_is_not_asked_for_again(shop: Stage
 
 
 def test_a_call_whose_commit_nobody_acknowledged_is_counted_once(
-    shop: Stage, monkeypatch: pytest.MonkeyPatch
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record, lost = model_call.record_call, sa.exc.OperationalError("COMMIT", None, Exception("cut"))
     lost.connection_invalidated = True
@@ -187,7 +187,7 @@ def test_a_call_whose_commit_nobody_acknowledged_is_counted_once(
         assert metric_figures.list_failures(connection) == {"openai": 1}
 
 
-def test_what_was_done_is_recorded_when_the_database_is_back(shop: Stage) -> None:
+def test_what_was_done_is_recorded_when_the_database_is_back(shop: Harness) -> None:
     if is_sqlite(shop):
         pytest.skip("SQLite has no connections that somebody else could cut")
     # The gateway was asked and the row says so; only DBOS's record of the step is still to be written.
@@ -197,7 +197,7 @@ def test_what_was_done_is_recorded_when_the_database_is_back(shop: Stage) -> Non
     assert seen["pay_refund recorded"] == 1
 
 
-def test_a_server_that_restarts_costs_nothing(own_server: Stage) -> None:
+def test_a_server_that_restarts_costs_nothing(own_server: Harness) -> None:
     server = own_server.app.config["SERVER"]
 
     def restart() -> None:
@@ -209,7 +209,7 @@ def test_a_server_that_restarts_costs_nothing(own_server: Stage) -> None:
         play(own_server)
 
 
-def test_a_mistake_in_code_fails_at_once(shop: Stage) -> None:
+def test_a_mistake_in_code_fails_at_once(shop: Harness) -> None:
     shop.stock(order())
     with failing("pay_refund") as seen, running(shop):
         shop.write(WISH)

@@ -13,7 +13,7 @@ from mailagent.workflows.steps.maintenance import overdue
 from mailagent.workflows.steps.maintenance import sweep as steps
 from mailagent.workflows.steps.maintenance.flood import CASES_PER_HOUR
 from tests.cast import ADA, GRACE, NOW, TESS
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.workflows.test_sweep import forget_runs, later
 
 FOUR_HOURS = timedelta(hours=4)
@@ -49,14 +49,14 @@ def test_the_time_of_mail_that_waits_for_a_budget_begins_when_there_is_one(
     assert overdue.Deadlines(NOW, FOUR_HOURS, returns, has_budget).are_over(row) is over
 
 
-def leave_lying(shop: Stage, *addresses: str) -> None:
+def leave_lying(shop: Harness, *addresses: str) -> None:
     services.bind(shop.live)
     for address in addresses:
         shop.write("Is anybody there?", from_address=address, subject=address)
     forget_runs(shop)
 
 
-def sweep_at(shop: Stage, minutes: int) -> int:
+def sweep_at(shop: Harness, minutes: int) -> int:
     """Sweep so many minutes after an hour that begins when all the mail has waited too long."""
     later(shop, hours=6, minutes=minutes - datetime.now(UTC).minute)
     return steps.enqueue_mail()
@@ -66,22 +66,22 @@ def customers(count: int) -> list[str]:
     return [f"c{number}@example.com" for number in range(count)]
 
 
-def letters_to_team(shop: Stage) -> list[str]:
+def letters_to_team(shop: Harness) -> list[str]:
     statement = "SELECT purpose FROM outbound_mails WHERE to_address = :a ORDER BY outbound_id"
     return [row.purpose for row in shop.rows(statement, a=TESS)]
 
 
-def statuses(shop: Stage) -> set[str]:
+def statuses(shop: Harness) -> set[str]:
     return {row.status for row in shop.rows("SELECT status FROM conversations")}
 
 
-def test_a_few_are_a_case_each(shop: Stage) -> None:
+def test_a_few_are_a_case_each(shop: Harness) -> None:
     leave_lying(shop, *customers(CASES_PER_HOUR))
     assert sweep_at(shop, 30) == CASES_PER_HOUR
     assert letters_to_team(shop) == ["hand_over"] * CASES_PER_HOUR
 
 
-def test_many_are_one_notice_and_stand_in_the_inbox(shop: Stage) -> None:
+def test_many_are_one_notice_and_stand_in_the_inbox(shop: Harness) -> None:
     leave_lying(shop, *customers(CASES_PER_HOUR + 1))
     assert sweep_at(shop, 30) == CASES_PER_HOUR + 1
     assert letters_to_team(shop) == ["notice"]
@@ -91,7 +91,7 @@ def test_many_are_one_notice_and_stand_in_the_inbox(shop: Stage) -> None:
     assert statuses(shop) == {"handed_over"}
 
 
-def test_what_comes_on_top_waits_for_the_notice_of_the_next_hour(shop: Stage) -> None:
+def test_what_comes_on_top_waits_for_the_notice_of_the_next_hour(shop: Harness) -> None:
     leave_lying(shop, *customers(CASES_PER_HOUR))
     sweep_at(shop, 10)
     leave_lying(shop, GRACE)

@@ -17,43 +17,43 @@ from mailagent.workflows.steps.conversation.people import (
 )
 from mailagent.workflows.steps.conversation.reply import write_reply
 from tests.cast import TESS
-from tests.stage import Stage
+from tests.harness import Harness
 
 SPENT = {"model_turns": 1, "tokens": 1}
 
 
-def thread(shop: Stage) -> Any:
+def thread(shop: Harness) -> Any:
     return shop.rows("SELECT * FROM conversations")[0]
 
 
-def take(shop: Stage) -> Batch:
+def take(shop: Harness) -> Batch:
     batch = take_batch(thread(shop).conversation_id)
     assert batch is not None
     return batch
 
 
-def give_to_people(shop: Stage) -> None:
+def give_to_people(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
         conversations.hand_over(connection, thread(shop).conversation_id, "a test", shop.live.now())
 
 
-def give_to_agent(shop: Stage) -> None:
+def give_to_agent(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
         handback.give_back(connection, thread(shop).conversation_id)
 
 
-def asked_by_customer(shop: Stage) -> Batch:
+def asked_by_customer(shop: Harness) -> Batch:
     shop.write("Hello, is anybody there?")
     return take(shop)
 
 
-def asked_again(shop: Stage) -> Batch:
+def asked_again(shop: Harness) -> Batch:
     batch = asked_by_customer(shop)
     give_to_people(shop)
     return batch | {"task": "pass_on"}
 
 
-def written_by_team(shop: Stage, *texts: str, subject: str = "Re: My order") -> Batch:
+def written_by_team(shop: Harness, *texts: str, subject: str = "Re: My order") -> Batch:
     """Let the team write into a conversation that it looks after."""
     hand_over(asked_by_customer(shop), {"reason": "CUSTOMER_ASKED"})
     door = f"team+{thread(shop).team_token}@shop.example"
@@ -62,7 +62,7 @@ def written_by_team(shop: Stage, *texts: str, subject: str = "Re: My order") -> 
     return take(shop)
 
 
-def everything(shop: Stage) -> list[object]:
+def everything(shop: Harness) -> list[object]:
     """Return every row that these steps could change."""
     tables = ("conversations", "inbound_mails", "outbound_mails", "audit")
     return [shop.rows(f"SELECT * FROM {table}") for table in tables]
@@ -93,10 +93,10 @@ HOLD = pytest.param(
 
 @pytest.mark.parametrize(("asked", "step", "since"), [HAND_OVER, PASS_ON, FORWARD, HOLD])
 def test_a_replayed_step_changes_nothing_and_knows_its_mails(
-    shop: Stage,
-    asked: Callable[[Stage], Batch],
+    shop: Harness,
+    asked: Callable[[Harness], Batch],
     step: Callable[[Batch], list[str]],
-    since: Callable[[Stage], None],
+    since: Callable[[Harness], None],
 ) -> None:
     batch = asked(shop)
     written = step(batch)
@@ -109,10 +109,10 @@ def test_a_replayed_step_changes_nothing_and_knows_its_mails(
 
 @pytest.mark.parametrize(("asked", "step", "since"), [HAND_OVER, PASS_ON])
 def test_a_mail_that_was_dealt_with_elsewhere_is_not_given_to_people_again(
-    shop: Stage,
-    asked: Callable[[Stage], Batch],
+    shop: Harness,
+    asked: Callable[[Harness], Batch],
     step: Callable[[Batch], list[str]],
-    since: Callable[[Stage], None],
+    since: Callable[[Harness], None],
 ) -> None:
     batch = asked(shop)
     since(shop)
@@ -125,7 +125,7 @@ def test_a_mail_that_was_dealt_with_elsewhere_is_not_given_to_people_again(
     assert everything(shop) == before
 
 
-def test_a_replay_forwards_only_what_was_not_forwarded(shop: Stage) -> None:
+def test_a_replay_forwards_only_what_was_not_forwarded(shop: Harness) -> None:
     batch = written_by_team(shop, "Dear Ada, I will call you.", "It will be today.")
     half = batch | {"mail_ids": batch["mail_ids"][:1]}
     first = forward_team_replies(half)
@@ -135,7 +135,7 @@ def test_a_replay_forwards_only_what_was_not_forwarded(shop: Stage) -> None:
     assert (len(both), len(rows)) == (2, 2)
 
 
-def test_a_batch_of_which_people_took_one_mail_gets_no_answer_of_the_agents(shop: Stage) -> None:
+def test_a_batch_of_which_people_took_one_mail_gets_no_answer_of_the_agents(shop: Harness) -> None:
     first = shop.write("Hello, is anybody there?")
     shop.write("Hello again.", in_reply_to=first.message_id)
     batch = take(shop)
@@ -146,7 +146,7 @@ def test_a_batch_of_which_people_took_one_mail_gets_no_answer_of_the_agents(shop
     assert shop.rows("SELECT 1 FROM outbound_mails") == []
 
 
-def test_what_was_answered_stays_answered_when_a_stop_comes_late(shop: Stage) -> None:
+def test_what_was_answered_stays_answered_when_a_stop_comes_late(shop: Harness) -> None:
     batch = asked_by_customer(shop)
     write_reply(batch, {"text": "Good morning."}, SPENT)
     with shop.live.database.transaction() as connection:

@@ -19,14 +19,14 @@ from mailagent.store.refunds import caps, refunds
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.conversation.refund_tools import propose_refund
 from tests.cast import ADA, GRACE, NOW, order
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.web.test_attachments import mail_with
 
 PHOTO = ("kettle.jpg", "image/jpeg", b"\xff\xd8" * 6_000)
 MANY = 8
 
 
-def under(shop: Stage, **rules: Any) -> None:
+def under(shop: Harness, **rules: Any) -> None:
     """Have the shop decide by other rules."""
     services.bind(replace(shop.live, policy=Policy(**rules)))
 
@@ -35,7 +35,7 @@ def kettle_of(customer: str, number: int, **changes: Any) -> Order:
     return order(f"W{number}", customer={"email": customer, "name": "A customer"}, **changes)
 
 
-def batch_of(shop: Stage, message_id: str) -> Batch:
+def batch_of(shop: Harness, message_id: str) -> Batch:
     """Return what the run of one mail's thread works on."""
     (mail,) = shop.rows(
         "SELECT conversation_id FROM inbound_mails WHERE message_id = :id", id=message_id
@@ -45,13 +45,13 @@ def batch_of(shop: Stage, message_id: str) -> Batch:
     return batch
 
 
-def write(shop: Stage, customer: str = ADA, subject: str = "My kettle") -> Batch:
+def write(shop: Harness, customer: str = ADA, subject: str = "My kettle") -> Batch:
     return batch_of(
         shop, shop.write("My kettle broke.", from_address=customer, subject=subject).message_id
     )
 
 
-def post(shop: Stage, message_id: str, *files: tuple[str, str, bytes]) -> Batch:
+def post(shop: Harness, message_id: str, *files: tuple[str, str, bytes]) -> Batch:
     """Have Ada write a mail with files."""
     assert shop.post_inbound(mail_with(*files, message_id=message_id)).status_code == 200
     return batch_of(shop, message_id)
@@ -62,7 +62,7 @@ def propose(batch: Batch, order_id: str, quantity: int | None = None) -> dict[st
     return propose_refund(batch, {"order_id": order_id, "items": items, "reason": "damaged"})
 
 
-def propose_at_once(shop: Stage, customers: Sequence[str]) -> list[dict[str, Any]]:
+def propose_at_once(shop: Harness, customers: Sequence[str]) -> list[dict[str, Any]]:
     """Have many ask for a kettle of their own, each in a thread of its own, all at once."""
     for number, customer in enumerate(customers):
         shop.stock(kettle_of(customer, number))
@@ -81,7 +81,7 @@ def propose_at_once(shop: Stage, customers: Sequence[str]) -> list[dict[str, Any
     ids=["a customer's count", "a customer's money", "a day's count"],
 )
 def test_a_cap_holds_when_orders_are_asked_for_at_once(
-    shop: Stage, rules: Caps, reason: ManagerReason
+    shop: Harness, rules: Caps, reason: ManagerReason
 ) -> None:
     under(shop, caps=rules)
     customers = [ADA, GRACE] * (MANY // 2) if rules.day else [ADA] * MANY
@@ -91,7 +91,7 @@ def test_a_cap_holds_when_orders_are_asked_for_at_once(
     assert {each.policy_reasons for each in waiting} == {(reason.value,)}
 
 
-def test_a_customers_cap_is_nobody_elses_and_ends(shop: Stage) -> None:
+def test_a_customers_cap_is_nobody_elses_and_ends(shop: Harness) -> None:
     under(shop, caps=Caps(customer=Cap(count=1), customer_days=7))
     told = propose_at_once(shop, [ADA, GRACE])
     assert [each["outcome"] for each in told] == ["approved", "approved"]
@@ -102,7 +102,7 @@ def test_a_customers_cap_is_nobody_elses_and_ends(shop: Stage) -> None:
     assert propose(write(shop, subject="later"), "W8")["outcome"] == "approved"
 
 
-def test_what_a_person_decided_or_nobody_paid_counts_towards_no_cap(shop: Stage) -> None:
+def test_what_a_person_decided_or_nobody_paid_counts_towards_no_cap(shop: Harness) -> None:
     propose_at_once(shop, [ADA, ADA, ADA])
     first, second, _ = shop.refunds()
     with shop.live.database.transaction() as connection:
@@ -118,7 +118,7 @@ def test_what_a_person_decided_or_nobody_paid_counts_towards_no_cap(shop: Stage)
     assert (euros.count, euros.minor) == (1, 0)
 
 
-def test_a_decision_keeps_its_facts_and_the_text_that_it_was_made_by(shop: Stage) -> None:
+def test_a_decision_keeps_its_facts_and_the_text_that_it_was_made_by(shop: Harness) -> None:
     under(shop, version="spring", source="# one", caps=Caps(customer=Cap(count=5)))
     shop.stock(order())
     propose(write(shop), "W1001")
@@ -162,7 +162,7 @@ def test_a_decision_keeps_its_facts_and_the_text_that_it_was_made_by(shop: Stage
 
 
 def test_without_a_photo_a_refund_is_declined_on_record_and_with_one_it_is_made(
-    shop: Stage,
+    shop: Harness,
 ) -> None:
     under(shop, photo_reasons=frozenset({RefundReason.DAMAGED}))
     shop.stock(order())
@@ -174,7 +174,7 @@ def test_without_a_photo_a_refund_is_declined_on_record_and_with_one_it_is_made(
     assert propose(post(shop, "m2@example.com", PHOTO), "W1001")["outcome"] == "approved"
 
 
-def test_a_photo_in_a_mail_of_nobody_proven_counts_for_nothing(shop: Stage) -> None:
+def test_a_photo_in_a_mail_of_nobody_proven_counts_for_nothing(shop: Harness) -> None:
     under(shop, photo_reasons=frozenset({RefundReason.DAMAGED}))
     shop.stock(order())
     batch = post(shop, "m1@example.com", PHOTO)
@@ -183,7 +183,7 @@ def test_a_photo_in_a_mail_of_nobody_proven_counts_for_nothing(shop: Stage) -> N
     assert propose(batch, "W1001")["reason"] == "photo_needed"
 
 
-def test_what_was_given_back_elsewhere_is_not_left(shop: Stage) -> None:
+def test_what_was_given_back_elsewhere_is_not_left(shop: Harness) -> None:
     shop.stock(order())
     with shop.live.database.transaction() as connection:
         connection.execute(
@@ -201,7 +201,7 @@ def test_what_was_given_back_elsewhere_is_not_left(shop: Stage) -> None:
     assert shop.refunds()[0].policy_reasons == ("part_refunded_elsewhere",)
 
 
-def test_a_charged_back_order_is_the_banks(shop: Stage) -> None:
+def test_a_charged_back_order_is_the_banks(shop: Harness) -> None:
     paid = {"payment_id": "p", "method": "card", "amount": "49.99"}
     shop.stock(order(payments=[{**paid, "charged_back_at": NOW.isoformat()}]))
     told = propose(write(shop), "W1001")
@@ -211,7 +211,7 @@ def test_a_charged_back_order_is_the_banks(shop: Stage) -> None:
 
 @pytest.mark.parametrize(("given_back", "amount"), [(True, "54.99 USD"), (False, "49.99 USD")])
 def test_carriage_goes_back_where_the_policy_says_so(
-    shop: Stage, given_back: bool, amount: str
+    shop: Harness, given_back: bool, amount: str
 ) -> None:
     under(shop, refund_shipping=given_back)
     paid = {"payment_id": "p", "method": "card", "amount": "54.99"}
@@ -219,7 +219,7 @@ def test_carriage_goes_back_where_the_policy_says_so(
     assert propose(write(shop), "W1001")["amount"] == amount
 
 
-def test_above_the_tier_two_people_are_on_record_as_needed_also_for_parts(shop: Stage) -> None:
+def test_above_the_tier_two_people_are_on_record_as_needed_also_for_parts(shop: Harness) -> None:
     under(shop, limits={"USD": 10_00}, four_eyes_above={"USD": 60_00})
     kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"}
     paid = {"payment_id": "p", "method": "card", "amount": "99.98"}
@@ -233,7 +233,7 @@ def test_above_the_tier_two_people_are_on_record_as_needed_also_for_parts(shop: 
     assert (other.four_eyes, other.policy_reasons) == (True, ("above_limit", "above_four_eyes"))
 
 
-def test_one_of_several_alike_that_was_rejected_comes_back_to_a_manager(shop: Stage) -> None:
+def test_one_of_several_alike_that_was_rejected_comes_back_to_a_manager(shop: Harness) -> None:
     under(shop, always_ask=Named(reasons=frozenset({RefundReason.DAMAGED})))
     kettles = {"item_id": "K1", "name": "Kettle", "quantity": 3, "unit_price": "10.00"}
     paid = {"payment_id": "p", "method": "card", "amount": "30.00"}
@@ -247,7 +247,7 @@ def test_one_of_several_alike_that_was_rejected_comes_back_to_a_manager(shop: St
     assert shop.refunds()[1].policy_reasons == (ManagerReason.REFUSED_BEFORE.value,)
 
 
-def test_an_order_whose_payment_another_order_names_is_for_a_manager(shop: Stage) -> None:
+def test_an_order_whose_payment_another_order_names_is_for_a_manager(shop: Harness) -> None:
     paid = {"payment_id": "pay_same", "method": "card", "amount": "49.99"}
     shop.stock(order("W1", payments=[paid]), order("W2", payments=[paid]), order("W3"))
     assert propose(write(shop, subject="one"), "W1")["outcome"] == "needs_manager"

@@ -17,30 +17,30 @@ import sqlalchemy as sa
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, build_body
 from mailagent.store import schema
-from tests.bench.child import base_environment
 from tests.cast import ADA, MONA, big_order, order
 from tests.databases import postgres_copy
 from tests.dbos_command import dbos
-from tests.journeys.test_outages import model_says
+from tests.harness import Harness, letter, open_shop, running, wait_until
 from tests.processes import Web, Worker
-from tests.soak.take_overs import count_left, see_taken_over
-from tests.stage import Stage, letter, open_shop, running, wait_until
+from tests.programs.bench.child import base_environment
+from tests.programs.soak.take_overs import count_left, see_taken_over
+from tests.round_trips.test_outages import model_says
 from tests.workflows.trouble import let_be_missed, wait_for_run
 
 WISH = "My kettle from order {} arrived broken. I want my money back."
 
 
 @pytest.fixture
-def shop(tmp_path: Path, postgres_url: str, migrated_postgres: str) -> Iterator[Stage]:
+def shop(tmp_path: Path, postgres_url: str, migrated_postgres: str) -> Iterator[Harness]:
     """A shop on PostgreSQL with a worker of its own; other processes share its environment."""
     with (
         postgres_copy(postgres_url, migrated_postgres) as url,
         open_shop(
             tmp_path, impatient(url), {"WORKER_ID": "here", "MAIL_OUTCOME_SECONDS": "60"}
-        ) as stage,
+        ) as harness,
     ):
-        stage.app.config["FOLDER"] = tmp_path
-        yield stage
+        harness.app.config["FOLDER"] = tmp_path
+        yield harness
 
 
 def impatient(url: str) -> str:
@@ -50,19 +50,19 @@ def impatient(url: str) -> str:
     return changed.render_as_string(hide_password=False)
 
 
-def environment(shop: Stage, **more: str) -> dict[str, str]:
+def environment(shop: Harness, **more: str) -> dict[str, str]:
     """Return what a process gets that shares the shop's database and providers."""
     return {**base_environment(), **shop.environ, **more}
 
 
-def worker(shop: Stage, name: str, *arguments: str, **more: str) -> Worker:
+def worker(shop: Harness, name: str, *arguments: str, **more: str) -> Worker:
     folder = shop.app.config["FOLDER"]
     if arguments:
         return Worker(name, environment(shop, **more), folder, arguments)
     return Worker(name, environment(shop, **more), folder)
 
 
-def ask_for_money_back(shop: Stage, number: int) -> str:
+def ask_for_money_back(shop: Harness, number: int) -> str:
     """Let a customer of their own ask for money; return their address."""
     address = f"ada.{number}@example.com"
     order_id = f"W{1000 + number}"
@@ -71,7 +71,7 @@ def ask_for_money_back(shop: Stage, number: int) -> str:
     return address
 
 
-def let_vanish(shop: Stage, worker_id: str) -> None:
+def let_vanish(shop: Harness, worker_id: str) -> None:
     """Let a minute pass in which a worker was not seen, and this shop's own was."""
     with shop.live.database.transaction() as connection:
         connection.execute(
@@ -82,7 +82,7 @@ def let_vanish(shop: Stage, worker_id: str) -> None:
     let_be_missed(shop)
 
 
-def is_settled(shop: Stage, refunds: int) -> bool:
+def is_settled(shop: Harness, refunds: int) -> bool:
     return [refund.status for refund in shop.refunds()] == ["paid"] * refunds and not shop.rows(
         "SELECT 1 FROM dbos.workflow_status WHERE status IN ('PENDING', 'ENQUEUED')"
         " AND name IN ('conversation', 'refund')"
@@ -99,7 +99,9 @@ def has_gone_on(journal: Path, noted: str) -> bool:
 STOPS = ("write_reply after", "send_mail claimed", "pay_refund intended", "pay_refund asked")
 
 
-def test_a_worker_that_was_stopped_in_the_middle_of_a_step_does_nothing_twice(shop: Stage) -> None:
+def test_a_worker_that_was_stopped_in_the_middle_of_a_step_does_nothing_twice(
+    shop: Harness,
+) -> None:
     folder: Path = shop.app.config["FOLDER"]
     journal, stop_at = folder / "journal", folder / "stop-at"
     stopped = worker(
@@ -137,7 +139,7 @@ def hang(gate: threading.Event) -> Answer:
 CONVERSATIONS = "SELECT executor_id, status FROM dbos.workflow_status WHERE name = 'conversation'"
 
 
-def test_what_a_killed_worker_had_is_done_by_another_within_a_minute(shop: Stage) -> None:
+def test_what_a_killed_worker_had_is_done_by_another_within_a_minute(shop: Harness) -> None:
     gate = threading.Event()
     shop.faults.openai.append(partial(hang, gate))
     workers = {name: worker(shop, name) for name in ("one", "other")}
@@ -167,7 +169,7 @@ def test_what_a_killed_worker_had_is_done_by_another_within_a_minute(shop: Stage
 
 
 def test_a_worker_that_is_asked_to_end_leaves_what_hangs_and_asked_twice_at_once(
-    shop: Stage,
+    shop: Harness,
 ) -> None:
     gate = threading.Event()
     shop.faults.openai.append(partial(hang, gate))
@@ -205,7 +207,9 @@ def post_slowly(port: int, body: bytes, headers: dict[str, str], halfway: thread
     return connection.getresponse().status
 
 
-def test_a_big_mail_that_is_coming_in_is_taken_before_all_in_one_process_ends(shop: Stage) -> None:
+def test_a_big_mail_that_is_coming_in_is_taken_before_all_in_one_process_ends(
+    shop: Harness,
+) -> None:
     shop.stock(big_order())
     web = Web("web", environment(shop), shop.app.config["FOLDER"], role="all")
     web.start_and_wait()
@@ -243,7 +247,7 @@ def is_reading(web: Web) -> bool:
     )
 
 
-def test_workers_that_are_replaced_under_load_lose_and_double_nothing(shop: Stage) -> None:
+def test_workers_that_are_replaced_under_load_lose_and_double_nothing(shop: Harness) -> None:
     workers = [worker(shop, f"rolling-{number}") for number in (1, 2)]
     for each in workers:
         each.start_and_wait()
@@ -290,7 +294,7 @@ def test_workers_that_are_replaced_under_load_lose_and_double_nothing(shop: Stag
     assert shop.live.workflow_client.runs.list_runs(status="ERROR") == []
 
 
-def test_a_replay_made_elsewhere_outlives_the_workers_that_are_killed_at_it(shop: Stage) -> None:
+def test_a_replay_made_elsewhere_outlives_the_workers_that_are_killed_at_it(shop: Harness) -> None:
     refused = model_says(401, "invalid_api_key")
     shop.faults.openai += [refused] * 1000
     first, second = worker(shop, "first"), worker(shop, "second")

@@ -23,9 +23,9 @@ from mailagent.workflows.steps.maintenance import sweep
 from mailagent.workflows.steps.refund import payment
 from tests import stripe_server
 from tests.cast import OLGA, TESS, order
-from tests.journeys.test_outages import lost_before, no_key
-from tests.stage import Stage, open_shop
-from tests.stampede.story import Clock
+from tests.harness import Harness, open_shop
+from tests.programs.stampede.story import Clock
+from tests.round_trips.test_outages import lost_before, no_key
 from tests.stripe_server import StripeServer
 from tests.workflows.test_refund import propose
 from tests.workflows.test_sweep import forget_runs
@@ -50,7 +50,7 @@ def is_open(provider: Provider) -> bool:
 
 
 @pytest.fixture
-def cases(shop: Stage, clock: Clock) -> list[str]:
+def cases(shop: Harness, clock: Clock) -> list[str]:
     """Mails of ours that wait to be sent: to the team, about conversations that nobody answered."""
     services.bind(replace(shop.live, now=clock.now))
     for number in range(CASES):
@@ -63,12 +63,14 @@ def cases(shop: Stage, clock: Clock) -> list[str]:
     return [row.outbound_id for row in rows]
 
 
-def states(shop: Stage) -> set[str]:
+def states(shop: Harness) -> set[str]:
     rows = shop.rows("SELECT status FROM outbound_mails WHERE purpose = 'hand_over'")
     return {row.status for row in rows}
 
 
-def test_a_refusal_of_the_account_is_met_once(shop: Stage, clock: Clock, cases: list[str]) -> None:
+def test_a_refusal_of_the_account_is_met_once(
+    shop: Harness, clock: Clock, cases: list[str]
+) -> None:
     shop.faults.sendgrid += [no_key] * 3
     assert {send.send_mail(outbound_id) for outbound_id in cases} == {"queued"}
     assert len(shop.faults.asked) == 1
@@ -90,7 +92,7 @@ def test_a_refusal_of_the_account_is_met_once(shop: Stage, clock: Clock, cases: 
     assert not is_open(Provider.SENDGRID)
 
 
-def test_after_five_lost_answers_no_further_mail_is_risked(shop: Stage, cases: list[str]) -> None:
+def test_after_five_lost_answers_no_further_mail_is_risked(shop: Harness, cases: list[str]) -> None:
     shop.faults.sendgrid += [lost_before] * CASES
     for outbound_id in cases:
         send.send_mail(outbound_id)
@@ -101,7 +103,7 @@ def test_after_five_lost_answers_no_further_mail_is_risked(shop: Stage, cases: l
 
 
 def test_a_mail_nobody_knows_of_is_not_given_up_while_no_later_one_can_tell(
-    shop: Stage, clock: Clock, cases: list[str]
+    shop: Harness, clock: Clock, cases: list[str]
 ) -> None:
     shop.faults.sendgrid += [lost_before] * 5
     for outbound_id in cases:
@@ -121,7 +123,7 @@ def test_a_mail_nobody_knows_of_is_not_given_up_while_no_later_one_can_tell(
 
 
 def test_a_turn_that_finds_nothing_to_send_is_given_back(
-    shop: Stage, clock: Clock, cases: list[str]
+    shop: Harness, clock: Clock, cases: list[str]
 ) -> None:
     send.send_mail(cases[0])
     shop.faults.sendgrid.append(no_key)

@@ -25,7 +25,7 @@ from mailagent.workflows.steps.maintenance import housekeeping
 from mailagent.workflows.steps.maintenance import sweep as steps
 from mailagent.workflows.steps.recording import at_work
 from tests.cast import NOW
-from tests.stage import Stage, open_shop, running
+from tests.harness import Harness, open_shop, running
 from tests.store.parsed import parsed_mail
 
 pytestmark = pytest.mark.both_databases
@@ -57,7 +57,7 @@ def purge(database: Database, before: datetime, limit: int = 100) -> int:
         return inbound.purge_raw(connection, before, limit)
 
 
-def flask_purge(shop: Stage) -> Result:
+def flask_purge(shop: Harness) -> Result:
     return shop.app.test_cli_runner().invoke(args=["purge"])
 
 
@@ -153,7 +153,7 @@ def end_after(batches: int) -> Callable[[float | None], housekeeping.Clock]:
 
 
 def test_a_sweep_takes_all_that_is_due_in_many_batches(
-    shop: Stage, monkeypatch: pytest.MonkeyPatch
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = shop.live.now()
     keep(shop.live.database, now - timedelta(days=30, seconds=60), 505)
@@ -166,7 +166,7 @@ def test_a_sweep_takes_all_that_is_due_in_many_batches(
 
 
 def test_a_sweep_whose_time_is_used_leaves_the_rest_to_the_next(
-    shop: Stage, monkeypatch: pytest.MonkeyPatch
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(shop.live.database, shop.live.now() - timedelta(days=31), 400)
     batches = Batches(monkeypatch)
@@ -179,7 +179,7 @@ def test_a_sweep_whose_time_is_used_leaves_the_rest_to_the_next(
 
 
 def test_a_sweep_of_a_worker_that_is_to_end_stops_between_two_batches(
-    shop: Stage, monkeypatch: pytest.MonkeyPatch
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(shop.live.database, shop.live.now() - timedelta(days=31), 100)
     batches = Batches(monkeypatch, at_work.leave)
@@ -211,7 +211,7 @@ def test_what_the_clocks_allow_ends_before_the_next_run_begins() -> None:
     assert 3 * housekeeping.STEP_SECONDS <= 3600 * 3 / 4
 
 
-def test_the_command_takes_all_and_says_how_many(shop: Stage) -> None:
+def test_the_command_takes_all_and_says_how_many(shop: Harness) -> None:
     keep(shop.live.database, shop.live.now() - timedelta(days=31), 450)
     first, second = flask_purge(shop), flask_purge(shop)
     assert (first.exit_code, second.exit_code) == (0, 0)
@@ -219,7 +219,7 @@ def test_the_command_takes_all_and_says_how_many(shop: Stage) -> None:
     assert "       0  raw mails older than 30 days\n" in second.output
 
 
-def test_the_command_tells_trouble_in_a_sentence(shop: Stage) -> None:
+def test_the_command_tells_trouble_in_a_sentence(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
         connection.execute(sa.text("ALTER TABLE raw_mails RENAME TO gone"))
     result = flask_purge(shop)
@@ -245,7 +245,7 @@ def test_days_at_the_ends_are_taken(tmp_path: Path, days: str) -> None:
     assert load_settings({"RAW_MAIL_DAYS": days}, tmp_path / "key").waits.raw_mail_days == int(days)
 
 
-def test_the_same_mail_again_after_its_purge_is_still_the_same_mail(shop: Stage) -> None:
+def test_the_same_mail_again_after_its_purge_is_still_the_same_mail(shop: Harness) -> None:
     written = shop.write("Hello")
     later = shop.live.now() + timedelta(days=31)
     services.bind(replace(shop.live, now=lambda: later))

@@ -16,8 +16,8 @@ from mailagent.cli.worker import engine_of
 from mailagent.workflows import launch
 from mailagent.workflows.steps.recording import at_work
 from tests.cast import MONA, big_order
-from tests.journeys.test_refunds import decide, link_in
-from tests.stage import Stage, open_shop, running, wait_until
+from tests.harness import Harness, open_shop, running, wait_until
+from tests.round_trips.test_refunds import decide, link_in
 from tests.workflows.trouble import table_of_runs, watched
 
 pytestmark = pytest.mark.both_databases
@@ -28,12 +28,12 @@ STEP = "look_at_decision"
 
 
 @pytest.fixture
-def shop(tmp_path: Path, database_url: str) -> Iterator[Stage]:
-    with open_shop(tmp_path, database_url, {"CONVERSATION_CONCURRENCY": "1"}) as stage:
-        yield stage
+def shop(tmp_path: Path, database_url: str) -> Iterator[Harness]:
+    with open_shop(tmp_path, database_url, {"CONVERSATION_CONCURRENCY": "1"}) as harness:
+        yield harness
 
 
-def ask_for_refunds(shop: Stage) -> list[str]:
+def ask_for_refunds(shop: Harness) -> list[str]:
     """Let refunds wait for their manager; return the links that decide them."""
     for number in range(REFUNDS):
         who = {"email": f"ada.{number}@example.com", "name": "Ada Example"}
@@ -73,7 +73,7 @@ def dbos_here() -> DBOS:
     return launched.dbos
 
 
-def wake_all(shop: Stage, links: list[str]) -> None:
+def wake_all(shop: Harness, links: list[str]) -> None:
     """Let the runs of all refunds come to their next step in one go."""
     wait_for_recv()
     dbos = dbos_here()
@@ -88,13 +88,13 @@ def wait_for(gate: threading.Event) -> None:
     gate.wait(60)
 
 
-def states_of_refunds(shop: Stage) -> Counter[str]:
+def states_of_refunds(shop: Harness) -> Counter[str]:
     runs = shop.rows(f"SELECT status FROM {table_of_runs(shop)} WHERE name = 'refund'")
     return Counter(run.status for run in runs)
 
 
 def test_of_the_steps_that_wait_for_a_thread_none_begins_after_the_stop(
-    shop: Stage, monkeypatch: pytest.MonkeyPatch
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running(shop):
         links = ask_for_refunds(shop)

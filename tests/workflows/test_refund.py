@@ -40,9 +40,9 @@ from mailagent.workflows.steps.refund import decision as outcome
 from mailagent.workflows.steps.refund import decision as refund_decision
 from mailagent.workflows.steps.refund import payment
 from tests.cast import ADA, GRACE, MALLORY, MONA, TESS, big_order, order
-from tests.journeys.test_refunds import decide
-from tests.journeys.test_replays import wait_for_quiet
-from tests.stage import Stage, beside, running, wait_until
+from tests.harness import Harness, beside, running, wait_until
+from tests.round_trips.test_refunds import decide
+from tests.round_trips.test_replays import wait_for_quiet
 
 CARD, GIFT = "pay_card", "pay_gift"
 
@@ -82,7 +82,7 @@ class MoodyGateway:
         return self.ledger.list_refunds(payment_id)
 
 
-def moody(shop: Stage, says: dict[str, list[PaymentOutcome]], **changes: Any) -> MoodyGateway:
+def moody(shop: Harness, says: dict[str, list[PaymentOutcome]], **changes: Any) -> MoodyGateway:
     """Have the shop's refunds paid by a gateway of moods."""
     gateway = MoodyGateway(shop.live.gateway, says, **changes)
     services.bind(replace(shop.live, gateway=gateway))
@@ -105,7 +105,7 @@ def two_payments(**changes: Any) -> Any:
 
 
 def propose(
-    shop: Stage, item_id: str = "K1", subject: str = "My order", order_id: str = "W1001"
+    shop: Harness, item_id: str = "K1", subject: str = "My order", order_id: str = "W1001"
 ) -> dict[str, Any]:
     """Let Ada ask for an item in a thread of its own."""
     written = shop.write("I want a refund for W1001.", subject=subject)
@@ -118,27 +118,27 @@ def propose(
     return propose_refund(batch, {"order_id": order_id, "items": items, "reason": "damaged"})
 
 
-def approved(shop: Stage) -> Refund:
+def approved(shop: Harness) -> Refund:
     """A kettle's refund that is to be paid."""
     shop.stock(two_payments())
     assert propose(shop)["outcome"] == "approved"
     return shop.refunds()[0]
 
 
-def held(shop: Stage) -> int:
+def held(shop: Harness) -> int:
     return int(shop.rows("SELECT held_minor FROM orders")[0].held_minor)
 
 
-def ledger(shop: Stage) -> dict[str, int]:
+def ledger(shop: Harness) -> dict[str, int]:
     rows = shop.rows("SELECT payment_id, amount_minor FROM ledger_entries")
     return {row.payment_id: row.amount_minor for row in rows}
 
 
-def cancel(shop: Stage) -> None:
+def cancel(shop: Harness) -> None:
     shop.stock(two_payments(status="cancelled"))
 
 
-def approve(shop: Stage, refund: Refund, **form: str) -> None:
+def approve(shop: Harness, refund: Refund, **form: str) -> None:
     """Have the manager approve a refund by the page."""
     with shop.live.database.snapshot() as connection:
         approval = approvals.find_of_refund(connection, refund.refund_id)
@@ -152,7 +152,7 @@ REFUSED = Refused("expired card")
 # --- one payment, two orders ---------------------------------------------------------------------
 
 
-def of_one_payment(shop: Stage) -> list[str]:
+def of_one_payment(shop: Harness) -> list[str]:
     """Have two orders name the same payment, and a manager approve a refund of each."""
     paid = {"payment_id": "pay_same", "method": "card", "amount": "49.99"}
     shop.stock(order("W1", payments=[paid]), order("W2", payments=[paid]))
@@ -166,7 +166,7 @@ def of_one_payment(shop: Stage) -> list[str]:
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_a_payment_that_two_orders_name_is_given_back_once(shop: Stage, at_once: bool) -> None:
+def test_a_payment_that_two_orders_name_is_given_back_once(shop: Harness, at_once: bool) -> None:
     asked = of_one_payment(shop)
     with ThreadPoolExecutor(2 if at_once else 1) as pool:
         states = [state["status"] for state in pool.map(pay, asked)]
@@ -178,7 +178,7 @@ def test_a_payment_that_two_orders_name_is_given_back_once(shop: Stage, at_once:
 # --- what came back is told as it was -------------------------------------------------------------
 
 
-def come_back(shop: Stage, payment_id: str) -> Any:
+def come_back(shop: Harness, payment_id: str) -> Any:
     """Have the gateway say that what it gave back to a payment has come back; return the intent."""
     (row,) = shop.rows("SELECT * FROM refund_payments WHERE payment_id = :id", id=payment_id)
     amount = Money(row.amount_minor, "USD")
@@ -190,12 +190,12 @@ def come_back(shop: Stage, payment_id: str) -> Any:
     return row
 
 
-def corrections(shop: Stage) -> list[str]:
+def corrections(shop: Harness) -> list[str]:
     rows = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :to", to=ADA)
     return [row.text for row in rows if "We have to correct that" in row.text]
 
 
-def test_a_correction_names_only_what_came_back(shop: Stage) -> None:
+def test_a_correction_names_only_what_came_back(shop: Harness) -> None:
     refund = approved(shop)
     pay(refund.refund_id)
     tell(refund.refund_id)
@@ -207,7 +207,7 @@ def test_a_correction_names_only_what_came_back(shop: Stage) -> None:
     assert (card.reference in told, gift.reference in told) == (True, False)
 
 
-def test_a_correction_leaves_out_what_was_never_told_as_refunded(shop: Stage) -> None:
+def test_a_correction_leaves_out_what_was_never_told_as_refunded(shop: Harness) -> None:
     refund = approved(shop)
     pay(refund.refund_id)
     gift = come_back(shop, GIFT)
@@ -224,14 +224,14 @@ def test_a_correction_leaves_out_what_was_never_told_as_refunded(shop: Stage) ->
 # --- refused in part ----------------------------------------------------------------------------
 
 
-def test_what_one_payment_gave_back_stays_held_when_the_other_is_refused(shop: Stage) -> None:
+def test_what_one_payment_gave_back_stays_held_when_the_other_is_refused(shop: Harness) -> None:
     refund = approved(shop)
     moody(shop, {CARD: [REFUSED]})
     assert pay(refund.refund_id)["status"] == "failed"
     assert (held(shop), ledger(shop)) == (20_00, {GIFT: 20_00})
 
 
-def test_what_failed_in_part_is_not_paid_by_a_second_proposal(shop: Stage) -> None:
+def test_what_failed_in_part_is_not_paid_by_a_second_proposal(shop: Harness) -> None:
     refund = approved(shop)
     moody(shop, {CARD: [REFUSED]})
     pay(refund.refund_id)
@@ -243,7 +243,7 @@ def test_what_failed_in_part_is_not_paid_by_a_second_proposal(shop: Stage) -> No
     assert (held(shop), ledger(shop)) == (50_00, {GIFT: 20_00, CARD: 30_00})
 
 
-def test_what_failed_as_a_whole_may_be_asked_for_again(shop: Stage) -> None:
+def test_what_failed_as_a_whole_may_be_asked_for_again(shop: Harness) -> None:
     refund = approved(shop)
     moody(shop, {CARD: [REFUSED], GIFT: [Refused("no such card")]})
     assert pay(refund.refund_id)["status"] == "failed"
@@ -252,7 +252,7 @@ def test_what_failed_as_a_whole_may_be_asked_for_again(shop: Stage) -> None:
 
 
 def test_the_team_reads_what_was_paid_and_what_was_not_and_the_customer_what_came(
-    shop: Stage,
+    shop: Harness,
 ) -> None:
     refund = approved(shop)
     moody(shop, {CARD: [REFUSED]})
@@ -265,7 +265,7 @@ def test_the_team_reads_what_was_paid_and_what_was_not_and_the_customer_what_cam
     assert "$20.00 of it was paid (gift card); the rest was not." in letter.text
 
 
-def test_a_refund_that_failed_as_a_whole_tells_the_customer_of_no_money(shop: Stage) -> None:
+def test_a_refund_that_failed_as_a_whole_tells_the_customer_of_no_money(shop: Harness) -> None:
     refund = approved(shop)
     moody(shop, {CARD: [REFUSED], GIFT: [REFUSED]})
     pay(refund.refund_id)
@@ -274,7 +274,7 @@ def test_a_refund_that_failed_as_a_whole_tells_the_customer_of_no_money(shop: St
     assert "was paid" not in letter.text
 
 
-def test_money_that_turns_up_after_a_refund_failed_is_held_and_told(shop: Stage) -> None:
+def test_money_that_turns_up_after_a_refund_failed_is_held_and_told(shop: Harness) -> None:
     refund = approved(shop)
     moody(shop, {CARD: [REFUSED], GIFT: [REFUSED]}, moved=frozenset({GIFT}))
     pay(refund.refund_id)
@@ -291,7 +291,7 @@ def test_money_that_turns_up_after_a_refund_failed_is_held_and_told(shop: Stage)
     assert ["20.00 USD was given back" in case.text for case in cases] == [False, True]
 
 
-def test_telling_again_does_not_take_the_conversation_from_the_agent(shop: Stage) -> None:
+def test_telling_again_does_not_take_the_conversation_from_the_agent(shop: Harness) -> None:
     refund = approved(shop)
     moody(shop, {CARD: [REFUSED]})
     pay(refund.refund_id)
@@ -304,7 +304,7 @@ def test_telling_again_does_not_take_the_conversation_from_the_agent(shop: Stage
     assert len(shop.rows("SELECT 1 FROM outbound_mails")) == len(written) == 2
 
 
-def test_a_rejection_is_told_although_the_line_has_left_the_order_since(shop: Stage) -> None:
+def test_a_rejection_is_told_although_the_line_has_left_the_order_since(shop: Harness) -> None:
     shop.stock(two_payments(status="shipped", delivered_at=None))
     propose(shop, "L1")
     refund = shop.refunds()[0]
@@ -321,7 +321,7 @@ NO_BALANCE = NotDone("400 balance_insufficient: ask ada@example.com", 0, for_peo
 
 @pytest.mark.parametrize("refused_at", [GIFT, CARD])
 def test_what_an_operator_can_put_right_stops_the_run_and_the_next_pays_the_rest_once(
-    shop: Stage, refused_at: str
+    shop: Harness, refused_at: str
 ) -> None:
     refund = approved(shop)
     moody(shop, {refused_at: [NO_BALANCE] * 2})
@@ -337,7 +337,7 @@ def test_what_an_operator_can_put_right_stops_the_run_and_the_next_pays_the_rest
     assert ledger(shop) == {GIFT: 20_00, CARD: 29_99}
 
 
-def test_an_order_cancelled_while_an_operator_is_waited_for_is_not_paid(shop: Stage) -> None:
+def test_an_order_cancelled_while_an_operator_is_waited_for_is_not_paid(shop: Harness) -> None:
     refund = approved(shop)
     moody(shop, {GIFT: [NO_BALANCE]})
     with pytest.raises(NeedsOperatorError):
@@ -350,14 +350,14 @@ def test_an_order_cancelled_while_an_operator_is_waited_for_is_not_paid(shop: St
 # --- cancelled on the way -----------------------------------------------------------------------
 
 
-def test_an_order_cancelled_before_anything_was_asked_is_not_paid(shop: Stage) -> None:
+def test_an_order_cancelled_before_anything_was_asked_is_not_paid(shop: Harness) -> None:
     refund = approved(shop)
     cancel(shop)
     assert pay(refund.refund_id)["status"] == "failed"
     assert (held(shop), ledger(shop)) == (0, {})
 
 
-def test_what_was_approved_although_the_order_was_cancelled_is_paid(shop: Stage) -> None:
+def test_what_was_approved_although_the_order_was_cancelled_is_paid(shop: Harness) -> None:
     cancel(shop)
     assert propose(shop)["outcome"] == "needs_manager"
     (refund,) = shop.refunds()
@@ -366,12 +366,12 @@ def test_what_was_approved_although_the_order_was_cancelled_is_paid(shop: Stage)
     assert (held(shop), ledger(shop)) == (49_99, {GIFT: 20_00, CARD: 29_99})
 
 
-def move(shop: Stage, email: str = GRACE) -> None:
+def move(shop: Harness, email: str = GRACE) -> None:
     """Have the shop put another address on the order."""
     shop.stock(two_payments(customer={"email": email, "name": "Grace Example"}))
 
 
-def test_an_order_that_is_another_customer_s_by_now_is_not_paid(shop: Stage) -> None:
+def test_an_order_that_is_another_customer_s_by_now_is_not_paid(shop: Harness) -> None:
     refund = approved(shop)
     move(shop)
     assert pay(refund.refund_id)["status"] == "failed"
@@ -379,7 +379,7 @@ def test_an_order_that_is_another_customer_s_by_now_is_not_paid(shop: Stage) -> 
     assert "another address" in str(shop.refunds()[0].failure)
 
 
-def test_what_was_approved_although_the_order_is_another_customer_s_is_paid(shop: Stage) -> None:
+def test_what_was_approved_although_the_order_is_another_customer_s_is_paid(shop: Harness) -> None:
     shop.stock(two_payments(status="cancelled"))
     assert propose(shop)["outcome"] == "needs_manager"
     move(shop)
@@ -391,7 +391,7 @@ def test_what_was_approved_although_the_order_is_another_customer_s_is_paid(shop
 
 @pytest.mark.parametrize(("email", "status"), [(MALLORY, "failed"), (ADA, "paid")])
 def test_what_was_approved_for_one_new_customer_is_not_paid_for_the_next(
-    shop: Stage, email: str, status: str
+    shop: Harness, email: str, status: str
 ) -> None:
     shop.stock(two_payments(status="cancelled"))
     assert propose(shop)["outcome"] == "needs_manager"
@@ -402,7 +402,7 @@ def test_what_was_approved_for_one_new_customer_is_not_paid_for_the_next(
     assert pay(refund.refund_id)["status"] == status
 
 
-def test_an_order_cancelled_after_a_manager_approved_is_not_paid(shop: Stage) -> None:
+def test_an_order_cancelled_after_a_manager_approved_is_not_paid(shop: Harness) -> None:
     shop.stock(big_order())
     assert propose(shop, "D1", order_id="W2001")["outcome"] == "needs_manager"
     approve(shop, shop.refunds()[0])
@@ -411,7 +411,7 @@ def test_an_order_cancelled_after_a_manager_approved_is_not_paid(shop: Stage) ->
     assert ledger(shop) == {}
 
 
-def test_what_one_payment_gave_back_is_not_asked_for_again(shop: Stage) -> None:
+def test_what_one_payment_gave_back_is_not_asked_for_again(shop: Harness) -> None:
     refund = approved(shop)
     gateway = moody(shop, {CARD: [NotDone("closed", 0)]})
     assert pay(refund.refund_id)["status"] == "approved"
@@ -420,7 +420,7 @@ def test_what_one_payment_gave_back_is_not_asked_for_again(shop: Stage) -> None:
     assert gateway.asked == [GIFT, CARD, f"look up {CARD}", CARD]
 
 
-def test_an_order_cancelled_between_two_attempts_is_not_paid(shop: Stage) -> None:
+def test_an_order_cancelled_between_two_attempts_is_not_paid(shop: Harness) -> None:
     refund = approved(shop)
     moody(shop, {GIFT: [NotDone("closed", 0)]})
     assert pay(refund.refund_id)["status"] == "approved"
@@ -431,7 +431,7 @@ def test_an_order_cancelled_between_two_attempts_is_not_paid(shop: Stage) -> Non
 
 
 def test_what_was_paid_before_the_order_was_cancelled_is_looked_up_and_the_rest_not_paid(
-    shop: Stage,
+    shop: Harness,
 ) -> None:
     refund = approved(shop)
     moody(shop, {GIFT: [OutcomeUnknown("time-out")]}, moved=frozenset({GIFT}))
@@ -442,7 +442,7 @@ def test_what_was_paid_before_the_order_was_cancelled_is_looked_up_and_the_rest_
 
 
 def test_an_order_cancelled_while_its_last_answer_was_lost_ends_as_what_became_of_it(
-    shop: Stage,
+    shop: Harness,
 ) -> None:
     refund = approved(shop)
     moody(shop, {CARD: [OutcomeUnknown("time-out")]}, moved=frozenset({CARD}))
@@ -454,7 +454,7 @@ def test_an_order_cancelled_while_its_last_answer_was_lost_ends_as_what_became_o
 
 @pytest.mark.parametrize("wanted", [0, 900])
 def test_the_pause_that_a_gateway_asks_for_is_the_runs_and_no_bell_shortens_it(
-    shop: Stage, wanted: float
+    shop: Harness, wanted: float
 ) -> None:
     refund = approved(shop)
     moody(shop, {GIFT: [NotDone("too many requests", wanted)]})
@@ -463,7 +463,7 @@ def test_the_pause_that_a_gateway_asks_for_is_the_runs_and_no_bell_shortens_it(
     assert not state["wakes"]
 
 
-def test_two_runs_that_pay_at_once_pay_once_and_agree(shop: Stage) -> None:
+def test_two_runs_that_pay_at_once_pay_once_and_agree(shop: Harness) -> None:
     refund = approved(shop)
     gateway = moody(shop, {})
 
@@ -478,7 +478,7 @@ def test_two_runs_that_pay_at_once_pay_once_and_agree(shop: Stage) -> None:
 
 @pytest.mark.parametrize("for_people", [False, True])
 def test_a_run_that_is_told_nothing_does_not_forget_what_another_was_told(
-    shop: Stage, for_people: bool
+    shop: Harness, for_people: bool
 ) -> None:
     refund = approved(shop)
     gateway = moody(shop, {})
@@ -500,7 +500,7 @@ def test_a_run_that_is_told_nothing_does_not_forget_what_another_was_told(
 
 
 @pytest.mark.parametrize("seconds_late", [-1, 0, 1])
-def test_a_refund_expires_at_its_date_and_not_before(shop: Stage, seconds_late: int) -> None:
+def test_a_refund_expires_at_its_date_and_not_before(shop: Harness, seconds_late: int) -> None:
     shop.stock(order(status="shipped", delivered_at=None))
     propose(shop)
     refund = shop.refunds()[0]
@@ -538,7 +538,7 @@ class Interruption:
 @pytest.mark.parametrize(("step", "point"), POINTS)
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 def test_a_decision_counts_at_whatever_moment_it_comes(
-    shop: Stage, step: str, point: str, decision: str
+    shop: Harness, step: str, point: str, decision: str
 ) -> None:
     def press() -> None:
         with shop.live.database.snapshot() as connection:
@@ -562,7 +562,7 @@ def test_a_decision_counts_at_whatever_moment_it_comes(
 # --- one receipt for what one mail led to ---------------------------------------------------------
 
 
-def two_of_one_mail(shop: Stage) -> list[str]:
+def two_of_one_mail(shop: Harness) -> list[str]:
     """Have one mail lead to refunds of two orders, which are to be paid."""
     shop.stock(order("W1"), order("W2"))
     written = shop.write("Both kettles are broken.")
@@ -578,17 +578,19 @@ def two_of_one_mail(shop: Stage) -> list[str]:
     return [refund.refund_id for refund in shop.refunds()]
 
 
-def receipts(shop: Stage) -> list[Any]:
+def receipts(shop: Harness) -> list[Any]:
     return shop.rows("SELECT * FROM outbound_mails WHERE purpose = 'receipt' ORDER BY outbound_id")
 
 
-def untold(shop: Stage) -> list[str]:
+def untold(shop: Harness) -> list[str]:
     since = shop.live.now() - timedelta(days=1)
     with shop.live.database.snapshot() as connection:
         return [row.refund_id for row in pending_notices.list_untold(connection, since, 10)]
 
 
-def test_a_paid_refund_waits_for_another_of_its_mail_and_both_get_one_receipt(shop: Stage) -> None:
+def test_a_paid_refund_waits_for_another_of_its_mail_and_both_get_one_receipt(
+    shop: Harness,
+) -> None:
     first, second = two_of_one_mail(shop)
     pay(first)
     assert tell(first) == {"wait_seconds": 1.0}
@@ -605,7 +607,7 @@ def test_a_paid_refund_waits_for_another_of_its_mail_and_both_get_one_receipt(sh
     assert "receipt of a refund" in page.lower()
 
 
-def test_the_notice_of_a_shared_receipt_that_was_lost_names_every_refund(shop: Stage) -> None:
+def test_the_notice_of_a_shared_receipt_that_was_lost_names_every_refund(shop: Harness) -> None:
     first, second = two_of_one_mail(shop)
     pay(first)
     pay(second)
@@ -618,7 +620,7 @@ def test_the_notice_of_a_shared_receipt_that_was_lost_names_every_refund(shop: S
     assert second in notice.text
 
 
-def test_a_receipt_waits_no_longer_than_two_minutes(shop: Stage) -> None:
+def test_a_receipt_waits_no_longer_than_two_minutes(shop: Harness) -> None:
     first, second = two_of_one_mail(shop)
     pay(first)
     later = shop.live.now() + timedelta(seconds=121)
@@ -633,7 +635,7 @@ def test_a_receipt_waits_no_longer_than_two_minutes(shop: Stage) -> None:
     assert untold(shop) == []
 
 
-def test_what_fails_is_told_apart_and_the_paid_one_gets_its_receipt(shop: Stage) -> None:
+def test_what_fails_is_told_apart_and_the_paid_one_gets_its_receipt(shop: Harness) -> None:
     first, second = two_of_one_mail(shop)
     pay(first)
     shop.stock(order("W2", status="cancelled"))
@@ -645,7 +647,7 @@ def test_what_fails_is_told_apart_and_the_paid_one_gets_its_receipt(shop: Stage)
     assert "W2" not in receipt.text
 
 
-def test_money_that_came_back_of_a_shared_receipt_is_corrected(shop: Stage) -> None:
+def test_money_that_came_back_of_a_shared_receipt_is_corrected(shop: Harness) -> None:
     first, second = two_of_one_mail(shop)
     pay(first)
     pay(second)

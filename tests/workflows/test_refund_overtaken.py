@@ -8,7 +8,7 @@ from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.payment import OutcomeUnknown, Refunded
 from mailagent.store.refunds import gateway_events
 from tests.cast import order
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.workflows.test_policy_facts import propose, write
 from tests.workflows.test_refund import held, moody, pay
 
@@ -20,13 +20,13 @@ def paid_by(payment_id: str, order_id: str = "W1001") -> Order:
     return order(order_id, payments=[paid])
 
 
-def approved(shop: Stage) -> str:
+def approved(shop: Harness) -> str:
     shop.stock(paid_by(PAID))
     assert propose(write(shop), "W1001")["outcome"] == "approved"
     return shop.refunds()[-1].refund_id
 
 
-def hear(shop: Stage, state: str) -> None:
+def hear(shop: Harness, state: str) -> None:
     """Have a word of the gateway's on record that nobody has followed: its order came at the same moment."""
     now = shop.live.now()
     told = {"reference": REFERENCE, "payment_ids": [PAID], "amount": "49.99 USD"}
@@ -37,7 +37,7 @@ def hear(shop: Stage, state: str) -> None:
         gateway_events.set_outcome(connection, "evt", "no such payment")
 
 
-def test_a_word_that_nobody_has_followed_counts_before_anything_is_paid(shop: Stage) -> None:
+def test_a_word_that_nobody_has_followed_counts_before_anything_is_paid(shop: Harness) -> None:
     refund_id = approved(shop)
     hear(shop, "settled")
     assert pay(refund_id)["status"] == "failed"
@@ -47,7 +47,7 @@ def test_a_word_that_nobody_has_followed_counts_before_anything_is_paid(shop: St
 
 @pytest.mark.parametrize("names", [PAID, "another"])
 def test_a_word_of_failure_that_overtakes_the_answer_is_heeded_whatever_the_order_names_by_now(
-    shop: Stage, names: str
+    shop: Harness, names: str
 ) -> None:
     refund_id = approved(shop)
 
@@ -61,7 +61,7 @@ def test_a_word_of_failure_that_overtakes_the_answer_is_heeded_whatever_the_orde
     assert shop.rows("SELECT returned_at FROM refund_payments")[0].returned_at is not None
 
 
-def test_what_stands_written_is_looked_up_and_asked_under_its_key(shop: Stage) -> None:
+def test_what_stands_written_is_looked_up_and_asked_under_its_key(shop: Harness) -> None:
     refund_id = approved(shop)
     moody(shop, {PAID: [OutcomeUnknown("time-out")]}, moved=frozenset({PAID}))
     assert pay(refund_id)["status"] == "approved"

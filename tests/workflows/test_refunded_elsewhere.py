@@ -9,7 +9,7 @@ import pytest
 from mailagent.store.refunds import external_refunds, orders
 from mailagent.workflows.steps.conversation.lookup_tools import look_at_order
 from tests.cast import order
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.workflows.test_policy_facts import propose, write
 from tests.workflows.test_refund import pay
 
@@ -22,7 +22,7 @@ def kettles(refunded: str) -> Any:
     return order(items=[KETTLE], payments=[paid])
 
 
-def test_a_unit_keeps_its_worth_until_the_payment_has_no_more(shop: Stage) -> None:
+def test_a_unit_keeps_its_worth_until_the_payment_has_no_more(shop: Harness) -> None:
     shop.stock(kettles("30.00"))
     batch = write(shop)
     told = look_at_order(batch, {"order_id": "W1001"})
@@ -37,7 +37,7 @@ def test_a_unit_keeps_its_worth_until_the_payment_has_no_more(shop: Stage) -> No
     ("in_the_file", "left_of_it"), [("30.00", 0), ("29.99", 0), ("45.00", 15_00)]
 )
 def test_what_the_file_says_of_ours_is_taken_off_where_the_operator_says_so(
-    shop: Stage, in_the_file: str, left_of_it: int
+    shop: Harness, in_the_file: str, left_of_it: int
 ) -> None:
     shop.stock(kettles("0.00"))
     propose(write(shop), "W1001", quantity=1)
@@ -49,7 +49,7 @@ def test_what_the_file_says_of_ours_is_taken_off_where_the_operator_says_so(
 
 @pytest.mark.parametrize("in_the_file", ["30.00", "0.00", "45.00"])
 def test_a_file_older_than_our_refund_takes_nothing_back_that_others_gave(
-    shop: Stage, in_the_file: str
+    shop: Harness, in_the_file: str
 ) -> None:
     shop.stock(kettles("30.00"))
     propose(write(shop), "W1001", quantity=1)

@@ -20,9 +20,9 @@ from mailagent.workflows.steps import operators
 from mailagent.workflows.steps.delivery import send
 from mailagent.workflows.steps.maintenance import neglected
 from tests.cast import GRACE, MAX, MONA, OLGA, TESS
-from tests.journeys.test_outages import no_key
-from tests.stage import Stage, running, wait_until
-from tests.stampede.story import Clock
+from tests.harness import Harness, running, wait_until
+from tests.programs.stampede.story import Clock
+from tests.round_trips.test_outages import no_key
 
 look: Callable[[str], Any] = inspect.unwrap(send.look_at_delivery)
 
@@ -39,7 +39,7 @@ BAD_ADDRESS = "personalizations.0.to.0.email"
 
 
 @pytest.fixture
-def clock(shop: Stage) -> Clock:
+def clock(shop: Harness) -> Clock:
     clock = Clock()
     services.bind(replace(shop.live, now=clock.now))
     return clock
@@ -52,33 +52,33 @@ def write(*addresses: str) -> list[str]:
         return mailers.write_notice(connection, notice, addresses)
 
 
-def states(shop: Stage, *outbound_ids: str) -> list[str]:
+def states(shop: Harness, *outbound_ids: str) -> list[str]:
     rows = shop.rows("SELECT outbound_id, status FROM outbound_mails")
     known = {row.outbound_id: row.status for row in rows}
     return [known[outbound_id] for outbound_id in outbound_ids]
 
 
-def queued(shop: Stage) -> list[str]:
+def queued(shop: Harness) -> list[str]:
     rows = shop.rows(
         "SELECT outbound_id FROM outbound_mails WHERE status = 'queued' ORDER BY outbound_id"
     )
     return [row.outbound_id for row in rows]
 
 
-def deliver(shop: Stage) -> None:
+def deliver(shop: Harness) -> None:
     """Do for each mail that waits what its run would do now."""
     for outbound_id in queued(shop):
         if look(outbound_id)["kind"] == "send":
             send.send_mail(outbound_id)
 
 
-def told(shop: Stage, address: str) -> list[str]:
+def told(shop: Harness, address: str) -> list[str]:
     return [mail.subject for mail in shop.mails_to(address)]
 
 
 @pytest.mark.parametrize("field", [None, BAD_ADDRESS])
 def test_when_everything_is_refused_everything_goes_out_later_and_operators_hear_once(
-    shop: Stage, clock: Clock, field: str | None
+    shop: Harness, clock: Clock, field: str | None
 ) -> None:
     with running(shop):
         pass  # a worker has registered the queues, without which the check says nothing else
@@ -110,7 +110,7 @@ def test_when_everything_is_refused_everything_goes_out_later_and_operators_hear
 
 @pytest.mark.parametrize("field", [None, BAD_ADDRESS])
 def test_a_mail_that_alone_is_refused_has_failed_and_people_are_told(
-    shop: Stage, clock: Clock, field: str | None
+    shop: Harness, clock: Clock, field: str | None
 ) -> None:
     (alone,) = write("no such@example.com")
     shop.faults.sendgrid.append(refused(field))
@@ -127,7 +127,7 @@ def test_a_mail_that_alone_is_refused_has_failed_and_people_are_told(
     assert told(shop, OLGA) == []
 
 
-def test_a_sendgrid_that_comes_and_goes_loses_no_mail(shop: Stage, clock: Clock) -> None:
+def test_a_sendgrid_that_comes_and_goes_loses_no_mail(shop: Harness, clock: Clock) -> None:
     people = [f"customer{number}@example.com" for number in range(6)]
     waiting = write(*people)
     for number in range(4):
@@ -147,7 +147,7 @@ def test_a_sendgrid_that_comes_and_goes_loses_no_mail(shop: Stage, clock: Clock)
 
 
 def test_three_bad_addresses_do_not_stop_the_mail_of_others_for_long(
-    shop: Stage, clock: Clock
+    shop: Harness, clock: Clock
 ) -> None:
     bad = write(*(f"no such{number}@example.com" for number in range(3)))
     for number in range(12):
@@ -161,7 +161,7 @@ def test_three_bad_addresses_do_not_stop_the_mail_of_others_for_long(
     assert states(shop, *bad) == ["failed"] * 3
 
 
-def test_what_was_accepted_before_says_nothing_of_a_refusal(shop: Stage, clock: Clock) -> None:
+def test_what_was_accepted_before_says_nothing_of_a_refusal(shop: Harness, clock: Clock) -> None:
     (before, alone) = write(GRACE, "customer@example.com")
     send.send_mail(before)
     shop.faults.sendgrid += [refused()] * 2
@@ -173,7 +173,7 @@ def test_what_was_accepted_before_says_nothing_of_a_refusal(shop: Stage, clock: 
 
 
 def test_where_nothing_else_is_sent_the_word_to_operators_shows_what_it_is_about(
-    shop: Stage, clock: Clock
+    shop: Harness, clock: Clock
 ) -> None:
     (alone,) = write("customer@example.com")
     shop.faults.sendgrid += [refused()] * 5
@@ -197,7 +197,7 @@ def test_where_nothing_else_is_sent_the_word_to_operators_shows_what_it_is_about
 
 
 def test_a_field_that_is_wrong_in_a_quiet_shop_is_peoples_after_two_minutes(
-    shop: Stage, clock: Clock
+    shop: Harness, clock: Clock
 ) -> None:
     (alone,) = write("customer@example.com")
     shop.faults.sendgrid += [refused(BAD_ADDRESS)] * 5
@@ -210,7 +210,7 @@ def test_a_field_that_is_wrong_in_a_quiet_shop_is_peoples_after_two_minutes(
 
 
 def test_a_mail_that_cannot_be_sent_at_all_says_nothing_of_sendgrid(
-    shop: Stage, clock: Clock
+    shop: Harness, clock: Clock
 ) -> None:
     (broken, other) = write(GRACE, MAX)
     with shop.live.database.transaction() as connection:
@@ -231,7 +231,7 @@ def test_a_mail_that_cannot_be_sent_at_all_says_nothing_of_sendgrid(
 # --- the queue follows the first that goes out ----------------------------------------------------
 
 
-def test_all_mail_that_waits_is_due_when_one_has_gone_out(shop: Stage, clock: Clock) -> None:
+def test_all_mail_that_waits_is_due_when_one_has_gone_out(shop: Harness, clock: Clock) -> None:
     waiting = write(GRACE, MAX, MONA, TESS)
     shop.faults.sendgrid.append(no_key)
     for outbound_id in waiting:
@@ -243,7 +243,7 @@ def test_all_mail_that_waits_is_due_when_one_has_gone_out(shop: Stage, clock: Cl
     assert {look(outbound_id)["kind"] for outbound_id in waiting} == {"send"}
 
 
-def test_the_sweep_lets_one_mail_try_and_the_others_follow(shop: Stage, clock: Clock) -> None:
+def test_the_sweep_lets_one_mail_try_and_the_others_follow(shop: Harness, clock: Clock) -> None:
     waiting = write(GRACE, MAX, MONA)
     shop.faults.sendgrid.append(no_key)
     for outbound_id in waiting:
@@ -256,7 +256,7 @@ def test_the_sweep_lets_one_mail_try_and_the_others_follow(shop: Stage, clock: C
 
 
 @pytest.fixture
-def away(shop: Stage) -> Iterator[Stage]:
+def away(shop: Harness) -> Iterator[Harness]:
     """A running shop whose SendGrid is away for ten minutes, by its breaker."""
     with running(shop):
         with shop.live.database.transaction() as connection:
@@ -267,7 +267,7 @@ def away(shop: Stage) -> Iterator[Stage]:
         yield shop
 
 
-def test_runs_that_wait_hear_that_sendgrid_is_back(away: Stage) -> None:
+def test_runs_that_wait_hear_that_sendgrid_is_back(away: Harness) -> None:
     for number in range(3):
         away.write("Which orders do you have?", from_address=f"customer{number}@example.com")
 
@@ -285,6 +285,6 @@ def test_runs_that_wait_hear_that_sendgrid_is_back(away: Stage) -> None:
     assert [len(away.mails_to(f"customer{number}@example.com")) for number in range(3)] == [1, 1, 1]
 
 
-def put_off(shop: Stage) -> list[str]:
+def put_off(shop: Harness) -> list[str]:
     rows = shop.rows("SELECT outbound_id FROM outbound_mails WHERE next_attempt_at IS NOT NULL")
     return [row.outbound_id for row in rows]

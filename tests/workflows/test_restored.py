@@ -17,13 +17,13 @@ from mailagent.workflows.steps.maintenance import restored
 from mailagent.workflows.steps.maintenance.flood import CASES_PER_HOUR
 from tests.cast import ADA, GRACE, JUERGEN, MALLORY, TESS
 from tests.cli.test_commands import flask
-from tests.stage import Stage
+from tests.harness import Harness
 
 SENDERS = (ADA, GRACE, JUERGEN, MALLORY)
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_throttled_mail_and_drafts_are_peoples_after_a_restore(shop: Stage) -> None:
+def test_throttled_mail_and_drafts_are_peoples_after_a_restore(shop: Harness) -> None:
     """Each may have become an answer in the time that is lost. The command is broken off, and run again."""
     for sender in SENDERS:
         shop.write("Which orders of mine do you have?", from_address=sender)
@@ -46,7 +46,9 @@ def test_throttled_mail_and_drafts_are_peoples_after_a_restore(shop: Stage) -> N
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_a_flood_that_was_throttled_before_a_restore_is_told_of_in_one_notice(shop: Stage) -> None:
+def test_a_flood_that_was_throttled_before_a_restore_is_told_of_in_one_notice(
+    shop: Harness,
+) -> None:
     for number in range(CASES_PER_HOUR + 1):
         shop.write("Where is it?", from_address=GRACE, subject=f"Parcel {number}")
     with shop.live.database.transaction() as connection:
@@ -74,6 +76,6 @@ def _draft_answer(connection: sa.Connection, sender: str, now: datetime) -> None
     drafts.record(connection, mail.conversation_id, [mail.mail_id], [], "You have one.", now)
 
 
-def _doubted(shop: Stage, *options: str) -> list[str]:
+def _doubted(shop: Harness, *options: str) -> list[str]:
     """Run the command; return how many mails of ours, mails of customers and drafts it names."""
     return re.findall(r"^ *(\d+)  ", flask(shop, "mails", "doubt", *options).output, re.MULTILINE)

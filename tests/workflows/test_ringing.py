@@ -14,7 +14,7 @@ from mailagent.domain.operations.run_about import RunAbout
 from mailagent.engine.enqueue import partition_of
 from mailagent.engine.names import APPLICATION_NAME, CONVERSATION, QUEUE_OF, REFUND, WAKE_TOPIC
 from tests.cast import ADA, GRACE
-from tests.stage import Stage
+from tests.harness import Harness
 
 on_postgresql = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 
@@ -27,7 +27,7 @@ OF_THE_MOMENT = {
 
 
 @pytest.fixture
-def client(shop: Stage) -> Iterator[DBOSClient]:
+def client(shop: Harness) -> Iterator[DBOSClient]:
     connected = DBOSClient(
         system_database_engine=shop.live.database.engine,
         serializer=DBOSPortableJSONSerializer(),
@@ -52,7 +52,7 @@ def stable(values: Mapping[str, Any]) -> dict[str, Any]:
 @on_postgresql
 @pytest.mark.parametrize("workflow", [CONVERSATION, REFUND])
 def test_a_run_is_queued_as_dbos_s_client_queues_it(
-    shop: Stage, client: DBOSClient, workflow: str
+    shop: Harness, client: DBOSClient, workflow: str
 ) -> None:
     subject = "conversation_1" if workflow == CONVERSATION else 'refund "1" é'
     options: dict[str, Any] = {
@@ -86,7 +86,7 @@ def test_a_run_is_queued_as_dbos_s_client_queues_it(
 
 
 @on_postgresql
-def test_a_run_is_made_to_look_as_dbos_s_client_does_it(shop: Stage, client: DBOSClient) -> None:
+def test_a_run_is_made_to_look_as_dbos_s_client_does_it(shop: Harness, client: DBOSClient) -> None:
     with shop.live.database.transaction() as connection:
         for number in (1, 2):
             shop.live.workflow_client.queue.enqueue_refund(
@@ -117,13 +117,13 @@ def runs_in(connection: sa.Connection) -> list[Any]:
     )
 
 
-def runs(shop: Stage) -> list[Any]:
+def runs(shop: Harness) -> list[Any]:
     schema = "dbos." if shop.live.database.engine.dialect.name == "postgresql" else ""
     return shop.rows(f"SELECT * FROM {schema}workflow_status ORDER BY created_at")
 
 
 def test_a_bell_that_is_rung_twice_queues_one_run_and_says_what_it_was_about_at_first(
-    shop: Stage,
+    shop: Harness,
 ) -> None:
     client, seen = shop.live.workflow_client, []
     for about in (ABOUT, RunAbout("conversation_1", customer_email=GRACE)):
@@ -138,7 +138,7 @@ def test_a_bell_that_is_rung_twice_queues_one_run_and_says_what_it_was_about_at_
     assert known == ABOUT.attributes("conversation_1")
 
 
-def test_a_bell_is_silent_until_the_commit(shop: Stage) -> None:
+def test_a_bell_is_silent_until_the_commit(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
         shop.live.workflow_client.queue.enqueue_conversation(
             connection, "conversation_1", "mail_1", 0, ABOUT

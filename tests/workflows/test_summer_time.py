@@ -19,7 +19,7 @@ from mailagent.domain.shop import Retention
 from mailagent.store.refunds import approvals, orders
 from mailagent.workflows.steps.conversation.refund_tools import propose_refund
 from tests.cast import MONA, order
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.workflows.test_policy_facts import batch_of
 from tests.workflows.test_refund import look
 from tests.workflows.trouble import is_sqlite
@@ -46,7 +46,7 @@ MOMENTS = pytest.mark.parametrize("moment", [moment for moment, _ in WEEKS.value
 
 
 @pytest.fixture
-def abroad(shop: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+def abroad(shop: Harness, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
     """A shop whose machine and database are set to Vienna's time."""
     engine = shop.live.database.engine
     if not is_sqlite(shop):
@@ -63,7 +63,7 @@ def abroad(shop: Stage, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 
 
 @MOMENTS
-def test_a_return_window_has_days_of_24_hours(abroad: Stage, moment: datetime) -> None:
+def test_a_return_window_has_days_of_24_hours(abroad: Harness, moment: datetime) -> None:
     abroad.stock(replace(order(), delivered_at=moment))
     with abroad.live.database.snapshot() as connection:
         delivered_at = orders.load(connection, "W1001").delivered_at
@@ -74,7 +74,9 @@ def test_a_return_window_has_days_of_24_hours(abroad: Stage, moment: datetime) -
 
 
 @pytest.mark.parametrize(("moment", "shown"), WEEKS.values(), ids=WEEKS)
-def test_a_request_expires_when_its_mail_says(abroad: Stage, moment: datetime, shown: str) -> None:
+def test_a_request_expires_when_its_mail_says(
+    abroad: Harness, moment: datetime, shown: str
+) -> None:
     abroad.stock(order(status="shipped", delivered_at=None))
     written = abroad.write("I want a refund for W1001.")
     batch = batch_of(abroad, written.message_id)

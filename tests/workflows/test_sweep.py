@@ -17,26 +17,26 @@ from mailagent.workflows.steps.maintenance import neglected, overdue
 from mailagent.workflows.steps.maintenance import sweep as steps
 from mailagent.workflows.steps.maintenance.rows import see_to_waiting
 from tests.cast import ADA, MONA, TESS, big_order, order
-from tests.stage import Stage, beside, running, wait_until
+from tests.harness import Harness, beside, running, wait_until
 from tests.workflows.trouble import let_be_missed, set_run, table_of_runs, wait_for_run
 
 pytestmark = pytest.mark.both_databases
 
 
-def later(shop: Stage, **delta: float) -> None:
+def later(shop: Harness, **delta: float) -> None:
     """Let time pass for the rows."""
     now = shop.live.now() + timedelta(**delta)
     services.bind(replace(shop.live, now=lambda: now))
 
 
-def forget_runs(shop: Stage) -> None:
+def forget_runs(shop: Harness) -> None:
     """Lose every wake-up, as a restored backup of the app's tables would."""
     schema = "" if shop.live.database.engine.dialect.name == "sqlite" else "dbos."
     with shop.live.database.transaction() as connection:
         connection.execute(sa.text(f"DELETE FROM {schema}workflow_status"))
 
 
-def test_a_mail_whose_bell_is_lost_is_answered_all_the_same(shop: Stage) -> None:
+def test_a_mail_whose_bell_is_lost_is_answered_all_the_same(shop: Harness) -> None:
     shop.stock(order())
     shop.write("My kettle from order W1001 arrived broken. I want my money back.")
     forget_runs(shop)
@@ -48,13 +48,13 @@ def test_a_mail_whose_bell_is_lost_is_answered_all_the_same(shop: Stage) -> None
         shop.wait_for_refund("paid")
 
 
-def test_young_mail_is_left_to_its_own_bell(shop: Stage) -> None:
+def test_young_mail_is_left_to_its_own_bell(shop: Harness) -> None:
     shop.write("Hello")
     forget_runs(shop)
     assert steps.enqueue_mail() == 0
 
 
-def test_a_mail_with_a_run_at_work_is_left_alone(shop: Stage) -> None:
+def test_a_mail_with_a_run_at_work_is_left_alone(shop: Harness) -> None:
     shop.write("Hello")
     later(shop, minutes=2)
     assert steps.enqueue_mail() == 0
@@ -62,7 +62,7 @@ def test_a_mail_with_a_run_at_work_is_left_alone(shop: Stage) -> None:
 
 @pytest.mark.parametrize("ends_meanwhile", [False, True])
 def test_what_a_run_sees_to_while_the_sweep_looks_is_left_alone(
-    shop: Stage, ends_meanwhile: bool
+    shop: Harness, ends_meanwhile: bool
 ) -> None:
     shop.write("Hello")
     seen_to = []
@@ -88,7 +88,7 @@ def test_what_a_run_sees_to_while_the_sweep_looks_is_left_alone(
     assert done == len(seen_to) == (0 if ends_meanwhile else 1)
 
 
-def test_a_mail_that_waits_too_long_goes_to_people(shop: Stage) -> None:
+def test_a_mail_that_waits_too_long_goes_to_people(shop: Harness) -> None:
     shop.write("Hello, is anybody there?")
     forget_runs(shop)
     later(shop, hours=5)
@@ -104,7 +104,7 @@ def test_a_mail_that_waits_too_long_goes_to_people(shop: Stage) -> None:
 
 @pytest.mark.parametrize("act", ["answered", "given back"])
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_what_changed_since_the_sweep_read_it_is_left_alone(shop: Stage, act: str) -> None:
+def test_what_changed_since_the_sweep_read_it_is_left_alone(shop: Harness, act: str) -> None:
     shop.write("Hello, is anybody there?")
     forget_runs(shop)
     later(shop, hours=5)
@@ -121,7 +121,7 @@ def test_what_changed_since_the_sweep_read_it_is_left_alone(shop: Stage, act: st
 
 
 @pytest.mark.parametrize("status", ["ERROR", "CANCELLED"])
-def test_a_failed_run_is_an_operators_until_time_is_up(shop: Stage, status: str) -> None:
+def test_a_failed_run_is_an_operators_until_time_is_up(shop: Harness, status: str) -> None:
     shop.write("Hello")
     schema = "" if shop.live.database.engine.dialect.name == "sqlite" else "dbos."
     with shop.live.database.transaction() as connection:
@@ -132,7 +132,7 @@ def test_a_failed_run_is_an_operators_until_time_is_up(shop: Stage, status: str)
     assert steps.enqueue_mail() == 1
 
 
-def test_a_refund_without_a_run_gets_one(shop: Stage) -> None:
+def test_a_refund_without_a_run_gets_one(shop: Harness) -> None:
     shop.stock(big_order())
     with running(shop):
         shop.write("The standing desk of order W2001 is damaged, please refund it.")
@@ -144,7 +144,7 @@ def test_a_refund_without_a_run_gets_one(shop: Stage) -> None:
     assert neglected.enqueue_refunds() == 0
 
 
-def test_a_mail_of_ours_that_never_went_out_is_sent(shop: Stage) -> None:
+def test_a_mail_of_ours_that_never_went_out_is_sent(shop: Harness) -> None:
     shop.write("Hello, is anybody there?")
     forget_runs(shop)
     later(shop, hours=5)
@@ -158,7 +158,7 @@ def test_a_mail_of_ours_that_never_went_out_is_sent(shop: Stage) -> None:
         shop.wait_for_mails(TESS)
 
 
-def test_a_refund_expires_although_its_run_was_cancelled(shop: Stage) -> None:
+def test_a_refund_expires_although_its_run_was_cancelled(shop: Harness) -> None:
     shop.stock(big_order())
     with running(shop):
         shop.write("The standing desk of order W2001 is damaged, please refund it.")
@@ -173,7 +173,7 @@ def test_a_refund_expires_although_its_run_was_cancelled(shop: Stage) -> None:
         assert shop.wait_for_refund("expired").paid_at is None
 
 
-def test_runs_behind_a_thousand_of_the_living_are_taken_over(shop: Stage) -> None:
+def test_runs_behind_a_thousand_of_the_living_are_taken_over(shop: Harness) -> None:
     with running(shop):
         shop.write("Hello")
         shop.wait_for_mails(ADA)
@@ -207,7 +207,7 @@ def test_runs_behind_a_thousand_of_the_living_are_taken_over(shop: Stage) -> Non
         assert wait_for_run(shop, "conversation", "SUCCESS") == run_id
 
 
-def test_a_fork_without_a_queue_of_its_own_is_taken_over(busy_shop: Stage) -> None:
+def test_a_fork_without_a_queue_of_its_own_is_taken_over(busy_shop: Harness) -> None:
     busy_shop.write("Hello")
     busy_shop.wait_for_mails(ADA)
     run_id = wait_for_run(busy_shop, "conversation", "SUCCESS")
@@ -224,7 +224,7 @@ def test_a_fork_without_a_queue_of_its_own_is_taken_over(busy_shop: Stage) -> No
     wait_until(is_over, 30, "the fork to end")
 
 
-def test_a_mail_that_waits_too_long_goes_to_people_although_a_run_has_it(shop: Stage) -> None:
+def test_a_mail_that_waits_too_long_goes_to_people_although_a_run_has_it(shop: Harness) -> None:
     shop.write("Hello, is anybody there?")
     later(shop, hours=5)
     assert steps.enqueue_mail() == 1

@@ -13,8 +13,8 @@ from mailagent.store.operations import workers
 from mailagent.workflows import recovery
 from mailagent.workflows.steps.maintenance import sweep as steps
 from tests.cast import MONA, big_order
-from tests.journeys.test_refunds import decide, link_in
-from tests.stage import Stage, open_shop, running, wait_until
+from tests.harness import Harness, open_shop, running, wait_until
+from tests.round_trips.test_refunds import decide, link_in
 from tests.workflows.trouble import let_be_missed, set_run, table_of_runs
 
 pytestmark = pytest.mark.both_databases
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.both_databases
 WISH = "The standing desk of order W2001 is damaged, please refund it."
 
 
-def wait_for_a_refund_that_waits(shop: Stage) -> str:
+def wait_for_a_refund_that_waits(shop: Harness) -> str:
     """Let a refund wait for its manager, with all else ended; return the id of its run."""
     shop.stock(big_order())
     shop.write(WISH)
@@ -33,12 +33,12 @@ def wait_for_a_refund_that_waits(shop: Stage) -> str:
     return shop.live.workflow_client.runs.list_pending()[0].run_id
 
 
-def vanish(shop: Stage, run_id: str, worker_id: str) -> None:
+def vanish(shop: Harness, run_id: str, worker_id: str) -> None:
     """Leave a run as a worker that was killed does."""
     set_run(shop, run_id, "PENDING", worker_id)
 
 
-def columns_of(shop: Stage, run_id: str) -> dict[str, object]:
+def columns_of(shop: Harness, run_id: str) -> dict[str, object]:
     (row,) = shop.rows(f"SELECT * FROM {table_of_runs(shop)} WHERE workflow_uuid = :it", it=run_id)
     changed_by_the_test = {"updated_at": None, "completed_at": None}
     return dict(row._mapping) | changed_by_the_test
@@ -63,7 +63,7 @@ def test_what_a_worker_left_that_was_killed_goes_on_elsewhere(
         assert shop.mails_to(MONA) == [request]
 
 
-def test_who_signs_out_leaves_nothing_to_be_waited_for(shop: Stage) -> None:
+def test_who_signs_out_leaves_nothing_to_be_waited_for(shop: Harness) -> None:
     with running(shop):
         run_id = wait_for_a_refund_that_waits(shop)
     run = shop.live.workflow_client.runs.find_run(run_id)
@@ -72,7 +72,7 @@ def test_who_signs_out_leaves_nothing_to_be_waited_for(shop: Stage) -> None:
     assert shop.rows("SELECT * FROM workers") == []
 
 
-def test_runs_of_a_living_worker_are_left_alone(shop: Stage) -> None:
+def test_runs_of_a_living_worker_are_left_alone(shop: Harness) -> None:
     with running(shop):
         run_id = wait_for_a_refund_that_waits(shop)
         let_be_missed(shop)
@@ -81,7 +81,7 @@ def test_runs_of_a_living_worker_are_left_alone(shop: Stage) -> None:
         assert columns_of(shop, run_id) == before
 
 
-def test_a_run_is_left_as_dbos_itself_leaves_one_that_it_recovers(shop: Stage) -> None:
+def test_a_run_is_left_as_dbos_itself_leaves_one_that_it_recovers(shop: Harness) -> None:
     with running(shop):
         run_id = wait_for_a_refund_that_waits(shop)
     vanish(shop, run_id, "gone")
@@ -94,7 +94,7 @@ def test_a_run_is_left_as_dbos_itself_leaves_one_that_it_recovers(shop: Stage) -
     assert columns_of(shop, run_id) == theirs
 
 
-def test_a_thousand_refunds_that_wait_are_taken_over_in_one_go(shop: Stage) -> None:
+def test_a_thousand_refunds_that_wait_are_taken_over_in_one_go(shop: Harness) -> None:
     with running(shop):
         run_id = wait_for_a_refund_that_waits(shop)
     with shop.live.database.transaction() as connection:
@@ -121,7 +121,7 @@ def test_a_thousand_refunds_that_wait_are_taken_over_in_one_go(shop: Stage) -> N
     assert recovery.take_over() == 0
 
 
-def test_a_worker_that_cannot_say_that_it_lives_takes_nothing(shop: Stage) -> None:
+def test_a_worker_that_cannot_say_that_it_lives_takes_nothing(shop: Harness) -> None:
     with running(shop):
         run_id = wait_for_a_refund_that_waits(shop)
         let_be_missed(shop)

@@ -17,8 +17,8 @@ from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.conversation.lookup_tools import look_at_order
 from mailagent.workflows.steps.conversation.refund_tools import propose_refund
 from tests.cast import GRACE, MONA, order
-from tests.journeys.test_refunds import decide
-from tests.stage import Stage
+from tests.harness import Harness
+from tests.round_trips.test_refunds import decide
 
 CAMERA, LENS, STRAPS = "CAM", "LENS", "STRAP"
 BOTH = ((CAMERA, None), (LENS, None))
@@ -35,7 +35,7 @@ def camera_order(**changes: Any) -> Order:
     return order("W1010", **({"items": items, "payments": [paid]} | changes))
 
 
-def batch_of(shop: Stage, subject: str = "My camera", **changes: Any) -> Batch:
+def batch_of(shop: Harness, subject: str = "My camera", **changes: Any) -> Batch:
     """Let Ada write; return what the next run of that thread works on."""
     written = shop.write("I want my money back for W1010.", subject=subject, **changes)
     (mail,) = shop.rows(
@@ -46,7 +46,7 @@ def batch_of(shop: Stage, subject: str = "My camera", **changes: Any) -> Batch:
     return batch
 
 
-def later_batch(shop: Stage, batch: Batch) -> Batch:
+def later_batch(shop: Harness, batch: Batch) -> Batch:
     """Let Ada write once more in the same thread, after an answer."""
     answer(shop, batch)
     (thread,) = shop.rows(
@@ -56,7 +56,7 @@ def later_batch(shop: Stage, batch: Batch) -> Batch:
     return batch_of(shop, to=f"case+{thread.reply_token}@shop.example")
 
 
-def answer(shop: Stage, batch: Batch, many: int = 1) -> None:
+def answer(shop: Harness, batch: Batch, many: int = 1) -> None:
     """Deal with the first mails of a batch."""
     with shop.live.database.transaction() as connection:
         for mail_id in batch["mail_ids"][:many]:
@@ -74,7 +74,7 @@ def propose(batch: Batch, *items: tuple[str, int | None]) -> dict[str, Any]:
     return propose_refund(batch, {"order_id": "W1010", "items": wanted, "reason": "changed_mind"})
 
 
-def end(shop: Stage, status: RefundStatus) -> Refund:
+def end(shop: Harness, status: RefundStatus) -> Refund:
     """Take the newest refund, which waits for a manager, to another state."""
     refund = shop.refunds()[-1]
     assert refund.status is RefundStatus.AWAITING_APPROVAL
@@ -83,7 +83,7 @@ def end(shop: Stage, status: RefundStatus) -> Refund:
     return refund
 
 
-def reject(shop: Stage) -> None:
+def reject(shop: Harness) -> None:
     """Have the manager say no to the newest refund, on the page."""
     refund = shop.refunds()[-1]
     with shop.live.database.snapshot() as connection:
@@ -93,7 +93,7 @@ def reject(shop: Stage) -> None:
     assert shop.refunds()[-1].status is RefundStatus.REJECTED
 
 
-def page_of(shop: Stage) -> str:
+def page_of(shop: Harness) -> str:
     """The page on which the newest refund is decided."""
     with shop.live.database.snapshot() as connection:
         approval = approvals.find_of_refund(connection, shop.refunds()[-1].refund_id)
@@ -104,7 +104,7 @@ def page_of(shop: Stage) -> str:
 
 @pytest.mark.parametrize("part", [CAMERA, LENS])
 def test_what_a_manager_rejected_is_not_paid_when_it_is_asked_for_in_part(
-    shop: Stage, part: str
+    shop: Harness, part: str
 ) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
@@ -128,7 +128,7 @@ def test_what_a_manager_rejected_is_not_paid_when_it_is_asked_for_in_part(
     ],
 )
 def test_only_a_refusal_is_remembered_against_a_part(
-    shop: Stage, ended: RefundStatus, outcome: str
+    shop: Harness, ended: RefundStatus, outcome: str
 ) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
@@ -139,7 +139,7 @@ def test_only_a_refusal_is_remembered_against_a_part(
 
 @pytest.mark.parametrize("ended", [RefundStatus.REJECTED, RefundStatus.EXPIRED])
 def test_the_same_again_in_one_conversation_asks_nobody_again(
-    shop: Stage, ended: RefundStatus
+    shop: Harness, ended: RefundStatus
 ) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
@@ -150,7 +150,7 @@ def test_the_same_again_in_one_conversation_asks_nobody_again(
     assert len(shop.refunds()) == 1
 
 
-def test_the_same_again_in_a_new_conversation_is_a_managers(shop: Stage) -> None:
+def test_the_same_again_in_a_new_conversation_is_a_managers(shop: Harness) -> None:
     shop.stock(camera_order())
     propose(batch_of(shop), *BOTH)
     reject(shop)
@@ -158,7 +158,7 @@ def test_the_same_again_in_a_new_conversation_is_a_managers(shop: Stage) -> None
     assert len(shop.refunds()) == 2
 
 
-def test_two_refusals_are_both_remembered(shop: Stage) -> None:
+def test_two_refusals_are_both_remembered(shop: Harness) -> None:
     shop.stock(camera_order())
     first = batch_of(shop)
     propose(first, *BOTH)
@@ -174,7 +174,7 @@ def test_two_refusals_are_both_remembered(shop: Stage) -> None:
 
 @pytest.mark.parametrize("quantity", [1, 10, None])
 def test_all_that_was_refused_is_a_managers_in_any_number(
-    shop: Stage, quantity: int | None
+    shop: Harness, quantity: int | None
 ) -> None:
     shop.stock(camera_order())
     propose(batch_of(shop), (STRAPS, None))
@@ -182,7 +182,7 @@ def test_all_that_was_refused_is_a_managers_in_any_number(
     assert propose(batch_of(shop, "Straps"), (STRAPS, quantity))["outcome"] == "needs_manager"
 
 
-def test_units_of_an_item_of_which_some_were_refused_are_for_a_manager(shop: Stage) -> None:
+def test_units_of_an_item_of_which_some_were_refused_are_for_a_manager(shop: Harness) -> None:
     items = [{"item_id": STRAPS, "name": "Strap", "quantity": 12, "unit_price": "110.00"}]
     paid = {"payment_id": "pay_W1010", "method": "card", "amount": "1320.00"}
     shop.stock(camera_order(items=items, payments=[paid]))
@@ -191,7 +191,7 @@ def test_units_of_an_item_of_which_some_were_refused_are_for_a_manager(shop: Sta
     assert propose(batch_of(shop, "Two others"), (STRAPS, 2))["outcome"] == "needs_manager"
 
 
-def test_moving_the_lines_of_an_order_does_not_wash_a_refusal_off(shop: Stage) -> None:
+def test_moving_the_lines_of_an_order_does_not_wash_a_refusal_off(shop: Harness) -> None:
     shop.stock(camera_order())
     propose(batch_of(shop), *BOTH)
     reject(shop)
@@ -205,7 +205,7 @@ def test_moving_the_lines_of_an_order_does_not_wash_a_refusal_off(shop: Stage) -
     assert propose(batch_of(shop, "Camera"), (CAMERA, 1))["outcome"] == "needs_manager"
 
 
-def test_the_facts_of_a_decision_say_that_it_was_refused_before(shop: Stage) -> None:
+def test_the_facts_of_a_decision_say_that_it_was_refused_before(shop: Harness) -> None:
     shop.stock(camera_order())
     propose(batch_of(shop), *BOTH)
     reject(shop)
@@ -235,7 +235,7 @@ def test_the_facts_of_a_decision_say_that_it_was_refused_before(shop: Stage) -> 
     ],
 )
 def test_never_more_units_than_are_left(
-    shop: Stage, quantity: int | None, expected: dict[str, str]
+    shop: Harness, quantity: int | None, expected: dict[str, str]
 ) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
@@ -245,7 +245,7 @@ def test_never_more_units_than_are_left(
     assert sum(refund.lines[0].quantity for refund in shop.refunds()) <= 10
 
 
-def test_what_a_manager_lowered_cannot_be_topped_up(shop: Stage) -> None:
+def test_what_a_manager_lowered_cannot_be_topped_up(shop: Harness) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
     propose(batch, *BOTH)
@@ -260,7 +260,7 @@ def test_what_a_manager_lowered_cannot_be_topped_up(shop: Stage) -> None:
 # --- replays ------------------------------------------------------------------------------------
 
 
-def test_a_replay_that_comes_late_proposes_nothing_new(shop: Stage) -> None:
+def test_a_replay_that_comes_late_proposes_nothing_new(shop: Harness) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
     propose(batch, (CAMERA, 1))
@@ -270,7 +270,7 @@ def test_a_replay_that_comes_late_proposes_nothing_new(shop: Stage) -> None:
     assert len(shop.refunds()) == 1
 
 
-def test_a_batch_of_which_people_took_one_mail_proposes_nothing_new(shop: Stage) -> None:
+def test_a_batch_of_which_people_took_one_mail_proposes_nothing_new(shop: Harness) -> None:
     shop.stock(camera_order())
     first = shop.write("I want my money back for W1010.")
     batch = batch_of(shop, in_reply_to=first.message_id)
@@ -280,7 +280,7 @@ def test_a_batch_of_which_people_took_one_mail_proposes_nothing_new(shop: Stage)
     assert shop.refunds() == ()
 
 
-def test_a_replay_does_not_call_approved_what_has_failed_since(shop: Stage) -> None:
+def test_a_replay_does_not_call_approved_what_has_failed_since(shop: Harness) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
     assert propose(batch, (CAMERA, 1))["outcome"] == "approved"
@@ -292,7 +292,7 @@ def test_a_replay_does_not_call_approved_what_has_failed_since(shop: Stage) -> N
 
 
 def test_what_failed_in_part_is_shown_as_given_back_and_is_not_proposed_again(
-    shop: Stage,
+    shop: Harness,
 ) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
@@ -318,7 +318,7 @@ def ask_for(batch: Batch, order_id: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("named", "written"), [("#1001", "1001"), ("1001", "#1001")])
 def test_an_order_is_found_with_and_without_the_sign_that_shops_put_before_its_number(
-    shop: Stage, named: str, written: str
+    shop: Harness, named: str, written: str
 ) -> None:
     shop.stock(order(named))
     batch = batch_of(shop)
@@ -330,7 +330,7 @@ def test_an_order_is_found_with_and_without_the_sign_that_shops_put_before_its_n
 
 
 def test_the_order_of_exactly_that_name_comes_first_and_only_the_customers_own(
-    shop: Stage,
+    shop: Harness,
 ) -> None:
     shop.stock(order("1001"), order("#1001"), order("1002", customer={"email": GRACE}))
     batch = batch_of(shop)

@@ -10,7 +10,7 @@ from mailagent.domain.refunds.policy import ManagerReason
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.workflows.steps.conversation.refund_tools import propose_refund
 from tests.cast import order
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.workflows.test_tools import batch_of, later_batch, page_of, propose, reject
 
 MUG, POT, LAMP = "M", "P", "L"
@@ -27,11 +27,13 @@ def table(**changes: Any) -> Any:
     return order("W1010", **({"items": items, "payments": [paid]} | changes))
 
 
-def amounts(shop: Stage) -> list[str]:
+def amounts(shop: Harness) -> list[str]:
     return [str(refund.amount) for refund in shop.refunds()]
 
 
-def test_a_second_mail_for_one_of_three_mugs_is_a_managers_who_sees_the_first(shop: Stage) -> None:
+def test_a_second_mail_for_one_of_three_mugs_is_a_managers_who_sees_the_first(
+    shop: Harness,
+) -> None:
     shop.stock(table())
     batch = batch_of(shop)
     assert propose(batch, (MUG, 1))["outcome"] == "approved"
@@ -55,7 +57,7 @@ def test_a_second_mail_for_one_of_three_mugs_is_a_managers_who_sees_the_first(sh
     assert amounts(shop) == ["10.01 USD"] * 2
 
 
-def test_the_other_two_are_still_given_back_by_a_manager_in_one_answer(shop: Stage) -> None:
+def test_the_other_two_are_still_given_back_by_a_manager_in_one_answer(shop: Harness) -> None:
     shop.stock(table())
     batch = batch_of(shop)
     propose(batch, (MUG, 1))
@@ -70,7 +72,7 @@ def test_the_other_two_are_still_given_back_by_a_manager_in_one_answer(shop: Sta
     ids=["more", "all", "with another", "all of both"],
 )
 def test_in_answer_to_one_mail_an_item_is_asked_for_once(
-    shop: Stage, then: list[tuple[str, int | None]]
+    shop: Harness, then: list[tuple[str, int | None]]
 ) -> None:
     shop.stock(table())
     batch = batch_of(shop)
@@ -81,7 +83,7 @@ def test_in_answer_to_one_mail_an_item_is_asked_for_once(
     assert amounts(shop) == ["10.01 USD", "19.97 USD"]
 
 
-def test_another_reason_for_the_same_units_is_the_same_refund(shop: Stage) -> None:
+def test_another_reason_for_the_same_units_is_the_same_refund(shop: Harness) -> None:
     shop.stock(table())
     batch = batch_of(shop)
     items = [{"item_id": MUG, "quantity": 1}]
@@ -92,7 +94,7 @@ def test_another_reason_for_the_same_units_is_the_same_refund(shop: Stage) -> No
 
 
 @pytest.mark.parametrize("here", [True, False], ids=["same thread", "other thread"])
-def test_a_nudge_while_the_first_waits_asks_no_manager_twice(shop: Stage, here: bool) -> None:
+def test_a_nudge_while_the_first_waits_asks_no_manager_twice(shop: Harness, here: bool) -> None:
     shop.stock(table())
     batch = batch_of(shop)
     propose(batch, (LAMP, None))
@@ -127,7 +129,7 @@ ALL = (("K1", None), ("C1", None))
 
 @pytest.mark.parametrize("delivered_at", [None, "2020-01-01T00:00:00Z"])
 def test_what_the_shop_still_holds_of_a_cancelled_order_goes_to_a_person(
-    shop: Stage, delivered_at: str | None
+    shop: Harness, delivered_at: str | None
 ) -> None:
     placed_at = "2019-12-30T00:00:00Z"
     shop.stock(kettle("cancelled", delivered_at=delivered_at, placed_at=placed_at))
@@ -137,14 +139,14 @@ def test_what_the_shop_still_holds_of_a_cancelled_order_goes_to_a_person(
     assert "53.60 USD of its payment was not given back" in page_of(shop)
 
 
-def test_a_cancelled_order_of_which_nothing_is_left_says_so(shop: Stage) -> None:
+def test_a_cancelled_order_of_which_nothing_is_left_says_so(shop: Harness) -> None:
     shop.stock(kettle("cancelled", "53.60"))
     told = propose(batch_of(shop), *ALL)
     assert told["reason"] == "order_cancelled"
     assert "nothing is left of what was paid" in told["say"]
 
 
-def test_a_remainder_is_a_managers_and_never_declined(shop: Stage) -> None:
+def test_a_remainder_is_a_managers_and_never_declined(shop: Harness) -> None:
     items = [
         {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "30.00"},
         {"item_id": "C1", "name": "Cup", "quantity": 2, "unit_price": "10.00"},

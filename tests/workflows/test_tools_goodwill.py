@@ -19,7 +19,7 @@ from mailagent.workflows.steps.conversation.context import case_of
 from mailagent.workflows.steps.conversation.goodwill import offer_goodwill
 from mailagent.workflows.steps.conversation.reply import write_reply
 from tests.cast import GRACE, order
-from tests.stage import Stage, wait_until
+from tests.harness import Harness, wait_until
 from tests.workflows.test_tools import answer, batch_of, later_batch
 from tests.workflows.test_tools_withdrawal import ONE_DATABASE
 
@@ -31,14 +31,14 @@ CHARGED_BACK = {"payment_id": "p", "method": "card", "amount": "49.99"} | {
 
 
 @pytest.fixture
-def kind_shop(shop: Stage) -> Stage:
+def kind_shop(shop: Harness) -> Harness:
     """A shop whose policy gives up to ten percent."""
     give(shop, Goodwill(most_percent=10, valid_days=90))
     shop.stock(order("W1010"), order("W1011"))
     return shop
 
 
-def give(shop: Stage, rules: Goodwill | None) -> None:
+def give(shop: Harness, rules: Goodwill | None) -> None:
     services.bind(replace(shop.live, policy=Policy(goodwill=rules)))
 
 
@@ -46,11 +46,11 @@ def offer(batch: Batch, percent: int = 10, order_id: str = "W1010") -> dict[str,
     return offer_goodwill(batch, {"order_id": order_id, "percent": percent})
 
 
-def codes(shop: Stage) -> list[Any]:
+def codes(shop: Harness) -> list[Any]:
     return shop.rows("SELECT * FROM goodwill_codes ORDER BY issued_at")
 
 
-def reply(shop: Stage, batch: Batch, text: str) -> str:
+def reply(shop: Harness, batch: Batch, text: str) -> str:
     """Write the model's reply; return the text of the mail, or nothing when it was found untrue."""
     written = write_reply(batch, {"text": text}, {"model_turns": 1, "tokens": 1})
     if written["kind"] == "untrue":
@@ -62,7 +62,7 @@ def reply(shop: Stage, batch: Batch, text: str) -> str:
 
 
 def test_a_discount_is_given_once_and_the_same_call_again_is_the_same_code(
-    kind_shop: Stage,
+    kind_shop: Harness,
 ) -> None:
     batch = batch_of(kind_shop)
     told = offer(batch)
@@ -81,7 +81,7 @@ def test_a_discount_is_given_once_and_the_same_call_again_is_the_same_code(
 
 @ONE_DATABASE
 @pytest.mark.parametrize(("percent", "given"), [(1, True), (10, True), (11, False), (100, False)])
-def test_the_policy_caps_the_percentage(kind_shop: Stage, percent: int, given: bool) -> None:
+def test_the_policy_caps_the_percentage(kind_shop: Harness, percent: int, given: bool) -> None:
     told = offer(batch_of(kind_shop), percent)
     assert (told.get("outcome") == "offered") is given
     assert (told.get("error"), told.get("most_percent")) == (
@@ -90,7 +90,7 @@ def test_the_policy_caps_the_percentage(kind_shop: Stage, percent: int, given: b
     assert len(codes(kind_shop)) == given
 
 
-def test_there_is_one_discount_for_an_order_and_one_in_answer_to_a_mail(kind_shop: Stage) -> None:
+def test_there_is_one_discount_for_an_order_and_one_in_answer_to_a_mail(kind_shop: Harness) -> None:
     batch = batch_of(kind_shop)
     offer(batch, 4)
     assert offer(batch, 5, "W1011")["outcome"] == "already_given"
@@ -103,7 +103,7 @@ def test_there_is_one_discount_for_an_order_and_one_in_answer_to_a_mail(kind_sho
 
 @ONE_DATABASE
 @pytest.mark.parametrize("who", ["stranger", "unproven", "no such order", "too late", "no policy"])
-def test_nobody_is_given_what_is_not_theirs_now(kind_shop: Stage, who: str) -> None:
+def test_nobody_is_given_what_is_not_theirs_now(kind_shop: Harness, who: str) -> None:
     batch = batch_of(kind_shop)
     if who == "stranger":
         told = offer(batch_of(kind_shop, "Mine", from_address=GRACE))
@@ -124,7 +124,7 @@ def test_nobody_is_given_what_is_not_theirs_now(kind_shop: Stage, who: str) -> N
 
 
 @ONE_DATABASE
-def test_a_batch_of_which_people_took_one_mail_gets_no_discount(kind_shop: Stage) -> None:
+def test_a_batch_of_which_people_took_one_mail_gets_no_discount(kind_shop: Harness) -> None:
     first = kind_shop.write("My kettle is broken.")
     batch = batch_of(kind_shop, in_reply_to=first.message_id)
     assert len(batch["mail_ids"]) == 2
@@ -134,7 +134,7 @@ def test_a_batch_of_which_people_took_one_mail_gets_no_discount(kind_shop: Stage
 
 
 @ONE_DATABASE
-def test_the_answer_carries_the_code_and_may_speak_of_the_discount(kind_shop: Stage) -> None:
+def test_the_answer_carries_the_code_and_may_speak_of_the_discount(kind_shop: Harness) -> None:
     batch = batch_of(kind_shop)
     promise = "Dear Ada, we are sorry. You get 10% off a later order; the code stands below."
     assert reply(kind_shop, batch, promise) == ""  # nothing was given yet
@@ -149,7 +149,7 @@ def test_the_answer_carries_the_code_and_may_speak_of_the_discount(kind_shop: St
 # SQLite lets one transaction write at a time.
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_an_offer_beside_the_answer_gives_no_code_that_nobody_is_told(
-    kind_shop: Stage, monkeypatch: pytest.MonkeyPatch
+    kind_shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch, told = batch_of(kind_shop), list[dict[str, Any]]()
     beside = threading.Thread(target=lambda: told.append(offer(batch)))
@@ -171,7 +171,7 @@ def test_an_offer_beside_the_answer_gives_no_code_that_nobody_is_told(
 
 @ONE_DATABASE
 @pytest.mark.parametrize("untrue", [True, False])
-def test_the_code_comes_also_when_a_person_takes_over(kind_shop: Stage, untrue: bool) -> None:
+def test_the_code_comes_also_when_a_person_takes_over(kind_shop: Harness, untrue: bool) -> None:
     batch = batch_of(kind_shop)
     offer(batch)
     with kind_shop.live.database.transaction() as connection:
@@ -186,7 +186,7 @@ def test_the_code_comes_also_when_a_person_takes_over(kind_shop: Stage, untrue: 
 
 @ONE_DATABASE
 def test_a_later_answer_neither_repeats_the_code_nor_shows_it_to_the_model(
-    kind_shop: Stage,
+    kind_shop: Harness,
 ) -> None:
     batch = batch_of(kind_shop)
     offer(batch)
@@ -207,7 +207,7 @@ def test_a_later_answer_neither_repeats_the_code_nor_shows_it_to_the_model(
 
 @ONE_DATABASE
 @pytest.mark.parametrize("seconds", [-1, 0])
-def test_a_code_that_is_over_may_not_be_promised(kind_shop: Stage, seconds: int) -> None:
+def test_a_code_that_is_over_may_not_be_promised(kind_shop: Harness, seconds: int) -> None:
     batch = batch_of(kind_shop)
     offer(batch)
     with kind_shop.live.database.snapshot() as connection:
@@ -221,7 +221,7 @@ def test_a_code_that_is_over_may_not_be_promised(kind_shop: Stage, seconds: int)
 @ONE_DATABASE
 @pytest.mark.parametrize("changes", [{"status": "cancelled"}, {"payments": [CHARGED_BACK]}])
 def test_there_is_no_discount_for_an_order_that_was_cancelled_or_charged_back(
-    kind_shop: Stage, changes: dict[str, Any]
+    kind_shop: Harness, changes: dict[str, Any]
 ) -> None:
     kind_shop.stock(order("W1010", **changes))
     assert offer(batch_of(kind_shop))["error"] == "not_for_this_order"

@@ -16,7 +16,7 @@ from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.conversation.refund_tools import withdraw_refund
 from mailagent.workflows.steps.refund.decision import tell_customer
 from tests.cast import GRACE, MONA
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.workflows.test_tools import (
     BOTH,
     CAMERA,
@@ -40,11 +40,11 @@ def withdraw(batch: Batch, order_id: str = "W1010") -> dict[str, Any]:
     return withdraw_refund(batch, {"order_id": order_id})
 
 
-def states(shop: Stage) -> list[str]:
+def states(shop: Harness) -> list[str]:
     return [refund.status.value for refund in shop.refunds()]
 
 
-def opened(shop: Stage) -> Callable[[], str]:
+def opened(shop: Harness) -> Callable[[], str]:
     """Open the page on which the newest refund is decided; return what presses Approve there."""
     with shop.live.database.snapshot() as connection:
         approval = approvals.find_of_refund(connection, shop.refunds()[-1].refund_id)
@@ -57,7 +57,7 @@ def opened(shop: Stage) -> Callable[[], str]:
     return lambda: client.post(path, data=data).text
 
 
-def test_a_refund_that_waits_is_withdrawn_and_the_manager_sees_it(shop: Stage) -> None:
+def test_a_refund_that_waits_is_withdrawn_and_the_manager_sees_it(shop: Harness) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
     propose(batch, *BOTH)
@@ -76,7 +76,7 @@ def test_a_refund_that_waits_is_withdrawn_and_the_manager_sees_it(shop: Stage) -
 
 
 @ONE_DATABASE
-def test_a_withdrawal_has_no_mail_of_its_own_beside_the_reply(shop: Stage) -> None:
+def test_a_withdrawal_has_no_mail_of_its_own_beside_the_reply(shop: Harness) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
     propose(batch, *BOTH)
@@ -97,7 +97,7 @@ def test_a_withdrawal_has_no_mail_of_its_own_beside_the_reply(shop: Stage) -> No
     ],
 )
 def test_what_does_not_wait_is_told_as_it_is(
-    shop: Stage, ended: RefundStatus, outcome: str
+    shop: Harness, ended: RefundStatus, outcome: str
 ) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
@@ -110,7 +110,7 @@ def test_what_does_not_wait_is_told_as_it_is(
 
 
 @ONE_DATABASE
-def test_what_was_paid_stays_beside_what_is_withdrawn(shop: Stage) -> None:
+def test_what_was_paid_stays_beside_what_is_withdrawn(shop: Harness) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
     propose(batch, (CAMERA, None))
@@ -122,7 +122,7 @@ def test_what_was_paid_stays_beside_what_is_withdrawn(shop: Stage) -> None:
 
 @ONE_DATABASE
 def test_of_what_stays_it_is_not_said_that_it_is_withdrawn_because_something_else_was(
-    shop: Stage,
+    shop: Harness,
 ) -> None:
     shop.stock(camera_order())
     first = batch_of(shop)
@@ -137,7 +137,7 @@ def test_of_what_stays_it_is_not_said_that_it_is_withdrawn_because_something_els
 
 
 @ONE_DATABASE
-def test_what_was_asked_for_again_and_approved_is_not_called_withdrawn(shop: Stage) -> None:
+def test_what_was_asked_for_again_and_approved_is_not_called_withdrawn(shop: Harness) -> None:
     shop.stock(camera_order())
     first = batch_of(shop)
     propose(first, *BOTH)
@@ -151,7 +151,7 @@ def test_what_was_asked_for_again_and_approved_is_not_called_withdrawn(shop: Sta
 
 
 @ONE_DATABASE
-def test_to_and_fro_in_one_mail_asks_the_manager_once(shop: Stage) -> None:
+def test_to_and_fro_in_one_mail_asks_the_manager_once(shop: Harness) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
     propose(batch, *BOTH)
@@ -164,7 +164,7 @@ def test_to_and_fro_in_one_mail_asks_the_manager_once(shop: Stage) -> None:
 
 
 @ONE_DATABASE
-def test_a_smaller_wish_may_follow_a_withdrawal_of_an_earlier_one_at_once(shop: Stage) -> None:
+def test_a_smaller_wish_may_follow_a_withdrawal_of_an_earlier_one_at_once(shop: Harness) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
     propose(batch, *BOTH)
@@ -174,7 +174,7 @@ def test_a_smaller_wish_may_follow_a_withdrawal_of_an_earlier_one_at_once(shop: 
 
 
 @ONE_DATABASE
-def test_a_withdrawal_does_not_wash_off_a_rejection(shop: Stage) -> None:
+def test_a_withdrawal_does_not_wash_off_a_rejection(shop: Harness) -> None:
     shop.stock(camera_order())
     first = batch_of(shop)
     propose(first, *BOTH)
@@ -187,7 +187,7 @@ def test_a_withdrawal_does_not_wash_off_a_rejection(shop: Stage) -> None:
 
 @ONE_DATABASE
 @pytest.mark.parametrize("who", ["stranger", "unproven", "no such order", "too late"])
-def test_nobody_withdraws_what_is_not_theirs_now(shop: Stage, who: str) -> None:
+def test_nobody_withdraws_what_is_not_theirs_now(shop: Harness, who: str) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
     propose(batch, *BOTH)
@@ -206,7 +206,7 @@ def test_nobody_withdraws_what_is_not_theirs_now(shop: Stage, who: str) -> None:
 
 
 @ONE_DATABASE
-def test_a_batch_of_which_people_took_one_mail_withdraws_nothing(shop: Stage) -> None:
+def test_a_batch_of_which_people_took_one_mail_withdraws_nothing(shop: Harness) -> None:
     shop.stock(camera_order())
     propose(batch_of(shop), *BOTH)
     first = shop.write("Never mind W1010.", subject="Withdraw")
@@ -217,7 +217,9 @@ def test_a_batch_of_which_people_took_one_mail_withdraws_nothing(shop: Stage) ->
     assert states(shop) == ["awaiting_approval"]
 
 
-def test_a_click_and_a_withdrawal_at_once_have_one_outcome_that_both_are_told(shop: Stage) -> None:
+def test_a_click_and_a_withdrawal_at_once_have_one_outcome_that_both_are_told(
+    shop: Harness,
+) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
     propose(batch, *BOTH)
@@ -237,7 +239,7 @@ def test_a_click_and_a_withdrawal_at_once_have_one_outcome_that_both_are_told(sh
 
 
 @ONE_DATABASE
-def test_what_an_earlier_refund_covers_is_told_beside_the_rest(shop: Stage) -> None:
+def test_what_an_earlier_refund_covers_is_told_beside_the_rest(shop: Harness) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
     propose(batch, (CAMERA, None))
@@ -255,7 +257,7 @@ def test_what_an_earlier_refund_covers_is_told_beside_the_rest(shop: Stage) -> N
     "state", ["awaiting_approval", "approved", "lowered", "paid", "rejected", "withdrawn"]
 )
 def test_the_same_lines_again_are_answered_from_what_became_of_them(
-    shop: Stage, state: str, here: bool
+    shop: Harness, state: str, here: bool
 ) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
@@ -279,7 +281,7 @@ def test_the_same_lines_again_are_answered_from_what_became_of_them(
     assert len(shop.refunds()) == 1
 
 
-def lower(shop: Stage) -> None:
+def lower(shop: Harness) -> None:
     refund = shop.refunds()[-1]
     with shop.live.database.transaction() as connection:
         lowered = type(refund.amount)(900_00, "USD")
@@ -287,7 +289,7 @@ def lower(shop: Stage) -> None:
     end(shop, RefundStatus.APPROVED)
 
 
-def pay(shop: Stage) -> None:
+def pay(shop: Harness) -> None:
     refund = shop.refunds()[-1]
     with shop.live.database.transaction() as connection:
         locked = refunds.lock(connection, refund.refund_id)

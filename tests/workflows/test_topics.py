@@ -15,12 +15,12 @@ from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.conversation.refund_tools import propose_refund, withdraw_refund
 from mailagent.workflows.steps.conversation.reply import find_topics
 from tests.cast import big_order, order
-from tests.stage import Stage
+from tests.harness import Harness
 
 OLD = "2020-01-03T00:00:00+00:00"
 
 
-def take(shop: Stage) -> Batch:
+def take(shop: Harness) -> Batch:
     shop.write("Hello")
     newest = "SELECT conversation_id FROM conversations ORDER BY conversation_id DESC"
     batch = take_batch(shop.rows(newest)[0].conversation_id)
@@ -28,7 +28,7 @@ def take(shop: Stage) -> Batch:
     return batch
 
 
-def topics(shop: Stage, batch: Batch, text: str = "Hello Ada.") -> tuple[Topic, ...]:
+def topics(shop: Harness, batch: Batch, text: str = "Hello Ada.") -> tuple[Topic, ...]:
     with shop.live.database.snapshot() as connection:
         conversation = conversations.load(connection, batch["conversation_id"])
         return find_topics(connection, conversation, batch["mail_ids"], text)
@@ -40,7 +40,7 @@ def propose(batch: Batch, order_id: str, item_id: str) -> str:
     return str(output["outcome"])
 
 
-def test_a_refund_is_the_topic_of_the_mail_that_asked_for_it_only(shop: Stage) -> None:
+def test_a_refund_is_the_topic_of_the_mail_that_asked_for_it_only(shop: Harness) -> None:
     shop.stock(order())
     asked, later = take(shop), take(shop)
     assert propose(asked, "W1001", "K1") == "approved"
@@ -48,7 +48,7 @@ def test_a_refund_is_the_topic_of_the_mail_that_asked_for_it_only(shop: Stage) -
     assert topics(shop, later) == (Topic.OTHER,)
 
 
-def test_a_declined_refund_is_a_topic_too(shop: Stage) -> None:
+def test_a_declined_refund_is_a_topic_too(shop: Harness) -> None:
     shop.stock(order(placed_at=OLD, delivered_at=OLD))
     asked, later = take(shop), take(shop)
     assert propose(asked, "W1001", "K1") == "declined"
@@ -56,7 +56,7 @@ def test_a_declined_refund_is_a_topic_too(shop: Stage) -> None:
     assert topics(shop, later) == (Topic.OTHER,)
 
 
-def test_withdrawing_is_the_topic_of_the_mail_that_did_it(shop: Stage) -> None:
+def test_withdrawing_is_the_topic_of_the_mail_that_did_it(shop: Harness) -> None:
     shop.stock(big_order())
     asked, later = take(shop), take(shop)
     assert propose(asked, "W2001", "D1") == "needs_manager"
@@ -65,7 +65,7 @@ def test_withdrawing_is_the_topic_of_the_mail_that_did_it(shop: Stage) -> None:
     assert topics(shop, later) == (Topic.WITHDRAWAL,)
 
 
-def test_a_discount_is_a_topic(shop: Stage) -> None:
+def test_a_discount_is_a_topic(shop: Harness) -> None:
     shop.stock(order())
     batch, now = take(shop), shop.live.now()
     with shop.live.database.transaction() as connection:
@@ -87,6 +87,6 @@ def test_a_discount_is_a_topic(shop: Stage) -> None:
         ("Your order W10012 is on its way.", Topic.OTHER),
     ],
 )
-def test_an_order_that_is_named_is_a_topic(shop: Stage, text: str, expected: Topic) -> None:
+def test_an_order_that_is_named_is_a_topic(shop: Harness, text: str, expected: Topic) -> None:
     shop.stock(order())
     assert topics(shop, take(shop), text) == (expected,)

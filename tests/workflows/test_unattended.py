@@ -16,8 +16,8 @@ from dbos._sys_db import SystemDatabase
 from mailagent.workflows import launch, recovery
 from mailagent.workflows.recovery import Unattended
 from tests.cast import ADA, MONA, order
-from tests.journeys.test_refunds import decide, link_in
-from tests.stage import Stage, running, wait_until
+from tests.harness import Harness, running, wait_until
+from tests.round_trips.test_refunds import decide, link_in
 from tests.workflows.test_take_over import columns_of, vanish, wait_for_a_refund_that_waits
 from tests.workflows.trouble import once, table_of_runs, watched
 
@@ -38,7 +38,7 @@ def system() -> sa.Engine:
     return launched.dbos._sys_db.engine
 
 
-def play(shop: Stage, text: str, mails: int) -> None:
+def play(shop: Harness, text: str, mails: int) -> None:
     """Let Ada write about her order and get so many mails, and see that all ended, and happened once."""
     shop.stock(order())
     shop.write(text)
@@ -73,7 +73,7 @@ def lost_once(claim: Callable[..., Any], lost: list[Any]) -> Callable[..., Any]:
     ],
 )
 def test_a_run_whose_claim_was_committed_and_lost_is_done(
-    shop: Stage, monkeypatch: pytest.MonkeyPatch, claim: str, workflow: str
+    shop: Harness, monkeypatch: pytest.MonkeyPatch, claim: str, workflow: str
 ) -> None:
     lost: list[str] = []
     monkeypatch.setattr(SystemDatabase, claim, lost_once(getattr(SystemDatabase, claim), lost))
@@ -94,7 +94,7 @@ def all_taken() -> Iterator[None]:
 
 @pytest.mark.usefixtures("hasty")
 def test_a_run_that_ends_while_no_connection_is_free_ends_all_the_same(
-    shop: Stage, monkeypatch: pytest.MonkeyPatch
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launch, "POOL_SECONDS", 0.3)
     given_back = threading.Event()
@@ -123,7 +123,7 @@ def is_here(workflow: str) -> bool:
 
 
 def test_dbos_waits_for_a_free_connection_as_it_does_for_a_database_that_is_away(
-    shop: Stage,
+    shop: Harness,
 ) -> None:
     with running(shop):
         pool = system().pool
@@ -132,7 +132,7 @@ def test_dbos_waits_for_a_free_connection_as_it_does_for_a_database_that_is_away
 
 
 @pytest.mark.usefixtures("hasty")
-def test_a_run_that_waits_is_left_to_its_worker(shop: Stage) -> None:
+def test_a_run_that_waits_is_left_to_its_worker(shop: Harness) -> None:
     with running(shop):
         run_id = wait_for_a_refund_that_waits(shop)
         before = columns_of(shop, run_id)
@@ -143,7 +143,7 @@ def test_a_run_that_waits_is_left_to_its_worker(shop: Stage) -> None:
 
 
 def test_nothing_is_told_of_runs_while_one_may_wait_for_a_thread_or_none_is_run(
-    shop: Stage,
+    shop: Harness,
 ) -> None:
     gate = threading.Event()
     with running(shop):
@@ -158,7 +158,7 @@ def test_nothing_is_told_of_runs_while_one_may_wait_for_a_thread_or_none_is_run(
 
 
 def test_only_what_is_seen_unattended_twice_in_a_row_is_queued_again(
-    shop: Stage, monkeypatch: pytest.MonkeyPatch
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running(shop):
         run_id = wait_for_a_refund_that_waits(shop)
@@ -181,7 +181,7 @@ def test_only_what_is_seen_unattended_twice_in_a_row_is_queued_again(
 
 
 @pytest.mark.parametrize(("age", "queued"), [(70, 1), (50, 0)])
-def test_what_was_claimed_a_moment_ago_is_left_alone(shop: Stage, age: int, queued: int) -> None:
+def test_what_was_claimed_a_moment_ago_is_left_alone(shop: Harness, age: int, queued: int) -> None:
     with running(shop):
         run_id = wait_for_a_refund_that_waits(shop)
     claim(shop, run_id, "ours", age)
@@ -193,7 +193,7 @@ def test_what_was_claimed_a_moment_ago_is_left_alone(shop: Stage, age: int, queu
     assert [look.look("ours"), look.look("ours")] == [0, queued]
 
 
-def claim(shop: Stage, run_id: str, worker_id: str, seconds_ago: int = 0) -> None:
+def claim(shop: Harness, run_id: str, worker_id: str, seconds_ago: int = 0) -> None:
     """Let a worker have taken a run so long ago."""
     vanish(shop, run_id, worker_id)
     at = shop.live.now() - timedelta(seconds=seconds_ago)
@@ -207,7 +207,7 @@ def claim(shop: Stage, run_id: str, worker_id: str, seconds_ago: int = 0) -> Non
         )
 
 
-def status_of(shop: Stage, run_id: str) -> str:
+def status_of(shop: Harness, run_id: str) -> str:
     run = shop.live.workflow_client.runs.find_run(run_id)
     assert run is not None
     return run.status

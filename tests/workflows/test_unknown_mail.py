@@ -13,27 +13,27 @@ import pytest
 from mailagent import mailers, services
 from mailagent.workflows.steps.delivery import send
 from tests.cast import ADA, GRACE, MONA, TESS
-from tests.journeys.test_outages import lost_after, lost_before
-from tests.stage import Stage
-from tests.stampede.story import Clock
+from tests.harness import Harness
+from tests.programs.stampede.story import Clock
+from tests.round_trips.test_outages import lost_after, lost_before
 from tests.workflows.test_refund import approved, pay, tell
 from tests.workflows.trouble import watched
 
 look: Callable[[str], Any] = inspect.unwrap(send.look_at_delivery)
 
-SILENCE = 2  # MAIL_OUTCOME_SECONDS of the stage
+SILENCE = 2  # MAIL_OUTCOME_SECONDS of the harness
 LOST = [lost_before, lost_after]
 
 
 @pytest.fixture
-def clock(shop: Stage) -> Clock:
+def clock(shop: Harness) -> Clock:
     clock = Clock()
     services.bind(replace(shop.live, now=clock.now))
     return clock
 
 
 @pytest.fixture
-def receipt(shop: Stage, clock: Clock) -> str:
+def receipt(shop: Harness, clock: Clock) -> str:
     """The receipt of a refund that was paid, to be sent."""
     refund = approved(shop)
     assert pay(refund.refund_id)["status"] == "paid"
@@ -41,7 +41,7 @@ def receipt(shop: Stage, clock: Clock) -> str:
     return str(outbound_id)
 
 
-def row_of(shop: Stage, outbound_id: str) -> Any:
+def row_of(shop: Harness, outbound_id: str) -> Any:
     (row,) = shop.rows("SELECT * FROM outbound_mails WHERE outbound_id = :id", id=outbound_id)
     return row
 
@@ -70,7 +70,7 @@ def see_out(outbound_id: str, clock: Clock) -> list[str]:
 
 @pytest.mark.parametrize("lost", LOST)
 def test_a_receipt_is_sent_once_more_in_a_shop_where_nothing_can_tell(
-    shop: Stage, clock: Clock, receipt: str, lost: Any
+    shop: Harness, clock: Clock, receipt: str, lost: Any
 ) -> None:
     shop.faults.sendgrid.append(lost)
     assert send.send_mail(receipt) == "sending"
@@ -89,7 +89,7 @@ def test_a_receipt_is_sent_once_more_in_a_shop_where_nothing_can_tell(
 
 
 def test_a_receipt_is_sent_a_second_time_and_never_a_third(
-    shop: Stage, clock: Clock, receipt: str
+    shop: Harness, clock: Clock, receipt: str
 ) -> None:
     shop.faults.sendgrid += [lost_after, lost_after]
     send.send_mail(receipt)
@@ -111,7 +111,7 @@ def die() -> None:
 @pytest.mark.parametrize("point", ["before", "claimed", "handed over", "after"])
 @pytest.mark.parametrize("time", [1, 2])
 def test_whenever_a_process_dies_a_receipt_goes_out_twice_at_most(
-    shop: Stage, clock: Clock, receipt: str, point: str, time: int
+    shop: Harness, clock: Clock, receipt: str, point: str, time: int
 ) -> None:
     if time == 2:
         shop.faults.sendgrid.append(lost_after)
@@ -127,7 +127,9 @@ def test_whenever_a_process_dies_a_receipt_goes_out_twice_at_most(
     assert 1 <= len(shop.mails_to(ADA)) <= 2
 
 
-def test_other_mail_that_nobody_knows_of_is_not_sent_on_a_guess(shop: Stage, clock: Clock) -> None:
+def test_other_mail_that_nobody_knows_of_is_not_sent_on_a_guess(
+    shop: Harness, clock: Clock
+) -> None:
     notice = notice_to(GRACE)
     shop.faults.sendgrid.append(lost_after)
     send.send_mail(notice)
@@ -141,7 +143,7 @@ def test_other_mail_that_nobody_knows_of_is_not_sent_on_a_guess(shop: Stage, clo
 
 
 @pytest.fixture
-def with_activity(shop: Stage, receipt: str) -> Stage:
+def with_activity(shop: Harness, receipt: str) -> Harness:
     """A shop whose account has Email Activity, and that has sent a mail before."""
     shop.faults.has_activity = True
     send.send_mail(notice_to(TESS))
@@ -149,7 +151,7 @@ def with_activity(shop: Stage, receipt: str) -> Stage:
 
 
 def test_a_mail_that_sendgrid_has_is_not_sent_again(
-    with_activity: Stage, clock: Clock, receipt: str
+    with_activity: Harness, clock: Clock, receipt: str
 ) -> None:
     with_activity.faults.sendgrid.append(lost_after)
     send.send_mail(receipt)
@@ -159,7 +161,7 @@ def test_a_mail_that_sendgrid_has_is_not_sent_again(
     assert len(with_activity.mails_to(ADA)) == 1
 
 
-def test_a_mail_that_sendgrid_does_not_have_is_sent(with_activity: Stage, clock: Clock) -> None:
+def test_a_mail_that_sendgrid_does_not_have_is_sent(with_activity: Harness, clock: Clock) -> None:
     notice = notice_to(GRACE)
     with_activity.faults.sendgrid.append(lost_before)
     send.send_mail(notice)
@@ -174,7 +176,7 @@ def test_a_mail_that_sendgrid_does_not_have_is_sent(with_activity: Stage, clock:
 
 @pytest.mark.parametrize("later", [0, 1])
 def test_records_that_are_late_are_not_believed(
-    with_activity: Stage, clock: Clock, later: int
+    with_activity: Harness, clock: Clock, later: int
 ) -> None:
     with_activity.faults.recorded = 1  # the mail of before
     notice = notice_to(GRACE)
@@ -189,7 +191,7 @@ def test_records_that_are_late_are_not_believed(
 
 
 def test_a_receipt_is_sent_once_more_where_late_records_have_no_later_mail_either(
-    with_activity: Stage, clock: Clock, receipt: str
+    with_activity: Harness, clock: Clock, receipt: str
 ) -> None:
     with_activity.faults.sendgrid.append(lost_before)
     send.send_mail(receipt)
@@ -199,7 +201,7 @@ def test_a_receipt_is_sent_once_more_where_late_records_have_no_later_mail_eithe
     assert "twice is better than never" in row.sent_again_why
 
 
-def test_records_that_have_none_of_our_mail_prove_nothing(shop: Stage, clock: Clock) -> None:
+def test_records_that_have_none_of_our_mail_prove_nothing(shop: Harness, clock: Clock) -> None:
     shop.faults.has_activity = True
     notice = notice_to(GRACE)
     shop.faults.sendgrid.append(lost_before)

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from mailagent.store.database import GONE_AFTER, open_database
 from mailagent.store.errors import is_outage
 from tests.databases import postgres_copy
-from tests.stage import open_shop, running, wait_until
+from tests.harness import open_shop, running, wait_until
 from tests.workflows.line import Line, ends_at, line_to
 
 OPTIONS = {

@@ -15,20 +15,20 @@ from dbos import DBOS
 
 from mailagent.engine import APPLICATION_VERSION, REFUND, names
 from tests.cast import ADA
+from tests.harness import Harness, beside, open_shop, running
 from tests.histories.history import History, read_all
 from tests.histories.tables import WORKER, Tables
-from tests.journeys.test_outages import QUESTION
-from tests.stage import Stage, beside, open_shop, running
+from tests.round_trips.test_outages import QUESTION
 
 OTHER = "of another release"
 
 
 @pytest.fixture
-def small_shop(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Stage]:
+def small_shop(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Harness]:
     path = tmp_path / "test.db"
     shutil.copy(migrated_sqlite, path)
-    with open_shop(tmp_path, f"sqlite:///{path}") as stage:
-        yield stage
+    with open_shop(tmp_path, f"sqlite:///{path}") as harness:
+        yield harness
 
 
 def a_refund() -> History:
@@ -36,7 +36,7 @@ def a_refund() -> History:
     return replace(next(found), application_version=OTHER)
 
 
-def check(shop: Stage) -> str:
+def check(shop: Harness) -> str:
     return str(beside(lambda: shop.app.test_cli_runner().invoke(args=["check"]).output))
 
 
@@ -50,7 +50,7 @@ def test_the_version_is_a_number_that_somebody_wrote() -> None:
     assert str(given.value).isdigit()
 
 
-def test_workers_run_under_that_version_and_leave_runs_of_others_alone(small_shop: Stage) -> None:
+def test_workers_run_under_that_version_and_leave_runs_of_others_alone(small_shop: Harness) -> None:
     tables, old = Tables(small_shop.live.database), a_refund()
     tables.put(old)
     with running(small_shop):
@@ -67,7 +67,7 @@ def test_workers_run_under_that_version_and_leave_runs_of_others_alone(small_sho
         assert "Everything is in place" in said
 
 
-def test_a_release_that_was_rolled_back_says_that_it_gets_no_new_runs(small_shop: Stage) -> None:
+def test_a_release_that_was_rolled_back_says_that_it_gets_no_new_runs(small_shop: Harness) -> None:
     with running(small_shop):
         pass
     assert "new runs" not in check(small_shop)

@@ -14,10 +14,10 @@ from mailagent import services
 from mailagent.store import schema
 from mailagent.workflows.steps.maintenance import housekeeping
 from tests.cast import ADA, order
-from tests.journeys.test_hostile_model import calls, says
-from tests.journeys.test_replays import wait_for_quiet
-from tests.replay_sweep.ways import Hands
-from tests.stage import Stage, beside, running, wait_until
+from tests.harness import Harness, beside, running, wait_until
+from tests.programs.replay_sweep.ways import Hands
+from tests.round_trips.test_hostile_model import calls, says
+from tests.round_trips.test_replays import wait_for_quiet
 from tests.workflows.trouble import failing, wait_for_run
 
 pytestmark = pytest.mark.both_databases
@@ -25,17 +25,17 @@ pytestmark = pytest.mark.both_databases
 ANSWER = "Hello Ada, your order W1001 was delivered."
 
 
-def words(shop: Stage) -> dict[str, str]:
+def words(shop: Harness) -> dict[str, str]:
     """Return the words of all steps by their ids."""
     rows = shop.rows("SELECT text_id, words FROM step_texts")
     return {row.text_id: str(row.words) for row in rows}
 
 
-def requests(shop: Stage) -> int:
+def requests(shop: Harness) -> int:
     return len(shop.rows("SELECT 1 FROM model_calls"))
 
 
-def fail_before_the_answer(shop: Stage) -> str:
+def fail_before_the_answer(shop: Harness) -> str:
     """Let a run end when the model has answered, and nobody has written that down; return the run."""
     shop.stock(order())
     shop.faults.openai += [calls("look_at_order", order_id="W1001"), says(ANSWER)]
@@ -44,17 +44,17 @@ def fail_before_the_answer(shop: Stage) -> str:
         return wait_for_run(shop, "conversation", "ERROR")
 
 
-def step_of(shop: Stage, run_id: str, name: str) -> int:
+def step_of(shop: Harness, run_id: str, name: str) -> int:
     run = shop.live.workflow_client.runs.find_run(run_id, with_steps=True)
     assert run is not None
     return next(step.number for step in run.steps if step.name == name)
 
 
-def fork(_shop: Stage, run_id: str, step: int) -> None:
+def fork(_shop: Harness, run_id: str, step: int) -> None:
     beside(partial(DBOS.fork_workflow, run_id, step))
 
 
-def rewind(shop: Stage, run_id: str, step: int) -> None:
+def rewind(shop: Harness, run_id: str, step: int) -> None:
     hands = Hands.of(shop)
     hands.client.rewind_workflow(run_id, start_step=step)
     hands.client.destroy()
@@ -62,7 +62,7 @@ def rewind(shop: Stage, run_id: str, step: int) -> None:
 
 @pytest.mark.parametrize("replay", [fork, rewind])
 def test_a_replay_made_elsewhere_writes_the_answer_that_was_given(
-    busy_shop: Stage, replay: Callable[[Stage, str, int], None]
+    busy_shop: Harness, replay: Callable[[Harness, str, int], None]
 ) -> None:
     run_id = fail_before_the_answer(busy_shop)
     before, asked = words(busy_shop), requests(busy_shop)
@@ -72,7 +72,7 @@ def test_a_replay_made_elsewhere_writes_the_answer_that_was_given(
     assert (words(busy_shop), requests(busy_shop)) == (before, asked)
 
 
-def test_two_replays_that_ask_again_leave_each_others_words_alone(busy_shop: Stage) -> None:
+def test_two_replays_that_ask_again_leave_each_others_words_alone(busy_shop: Harness) -> None:
     run_id = fail_before_the_answer(busy_shop)
     before = words(busy_shop)
     asked = step_of(busy_shop, run_id, "ask_model")
@@ -84,7 +84,7 @@ def test_two_replays_that_ask_again_leave_each_others_words_alone(busy_shop: Sta
     assert before.items() <= words(busy_shop).items()
 
 
-def test_a_replay_whose_words_are_gone_says_so_and_may_begin_anew(busy_shop: Stage) -> None:
+def test_a_replay_whose_words_are_gone_says_so_and_may_begin_anew(busy_shop: Harness) -> None:
     run_id = fail_before_the_answer(busy_shop)
     with busy_shop.live.database.transaction() as connection:
         connection.execute(schema.step_texts.delete())
@@ -101,13 +101,15 @@ def test_a_replay_whose_words_are_gone_says_so_and_may_begin_anew(busy_shop: Sta
     busy_shop.wait_for_mails(ADA)
 
 
-def keep_for(shop: Stage, days: float) -> None:
+def keep_for(shop: Harness, days: float) -> None:
     now = shop.live.now() + timedelta(days=days)
     services.bind(replace(shop.live, now=lambda: now))
 
 
 @pytest.mark.parametrize(("days", "stay"), [(29, True), (31, False)])
-def test_words_go_with_the_histories_that_speak_of_them(shop: Stage, days: int, stay: bool) -> None:
+def test_words_go_with_the_histories_that_speak_of_them(
+    shop: Harness, days: int, stay: bool
+) -> None:
     with running(shop):
         shop.stock(order())
         shop.write("Where is my order W1001?")
@@ -119,7 +121,7 @@ def test_words_go_with_the_histories_that_speak_of_them(shop: Stage, days: int, 
     assert bool(words(shop)) is stay
 
 
-def test_words_of_a_conversation_that_waits_stay(shop: Stage) -> None:
+def test_words_of_a_conversation_that_waits_stay(shop: Harness) -> None:
     with running(shop):
         fail_before_the_answer(shop)
     before = words(shop)

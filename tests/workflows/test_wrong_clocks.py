@@ -21,9 +21,9 @@ from mailagent.demo.fakes.webhooks import CONTENT_TYPE, build_body
 from mailagent.demo.process import ROOT
 from mailagent.demo.show import find_port
 from mailagent.workflows.steps.maintenance.neglected import enqueue_refunds
-from tests.bench.child import Child, base_environment, wait_until_ready
 from tests.cast import ADA, MAX, MONA, SUPPORT, TESS, big_order
-from tests.stage import Stage, letter, wait_until
+from tests.harness import Harness, letter, wait_until
+from tests.programs.bench.child import Child, base_environment, wait_until_ready
 from tests.workflows.trouble import is_sqlite
 
 HOUR, DAY = 3600, 86_400
@@ -45,8 +45,10 @@ class Machine:
 
 
 @contextmanager
-def machine(shop: Stage, folder: Path, role: str, off_seconds: int, zone: str) -> Iterator[Machine]:
-    """Run the app in one role, with the providers and the database of a stage."""
+def machine(
+    shop: Harness, folder: Path, role: str, off_seconds: int, zone: str
+) -> Iterator[Machine]:
+    """Run the app in one role, with the providers and the database of a harness."""
     settings, port = shop.app.config["MAILAGENT"], find_port(0)
     clock = folder / f"{role}.clock"
     clock.write_text(str(off_seconds))
@@ -89,7 +91,7 @@ def machine(shop: Stage, folder: Path, role: str, off_seconds: int, zone: str) -
         child.stop()
 
 
-def post(web: Machine, shop: Stage, text: str) -> None:
+def post(web: Machine, shop: Harness, text: str) -> None:
     body = build_body(letter(text))
     headers = {"Content-Type": CONTENT_TYPE, **shop.inbound_key.sign(body)}
     request = urllib.request.Request(f"{web.url}/webhooks/sendgrid/inbound", body, headers)
@@ -125,7 +127,7 @@ UNION ALL SELECT asked_at FROM approval_requests UNION ALL SELECT at FROM audit
 """
 
 
-def let_pass(shop: Stage, refund_id: str) -> None:
+def let_pass(shop: Harness, refund_id: str) -> None:
     """Let the date of a refund that waits pass, and sweep as another worker would."""
     with shop.live.database.transaction() as connection:
         connection.execute(
@@ -137,7 +139,7 @@ def let_pass(shop: Stage, refund_id: str) -> None:
 
 
 def test_dates_hold_on_machines_whose_clocks_are_days_apart_and_jump(
-    shop: Stage, tmp_path: Path
+    shop: Harness, tmp_path: Path
 ) -> None:
     if is_sqlite(shop):
         pytest.skip("all processes on one SQLite file have the clock of one machine")

@@ -12,18 +12,18 @@ import sqlalchemy as sa
 
 from mailagent.store import schema
 from mailagent.workflows.steps import recording
-from tests.stage import Stage, wait_until
+from tests.harness import Harness, wait_until
 
 
 class Mistake(Exception):
     """An error as code with a mistake raises it."""
 
 
-def table_of_runs(shop: Stage) -> str:
+def table_of_runs(shop: Harness) -> str:
     return f"{'' if is_sqlite(shop) else 'dbos.'}workflow_status"
 
 
-def is_sqlite(shop: Stage) -> bool:
+def is_sqlite(shop: Harness) -> bool:
     return shop.live.database.engine.dialect.name == "sqlite"
 
 
@@ -61,7 +61,7 @@ def once(do: Callable[[], None]) -> Callable[[], None]:
     return lambda: left.pop()() if left else None
 
 
-def wait_for_run(shop: Stage, workflow: str, status: str) -> str:
+def wait_for_run(shop: Harness, workflow: str, status: str) -> str:
     """Wait until some run of a workflow is in a state; return its id."""
 
     def found() -> list[str]:
@@ -72,7 +72,7 @@ def wait_for_run(shop: Stage, workflow: str, status: str) -> str:
     return found()[0]
 
 
-def set_run(shop: Stage, run_id: str, status: str, worker_id: str = "test") -> None:
+def set_run(shop: Harness, run_id: str, status: str, worker_id: str = "test") -> None:
     """Put a run into a state, as if it had come to it just now."""
     with shop.live.database.transaction() as connection:
         connection.execute(
@@ -90,7 +90,7 @@ def set_run(shop: Stage, run_id: str, status: str, worker_id: str = "test") -> N
         )
 
 
-def let_be_missed(shop: Stage) -> None:
+def let_be_missed(shop: Harness) -> None:
     """Let this shop's worker have signed in without a gap for a minute: others can be missed then."""
     with shop.live.database.transaction() as connection:
         for row in connection.execute(sa.select(schema.workers)).all():
@@ -101,7 +101,7 @@ def let_be_missed(shop: Stage) -> None:
             )
 
 
-def cut_connections(shop: Stage, where: str = "TRUE") -> int:
+def cut_connections(shop: Harness, where: str = "TRUE") -> int:
     """End connections to the database, DBOS's too, as its operator would; return how many."""
     server = sa.create_engine(shop.live.database.engine.url, isolation_level="AUTOCOMMIT")
     with server.connect() as connection:
@@ -116,7 +116,7 @@ def cut_connections(shop: Stage, where: str = "TRUE") -> int:
 
 
 @contextmanager
-def locked_file(shop: Stage) -> Iterator[None]:
+def locked_file(shop: Harness) -> Iterator[None]:
     """Hold the one lock of a SQLite file, as a backup that was forgotten would."""
     path = shop.live.database.engine.url.database
     assert path is not None
@@ -126,7 +126,7 @@ def locked_file(shop: Stage) -> Iterator[None]:
         holder.execute("ROLLBACK")
 
 
-def lose_patience(shop: Stage) -> None:
+def lose_patience(shop: Harness) -> None:
     """Let the app's own connections to SQLite wait for a lock for a tenth of a second only."""
     engine = shop.live.database.engine
     engine.dispose()

@@ -31,7 +31,7 @@ def header_block_end(lines: Sequence[str], at: int) -> int | None:
     """Return where the header block that begins on line `at` ends, or None if there is none.
 
     A From line and two more of date, recipient and subject, in any order; with an address, bold labels,
-    the subject of an answer, or all four and a time of day, which tell it from a form or a journey
+    the subject of an answer, or all four and a time of day, which tell it from a form or an itinerary
     that somebody wrote down.
     """
     if at >= len(lines):

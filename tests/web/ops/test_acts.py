@@ -16,18 +16,18 @@ from mailagent.workflows.steps.conversation.people import forward_team_replies, 
 from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
 from tests.cast import ADA, MONA, OLGA, TESS
-from tests.stage import Stage, post_form
+from tests.harness import Harness, post_form
 from tests.web.ops.test_drafts import SPENT, age, door, mail_statuses
 from tests.web.test_approvals_four_eyes import ONE_DATABASE
 
 
-def write(stage: Stage, text: str = "Hello, is anybody there?") -> str:
-    stage.write(text)
-    return str(thread(stage).conversation_id)
+def write(harness: Harness, text: str = "Hello, is anybody there?") -> str:
+    harness.write(text)
+    return str(thread(harness).conversation_id)
 
 
-def thread(stage: Stage) -> Any:
-    return stage.rows("SELECT * FROM conversations")[0]
+def thread(harness: Harness) -> Any:
+    return harness.rows("SELECT * FROM conversations")[0]
 
 
 def press(client: FlaskClient, conversation_id: str, act: str, **fields: str) -> Any:
@@ -44,16 +44,16 @@ def field(page: str, name: str) -> str:
     return found[1] if found else ""
 
 
-def answers(stage: Stage) -> list[Any]:
-    return stage.rows("SELECT * FROM outbound_mails WHERE purpose = 'team_reply'")
+def answers(harness: Harness) -> list[Any]:
+    return harness.rows("SELECT * FROM outbound_mails WHERE purpose = 'team_reply'")
 
 
-def actions(stage: Stage) -> list[tuple[str, str]]:
-    rows = stage.rows("SELECT * FROM audit WHERE actor LIKE '%@shop.example' ORDER BY audit_id")
+def actions(harness: Harness) -> list[tuple[str, str]]:
+    rows = harness.rows("SELECT * FROM audit WHERE actor LIKE '%@shop.example' ORDER BY audit_id")
     return [(row.actor, row.action) for row in rows]
 
 
-def test_taking_over_stops_the_agent_in_the_middle_of_its_work(shop: Stage) -> None:
+def test_taking_over_stops_the_agent_in_the_middle_of_its_work(shop: Harness) -> None:
     conversation_id = write(shop)
     batch = take_batch(conversation_id)
     assert batch is not None
@@ -70,7 +70,7 @@ def test_taking_over_stops_the_agent_in_the_middle_of_its_work(shop: Stage) -> N
     assert actions(shop) == [(TESS, "conversation taken over")]
 
 
-def test_of_two_who_take_over_the_first_has_it_and_the_other_may_ask_for_it(shop: Stage) -> None:
+def test_of_two_who_take_over_the_first_has_it_and_the_other_may_ask_for_it(shop: Harness) -> None:
     conversation_id = write(shop)
     press(shop.log_in(TESS), conversation_id, "take-over", owner="")
     press(shop.log_in(TESS), conversation_id, "take-over", owner="")
@@ -81,7 +81,7 @@ def test_of_two_who_take_over_the_first_has_it_and_the_other_may_ask_for_it(shop
     assert actions(shop) == [(TESS, "conversation taken over"), (OLGA, "conversation taken over")]
 
 
-def test_a_persons_answer_goes_out_once_signed_in_the_thread(shop: Stage) -> None:
+def test_a_persons_answer_goes_out_once_signed_in_the_thread(shop: Harness) -> None:
     conversation_id = write(shop)
     client, once = shop.log_in(TESS), new_id("once")
     press(client, conversation_id, "take-over")
@@ -99,7 +99,7 @@ def test_a_persons_answer_goes_out_once_signed_in_the_thread(shop: Stage) -> Non
     assert len(answers(shop)) == 2
 
 
-def test_whoever_answers_for_the_agent_takes_over(shop: Stage) -> None:
+def test_whoever_answers_for_the_agent_takes_over(shop: Harness) -> None:
     conversation_id = write(shop)
     press(shop.log_in(TESS), conversation_id, "answer", text="I am here.", once=new_id("once"))
     assert thread(shop).owner_email == TESS
@@ -117,7 +117,7 @@ def test_whoever_answers_for_the_agent_takes_over(shop: Stage) -> None:
     ids=["empty", "too long", "no id"],
 )
 def test_an_answer_that_cannot_be_sent_comes_back_with_its_words(
-    shop: Stage, text: str, once: str, says: str
+    shop: Harness, text: str, once: str, says: str
 ) -> None:
     response = press(shop.log_in(TESS), write(shop), "answer", text=text, once=once)
     assert response.status_code == 422
@@ -126,7 +126,7 @@ def test_an_answer_that_cannot_be_sent_comes_back_with_its_words(
     assert (answers(shop), thread(shop).status) == ([], "open")
 
 
-def test_who_was_overtaken_reads_it_first_and_may_send_all_the_same(shop: Stage) -> None:
+def test_who_was_overtaken_reads_it_first_and_may_send_all_the_same(shop: Harness) -> None:
     conversation_id = write(shop)
     tess, olga = shop.log_in(TESS), shop.log_in(OLGA)
     page = tess.get(f"/ops/conversations/{conversation_id}").text
@@ -149,7 +149,9 @@ def test_who_was_overtaken_reads_it_first_and_may_send_all_the_same(shop: Stage)
     assert [form["text"] in mail.text for mail in answers(shop)] == [False, True]
 
 
-def test_what_the_agent_did_meanwhile_overtakes_too_and_a_forged_sight_is_none(shop: Stage) -> None:
+def test_what_the_agent_did_meanwhile_overtakes_too_and_a_forged_sight_is_none(
+    shop: Harness,
+) -> None:
     conversation_id = write(shop)
     client = shop.log_in(TESS)
     seen = field(client.get(f"/ops/conversations/{conversation_id}").text, "seen")
@@ -164,7 +166,7 @@ def test_what_the_agent_did_meanwhile_overtakes_too_and_a_forged_sight_is_none(s
 
 
 @ONE_DATABASE
-def test_taking_over_keeps_what_was_typed(shop: Stage) -> None:
+def test_taking_over_keeps_what_was_typed(shop: Harness) -> None:
     conversation_id = write(shop)
     tess, olga, once = shop.log_in(TESS), shop.log_in(OLGA), new_id("once")
     page = tess.get(f"/ops/conversations/{conversation_id}").text
@@ -185,7 +187,7 @@ def test_taking_over_keeps_what_was_typed(shop: Stage) -> None:
     assert press(tess, conversation_id, "answer", text="Dear Ada", **sent).status_code == 303
 
 
-def test_giving_back_lets_the_agent_answer_what_nobody_answered(shop: Stage) -> None:
+def test_giving_back_lets_the_agent_answer_what_nobody_answered(shop: Harness) -> None:
     conversation_id = write(shop)
     client = shop.log_in(TESS)
     press(client, conversation_id, "take-over")
@@ -207,7 +209,7 @@ def test_giving_back_lets_the_agent_answer_what_nobody_answered(shop: Stage) -> 
     assert len(actions(shop)) == 2
 
 
-def test_giving_back_leaves_what_a_person_answered(shop: Stage) -> None:
+def test_giving_back_leaves_what_a_person_answered(shop: Harness) -> None:
     conversation_id = write(shop)
     client = shop.log_in(TESS)
     press(client, conversation_id, "answer", text="I am here.", once=new_id("once"))
@@ -216,7 +218,7 @@ def test_giving_back_leaves_what_a_person_answered(shop: Stage) -> None:
     assert take_batch(conversation_id) is None
 
 
-def test_giving_back_leaves_what_was_answered_by_mail(shop: Stage) -> None:
+def test_giving_back_leaves_what_was_answered_by_mail(shop: Harness) -> None:
     conversation_id = write(shop)
     client = shop.log_in(TESS)
     press(client, conversation_id, "take-over")
@@ -232,7 +234,7 @@ def test_giving_back_leaves_what_was_answered_by_mail(shop: Stage) -> None:
 
 @pytest.mark.parametrize(("owner", "readers"), [(OLGA, [OLGA]), ("left@shop.example", [TESS])])
 def test_the_owner_alone_hears_of_later_mail_while_they_work_here(
-    shop: Stage, owner: str, readers: list[str]
+    shop: Harness, owner: str, readers: list[str]
 ) -> None:
     conversation_id = write(shop)
     press(shop.log_in(OLGA), conversation_id, "take-over")
@@ -247,7 +249,7 @@ def test_the_owner_alone_hears_of_later_mail_while_they_work_here(
     assert [row.to_address for row in told] == readers
 
 
-def test_an_operator_who_took_over_may_answer_by_mail(shop: Stage) -> None:
+def test_an_operator_who_took_over_may_answer_by_mail(shop: Harness) -> None:
     conversation_id = write(shop)
     press(shop.log_in(OLGA), conversation_id, "take-over")
     team = f"team+{thread(shop).team_token}@shop.example"
@@ -257,7 +259,7 @@ def test_an_operator_who_took_over_may_answer_by_mail(shop: Stage) -> None:
 
 
 @pytest.mark.parametrize("act", ["take-over", "answer", "give-back"])
-def test_managers_and_strangers_do_nothing_here(shop: Stage, act: str) -> None:
+def test_managers_and_strangers_do_nothing_here(shop: Harness, act: str) -> None:
     conversation_id = write(shop)
     fields = {"text": "Hi", "once": new_id("once")}
     assert press(shop.log_in(MONA), conversation_id, act, **fields).status_code == 403

@@ -14,14 +14,14 @@ from mailagent.store import audit
 from mailagent.store.audit import Wanted
 from mailagent.web.console.audit import plain_cell
 from tests.cast import MONA, NOW, OLGA, TESS
-from tests.stage import Stage, post_form
+from tests.harness import Harness, post_form
 
 PATH = "/ops/audit"
 EXPORT = "/ops/audit/export"
 
 
 @pytest.fixture
-def trail(shop: Stage) -> Stage:
+def trail(shop: Harness) -> Harness:
     """A shop in which the team, the agent and a formula have acted."""
     with shop.live.database.transaction() as connection:
         audit.record(connection, NOW, TESS, "dismissed", "refund_1")
@@ -47,20 +47,20 @@ FILTERED: tuple[tuple[str, list[str]], ...] = (
 )
 
 
-def test_the_trail_is_filtered(trail: Stage) -> None:
+def test_the_trail_is_filtered(trail: Harness) -> None:
     client = trail.log_in(OLGA)
     shown = [(query, subjects(client.get(f"{PATH}?{query}").text)) for query, _ in FILTERED]
     assert shown == list(FILTERED)
 
 
-def test_only_operators_see_it_and_take_it(trail: Stage) -> None:
+def test_only_operators_see_it_and_take_it(trail: Harness) -> None:
     for email in (MONA, TESS):
         client = trail.log_in(email)
         assert client.get(PATH).status_code == 403
         assert post_form(client, EXPORT, "/ops", format="csv").status_code == 403
 
 
-def test_csv_has_every_act_and_no_formula(trail: Stage) -> None:
+def test_csv_has_every_act_and_no_formula(trail: Harness) -> None:
     sent = post_form(trail.log_in(OLGA), EXPORT, PATH, format="csv")
     assert sent.headers["Content-Disposition"].startswith('attachment; filename="audit-')
     rows = list(csv.DictReader(io.StringIO(sent.text)))
@@ -69,14 +69,14 @@ def test_csv_has_every_act_and_no_formula(trail: Stage) -> None:
     assert json.loads(rows[1]["details"]) == {"amount": 5}
 
 
-def test_json_lines_have_what_the_filters_leave(trail: Stage) -> None:
+def test_json_lines_have_what_the_filters_leave(trail: Harness) -> None:
     sent = post_form(trail.log_in(OLGA), EXPORT, PATH, format="jsonl", actor=TESS)
     (line,) = sent.text.splitlines()
     act = json.loads(line)
     assert (act["actor"], act["action"], act["subject"]) == (TESS, "dismissed", "refund_1")
 
 
-def test_taking_it_along_is_on_record_and_looking_is_not(trail: Stage) -> None:
+def test_taking_it_along_is_on_record_and_looking_is_not(trail: Harness) -> None:
     client = trail.log_in(OLGA)
     before = len(trail.rows("SELECT 1 FROM audit"))
     client.get(PATH)
@@ -89,13 +89,13 @@ def test_taking_it_along_is_on_record_and_looking_is_not(trail: Stage) -> None:
     assert "dismissed" not in str(last.details)  # what was typed may be a customer's address
 
 
-def test_a_format_that_is_none_is_refused_and_not_recorded(trail: Stage) -> None:
+def test_a_format_that_is_none_is_refused_and_not_recorded(trail: Harness) -> None:
     client = trail.log_in(OLGA)
     assert post_form(client, EXPORT, PATH, format="xml").status_code == 400
     assert trail.rows("SELECT 1 FROM audit WHERE action = 'audit exported'") == []
 
 
-def test_it_is_taken_in_batches_without_loss_or_repetition(trail: Stage) -> None:
+def test_it_is_taken_in_batches_without_loss_or_repetition(trail: Harness) -> None:
     database = trail.live.database
     for size in (1, 2, 3, 4):
         acts = audit.stream(database, Wanted(until=NOW + timedelta(days=2)), batch=size)
@@ -105,7 +105,7 @@ def test_it_is_taken_in_batches_without_loss_or_repetition(trail: Stage) -> None
         assert [each.subject for each in (first, *acts)] == ["refund_1", "mail_1", "@cmd"]
 
 
-def test_what_is_done_meanwhile_is_not_taken(trail: Stage) -> None:
+def test_what_is_done_meanwhile_is_not_taken(trail: Harness) -> None:
     database = trail.live.database
     acts = audit.stream(database, Wanted(), batch=1)
     first = next(acts)
@@ -120,7 +120,7 @@ def test_a_cell_is_no_formula(sign: str) -> None:
     assert plain_cell(f"1{sign}1") == f"1{sign}1"
 
 
-def test_the_trail_is_paged_by_links(shop: Stage) -> None:
+def test_the_trail_is_paged_by_links(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
         for number in range(110):
             audit.record(connection, NOW, "agent", "mail answered", f"mail_{number:03}")

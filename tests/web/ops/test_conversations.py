@@ -14,15 +14,15 @@ from mailagent.domain.operations.model_cost import parse_prices
 from mailagent.store import audit, schema
 from mailagent.web.console.page import conceal
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, big_order, order
-from tests.journeys.test_refunds import decide, link_in
-from tests.journeys.test_replays import wait_for_quiet
-from tests.stage import Stage
+from tests.harness import Harness
+from tests.round_trips.test_refunds import decide, link_in
+from tests.round_trips.test_replays import wait_for_quiet
 from tests.web.test_attachments import JPEG, mail_with
 
 SCRIPT = "<script>alert('x')</script>"
 
 
-def thread_of(shop: Stage) -> str:
+def thread_of(shop: Harness) -> str:
     (row,) = shop.rows("SELECT conversation_id FROM conversations")
     return str(row.conversation_id)
 
@@ -32,7 +32,7 @@ def plain(page: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", page).split())
 
 
-def test_all_that_happened_is_in_one_timeline(busy_shop: Stage) -> None:
+def test_all_that_happened_is_in_one_timeline(busy_shop: Harness) -> None:
     services.bind(replace(busy_shop.live, token_prices=parse_prices("1000,100,2000")))
     busy_shop.stock(big_order())
     busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
@@ -66,7 +66,7 @@ def test_all_that_happened_is_in_one_timeline(busy_shop: Stage) -> None:
     )
 
 
-def test_a_recorded_call_of_the_model_is_not_counted_again(busy_shop: Stage) -> None:
+def test_a_recorded_call_of_the_model_is_not_counted_again(busy_shop: Harness) -> None:
     busy_shop.stock(order())
     busy_shop.write("Where is my order W1001?")
     busy_shop.wait_for_mails(ADA)
@@ -85,7 +85,7 @@ def test_a_recorded_call_of_the_model_is_not_counted_again(busy_shop: Stage) -> 
     assert len(busy_shop.rows("SELECT 1 FROM model_calls")) == before
 
 
-def test_what_a_customer_writes_stays_words(shop: Stage) -> None:
+def test_what_a_customer_writes_stays_words(shop: Harness) -> None:
     shop.stock(order())
     hostile = f'{SCRIPT} <a href="https://evil.example">click</a> https://evil.example'
     shop.write(
@@ -100,7 +100,7 @@ def test_what_a_customer_writes_stays_words(shop: Stage) -> None:
     assert 'href="https' not in page
 
 
-def test_a_quoted_link_or_reply_address_is_nobodys_to_use(shop: Stage) -> None:
+def test_a_quoted_link_or_reply_address_is_nobodys_to_use(shop: Harness) -> None:
     shop.write(
         "See http://localhost:8000/approvals/ey.secret.token and http://localhost/ops/login/abc_def,"
         " or write to team+abcdefghij234567abcd@shop.example"
@@ -124,7 +124,7 @@ def test_words_lose_what_acts_for_others_and_nothing_else(text: str, shown: str)
     assert conceal(text, ["K7MX-4PQR-9TWZ"]) == shown
 
 
-def test_a_long_conversation_is_read_in_pages_without_a_gap(shop: Stage) -> None:
+def test_a_long_conversation_is_read_in_pages_without_a_gap(shop: Harness) -> None:
     shop.write("Where is my order?")
     thread, now = thread_of(shop), shop.live.now()
     with shop.live.database.transaction() as connection:
@@ -143,7 +143,7 @@ def test_a_long_conversation_is_read_in_pages_without_a_gap(shop: Stage) -> None
     assert pages == 3
 
 
-def test_a_mark_that_is_none_leads_to_the_newest(shop: Stage) -> None:
+def test_a_mark_that_is_none_leads_to_the_newest(shop: Harness) -> None:
     shop.write("Where is my order?")
     client, path = shop.log_in(TESS), f"/ops/conversations/{thread_of(shop)}"
     for mark in ("x", "2026-11-20~k", "2026-11-20T10:00:00+00:00", "~", "\0~a", "9" * 500 + "~",
@@ -151,7 +151,7 @@ def test_a_mark_that_is_none_leads_to_the_newest(shop: Stage) -> None:
         assert "Where is my order?" in client.get(path, query_string={"before": mark}).text, mark
 
 
-def test_a_file_is_saved_and_never_shown(shop: Stage) -> None:
+def test_a_file_is_saved_and_never_shown(shop: Harness) -> None:
     body = mail_with(("photo.jpg", "image/jpeg", JPEG), ("Küche.html", "text/html", b"<h1>x</h1>"))
     assert shop.post_inbound(body).status_code == 200
     client = shop.log_in(TESS)
@@ -167,7 +167,7 @@ def test_a_file_is_saved_and_never_shown(shop: Stage) -> None:
     assert shop.client.get(links[0]).status_code == 303
 
 
-def test_a_file_of_another_conversation_is_not_there(shop: Stage) -> None:
+def test_a_file_of_another_conversation_is_not_there(shop: Harness) -> None:
     shop.post_inbound(mail_with(("photo.jpg", "image/jpeg", JPEG)))
     theirs = thread_of(shop)
     (mail,) = shop.rows("SELECT mail_id FROM inbound_mails")
@@ -192,14 +192,14 @@ def test_a_file_of_another_conversation_is_not_there(shop: Stage) -> None:
         assert status(*foreign) == 404, foreign
 
 
-def test_what_is_not_there_is_not_found(shop: Stage) -> None:
+def test_what_is_not_there_is_not_found(shop: Harness) -> None:
     client = shop.log_in(TESS)
     for name in ("conversation_x", "%00", "x' OR '1'='1", "refund_1", "nobody@example.com"):
         for place in ("conversations", "refunds", "customers"):
             assert client.get(f"/ops/{place}/{name}").status_code == 404, (place, name)
 
 
-def test_a_history_that_is_gone_is_said_to_be(shop: Stage) -> None:
+def test_a_history_that_is_gone_is_said_to_be(shop: Harness) -> None:
     shop.write("Where is my order?")
     with shop.live.database.transaction() as connection:
         connection.execute(schema.inbound_mails.update().values(run_id="conversation-gone"))
@@ -207,14 +207,14 @@ def test_a_history_that_is_gone_is_said_to_be(shop: Stage) -> None:
     assert "does not keep their history any more" in page.text
 
 
-def test_mail_that_is_not_proven_says_so(shop: Stage) -> None:
+def test_mail_that_is_not_proven_says_so(shop: Harness) -> None:
     shop.write("My kettle?", aligned=False)
     page = shop.log_in(TESS).get(f"/ops/conversations/{thread_of(shop)}")
     assert "sender not proven" in page.text
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_no_subject_shows_a_discount_or_a_link(shop: Stage) -> None:
+def test_no_subject_shows_a_discount_or_a_link(shop: Harness) -> None:
     link = shop.live.links.sign_approval("approval_1", MONA).rpartition("/")[2]
     shop.write("My kettle?", subject=f"Use K7MX-4PQR-9TWZ {link}")
     stored = shop.rows("SELECT subject FROM inbound_mails UNION SELECT subject FROM conversations")

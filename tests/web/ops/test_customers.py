@@ -7,14 +7,14 @@ import re
 from mailagent.store.mail import suppressions
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, order
-from tests.stage import Stage, post_form
+from tests.harness import Harness, post_form
 from tests.web.ops.test_conversations import SCRIPT, plain
 from tests.web.test_approvals_four_eyes import ONE_DATABASE
 
 PAGE = f"/ops/customers/{ADA}"
 
 
-def test_all_of_a_customer_is_on_one_page_and_nothing_of_others(shop: Stage) -> None:
+def test_all_of_a_customer_is_on_one_page_and_nothing_of_others(shop: Harness) -> None:
     shop.stock(
         order(customer={"email": ADA, "name": f"Ada {SCRIPT}"}),
         order("W3001", customer={"email": GRACE, "name": "Grace"}),
@@ -33,7 +33,7 @@ def test_all_of_a_customer_is_on_one_page_and_nothing_of_others(shop: Stage) -> 
     assert "/ops/customers/ada%40example.com/erase" in shop.log_in(OLGA).get(PAGE).text
 
 
-def test_long_lists_are_read_in_pages(shop: Stage) -> None:
+def test_long_lists_are_read_in_pages(shop: Harness) -> None:
     shop.stock(*(order(f"W{number}") for number in range(1000, 1045)))
     shop.write("Where is it?")
     client, path, seen = shop.log_in(TESS), PAGE, []
@@ -47,7 +47,7 @@ def test_long_lists_are_read_in_pages(shop: Stage) -> None:
     assert client.get(f"{PAGE}?orders=-1&refunds=x&mails=99999").status_code == 200
 
 
-def test_mail_may_go_again_where_it_may_not(shop: Stage) -> None:
+def test_mail_may_go_again_where_it_may_not(shop: Harness) -> None:
     shop.write("Where is it?")
     with shop.live.database.transaction() as connection:
         suppressions.suppress(connection, ADA, f"bounce: 550 <{ADA}> {SCRIPT}", shop.live.now())
@@ -68,7 +68,7 @@ def test_mail_may_go_again_where_it_may_not(shop: Stage) -> None:
     assert ADA not in f"{act.subject} {act.details}"
 
 
-def test_mail_in_no_conversation_is_listed(shop: Stage) -> None:
+def test_mail_in_no_conversation_is_listed(shop: Harness) -> None:
     away = raw_request(
         f"From: {ADA}\nSubject: Away {SCRIPT}\nAuto-Submitted: auto-replied\n\nI am away.\n"
     )
@@ -79,7 +79,7 @@ def test_mail_in_no_conversation_is_listed(shop: Stage) -> None:
 
 
 @ONE_DATABASE
-def test_what_stands_in_the_way_of_an_erasure_is_a_link_in_short_words(shop: Stage) -> None:
+def test_what_stands_in_the_way_of_an_erasure_is_a_link_in_short_words(shop: Harness) -> None:
     shop.write("Where is it?")
     (mail,) = shop.rows("SELECT mail_id, conversation_id FROM inbound_mails")
     page = shop.log_in(OLGA).get(f"{PAGE}/erase").text

@@ -7,7 +7,7 @@ import pytest
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import schema
 from tests.cast import ADA, MAX, MONA, OLGA, TESS
-from tests.stage import post_form
+from tests.harness import post_form
 from tests.web.test_approvals import Question, everything, question
 from tests.web.test_approvals_four_eyes import ONE_DATABASE, dear
 

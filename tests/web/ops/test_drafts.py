@@ -19,7 +19,7 @@ from mailagent.workflows.steps.conversation.reply import Written, write_reply
 from mailagent.workflows.steps.maintenance.overdue import remind
 from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
 from tests.cast import ADA, MALLORY, OLGA, TESS, order
-from tests.stage import Stage, open_shop, post_form
+from tests.harness import Harness, open_shop, post_form
 from tests.web.test_approvals_four_eyes import ONE_DATABASE
 
 SPENT = {"model_turns": 1, "tokens": 10, "tool_calls": 0, "unusable_replies": 0,
@@ -28,14 +28,14 @@ ANSWER = "Hello Ada, please send us the number of the order."
 
 
 @pytest.fixture
-def drafting(tmp_path: Path, database_url: str) -> Iterator[Stage]:
+def drafting(tmp_path: Path, database_url: str) -> Iterator[Harness]:
     """A shop in which every answer of the agent waits for a click."""
-    with open_shop(tmp_path, database_url, {"DRAFT_REPLIES": "all"}) as stage:
-        yield stage
+    with open_shop(tmp_path, database_url, {"DRAFT_REPLIES": "all"}) as harness:
+        yield harness
 
 
-def take(stage: Stage) -> Batch:
-    batch = take_batch(stage.rows("SELECT conversation_id FROM conversations")[0].conversation_id)
+def take(harness: Harness) -> Batch:
+    batch = take_batch(harness.rows("SELECT conversation_id FROM conversations")[0].conversation_id)
     assert batch is not None
     return batch
 
@@ -44,32 +44,32 @@ def reply(batch: Batch, text: str = ANSWER) -> Written:
     return write_reply(batch, {"text": text}, SPENT)
 
 
-def draft(stage: Stage, text: str = "Where is my parcel?", answer: str = ANSWER) -> Any:
+def draft(harness: Harness, text: str = "Where is my parcel?", answer: str = ANSWER) -> Any:
     """Have Ada write and the agent answer; return the row of the draft."""
-    stage.write(text)
-    reply(take(stage), answer)
-    return latest(stage)
+    harness.write(text)
+    reply(take(harness), answer)
+    return latest(harness)
 
 
-def latest(stage: Stage) -> Any:
-    return stage.rows("SELECT * FROM drafts ORDER BY draft_id DESC")[0]
+def latest(harness: Harness) -> Any:
+    return harness.rows("SELECT * FROM drafts ORDER BY draft_id DESC")[0]
 
 
-def press(stage: Stage, draft_id: str, action: str, person: str = TESS, **fields: str) -> Any:
+def press(harness: Harness, draft_id: str, action: str, person: str = TESS, **fields: str) -> Any:
     path = f"/ops/drafts/{draft_id}"
-    return post_form(stage.log_in(person), path, page="/ops/drafts", action=action, **fields)
+    return post_form(harness.log_in(person), path, page="/ops/drafts", action=action, **fields)
 
 
-def written(stage: Stage) -> list[Any]:
-    return stage.rows("SELECT * FROM outbound_mails WHERE purpose = 'reply'")
+def written(harness: Harness) -> list[Any]:
+    return harness.rows("SELECT * FROM outbound_mails WHERE purpose = 'reply'")
 
 
-def mail_statuses(stage: Stage) -> list[str]:
-    rows = stage.rows("SELECT status FROM inbound_mails WHERE kind = 'customer' ORDER BY mail_id")
+def mail_statuses(harness: Harness) -> list[str]:
+    rows = harness.rows("SELECT status FROM inbound_mails WHERE kind = 'customer' ORDER BY mail_id")
     return [row.status for row in rows]
 
 
-def test_a_draft_is_no_mail_until_somebody_sends_it(drafting: Stage) -> None:
+def test_a_draft_is_no_mail_until_somebody_sends_it(drafting: Harness) -> None:
     waiting = draft(drafting)
     assert (waiting.state, written(drafting), mail_statuses(drafting)) == (
         "waiting", [], ["unanswered"],
@@ -86,7 +86,7 @@ def test_a_draft_is_no_mail_until_somebody_sends_it(drafting: Stage) -> None:
     assert (row.actor, row.subject) == (TESS, waiting.draft_id)
 
 
-def test_the_steps_done_again_write_no_second_draft_and_no_mail(drafting: Stage) -> None:
+def test_the_steps_done_again_write_no_second_draft_and_no_mail(drafting: Harness) -> None:
     drafting.write("Where is my parcel?")
     batch = take(drafting)
     assert reply(batch)["done"] == "wrote a draft"
@@ -101,7 +101,7 @@ def test_the_steps_done_again_write_no_second_draft_and_no_mail(drafting: Stage)
     assert len(written(drafting)) == 1
 
 
-def test_what_a_person_sent_does_not_bring_the_loop_guard_nearer(drafting: Stage) -> None:
+def test_what_a_person_sent_does_not_bring_the_loop_guard_nearer(drafting: Harness) -> None:
     waiting = draft(drafting)
     press(drafting, waiting.draft_id, "send")
     since = drafting.live.now() - timedelta(hours=1)
@@ -109,7 +109,7 @@ def test_what_a_person_sent_does_not_bring_the_loop_guard_nearer(drafting: Stage
         assert arrivals.list_automatic(connection, since, True, "another", ADA) == []
 
 
-def test_what_somebody_changed_is_what_the_customer_reads(drafting: Stage) -> None:
+def test_what_somebody_changed_is_what_the_customer_reads(drafting: Harness) -> None:
     waiting = draft(drafting)
     press(drafting, waiting.draft_id, "edit", text="Dear Ada,\r\nwe look for it today.")
     (mail,) = written(drafting)
@@ -119,7 +119,7 @@ def test_what_somebody_changed_is_what_the_customer_reads(drafting: Stage) -> No
     assert (latest(drafting).state, latest(drafting).text) == ("edited", ANSWER)
 
 
-def test_my_version_without_a_change_counts_as_sent_as_it_is(drafting: Stage) -> None:
+def test_my_version_without_a_change_counts_as_sent_as_it_is(drafting: Harness) -> None:
     press(drafting, draft(drafting).draft_id, "edit", text=f"{ANSWER}\r\n")
     assert latest(drafting).state == "sent"
 
@@ -137,7 +137,7 @@ def test_my_version_without_a_change_counts_as_sent_as_it_is(drafting: Stage) ->
     ids=["empty", "too long", "changed but sent as it is", "no reason", "long reason", "unknown"],
 )
 def test_what_cannot_be_taken_is_said_and_nothing_is_lost(
-    drafting: Stage, action: str, fields: dict[str, str], says: str
+    drafting: Harness, action: str, fields: dict[str, str], says: str
 ) -> None:
     response = press(drafting, draft(drafting).draft_id, action, **fields)
     assert response.status_code == 422
@@ -146,12 +146,12 @@ def test_what_cannot_be_taken_is_said_and_nothing_is_lost(
     assert (latest(drafting).state, written(drafting)) == ("waiting", [])
 
 
-def test_exactly_the_longest_text_is_taken(drafting: Stage) -> None:
+def test_exactly_the_longest_text_is_taken(drafting: Harness) -> None:
     press(drafting, draft(drafting).draft_id, "edit", text="x" * LONGEST_ANSWER)
     assert latest(drafting).state == "edited"
 
 
-def test_discarding_says_on_the_mail_who_wanted_no_answer_and_why(drafting: Stage) -> None:
+def test_discarding_says_on_the_mail_who_wanted_no_answer_and_why(drafting: Harness) -> None:
     press(drafting, draft(drafting).draft_id, "discard", reason="Only a  thank-you")
     (mail,) = drafting.rows("SELECT * FROM inbound_mails")
     assert mail.status == "no_answer"
@@ -159,7 +159,7 @@ def test_discarding_says_on_the_mail_who_wanted_no_answer_and_why(drafting: Stag
     assert (latest(drafting).state, written(drafting)) == ("discarded", [])
 
 
-def test_the_second_person_hears_who_was_faster_and_keeps_their_words(drafting: Stage) -> None:
+def test_the_second_person_hears_who_was_faster_and_keeps_their_words(drafting: Harness) -> None:
     waiting = draft(drafting)
     press(drafting, waiting.draft_id, "send", OLGA)
     late = press(drafting, waiting.draft_id, "edit", TESS, text="Mine was better.")
@@ -173,7 +173,7 @@ def test_the_second_person_hears_who_was_faster_and_keeps_their_words(drafting: 
     assert len(written(drafting)) == 1
 
 
-def test_a_new_mail_takes_the_draft_back_and_both_are_answered_together(drafting: Stage) -> None:
+def test_a_new_mail_takes_the_draft_back_and_both_are_answered_together(drafting: Harness) -> None:
     first = draft(drafting)
     drafting.write("It came!", to=door(drafting))
     page = drafting.log_in(TESS).get(f"/ops/drafts/{first.draft_id}")
@@ -192,12 +192,12 @@ def test_a_new_mail_takes_the_draft_back_and_both_are_answered_together(drafting
     assert mail_statuses(drafting) == ["answered", "answered"]
 
 
-def door(stage: Stage) -> str:
-    token = stage.rows("SELECT reply_token FROM conversations")[0].reply_token
+def door(harness: Harness) -> str:
+    token = harness.rows("SELECT reply_token FROM conversations")[0].reply_token
     return f"case+{token}@shop.example"
 
 
-def test_a_forged_mail_takes_no_draft_back(drafting: Stage) -> None:
+def test_a_forged_mail_takes_no_draft_back(drafting: Harness) -> None:
     first = draft(drafting)
     drafting.write("Forget it.", to=door(drafting), aligned=False)
     batch = take(drafting)
@@ -208,7 +208,7 @@ def test_a_forged_mail_takes_no_draft_back(drafting: Stage) -> None:
     assert len(rows) == 2
 
 
-def test_handing_the_conversation_over_takes_the_draft_back(drafting: Stage) -> None:
+def test_handing_the_conversation_over_takes_the_draft_back(drafting: Harness) -> None:
     waiting = draft(drafting)
     live = drafting.live
     with live.database.transaction() as connection:
@@ -218,7 +218,7 @@ def test_handing_the_conversation_over_takes_the_draft_back(drafting: Stage) -> 
     assert take(drafting)["task"] == "pass_on"
 
 
-def test_taking_over_from_the_draft_throws_it_away(drafting: Stage) -> None:
+def test_taking_over_from_the_draft_throws_it_away(drafting: Harness) -> None:
     waiting = draft(drafting)
     response = press(drafting, waiting.draft_id, "take_over")
     assert response.location == f"/ops/conversations/{waiting.conversation_id}"
@@ -233,7 +233,7 @@ def test_taking_over_from_the_draft_throws_it_away(drafting: Stage) -> None:
 
 
 @ONE_DATABASE
-def test_taking_over_from_the_draft_keeps_what_was_typed(drafting: Stage) -> None:
+def test_taking_over_from_the_draft_keeps_what_was_typed(drafting: Harness) -> None:
     waiting = draft(drafting)
     page = drafting.log_in(TESS).get(f"/ops/drafts/{waiting.draft_id}").text
     assert 'form="answer" name="action" value="take_over"' in page
@@ -248,7 +248,9 @@ def test_taking_over_from_the_draft_keeps_what_was_typed(drafting: Stage) -> Non
 
 
 @pytest.mark.parametrize("person", [MALLORY, "mona@shop.example"])
-def test_whoever_may_not_answer_neither_sees_nor_sends_drafts(drafting: Stage, person: str) -> None:
+def test_whoever_may_not_answer_neither_sees_nor_sends_drafts(
+    drafting: Harness, person: str
+) -> None:
     waiting = draft(drafting)
     client = drafting.log_in(person)
     expected = 303 if person == MALLORY else 403
@@ -259,7 +261,9 @@ def test_whoever_may_not_answer_neither_sees_nor_sends_drafts(drafting: Stage, p
     assert written(drafting) == []
 
 
-def test_the_sweep_lets_a_draft_wait_and_reminds_of_all_that_are_due_once(drafting: Stage) -> None:
+def test_the_sweep_lets_a_draft_wait_and_reminds_of_all_that_are_due_once(
+    drafting: Harness,
+) -> None:
     waiting = draft(drafting)
     age(drafting, "inbound_mails", "received_at", hours=9)
     enqueue_mail()
@@ -273,19 +277,19 @@ def test_the_sweep_lets_a_draft_wait_and_reminds_of_all_that_are_due_once(drafti
     assert f"/ops/drafts/{waiting.draft_id}" in notice.text
 
 
-def notices(stage: Stage) -> list[Any]:
-    return stage.rows("SELECT * FROM outbound_mails WHERE purpose = 'notice'")
+def notices(harness: Harness) -> list[Any]:
+    return harness.rows("SELECT * FROM outbound_mails WHERE purpose = 'notice'")
 
 
-def age(stage: Stage, table: str, column: str, hours: int) -> None:
+def age(harness: Harness, table: str, column: str, hours: int) -> None:
     """Let the rows of a table be so many hours older."""
     rows = schema.metadata.tables[table]
-    with stage.live.database.transaction() as connection:
-        moment = stage.live.now() - timedelta(hours=hours)
+    with harness.live.database.transaction() as connection:
+        moment = harness.live.now() - timedelta(hours=hours)
         connection.execute(rows.update().values({column: moment}))
 
 
-def test_mail_of_a_draft_that_was_taken_back_has_its_time_anew(drafting: Stage) -> None:
+def test_mail_of_a_draft_that_was_taken_back_has_its_time_anew(drafting: Harness) -> None:
     draft(drafting)
     age(drafting, "inbound_mails", "received_at", hours=9)
     drafting.write("And?", to=door(drafting))
@@ -297,7 +301,7 @@ def test_mail_of_a_draft_that_was_taken_back_has_its_time_anew(drafting: Stage) 
     assert drafting.rows("SELECT status FROM conversations")[0].status == "handed_over"
 
 
-def test_the_list_shows_whom_and_about_what(drafting: Stage) -> None:
+def test_the_list_shows_whom_and_about_what(drafting: Harness) -> None:
     drafting.stock(order())
     draft(drafting, answer="Your order W1001 was delivered.")
     page = drafting.log_in(TESS).get("/ops/drafts").text
@@ -309,7 +313,7 @@ def test_the_list_shows_whom_and_about_what(drafting: Stage) -> None:
     assert "No answer waits" in page
 
 
-def test_what_is_not_true_any_more_is_said_beside_the_draft(drafting: Stage) -> None:
+def test_what_is_not_true_any_more_is_said_beside_the_draft(drafting: Harness) -> None:
     drafting.stock(order())
     waiting = draft(drafting, answer="You paid 49.99 USD for order W1001.")
     path = f"/ops/drafts/{waiting.draft_id}"
@@ -322,15 +326,15 @@ def test_what_is_not_true_any_more_is_said_beside_the_draft(drafting: Stage) -> 
 def test_only_answers_that_speak_of_money_wait_if_the_shop_wants_that(
     tmp_path: Path, database_url: str
 ) -> None:
-    with open_shop(tmp_path, database_url, {"DRAFT_REPLIES": "refunds"}) as stage:
-        stage.stock(order())
-        stage.write("Where is my parcel?")
-        reply(take(stage))
-        assert len(written(stage)) == 1
-        stage.write("Please refund order W1001.", to=door(stage))
-        batch = take(stage)
+    with open_shop(tmp_path, database_url, {"DRAFT_REPLIES": "refunds"}) as harness:
+        harness.stock(order())
+        harness.write("Where is my parcel?")
+        reply(take(harness))
+        assert len(written(harness)) == 1
+        harness.write("Please refund order W1001.", to=door(harness))
+        batch = take(harness)
         items = [{"item_id": "K1", "quantity": 1}]
         propose_refund(batch, {"order_id": "W1001", "items": items, "reason": "damaged"})
         reply(batch, "The refund of 49.99 USD is approved.")
-        assert len(written(stage)) == 1
-        assert "refund" in latest(stage).topics
+        assert len(written(harness)) == 1
+        assert "refund" in latest(harness).topics

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.cast import OLGA
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.web.doors import Case, Door, doors, furnish, open_fullest, visit
 
 # Percent-encoded as they go over the wire: what is no UTF-8 cannot be written otherwise.
@@ -53,9 +53,9 @@ VALUES = {
 }
 
 
-def names_read_by(stage: Stage, door: Door) -> list[str]:
+def names_read_by(harness: Harness, door: Door) -> list[str]:
     """Return every name that the module of a page reads from an address, as its source says."""
-    path = inspect.getsourcefile(inspect.unwrap(stage.app.view_functions[door.rule.endpoint]))
+    path = inspect.getsourcefile(inspect.unwrap(harness.app.view_functions[door.rule.endpoint]))
     assert path is not None
     source = Path(path).read_text("utf-8")
     names = set(re.findall(r"""(?:request\.args\.get|typed|_page)\(\s*"(\w+)\"""", source))
@@ -67,21 +67,21 @@ def names_read_by(stage: Stage, door: Door) -> list[str]:
 
 
 @pytest.fixture
-def console(tmp_path: Path, database_url: str) -> Iterator[tuple[Stage, Case]]:
-    with open_fullest(tmp_path, database_url) as stage:
-        yield stage, furnish(stage)
+def console(tmp_path: Path, database_url: str) -> Iterator[tuple[Harness, Case]]:
+    with open_fullest(tmp_path, database_url) as harness:
+        yield harness, furnish(harness)
 
 
-def pages(stage: Stage) -> list[Door]:
-    found = [door for door in doors(stage) if door.rule.rule.startswith("/ops")]
+def pages(harness: Harness) -> list[Door]:
+    found = [door for door in doors(harness) if door.rule.rule.startswith("/ops")]
     return [door for door in found if door.method == "GET" and "static" not in door.rule.rule]
 
 
-def test_no_value_in_an_address_breaks_a_page(console: tuple[Stage, Case]) -> None:
-    stage, case = console
-    client, broken, read = stage.log_in(OLGA), [], set()
-    for door in pages(stage):
-        names = names_read_by(stage, door)
+def test_no_value_in_an_address_breaks_a_page(console: tuple[Harness, Case]) -> None:
+    harness, case = console
+    client, broken, read = harness.log_in(OLGA), [], set()
+    for door in pages(harness):
+        names = names_read_by(harness, door)
         read.update(names)
         for value in VALUES.values() if names else ():
             # A long one in each field would be longer than a server takes.
@@ -94,7 +94,7 @@ def test_no_value_in_an_address_breaks_a_page(console: tuple[Stage, Case]) -> No
 
 
 @pytest.mark.parametrize("kind", ["conversations", "mails", "refunds"])
-def test_no_words_break_the_search(console: tuple[Stage, Case], kind: str) -> None:
+def test_no_words_break_the_search(console: tuple[Harness, Case], kind: str) -> None:
     client, broken = console[0].log_in(OLGA), []
     for name, value in VALUES.items():
         answer, _text = visit(client, f"/ops/search?kind={kind}&q={value}")
@@ -103,10 +103,10 @@ def test_no_words_break_the_search(console: tuple[Stage, Case], kind: str) -> No
     assert broken == []
 
 
-def test_no_value_in_a_path_breaks_a_page(console: tuple[Stage, Case]) -> None:
-    stage, _case = console
-    client, broken = stage.log_in(OLGA), []
-    for door in pages(stage):
+def test_no_value_in_a_path_breaks_a_page(console: tuple[Harness, Case]) -> None:
+    harness, _case = console
+    client, broken = harness.log_in(OLGA), []
+    for door in pages(harness):
         for name, value in VALUES.items():
             if "<" in door.rule.rule and len(value) < 1_000:
                 path = re.sub(r"<[^>]+>", value or "-", door.rule.rule)

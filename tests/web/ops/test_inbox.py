@@ -23,7 +23,7 @@ from mailagent.store.pagination import microseconds
 from mailagent.store.refunds import approval_requests, approvals, refunds
 from mailagent.web.console.live import KEPT, KeptFigures
 from tests.cast import MAX, MONA, OLGA, TESS, order
-from tests.stage import Stage, post_form
+from tests.harness import Harness, post_form
 from tests.store.test_inbox import lose_mail
 from tests.web.test_approvals import Question, question
 from tests.web.test_approvals_four_eyes import ONE_DATABASE
@@ -42,50 +42,50 @@ def titles(client: FlaskClient) -> list[str]:
     ]  # fmt: skip
 
 
-def tables_of_runs(stage: Stage) -> str:
-    sqlite = stage.live.database.engine.dialect.name == "sqlite"
+def tables_of_runs(harness: Harness) -> str:
+    sqlite = harness.live.database.engine.dialect.name == "sqlite"
     return "workflow_status" if sqlite else "dbos.workflow_status"
 
 
-def fail_run(stage: Stage, minutes_ago: int = 5) -> str:
+def fail_run(harness: Harness, minutes_ago: int = 5) -> str:
     """Have a run that failed in DBOS's table, and return its id."""
     run_id = new_id("x").replace("x_", "delivery-")
-    failed = stage.live.now() - timedelta(minutes=minutes_ago)
+    failed = harness.live.now() - timedelta(minutes=minutes_ago)
     failed_ms = microseconds(failed) // 1000
-    with stage.live.database.transaction() as connection:
+    with harness.live.database.transaction() as connection:
         connection.exec_driver_sql(
-            f"INSERT INTO {tables_of_runs(stage)} (workflow_uuid, status, name, created_at, updated_at,"
+            f"INSERT INTO {tables_of_runs(harness)} (workflow_uuid, status, name, created_at, updated_at,"
             f" completed_at, priority) VALUES ('{run_id}', 'ERROR', 'delivery', {failed_ms},"
             f" {failed_ms}, {failed_ms}, 0)"
         )
     return run_id
 
 
-def change_run(stage: Stage, run_id: str, change: str) -> None:
-    with stage.live.database.transaction() as connection:
+def change_run(harness: Harness, run_id: str, change: str) -> None:
+    with harness.live.database.transaction() as connection:
         connection.exec_driver_sql(
-            f"UPDATE {tables_of_runs(stage)} SET {change} WHERE workflow_uuid = '{run_id}'"
+            f"UPDATE {tables_of_runs(harness)} SET {change} WHERE workflow_uuid = '{run_id}'"
         )
 
 
-def lose(stage: Stage, name: str) -> str:
-    with stage.live.database.transaction() as connection:
+def lose(harness: Harness, name: str) -> str:
+    with harness.live.database.transaction() as connection:
         return lose_mail(connection, name)
 
 
-def acts(stage: Stage) -> list[tuple[str, str, str]]:
-    rows = stage.rows("SELECT actor, action, subject FROM audit ORDER BY audit_id")
+def acts(harness: Harness) -> list[tuple[str, str, str]]:
+    rows = harness.rows("SELECT actor, action, subject FROM audit ORDER BY audit_id")
     return [(row.actor, row.action, row.subject) for row in rows]
 
 
-def test_what_waits_for_a_role_comes_first(shop: Stage) -> None:
+def test_what_waits_for_a_role_comes_first(shop: Harness) -> None:
     assert titles(shop.log_in(MONA))[:1] == ["Waiting for"]
     assert titles(shop.log_in(TESS))[:2] == ["Drafts to", "With the"]
     assert titles(shop.log_in(OLGA))[:3] == ["Failed", "Mail that", "Throttled mail"]
 
 
 @ONE_DATABASE
-def test_an_outage_is_explained_to_those_who_can_end_it(shop: Stage) -> None:
+def test_an_outage_is_explained_to_those_who_can_end_it(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
         why = "401 invalid_api_key sk-…abcd"
         incidents.open_incident(connection, shop.live.now(), IncidentKind.OPENAI, why)
@@ -98,7 +98,7 @@ def test_an_outage_is_explained_to_those_who_can_end_it(shop: Stage) -> None:
 
 
 @ONE_DATABASE
-def test_why_a_run_failed_is_for_operators(shop: Stage) -> None:
+def test_why_a_run_failed_is_for_operators(shop: Harness) -> None:
     change_run(shop, fail_run(shop), "error = 'check OPENAI_API_KEY'")
     shown = [
         "OPENAI_API_KEY" in shop.log_in(email).get("/ops?waiting=failed").text
@@ -131,7 +131,7 @@ def test_what_waits_for_whoever_reads_is_not_listed_again_below(question: Questi
 
 
 @ONE_DATABASE
-def test_one_draft_is_one(shop: Stage) -> None:
+def test_one_draft_is_one(shop: Harness) -> None:
     shop.write("Where is my parcel?")
     (mail,) = shop.rows("SELECT mail_id, conversation_id FROM inbound_mails")
     client = shop.log_in(TESS)
@@ -142,11 +142,11 @@ def test_one_draft_is_one(shop: Stage) -> None:
         assert f">{title}</span>" in client.get("/ops").text
 
 
-def test_an_empty_inbox_says_so(shop: Stage) -> None:
+def test_an_empty_inbox_says_so(shop: Harness) -> None:
     assert "Nothing waits for anybody" in shop.log_in(OLGA).get("/ops").text
 
 
-def test_a_mail_that_waits_leads_to_its_conversation(shop: Stage) -> None:
+def test_a_mail_that_waits_leads_to_its_conversation(shop: Harness) -> None:
     shop.write("Where is my kettle?", subject="Kettle <script>alert(1)</script>")
     page = shop.log_in(TESS).get("/ops?waiting=unanswered").text
     (conversation,) = shop.rows("SELECT conversation_id FROM conversations")
@@ -155,7 +155,7 @@ def test_a_mail_that_waits_leads_to_its_conversation(shop: Stage) -> None:
     assert "<script>alert" not in page
 
 
-def test_a_lost_mail_is_dismissed_and_brought_back(shop: Stage) -> None:
+def test_a_lost_mail_is_dismissed_and_brought_back(shop: Harness) -> None:
     lost = lose(shop, "receipt")
     client, path = shop.log_in(TESS), "/ops?waiting=undelivered"
     back = post_form(client, "/ops/put-away", path, subject=lost, back=path)
@@ -168,7 +168,7 @@ def test_a_lost_mail_is_dismissed_and_brought_back(shop: Stage) -> None:
     assert acts(shop) == [(TESS, "dismissed", lost), (TESS, "brought back", lost)]
 
 
-def test_a_failed_run_that_fails_again_after_it_was_dismissed_is_back(shop: Stage) -> None:
+def test_a_failed_run_that_fails_again_after_it_was_dismissed_is_back(shop: Harness) -> None:
     run_id, path = fail_run(shop), "/ops?waiting=failed"
     client = shop.log_in(OLGA)
     assert f'href="/ops/runs/{run_id}"' in client.get(path).text
@@ -178,7 +178,7 @@ def test_a_failed_run_that_fails_again_after_it_was_dismissed_is_back(shop: Stag
     assert run_id in client.get(path).text
 
 
-def test_a_failed_run_that_was_replayed_and_succeeded_vanishes_by_itself(shop: Stage) -> None:
+def test_a_failed_run_that_was_replayed_and_succeeded_vanishes_by_itself(shop: Harness) -> None:
     run_id = fail_run(shop)
     client = shop.log_in(OLGA)
     assert run_id in client.get("/ops?waiting=failed").text
@@ -186,7 +186,7 @@ def test_a_failed_run_that_was_replayed_and_succeeded_vanishes_by_itself(shop: S
     assert run_id not in client.get("/ops?waiting=failed&shown=all").text
 
 
-def test_only_what_was_lost_or_failed_can_be_dismissals(shop: Stage) -> None:
+def test_only_what_was_lost_or_failed_can_be_dismissals(shop: Harness) -> None:
     lose(shop, "receipt")
     shop.write("Where is my kettle?")
     (mail,) = shop.rows("SELECT mail_id FROM inbound_mails")
@@ -196,21 +196,21 @@ def test_only_what_was_lost_or_failed_can_be_dismissals(shop: Stage) -> None:
     assert acts(shop) == []
 
 
-def test_a_manager_puts_nothing_away(shop: Stage) -> None:
+def test_a_manager_puts_nothing_away(shop: Harness) -> None:
     lost, path = lose(shop, "receipt"), "/ops?waiting=undelivered"
     client = shop.log_in(MONA)
     assert "/ops/put-away" not in client.get(path).text
     assert post_form(client, "/ops/put-away", path, subject=lost).status_code == 403
 
 
-def test_putting_away_leads_back_into_the_console_only(shop: Stage) -> None:
+def test_putting_away_leads_back_into_the_console_only(shop: Harness) -> None:
     lost, path = lose(shop, "receipt"), "/ops?waiting=undelivered"
     client = shop.log_in(TESS)
     gone = post_form(client, "/ops/put-away", path, subject=lost, back="https://evil.example/ops")
     assert gone.location == "/ops"
 
 
-def test_a_lost_login_link_is_listed_without_its_words(shop: Stage) -> None:
+def test_a_lost_login_link_is_listed_without_its_words(shop: Harness) -> None:
     post_form(shop.client, "/ops/login", email=MONA)
     with shop.live.database.transaction() as connection:
         connection.exec_driver_sql("UPDATE outbound_mails SET status = 'undelivered'")
@@ -222,7 +222,7 @@ def test_a_lost_login_link_is_listed_without_its_words(shop: Stage) -> None:
     assert secret[1] not in page
 
 
-def test_a_broken_cursor_shows_some_page(shop: Stage) -> None:
+def test_a_broken_cursor_shows_some_page(shop: Harness) -> None:
     client = shop.log_in(OLGA)
     for cursor in ("x", "~", "9" * 30 + "~x", "5~" + "y" * 300, "%00~%00", "1~'"):
         for waiting in ("undelivered", "failed", "approvals"):
@@ -231,7 +231,7 @@ def test_a_broken_cursor_shows_some_page(shop: Stage) -> None:
                 assert page.status_code == 200, (waiting, side, cursor)
 
 
-def test_a_long_list_is_paged_by_links(shop: Stage) -> None:
+def test_a_long_list_is_paged_by_links(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
         wanted = {lose_mail(connection, f"m{number}", number) for number in range(120)}
     client, path = shop.log_in(TESS), "/ops?waiting=undelivered&order=newest"
@@ -246,9 +246,9 @@ def test_a_long_list_is_paged_by_links(shop: Stage) -> None:
     assert set(seen) == wanted
 
 
-def keep_figures(stage: Stage, seconds: float) -> None:
+def keep_figures(harness: Harness, seconds: float) -> None:
     """Have the figures of the live page kept for so long."""
-    stage.app.extensions[KEPT] = kept = KeptFigures()
+    harness.app.extensions[KEPT] = kept = KeptFigures()
     kept.seconds = seconds
 
 
@@ -257,7 +257,7 @@ def told(answer: TestResponse, name: str) -> tuple[str, int]:
     return facts["counts"][name], facts["newer"][name]
 
 
-def test_what_is_new_is_counted_since_the_page_was_made(shop: Stage) -> None:
+def test_what_is_new_is_counted_since_the_page_was_made(shop: Harness) -> None:
     lose(shop, "before")
     keep_figures(shop, seconds=0)
     client = shop.log_in(MONA)
@@ -273,7 +273,7 @@ def test_what_is_new_is_counted_since_the_page_was_made(shop: Stage) -> None:
     assert told(news, "failed") == ("1", 1)
 
 
-def test_open_inboxes_share_what_was_counted_a_moment_ago(shop: Stage) -> None:
+def test_open_inboxes_share_what_was_counted_a_moment_ago(shop: Harness) -> None:
     keep_figures(shop, seconds=3600)
     mona, tess = shop.log_in(MONA), shop.log_in(TESS)
     earlier = microseconds(shop.live.now() - timedelta(minutes=30))
@@ -286,7 +286,7 @@ def test_open_inboxes_share_what_was_counted_a_moment_ago(shop: Stage) -> None:
     assert told(mona.get(f"/ops/live?since={earlier}"), "failed") == ("1", 1)
 
 
-def test_an_outage_is_told_while_it_lasts(shop: Stage) -> None:
+def test_an_outage_is_told_while_it_lasts(shop: Harness) -> None:
     keep_figures(shop, seconds=0)
     client = shop.log_in(MONA)
     with shop.live.database.transaction() as connection:
@@ -298,7 +298,7 @@ def test_an_outage_is_told_while_it_lasts(shop: Stage) -> None:
     assert client.get("/ops/live").get_json()["outages"] == []
 
 
-def test_a_provider_that_is_away_is_told_calmly_until_it_is_back(shop: Stage) -> None:
+def test_a_provider_that_is_away_is_told_calmly_until_it_is_back(shop: Harness) -> None:
     keep_figures(shop, seconds=0)
     client = shop.log_in(MONA)
     failure = Failure("answered 503", wish_seconds=600)
@@ -314,5 +314,5 @@ def test_a_provider_that_is_away_is_told_calmly_until_it_is_back(shop: Stage) ->
     assert "OpenAI" not in client.get("/ops").text
 
 
-def test_a_stranger_learns_no_counts(shop: Stage) -> None:
+def test_a_stranger_learns_no_counts(shop: Harness) -> None:
     assert shop.client.get("/ops/live").status_code == 303

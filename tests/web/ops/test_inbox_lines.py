@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 
 from mailagent.store.pagination import microseconds
 from tests.cast import OLGA, TESS, order
-from tests.stage import Stage, post_form
+from tests.harness import Harness, post_form
 from tests.web.ops.test_inbox import change_run, fail_run, lose, told
 from tests.workflows.test_policy_facts import propose, write
 
@@ -25,7 +25,7 @@ def rows_of(client: FlaskClient, path: str) -> list[str]:
     ]  # fmt: skip
 
 
-def test_of_the_sweeps_that_failed_on_a_day_one_line_stands_for_all(shop: Stage) -> None:
+def test_of_the_sweeps_that_failed_on_a_day_one_line_stands_for_all(shop: Harness) -> None:
     days = {"01": "2026-11-20T10:01", "02": "2026-11-20T10:02", "03": "2026-11-21T10:00"}
     for name, due in days.items():
         run_id = fail_run(shop)
@@ -42,7 +42,7 @@ def test_of_the_sweeps_that_failed_on_a_day_one_line_stands_for_all(shop: Stage)
     assert re.findall(r'name="subject" value="([^"]+)"', client.get(path).text) == listed[1:]
 
 
-def test_failed_runs_say_whose_and_what_they_were_about(shop: Stage) -> None:
+def test_failed_runs_say_whose_and_what_they_were_about(shop: Harness) -> None:
     shop.stock(order())
     propose(write(shop), "W1001")
     conversation_id, refund_id = shop.rows("SELECT conversation_id, refund_id FROM refunds")[0]
@@ -65,7 +65,9 @@ def test_failed_runs_say_whose_and_what_they_were_about(shop: Stage) -> None:
     assert f'href="/ops/conversations/{conversation_id}"' in seen_by_team
 
 
-def test_mail_without_an_answer_says_when_its_run_failed_and_leaves_drafts_out(shop: Stage) -> None:
+def test_mail_without_an_answer_says_when_its_run_failed_and_leaves_drafts_out(
+    shop: Harness,
+) -> None:
     for text in ("first", "second", "third"):
         shop.write(text, subject=text)
     with shop.live.database.transaction() as connection:

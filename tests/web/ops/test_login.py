@@ -14,20 +14,20 @@ from mailagent.web.console.login import ATTEMPTS_PER_CLIENT, LINKS_PER_ADDRESS
 from mailagent.web.console.page import safe_path
 from mailagent.web.guard import SESSION_KEY
 from tests.cast import MALLORY, MONA, OLGA, TESS
-from tests.stage import Stage, post_form
+from tests.harness import Harness, post_form
 
 
-def link_in(stage: Stage, number: int = -1) -> str:
+def link_in(harness: Harness, number: int = -1) -> str:
     """Return the link of a mail: as it waits to be sent, or as it came, for then the stored one has none."""
-    rows = stage.rows(
+    rows = harness.rows(
         "SELECT to_address, text FROM outbound_mails WHERE purpose = 'login' ORDER BY created_at"
     )
-    texts = [rows[number].text, *(mail.text for mail in stage.mails_to(rows[number].to_address))]
+    texts = [rows[number].text, *(mail.text for mail in harness.mails_to(rows[number].to_address))]
     found = [link for text in texts for link in re.findall(r"/ops/login/[\w-]{20,}", text)]
     return str(found[-1])
 
 
-def test_a_mailed_link_logs_in_where_one_wanted_to_go(busy_shop: Stage) -> None:
+def test_a_mailed_link_logs_in_where_one_wanted_to_go(busy_shop: Harness) -> None:
     client = busy_shop.client
     asked = client.get("/ops?waiting=approvals")
     assert asked.status_code == 303
@@ -46,7 +46,7 @@ def test_a_mailed_link_logs_in_where_one_wanted_to_go(busy_shop: Stage) -> None:
     assert page.headers["Cache-Control"] == "no-store"
 
 
-def test_a_scanner_that_opens_the_link_does_not_use_it_up(shop: Stage) -> None:
+def test_a_scanner_that_opens_the_link_does_not_use_it_up(shop: Harness) -> None:
     post_form(shop.client, "/ops/login", email=TESS)
     scanner = shop.client
     for _ in range(3):
@@ -55,7 +55,7 @@ def test_a_scanner_that_opens_the_link_does_not_use_it_up(shop: Stage) -> None:
     assert post_form(shop.client, link_in(shop)).status_code == 303
 
 
-def test_a_link_works_once(shop: Stage) -> None:
+def test_a_link_works_once(shop: Harness) -> None:
     post_form(shop.client, "/ops/login", email=TESS)
     first, second = shop.client, shop.client
     page = second.get(link_in(shop)).text
@@ -67,14 +67,14 @@ def test_a_link_works_once(shop: Stage) -> None:
     assert second.get("/ops").status_code == 303
 
 
-def test_a_link_works_for_a_quarter_of_an_hour(shop: Stage) -> None:
+def test_a_link_works_for_a_quarter_of_an_hour(shop: Harness) -> None:
     post_form(shop.client, "/ops/login", email=TESS)
     with shop.live.database.transaction() as connection:
         connection.exec_driver_sql("UPDATE login_links SET expires_at = asked_at")
     assert shop.client.get(link_in(shop)).status_code == 404
 
 
-def test_the_answer_is_the_same_for_an_address_that_may_not(shop: Stage) -> None:
+def test_the_answer_is_the_same_for_an_address_that_may_not(shop: Harness) -> None:
     known = post_form(shop.client, "/ops/login", email=MONA)
     unknown = post_form(shop.client, "/ops/login", email=MALLORY)
     assert known.status_code == unknown.status_code
@@ -84,7 +84,7 @@ def test_the_answer_is_the_same_for_an_address_that_may_not(shop: Stage) -> None
     assert [mail.to_address for mail in mails] == [MONA]
 
 
-def test_an_address_gets_so_many_links_and_no_more(shop: Stage) -> None:
+def test_an_address_gets_so_many_links_and_no_more(shop: Harness) -> None:
     answers = {
         post_form(shop.client, "/ops/login", email=OLGA).text for _ in range(LINKS_PER_ADDRESS + 3)
     }
@@ -92,7 +92,7 @@ def test_an_address_gets_so_many_links_and_no_more(shop: Stage) -> None:
     assert len(shop.rows("SELECT 1 FROM outbound_mails")) == LINKS_PER_ADDRESS
 
 
-def test_whoever_goes_on_asking_locks_nobody_out(shop: Stage) -> None:
+def test_whoever_goes_on_asking_locks_nobody_out(shop: Harness) -> None:
     for number in range(ATTEMPTS_PER_CLIENT + 2):
         post_form(shop.client, "/ops/login", email=f"guess{number}@shop.example")
     for _ in range(LINKS_PER_ADDRESS + 1):
@@ -108,7 +108,7 @@ def test_whoever_goes_on_asking_locks_nobody_out(shop: Stage) -> None:
     assert len(shop.rows("SELECT 1 FROM login_attempts")) == ATTEMPTS_PER_CLIENT
 
 
-def test_the_database_does_the_same_work_for_an_address_that_may_not(shop: Stage) -> None:
+def test_the_database_does_the_same_work_for_an_address_that_may_not(shop: Harness) -> None:
     asked: list[str] = []
     engine = shop.live.database.engine
     sa.event.listen(engine, "before_cursor_execute", lambda *each: asked.append(each[2]))
@@ -127,19 +127,19 @@ def test_the_database_does_the_same_work_for_an_address_that_may_not(shop: Stage
 @pytest.mark.parametrize(
     "address", ["", "mona", "a@b\r\nBcc: x@evil.example", "x" * 300 + "@a.example"]
 )
-def test_what_is_no_address_is_told_so(shop: Stage, address: str) -> None:
+def test_what_is_no_address_is_told_so(shop: Harness, address: str) -> None:
     assert post_form(shop.client, "/ops/login", email=address).status_code == 422
     assert shop.rows("SELECT 1 FROM outbound_mails") == []
 
 
-def test_a_form_of_the_console_that_expired_leads_back_to_the_console(shop: Stage) -> None:
+def test_a_form_of_the_console_that_expired_leads_back_to_the_console(shop: Harness) -> None:
     answer = shop.log_in(OLGA).post("/ops/logout")
     assert answer.status_code == 400
     assert 'href="/ops"' in answer.text
     assert "Go back to the mail" not in answer.text
 
 
-def test_a_login_begins_a_session_that_nobody_knew_before(shop: Stage) -> None:
+def test_a_login_begins_a_session_that_nobody_knew_before(shop: Harness) -> None:
     client = shop.client
     with client.session_transaction() as cookies:
         cookies[SESSION_KEY] = "planted by somebody else"
@@ -154,7 +154,7 @@ def test_a_login_begins_a_session_that_nobody_knew_before(shop: Stage) -> None:
         assert "left" not in cookies
 
 
-def test_logging_out_ends_the_session_for_whoever_copied_its_cookie(shop: Stage) -> None:
+def test_logging_out_ends_the_session_for_whoever_copied_its_cookie(shop: Harness) -> None:
     client, thief = shop.log_in(OLGA), shop.client
     with client.session_transaction() as cookies, thief.session_transaction() as stolen:
         stolen[SESSION_KEY] = cookies[SESSION_KEY]
@@ -164,7 +164,7 @@ def test_logging_out_ends_the_session_for_whoever_copied_its_cookie(shop: Stage)
     assert thief.get("/ops").status_code == 303
 
 
-def test_a_session_ends_by_its_date(shop: Stage) -> None:
+def test_a_session_ends_by_its_date(shop: Harness) -> None:
     secret, now = "secret", shop.live.now()
     with shop.live.database.transaction() as connection:
         sessions.begin(connection, secret, OLGA, now - timedelta(hours=12), now)
@@ -174,7 +174,7 @@ def test_a_session_ends_by_its_date(shop: Stage) -> None:
     assert client.get("/ops").status_code == 303
 
 
-def test_somebody_whose_address_left_the_settings_is_out_at_once(shop: Stage) -> None:
+def test_somebody_whose_address_left_the_settings_is_out_at_once(shop: Harness) -> None:
     assert shop.log_in("left@shop.example").get("/ops").status_code == 303
 
 

@@ -17,14 +17,14 @@ from mailagent.store import ids
 from mailagent.store.operations import model_calls
 from mailagent.store.operations.model_calls import Spending
 from tests.cast import OLGA, TESS
-from tests.stage import Stage
-from tests.stampede.story import Clock
+from tests.harness import Harness
+from tests.programs.stampede.story import Clock
 
 DONE = {"kind": "done", "model": "large", "usage": {"input": 2_000, "cached": 1_000, "output": 10}}
 
 
 def record(
-    shop: Stage, days_ago: int, prices: TokenPrices | None = None, **changes: object
+    shop: Harness, days_ago: int, prices: TokenPrices | None = None, **changes: object
 ) -> None:
     if not shop.rows("SELECT 1 FROM conversations"):
         shop.write("Hello?")
@@ -36,7 +36,7 @@ def record(
         )
 
 
-def test_each_day_is_shown_with_what_it_cost(shop: Stage) -> None:
+def test_each_day_is_shown_with_what_it_cost(shop: Harness) -> None:
     live = replace(
         shop.live,
         token_prices=parse_prices("1000,100,2000"),
@@ -56,7 +56,7 @@ def test_each_day_is_shown_with_what_it_cost(shop: Stage) -> None:
     assert "$0.00" in before
 
 
-def test_what_was_spent_stays_when_prices_and_models_change(shop: Stage) -> None:
+def test_what_was_spent_stays_when_prices_and_models_change(shop: Harness) -> None:
     morning, evening = parse_prices("1000,100,2000"), parse_prices("10,1,20")
     record(shop, 0, morning)
     record(shop, 1, morning)
@@ -72,14 +72,14 @@ def test_what_was_spent_stays_when_prices_and_models_change(shop: Stage) -> None
     assert [cost in thread for cost in ("$3.37", "$1.12", "$0.01")] == [True] * 3
 
 
-def test_only_operators_see_it(shop: Stage) -> None:
+def test_only_operators_see_it(shop: Harness) -> None:
     assert shop.log_in(TESS).get("/ops/model").status_code == 403
     page = shop.log_in(OLGA).get("/ops/model").text
     assert "OPENAI_DAILY_BUDGET</code> names no amount" in page
     assert "Cost" not in page.partition("<table")[2]
 
 
-def test_what_is_added_counts_and_what_was_counted_is_not_counted_again(shop: Stage) -> None:
+def test_what_is_added_counts_and_what_was_counted_is_not_counted_again(shop: Harness) -> None:
     clock = Clock()
     noon = day_begins_at(clock.now()) + timedelta(days=1, hours=12)
     clock.put_forward((noon - clock.now()).total_seconds())

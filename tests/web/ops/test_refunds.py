@@ -6,8 +6,8 @@ from typing import Any
 
 from mailagent.domain.refunds.order import Order
 from tests.cast import ADA, MONA, OLGA, TESS, order
-from tests.journeys.test_refunds import decide, link_in
-from tests.stage import Stage
+from tests.harness import Harness
+from tests.round_trips.test_refunds import decide, link_in
 from tests.web.ops.test_conversations import SCRIPT, plain
 
 
@@ -19,7 +19,7 @@ def _dear(customer: dict[str, str], name: str) -> Order:
     return order("W2001", customer=customer, items=items, payments=payments)
 
 
-def test_a_refund_is_told_from_question_to_receipt(busy_shop: Stage) -> None:
+def test_a_refund_is_told_from_question_to_receipt(busy_shop: Harness) -> None:
     customer = {"email": ADA, "name": f"Ada {SCRIPT}"}
     busy_shop.stock(_dear(customer, f"Desk {SCRIPT}"))
     busy_shop.write(f"The desk of order W2001 is damaged, please refund it. {SCRIPT}")

@@ -12,20 +12,20 @@ from werkzeug.test import TestResponse
 
 from mailagent.engine import REFUND, Run
 from tests.cast import ADA, GRACE, MALLORY, MONA, OLGA, TESS, order
-from tests.journeys.test_replays import wait_for_quiet
-from tests.stage import Stage, post_form, running
+from tests.harness import Harness, post_form, running
+from tests.round_trips.test_replays import wait_for_quiet
 from tests.workflows.trouble import failing, set_run, table_of_runs, wait_for_run
 
 KETTLE = "My kettle from order W1001 arrived broken. I want my money back."
 
 
 @pytest.fixture
-def olga(shop: Stage) -> FlaskClient:
+def olga(shop: Harness) -> FlaskClient:
     """The operator, logged in."""
     return shop.log_in(OLGA)
 
 
-def fail_to_pay(shop: Stage) -> str:
+def fail_to_pay(shop: Harness) -> str:
     """Let the run of a refund fail where it pays; return the run."""
     shop.stock(order())
     with failing("pay_refund"), running(shop):
@@ -36,7 +36,7 @@ def fail_to_pay(shop: Stage) -> str:
     return run_id
 
 
-def load(shop: Stage, run_id: str) -> Run:
+def load(shop: Harness, run_id: str) -> Run:
     run = shop.live.workflow_client.runs.find_run(run_id, with_steps=True)
     assert run is not None
     return run
@@ -63,7 +63,9 @@ def listed(client: FlaskClient, query: str) -> set[str]:
 # --- a run that failed, from the list to its end -----------------------------------------------------
 
 
-def test_a_failed_run_is_found_looked_at_and_run_again_once(shop: Stage, olga: FlaskClient) -> None:
+def test_a_failed_run_is_found_looked_at_and_run_again_once(
+    shop: Harness, olga: FlaskClient
+) -> None:
     run_id = fail_to_pay(shop)
     assert listed(olga, "status=failed") == {run_id}
     page = olga.get(path(run_id)).text
@@ -90,7 +92,7 @@ def test_a_failed_run_is_found_looked_at_and_run_again_once(shop: Stage, olga: F
     assert "it is not paid again" in olga.get(f"{path(run_id)}/replay?from_step=1").text
 
 
-def test_a_fork_is_made_once_and_pays_once(shop: Stage, olga: FlaskClient) -> None:
+def test_a_fork_is_made_once_and_pays_once(shop: Harness, olga: FlaskClient) -> None:
     run_id = fail_to_pay(shop)
     opened = olga.get(f"{path(run_id)}/replay").text
     assert press(olga, run_id, "fork", opened).location == f"{path(run_id)}?done=forked"
@@ -110,7 +112,7 @@ def test_a_fork_is_made_once_and_pays_once(shop: Stage, olga: FlaskClient) -> No
     assert len(shop.mails_to(ADA)) == 2
 
 
-def test_a_fork_of_a_conversation_waits_for_its_turn(shop: Stage, olga: FlaskClient) -> None:
+def test_a_fork_of_a_conversation_waits_for_its_turn(shop: Harness, olga: FlaskClient) -> None:
     with failing("take_batch"), running(shop):
         shop.write("Hello?")
         run_id = wait_for_run(shop, "conversation", "ERROR")
@@ -123,7 +125,7 @@ def test_a_fork_of_a_conversation_waits_for_its_turn(shop: Stage, olga: FlaskCli
 # --- without workflows: what is on record -------------------------------------------------------------
 
 
-def woken(shop: Stage, text: str = "Hello?", **changes: str) -> str:
+def woken(shop: Harness, text: str = "Hello?", **changes: str) -> str:
     """Write a mail that nobody works on; return the run that was queued for it."""
     before = {run.run_id for run in shop.live.workflow_client.runs.list_runs()}
     shop.write(text, **changes)
@@ -131,7 +133,7 @@ def woken(shop: Stage, text: str = "Hello?", **changes: str) -> str:
     return run_id
 
 
-def test_a_run_at_work_is_not_replayed_but_stopped(shop: Stage, olga: FlaskClient) -> None:
+def test_a_run_at_work_is_not_replayed_but_stopped(shop: Harness, olga: FlaskClient) -> None:
     run_id = woken(shop)
     opened = olga.get(f"{path(run_id)}/replay").text
     assert "It is at work already" in opened
@@ -158,7 +160,7 @@ def _token(page: str) -> str:
     return found[1]
 
 
-def test_a_step_that_a_run_does_not_have_starts_nothing(shop: Stage, olga: FlaskClient) -> None:
+def test_a_step_that_a_run_does_not_have_starts_nothing(shop: Harness, olga: FlaskClient) -> None:
     run_id = woken(shop)
     shop.live.workflow_client.replays.cancel_run(run_id)
     replay = f"{path(run_id)}/replay"
@@ -169,7 +171,7 @@ def test_a_step_that_a_run_does_not_have_starts_nothing(shop: Stage, olga: Flask
     assert load(shop, run_id).status == "CANCELLED"
 
 
-def test_runs_are_found_by_what_they_are_about(shop: Stage, olga: FlaskClient) -> None:
+def test_runs_are_found_by_what_they_are_about(shop: Harness, olga: FlaskClient) -> None:
     ada, grace = woken(shop), woken(shop, from_address=GRACE)
     conversation = load(shop, ada).subject
     hashed = load(shop, ada).attributes["customer_hash"]
@@ -180,7 +182,7 @@ def test_runs_are_found_by_what_they_are_about(shop: Stage, olga: FlaskClient) -
     assert ADA not in str(load(shop, ada).attributes)
 
 
-def test_a_refund_s_run_is_found_by_its_order_and_its_mail_s_run_too(shop: Stage) -> None:
+def test_a_refund_s_run_is_found_by_its_order_and_its_mail_s_run_too(shop: Harness) -> None:
     run_id = fail_to_pay(shop)
     refund = shop.refunds()[0]
     assert load(shop, run_id).attributes.keys() == {
@@ -198,7 +200,7 @@ def test_a_refund_s_run_is_found_by_its_order_and_its_mail_s_run_too(shop: Stage
     }  # fmt: skip
 
 
-def test_runs_are_filtered_by_state_workflow_and_day(shop: Stage, olga: FlaskClient) -> None:
+def test_runs_are_filtered_by_state_workflow_and_day(shop: Harness, olga: FlaskClient) -> None:
     failed, waits = woken(shop), woken(shop, from_address=GRACE)
     set_run(shop, failed, "ERROR")
     today = shop.live.now()
@@ -211,7 +213,7 @@ def test_runs_are_filtered_by_state_workflow_and_day(shop: Stage, olga: FlaskCli
     assert listed(olga, "status=nonsense&workflow=x&from=x&after=x.y") == {failed, waits}
 
 
-def test_a_long_list_has_pages(shop: Stage, olga: FlaskClient) -> None:
+def test_a_long_list_has_pages(shop: Harness, olga: FlaskClient) -> None:
     run_id = woken(shop)
     with shop.live.database.transaction() as connection:
         for number in range(60):
@@ -233,7 +235,7 @@ def test_a_run_that_is_not_there_is_told(olga: FlaskClient) -> None:
             assert olga.get(f"/ops/runs/{run_id}{page}").status_code == 404
 
 
-def test_what_steps_returned_is_shown_as_inert_text(shop: Stage, olga: FlaskClient) -> None:
+def test_what_steps_returned_is_shown_as_inert_text(shop: Harness, olga: FlaskClient) -> None:
     hostile = "<script>alert(1)</script> https://shop.example/approvals/secret"
     with running(shop):
         shop.write(hostile, from_address=MALLORY, subject=hostile)
@@ -246,7 +248,7 @@ def test_what_steps_returned_is_shown_as_inert_text(shop: Stage, olga: FlaskClie
     assert "approvals/secret" not in page.text
 
 
-def test_runs_are_for_operators(shop: Stage) -> None:
+def test_runs_are_for_operators(shop: Harness) -> None:
     run_id, stranger = woken(shop), shop.client
     for client in (shop.log_in(MONA), shop.log_in(TESS)):
         for page in ("/ops/runs", path(run_id), f"{path(run_id)}/replay"):
@@ -259,7 +261,7 @@ def test_runs_are_for_operators(shop: Stage) -> None:
     assert load(shop, run_id).status == "ENQUEUED"
 
 
-def test_a_run_whose_history_is_odd_is_shown(shop: Stage, olga: FlaskClient) -> None:
+def test_a_run_whose_history_is_odd_is_shown(shop: Harness, olga: FlaskClient) -> None:
     run_id = woken(shop)
     with shop.live.database.transaction() as connection:
         connection.execute(

@@ -18,7 +18,7 @@ from mailagent.store.ids import new_id
 from mailagent.store.pagination import Window
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, order
 from tests.databases import postgres_copy
-from tests.stage import Stage, open_shop
+from tests.harness import Harness, open_shop
 from tests.web.ops.test_inbox import fail_run
 
 pytestmark = pytest.mark.both_databases
@@ -29,7 +29,7 @@ NO_HITS = "Nothing was found"
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def searched(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Stage]:
+) -> Iterator[Harness]:
     """A shop that Ada, Grace and their likes have written to; one for all tests here, which only look."""
     folder = tmp_path_factory.mktemp("searched")
     with ExitStack() as stack:
@@ -40,16 +40,16 @@ def searched(
             server = request.getfixturevalue("postgres_url")
             template = request.getfixturevalue("migrated_postgres")
             url = stack.enter_context(postgres_copy(server, template))
-        stage = stack.enter_context(open_shop(folder, url))
-        stage.stock(order())
-        stage.write("The red kettle\nis broken, 100% of it.", subject="Order W1001")
-        stage.write("Where is my blue_kettle?", from_address=GRACE, subject="Parcel")
-        stage.write("Hello?", from_address="adam@example.com", subject="Nothing much")
-        yield stage
+        harness = stack.enter_context(open_shop(folder, url))
+        harness.stock(order())
+        harness.write("The red kettle\nis broken, 100% of it.", subject="Order W1001")
+        harness.write("Where is my blue_kettle?", from_address=GRACE, subject="Parcel")
+        harness.write("Hello?", from_address="adam@example.com", subject="Nothing much")
+        yield harness
 
 
 @pytest.fixture
-def team(searched: Stage) -> FlaskClient:
+def team(searched: Harness) -> FlaskClient:
     """A client of the team's."""
     return searched.log_in(TESS)
 
@@ -126,7 +126,7 @@ def test_a_filter_that_makes_no_sense_is_ignored(team: FlaskClient, field: str) 
         assert team.get(f"/ops/search?q=kettle&{field}={value}").status_code == 200
 
 
-def test_an_id_leads_straight_to_its_page(searched: Stage, team: FlaskClient) -> None:
+def test_an_id_leads_straight_to_its_page(searched: Harness, team: FlaskClient) -> None:
     (mail, *_) = searched.rows("SELECT mail_id, conversation_id FROM inbound_mails")
     conversation = f"/ops/conversations/{mail.conversation_id}"
     for typed in (mail.conversation_id, f"%20{mail.mail_id}%20"):
@@ -135,7 +135,7 @@ def test_an_id_leads_straight_to_its_page(searched: Stage, team: FlaskClient) ->
     assert NO_HITS in team.get(f"/ops/search?q={new_id('refund')}").text
 
 
-def test_a_run_is_found_by_whoever_may_see_runs(searched: Stage) -> None:
+def test_a_run_is_found_by_whoever_may_see_runs(searched: Harness) -> None:
     run_id = fail_run(searched)
     page = searched.log_in(OLGA).get(f"/ops/search?q={run_id}")
     assert (page.status_code, page.location) == (303, f"/ops/runs/{run_id}")
@@ -206,7 +206,7 @@ def test_a_question_that_takes_too_long_is_given_up(
     database.close()
 
 
-def test_on_sqlite_the_page_says_how_far_it_looked(searched: Stage, team: FlaskClient) -> None:
+def test_on_sqlite_the_page_says_how_far_it_looked(searched: Harness, team: FlaskClient) -> None:
     page = team.get("/ops/search?q=kettle").text
     sqlite = searched.live.database.engine.dialect.name == "sqlite"
     assert (f"{search.SQLITE_READS:,} mails" in page) is sqlite

@@ -18,7 +18,7 @@ from mailagent.adapters.totp import Totp
 from mailagent.store.console import sessions
 from mailagent.web.guard import SESSION_KEY, Guard
 from tests.cast import MALLORY, OLGA, TESS
-from tests.stage import Stage, open_shop, post_form
+from tests.harness import Harness, open_shop, post_form
 from tests.web.doors import csrf_token, doors, open_fullest, two_cases, visit
 
 PAGE = "/ops/login/second-factor"
@@ -26,26 +26,26 @@ STEP = timedelta(seconds=30)
 
 
 @pytest.fixture
-def strict(tmp_path: Path, database_url: str) -> Iterator[Stage]:
+def strict(tmp_path: Path, database_url: str) -> Iterator[Harness]:
     """A shop whose logins need a second factor, at a time that stands still."""
-    with open_shop(tmp_path, database_url, {"OPS_SECOND_FACTOR": "totp"}) as stage:
-        set_clock(stage, stage.live.now())
-        yield stage
+    with open_shop(tmp_path, database_url, {"OPS_SECOND_FACTOR": "totp"}) as harness:
+        set_clock(harness, harness.live.now())
+        yield harness
 
 
-def set_clock(stage: Stage, now: datetime) -> None:
-    stage.live = replace(stage.live, now=lambda: now)
-    services.bind(stage.live)
+def set_clock(harness: Harness, now: datetime) -> None:
+    harness.live = replace(harness.live, now=lambda: now)
+    services.bind(harness.live)
 
 
-def pass_time(stage: Stage, more: timedelta) -> None:
-    set_clock(stage, stage.live.now() + more)
+def pass_time(harness: Harness, more: timedelta) -> None:
+    set_clock(harness, harness.live.now() + more)
 
 
-def press_link(stage: Stage, email: str = OLGA) -> FlaskClient:
+def press_link(harness: Harness, email: str = OLGA) -> FlaskClient:
     """Return a browser whose mailed link was pressed, and no more."""
-    client, secret, now = stage.client, sessions.new_secret(), stage.live.now()
-    with stage.live.database.transaction() as connection:
+    client, secret, now = harness.client, sessions.new_secret(), harness.live.now()
+    with harness.live.database.transaction() as connection:
         sessions.record_link(
             connection, secret, email, "/ops/search", now, now + timedelta(hours=1)
         )
@@ -60,12 +60,12 @@ def secret_on(client: FlaskClient) -> str:
     return found[1].replace(" ", "")
 
 
-def code_of(stage: Stage, secret: str, steps: int = 0) -> str:
-    return pyotp.TOTP(secret).at(stage.live.now(), counter_offset=steps)
+def code_of(harness: Harness, secret: str, steps: int = 0) -> str:
+    return pyotp.TOTP(secret).at(harness.live.now(), counter_offset=steps)
 
 
-def wrong_code(stage: Stage, secret: str) -> str:
-    right = {code_of(stage, secret, steps) for steps in range(-2, 3)}
+def wrong_code(harness: Harness, secret: str) -> str:
+    right = {code_of(harness, secret, steps) for steps in range(-2, 3)}
     return next(code for code in map("{:06}".format, range(10)) if code not in right)
 
 
@@ -73,20 +73,20 @@ def enter(client: FlaskClient, code: str) -> TestResponse:
     return post_form(client, PAGE, code=code, next="/ops/search")
 
 
-def enrol(stage: Stage, email: str = OLGA) -> str:
+def enrol(harness: Harness, email: str = OLGA) -> str:
     """Set an app up as `email` does at the first login; return its secret."""
-    client = press_link(stage, email)
+    client = press_link(harness, email)
     secret = secret_on(client)
-    assert enter(client, code_of(stage, secret)).status_code == 303
-    pass_time(stage, 10 * STEP)
+    assert enter(client, code_of(harness, secret)).status_code == 303
+    pass_time(harness, 10 * STEP)
     return secret
 
 
-def actions(stage: Stage) -> list[str]:
-    return [row.action for row in stage.rows("SELECT action FROM audit ORDER BY audit_id")]
+def actions(harness: Harness) -> list[str]:
+    return [row.action for row in harness.rows("SELECT action FROM audit ORDER BY audit_id")]
 
 
-def test_the_first_right_code_enrols_the_app_and_logs_in(strict: Stage) -> None:
+def test_the_first_right_code_enrols_the_app_and_logs_in(strict: Harness) -> None:
     client = press_link(strict)
     page = client.get(f"{PAGE}?next=/ops/search")
     assert "<svg" in page.text
@@ -99,7 +99,7 @@ def test_the_first_right_code_enrols_the_app_and_logs_in(strict: Stage) -> None:
     assert actions(strict) == ["second factor enrolled", "logged in"]
 
 
-def test_a_wrong_code_enrols_nothing(strict: Stage) -> None:
+def test_a_wrong_code_enrols_nothing(strict: Harness) -> None:
     client = press_link(strict)
     secret = secret_on(client)
     refused = enter(client, wrong_code(strict, secret))
@@ -111,7 +111,7 @@ def test_a_wrong_code_enrols_nothing(strict: Stage) -> None:
     assert actions(strict) == ["second factor refused"]
 
 
-def test_each_login_before_the_first_code_offers_another_secret(strict: Stage) -> None:
+def test_each_login_before_the_first_code_offers_another_secret(strict: Harness) -> None:
     mine, theirs = press_link(strict), press_link(strict)
     secret, other = secret_on(mine), secret_on(theirs)
     assert secret != other
@@ -124,7 +124,7 @@ def test_each_login_before_the_first_code_offers_another_secret(strict: Stage) -
 
 @pytest.mark.parametrize(("steps", "status"), [(-2, 422), (-1, 303), (0, 303), (1, 303), (2, 422)])
 def test_a_code_of_the_step_before_or_after_counts_and_no_other(
-    strict: Stage, steps: int, status: int
+    strict: Harness, steps: int, status: int
 ) -> None:
     secret = enrol(strict)
     client = press_link(strict)
@@ -133,7 +133,7 @@ def test_a_code_of_the_step_before_or_after_counts_and_no_other(
     assert client.get("/ops").status_code == (200 if status == 303 else 303)
 
 
-def test_a_code_counts_once_and_none_before_it_counts_later(strict: Stage) -> None:
+def test_a_code_counts_once_and_none_before_it_counts_later(strict: Harness) -> None:
     secret = enrol(strict)
     code, before = code_of(strict, secret), code_of(strict, secret, -1)
     assert enter(press_link(strict), code).status_code == 303
@@ -146,17 +146,17 @@ def test_a_code_counts_once_and_none_before_it_counts_later(strict: Stage) -> No
 @pytest.mark.parametrize(
     "typed", ["", "abcdef", "12345", "1234567", "\u0661\u0662\u0663\u0664\u0665\u0666", "\0" * 6]
 )
-def test_what_is_no_code_is_refused(strict: Stage, typed: str) -> None:
+def test_what_is_no_code_is_refused(strict: Harness, typed: str) -> None:
     enrol(strict)
     assert enter(press_link(strict), typed).status_code == 422
 
 
-def test_a_code_may_be_typed_with_a_space(strict: Stage) -> None:
+def test_a_code_may_be_typed_with_a_space(strict: Harness) -> None:
     code = code_of(strict, enrol(strict))
     assert enter(press_link(strict), f" {code[:3]} {code[3:]}").status_code == 303
 
 
-def test_five_wrong_codes_stop_the_right_one_for_a_while_in_every_session(strict: Stage) -> None:
+def test_five_wrong_codes_stop_the_right_one_for_a_while_in_every_session(strict: Harness) -> None:
     secret = enrol(strict)
     client = press_link(strict)
     wrong = wrong_code(strict, secret)
@@ -172,11 +172,11 @@ def test_five_wrong_codes_stop_the_right_one_for_a_while_in_every_session(strict
 
 
 def test_half_a_session_opens_no_page_of_the_console(tmp_path: Path, database_url: str) -> None:
-    with open_fullest(tmp_path, database_url, OPS_SECOND_FACTOR="totp") as stage:
-        values = two_cases(stage)[0].values
-        half = press_link(stage)
+    with open_fullest(tmp_path, database_url, OPS_SECOND_FACTOR="totp") as harness:
+        values = two_cases(harness)[0].values
+        half = press_link(harness)
         form = {"csrf_token": csrf_token(half)}
-        inside = [door for door in doors(stage) if door.guard is Guard.LOGIN]
+        inside = [door for door in doors(harness) if door.guard is Guard.LOGIN]
         assert len(inside) > 20
         for door in inside:
             answer, _ = visit(half, door.path(values), door.method, data=form)
@@ -184,11 +184,11 @@ def test_half_a_session_opens_no_page_of_the_console(tmp_path: Path, database_ur
             assert answer.location.startswith("/ops/login"), door.name
         # The same session opens them when the code was right.
         secret = secret_on(half)
-        assert enter(half, code_of(stage, secret)).status_code == 303
+        assert enter(half, code_of(harness, secret)).status_code == 303
         assert half.get("/ops/audit").status_code == 200
 
 
-def test_half_a_session_ends_with_its_link_and_gives_way_to_another_cookie(strict: Stage) -> None:
+def test_half_a_session_ends_with_its_link_and_gives_way_to_another_cookie(strict: Harness) -> None:
     client, thief = press_link(strict), strict.client
     with client.session_transaction() as cookies, thief.session_transaction() as stolen:
         stolen[SESSION_KEY] = cookies[SESSION_KEY]
@@ -202,14 +202,14 @@ def test_half_a_session_ends_with_its_link_and_gives_way_to_another_cookie(stric
 
 
 def test_a_session_without_a_second_factor_ends_when_the_setting_is_turned_on(
-    strict: Stage,
+    strict: Harness,
 ) -> None:
     client = strict.log_in(OLGA)
     assert client.get("/ops").status_code == 303
     assert client.get(PAGE).status_code == 303
 
 
-def test_the_page_is_for_half_sessions_of_people_in_the_settings(strict: Stage) -> None:
+def test_the_page_is_for_half_sessions_of_people_in_the_settings(strict: Harness) -> None:
     assert strict.client.get(PAGE).location == "/ops/login"
     client = press_link(strict)
     secret = secret_on(client)
@@ -222,14 +222,14 @@ def test_the_page_is_for_half_sessions_of_people_in_the_settings(strict: Stage) 
     assert strict.rows("SELECT 1 FROM second_factors") == []
 
 
-def test_a_code_needs_the_token_of_its_form(strict: Stage) -> None:
+def test_a_code_needs_the_token_of_its_form(strict: Harness) -> None:
     client = press_link(strict)
     answer = client.post(PAGE, data={"code": code_of(strict, secret_on(client))})
     assert answer.status_code == 400
     assert strict.rows("SELECT 1 FROM second_factors") == []
 
 
-def test_a_reset_removes_the_secret_and_ends_the_sessions(strict: Stage) -> None:
+def test_a_reset_removes_the_secret_and_ends_the_sessions(strict: Harness) -> None:
     old = enrol(strict)
     client, half = press_link(strict), press_link(strict)
     assert enter(client, code_of(strict, old)).status_code == 303
@@ -247,12 +247,14 @@ def test_a_reset_removes_the_secret_and_ends_the_sessions(strict: Stage) -> None
     assert "has no second factor" in nothing.output
 
 
-def with_keys(stage: Stage, *keys: str) -> None:
-    stage.live = replace(stage.live, totp=Totp(keys, "Shop"))
-    services.bind(stage.live)
+def with_keys(harness: Harness, *keys: str) -> None:
+    harness.live = replace(harness.live, totp=Totp(keys, "Shop"))
+    services.bind(harness.live)
 
 
-def test_a_secret_outlives_the_rotation_of_keys_but_not_the_loss_of_its_own(strict: Stage) -> None:
+def test_a_secret_outlives_the_rotation_of_keys_but_not_the_loss_of_its_own(
+    strict: Harness,
+) -> None:
     secret = enrol(strict)
     stored = strict.rows("SELECT encrypted_secret FROM second_factors")[0].encrypted_secret
     assert secret not in stored
@@ -266,7 +268,7 @@ def test_a_secret_outlives_the_rotation_of_keys_but_not_the_loss_of_its_own(stri
     assert client.post(PAGE, data=form).status_code == 422
 
 
-def test_only_one_of_two_who_enrol_at_once_does(strict: Stage) -> None:
+def test_only_one_of_two_who_enrol_at_once_does(strict: Harness) -> None:
     now, totp = strict.live.now(), strict.live.totp
     assert totp is not None
     with strict.live.database.transaction() as connection:
@@ -275,7 +277,7 @@ def test_only_one_of_two_who_enrol_at_once_does(strict: Stage) -> None:
     assert actions(strict) == ["second factor enrolled"]
 
 
-def test_a_session_that_waits_for_its_code_is_never_whole(strict: Stage) -> None:
+def test_a_session_that_waits_for_its_code_is_never_whole(strict: Harness) -> None:
     client = press_link(strict)
     assert client.get("/ops").status_code == 303
     strict.live = replace(strict.live, totp=None)
@@ -284,7 +286,7 @@ def test_a_session_that_waits_for_its_code_is_never_whole(strict: Stage) -> None
     assert actions(strict) == []
 
 
-def test_without_the_setting_a_link_logs_in_by_itself(shop: Stage) -> None:
+def test_without_the_setting_a_link_logs_in_by_itself(shop: Harness) -> None:
     client = press_link(shop)
     assert client.get("/ops").status_code == 200
     assert client.get(PAGE).location == "/ops/login"

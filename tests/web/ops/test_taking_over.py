@@ -12,13 +12,13 @@ from mailagent.web.console import assignment
 from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.people import forward_team_replies, pass_on_to_people
 from tests.cast import OLGA, TESS
-from tests.stage import Stage
+from tests.harness import Harness
 from tests.test_custody import by_button, customer_mails, overdue, overdue_while_throttled, thread
 from tests.web.ops.test_acts import press
 from tests.web.ops.test_drafts import door
 
 
-def answer(shop: Stage, up_to: str | None) -> None:
+def answer(shop: Harness, up_to: str | None) -> None:
     """Let Tess answer what she saw."""
     with shop.live.database.transaction() as connection:
         conversation = conversations.lock(connection, thread(shop).conversation_id)
@@ -26,7 +26,7 @@ def answer(shop: Stage, up_to: str | None) -> None:
         assert assignment.answer(connection, conversation, TESS, "It comes today.", once, up_to)
 
 
-def test_what_came_after_the_authors_look_is_passed_on_to_them(shop: Stage) -> None:
+def test_what_came_after_the_authors_look_is_passed_on_to_them(shop: Harness) -> None:
     shop.write("Where is my parcel?")
     shop.write("And my invoice?", to=door(shop))
     seen, later = (mail.mail_id for mail in customer_mails(shop))
@@ -42,7 +42,7 @@ def test_what_came_after_the_authors_look_is_passed_on_to_them(shop: Stage) -> N
 
 @pytest.mark.parametrize("theirs", [overdue, overdue_while_throttled])
 def test_mail_that_waited_too_long_is_answered_by_a_person(
-    shop: Stage, theirs: Callable[[Stage], None]
+    shop: Harness, theirs: Callable[[Harness], None]
 ) -> None:
     shop.write("Where is my parcel?")
     theirs(shop)
@@ -53,7 +53,7 @@ def test_mail_that_waited_too_long_is_answered_by_a_person(
     assert take_batch(thread(shop).conversation_id) is None
 
 
-def test_what_a_person_answered_is_told_to_nobody_as_throttled(shop: Stage) -> None:
+def test_what_a_person_answered_is_told_to_nobody_as_throttled(shop: Harness) -> None:
     shop.write("Where is my parcel?")
     (mail,) = customer_mails(shop)
     with shop.live.database.transaction() as connection:
@@ -64,7 +64,7 @@ def test_what_a_person_answered_is_told_to_nobody_as_throttled(shop: Stage) -> N
 
 
 @pytest.mark.parametrize("act", ["take-over", "answer"])
-def test_a_colleagues_mail_still_goes_to_the_customer(shop: Stage, act: str) -> None:
+def test_a_colleagues_mail_still_goes_to_the_customer(shop: Harness, act: str) -> None:
     shop.write("Where is my parcel?")
     conversation_id = thread(shop).conversation_id
     with shop.live.database.transaction() as connection:

@@ -1,0 +1,166 @@
+"""Refunds that wait for a manager on one worker: what each holds, how soon a decision is paid, and how long
+it takes until all wait again after SIGKILL."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from mailagent.store.database import Database, open_database
+from tests.programs.bench.child import Child, ChildFailed
+from tests.programs.bench.deciding import approve
+from tests.programs.bench.ground import Ground
+from tests.programs.bench.memory import Memory, read_memory
+from tests.programs.bench.told import Aim, Told, render_lines
+from tests.programs.bench.waiting_fill import fill_waiting
+
+_KB = 1024
+_LOOK_SECONDS = 0.02
+# The first ones load what is needed but once; they wait before memory is read for the first time.
+_FIRST = 20
+# For each refund, beside a fixed time; a slow machine must not be taken for a worker that hangs.
+_PATIENCE_EACH_SECONDS = 0.3
+_PATIENCE_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """One worker with all refunds waiting. `seconds`: until they did; `paid_seconds`: from a manager's
+    click to the row that says paid, for each decision."""
+
+    seconds: float
+    memory: Memory
+    paid_seconds: list[float]
+
+
+class _Watch:
+    """Sees how many runs of a worker wait, and how many refunds are paid."""
+
+    def __init__(self, file: Path, database: Database, patience_seconds: float) -> None:
+        self.file = file
+        self._database = database
+        self._patience_seconds = patience_seconds
+
+    def wait_until_waiting(self, worker: Child, count: int) -> None:
+        self._wait(worker, lambda: self._waiting(worker) >= count, f"{count} runs that wait")
+
+    def wait_until_paid(self, worker: Child, count: int) -> None:
+        self._wait(worker, lambda: self.count_paid() >= count, f"{count} refunds to be paid")
+
+    def _wait(self, worker: Child, over: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + self._patience_seconds
+        while not over():
+            worker.check()
+            if time.monotonic() > deadline:
+                raise ChildFailed(f"waited {self._patience_seconds:g} s in vain for {what}")
+            time.sleep(_LOOK_SECONDS)
+
+    def _waiting(self, worker: Child) -> int:
+        try:
+            seen: dict[str, int] = json.loads(self.file.read_text("utf-8"))
+        except FileNotFoundError:
+            return 0
+        return seen["waiting"] if seen["pid"] == worker.pid else 0  # else of the one before
+
+    def count_paid(self) -> int:
+        with self._database.snapshot() as connection:
+            paid = sa.text("SELECT count(*) FROM refunds WHERE status = 'paid'")
+            return int(connection.scalar(paid) or 0)
+
+
+def measure(ground: Ground) -> Told:
+    count, decisions = ground.sizes.waiting, ground.sizes.decisions
+    with ground.database() as url, ground.stable.web(url, "web") as (_, webhook):
+        database = open_database(url)
+        patience = _PATIENCE_SECONDS + count * _PATIENCE_EACH_SECONDS
+        watch = _Watch(ground.folder / "waiting.json", database, patience)
+        sent = ground.providers.counts().mails
+        with ground.stable.worker(url, watch.file) as worker:
+            fill_waiting(url, _FIRST)
+            watch.wait_until_waiting(worker, _FIRST)
+            time.sleep(ground.sizes.idle_seconds)
+            before = read_memory(worker)
+            began = time.monotonic()
+            fill_waiting(url, count)
+            watch.wait_until_waiting(worker, _FIRST + count)
+            seconds = time.monotonic() - began
+            links = ground.providers.list_links(sent)
+            first = _waited(ground, watch, worker, seconds, (webhook, links[:decisions]))
+            began = time.monotonic()
+            worker.kill()
+        with ground.stable.worker(url, watch.file) as worker:
+            watch.wait_until_waiting(worker, _FIRST + count - decisions)
+            seconds = time.monotonic() - began
+            rest = links[decisions : 2 * decisions]
+            again = _waited(ground, watch, worker, seconds, (webhook, rest))
+        database.close()
+    return _told(ground, before, first, again)
+
+
+def _waited(
+    ground: Ground,
+    watch: _Watch,
+    worker: Child,
+    seconds: float,
+    clicks: tuple[str, list[str]],
+) -> Waited:
+    time.sleep(ground.sizes.idle_seconds)
+    memory = read_memory(worker)
+    webhook, links = clicks
+    paid_seconds = []
+    for link in links:
+        paid = watch.count_paid()
+        pressed_at = approve(webhook, link)
+        watch.wait_until_paid(worker, paid + 1)
+        paid_seconds.append(time.monotonic() - pressed_at)
+    return Waited(seconds, memory, paid_seconds)
+
+
+def _told(ground: Ground, before: Memory, first: Waited, again: Waited) -> Told:
+    count = ground.sizes.waiting
+    held = [(each.memory.pss - before.pss) / _KB / count for each in (first, again)]
+    threads = max(each.memory.threads for each in (first, again)) - before.threads
+    slowest = max(first.paid_seconds + again.paid_seconds)
+    table = render_lines(
+        [
+            ("refunds that wait on one worker", f"{_FIRST} and {count:,} more"),
+            ("until all waited, their making and mails included", f"{first.seconds:.1f} s"),
+            (
+                "memory of each of these (PSS)",
+                f"{held[0]:.1f} KB; after the restart {held[1]:.1f} KB",
+            ),
+            (
+                "threads of the worker",
+                f"{before.threads} with {_FIRST} of them; {first.memory.threads} with all of them;"
+                f" {again.memory.threads} after the restart",
+            ),
+            ("from SIGKILL until all wait again", f"{again.seconds:.1f} s"),
+            ("from a click to paid", f"{_paid(first)}; after the restart {_paid(again)}"),
+        ]
+    )
+    aims = [
+        Aim("memory of a waiting refund", max(held), 25, "KB"),
+        # The engine's, which are no more with ten times as many: 64, and one for each conversation.
+        Aim("threads for each waiting refund", threads / count, 0.02, ""),
+        Aim("from SIGKILL until all wait again", again.seconds, 90, "s"),
+        Aim("a decision is paid meanwhile, the slowest", slowest, 2, "s"),
+    ]
+    figures = {
+        "waiting": count,
+        "before": asdict(before),
+        "first": asdict(first),
+        "again": asdict(again),
+        "kb_each": held,
+    }
+    return Told(table, figures, aims)
+
+
+def _paid(waited: Waited) -> str:
+    seconds = waited.paid_seconds
+    return f"{statistics.median(seconds):.2f} s in the median, {max(seconds):.2f} s at most"

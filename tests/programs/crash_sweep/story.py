@@ -1,0 +1,58 @@
+"""What a story is: what people do, what must come of it, and which steps it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from mailagent.demo.scripted_model import Case, ToolResult, Turn
+from tests.programs.crash_sweep.shop import SweptShop
+
+# How many mails somebody gets: exactly, or at least and at most, where time decides.
+Count = int | tuple[int, int]
+
+INBOUND, EVENTS = "POST /webhooks/sendgrid/inbound", "POST /webhooks/sendgrid/events"
+WEBHOOKS = frozenset({INBOUND, EVENTS})
+
+# What the model says instead of what is scripted; None: as scripted.
+Script = Callable[[Case, list[ToolResult], bool], Turn | None]
+
+
+@dataclass(frozen=True)
+class Story:
+    """One story of a shop.
+
+    `prepare` is played first, by an app that nobody kills; `play` by the one that is killed, and again
+    from wherever the crash left it. `reaches` are the steps that `play` comes to, `posts` the rules of
+    the POSTs; `passes_by` are the points of those steps that it does not come to, as `<step>:<point>`,
+    because their effect was had before. `mails` counts what people get in all; `refunds` are the states
+    that refunds end in; `deciders` who decided on them.
+    """
+
+    name: str
+    play: Callable[[SweptShop], None]
+    mails: Mapping[str, Count]
+    reaches: frozenset[str]
+    posts: frozenset[str] = WEBHOOKS
+    passes_by: frozenset[str] = frozenset()
+    refunds: tuple[str, ...] = ()
+    deciders: tuple[str, ...] = ()
+    prepare: Callable[[SweptShop], None] | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    policy: str = ""
+    script: Script | None = None
+    stripe: bool = False
+    raw_mails_purged: int = 0
+
+    @property
+    def rings_sweep(self) -> bool:
+        """Whether the sweep has to see to something, which it has not after a mere crash."""
+        return "enqueue_mail" in self.reaches
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def steps(words: str) -> frozenset[str]:
+    """Return the names of steps in a line of words."""
+    return frozenset(words.split())

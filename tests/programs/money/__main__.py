@@ -1,0 +1,55 @@
+"""Let anything happen to a shop's money, for as long as you like: `python -m tests.programs.money
+--examples 500`.
+
+Prints how much happened. A broken promise ends it with the shortest story that breaks it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+import hypothesis
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.databases import fresh_databases
+from tests.harness import open_shop
+from tests.programs.money.machine import MoneyMachine
+
+
+def main() -> int:
+    """Run the machine on each database."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--examples", type=int, default=200, help="stories for each database")
+    parser.add_argument("--steps", type=int, default=60, help="steps of a story, at most")
+    parser.add_argument("--database", choices=("sqlite", "postgresql"), action="append")
+    parser.add_argument("--as-found", action="store_true", help="do not look for a shorter story")
+    options = parser.parse_args()
+    phases = [each for each in hypothesis.Phase if each is not hypothesis.Phase.shrink]
+    settings = hypothesis.settings(
+        max_examples=options.examples,
+        stateful_step_count=options.steps,
+        deadline=None,
+        database=None,
+        print_blob=True,
+        phases=phases if options.as_found else list(hypothesis.Phase),
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    for kind in options.database or ("sqlite", "postgresql"):
+        MoneyMachine.seen.clear()
+        with (
+            fresh_databases(kind) as fresh,
+            tempfile.TemporaryDirectory() as folder,
+            open_shop(Path(folder), fresh()) as shop,
+        ):
+            MoneyMachine.harness = shop
+            run_state_machine_as_test(MoneyMachine, settings=settings)
+        seen = ", ".join(f"{count} {what}" for what, count in sorted(MoneyMachine.seen.items()))
+        print(f"{kind}: {seen}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""What an auditor looks at after every step: our rows beside the bank's books."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.store.refunds import external_refunds, orders, refund_payments, refunds
+from tests.harness import Harness
+from tests.programs.money.bank import Bank, Entry
+
+DUE = (RefundStatus.APPROVED, RefundStatus.PAID)
+
+
+@dataclass(frozen=True)
+class View:
+    """Our rows about some orders, and the bank's books."""
+
+    orders: tuple[Order, ...]
+    held: Mapping[str, int]
+    refunds: tuple[Refund, ...]
+    payments: Sequence[Any]  # rows of refund_payments
+    signatures: Mapping[str, Sequence[str]]  # by refund: who approved it
+    told: Mapping[str, Sequence[str]]  # by refund: the purposes of the mails about it
+    external: Mapping[str, int]  # by order: what was given back without us, in minor units
+    entries: Sequence[Entry]
+    untold: frozenset[str]  # references of entries whose last word has not arrived
+
+
+def look(harness: Harness, bank: Bank, order_ids: Sequence[str], untold: frozenset[str]) -> View:
+    with harness.live.database.snapshot() as connection:
+        found = tuple(orders.load(connection, order_id) for order_id in order_ids)
+        held = {each: orders.held_minor(connection, each) for each in order_ids}
+        ours = [each for one in order_ids for each in refunds.list_of_order(connection, one)]
+        outsiders = {
+            each: external_refunds.given_back_minor(connection, each) for each in order_ids
+        }
+        payments = [
+            row
+            for each in ours
+            for row in refund_payments.list_payments(connection, each.refund_id)
+        ]
+    signatures, told = defaultdict(list), defaultdict(list)
+    for table in ("decisions", "countersignatures"):
+        for row in harness.rows(
+            f"SELECT a.refund_id, d.decided_by FROM {table} d"
+            " JOIN approvals a ON a.approval_id = d.approval_id WHERE d.decision = 'approve'"
+        ):
+            signatures[row.refund_id].append(row.decided_by)
+    for row in harness.rows("SELECT refund_id, purpose FROM outbound_mails WHERE refund_id <> ''"):
+        told[row.refund_id].append(row.purpose)
+    known = {order_id: minor for order_id, minor in outsiders.items() if minor}
+    return View(
+        found, held, tuple(ours), payments, signatures, told, known, list(bank.entries), untold
+    )
+
+
+def check_amounts(view: View) -> None:
+    """Refunds never exceed what was paid, by order and by payment, and the order's sum is kept."""
+    for order in view.orders:
+        own = [each for each in view.refunds if each.order_id == order.order_id]
+        assert view.held[order.order_id] == sum(each.held.minor for each in own)
+        assert view.held[order.order_id] <= order.paid.minor
+        for refund in own:
+            assert 0 < refund.amount.minor <= asked_for(refund)
+        units: Counter[int] = Counter()
+        for refund in own:
+            if refund.holds_money:
+                units.update({line.line_no: line.quantity for line in refund.lines})
+        assert all(units[line.line_no] <= line.quantity for line in order.lines)
+
+
+def check_gateway(view: View) -> None:
+    """What we asked of the bank is no more than was paid, once for each payment of a refund, and what
+    our rows say."""
+    paid = {
+        payment.payment_id: payment.amount.minor
+        for order in view.orders
+        for payment in order.payments
+    }
+    rows = {(row.refund_id, row.payment_id): row for row in view.payments}
+    moved: Counter[str] = Counter()
+    entries: Counter[tuple[str, str]] = Counter()
+    for entry in view.entries:
+        if not entry.ours:
+            continue
+        request = entry.request
+        entries[request.refund_id, request.payment_id] += entry.state != "unfunded"
+        moved[request.payment_id] += request.amount.minor if entry.moved else 0
+        row = rows[request.refund_id, request.payment_id]
+        assert row.amount_minor == request.amount.minor
+        assert row.state != "refused" or not entry.moved
+    for payment_id, minor in moved.items():
+        assert minor <= paid[payment_id], f"{payment_id} gave back {minor} of {paid[payment_id]}"
+    assert all(count <= 1 for count in entries.values()), "a refund has two entries at the bank"
+    made = {each.reference: each for each in view.entries}
+    for row in view.payments:
+        if row.state == "done":
+            entry = made[row.reference]
+            assert entry.request.amount.minor == row.amount_minor
+            agree = entry.moved == (row.returned_at is None)
+            assert agree or row.reference in view.untold
+    elsewhere = Counter[str]()
+    for entry in view.entries:
+        if entry.moved and not entry.ours and entry.reference not in view.untold:
+            elsewhere[entry.request.order_id] += entry.request.amount.minor
+    assert elsewhere == Counter(view.external) or view.untold
+    for refund in view.refunds:
+        mine = [row for row in view.payments if row.refund_id == refund.refund_id]
+        assert sum(row.amount_minor for row in mine) in (0, refund.amount.minor)
+        if refund.status is RefundStatus.PAID:
+            assert mine
+            assert all(row.state == "done" and row.returned_at is None for row in mine)
+
+
+def check_decisions(view: View, limits: Mapping[str, int], four_eyes: Mapping[str, int]) -> None:
+    """Nothing is due without the decisions its amount needs, nor told as paid without being so."""
+    unasked: Counter[str] = Counter()
+    for refund in view.refunds:
+        if refund.status not in DUE:
+            came_back = any(
+                row.returned_at for row in view.payments if row.refund_id == refund.refund_id
+            )
+            assert came_back or "receipt" not in view.told[refund.refund_id]
+            continue
+        currency, asked = refund.amount.currency, asked_for(refund)
+        signed = view.signatures[refund.refund_id]
+        assert len(set(signed)) == len(signed)
+        if not signed:
+            unasked[refund.order_id] += refund.amount.minor
+            assert asked <= limits.get(currency, 0)
+        if asked > four_eyes.get(currency, asked):
+            assert len(signed) == 2, f"{refund} was signed by {signed}"
+        if refund.status is not RefundStatus.PAID:
+            assert "receipt" not in view.told[refund.refund_id]
+    for order in view.orders:
+        assert unasked[order.order_id] <= limits.get(order.currency, 0)
+
+
+def check_settled(view: View) -> None:
+    """Everything is at its end and all words were heard: our rows say what the bank says, and each
+    customer was told once."""
+    moved: Counter[str] = Counter()
+    elsewhere: Counter[str] = Counter()
+    for entry in view.entries:
+        assert entry.state != "pending"
+        if entry.moved and entry.ours:
+            moved[entry.request.refund_id] += entry.request.amount.minor
+        elif entry.moved:
+            elsewhere[entry.request.order_id] += entry.request.amount.minor
+    assert elsewhere == Counter(view.external)
+    for refund in view.refunds:
+        assert refund.status is not RefundStatus.APPROVED
+        paid = refund.amount.minor if refund.status is RefundStatus.PAID else 0
+        if refund.part_paid is not None:
+            paid = refund.part_paid.minor
+        assert moved[refund.refund_id] == paid
+        told = Counter(view.told[refund.refund_id])
+        assert told["receipt"] <= 1
+        if refund.status is RefundStatus.PAID:
+            assert told["receipt"] == 1 or refund.receipt_id is not None  # it shares another's
+
+
+def asked_for(refund: Refund) -> int:
+    """What was asked for, whatever was approved, in minor units: all of it, or what was left."""
+    whole = sum(line.amount.minor for line in refund.lines) + refund.shipping_minor
+    return whole - refund.short_minor

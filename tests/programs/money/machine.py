@@ -1,0 +1,392 @@
+"""Everything that can happen to a shop's money, in any order: the rules and what must hold after each.
+
+A run of the refund workflow is played by its steps, from the start each time: that forgets more than
+any crash does. Deaths are at the marks of `pay_refund`; a rival is a second run of the same refund that
+overtakes the first one there.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+)
+
+from mailagent import services
+from mailagent.agent import tools
+from mailagent.domain.mail.conversation import Limits
+from mailagent.domain.refunds.order import Order, OrderStatus
+from mailagent.domain.refunds.policy import Goodwill, Policy
+from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.text import NeedsOperatorError
+from mailagent.services import Services
+from mailagent.store.refunds import approvals, orders, refunds
+from mailagent.web.webhooks import payment_events
+from mailagent.workflows.steps.conversation.batch import Batch, take_batch
+from mailagent.workflows.steps.conversation.lookup_tools import LOOKS
+from mailagent.workflows.steps.conversation.tools import TOOLS
+from mailagent.workflows.steps.recording import watch
+from mailagent.workflows.steps.refund import decision as outcome
+from mailagent.workflows.steps.refund import decision as refund_decision
+from mailagent.workflows.steps.refund import payment as refund_payment
+from tests.cast import MAX, MONA
+from tests.harness import Harness
+from tests.programs.money import books, wishes
+from tests.programs.money.bank import MOODS, Bank, Entry
+from tests.programs.money.purchases import ITEMS, purchases
+
+LIMITS = {"USD": 150_00, "JPY": 15_000}
+FOUR_EYES = {"USD": 250_00, "JPY": 25_000}
+START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+# The steps themselves, without a run around them.
+look: Callable[[str], Any] = inspect.unwrap(refund_decision.look_at_decision)
+pay: Callable[[str], Any] = inspect.unwrap(refund_payment.pay_refund)
+tell: Callable[[str], Any] = inspect.unwrap(outcome.tell_customer)
+
+# What happens next, the likelier the more often it stands here.
+HAPPENS = (
+    *["ask_for_refund", "run", "decide"] * 4,
+    *["call_tool", "wait", "settle"] * 2,
+    *["write_more", "buy_more", "change_order", "come_back", "refund_elsewhere"],
+)
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+ALL_TOOLS = {**LOOKS, **TOOLS}
+
+_worlds = itertools.count(1)
+
+
+def ids(view: books.View) -> list[str]:
+    return [refund.refund_id for refund in view.refunds]
+
+
+class DeathError(BaseException):
+    """The process is gone: nothing after this point happened."""
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A conversation: who seems to write, and the mail that waits in it."""
+
+    email: str
+    proven: bool
+    batch: Batch
+
+
+class MoneyMachine(RuleBasedStateMachine):
+    """One shop's customers Ada and Bob, a forger of Ada, two managers, a bank and a model."""
+
+    harness: Harness  # set by the test: one shop for all examples, each with customers of its own
+    seen: ClassVar[Counter[str]] = Counter()  # how much happened
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = next(_worlds)
+        self.clock = START
+        self.bank = Bank(lambda: self.clock)
+        self.words = 0
+        self.untold: set[str] = set()  # references of which the bank's last word has not arrived
+        self.orders: dict[str, Order] = {}  # as they were bought
+        self.threads: list[Thread] = []
+        self.ada, self.bob = f"ada{self.world}@example.com", f"bob{self.world}@example.org"
+        policy = Policy(
+            limits=LIMITS,
+            four_eyes_above=FOUR_EYES,
+            return_window_days=365,
+            goodwill=Goodwill(most_percent=20),
+        )
+        self.before = self.harness.live
+        self.harness.live = replace(
+            self.before,
+            gateway=self.bank,
+            policy=policy,
+            now=lambda: self.clock,
+            limits=Limits(mails_per_hour=10**6),  # all stories have the same hour and domain
+        )
+        services.bind(self.harness.live)
+
+    @property
+    def live(self) -> Services:
+        return self.harness.live
+
+    @initialize(bought=purchases())
+    def ada_buys_and_writes(self, bought: dict[str, Any]) -> None:
+        self.buy(bought, self.ada)
+        self.write("ada")
+
+    # One rule for all: Hypothesis leaves some rules out of each story, and then few come to money.
+    @rule(data=st.data(), what=st.sampled_from(HAPPENS))
+    def happens(self, data: st.DataObject, what: str) -> None:
+        draw: Draw = data.draw
+        getattr(self, f"_{what}")(draw)
+
+    # --- what people do -----------------------------------------------------------------------
+
+    def _buy_more(self, draw: Draw) -> None:
+        if len(self.orders) < 5:
+            self.buy(draw(purchases()), draw(st.sampled_from([self.ada, self.bob])))
+
+    def buy(self, bought: dict[str, Any], email: str) -> None:
+        order_id = f"W{self.world}-{len(self.orders) + 1}"
+        payments = tuple(
+            replace(each, payment_id=f"{order_id}:{each.payment_id}") for each in bought["payments"]
+        )
+        order = Order(order_id=order_id, customer_email=email, **bought | {"payments": payments})
+        self.orders[order_id] = order
+        self.bank.paid.update((each.payment_id, each.amount.minor) for each in payments)
+        self.harness.stock(order)
+
+    def _write_more(self, draw: Draw) -> None:
+        if len(self.threads) < 6:
+            self.write(draw(st.sampled_from(["ada", "bob", "forger"])))
+
+    def write(self, who: str) -> None:
+        email = self.bob if who == "bob" else self.ada
+        number = len(self.threads) + 1
+        written = self.harness.write(
+            "I want my money back.",
+            from_address=email,
+            aligned=who != "forger",
+            subject=f"Matter {self.world}-{number}",
+            message_id=f"w{self.world}-{number}@example.com",
+            sent_at=self.clock.isoformat(timespec="seconds"),
+        )
+        (mail,) = self.harness.rows(
+            "SELECT conversation_id FROM inbound_mails WHERE message_id = :id",
+            id=written.message_id,
+        )
+        batch = take_batch(mail.conversation_id)
+        assert batch is not None
+        self.threads.append(Thread(email, who != "forger", batch))
+
+    def _change_order(self, draw: Draw) -> None:
+        order_id = draw(st.sampled_from(sorted(self.orders)))
+        change = draw(st.sampled_from(["delivered", "delivered", "charged back", "cancelled"]))
+        with self.live.database.transaction() as connection:
+            order = orders.load(connection, order_id)
+            if change != "charged back":
+                order = replace(order, status=OrderStatus(change))
+            else:
+                first, *rest = order.payments
+                disputed = replace(first, charged_back_at=self.clock)
+                order = replace(order, payments=(disputed, *rest))
+            orders.save(connection, order, self.clock)
+        self.seen[f"orders {change}"] += 1
+
+    def _decide(self, draw: Draw) -> None:
+        waiting = self.with_status(RefundStatus.AWAITING_APPROVAL)
+        if not waiting:
+            return
+        refund = draw(st.sampled_from(waiting))
+        decision = draw(st.sampled_from(["approve"] * 6 + ["reject", "perhaps"]))
+        amount = draw(st.sampled_from([""] * 8 + ["1", "0.50", "99999999", "-1", "half"]))
+        path, client = self.link(refund, draw(st.sampled_from([MONA, MAX]))), self.harness.client
+        page = client.get(path).text
+        assert self.refund(refund.refund_id) == refund, "a GET changed something"
+        token = re.search(r'name="csrf_token" value="([^"]+)"', page)
+        if token is not None:
+            form = {"decision": decision, "amount": amount, "csrf_token": token[1]}
+            if 'name="order_status" value="cancelled"' in page:
+                form["order_status"] = draw(st.sampled_from(["cancelled", "cancelled", ""]))
+            client.post(path, data=form)
+            client.post(path, data=form)  # a double click
+
+    def link(self, refund: Refund, manager: str) -> str:
+        with self.live.database.snapshot() as connection:
+            approval = approvals.find_of_refund(connection, refund.refund_id)
+        assert approval is not None
+        link = self.live.links.sign_approval(approval.approval_id, manager)
+        return link.replace(self.live.shop.public_url, "")
+
+    def _wait(self, draw: Draw) -> None:
+        self.clock += timedelta(hours=draw(st.sampled_from([25, 25, 1, 24 * 8])))
+
+    # --- what the model says ------------------------------------------------------------------
+
+    def _call_tool(self, draw: Draw) -> None:
+        thread = draw(st.sampled_from(self.threads))
+        name, arguments = draw(wishes.calls(sorted(self.orders), ITEMS))
+        self.call(thread, name, arguments, draw(st.booleans()))
+
+    def _ask_for_refund(self, draw: Draw) -> None:
+        """What an honest model would do: without this, few stories come as far as money."""
+        thread = draw(st.sampled_from([each for each in self.threads if each.proven]))
+        own = [each for each in self.orders.values() if each.customer_email == thread.email]
+        if own:
+            order = draw(st.sampled_from(own))
+            quantity = draw(st.sampled_from([None, None, 1, 2]))
+            ids = sorted({line.item_id for line in order.lines})
+            items = draw(wishes.items_of(ids, quantity))
+            wish = {"order_id": order.order_id, "items": items, "reason": "not_as_described"}
+            self.call(thread, "propose_refund", json.dumps(wish), again=False)
+
+    def call(self, thread: Thread, name: str, arguments: str, again: bool) -> None:
+        call = tools.parse_call(name, arguments)
+        if isinstance(call, tools.Misfit | tools.HandOver):
+            return
+        plain = call.model_dump(mode="json")
+        told = ALL_TOOLS[name](thread.batch, plain)
+        self.disclosed(thread, told)
+        self.seen[f"told {told.get('outcome', told.get('error', name))}"] += 1
+        if again:  # the same call replayed: the process had died before it was recorded
+            self.disclosed(thread, ALL_TOOLS[name](thread.batch, plain))
+
+    def disclosed(self, thread: Thread, told: dict[str, Any]) -> None:
+        """Nothing of anybody else's orders was told, and nothing at all to who is not proven."""
+        text = json.dumps(told)
+        for order_id, order in self.orders.items():
+            if order.customer_email != thread.email or not thread.proven:
+                assert order_id not in text, f"{order_id} was told to {thread}"
+
+    # --- what runs do -------------------------------------------------------------------------
+
+    def _run(self, draw: Draw) -> None:
+        found = self.with_status(*RefundStatus)
+        if not found:
+            return
+        due = self.with_status(RefundStatus.APPROVED)
+        refund_id = draw(st.sampled_from(due * 3 + found)).refund_id
+        incident = draw(st.sampled_from(["none", "death", "rival"]))
+        point = draw(st.sampled_from(["intended", "asked"]))
+        self.bank.moods = draw(st.lists(st.sampled_from(MOODS), max_size=4))
+        stop = watch(self.incident(incident, point, refund_id))
+        try:
+            for step in (look, pay, tell)[: draw(st.sampled_from([3, 3, 2, 1]))]:
+                step(refund_id)
+        except DeathError:
+            pass
+        except NeedsOperatorError:
+            # The refund waits: nobody is told that it failed, and a later run pays it.
+            assert self.refund(refund_id).status is RefundStatus.APPROVED
+            self.seen["runs that need an operator"] += 1
+        finally:
+            stop()
+            self.bank.moods = []
+        if incident == "death" and draw(st.booleans()):
+            self._wait(draw)  # it takes a while until somebody starts the process again
+
+    def incident(self, kind: str, point: str, refund_id: str) -> Callable[[str, str], None]:
+        """Return what stands at a mark: it kills the process there, or lets another run overtake it."""
+        met: list[str] = []
+
+        def meet(_name: str, at: str) -> None:
+            if at != point or kind == "none" or met:
+                return
+            met.append(at)
+            self.seen[f"{kind} when {point}"] += 1
+            if kind == "death":
+                raise DeathError
+            pay(refund_id)
+
+        return meet
+
+    # --- what the bank does -------------------------------------------------------------------
+
+    def _settle(self, draw: Draw) -> None:
+        pending = [each for each in self.bank.entries if each.state == "pending"]
+        if pending:
+            entry = draw(st.sampled_from(pending))
+            entry.state = draw(st.sampled_from(["succeeded", "succeeded", "failed", "unfunded"]))
+            self.seen[f"refunds that settled as {entry.state}"] += 1
+            self.tell_of(entry, draw)
+
+    def _come_back(self, draw: Draw) -> None:
+        """Money that the bank had given back comes back to it: an account was closed."""
+        given = [each for each in self.bank.entries if each.state == "succeeded"]
+        if given:
+            entry = draw(st.sampled_from(given))
+            entry.state = draw(st.sampled_from(["failed", "unfunded"]))
+            self.seen["money came back"] += 1
+            self.tell_of(entry, draw)
+
+    def _refund_elsewhere(self, draw: Draw) -> None:
+        """Somebody of the shop gives money back in the bank's own dashboard."""
+        order = draw(st.sampled_from(list(self.orders.values())))
+        payment = draw(st.sampled_from(order.payments))
+        entry = self.bank.refund_elsewhere(order, payment, draw(st.sampled_from([1, 2, 3])))
+        if entry is not None:
+            self.seen["refunded elsewhere"] += 1
+            self.tell_of(entry, draw)
+
+    def tell_of(self, entry: Entry, draw: Draw) -> None:
+        """Let the bank's word arrive: at once, twice, late or never. At the end all are told."""
+        self.untold.add(entry.reference)
+        if draw(st.sampled_from([True, True, False])):
+            self.follow(entry)
+
+    def follow(self, entry: Entry) -> None:
+        self.untold.discard(entry.reference)
+        for told in (entry.word(), entry.word()):
+            self.words += 1
+            with self.live.database.transaction() as connection:
+                payment_events.follow_refund(connection, told, f"word-{self.world}-{self.words}")
+
+    # --- what must hold -----------------------------------------------------------------------
+
+    @invariant()
+    def holds(self) -> None:
+        self.seen["steps"] += 1
+        view = self.view()
+        books.check_amounts(view)
+        books.check_gateway(view)
+        books.check_decisions(view, LIMITS, FOUR_EYES)
+
+    def teardown(self) -> None:
+        """Let everything come to its end on a good day; then ledger and bank agree to the cent."""
+        try:
+            for entry in self.bank.entries:
+                entry.state = "succeeded" if entry.state == "pending" else entry.state
+            for refund in self.with_status(RefundStatus.APPROVED):
+                self.pay_whatever_failed(refund.refund_id)
+            for entry in self.bank.entries:
+                self.follow(entry)
+            for refund in self.with_status(*RefundStatus):
+                tell(refund.refund_id)
+            self.holds()
+            view = self.view()
+            books.check_settled(view)
+            self.seen["stories"] += 1
+            self.seen["refunds at the bank"] += len(view.entries)
+            self.seen.update(f"refunds {refund.status.value}" for refund in view.refunds)
+            signed = [len(names) for names in map(view.signatures.get, ids(view)) if names]
+            self.seen.update(f"refunds with {count} signatures" for count in signed)
+        finally:
+            self.harness.live = self.before
+            services.bind(self.before)
+
+    def pay_whatever_failed(self, refund_id: str) -> None:
+        """Run a refund until it is paid, as an operator would after each failure."""
+        for _ in range(4):  # of one or two payments, each of which may have failed
+            try:
+                pay(refund_id)
+                return
+            except NeedsOperatorError:
+                self.seen["replays of what failed"] += 1
+        raise AssertionError(f"{refund_id} is not paid")
+
+    def view(self) -> books.View:
+        return books.look(self.harness, self.bank, tuple(self.orders), frozenset(self.untold))
+
+    def with_status(self, *statuses: RefundStatus) -> list[Refund]:
+        with self.live.database.snapshot() as connection:
+            found = [refunds.list_of_order(connection, order_id) for order_id in self.orders]
+        return [refund for each in found for refund in each if refund.status in statuses]
+
+    def refund(self, refund_id: str) -> Refund:
+        with self.live.database.snapshot() as connection:
+            return refunds.load(connection, refund_id)

@@ -1,0 +1,181 @@
+"""What the people of a story do: customers write, managers decide, the team sends drafts. Each customer
+has an order and a thread of their own, so that many stories go on beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mailagent.demo.fakes.mailboxes import SentMail
+from mailagent.store import schema
+from tests.cast import MONA, TESS, big_order, order
+from tests.harness import Harness, post_form, wait_until
+from tests.round_trips.test_refunds import decide, link_in
+
+PATIENCE_SECONDS = 40.0
+
+
+@dataclass(frozen=True, slots=True)
+class Customer:
+    """Somebody with one order."""
+
+    number: int
+
+    @property
+    def email(self) -> str:
+        return f"customer{self.number}@example.com"
+
+    @property
+    def order_id(self) -> str:
+        return f"W{self.number + 10_000}"
+
+
+def customer_of(order_id: str) -> Customer:
+    """Return whose order that is."""
+    return Customer(int(order_id.removeprefix("W")) - 10_000)
+
+
+Act = Callable[[Harness, Customer], None]
+
+
+def stock(harness: Harness, customer: Customer, dear: bool) -> None:
+    """Put the customer's order on the books."""
+    make = big_order if dear else order
+    harness.stock(make(customer.order_id, customer={"email": customer.email, "name": "A Customer"}))
+
+
+def writes(text: str) -> Act:
+    """The customer writes; `{order}` stands for the number of their order."""
+
+    def act(harness: Harness, customer: Customer) -> None:
+        harness.write(text.format(order=customer.order_id), from_address=customer.email)
+
+    return act
+
+
+def gets_mails(count: int) -> Act:
+    def act(harness: Harness, customer: Customer) -> None:
+        harness.wait_for_mails(customer.email, count, PATIENCE_SECONDS)
+
+    return act
+
+
+def no_breaker_opens(harness: Harness, customer: Customer) -> None:
+    """Wait for the customer's mail, and forget that its provider has failed: not what this is about."""
+    gets_mails(1)(harness, customer)
+    _forget_failures(harness)
+
+
+def writes_first(text: str) -> Act:
+    """The customer writes as if they were the first: with the model's breaker open, their run would not fail
+    but be put off. It is open when the first replay comes, as the last of them has left it."""
+
+    def act(harness: Harness, customer: Customer) -> None:
+        _forget_failures(harness)
+        writes(text)(harness, customer)
+
+    return act
+
+
+def run_fails(harness: Harness, customer: Customer) -> None:
+    """Wait for the run of the customer's mail to fail."""
+
+    def has_failed() -> bool:
+        query = "SELECT run_id FROM inbound_mails WHERE from_address = :e"
+        (mail,) = harness.rows(query, e=customer.email)
+        run = harness.live.workflow_client.runs.find_run(mail.run_id)
+        return run is not None and run.has_failed
+
+    _wait(has_failed, f"the run of {customer.email} to fail")
+
+
+def _forget_failures(harness: Harness) -> None:
+    with harness.live.database.transaction() as connection:
+        connection.execute(schema.breakers.delete())
+
+
+def one_by_one(*acts: Act) -> Act:
+    """Let each customer do all of this before the next one begins."""
+
+    def act(harness: Harness, customer: Customer) -> None:
+        for each in acts:
+            each(harness, customer)
+
+    return act
+
+
+def refund_is(status: str) -> Act:
+    def act(harness: Harness, customer: Customer) -> None:
+        _wait(
+            lambda: statuses_of(harness, customer) == [status],
+            f"the refund of {customer.email} to be {status}",
+        )
+
+    return act
+
+
+def statuses_of(harness: Harness, customer: Customer) -> list[str]:
+    rows = harness.rows("SELECT status FROM refunds WHERE order_id = :o", o=customer.order_id)
+    return [row.status for row in rows]
+
+
+def request_of(harness: Harness, customer: Customer) -> SentMail:
+    """Return the mail that asks Mona about the customer's order; the first, if there are more."""
+
+    def asked() -> list[SentMail]:
+        return [mail for mail in harness.mails_to(MONA) if customer.order_id in mail.text]
+
+    _wait(lambda: bool(asked()), f"Mona to be asked about {customer.order_id}")
+    return asked()[0]
+
+
+def is_asked(harness: Harness, customer: Customer) -> None:
+    request_of(harness, customer)
+
+
+def fails_when_rung(harness: Harness, customer: Customer) -> None:
+    """Enqueue the customer's refund, and wait for its run to fail."""
+    query = "SELECT refund_id, run_id FROM refunds WHERE order_id = :o"
+    (refund,) = harness.rows(query, o=customer.order_id)
+    with harness.live.database.transaction() as connection:
+        harness.live.workflow_client.queue.enqueue_refund(
+            connection, refund.refund_id, refund.run_id
+        )
+
+    def has_failed() -> bool:
+        run = harness.live.workflow_client.runs.find_run(refund.run_id)
+        return run is not None and run.has_failed
+
+    _wait(has_failed, f"the refund's run of {customer.email} to fail")
+
+
+def manager_says(decision: str) -> Act:
+    """Mona decides by the first link that she got, however often the run was replayed since."""
+
+    def act(harness: Harness, customer: Customer) -> None:
+        decide(harness, link_in(request_of(harness, customer).text), decision)
+
+    return act
+
+
+def drafts_of(harness: Harness, customer: Customer) -> list[str]:
+    rows = harness.rows(
+        "SELECT draft_id FROM drafts JOIN conversations USING (conversation_id)"
+        " WHERE customer_email = :e AND drafts.state = 'waiting'",
+        e=customer.email,
+    )
+    return [row.draft_id for row in rows]
+
+
+def has_draft(harness: Harness, customer: Customer) -> None:
+    _wait(lambda: len(drafts_of(harness, customer)) == 1, f"a draft to {customer.email}")
+
+
+def team_sends_draft(harness: Harness, customer: Customer) -> None:
+    (draft_id,) = drafts_of(harness, customer)
+    client = harness.log_in(TESS)
+    post_form(client, f"/ops/drafts/{draft_id}", page="/ops/drafts", action="send")
+
+
+def _wait(condition: Callable[[], bool], what: str) -> None:
+    wait_until(condition, PATIENCE_SECONDS, what)

@@ -1,0 +1,152 @@
+"""The stories whose runs are replayed: how each comes to the state of interest, and how it has to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from mailagent import services
+from tests.harness import Harness
+from tests.programs.replay_sweep.acts import (
+    Act,
+    fails_when_rung,
+    gets_mails,
+    has_draft,
+    is_asked,
+    manager_says,
+    no_breaker_opens,
+    one_by_one,
+    refund_is,
+    run_fails,
+    team_sends_draft,
+    writes,
+    writes_first,
+)
+from tests.round_trips.test_failures_replayed import ClosedBank
+from tests.round_trips.test_outages import lost_after, model_says
+from tests.workflows.trouble import failing
+
+Trouble = Callable[[Harness], AbstractContextManager[object]]
+
+KETTLE = "My kettle from order {order} arrived broken. I want my money back."
+DESK = "The standing desk of order {order} is damaged, please refund it."
+NEVER_MIND = "Never mind, I do not want a refund for order {order} any more."
+PERSON = "This is outrageous! I want to talk to a human being, now!"
+QUESTION = "Which orders of mine do you have? I forgot the number."
+FOR_EVER = 100_000
+
+
+class Kind(StrEnum):
+    """What the runs of a story are like when they are replayed."""
+
+    FINISHED = "finished"  # nothing may change by a replay
+    WAITING = "waiting"  # nothing may change, and what follows comes to the same end
+    FAILED = "failed"  # what broke is put right, and a replay brings the story to its end
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a story ends: the refund's state, and how many mails the customer has then."""
+
+    refund: str | None
+    mails: int
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """`acts` lead to the state in which runs are replayed, with `trouble` until then; `then` follows."""
+
+    name: str
+    kind: Kind
+    end: End
+    acts: tuple[Act, ...]
+    then: tuple[Act, ...] = ()
+    dear: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
+    trouble: Trouble = lambda _harness: nullcontext()
+
+    @property
+    def has_link(self) -> bool:
+        """Whether a manager was sent a link, by which the case can be seen for ever."""
+        return self.dear
+
+
+@contextmanager
+def key_revoked(harness: Harness) -> Iterator[None]:
+    harness.faults.openai += [model_says(401, "invalid_api_key")] * FOR_EVER
+    yield
+    harness.faults.openai.clear()
+
+
+@contextmanager
+def bank_closed(harness: Harness) -> Iterator[None]:
+    live = services.current()
+    services.bind(replace(live, gateway=ClosedBank(live.database, live.now)))
+    yield
+    services.bind(live)
+
+
+@contextmanager
+def answers_lost(harness: Harness) -> Iterator[None]:
+    """Lose SendGrid's answers to all mail of this time: it has taken each."""
+    harness.faults.sendgrid += [lost_after] * FOR_EVER
+    yield
+    harness.faults.sendgrid.clear()
+
+
+DRAFTS = {"DRAFT_REPLIES": "all"}
+ASKED = (writes(DESK), is_asked, gets_mails(1))
+
+STORIES = (
+    Story("small refund", Kind.FINISHED, End("paid", 2), (writes(KETTLE), gets_mails(2))),
+    Story(
+        "approved refund", Kind.FINISHED, End("paid", 2),
+        (*ASKED, manager_says("approve"), gets_mails(2)), dear=True,
+    ),
+    Story(
+        "rejected refund", Kind.FINISHED, End("rejected", 2),
+        (*ASKED, manager_says("reject"), gets_mails(2)), dear=True,
+    ),
+    Story(
+        "expired refund", Kind.FINISHED, End("expired", 2), (*ASKED, gets_mails(2)), dear=True,
+        settings={"APPROVAL_EXPIRY_SECONDS": "15"},  # the same steps on a busy machine
+    ),
+    Story(
+        "withdrawn refund", Kind.FINISHED, End("withdrawn", 2),
+        (*ASKED, writes(NEVER_MIND), gets_mails(2)), dear=True,
+    ),
+    Story("hand-over", Kind.FINISHED, End(None, 1), (writes(PERSON), gets_mails(1))),
+    Story("question", Kind.FINISHED, End(None, 1), (writes(QUESTION), gets_mails(1))),
+    Story(
+        "draft that was sent", Kind.FINISHED, End(None, 1),
+        (writes(QUESTION), has_draft, team_sends_draft, gets_mails(1)), settings=DRAFTS,
+    ),
+    Story(
+        "SendGrid's answer lost", Kind.FINISHED, End(None, 1),
+        (one_by_one(writes(QUESTION), no_breaker_opens),),
+        settings={"MAIL_OUTCOME_SECONDS": "6"}, trouble=answers_lost,
+    ),
+    Story(
+        "waiting for the manager", Kind.WAITING, End("paid", 2), ASKED,
+        then=(manager_says("approve"), refund_is("paid"), gets_mails(2)), dear=True,
+    ),
+    Story(
+        "draft that waits", Kind.WAITING, End(None, 1), (writes(QUESTION), has_draft),
+        then=(team_sends_draft, gets_mails(1)), settings=DRAFTS,
+    ),
+    Story(
+        "model's key revoked", Kind.FAILED, End("paid", 2), (one_by_one(writes_first(KETTLE), run_fails),),
+        then=(refund_is("paid"), gets_mails(2)), trouble=key_revoked,
+    ),
+    Story(
+        "gateway out of order", Kind.FAILED, End("paid", 2), (writes(KETTLE), gets_mails(1)),
+        then=(refund_is("paid"), gets_mails(2)), trouble=bank_closed,
+    ),
+    Story(
+        "broken while it waits", Kind.FAILED, End("paid", 2), (*ASKED, fails_when_rung),
+        then=(manager_says("approve"), refund_is("paid"), gets_mails(2)), dear=True,
+        trouble=lambda _harness: failing("look_at_decision"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,147 @@
+"""Draft mode, whole: nothing leaves and nothing is paid before somebody has pressed a button, then once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mailagent.store.ids import new_id
+from tests.cast import ADA, MONA, OLGA, TESS, order
+from tests.harness import Harness, open_shop, post_form, running, wait_until
+from tests.round_trips.test_replays import facts, wait_for_quiet
+
+POLICY = '[draft]\nrefunds_above = { USD = "20.00" }\nunasked_reasons = ["changed_mind"]\n'
+
+
+@pytest.fixture
+def drafting(tmp_path: Path, database_url: str) -> Iterator[Harness]:
+    """A busy shop in its first weeks: answers and refunds wait for people."""
+    policy = tmp_path / "policy.toml"
+    policy.write_text(POLICY)
+    settings = {
+        "DRAFT_REPLIES": "all",
+        "DRAFT_REFUNDS": "all",
+        "REFUND_POLICY": str(policy),
+    }
+    with open_shop(tmp_path, database_url, settings) as harness, running(harness):
+        harness.stock(order())
+        yield harness
+
+
+def wait_for_drafts(harness: Harness, count: int) -> str:
+    """Wait for so many drafts, and return the newest."""
+    query = "SELECT draft_id FROM drafts ORDER BY draft_id"
+    wait_until(lambda: len(harness.rows(query)) >= count, 30, f"{count} drafts")
+    return str(harness.rows(query)[-1].draft_id)
+
+
+def states(harness: Harness) -> list[str]:
+    return [row.state for row in harness.rows("SELECT state FROM drafts ORDER BY draft_id")]
+
+
+def press(harness: Harness, draft_id: str, action: str, **fields: str) -> None:
+    client = harness.log_in(TESS)
+    post_form(client, f"/ops/drafts/{draft_id}", page="/ops/drafts", action=action, **fields)
+
+
+def check_that_a_replay_is_told(harness: Harness, draft_id: str) -> None:
+    """Whoever is about to replay a run reads that the draft waits, not that the agent answers."""
+    run = next(
+        run
+        for run in harness.live.workflow_client.runs.list_runs()
+        if run.workflow == "conversation"
+    )
+    told, path = "An answer waits as a draft: nothing new is written", f"/ops/drafts/{draft_id}"
+    for place in ("", "/replay"):
+        page = harness.log_in(OLGA).get(f"/ops/runs/{run.run_id}{place}").text
+        assert (told in page, "the agent answers" in page) == (True, False)
+        assert f'href="{path}"' in page
+    shown = harness.app.test_cli_runner().invoke(args=["runs", "show", run.run_id]).output
+    assert (told in shown, path in shown, "the agent answers" in shown) == (True, True, False)
+
+
+def test_an_answer_waits_is_overtaken_and_goes_out_once_whatever_is_replayed(
+    drafting: Harness,
+) -> None:
+    drafting.write("Which orders of mine do you have?")
+    first = wait_for_drafts(drafting, 1)
+    token = drafting.rows("SELECT reply_token FROM conversations")[0].reply_token
+    drafting.write("And which items?", to=f"case+{token}@shop.example")
+    second = wait_for_drafts(drafting, 2)
+    press(drafting, first, "send")
+    wait_for_quiet(drafting)
+    assert states(drafting) == ["superseded", "waiting"]
+    check_that_a_replay_is_told(drafting, second)
+    replay_all(drafting)
+    assert states(drafting) == ["superseded", "waiting"]
+    assert drafting.mails_to(ADA) == []
+    press(drafting, second, "edit", text="One kettle, in W1001.")
+    (mail,) = drafting.wait_for_mails(ADA)
+    assert "One kettle, in W1001." in mail.text
+    before = facts(drafting)
+    replay_all(drafting)
+    assert facts(drafting) == before
+    assert states(drafting) == ["superseded", "edited"]
+    assert len(drafting.mails_to(ADA)) == 1
+    mails = drafting.rows("SELECT status, answered_by FROM inbound_mails")
+    assert len({mail.answered_by for mail in mails}) == 1
+    assert {mail.status for mail in mails} == {"answered"}
+
+
+def replay_all(harness: Harness) -> None:
+    """Replay every run of the conversation from its first step, and from its second."""
+    wait_for_quiet(harness)
+    workflow_client = harness.live.workflow_client
+    runs = [run for run in workflow_client.runs.list_runs() if run.workflow == "conversation"]
+    for run in runs:
+        for from_step in (1, 2):
+            workflow_client.replays.replay_run(run.run_id, from_step)
+            wait_for_quiet(harness)
+
+
+def test_a_refund_that_would_be_paid_at_once_waits_for_a_manager(drafting: Harness) -> None:
+    drafting.write("The kettle of order W1001 is damaged, please refund it.")
+    (asked,) = drafting.wait_for_mails(MONA)
+    assert "The shop is in draft mode" in asked.text
+    draft_id = wait_for_drafts(drafting, 1)
+    page = drafting.log_in(TESS).get(f"/ops/drafts/{draft_id}").text
+    assert "a refund" in page
+    link = re.search(r"/approvals/\S+", asked.text)
+    assert link is not None
+    post_form(drafting.client, link[0], decision="approve")
+    drafting.wait_for_refund("paid")
+    (receipt,) = drafting.wait_for_mails(ADA)
+    assert "49.99" in receipt.text
+    press(drafting, draft_id, "discard", reason="the receipt says it all")
+    wait_for_quiet(drafting)
+    assert len(drafting.mails_to(ADA)) == 1
+
+
+def test_what_the_policy_leaves_out_of_draft_mode_is_paid_at_once(drafting: Harness) -> None:
+    drafting.write("I changed my mind about order W1001, please refund the kettle.")
+    drafting.wait_for_refund("paid")
+    assert drafting.mails_to(MONA) == []
+
+
+def test_taken_over_answered_and_given_back_by_the_console(busy_shop: Harness) -> None:
+    busy_shop.write("This is outrageous! I want to talk to a human being, now!")
+    busy_shop.wait_for_mails(TESS)
+    conversation_id = busy_shop.rows("SELECT conversation_id FROM conversations")[0][0]
+    base, client = f"/ops/conversations/{conversation_id}", busy_shop.log_in(TESS)
+    once = new_id("once")
+    for _ in range(2):
+        post_form(client, f"{base}/take-over", page="/ops")
+        seen = re.search(r'name="seen" value="([^"]*)"', client.get(base).text)
+        assert seen is not None
+        words = {"text": "I call you today.", "once": once, "seen": seen[1]}
+        post_form(client, f"{base}/answer", page="/ops", **words)
+    told = busy_shop.wait_for_mails(ADA, 2)[1]
+    assert "I call you today." in told.text
+    assert "tess" in told.text
+    post_form(client, f"{base}/give-back", page="/ops")
+    wait_for_quiet(busy_shop)
+    busy_shop.write("Which orders do I have?", to=told.reply_to)
+    assert len(busy_shop.wait_for_mails(ADA, 3)) == 3

@@ -1,0 +1,115 @@
+"""A dear refund that two managers have to approve, from the mail to the receipt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mailagent import services
+from mailagent.domain.refunds.policy import Policy
+from tests.cast import ADA, MAX, MONA, big_order
+from tests.harness import Harness, wait_until
+from tests.round_trips.test_refunds import decide, link_in
+from tests.round_trips.test_replays import wait_for_quiet
+
+
+@pytest.fixture
+def careful_shop(busy_shop: Harness) -> Harness:
+    """A shop in which more than a thousand dollars needs two managers, of three."""
+    policy = Policy(four_eyes_above={"USD": 1_000_00})
+    services.bind(replace(busy_shop.live, policy=policy))
+    busy_shop.stock(big_order())
+    return busy_shop
+
+
+def ask(shop: Harness) -> str:
+    shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    (request,) = shop.wait_for_mails(MONA)
+    return link_in(request.text)
+
+
+def test_two_managers_approve_and_then_it_is_paid(careful_shop: Harness) -> None:
+    first = ask(careful_shop)
+    assert "Somebody else has to approve it too" in decide(careful_shop, first, "approve")
+    (second,) = careful_shop.wait_for_mails(MAX)
+    assert second.subject.startswith("Second approval: refund $1,499.00?")
+    assert MONA in second.text
+    assert careful_shop.rows("SELECT * FROM ledger_entries") == []
+    decide(careful_shop, link_in(second.text), "approve")
+    refund = careful_shop.wait_for_refund("paid")
+    assert (refund.four_eyes, refund.decided_by) == (True, MAX)
+    mails = careful_shop.wait_for_mails(ADA, 2)
+    assert any(str(refund.gateway_reference) in mail.text for mail in mails)
+    wait_for_quiet(careful_shop)
+    replay_all(careful_shop)
+    assert len(careful_shop.rows("SELECT * FROM ledger_entries")) == 1
+    assert (len(careful_shop.mails_to(MONA)), len(careful_shop.mails_to(MAX))) == (1, 1)
+    assert len(careful_shop.mails_to(ADA)) == 2
+
+
+@pytest.mark.parametrize(
+    ("decision", "status", "told_of_the_first"),
+    [("approve", "paid", True), ("reject", "rejected", False)],
+)
+def test_the_customer_reads_both_notes_of_an_approval_and_only_the_rejecters(
+    careful_shop: Harness, decision: str, status: str, told_of_the_first: bool
+) -> None:
+    decide(careful_shop, ask(careful_shop), "approve", note="Sorry about the desk.")
+    (second,) = careful_shop.wait_for_mails(MAX)
+    careful_shop.wait_for_mails(ADA)
+    decide(careful_shop, link_in(second.text), decision, note="All the best.")
+    careful_shop.wait_for_refund(status)
+    _, told = careful_shop.wait_for_mails(ADA, 2)
+    assert "> All the best." in told.text
+    assert ("> Sorry about the desk." in told.text) is told_of_the_first
+
+
+def replay_all(shop: Harness) -> None:
+    """Run the refund's run again from every one of its steps."""
+    workflow_client = shop.live.workflow_client
+    (run,) = (each for each in workflow_client.runs.list_runs() if each.workflow == "refund")
+    known = workflow_client.runs.find_run(run.run_id, with_steps=True)
+    assert known is not None
+    for step in reversed(known.steps):
+        workflow_client.replays.replay_run(run.run_id, step.number)
+        wait_for_quiet(shop)
+
+
+def test_the_second_request_goes_to_whoever_is_there_and_else_to_whoever_is_left(
+    busy_shop: Harness,
+) -> None:
+    third = "zoe@shop.example"
+    shop = replace(busy_shop.live.shop, manager_emails=(MONA, MAX, third))
+    policy = Policy(four_eyes_above={"USD": 1_000_00})
+    services.bind(replace(busy_shop.live, policy=policy, shop=shop))
+    busy_shop.stock(big_order())
+    ask(busy_shop)
+    busy_shop.report(busy_shop.mails_to(MONA)[0], "bounce")
+    (request,) = busy_shop.wait_for_mails(MAX)  # asked in Mona's place, as the first
+    decide(busy_shop, link_in(request.text), "approve")
+    (second,) = busy_shop.wait_for_mails(third)  # not Mona, whom mail does not reach today
+    assert len(busy_shop.mails_to(MONA)) == 1
+    busy_shop.report(second, "bounce")
+    _, again = busy_shop.wait_for_mails(MONA, 2)  # nobody else is left, and never Max again
+    assert MAX in again.text
+    assert len(busy_shop.mails_to(MAX)) == 1
+    decide(busy_shop, link_in(again.text), "reject")
+    assert busy_shop.wait_for_refund("rejected").decided_by == MONA
+    wait_until(lambda: len(busy_shop.mails_to(ADA)) == 2, 20, "the answer and the outcome")
+
+
+def test_never_mind_after_the_first_approval_ends_it_unpaid(careful_shop: Harness) -> None:
+    decide(careful_shop, ask(careful_shop), "approve")
+    (second,) = careful_shop.wait_for_mails(MAX)
+    (told,) = careful_shop.wait_for_mails(ADA)
+    careful_shop.write("Never mind, please forget about the refund.", to=told.reply_to)
+    careful_shop.wait_for_refund("withdrawn")
+    _, answer = careful_shop.wait_for_mails(ADA, 2)
+    assert "withdrawn" in answer.text
+    path = link_in(second.text).replace(careful_shop.live.shop.public_url, "")
+    assert "Withdrawn by the customer" in careful_shop.client.get(path).text
+    wait_for_quiet(careful_shop)
+    assert {run.status for run in careful_shop.live.workflow_client.runs.list_runs()} == {"SUCCESS"}
+    assert len(careful_shop.mails_to(ADA)) == 2
+    assert careful_shop.rows("SELECT * FROM ledger_entries") == []

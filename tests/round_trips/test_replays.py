@@ -1,0 +1,139 @@
+"""Replays of runs that ended: rewound in place, forked, twice. Paid once, written once."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+from dbos import DBOS, WorkflowHandle
+
+from mailagent.engine import ACTIVE, REFUNDS, ReplayRefused
+from tests.cast import ADA, MONA, TESS, big_order, order
+from tests.harness import Harness, beside, wait_until
+from tests.round_trips.test_refunds import decide, link_in
+
+
+def wait_for_quiet(shop: Harness) -> None:
+    def quiet() -> bool:
+        return not any(run.status in ACTIVE for run in shop.live.workflow_client.runs.list_runs())
+
+    wait_until(quiet, 30, "every run to end")
+
+
+def _fork(run_id: str, step: int) -> WorkflowHandle[str]:
+    return beside(partial(DBOS.fork_workflow, run_id, step, queue_name=REFUNDS))
+
+
+def runs_of(shop: Harness, workflow: str) -> list[str]:
+    return [
+        run.run_id for run in shop.live.workflow_client.runs.list_runs() if run.workflow == workflow
+    ]
+
+
+def facts(shop: Harness) -> tuple[Any, ...]:
+    """Return what must not change by a replay: mail, money, decisions."""
+    return (
+        [mail.mail_id for person in (ADA, MONA, TESS) for mail in shop.mails_to(person)],
+        shop.rows("SELECT * FROM ledger_entries"),
+        shop.rows("SELECT refund_id, status, amount_minor, gateway_reference FROM refunds"),
+        shop.rows("SELECT * FROM decisions"),
+        shop.rows("SELECT mail_id, status, answered_by FROM inbound_mails"),
+    )
+
+
+def play_small(shop: Harness) -> None:
+    shop.stock(order())
+    shop.write("My kettle from order W1001 arrived broken. I want my money back.")
+    shop.wait_for_refund("paid")
+    shop.wait_for_mails(ADA, 2)
+    wait_for_quiet(shop)
+
+
+def play_approved(shop: Harness) -> None:
+    shop.stock(big_order())
+    shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    (request,) = shop.wait_for_mails(MONA)
+    decide(shop, link_in(request.text), "approve")
+    shop.wait_for_refund("paid")
+    shop.wait_for_mails(ADA, 2)
+    wait_for_quiet(shop)
+
+
+# One story on each database; all ways of both, on both, are `python -m tests.programs.replay_sweep`.
+@pytest.mark.parametrize(
+    ("play", "database_url"),
+    [(play_small, "postgresql"), (play_approved, "sqlite")],
+    indirect=["database_url"],
+    ids=["small on postgresql", "approved on sqlite"],
+)
+def test_rewinding_to_every_step_changes_nothing(busy_shop: Harness, play: Any) -> None:
+    play(busy_shop)
+    before = facts(busy_shop)
+    workflow_client = busy_shop.live.workflow_client
+    for run_id in (*runs_of(busy_shop, "conversation"), *runs_of(busy_shop, "refund")):
+        run = workflow_client.runs.find_run(run_id, with_steps=True)
+        assert run is not None
+        for step in reversed(run.steps):  # the last first: an early cut shortens the history
+            workflow_client.replays.replay_run(run_id, step.number)
+            wait_for_quiet(busy_shop)
+            again = workflow_client.runs.find_run(run_id)
+            assert again is not None
+            assert again.status == "SUCCESS", (step, again.error)
+            assert facts(busy_shop) == before, step
+
+
+def test_a_fork_of_a_waiting_refund_pays_once_by_the_link_mailed_before(busy_shop: Harness) -> None:
+    busy_shop.stock(big_order())
+    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    (request,) = busy_shop.wait_for_mails(MONA)
+    (run_id,) = runs_of(busy_shop, "refund")
+    fork = _fork(run_id, 1)  # the original goes on waiting
+    wait_until(
+        lambda: busy_shop.rows("SELECT run_id FROM refunds")[0].run_id == fork.workflow_id,
+        20,
+        "the fork to look after the refund",
+    )
+    decide(busy_shop, link_in(request.text), "approve")
+    assert beside(fork.get_result) == "paid"
+    wait_for_quiet(busy_shop)  # the original has heard the wake-up, too, and has ended
+    assert len(busy_shop.mails_to(MONA)) == 1
+    assert len(busy_shop.wait_for_mails(ADA, 2)) == 2
+    assert len(busy_shop.rows("SELECT * FROM ledger_entries")) == 1
+
+
+def test_a_cancelled_run_is_replayed_and_the_old_link_still_works(busy_shop: Harness) -> None:
+    busy_shop.stock(big_order())
+    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    (request,) = busy_shop.wait_for_mails(MONA)
+    (run_id,) = runs_of(busy_shop, "refund")
+    busy_shop.live.workflow_client.replays.cancel_run(run_id)
+    decide(busy_shop, link_in(request.text), "approve")  # that run is no more: a fresh one pays
+    busy_shop.wait_for_refund("paid")
+    assert len(busy_shop.wait_for_mails(ADA, 2)) == 2
+    wait_for_quiet(busy_shop)
+    before = facts(busy_shop)
+    busy_shop.live.workflow_client.replays.replay_run(run_id)
+    wait_for_quiet(busy_shop)
+    assert facts(busy_shop) == before
+    assert len(busy_shop.rows("SELECT * FROM ledger_entries")) == 1
+    assert len(busy_shop.mails_to(MONA)) == 1
+
+
+def test_a_run_at_work_is_not_replayed(busy_shop: Harness) -> None:
+    busy_shop.stock(big_order())
+    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    busy_shop.wait_for_mails(MONA)
+    (run_id,) = runs_of(busy_shop, "refund")
+    with pytest.raises(ReplayRefused, match="flask runs cancel"):
+        busy_shop.live.workflow_client.replays.replay_run(run_id)
+    with pytest.raises(ReplayRefused, match="there is no run"):
+        busy_shop.live.workflow_client.replays.replay_run("refund-x")
+
+
+def test_a_step_that_a_run_does_not_have_is_refused(busy_shop: Harness) -> None:
+    play_small(busy_shop)
+    (run_id,) = runs_of(busy_shop, "refund")
+    for step in (0, -1, 99):
+        with pytest.raises(ReplayRefused, match="steps 1 to"):
+            busy_shop.live.workflow_client.replays.replay_run(run_id, step)

@@ -1,5 +1,0 @@
-"""Mixed load and random faults for some minutes, then the promises: `python -m tests.soak --minutes 10`.
-
-Two web and three worker processes on a PostgreSQL of their own, and providers that fail at random. CI
-tries the checker (tests/test_soak.py); the table of a whole run is in docs/reliability.md.
-"""
