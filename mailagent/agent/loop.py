@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from mailagent.agent.tool_outputs import one_at_a_time_output
 from mailagent.domain.mail.conversation import Budget, HandOverReason
 from mailagent.domain.operations.circuit_breaker import Failure
 from mailagent.domain.operations.retry import backoff_seconds, share_of
@@ -114,7 +113,10 @@ def tool_result_item(call_id: str, output: Mapping[str, Any]) -> Item:
 
 def tool_result_items(move: CallTool, output: Mapping[str, Any]) -> list[Item]:
     """Return the items that answer `move` and every further call: an unanswered call is refused."""
-    refused = one_at_a_time_output()
+    refused = {
+        "error": "one_call_at_a_time",
+        "say": "Nothing was done for this call: make one call, wait for its output, then the next.",
+    }
     return [
         tool_result_item(move.call_id, output),
         *(tool_result_item(call_id, refused) for call_id in move.other_call_ids),

@@ -7,12 +7,12 @@ The prompt holds no secret and no permission: code enforces the rules whatever i
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import cache
 from typing import Any
 
 from mailagent.agent.loop import inert_json
@@ -115,16 +115,10 @@ def instructions(shop_name: str, support_address: str, goodwill_percent: int | N
     return f"{_INSTRUCTIONS}{goodwill}\n{shop} Sign replies with the name of the shop.\n"
 
 
-def version(goodwill_percent: int | None = None) -> str:
-    """Return what names the instructions and tools of a shop, for the provider's prompt cache."""
-    return _standing_version() + (f"-{goodwill_percent}" if goodwill_percent else "")
-
-
-@cache
-def _standing_version() -> str:
-    from mailagent.agent.tools import TOOLS  # here: web processes and commands need no pydantic
-
-    return "mailagent-" + hashlib.sha256(f"{_INSTRUCTIONS}{TOOLS}".encode()).hexdigest()[:12]
+def version(instructions: str, tools: Sequence[Mapping[str, Any]]) -> str:
+    """Return a name for the part of the prompt that stays, for the provider's prompt cache."""
+    standing = instructions + json.dumps(tools)
+    return "mailagent-" + hashlib.sha256(standing.encode()).hexdigest()[:12]
 
 
 class Author(StrEnum):

@@ -20,7 +20,7 @@ from mailagent.workflows.steps.conversation.people import (
     pass_on_to_people,
 )
 from mailagent.workflows.steps.conversation.reply import write_reply
-from mailagent.workflows.steps.conversation.tools import TOOL_STEPS, told_of_call
+from mailagent.workflows.steps.conversation.tool_call import call_tool
 from mailagent.workflows.steps.delivery.send import send_mail
 
 
@@ -53,7 +53,7 @@ def _answer(batch: Batch) -> tuple[list[str], str]:
         items, spent = items + move["items"], move["spent"]
         match move["kind"]:
             case "call":
-                items += told_of_call(TOOL_STEPS[move["tool"]](batch, move))
+                items += call_tool(batch, move)
             case "reply":
                 written = write_reply(batch, move, spent)
                 if written["kind"] == "written":

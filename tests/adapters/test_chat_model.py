@@ -17,8 +17,8 @@ import pytest
 
 from mailagent.adapters.openai.client import MAX_OUTPUT_TOKENS, ChatModel
 from mailagent.agent.loop import inert_json
-from mailagent.agent.tools import TOOLS
 from mailagent.domain.mail.conversation import HandOverReason
+from tests.tool_calls import SCHEMAS
 
 KEY = "sk-test-0123456789"
 LETTER = "My kettle of order W1001 is broken"
@@ -78,7 +78,7 @@ def served(*answers: tuple[int, Any] | tuple[int, Any, Mapping[str, str]]) -> It
 
 
 def ask(model: ChatModel, items: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    outcome = model.ask("Be kind.", items or ITEMS, TOOLS, "mailagent-1", "a" * 64)
+    outcome = model.ask("Be kind.", items or ITEMS, SCHEMAS, "mailagent-1", "a" * 64)
     assert json.loads(json.dumps(outcome)) == outcome, "only plain JSON data survives a step"
     assert LETTER not in str(outcome.get("why"))
     assert KEY not in str(outcome)
@@ -136,7 +136,7 @@ def test_the_request_keeps_nothing_at_the_provider_and_asks_for_one_call_at_a_ti
             "model": MODEL,
             "instructions": "Be kind.",
             "input": ITEMS,
-            "tools": TOOLS,
+            "tools": SCHEMAS,
             "store": False,
             "parallel_tool_calls": False,
             "max_output_tokens": MAX_OUTPUT_TOKENS,

@@ -10,11 +10,11 @@ import pytest
 from mailagent.agent.reply.check import find_untrue
 from mailagent.agent.reply.facts import Given, gather_facts
 from mailagent.agent.reply.order_amounts import list_amounts
-from mailagent.agent.tool_outputs import order_output
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
+from mailagent.workflows.tools.look_at_order import order_output
 from tests.cast import NOW, SUPPORT, order
 
 POLICY = Policy()

@@ -26,7 +26,6 @@ from mailagent.agent.prompt import (
     instructions,
     version,
 )
-from mailagent.agent.tools import TOOLS
 from mailagent.domain.mail.message import (
     Attachment,
     Identity,
@@ -37,6 +36,7 @@ from mailagent.domain.mail.message import (
 )
 from mailagent.domain.refunds.refund import RefundStatus
 from tests.cast import ADA, NOW, SUPPORT
+from tests.tool_calls import SCHEMAS
 
 # In letters of one byte, of which four are counted as a token.
 HISTORY_MAX_LENGTH = HISTORY_MAX_TOKENS * BYTES_OF_TOKEN
@@ -220,7 +220,7 @@ def test_the_instructions_are_the_same_bytes_for_every_mail_of_a_shop() -> None:
 
 def test_what_is_sent_with_every_request_is_long_enough_to_be_cached() -> None:
     # OpenAI caches prefixes of 1,024 tokens and more; four characters to a token is cautious.
-    assert len(instructions("s", SUPPORT)) / 5 + len(json.dumps(TOOLS)) / 5 > 1024
+    assert len(instructions("s", SUPPORT)) / 5 + len(json.dumps(SCHEMAS)) / 5 > 1024
 
 
 def test_the_instructions_name_every_tool_they_speak_of_and_no_secret() -> None:
@@ -236,14 +236,12 @@ def test_only_a_shop_that_gives_discounts_speaks_of_the_tool_for_them() -> None:
     told = instructions("shop.example", SUPPORT, 15)
     assert "offer_goodwill" in told
     assert "15 percent" in told
-    assert version(15) != version()
-    assert version(15).startswith(version())
-    assert len(version(100)) <= 64
 
 
-def test_the_version_fits_a_cache_key() -> None:
-    assert version().startswith("mailagent-")
-    assert len(version()) <= 64
+def test_instructions_or_tools_that_differ_have_another_cache_key() -> None:
+    keys = {version(text, tools) for text in ("Be kind.", "Be short.") for tools in ([], SCHEMAS)}
+    assert len(keys) == 4
+    assert all(each.startswith("mailagent-") and len(each) <= 64 for each in keys)
 
 
 def test_the_rest_of_a_first_mail_is_told_apart() -> None:

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mailagent.agent import tools
 from mailagent.agent.reply.check import REPLY_MAX_LENGTH, find_untrue
 from mailagent.agent.reply.claims import find_claims
 from mailagent.agent.reply.contacts import find_contacts, find_long_numbers
@@ -29,6 +28,7 @@ from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
 from tests.cast import ADA, MONA, SUPPORT, order
+from tests.tool_calls import SCHEMAS
 
 PUBLIC_URL = "https://shop.example"
 CUSTOMER_WORDS = "Hello, my order W9999 is broken. Ada"
@@ -525,7 +525,7 @@ def test_what_a_tool_answers_is_held_back(leak: str) -> None:
 
 
 def test_every_name_and_code_of_our_tools_is_held_back() -> None:
-    codes = {tool["name"] for tool in tools.TOOLS} | {
+    codes = {tool["name"] for tool in SCHEMAS} | {
         each.value for enum in (RefundStatus, RefundReason) for each in enum if "_" in each.value
     }
     assert len(codes) >= 8

@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from mailagent.agent import tool_outputs
 from mailagent.agent.reply.facts import gather_facts
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order
@@ -19,6 +18,21 @@ from mailagent.domain.refunds.refund import (
     RefundLine,
     RefundReason,
     RefundStatus,
+)
+from mailagent.workflows.tools.find_my_orders import orders_output
+from mailagent.workflows.tools.look_at_order import order_output
+from mailagent.workflows.tools.propose_refund import (
+    already_requested_output,
+    approved_output,
+    bad_items_output,
+    declined_output,
+    needs_manager_output,
+)
+from mailagent.workflows.tools.tool import (
+    bad_arguments_output,
+    no_such_order_output,
+    not_verified_output,
+    unknown_tool_output,
 )
 from tests.cast import ADA, MONA, order
 
@@ -62,7 +76,7 @@ def refund(status: RefundStatus, *lines: RefundLine) -> Refund:
 
 
 def test_the_orders_are_listed_with_how_many_more_there_are() -> None:
-    assert tool_outputs.orders_output([bought()], total=3) == {
+    assert orders_output([bought()], total=3) == {
         "orders": [
             {
                 "order_id": "W1001",
@@ -79,7 +93,7 @@ def test_the_orders_are_listed_with_how_many_more_there_are() -> None:
 def test_an_order_is_shown_with_what_can_still_be_refunded() -> None:
     held = refund(RefundStatus.APPROVED, RefundLine(2, 1, usd(999)))
     gone = refund(RefundStatus.REJECTED)
-    assert tool_outputs.order_output(bought(), [held, gone], POLICY) == {
+    assert order_output(bought(), [held, gone], POLICY) == {
         "order_id": "W1001",
         "status": "delivered",
         "placed_at": "2026-11-01",
@@ -128,7 +142,7 @@ def test_an_item_says_what_the_policy_has_for_it_alone() -> None:
     policy = Policy(category_windows={"kitchen": 14}, final_sale=Named(item_ids=frozenset({"M1"})))
     lines = [replace(line, category="Kitchen") for line in bought().lines[:1]]
     delivered = replace(bought(), lines=(*lines, *bought().lines[1:]))
-    kettle, mug = tool_outputs.order_output(delivered, [], policy)["items"]
+    kettle, mug = order_output(delivered, [], policy)["items"]
     assert (kettle["return_by"], kettle.get("final_sale")) == ("2026-11-18", None)
     assert (mug.get("return_by"), mug["final_sale"]) == (None, True)
     told = gather_facts([delivered], [], policy, [], "support@shop.example", "https://x.example")
@@ -136,7 +150,7 @@ def test_an_item_says_what_the_policy_has_for_it_alone() -> None:
 
 
 def test_an_order_that_is_not_delivered_has_no_return_date() -> None:
-    shown = tool_outputs.order_output(
+    shown = order_output(
         order(status="shipped", delivered_at=None, placed_at="2026-11-01T09:00:00Z"), [], POLICY
     )
     assert shown["delivered_at"] is None
@@ -144,8 +158,8 @@ def test_an_order_that_is_not_delivered_has_no_return_date() -> None:
 
 
 def test_a_proposal_is_answered_with_what_code_decided() -> None:
-    approved = tool_outputs.approved_output(refund(RefundStatus.APPROVED), bought())
-    waiting = tool_outputs.needs_manager_output(refund(RefundStatus.AWAITING_APPROVAL), bought())
+    approved = approved_output(refund(RefundStatus.APPROVED), bought())
+    waiting = needs_manager_output(refund(RefundStatus.AWAITING_APPROVAL), bought())
     assert {**approved, "say": ""} == {
         "outcome": "approved",
         "order_id": "W1001",
@@ -161,7 +175,7 @@ def test_a_proposal_is_answered_with_what_code_decided() -> None:
 @pytest.mark.parametrize("reason", list(DeclineReason))
 def test_every_refusal_says_why_and_forbids_hope(reason: DeclineReason) -> None:
     ended_at = datetime(2026, 12, 4, tzinfo=UTC) if reason is DeclineReason.WINDOW_CLOSED else None
-    told = tool_outputs.declined_output(Declined(reason, ended_at))
+    told = declined_output(Declined(reason, ended_at))
     assert told["outcome"] == "declined"
     assert told["reason"] == reason.value
     assert "Do not say or hint that money" in told["say"]
@@ -170,7 +184,7 @@ def test_every_refusal_says_why_and_forbids_hope(reason: DeclineReason) -> None:
 
 @pytest.mark.parametrize("status", list(RefundStatus))
 def test_an_earlier_request_is_told_as_it_stands(status: RefundStatus) -> None:
-    told = tool_outputs.already_requested_output(refund(status), bought())
+    told = already_requested_output(refund(status), bought())
     assert told["outcome"] == "already_requested"
     assert told["status"] == status.value
     assert told["amount"] == "49.99 USD"
@@ -183,12 +197,12 @@ def test_nothing_leaves_that_the_model_does_not_need() -> None:
     paid = refund(RefundStatus.PAID)
     told = json.dumps(
         [
-            tool_outputs.orders_output([bought()], 1),
-            tool_outputs.order_output(bought(), [paid], POLICY),
-            tool_outputs.approved_output(paid, bought()),
-            tool_outputs.needs_manager_output(paid, bought()),
-            tool_outputs.already_requested_output(paid, bought()),
-            tool_outputs.declined_output(Declined(DeclineReason.NOTHING_LEFT)),
+            orders_output([bought()], 1),
+            order_output(bought(), [paid], POLICY),
+            approved_output(paid, bought()),
+            needs_manager_output(paid, bought()),
+            already_requested_output(paid, bought()),
+            declined_output(Declined(DeclineReason.NOTHING_LEFT)),
         ]
     )
     for secret in ("secret", "card", ADA, "Ada", MONA, "do not tell"):
@@ -198,12 +212,11 @@ def test_nothing_leaves_that_the_model_does_not_need() -> None:
 @pytest.mark.parametrize(
     ("output", "error"),
     [
-        (tool_outputs.no_such_order_output(), "no_such_order"),
-        (tool_outputs.not_verified_output(), "sender_not_verified"),
-        (tool_outputs.bad_items_output(ItemsProblem("item X is not on order W1")), "bad_arguments"),
-        (tool_outputs.bad_arguments_output("items: missing"), "bad_arguments"),
-        (tool_outputs.unknown_tool_output(["hand_over"]), "unknown_tool"),
-        (tool_outputs.one_at_a_time_output(), "one_call_at_a_time"),
+        (no_such_order_output(), "no_such_order"),
+        (not_verified_output(), "sender_not_verified"),
+        (bad_items_output(ItemsProblem("item X is not on order W1")), "bad_arguments"),
+        (bad_arguments_output("items: missing"), "bad_arguments"),
+        (unknown_tool_output(["hand_over"]), "unknown_tool"),
     ],
 )
 def test_an_error_has_its_name_and_says_what_to_do(output: dict[str, object], error: str) -> None:
@@ -213,5 +226,5 @@ def test_an_error_has_its_name_and_says_what_to_do(output: dict[str, object], er
 
 def test_an_order_whose_lines_have_changed_since_a_refund_can_still_be_shown() -> None:
     changed = replace(bought(), lines=bought().lines[1:])
-    shown = tool_outputs.order_output(changed, [refund(RefundStatus.PAID)], POLICY)
+    shown = order_output(changed, [refund(RefundStatus.PAID)], POLICY)
     assert shown["refunds"][0]["items"] == []

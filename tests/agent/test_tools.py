@@ -11,31 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
-from mailagent.agent.tools import (
+from mailagent.domain.refunds.refund import RefundReason
+from mailagent.workflows.tools import registry
+from mailagent.workflows.tools.find_my_orders import FindMyOrders
+from mailagent.workflows.tools.hand_over import SUMMARY_MAX_LENGTH, HandOver
+from mailagent.workflows.tools.look_at_order import LookAtOrder
+from mailagent.workflows.tools.offer_goodwill import OfferGoodwill
+from mailagent.workflows.tools.propose_refund import ITEMS_MAX, QUANTITY_MAX, Item, ProposeRefund
+from mailagent.workflows.tools.tool import (
     ARGUMENTS_MAX_LENGTH,
     ID_MAX_LENGTH,
-    ITEMS_MAX,
-    QUANTITY_MAX,
-    SUMMARY_MAX_LENGTH,
-    TOOLS,
     Arguments,
-    FindMyOrders,
-    HandOver,
-    Item,
-    LookAtOrder,
     Misfit,
-    OfferGoodwill,
-    ProposeRefund,
     Tool,
-    WithdrawRefund,
-    names_of,
-    offered_tools,
-    parse_call,
     schema_of,
 )
-from mailagent.domain.refunds.refund import RefundReason
+from mailagent.workflows.tools.withdraw_refund import WithdrawRefund
+from tests.tool_calls import ALL_SCHEMAS, SCHEMAS, WITH_GOODWILL, WITHOUT_GOODWILL, parse
 
-NAMES = [tool["name"] for tool in TOOLS]
+NAMES = [tool.name for tool in registry.offered(WITH_GOODWILL)]
 
 
 def objects_in(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -46,7 +40,7 @@ def objects_in(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from objects_in(child)
 
 
-@pytest.mark.parametrize("tool", offered_tools(goodwill=True), ids=names_of(goodwill=True))
+@pytest.mark.parametrize("tool", ALL_SCHEMAS, ids=NAMES)
 def test_every_schema_is_strict_at_every_level(tool: dict[str, Any]) -> None:
     assert tool["strict"] is True
     for each in objects_in(tool["parameters"]):
@@ -60,7 +54,7 @@ class Track(Arguments):
 
 
 def test_the_schema_of_a_new_tool_follows_from_its_arguments() -> None:
-    schema = schema_of(Tool("track", Track, "Say where a parcel is."))
+    schema = schema_of(Tool("track", Track, "Say where a parcel is.", run=None))
     assert (schema["name"], schema["strict"]) == ("track", True)
     assert schema["parameters"] == {
         "type": "object",
@@ -74,7 +68,7 @@ def test_the_schema_of_a_new_tool_follows_from_its_arguments() -> None:
 
 
 def test_no_tool_lets_the_model_name_a_customer_an_amount_or_a_recipient() -> None:
-    assert names_of(goodwill=True) == [
+    assert NAMES == [
         "find_my_orders",
         "look_at_order",
         "propose_refund",
@@ -84,7 +78,7 @@ def test_no_tool_lets_the_model_name_a_customer_an_amount_or_a_recipient() -> No
     ]
     fields = {
         field
-        for tool in offered_tools(goodwill=True)
+        for tool in ALL_SCHEMAS
         for each in objects_in(tool["parameters"])
         for field in each["properties"]
     }
@@ -93,8 +87,8 @@ def test_no_tool_lets_the_model_name_a_customer_an_amount_or_a_recipient() -> No
 
 
 def test_discounts_are_a_tool_only_where_the_policy_gives_them() -> None:
-    assert "offer_goodwill" not in names_of(goodwill=False)
-    misfit = parse_call("offer_goodwill", '{"order_id": "W1001", "percent": 5}', goodwill=False)
+    assert "offer_goodwill" not in {tool["name"] for tool in SCHEMAS}
+    misfit = parse("offer_goodwill", '{"order_id": "W1001", "percent": 5}', WITHOUT_GOODWILL)
     assert isinstance(misfit, Misfit)
     assert misfit.output["error"] == "unknown_tool"
     assert "offer_goodwill" not in str(misfit.output)
@@ -115,12 +109,12 @@ def test_discounts_are_a_tool_only_where_the_policy_gives_them() -> None:
     ],
 )
 def test_a_percentage_is_a_whole_number_up_to_a_hundred(percent: str, fits: bool) -> None:
-    call = parse_call("offer_goodwill", f'{{"order_id": "W1001", "percent": {percent}}}')
+    call = parse("offer_goodwill", f'{{"order_id": "W1001", "percent": {percent}}}')
     assert isinstance(call, OfferGoodwill) is fits
 
 
 def test_the_reasons_of_the_schema_are_those_of_the_domain() -> None:
-    (propose,) = (tool for tool in TOOLS if tool["name"] == "propose_refund")
+    (propose,) = (tool for tool in SCHEMAS if tool["name"] == "propose_refund")
     reasons = propose["parameters"]["properties"]["reason"]["enum"]
     assert reasons == [reason.value for reason in RefundReason]
 
@@ -155,7 +149,7 @@ def test_the_reasons_of_the_schema_are_those_of_the_domain() -> None:
     ],
 )
 def test_a_call_that_fits_the_schema_is_parsed(name: str, arguments: str, call: object) -> None:
-    assert parse_call(name, arguments) == call
+    assert parse(name, arguments) == call
 
 
 def proposal(**changes: Any) -> str:
@@ -212,7 +206,7 @@ def item(**changes: Any) -> str:
 def test_arguments_that_do_not_fit_get_an_answer_that_names_the_place(
     arguments: str, place: str
 ) -> None:
-    call = parse_call("propose_refund", arguments)
+    call = parse("propose_refund", arguments)
     assert isinstance(call, Misfit)
     assert call.output["error"] == "bad_arguments"
     assert place in call.output["say"]
@@ -230,9 +224,9 @@ def test_arguments_that_do_not_fit_get_an_answer_that_names_the_place(
 )
 def test_lengths_are_bounded_on_both_sides(make: Any, longest: int) -> None:
     for fits in (1, longest):
-        assert isinstance(parse_call("propose_refund", make(fits)), ProposeRefund)
+        assert isinstance(parse("propose_refund", make(fits)), ProposeRefund)
     for misfits in (0, longest + 1):
-        assert isinstance(parse_call("propose_refund", make(misfits)), Misfit)
+        assert isinstance(parse("propose_refund", make(misfits)), Misfit)
 
 
 @pytest.mark.parametrize(
@@ -240,14 +234,14 @@ def test_lengths_are_bounded_on_both_sides(make: Any, longest: int) -> None:
 )
 def test_a_summary_is_bounded(length: int, fits: bool) -> None:
     arguments = json.dumps({"reason": "cannot_help", "summary": "x" * length})
-    assert isinstance(parse_call("hand_over", arguments), HandOver) is fits
+    assert isinstance(parse("hand_over", arguments), HandOver) is fits
 
 
 @pytest.mark.parametrize(
     "name", ["", "issue_refund", "find_my_orders ", "FIND_MY_ORDERS", "x" * 9999]
 )
 def test_an_unknown_tool_gets_an_inert_answer(name: str) -> None:
-    call = parse_call(name, "{}")
+    call = parse(name, "{}")
     assert isinstance(call, Misfit)
     assert call.output["error"] == "unknown_tool"
     assert len(call.output["say"]) < 300
@@ -255,4 +249,4 @@ def test_an_unknown_tool_gets_an_inert_answer(name: str) -> None:
 
 @given(st.sampled_from([*NAMES, "other"]), st.text() | st.from_type(dict).map(repr))
 def test_any_arguments_get_an_answer(name: str, arguments: str) -> None:
-    json.dumps(getattr(parse_call(name, arguments), "output", None))
+    json.dumps(getattr(parse(name, arguments), "output", None))

@@ -9,7 +9,7 @@ from typing import Any
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.refunds import approvals
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
-from mailagent.workflows.steps.conversation.refund_tools import propose_refund
+from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import MAX, MONA, big_order
 from tests.harness import Harness, running
 

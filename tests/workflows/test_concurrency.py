@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
-from mailagent.workflows.steps.conversation.refund_tools import propose_refund
+from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import order
 from tests.harness import Harness
 

@@ -12,7 +12,6 @@ import pytest
 
 from mailagent import services
 from mailagent.adapters.openai.client import MAX_OUTPUT_TOKENS, ChatModel
-from mailagent.agent import tools
 from mailagent.domain.mail.conversation import Budget
 from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.workflows.steps.conversation import rate_limit
@@ -20,6 +19,7 @@ from mailagent.workflows.steps.maintenance import sweep
 from tests.cast import ADA, TESS
 from tests.harness import Harness, running, wait_until
 from tests.programs.stampede.story import Clock
+from tests.tool_calls import SCHEMAS
 from tests.workflows.counting_openai import MeteredOpenAI, refuses
 from tests.workflows.watched_model import WatchedModel
 
@@ -215,7 +215,7 @@ def test_a_provider_that_counts_the_longest_answer_refuses_no_call(
             assert booked is not None
             starts_at = datetime.fromtimestamp(booked.at_ms / 1000, UTC)
             clock.put_forward((starts_at - clock.now()).total_seconds())
-            outcome = model.ask("Be kind.", items, tools.TOOLS, "key", "hash")
+            outcome = model.ask("Be kind.", items, SCHEMAS, "key", "hash")
             assert outcome["kind"] == "done", outcome
             rate_limit.note_tokens(booked, outcome)
     begun, ended = server.counted[0][0], server.counted[-1][0]

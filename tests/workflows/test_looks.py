@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -11,9 +12,10 @@ import sqlalchemy as sa
 from mailagent.agent.loop import Spent
 from mailagent.engine import RecordedStep
 from mailagent.web.console.recorded import with_text
-from mailagent.workflows.steps.conversation import lookup_tools, model_call
+from mailagent.workflows.steps.conversation import model_call
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.recording import AtWork
+from mailagent.workflows.tools import look_at_order, registry
 from tests.cast import ADA, order
 from tests.harness import Harness, wait_until
 from tests.round_trips.test_hostile_model import calls, says
@@ -84,9 +86,9 @@ def test_a_database_in_trouble_while_looking_costs_no_ask_more(
 
     def look(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
         fail_once()
-        return lookup_tools.look_at_order(batch, arguments)
+        return look_at_order.look_at_order(batch, arguments)
 
-    monkeypatch.setitem(cast("dict[str, Any]", lookup_tools.LOOKS), "look_at_order", look)
+    monkeypatch.setitem(registry._tools, "look_at_order", replace(look_at_order.TOOL, run=look))
     busy_shop.stock(order())
     with watched("", lambda: None) as seen:
         busy_shop.write(QUESTION)
@@ -113,7 +115,7 @@ def test_what_a_step_got_is_let_go_when_it_fails(
     def fail(_batch: Batch, _arguments: Mapping[str, Any]) -> dict[str, Any]:
         raise Mistake("not an outage")
 
-    monkeypatch.setitem(cast("dict[str, Any]", lookup_tools.LOOKS), "look_at_order", fail)
+    monkeypatch.setitem(registry._tools, "look_at_order", replace(look_at_order.TOOL, run=fail))
     busy_shop.stock(order())
     busy_shop.write(QUESTION)
     wait_for_run(busy_shop, "conversation", "ERROR")

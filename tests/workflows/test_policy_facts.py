@@ -17,7 +17,7 @@ from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.store import schema
 from mailagent.store.refunds import caps, refunds
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
-from mailagent.workflows.steps.conversation.refund_tools import propose_refund
+from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import ADA, GRACE, NOW, order
 from tests.harness import Harness
 from tests.web.test_attachments import mail_with

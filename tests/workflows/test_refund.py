@@ -33,12 +33,12 @@ from mailagent.store.mail import conversations, outbound
 from mailagent.store.refunds import approvals, pending_notices, refund_payments, refunds
 from mailagent.web.webhooks.payment_events import follow_refund
 from mailagent.workflows.steps.conversation.batch import take_batch
-from mailagent.workflows.steps.conversation.refund_tools import propose_refund
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
 from mailagent.workflows.steps.recording import watch
 from mailagent.workflows.steps.refund import decision as outcome
 from mailagent.workflows.steps.refund import decision as refund_decision
 from mailagent.workflows.steps.refund import payment
+from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import ADA, GRACE, MALLORY, MONA, TESS, big_order, order
 from tests.harness import Harness, beside, running, wait_until
 from tests.round_trips.test_refunds import decide

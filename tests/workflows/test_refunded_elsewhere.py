@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mailagent.store.refunds import external_refunds, orders
-from mailagent.workflows.steps.conversation.lookup_tools import look_at_order
+from mailagent.workflows.tools.look_at_order import look_at_order
 from tests.cast import order
 from tests.harness import Harness
 from tests.workflows.test_policy_facts import propose, write

@@ -17,7 +17,7 @@ from mailagent.domain.operations.model_cost import day_begins_at
 from mailagent.domain.refunds.policy import Policy, return_by
 from mailagent.domain.shop import Retention
 from mailagent.store.refunds import approvals, orders
-from mailagent.workflows.steps.conversation.refund_tools import propose_refund
+from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import MONA, order
 from tests.harness import Harness
 from tests.workflows.test_policy_facts import batch_of

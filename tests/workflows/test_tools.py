@@ -14,8 +14,8 @@ from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.store import schema
 from mailagent.store.refunds import approvals, refund_payments, refunds
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
-from mailagent.workflows.steps.conversation.lookup_tools import look_at_order
-from mailagent.workflows.steps.conversation.refund_tools import propose_refund
+from mailagent.workflows.tools.look_at_order import look_at_order
+from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import GRACE, MONA, order
 from tests.harness import Harness
 from tests.round_trips.test_refunds import decide

@@ -8,7 +8,7 @@ import pytest
 
 from mailagent.domain.refunds.policy import ManagerReason
 from mailagent.domain.refunds.refund import RefundStatus
-from mailagent.workflows.steps.conversation.refund_tools import propose_refund
+from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import order
 from tests.harness import Harness
 from tests.workflows.test_tools import batch_of, later_batch, page_of, propose, reject

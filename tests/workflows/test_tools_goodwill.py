@@ -16,8 +16,8 @@ from mailagent.store.mail import conversations, inbound
 from mailagent.store.refunds import goodwill
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.conversation.context import case_of
-from mailagent.workflows.steps.conversation.goodwill import offer_goodwill
 from mailagent.workflows.steps.conversation.reply import write_reply
+from mailagent.workflows.tools.offer_goodwill import offer_goodwill
 from tests.cast import GRACE, order
 from tests.harness import Harness, wait_until
 from tests.workflows.test_tools import answer, batch_of, later_batch

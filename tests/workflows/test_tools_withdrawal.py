@@ -13,8 +13,8 @@ import pytest
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.refunds import approvals, refunds
 from mailagent.workflows.steps.conversation.batch import Batch
-from mailagent.workflows.steps.conversation.refund_tools import withdraw_refund
 from mailagent.workflows.steps.refund.decision import tell_customer
+from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import GRACE, MONA
 from tests.harness import Harness
 from tests.workflows.test_tools import (

@@ -12,8 +12,9 @@ from mailagent.store import audit
 from mailagent.store.mail import conversations
 from mailagent.store.refunds import goodwill
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
-from mailagent.workflows.steps.conversation.refund_tools import propose_refund, withdraw_refund
 from mailagent.workflows.steps.conversation.reply import find_topics
+from mailagent.workflows.tools.propose_refund import propose_refund
+from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import big_order, order
 from tests.harness import Harness
 

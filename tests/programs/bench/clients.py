@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from mailagent.adapters.openai.client import MAX_OUTPUT_TOKENS, ChatModel
 from mailagent.adapters.sendgrid.sender import MailSender
 from mailagent.adapters.templates.engine import Templates
-from mailagent.agent import loop, prompt, tool_outputs, tools
+from mailagent.agent import loop, prompt
 from mailagent.app import ROOT
 from mailagent.demo.fakes.openai import MODEL_NAME
 from mailagent.domain.mail.delivery import Accepted
@@ -30,8 +30,10 @@ from mailagent.domain.mail.message import (
     Purpose,
 )
 from mailagent.domain.refunds.policy import Policy
+from mailagent.workflows.tools.look_at_order import order_output
 from tests.cast import ADA, NOW, SUPPORT, order
 from tests.programs.bench.flows import QUESTION
+from tests.tool_calls import SCHEMAS
 
 WARM_UP = 5
 
@@ -78,13 +80,15 @@ def _talk(model: ChatModel) -> list[list[dict[str, Any]]]:
     told, items = [], [_case()]
     while True:
         told.append(list(items))
-        outcome = model.ask(_INSTRUCTIONS, items, tools.TOOLS, prompt.version(), "a" * 32)
+        outcome = model.ask(
+            _INSTRUCTIONS, items, SCHEMAS, prompt.version(_INSTRUCTIONS, SCHEMAS), "a" * 32
+        )
         move = loop.next_move(outcome)
         if not isinstance(move, loop.CallTool):
             if not isinstance(move, loop.Reply):
                 raise RuntimeError(f"the model does not answer: {outcome}")
             return told
-        output = tool_outputs.order_output(order(), [], Policy())
+        output = order_output(order(), [], Policy())
         items = [*items, *outcome["items"], *loop.tool_result_items(move, output)]
 
 
@@ -96,7 +100,7 @@ def _ask_plainly(post: Callable[[str, object], bytes], told: list[list[dict[str,
             "input": items,
             "store": False,
             "max_output_tokens": MAX_OUTPUT_TOKENS,
-            "tools": tools.TOOLS,
+            "tools": SCHEMAS,
             "parallel_tool_calls": False,
         }
         json.loads(post("/v1/responses", body))

@@ -26,7 +26,6 @@ from hypothesis.stateful import (
 )
 
 from mailagent import services
-from mailagent.agent import tools
 from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import Goodwill, Policy
@@ -36,17 +35,19 @@ from mailagent.services import Services
 from mailagent.store.refunds import approvals, orders, refunds
 from mailagent.web.webhooks import payment_events
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
-from mailagent.workflows.steps.conversation.lookup_tools import LOOKS
-from mailagent.workflows.steps.conversation.tools import TOOLS
 from mailagent.workflows.steps.recording import watch
 from mailagent.workflows.steps.refund import decision as outcome
 from mailagent.workflows.steps.refund import decision as refund_decision
 from mailagent.workflows.steps.refund import payment as refund_payment
+from mailagent.workflows.tools import registry
+from mailagent.workflows.tools.hand_over import HandOver
+from mailagent.workflows.tools.tool import Misfit
 from tests.cast import MAX, MONA
 from tests.harness import Harness
 from tests.programs.money import books, wishes
 from tests.programs.money.bank import MOODS, Bank, Entry
 from tests.programs.money.purchases import ITEMS, purchases
+from tests.tool_calls import parse
 
 LIMITS = {"USD": 150_00, "JPY": 15_000}
 FOUR_EYES = {"USD": 250_00, "JPY": 25_000}
@@ -66,7 +67,6 @@ HAPPENS = (
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
-ALL_TOOLS = {**LOOKS, **TOOLS}
 
 _worlds = itertools.count(1)
 
@@ -236,15 +236,15 @@ class MoneyMachine(RuleBasedStateMachine):
             self.call(thread, "propose_refund", json.dumps(wish), again=False)
 
     def call(self, thread: Thread, name: str, arguments: str, again: bool) -> None:
-        call = tools.parse_call(name, arguments)
-        if isinstance(call, tools.Misfit | tools.HandOver):
+        call = parse(name, arguments)
+        if isinstance(call, Misfit | HandOver):
             return
         plain = call.model_dump(mode="json")
-        told = ALL_TOOLS[name](thread.batch, plain)
+        told = registry.run(name, thread.batch, plain)
         self.disclosed(thread, told)
         self.seen[f"told {told.get('outcome', told.get('error', name))}"] += 1
         if again:  # the same call replayed: the process had died before it was recorded
-            self.disclosed(thread, ALL_TOOLS[name](thread.batch, plain))
+            self.disclosed(thread, registry.run(name, thread.batch, plain))
 
     def disclosed(self, thread: Thread, told: dict[str, Any]) -> None:
         """Nothing of anybody else's orders was told, and nothing at all to who is not proven."""

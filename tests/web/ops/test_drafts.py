@@ -14,10 +14,10 @@ from mailagent.store import schema
 from mailagent.store.mail import arrivals, conversations
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.conversation.people import hand_over
-from mailagent.workflows.steps.conversation.refund_tools import propose_refund
 from mailagent.workflows.steps.conversation.reply import Written, write_reply
 from mailagent.workflows.steps.maintenance.overdue import remind
 from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
+from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import ADA, MALLORY, OLGA, TESS, order
 from tests.harness import Harness, open_shop, post_form
 from tests.web.test_approvals_four_eyes import ONE_DATABASE

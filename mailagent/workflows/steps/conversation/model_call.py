@@ -13,7 +13,7 @@ from typing import Any
 from dbos import DBOS
 
 from mailagent import services
-from mailagent.agent import loop, prompt, tools
+from mailagent.agent import loop, prompt
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.operations.circuit_breaker import Provider
 from mailagent.domain.operations.incident import IncidentKind
@@ -32,7 +32,6 @@ from mailagent.workflows.steps.circuit_breaker import (
 )
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.conversation.context import CaseOfStep
-from mailagent.workflows.steps.conversation.lookup_tools import LOOKS
 from mailagent.workflows.steps.conversation.rate_limit import (
     is_above_the_limit,
     note_tokens,
@@ -43,6 +42,9 @@ from mailagent.workflows.steps.conversation.rate_limit import (
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import at_work, declare_marks, mark, step
 from mailagent.workflows.steps.texts import items_of, store_texts
+from mailagent.workflows.tools import registry
+from mailagent.workflows.tools.hand_over import HandOver
+from mailagent.workflows.tools.tool import Misfit, parse_call
 
 # A look-up lies between two asks of the model. More of them would make a step last for minutes, and a worker
 # that is to end waits for its steps.
@@ -162,7 +164,7 @@ def _next_move(
     while True:
         if progress.call is None:
             move = _ask_once(case, batch, items, progress, has_begun)
-            if move["kind"] != "call" or move["tool"] not in LOOKS:
+            if move["kind"] != "call" or not registry.reads_only(move["tool"]):
                 return move
             progress.call = move
         _look(batch, progress.call, progress)
@@ -174,7 +176,8 @@ def _next_move(
 def _look(batch: Batch, call: Mapping[str, Any], progress: _Progress) -> None:
     """Look up what the model wants to know; of now, and again if the step is tried again."""
     tool, arguments = call["tool"], call["arguments"]
-    at, output = services.current().now().isoformat(), LOOKS[tool](batch, arguments)
+    at = services.current().now().isoformat()
+    output = registry.run(tool, batch, arguments)
     progress.items += [*call["items"], *tool_items(call, output)]
     progress.looked.append({"tool": tool, "arguments": arguments, "output": output, "at": at})
     progress.call = None
@@ -245,24 +248,22 @@ def _give_back(leave: Permit) -> None:
             give_back(connection, leave)
 
 
-def _most_percent() -> int | None:
-    goodwill = services.current().policy.goodwill
-    return goodwill.most_percent if goodwill else None
-
-
 def _instructions() -> str:
-    shop = services.current().shop
-    return prompt.instructions(shop.name, shop.support_address, _most_percent())
+    live = services.current()
+    goodwill = live.policy.goodwill
+    most_percent = goodwill.most_percent if goodwill else None
+    return prompt.instructions(live.shop.name, live.shop.support_address, most_percent)
 
 
 def _request(items: list[dict[str, Any]], address: str) -> Mapping[str, Any]:
-    live, most_percent = services.current(), _most_percent()
+    live, instructions = services.current(), _instructions()
+    schemas = registry.schemas(live.policy)
     with spans.call(Provider.OPENAI, "ask"):
         return live.model.ask(
-            _instructions(),
+            instructions,
             items,
-            tools.offered_tools(most_percent is not None),
-            prompt.version(most_percent),
+            schemas,
+            prompt.version(instructions, schemas),
             hash_customer(address),
         )
 
@@ -325,11 +326,11 @@ def _plain_move(move: loop.Move, used: loop.Spent, noted: Noted) -> dict[str, An
 
 
 def _plain_call(move: loop.CallTool, used: loop.Spent) -> dict[str, Any]:
-    has_goodwill = services.current().policy.goodwill is not None
-    call = tools.parse_call(move.name, move.arguments, has_goodwill)
-    if isinstance(call, tools.Misfit):
+    offered = registry.offered(services.current().policy)
+    call = parse_call(offered, move.name, move.arguments)
+    if isinstance(call, Misfit):
         return _move_of("again", used, items=loop.tool_result_items(move, call.output))
-    if isinstance(call, tools.HandOver):
+    if isinstance(call, HandOver):
         return _move_of("person", used, reason=call.hand_over_reason.name, summary=call.summary)
     return _move_of(
         "call",

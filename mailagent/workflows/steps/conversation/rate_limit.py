@@ -124,9 +124,9 @@ def _tokens_of(instructions: str, items: Sequence[Mapping[str, Any]]) -> int:
 
 @lru_cache(maxsize=8)
 def _standing_tokens(instructions: str) -> int:
-    from mailagent.agent.tools import TOOLS  # here: commands need no pydantic
+    from mailagent.workflows.tools import registry  # here: it imports this package's steps
 
-    return estimate_tokens(instructions + json.dumps(TOOLS))
+    return estimate_tokens(instructions + json.dumps(registry.schemas(services.current().policy)))
 
 
 # --- spending -------------------------------------------------------------------------------------

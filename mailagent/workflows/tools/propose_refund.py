@@ -1,4 +1,4 @@
-"""The tools that propose and withdraw a refund: priced, decided and recorded under the order's lock.
+"""The tool that asks for a refund: priced, decided and recorded under the order's lock.
 
 Amounts and permissions come from rows, never from the model.
 """
@@ -9,16 +9,22 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import sqlalchemy as sa
+from pydantic import Field, Strict
 
 from mailagent import services
-from mailagent.agent import tool_outputs
 from mailagent.domain.operations.run_about import RunAbout
 from mailagent.domain.refunds.duplicates import find_covering, find_holding
 from mailagent.domain.refunds.order import Order
-from mailagent.domain.refunds.policy import Approved, Decision, Declined, NeedsManager
+from mailagent.domain.refunds.policy import (
+    Approved,
+    Decision,
+    Declined,
+    DeclineReason,
+    NeedsManager,
+)
 from mailagent.domain.refunds.policy_rules import RefundFacts, decide
 from mailagent.domain.refunds.refund import (
     REFUSED,
@@ -29,7 +35,6 @@ from mailagent.domain.refunds.refund import (
     WantedItem,
     price_lines,
 )
-from mailagent.engine import REFUND, run_id_of
 from mailagent.store import audit
 from mailagent.store.ids import new_id
 from mailagent.store.mail import inbound
@@ -44,6 +49,71 @@ from mailagent.workflows.steps.refund.facts import (
     plain_facts,
     shipping_of,
 )
+from mailagent.workflows.tools.tool import (
+    Arguments,
+    Id,
+    Output,
+    Tool,
+    case_closed_output,
+    day,
+    item_names,
+    no_such_order_output,
+    not_verified_output,
+)
+
+ITEMS_MAX = 50
+QUANTITY_MAX = 1_000_000
+
+_NO_MONEY = "Do not say or hint that money was or will be sent."
+_ON_ITS_WAY = (
+    "Tell the customer that the refund is approved and on its way, and that a receipt follows by"
+    " mail once it is paid. Do not say that it was paid, nor when the money arrives."
+)
+_WITH_A_MANAGER = (
+    "Tell the customer that a manager has to decide on this refund and that they will hear from us"
+    " by mail. Do not promise that it will be approved or paid."
+)
+_DECLINED: Mapping[DeclineReason, str] = {
+    DeclineReason.ORDER_CANCELLED: "The order was cancelled, and nothing is left of what was paid for"
+    " it: it was given back before. Tell what the order's refunds say.",
+    DeclineReason.NOTHING_LEFT: "Nothing of these items is left to refund: look at the order's"
+    " refunds and tell the customer about those.",
+    DeclineReason.ABOVE_BALANCE: "Nothing is left of what was paid for the order: all of it was given"
+    " back before, here or elsewhere.",
+    DeclineReason.WINDOW_CLOSED: "The return window of these items is over.",
+    DeclineReason.CHARGED_BACK: "A payment of this order is disputed at the customer's bank, which sees"
+    " to that money. A person has to look at it: call hand_over.",
+    DeclineReason.FINAL_SALE: "Some of these items were sold as a final sale, which is not taken back"
+    " for this reason. Items that were not can be asked for without them.",
+    DeclineReason.PHOTO_NEEDED: "For this reason we need a photo that shows what is wrong, and none has"
+    " come. Ask the customer to answer this mail with a photo attached. Once it has come, propose the"
+    " refund again.",
+}
+_ALREADY: Mapping[RefundStatus, str] = {
+    RefundStatus.AWAITING_APPROVAL: _WITH_A_MANAGER,
+    RefundStatus.APPROVED: _ON_ITS_WAY,
+    RefundStatus.PAID: "Tell the customer that this refund was paid; the receipt went to them by"
+    " mail.",
+    RefundStatus.REJECTED: f"Tell the customer that a manager decided against it. {_NO_MONEY}",
+    RefundStatus.EXPIRED: "Tell the customer that no manager decided in time, so the request"
+    f" lapsed. {_NO_MONEY} If they still want the refund, call hand_over.",
+    RefundStatus.WITHDRAWN: "Tell the customer that this request was withdrawn."
+    f" {_NO_MONEY} If they want it after all, they can ask again in a new mail.",
+    RefundStatus.FAILED: f"This refund could not be paid. {_NO_MONEY} Call hand_over.",
+}
+
+
+class Item(Arguments):
+    item_id: Id = Field(description="As look_at_order shows it.")
+    quantity: Annotated[int, Field(ge=1, le=QUANTITY_MAX)] | None = Field(
+        description="How many; null for all that can still be refunded."
+    )
+
+
+class ProposeRefund(Arguments):
+    order_id: Id
+    items: list[Item] = Field(min_length=1, max_length=ITEMS_MAX)
+    reason: Annotated[RefundReason, Strict(False)]  # from its text
 
 
 def propose_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,27 +122,27 @@ def propose_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]
     The amount is computed, the policy decides, and the refund's run is woken in the same transaction.
     """
     if not batch["verified"]:
-        return tool_outputs.not_verified_output()
+        return not_verified_output()
     wanted = [WantedItem(**item) for item in arguments["items"]]
     with services.current().database.transaction() as connection:
         conversation_id = batch["conversation_id"]
         order = orders.lock_of_conversation(connection, arguments["order_id"], conversation_id)
         if order is None:
-            return tool_outputs.no_such_order_output()
+            return no_such_order_output()
         key = _proposal_key(batch, order.order_id, wanted)
         earlier, same = refunds.list_of_proposal(connection, order.order_id, key)
         if same is not None:
             before = [refund for refund in earlier if refund.refund_id < same.refund_id]
             return _proposed_output(same, order, wanted, before)
         if not is_waiting(connection, batch):
-            return tool_outputs.case_closed_output()
+            return case_closed_output()
         newest = inbound.list_with_files(connection, conversation_id, MAILS_WITH_PHOTOS_MAX)
         reason, photos = RefundReason(arguments["reason"]), count_photos(newest)
         wish = _Wish(order, wanted, reason, key, earlier, photos)
         try:
             return _propose(connection, batch, wish)
         except ItemsProblem as problem:
-            return tool_outputs.bad_items_output(problem)
+            return bad_items_output(problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +165,15 @@ def _propose(connection: sa.Connection, batch: Batch, wish: _Wish) -> dict[str, 
     asked = Asked(order, lines, shipping_of(order, lines, earlier), wish.reason, earlier)
     same = _already_asked(batch, wanted, asked)
     if same is not None:
-        output = tool_outputs.already_requested_output(same, order)
-        return _with_earlier(output, same, order, wanted, earlier)
+        output = already_requested_output(same, order)
+        return _add_earlier(output, same, order, wanted, earlier)
     lock_caps(connection, order)
     facts = gather_facts(connection, asked, wish.photos)
     decision = decide(facts, live.policy, live.now())
     version = policies.record(connection, live.policy, live.now())
     if isinstance(decision, Declined):
         _record_declined(connection, decision, batch, order, facts, version)
-        return tool_outputs.declined_output(decision)
+        return declined_output(decision)
     refund = _refund(batch, asked, facts, decision, version)
     _record_refund(connection, refund, order, wish.key, facts)
     return _proposed_output(refund, order, wanted, earlier)
@@ -192,7 +262,8 @@ def _record_refund(
     connection: sa.Connection, refund: Refund, order: Order, key: str, facts: RefundFacts
 ) -> None:
     live = services.current()
-    refunds.record(connection, refund, key, plain_facts(facts), _item_ids(order))
+    item_ids = {line.line_no: line.item_id for line in order.lines}
+    refunds.record(connection, refund, key, plain_facts(facts), item_ids)
     if refund.status is RefundStatus.AWAITING_APPROVAL:
         approvals.request(
             connection,
@@ -218,30 +289,33 @@ def _proposed_output(
     refund: Refund, order: Order, wanted: Sequence[WantedItem], earlier: Sequence[Refund]
 ) -> dict[str, Any]:
     if refund.decided_by == audit.POLICY and refund.status is not RefundStatus.FAILED:
-        output = tool_outputs.approved_output(refund, order)
+        output = approved_output(refund, order)
     elif refund.status is RefundStatus.AWAITING_APPROVAL:
-        output = tool_outputs.needs_manager_output(refund, order)
+        output = needs_manager_output(refund, order)
     else:
-        output = tool_outputs.already_requested_output(refund, order)
-    return _with_earlier(output, refund, order, wanted, earlier)
+        output = already_requested_output(refund, order)
+    return _add_earlier(output, refund, order, wanted, earlier)
 
 
-def _with_earlier(
-    output: dict[str, Any],
+def _add_earlier(
+    output: Output,
     refund: Refund,
     order: Order,
     wanted: Sequence[WantedItem],
     earlier: Sequence[Refund],
-) -> dict[str, Any]:
+) -> Output:
     """Return what is told of `refund`, with what earlier ones hold of the items that are wanted."""
     covering = find_covering(order, wanted, refund, earlier)
     same_items = find_holding([want.item_id for want in wanted], earlier)
     others = [each for each in same_items if each not in (*covering, refund)]
-    return tool_outputs.with_earlier(output, covering, others, order)
-
-
-def _item_ids(order: Order) -> dict[int, str]:
-    return {line.line_no: line.item_id for line in order.lines}
+    told, say = dict(output), output["say"]
+    if covering:
+        told["already_covered"] = [_earlier(each, order) for each in covering]
+        say += " What stands under already_covered was asked for before: tell it as it is there."
+    if others:
+        told["same_items_before"] = [_earlier(each, order) for each in others]
+        say += " Mention what units of the same items were refunded before: see same_items_before."
+    return told | {"say": say}
 
 
 def _proposal_key(batch: Batch, order_id: str, wanted: Sequence[WantedItem]) -> str:
@@ -250,73 +324,77 @@ def _proposal_key(batch: Batch, order_id: str, wanted: Sequence[WantedItem]) -> 
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-# --- withdrawal -----------------------------------------------------------------------------------
+def approved_output(refund: Refund, order: Order) -> Output:
+    """Return what propose_refund answers for a refund that needs nobody's decision."""
+    return _proposed("approved", refund, order, _ON_ITS_WAY)
 
 
-_SETTLED = (RefundStatus.APPROVED, RefundStatus.PAID)
+def needs_manager_output(refund: Refund, order: Order) -> Output:
+    """Return what propose_refund answers for a refund that waits for a manager."""
+    return _proposed("needs_manager", refund, order, _WITH_A_MANAGER)
 
 
-def withdraw_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Withdraw the refunds of one order that wait for a decision, whoever of its threads asked.
-
-    What is approved or paid is not touched. The answer is read from the rows, so the same call again
-    is answered alike.
-    """
-    if not batch["verified"]:
-        return tool_outputs.not_verified_output()
-    with services.current().database.transaction() as connection:
-        order = orders.lock_of_conversation(
-            connection, arguments["order_id"], batch["conversation_id"]
-        )
-        if order is None:
-            return tool_outputs.no_such_order_output()
-        if not is_waiting(connection, batch):
-            return tool_outputs.case_closed_output()
-        for refund in refunds.list_of_order(connection, order.order_id):
-            if refund.status is RefundStatus.AWAITING_APPROVAL:
-                _withdraw(connection, refund.refund_id, batch)
-        return _output(connection, batch, order.order_id)
+def _proposed(outcome: str, refund: Refund, order: Order, say: str) -> Output:
+    return {
+        "outcome": outcome,
+        "order_id": order.order_id,
+        "amount": str(refund.amount),
+        "items": item_names(refund, order),
+        "say": say,
+    }
 
 
-def _withdraw(connection: sa.Connection, refund_id: str, batch: Batch) -> None:
-    live = services.current()
-    refund = refunds.lock(connection, refund_id)
-    if refund.status is not RefundStatus.AWAITING_APPROVAL:
-        return
-    refunds.move(
-        connection,
-        refund,
-        RefundStatus.WITHDRAWN,
-        decided_by=audit.CUSTOMER,
-        decided_at=live.now(),
-    )
-    audit.record(
-        connection,
-        live.now(),
-        audit.CUSTOMER,
-        audit.WITHDRAWN,
-        refund_id,
-        {"amount": str(refund.amount), "mail_id": batch["mail_ids"][-1]},
-    )
-    asked_by = refund.run_id or run_id_of(REFUND, refund_id)
-    run_id = live.workflow_client.queue.enqueue_refund(connection, refund_id, asked_by, "withdrawn")
-    refunds.claim(connection, refund_id, run_id)
+def declined_output(decision: Declined) -> Output:
+    """Return what propose_refund answers where the policy says no."""
+    why = _DECLINED[decision.reason]
+    if decision.ended_at is not None:
+        why = f"{why} It ended on {day(decision.ended_at)}."
+    say = f"{why} Explain this kindly. {_NO_MONEY}"
+    return {"outcome": "declined", "reason": decision.reason.value, "say": say}
 
 
-def _output(connection: sa.Connection, batch: Batch, order_id: str) -> dict[str, Any]:
-    known = refunds.list_of_order(connection, order_id)
-    gone = [refund for refund in known if refund.status is RefundStatus.WITHDRAWN]
-    settled = [refund for refund in known if refund.status in _SETTLED]
-    if settled:
-        # An older one says nothing of those that stay: whoever writes now means them.
-        by_these = audit.subjects_of_mails(
-            connection, [refund.refund_id for refund in gone], audit.WITHDRAWN, batch["mail_ids"]
-        )
-        gone = [refund for refund in gone if refund.refund_id in by_these]
-    # What was withdrawn, and then asked for again and paid, is not withdrawn.
-    last = max((refund.decided_at or refund.requested_at for refund in gone), default=None)
-    if last and all(refund.requested_at <= last for refund in settled):
-        return tool_outputs.withdrawn_output(order_id, gone, settled)
-    if settled:
-        return tool_outputs.too_late_output(order_id, settled)
-    return tool_outputs.nothing_waits_output(order_id)
+def _earlier(refund: Refund, order: Order) -> Output:
+    return {
+        "items": item_names(refund, order),
+        "quantities": _quantities(refund),
+        "amount": str(refund.amount),
+        "status": refund.status.value,
+    }
+
+
+def _quantities(refund: Refund) -> dict[str, int]:
+    """Return how many units of each item a refund has, by the item's id."""
+    units: dict[str, int] = {}
+    for line, item_id in zip(refund.lines, refund.item_ids, strict=True):
+        units[item_id] = units.get(item_id, 0) + line.quantity
+    return units
+
+
+def already_requested_output(refund: Refund, order: Order) -> Output:
+    """Return what propose_refund answers for items that a refund of the order already covers."""
+    return {
+        "outcome": "already_requested",
+        "status": refund.status.value,
+        "amount": str(refund.amount),
+        "items": item_names(refund, order),
+        "quantities": _quantities(refund),
+        "say": f"This, or units of the same items, was asked for before, on order {order.order_id}, on"
+        f" {day(refund.requested_at)}; nothing new was asked for now. {_ALREADY[refund.status]}"
+        " Items that are not in it can be asked for without those that are. If they want more units"
+        " of the same item than that, or others, call hand_over.",
+    }
+
+
+def bad_items_output(problem: ItemsProblem) -> Output:
+    """Return the answer to a proposal whose items are not those of the order."""
+    say = f"Nothing was done: {problem}. Look at the order again and use its item ids."
+    return {"error": "bad_arguments", "say": say}
+
+
+TOOL = Tool(
+    "propose_refund",
+    ProposeRefund,
+    "Ask for a refund of items of one order. The shop computes the amount and decides at once:"
+    " approved, needs a manager, or declined. Call it once per order, with all items together.",
+    propose_refund,
+)

@@ -1,37 +1,32 @@
-"""The tools that the model may call. Each is a pydantic model of its arguments and one line in `_TOOLS`: the
-strict JSON schema that is sent and the parser of the arguments follow from the model.
+"""What a tool is: a name, a pydantic model of its arguments, and a function.
 
-What a tool answers stands in `tool_outputs`; what it does is a step of the workflows.
+The strict JSON schema that the model gets and the parser of the arguments follow from the pydantic model.
+Below: what several tools answer.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NoReturn
+from datetime import datetime
+from functools import cache
+from typing import Annotated, Any, NoReturn
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from mailagent.agent.tool_outputs import bad_arguments_output, unknown_tool_output
-from mailagent.domain.mail.conversation import HandOverReason
-from mailagent.domain.refunds.refund import RefundReason
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.policy import Policy
+from mailagent.domain.refunds.refund import Refund
 
-ITEMS_MAX = 50
-QUANTITY_MAX = 1_000_000
-PERCENT_MAX = 100
 ID_MAX_LENGTH = 500
-SUMMARY_MAX_LENGTH = 2_000
 ARGUMENTS_MAX_LENGTH = 50_000
 
-_HAND_OVER_REASONS = {
-    "customer_asked": HandOverReason.CUSTOMER_ASKED,
-    "cannot_help": HandOverReason.MODEL_ASKED,
-}
+Output = dict[str, Any]
 
 
-def _text(longest: int, lines: bool = False) -> AfterValidator:
+def text(longest: int, lines: bool = False) -> AfterValidator:
     def check(value: str) -> str:
         if not 1 <= len(value.strip()) <= longest:
             needed = f"a text of 1 to {longest} characters is needed"
@@ -52,7 +47,7 @@ def _is_unstorable(character: str) -> bool:
     return character < " " or character == "\x7f" or "\ud800" <= character <= "\udfff"
 
 
-_Id = Annotated[str, _text(ID_MAX_LENGTH)]
+Id = Annotated[str, text(ID_MAX_LENGTH)]
 
 
 class Arguments(BaseModel):
@@ -61,99 +56,27 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class FindMyOrders(Arguments):
-    pass
-
-
-class LookAtOrder(Arguments):
-    order_id: _Id = Field(description="As the customer or find_my_orders says.")
-
-
-class Item(Arguments):
-    item_id: _Id = Field(description="As look_at_order shows it.")
-    quantity: Annotated[int, Field(ge=1, le=QUANTITY_MAX)] | None = Field(
-        description="How many; null for all that can still be refunded."
-    )
-
-
-class ProposeRefund(Arguments):
-    order_id: _Id
-    items: list[Item] = Field(min_length=1, max_length=ITEMS_MAX)
-    reason: Annotated[RefundReason, Strict(False)]  # from its text
-
-
-class WithdrawRefund(Arguments):
-    order_id: _Id
-
-
-class OfferGoodwill(Arguments):
-    order_id: _Id = Field(description="The order that something went wrong with.")
-    percent: int = Field(ge=1, le=PERCENT_MAX, description="How many percent off.")
-
-
-class HandOver(Arguments):
-    reason: Literal["customer_asked", "cannot_help"]
-    summary: Annotated[str, _text(SUMMARY_MAX_LENGTH, lines=True)] = Field(
-        description="For the colleague, in English: what is wanted, what was found."
-    )
-
-    @property
-    def hand_over_reason(self) -> HandOverReason:
-        return _HAND_OVER_REASONS[self.reason]
+Run = Callable[[Any, Mapping[str, Any]], Output]
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool as the model is told of it. `needs_goodwill`: only where the policy gives discounts."""
+    """A function that the model may call.
+
+    `run` takes the batch of mail that is answered and the arguments as plain data, and returns what the
+    model reads; None for a tool that ends the agent's work. `reads_only`: it changes nothing, so it needs
+    no step of its own. `is_offered` says by the shop's policy whether the model may call it.
+    """
 
     name: str
     arguments: type[Arguments]
     description: str
-    needs_goodwill: bool = False
+    run: Run | None
+    reads_only: bool = False
+    is_offered: Callable[[Policy], bool] = lambda _policy: True
 
 
-_TOOLS = (
-    Tool(
-        "find_my_orders",
-        FindMyOrders,
-        "List the orders of the customer who wrote, newest first. Use it when the mail names no"
-        " order number.",
-    ),
-    Tool(
-        "look_at_order",
-        LookAtOrder,
-        "Show one order of this customer: its items with what can still be refunded and what that"
-        " would come to (no promise: the shop decides), and its refunds so far. Look before you"
-        " propose a refund or say anything about an order.",
-    ),
-    Tool(
-        "propose_refund",
-        ProposeRefund,
-        "Ask for a refund of items of one order. The shop computes the amount and decides at once:"
-        " approved, needs a manager, or declined. Call it once per order, with all items together.",
-    ),
-    Tool(
-        "withdraw_refund",
-        WithdrawRefund,
-        "Withdraw the customer's requests for a refund of one order that still wait for a manager."
-        " Use it only when the customer says that they do not want the refund any more.",
-    ),
-    Tool(
-        "hand_over",
-        HandOver,
-        "Give the conversation to a person and end your work. Use it when the customer asks for a"
-        " person, or needs what no tool can do.",
-    ),
-    Tool(
-        "offer_goodwill",
-        OfferGoodwill,
-        "Give the customer a discount on a later order, once per order, because something went wrong"
-        " with this one. Use it only where an apology is due; never because a customer demands it.",
-        needs_goodwill=True,
-    ),
-)
-
-
+@cache
 def schema_of(tool: Tool) -> dict[str, Any]:
     """Return a tool as the Responses API wants it, in strict mode."""
     whole = tool.arguments.model_json_schema()
@@ -188,21 +111,6 @@ def _strict(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[s
     return strict | ({"items": _strict(schema["items"], definitions)} if "items" in schema else {})
 
 
-# By the name; the tool for discounts comes last.
-_SCHEMAS = {tool.name: schema_of(tool) for tool in _TOOLS}
-TOOLS = [_SCHEMAS[tool.name] for tool in _TOOLS if not tool.needs_goodwill]  # every shop has them
-
-
-def offered_tools(goodwill: bool) -> list[dict[str, Any]]:
-    """Return the tools that the model is told of; `goodwill`: whether the policy gives discounts."""
-    return list(_SCHEMAS.values()) if goodwill else TOOLS
-
-
-def names_of(goodwill: bool) -> list[str]:
-    """Return the names of the tools that the model is told of."""
-    return [tool["name"] for tool in offered_tools(goodwill)]
-
-
 @dataclass(frozen=True, slots=True)
 class Misfit:
     """A call that cannot be carried out; `output` tells the model why. Nothing was done."""
@@ -214,16 +122,15 @@ class ArgumentsProblem(ValueError):
     """The arguments do not fit the schema; the text names the place and what belongs there."""
 
 
-def parse_call(name: str, arguments: str, goodwill: bool = True) -> Arguments | Misfit:
-    """Return the tool call that the model made, checked against the schema in code.
+def parse_call(tools: Sequence[Tool], name: str, arguments: str) -> Arguments | Misfit:
+    """Check a call of the model against the schema, and return its arguments.
 
     Servers other than OpenAI's may ignore `strict`, so nothing about `arguments` is taken for granted.
-    Without `goodwill`, as the policy has it, there is no tool for discounts.
+    `tools` are those that the model may call.
     """
-    names = names_of(goodwill)
-    if name not in names:
-        return Misfit(unknown_tool_output(names))
-    (tool,) = (each for each in _TOOLS if each.name == name)
+    tool = next((each for each in tools if each.name == name), None)
+    if tool is None:
+        return Misfit(unknown_tool_output([each.name for each in tools]))
     try:
         return tool.arguments.model_validate(_decode(arguments))
     except ArgumentsProblem as problem:
@@ -272,3 +179,53 @@ def _describe(error: ErrorDetails) -> str:
             problem = error["msg"]
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
     return f"{path.lstrip('.') or 'the arguments'}: {problem}"
+
+
+def case_closed_output() -> Output:
+    """The mail was answered, or went to people, before this call: nothing is proposed for it."""
+    return {
+        "error": "case_closed",
+        "say": "This mail has been dealt with already. Write one short closing sentence.",
+    }
+
+
+def no_such_order_output() -> Output:
+    """Return the answer for an order that does not exist or is somebody else's: the same bytes."""
+    return {
+        "error": "no_such_order",
+        "say": "This customer has no such order. Ask them to check the number, or to write from the"
+        " address that they ordered with. Say nothing else about that order.",
+    }
+
+
+def not_verified_output() -> Output:
+    """Return the answer of every tool while it is not proven who wrote."""
+    return {
+        "error": "sender_not_verified",
+        "say": "We do not know yet that this mail is really from its sender. Ask the customer to"
+        " answer this mail, which shows us that the mailbox is theirs. Say nothing about any order.",
+    }
+
+
+def bad_arguments_output(problem: str) -> Output:
+    """Return the answer to arguments that do not fit the tool's schema."""
+    return {
+        "error": "bad_arguments",
+        "say": f"Nothing was done: {problem}. Correct the arguments and call the tool again.",
+    }
+
+
+def unknown_tool_output(names: Sequence[str] = ()) -> Output:
+    """Return the answer to a tool that does not exist; it does not repeat the model's word for it."""
+    tools = f" The tools are {', '.join(names)}." if names else ""
+    return {"error": "unknown_tool", "say": f"Nothing was done: there is no such tool.{tools}"}
+
+
+def item_names(refund: Refund, order: Order) -> list[str]:
+    """Return the names of the items that a refund is for."""
+    refunded = {part.line_no for part in refund.lines}
+    return list(dict.fromkeys(line.name for line in order.lines if line.line_no in refunded))
+
+
+def day(instant: datetime) -> str:
+    return instant.date().isoformat()

@@ -1,0 +1,118 @@
+"""The tool that shows one order of the customer who wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import Field
+
+from mailagent import services
+from mailagent.agent.reply.order_amounts import item_amounts, order_amounts
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.order import Order, OrderLine
+from mailagent.domain.refunds.policy import Policy, return_by
+from mailagent.domain.refunds.refund import Refund, taken_units
+from mailagent.store.refunds import orders, refunds
+from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.tools.tool import (
+    Arguments,
+    Id,
+    Output,
+    Tool,
+    day,
+    item_names,
+    no_such_order_output,
+    not_verified_output,
+)
+
+
+class LookAtOrder(Arguments):
+    order_id: Id = Field(description="As the customer or find_my_orders says.")
+
+
+def look_at_order(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Look up one order; somebody else's gives the same words as one that does not exist."""
+    if not batch["verified"]:
+        return not_verified_output()
+    with services.current().database.snapshot() as connection:
+        found = orders.find_of_conversation(
+            connection, arguments["order_id"], batch["conversation_id"]
+        )
+        if found is None:
+            return no_such_order_output()
+        order, elsewhere = found
+        earlier = refunds.list_of_order(connection, order.order_id)
+    return order_output(order, earlier, services.current().policy, elsewhere)
+
+
+def order_output(
+    order: Order, refunds: Sequence[Refund], policy: Policy, elsewhere_minor: int = 0
+) -> Output:
+    """Return what look_at_order answers. `refunds` are all refunds of the order, whatever state;
+    `elsewhere_minor` was given back without us."""
+    held = sum(refund.held.minor for refund in refunds) + elsewhere_minor
+    delivered_at = order.delivered_at
+    return {
+        "order_id": order.order_id,
+        "status": order.status.value,
+        "placed_at": day(order.placed_at),
+        "delivered_at": day(delivered_at) if delivered_at else None,
+        "return_by": day(return_by(delivered_at, policy)) if delivered_at else None,
+        "items": _items(order, refunds, policy),
+        "paid": str(order.paid),
+        "refunded_or_under_way": str(Money(held, order.currency)),
+        **order_amounts(order, refunds, policy, elsewhere_minor),
+        "refunds": [
+            {
+                "items": item_names(refund, order),
+                "amount": str(refund.amount),
+                "status": refund.status.value,
+                "requested_at": day(refund.requested_at),
+            }
+            for refund in refunds
+        ],
+    }
+
+
+def _items(order: Order, refunds: Sequence[Refund], policy: Policy) -> list[Output]:
+    """One entry per item: an item that stands on two lines is asked for once, by its id."""
+    taken = taken_units(refunds)
+    grouped: dict[str, list[OrderLine]] = {}
+    for line in order.lines:
+        grouped.setdefault(line.item_id, []).append(line)
+    shown = []
+    for item_id, lines in grouped.items():
+        left = sum(max(0, line.quantity - taken.get(line.line_no, 0)) for line in lines)
+        item = {
+            "item_id": item_id,
+            "name": lines[0].name,
+            "quantity": sum(line.quantity for line in lines),
+            "refundable": left,
+            "unit_price": ", ".join(dict.fromkeys(str(line.unit_price) for line in lines)),
+        }
+        amounts = item_amounts(order, lines, refunds, left)
+        shown.append({**item, **amounts, **_terms(order, lines, policy)})
+    return shown
+
+
+def _terms(order: Order, lines: Sequence[OrderLine], policy: Policy) -> Output:
+    """What of the policy is different for an item than for the rest of the order."""
+    terms: Output = {}
+    categories = [line.category for line in lines]
+    if order.delivered_at and policy.window_days(categories) != policy.window_days():
+        terms["return_by"] = day(return_by(order.delivered_at, policy, categories))
+    if any(line.final_sale or policy.is_final(line.item_id, line.category) for line in lines):
+        terms["final_sale"] = True
+    return terms
+
+
+TOOL = Tool(
+    "look_at_order",
+    LookAtOrder,
+    "Show one order of this customer: its items with what can still be refunded and what that"
+    " would come to (no promise: the shop decides), and its refunds so far. Look before you"
+    " propose a refund or say anything about an order.",
+    look_at_order,
+    reads_only=True,
+)

@@ -1,0 +1,66 @@
+"""Which tools there are. A new one is a module of this package and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mailagent.domain.refunds.policy import Policy
+from mailagent.workflows.tools import (
+    find_my_orders,
+    hand_over,
+    look_at_order,
+    offer_goodwill,
+    propose_refund,
+    withdraw_refund,
+)
+from mailagent.workflows.tools.tool import Output, Tool, schema_of
+
+# In the order in which the model reads them; the prompt cache needs it to stay.
+_tools: dict[str, Tool] = {}
+
+
+def register(tool: Tool) -> None:
+    """Let the agent use a tool. Raises ValueError if there is one of that name."""
+    if tool.name in _tools:
+        raise ValueError(f"a tool named {tool.name!r} is registered already")
+    _tools[tool.name] = tool
+
+
+def reads_only(name: str) -> bool:
+    """Say whether a tool changes nothing. Raises KeyError if there is none of that name."""
+    return _tools[name].reads_only
+
+
+def changing() -> list[str]:
+    """Return the names of the tools that change something; each is a step of the workflow."""
+    return [tool.name for tool in _tools.values() if tool.run and not tool.reads_only]
+
+
+def offered(policy: Policy) -> list[Tool]:
+    """Return the tools that the model may call in a shop with this policy."""
+    return [tool for tool in _tools.values() if tool.is_offered(policy)]
+
+
+def schemas(policy: Policy) -> list[dict[str, Any]]:
+    """Return the tools of `offered` as the Responses API wants them."""
+    return [schema_of(tool) for tool in offered(policy)]
+
+
+def run(name: str, batch: Mapping[str, Any], arguments: Mapping[str, Any]) -> Output:
+    """Run a tool. Raises KeyError if there is none of that name that can be run."""
+    found = _tools[name].run
+    if found is None:
+        raise KeyError(f"{name} ends the agent's work and is not run")
+    return found(batch, arguments)
+
+
+for module in (
+    find_my_orders,
+    look_at_order,
+    propose_refund,
+    withdraw_refund,
+    hand_over,
+    offer_goodwill,
+):
+    register(module.TOOL)

@@ -1,0 +1,20 @@
+"""The agent's tools as tests use them: their schemas, and calls of the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mailagent.domain.refunds.policy import Goodwill, Policy
+from mailagent.workflows.tools import registry
+from mailagent.workflows.tools.tool import Arguments, Misfit, parse_call
+
+WITHOUT_GOODWILL = Policy()
+WITH_GOODWILL = Policy(goodwill=Goodwill(most_percent=15))
+
+SCHEMAS: list[dict[str, Any]] = registry.schemas(WITHOUT_GOODWILL)
+ALL_SCHEMAS: list[dict[str, Any]] = registry.schemas(WITH_GOODWILL)
+
+
+def parse(name: str, arguments: str, policy: Policy = WITH_GOODWILL) -> Arguments | Misfit:
+    """Check a call of the model as the agent does."""
+    return parse_call(registry.offered(policy), name, arguments)
