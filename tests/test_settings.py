@@ -410,7 +410,7 @@ def test_the_language_for_customers_of_whom_nothing_is_known_can_be_set(
 @pytest.mark.parametrize(
     ("language", "told"),
     [
-        ("it", "DEFAULT_LANGUAGE: 'it' has no handed_over, "),
+        ("sv", "DEFAULT_LANGUAGE: 'sv' has no handed_over, "),
         ("deutsch", "'deutsch' is no language"),
     ],
 )

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.adapters.templates.engine import RenderedMail
-from mailagent.agent.reply.languages import find_language
 from mailagent.domain.mail.conversation import Conversation
+from mailagent.domain.mail.language import find_language
 from mailagent.domain.mail.message import (
     Door,
     InboundMail,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from babel.messages.catalog import Catalog
+from babel.messages.pofile import write_po
 
+from mailagent.adapters.templates.catalogue import list_messages
 from mailagent.adapters.templates.engine import MAIL_FOLDER, PARTS, RenderedMail, Templates
 from mailagent.adapters.templates.mail_samples import COMMON, TO_CUSTOMERS, facts_of
 from mailagent.adapters.templates.template_check import (
@@ -25,7 +29,7 @@ def render(folder: Path, name: str, locale: str = "en") -> RenderedMail:
     return Templates(MAIL_FOLDER, COMMON, folder).render(name, facts_of()[name], locale)
 
 
-@pytest.mark.parametrize("language", ["en", "de", "fr", "es"])
+@pytest.mark.parametrize("language", ["en", "de", "fr", "es", "it", "nl", "pl", "pt"])
 def test_our_own_templates_have_no_problem(language: str, tmp_path: Path) -> None:
     write(tmp_path, f"{language}/_signature.txt", "{{ marker_line(support_address) }}")
     assert find_problems(tmp_path) == []
@@ -51,14 +55,53 @@ def test_a_shop_can_add_a_language_and_what_it_left_out_is_english_throughout(
     tmp_path: Path,
 ) -> None:
     for part in PARTS:
-        write(tmp_path, f"it/refund_expired{part}", "Rimborso di {{ amount|money }}")
+        write(tmp_path, f"sv/refund_expired{part}", "Återbetalning av {{ amount|money }}")
     assert find_problems(tmp_path) == []
-    assert "it" in list_languages(tmp_path)
-    assert render(tmp_path, "refund_expired", "it").subject.startswith(
-        "Rimborso di 1.299,00\xa0USD"
-    )
-    assert "We have refunded $1,299.00" in render(tmp_path, "receipt", "it").text
-    assert set(find_untranslated("it", tmp_path)) == TO_CUSTOMERS - {"refund_expired"}
+    assert "sv" in list_languages(tmp_path)
+    subject = render(tmp_path, "refund_expired", "sv").subject
+    assert subject.startswith("Återbetalning av 1\xa0299,00")
+    assert "We have refunded $1,299.00" in render(tmp_path, "receipt", "sv").text
+    assert set(find_untranslated("sv", tmp_path)) == TO_CUSTOMERS - {"refund_expired"}
+
+
+def catalogue(folder: Path, language: str, translate: Callable[[str], str]) -> Path:
+    """Write a whole catalogue, each message translated by a function."""
+    filled = Catalog(locale=language)
+    for message in list_messages(MAIL_FOLDER):
+        texts = (message,) if isinstance(message, str) else message
+        plurals = 1 if isinstance(message, str) else filled.num_plurals
+        done = tuple(translate(texts[-1]) for _ in range(plurals))
+        filled.add(message, done[0] if isinstance(message, str) else done)
+    path = folder / f"{language}.po"
+    with path.open("wb") as file:
+        write_po(file, filled)
+    return path
+
+
+def test_one_catalogue_of_a_shop_is_a_new_language(tmp_path: Path) -> None:
+    catalogue(tmp_path, "sv", lambda text: f"Ja: {text}")
+    assert find_problems(tmp_path) == []
+    assert "sv" in list_languages(tmp_path)
+    assert find_untranslated("sv", tmp_path) == []
+    assert render(tmp_path, "receipt", "sv").text.startswith("Ja: We have refunded 1\xa0299,00")
+
+
+def test_a_shops_sentence_stands_in_for_ours_and_the_rest_stays(tmp_path: Path) -> None:
+    catalogue(tmp_path, "de", lambda text: "Nein!" if text.startswith("They wrote") else text)
+    assert "Nein!" in render(tmp_path, "refund_rejected", "de").text
+
+
+def test_what_a_catalogue_lacks_or_spells_wrongly_is_told(tmp_path: Path) -> None:
+    words = {"Amount": "", "Valid until %(day)s, for one order.": "Giltig till %(dag)s."}
+    path = catalogue(tmp_path, "sv", lambda text: words.get(text, text))
+    told = "\n".join(find_problems(tmp_path))
+    assert f"{path}: has no translation of 'Amount'" in told
+    assert "dag" in told
+    assert len(told.splitlines()) == 2
+    path.write_text("msgid nonsense")
+    assert "cannot be read" in find_problems(tmp_path)[0]
+    path.rename(tmp_path / "svenska.po")
+    assert "is no language" in find_problems(tmp_path)[0]
 
 
 def test_a_regions_own_words_are_preferred_to_its_languages(tmp_path: Path) -> None:
@@ -85,7 +128,7 @@ def test_a_regions_own_words_are_preferred_to_its_languages(tmp_path: Path) -> N
             "{{ amount|euro }}",
             "receipt.subject, line 1: No filter named 'euro'",
         ),
-        ("de/receipt.txt", '{% include "de/_sig.txt" %}', "receipt.txt, line 1: "),
+        ("de/receipt.txt", '{% include "_sig.txt" %}', "receipt.txt, line 1: "),
         ("de/receipt.txt", "{{ amount.minor / 0 }}", "receipt.txt, line 1: division by zero"),
         ("de/_signature.txt", "{{ ''.__class__ }}", "_signature.txt, line 1: access to attribute"),
         ("de/_confirm_address.txt", "Antworten Sie!", "does not show confirm_code"),
@@ -94,7 +137,7 @@ def test_a_regions_own_words_are_preferred_to_its_languages(tmp_path: Path) -> N
         ("de/receipt.md", "Betrag", "receipt.md is no part of a mail"),
         ("receipt.txt", "Betrag", "receipt.txt is no part of a mail"),
         ("deutsch/receipt.txt", "Betrag", "deutsch is no language"),
-        ("it/receipt.txt", "Importo", "it/receipt.txt is never used: the mail needs "),
+        ("sv/receipt.txt", "Belopp", "sv/receipt.txt is never used: the mail needs "),
         ("en/notice.txt", "{{ tilte }}", "notice.txt, line 1: 'tilte' is undefined"),
     ],
     ids=str,

@@ -1,16 +1,19 @@
-"""Our own mails: facts in, subject, text and HTML out. The words stand in `templates/mail`, one
-folder per language; which facts each mail takes is said at the head of its `.subject` file.
+"""Our own mails: facts in, subject, text and HTML out. The templates stand in `templates/mail`, their
+sentences in English, with one catalogue (`de.po`) for each further language. The head of a `.subject`
+file says which facts the mail takes.
 
-A fact that is missing is an error, and every fact is put on one line unless the template says
-otherwise: whatever a customer calls himself, he cannot write a line of our mail.
+A missing fact is an error. Every fact is put on one line unless the template says otherwise, so a
+customer's name cannot add a line to our mail.
 
-A shop may have a folder of its own, laid out likewise: what is in it stands in for ours.
+A shop may have a folder of its own. A file in `de/` there stands in for ours in German, and the
+sentences in a `de.po` there for ours; a `sv.po` adds a language.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from gettext import NullTranslations
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +24,16 @@ from jinja2 import (
     StrictUndefined,
     Undefined,
     pass_context,
+    pass_eval_context,
     select_autoescape,
 )
+from jinja2.nodes import EvalContext
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup
 
 from mailagent.adapters.templates import formats
+from mailagent.adapters.templates.catalogue import load_translations
 from mailagent.domain.refunds.order import is_shops_own
 
 MAIL_FOLDER = Path(__file__).resolve().parents[3] / "templates" / "mail"
@@ -53,11 +59,11 @@ class Templates:
         own_folder: Path | None = None,
     ) -> None:
         """`common` holds facts that every mail gets, such as `support_name`, `support_address`; files
-        in `own_folder` stand in for those of the same name in `folder`."""
+        in `own_folder` stand in for those of `folder`."""
         self._folder = Path(folder)
-        self._folders = (*((own_folder,) if own_folder else ()), self._folder)
+        self._own_folder = own_folder
         self._common = dict(common or {})
-        self._environment = _environment(self._folders)
+        self._environments: dict[str, Environment] = {}
 
     def render(
         self, purpose_name: str, facts: Mapping[str, object], locale: str = _DEFAULT_LANGUAGE
@@ -67,7 +73,7 @@ class Templates:
 
         Raises ValueError for a mail that does not exist, jinja2.UndefinedError for a missing fact.
         """
-        path, spoken = self._find_language(purpose_name, locale)
+        spoken = self._find_locale(purpose_name, locale)
         context: dict[str, object] = {
             **self._common,
             **facts,
@@ -75,41 +81,58 @@ class Templates:
             "language": str(spoken).replace("_", "-"),
             "direction": spoken.text_direction,
         }
-        subject = self._part(f"{path}.subject", context)
-        subject = formats.one_line(subject)
+        environment = self._environment(spoken)
+
+        def part(suffix: str) -> str:
+            template = environment.get_template(purpose_name + suffix)
+            return template.render(context).strip() + "\n"
+
+        subject = formats.one_line(part(".subject"))
         if len(subject) > _SUBJECT_LENGTH:
             subject = subject[: _SUBJECT_LENGTH - 1] + "…"
         context["subject_line"] = subject
-        text = self._part(f"{path}.txt", context)
-        return RenderedMail(subject, text, self._part(f"{path}.html", context))
+        return RenderedMail(subject, part(".txt"), part(".html"))
 
     def is_written_in(self, language: str, name: str) -> bool:
-        """Say whether every part of the mail `name` exists in `language`, such as `de` or `de_CH`."""
-        return all(self._has(f"{language}/{name}{part}") for part in PARTS)
+        """Say whether the mail `name` exists in `language`, such as `de` or `de_CH`: by a catalogue, or
+        by files of the shop."""
+        own = self._own_folder
+        own_files = own is not None and all(
+            (own / language / f"{name}{part}").is_file() for part in PARTS
+        )
+        return own_files or language == _DEFAULT_LANGUAGE or bool(self._catalogues(language))
 
     def speaks(self, locale: str, name: str) -> bool:
         """Say whether the mail `name` to somebody of `locale` would be in their language."""
-        return self._find_language(name, locale)[1].language == _parse_locale(locale).language
+        return self._find_locale(name, locale).language == _parse_locale(locale).language
 
-    def _has(self, path: str) -> bool:
-        return any((folder / path).is_file() for folder in self._folders)
-
-    def _part(self, name: str, context: Mapping[str, object]) -> str:
-        return self._environment.get_template(name).render(context).strip() + "\n"
-
-    def _find_language(self, name: str, locale: str) -> tuple[str, Locale]:
-        """Return the mail's path and the locale it is to be read in. A mail that is not wholly
-        translated is sent in English throughout, amounts and dates too."""
-        wanted = _parse_locale(locale)
-        for language in dict.fromkeys((str(wanted), wanted.language)):
-            if self.is_written_in(language, name):
-                return f"{language}/{name}", wanted
-        if not self.is_written_in(_DEFAULT_LANGUAGE, name):
+    def _find_locale(self, name: str, locale: str) -> Locale:
+        """Return the locale that a mail is written in. Without a translation that is English, amounts
+        and dates too."""
+        if not all((self._folder / f"{name}{part}").is_file() for part in PARTS):
             raise ValueError(
-                f"there is no mail {name!r} in {self._folder / _DEFAULT_LANGUAGE}: "
+                f"there is no mail {name!r} in {self._folder}: "
                 f"it needs {', '.join(name + part for part in PARTS)}"
             )
-        return f"{_DEFAULT_LANGUAGE}/{name}", Locale.parse(_DEFAULT_LANGUAGE)
+        wanted = _parse_locale(locale)
+        written = any(self.is_written_in(each, name) for each in (str(wanted), wanted.language))
+        return wanted if written else Locale.parse(_DEFAULT_LANGUAGE)
+
+    def _catalogues(self, language: str) -> list[Path]:
+        folders = [self._folder, *([self._own_folder] if self._own_folder else [])]
+        paths = (folder / f"{language}.po" for folder in folders)
+        return [path for path in paths if path.is_file()]
+
+    def _environment(self, locale: Locale) -> Environment:
+        found = self._environments.get(str(locale))
+        if found is None:
+            languages = dict.fromkeys((locale.language, str(locale)))  # the region's own come last
+            paths = [path for language in languages for path in self._catalogues(language)]
+            own = self._own_folder
+            folders = [own / language for language in reversed(languages)] + [own] if own else []
+            found = _environment([*folders, self._folder], load_translations(paths))
+            self._environments[str(locale)] = found
+        return found
 
 
 def _parse_locale(locale: str) -> Locale:
@@ -119,7 +142,7 @@ def _parse_locale(locale: str) -> Locale:
         return Locale.parse(_DEFAULT_LANGUAGE)
 
 
-def _environment(folders: Sequence[Path]) -> Environment:
+def _environment(folders: Sequence[Path], translations: NullTranslations) -> Environment:
     # Sandboxed: a shop's template says words. It needs none of what Python objects can do.
     environment = ImmutableSandboxedEnvironment(
         loader=FileSystemLoader(folders),
@@ -140,10 +163,42 @@ def _environment(folders: Sequence[Path]) -> Environment:
         "paragraphs": formats.paragraphs,
         "inert": formats.inert,
         "named": formats.named,
+        "strong": Markup("<strong>{}</strong>").format,
+        "isolated": Markup("<bdi>{}</bdi>").format,
     }
     environment.tests["shops_own"] = is_shops_own
-    environment.globals["marker_line"] = formats.marker_line
+    environment.globals |= {
+        "marker_line": formats.marker_line,
+        "_": _translate(translations),
+        "_n": _translate_plural(translations),
+    }
     return environment
+
+
+def _translate(translations: NullTranslations) -> Callable[..., str]:
+    @pass_eval_context
+    def translate(context: EvalContext, message: str, **facts: object) -> str:
+        return _fill(context, translations.gettext(message), facts)
+
+    return translate
+
+
+def _translate_plural(translations: NullTranslations) -> Callable[..., str]:
+    @pass_eval_context
+    def translate(context: EvalContext, one: str, many: str, num: int, **facts: object) -> str:
+        return _fill(context, translations.ngettext(one, many, num), facts | {"num": num})
+
+    return translate
+
+
+def _fill(context: EvalContext, sentence: str, facts: Mapping[str, object]) -> str:
+    """Put facts into a sentence; in HTML they are escaped."""
+    for fact in facts.values():
+        if isinstance(fact, Undefined):
+            str(fact)  # raises UndefinedError, naming the fact
+    shown = {name: _on_one_line(fact) for name, fact in facts.items()}
+    # A translation is ours or the shop's, as a template is; what is put in is escaped.
+    return (Markup(sentence) if context.autoescape else sentence) % shown  # noqa: S704
 
 
 def _on_one_line(value: object) -> object:

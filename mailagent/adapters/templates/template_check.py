@@ -12,6 +12,7 @@ from pathlib import Path
 from babel import Locale, UnknownLocaleError
 from jinja2 import TemplateSyntaxError
 
+from mailagent.adapters.templates import catalogue
 from mailagent.adapters.templates.engine import MAIL_FOLDER, PARTS, Templates
 from mailagent.adapters.templates.mail_samples import COMMON, TO_CUSTOMERS, facts_of, list_samples
 from mailagent.domain.mail.message import confirm_code, holds_confirm_code
@@ -25,6 +26,10 @@ def find_problems(own_folder: Path, folder: Path = MAIL_FOLDER) -> list[str]:
     if not own_folder.is_dir():
         return [f"{own_folder} is not a folder; lay it out like {folder.name}: de/receipt.txt"]
     problems = _misnamed(own_folder, folder)
+    for path in sorted(own_folder.glob("*.po")):
+        problems += catalogue.find_problems(path, folder)
+    if problems:
+        return problems
     templates = Templates(folder, COMMON, own_folder)
     for language in _touched(own_folder, folder):
         for name in sorted(facts_of()):
@@ -34,11 +39,16 @@ def find_problems(own_folder: Path, folder: Path = MAIL_FOLDER) -> list[str]:
 
 def list_languages(own_folder: Path | None, folder: Path = MAIL_FOLDER) -> list[str]:
     """Return the languages that some mail to customers is written in, such as `de` or `de_CH`."""
-    both = [folder, *((own_folder,) if own_folder else ())]
-    found = {
-        path.name for each in both for path in each.iterdir() if path.is_dir() and _is_locale(path)
-    }
+    found = {"en", *(path.stem for path in folder.glob("*.po"))}
+    if own_folder:
+        found |= {path.stem for path in _of_languages(own_folder)}
     return sorted(found)
+
+
+def _of_languages(own_folder: Path) -> list[Path]:
+    """Return a shop's catalogues, and its folders that are named like a language."""
+    found = (each for each in own_folder.iterdir() if each.is_dir() or each.suffix == ".po")
+    return sorted(each for each in found if _is_locale(each))
 
 
 def find_untranslated(language: str, own_folder: Path | None) -> list[str]:
@@ -49,14 +59,14 @@ def find_untranslated(language: str, own_folder: Path | None) -> list[str]:
 
 def _touched(own_folder: Path, folder: Path) -> list[str]:
     """Return the languages whose mails a shop's files have a part in; the frame is part of all."""
-    if any(path.is_file() for path in own_folder.iterdir()):
+    if any(path.is_file() and path.suffix != ".po" for path in own_folder.iterdir()):
         return list_languages(own_folder, folder)
-    return sorted(path.name for path in own_folder.iterdir() if path.is_dir() and _is_locale(path))
+    return sorted({path.stem for path in _of_languages(own_folder)})
 
 
 def _is_locale(path: Path) -> bool:
     try:
-        return str(Locale.parse(path.name)) == path.name
+        return str(Locale.parse(path.stem)) == path.stem
     except (ValueError, UnknownLocaleError):
         return False
 
@@ -68,7 +78,10 @@ def _misnamed(own_folder: Path, folder: Path) -> list[str]:
         place = path.relative_to(own_folder)
         if path.name.startswith((".", "_")):  # of an editor; a piece that other files include
             continue
-        if len(place.parts) != 2 or path.stem not in facts_of() or path.suffix not in PARTS:
+        if len(place.parts) == 1 and path.suffix == ".po":
+            if not _is_locale(path):
+                problems.append(f"{path} is no language; name it like de.po or de_CH.po")
+        elif len(place.parts) != 2 or path.stem not in facts_of() or path.suffix not in PARTS:
             problems.append(
                 f"{path} is no part of a mail; it should be called like {folder.name}'s "
                 f"de/receipt.txt, with one of {', '.join(PARTS)}"

@@ -52,33 +52,8 @@ _FOREIGN_MONEY = frozenset(
     " pénze iade paranız ödendi rambursat rambursare rambursarea banii pengembalian uang"
     " dikembalikan povrat novac vraćen vračilo reemborsament reemborsat diners".split()
 )
-# What customers write about, beside the words above, in the order of `_COMMON`.
-_TRADE = tuple(
-    frozenset(words.split())
-    for words in (
-        "refund money broken damaged return item items received arrived back want need where still"
-        " delivery parcel never wrong because after they she he too",
-        "bestellung bestellt kaputt defekt beschädigt geld zurück rückerstattung erstattung erstatten"
-        " paket lieferung angekommen erhalten möchte mein meine meinen meiner wo warum falsche nie danke"
-        " bekommen gekauft",
-        "remboursement rembourser remboursé colis livraison reçu cassé cassée endommagé argent retour"
-        " mon ma mes article jamais voudrais arrivé arrivée acheté",
-        "reembolso devolución devolver dinero paquete envío roto rota dañado llegado llegó recibido"
-        " mi mis quiero quisiera artículo nunca comprado compré",
-    )
-)
 _WORD = re.compile(r"[^\W\d_]+")
 _SENTENCE = re.compile(r"[.!?;:…\n]+")
-_LANGUAGES = ("en", "de", "fr", "es")  # in the order of `_COMMON`
-_ALL_WORDS = [common | trade for common, trade in zip(_COMMON, _TRADE, strict=True)]
-# Of each language, the words that none of the other three has.
-_ONLY_THERE = [
-    own - frozenset[str]().union(*(other for other in _ALL_WORDS if other is not own))
-    for own in _ALL_WORDS
-]
-_READ = 5_000  # characters
-_TELLING_WORDS = 2
-_AHEAD = 1.5
 _FEW_WORDS = 8
 _SHARE_OF_TEXT = 0.22
 _SHARE_OF_LINE = 0.15
@@ -100,18 +75,6 @@ def is_readable(text: str, names: Collection[str] = ()) -> bool:
         and all(_is_known(line, _SHARE_OF_LINE) for line in lines)
         and not any(_is_foreign(_words(part, names)) for part in _SENTENCE.split(text))
     )
-
-
-def find_language(text: str) -> str | None:
-    """Return the code of the language in which a customer wrote `text`, such as `de`; None when it is in
-    none of the four, in several, or too short to tell."""
-    words = [word.lower() for word in _WORD.findall(text[:_READ])]
-    counts = [sum(word in telling for word in words) for telling in _ONLY_THERE]
-    foreign = sum(word in _FOREIGN or word in _FOREIGN_MONEY for word in words)
-    most, second = sorted(counts)[-1], max(sorted(counts)[-2], foreign)
-    if most < _TELLING_WORDS or most < _AHEAD * second:
-        return None
-    return _LANGUAGES[counts.index(most)]
 
 
 def _words(line: str, names: Collection[str]) -> list[str]:

@@ -215,12 +215,16 @@ class Door(StrEnum):
 
 # Six digits that stand for themselves, as people copy them: 482716, 482 716, 482-716.
 _CODE = re.compile(r"(?<!\d)[0-9](?:[ \u00a0.-]?[0-9]){5}(?!\d)")
-# The words of _confirm_address.txt in templates/mail, however they are quoted, wrapped or marked.
+# How templates/mail asks for the code, in each language, however it is quoted, wrapped or marked.
 _ASKED = re.compile(
     r"(?:(?:answer|mail)[\W_]{1,9}(?:this[\W_]{1,9}mail[\W_]{1,9})?with[\W_]{1,9}the[\W_]{1,9}code"
     r"|mail[\W_]{1,9}mit[\W_]{1,9}dem[\W_]{1,9}code"
     r"|mail[\W_]{1,9}avec[\W_]{1,9}le[\W_]{1,9}code"
-    r"|correo[\W_]{1,9}con[\W_]{1,9}el[\W_]{1,9}código)"
+    r"|correo[\W_]{1,9}con[\W_]{1,9}el[\W_]{1,9}código"
+    r"|mail[\W_]{1,9}con[\W_]{1,9}il[\W_]{1,9}codice"
+    r"|mail[\W_]{1,9}met[\W_]{1,9}de[\W_]{1,9}code"
+    r"|mail[\W_]{1,9}com[\W_]{1,9}o[\W_]{1,9}código"
+    r"|podając[\W_]{1,9}kod)"
     r"[\W_]{1,9}[0-9]{6}(?![0-9])",
     re.IGNORECASE,
 )

@@ -19,8 +19,8 @@ from mailagent.adapters.mime.dmarc import registered_domain
 from mailagent.adapters.mime.reply_text import new_text
 from mailagent.adapters.sendgrid.events import parse_events
 from mailagent.adapters.sendgrid.inbound import ShopFacts, parse_request
-from mailagent.agent.reply.languages import find_language
 from mailagent.domain.mail.conversation import Conversation
+from mailagent.domain.mail.language import find_language
 from mailagent.domain.mail.message import MailKind, ParsedMail, find_token, shows_nothing
 from mailagent.domain.mail.redaction import without_keys
 from mailagent.domain.operations.run_about import RunAbout

@@ -9,13 +9,13 @@ import sqlalchemy as sa
 from dbos import DBOS
 
 from mailagent import services
-from mailagent.agent.reply.languages import find_language
 from mailagent.domain.mail.conversation import (
     LOOP_WINDOW,
     Conversation,
     ConversationStatus,
     is_loop,
 )
+from mailagent.domain.mail.language import find_language
 from mailagent.domain.mail.message import InboundMail, MailKind, Purpose
 from mailagent.store import audit
 from mailagent.store.mail import arrivals, conversations, correspondence, drafts, inbound
