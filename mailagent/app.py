@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from flask import Flask, render_template
+from flask import Blueprint, Flask, render_template
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import HTTPException
 
 from mailagent import cli, services
+from mailagent.adapters import gateways, mail_providers
 from mailagent.adapters.links import Links
+from mailagent.adapters.mail_providers import MailSender
 from mailagent.adapters.payment_routes import RoutedGateway
 from mailagent.adapters.templates.engine import MAIL_FOLDER, Templates
 from mailagent.adapters.totp import Totp
@@ -35,7 +37,7 @@ from mailagent.web.approvals import attachments, pages
 from mailagent.web.console.blueprints import BLUEPRINTS
 from mailagent.web.guard import Cookies, check_guards
 from mailagent.web.middleware import App, harden, watch
-from mailagent.web.webhooks import sendgrid, stripe
+from mailagent.web.webhooks import gateway, mail
 from mailagent.web.webhooks.signature import answer_refusal
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -82,15 +84,12 @@ def make_services(settings: Settings) -> services.Services:
         model=_model(settings)
         if settings.runs_workflows
         else NotConfigured("MAILAGENT_ROLE=worker"),
-        sender=_sender(settings)
-        if settings.runs_workflows
-        else NotConfigured("MAILAGENT_ROLE=worker"),
+        sender=_sender(settings),
+        mail_provider=mail_providers.find(settings.mail_provider),
         inbound_keys=settings.inbound_keys,
         events_keys=settings.events_keys,
         orders_api_tokens=settings.orders_api_tokens,
         metrics_tokens=settings.metrics_tokens,
-        stripe_webhook_secrets=settings.stripe_webhook_secrets,
-        stripe_livemode=settings.stripe_livemode,
         totp=Totp(settings.secret_keys, settings.shop.name)
         if settings.second_factor == "totp"
         else None,
@@ -108,12 +107,10 @@ def make_services(settings: Settings) -> services.Services:
 
 
 def _gateway(settings: Settings, ledger: LedgerGateway) -> PaymentGateway:
-    if settings.payment_gateway != "stripe" or not settings.runs_workflows:
+    provider = gateways.find(settings.payment_gateway)
+    if provider is None or not settings.runs_workflows:
         return ledger
-    from mailagent.adapters.stripe.gateway import StripeGateway, is_stripe_payment
-
-    stripe = StripeGateway(settings.stripe_api_key or "", settings.stripe_api_base)
-    return RoutedGateway(stripe, is_stripe_payment, ledger)
+    return RoutedGateway(provider.make(settings), provider.has_payment, ledger)
 
 
 def _model(settings: Settings) -> services.Model:
@@ -124,14 +121,11 @@ def _model(settings: Settings) -> services.Model:
     return ChatModel(settings.openai_api_key, settings.openai_base_url, settings.openai_model)
 
 
-def _sender(settings: Settings) -> services.Sender:
-    if not settings.sendgrid_api_key:
-        return NotConfigured("SENDGRID_API_KEY")
-    from mailagent.adapters.sendgrid.sender import MailSender
-
-    return MailSender(
-        settings.sendgrid_api_key, settings.sendgrid_base_url, support_name=settings.shop.name
-    )
+def _sender(settings: Settings) -> MailSender:
+    if not settings.runs_workflows:
+        return NotConfigured("MAILAGENT_ROLE=worker")
+    provider = mail_providers.find(settings.mail_provider)
+    return provider.make_sender(settings) or NotConfigured(provider.key_setting)
 
 
 def create_app(environ: Mapping[str, str] | None = None) -> Flask:
@@ -175,11 +169,9 @@ def _hang_up(app: Flask, settings: Settings) -> None:
         app.register_blueprint(metrics.blueprint)
         csrf.exempt(metrics.blueprint)  # a bearer token, no cookies
     if settings.runs_web:
-        app.register_blueprint(sendgrid.blueprint)
-        csrf.exempt(sendgrid.blueprint)  # signed by SendGrid, no cookies
-        if settings.stripe_webhook_secrets:
-            app.register_blueprint(stripe.blueprint)
-            csrf.exempt(stripe.blueprint)  # signed by Stripe, no cookies
+        for webhooks in _webhooks(settings):
+            app.register_blueprint(webhooks)
+            csrf.exempt(webhooks)  # signed by the provider, no cookies
         app.register_blueprint(pages.blueprint)
         app.register_blueprint(attachments.blueprint)
         for room in BLUEPRINTS:
@@ -203,6 +195,14 @@ def _hang_up(app: Flask, settings: Settings) -> None:
     app.after_request(harden)
     watch(app)
     check_guards(app)
+
+
+def _webhooks(settings: Settings) -> Iterator[Blueprint]:
+    yield mail.make_blueprint(mail_providers.find(settings.mail_provider))
+    for provider in gateways.list_providers():
+        webhook = provider.make_webhook(settings)
+        if webhook is not None:
+            yield gateway.make_blueprint(webhook)
 
 
 def _form_expired(_error: CSRFError) -> tuple[str, int]:

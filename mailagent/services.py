@@ -12,12 +12,11 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from mailagent.adapters.links import Links
+from mailagent.adapters.mail_providers import MailProvider, MailSender
 from mailagent.adapters.templates.engine import Templates
 from mailagent.adapters.totp import Totp
 from mailagent.domain.mail.conversation import Budget, Limits
-from mailagent.domain.mail.delivery import SendOutcome, Trace
 from mailagent.domain.mail.draft import DraftReplies
-from mailagent.domain.mail.message import OutboundMail
 from mailagent.domain.mail.webhook import USUAL_HOURS
 from mailagent.domain.operations.model_cost import DailyBudget, TokenPrices
 from mailagent.domain.operations.rate_limit import RateLimit
@@ -44,16 +43,6 @@ class Model(Protocol):
         """Return the model's answer, or what went wrong, as plain data."""
 
 
-class Sender(Protocol):
-    """What delivery needs of a mail provider; `adapters.mail_sender` has the real one."""
-
-    def send(self, mail: OutboundMail) -> SendOutcome:
-        """Hand a mail to the provider."""
-
-    def find_trace(self, outbound_id: str) -> Trace:
-        """Ask the provider's records for a mail."""
-
-
 @dataclass(frozen=True)
 class Services:
     database: Database
@@ -65,14 +54,12 @@ class Services:
     templates: Templates
     gateway: PaymentGateway
     model: Model
-    sender: Sender
+    sender: MailSender
+    mail_provider: MailProvider
     inbound_keys: tuple[str, ...] = ()
     events_keys: tuple[str, ...] = ()
     orders_api_tokens: tuple[str, ...] = ()
     metrics_tokens: tuple[str, ...] = ()
-    stripe_webhook_secrets: tuple[str, ...] = ()
-    # Whether our key at Stripe moves real money; None if this process has none, or one of no known form.
-    stripe_livemode: bool | None = None
     # The second factor of logins to the console; None if there is none.
     totp: Totp | None = None
     # What the model's tokens cost; without it only tokens are shown.

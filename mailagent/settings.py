@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationErr
 from pydantic.fields import FieldInfo
 
 from mailagent import settings_checks
+from mailagent.adapters import gateways, mail_providers
 from mailagent.adapters import setting_values as values
 from mailagent.adapters.policy_file import PolicyFileProblem, load_policy
 from mailagent.adapters.sendgrid.signature import parse_public_key
@@ -127,6 +128,18 @@ _Line = Annotated[str, PlainValidator(values.parse_line)]
 _Key = Annotated[str, PlainValidator(values.parse_key)]
 _Url = Annotated[str, PlainValidator(values.parse_url)]
 _Seconds = Annotated[int, PlainValidator(values.parse_seconds)]
+
+
+def _gateway(text: str) -> str:
+    gateways.find(text)
+    return text
+
+
+def _mail_provider(text: str) -> str:
+    mail_providers.find(text)
+    return text
+
+
 _Days = Annotated[int, PlainValidator(values.parse_days)]
 _Limit = Annotated[int, PlainValidator(values.parse_limit)]
 _Texts = Annotated[tuple[str, ...], _list_of()]
@@ -242,6 +255,9 @@ class Settings(BaseModel):
     tokens_per_minute: _Limit = _setting(
         "the most tokens a minute likewise", 0, name="OPENAI_TOKENS_PER_MINUTE", shown="–"
     )
+    mail_provider: Annotated[str, PlainValidator(_mail_provider)] = _setting(
+        "who brings and sends mail", "sendgrid"
+    )
     sendgrid_api_key: _Key | None = _setting("key with the Mail Send permission")
     sendgrid_base_url: _Url = _setting(
         "SendGrid's API; `https://api.eu.sendgrid.com` for EU accounts", SENDGRID_URL
@@ -261,7 +277,7 @@ class Settings(BaseModel):
         "[docs/operate.md](docs/operate.md#after-an-outage-of-more-than-a-day)",
         USUAL_HOURS,
     )
-    payment_gateway: Annotated[str, _among("ledger", "stripe")] = _setting(
+    payment_gateway: Annotated[str, PlainValidator(_gateway)] = _setting(
         "`ledger` records refunds for settlement elsewhere; `stripe` moves the money", "ledger"
     )
     stripe_api_key: _Key | None = _setting(
@@ -380,13 +396,6 @@ class Settings(BaseModel):
         return self.env == "production"
 
     @property
-    def stripe_livemode(self) -> bool | None:
-        """Whether STRIPE_API_KEY moves real money; None without one, or with one of another form.
-        https://docs.stripe.com/keys"""
-        kind = (self.stripe_api_key or "")[2:8]
-        return {"_live_": True, "_test_": False}.get(kind)
-
-    @property
     def runs_web(self) -> bool:
         return self.role in ("all", "web")
 
@@ -446,7 +455,7 @@ _GROUPS = {
     "SUPPORT_ADDRESS": "shop",
     "OPS_EMAILS": "console",
     "OPENAI_API_KEY": "openai",
-    "SENDGRID_API_KEY": "sendgrid",
+    "MAIL_PROVIDER": "mail provider",
     "PAYMENT_GATEWAY": "payments",
     "REFUND_POLICY": "refunds and drafts",
     "ORDERS_API_TOKEN": "tokens",

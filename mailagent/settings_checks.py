@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from mailagent.adapters import gateways
 from mailagent.adapters import setting_values as values
 from mailagent.adapters.templates import template_check
 from mailagent.domain.shop import Shop, person_of
@@ -97,18 +97,11 @@ def _problems_of_console(settings: Settings) -> list[str]:
 
 
 def _problems_of_gateway(settings: Settings) -> list[str]:
-    pays = settings.payment_gateway == "stripe" and settings.runs_workflows
-    listens = bool(settings.stripe_webhook_secrets) and settings.runs_web
-    problems = []
-    if pays and not settings.stripe_api_key:
-        problems.append(
-            "STRIPE_API_KEY: is not set, but PAYMENT_GATEWAY is stripe; make a restricted key that may "
-            "write refunds, and read charges and payment intents"
-        )
-    if (pays or listens) and find_spec("stripe") is None:
-        asked = "PAYMENT_GATEWAY is stripe" if pays else "STRIPE_WEBHOOK_SECRET is set"
-        problems.append(f"{asked}, but its package is missing: pip install stripe==16.1.0")
-    return problems
+    return [
+        problem
+        for provider in gateways.list_providers()
+        for problem in provider.find_problems(settings)
+    ]
 
 
 def _problems_of_role(settings: Settings) -> list[str]:
@@ -162,7 +155,7 @@ def _needed_by_people(shop: Shop) -> dict[str, bool]:
         "SUPPORT_ADDRESS: still the example; set the address that customers write to": (
             not _is_example(shop.support_address)
         ),
-        "REPLY_DOMAIN: still the example; set the host whose MX points at SendGrid": (
+        "REPLY_DOMAIN: still the example; set the host whose MX points at the mail provider": (
             shop.support_address.endswith(f"@{shop.reply_domain}")
             or not _is_example(shop.reply_domain)
         ),

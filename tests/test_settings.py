@@ -394,7 +394,7 @@ def test_the_version_of_stripe_is_the_same_everywhere() -> None:
         "pyproject.toml",
         "tests/requirements.txt",
         "docs/deploy.md",
-        "mailagent/settings_checks.py",
+        "mailagent/adapters/stripe/provider.py",
     ):
         assert pinned in (root / name).read_text("utf-8"), name
 

@@ -1,4 +1,4 @@
-"""Which gateway has which payment: one order may be paid by card at Stripe and by the shop's gift card."""
+"""Which gateway has which payment: one order may be paid by card and by the shop's gift card."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ class RoutedGateway:
     ) -> None:
         self.name = known.name
         self._known, self._is_known, self._rest = known, is_known, rest
+
+    def is_remote(self, payment_id: str) -> bool:
+        """Say whether a refund of this payment is asked for over the network."""
+        return self._is_known(payment_id)
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         """Give the money back through whichever gateway has the payment."""

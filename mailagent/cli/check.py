@@ -10,6 +10,7 @@ from flask import current_app
 from flask.cli import with_appcontext
 
 from mailagent import engine, services
+from mailagent.adapters import gateways
 from mailagent.cli.printing import explain
 from mailagent.domain.mail.webhook import USUAL_HOURS
 from mailagent.domain.operations.circuit_breaker import tell_breaker
@@ -63,9 +64,12 @@ def _missing_keys(settings: Settings) -> list[str]:
                 settings.events_keys
             ),
         }
-        if settings.payment_gateway == "stripe":
-            text = "STRIPE_WEBHOOK_SECRET is not set: what happens at Stripe without us is not followed"
-            wanted[text] = ",".join(settings.stripe_webhook_secrets)
+        provider = gateways.find(settings.payment_gateway)
+        if provider is not None and provider.make_webhook(settings) is None:
+            text = (
+                f"{provider.secret_setting} is not set: what happens at {provider.title} without us"
+            )
+            wanted[f"{text} is not followed"] = ""
     return [text for text, value in wanted.items() if not value]
 
 
@@ -73,8 +77,8 @@ def _backlog(settings: Settings) -> list[str]:
     if settings.webhook_hours <= USUAL_HOURS:
         return []
     return [
-        f"WEBHOOK_HOURS is {settings.webhook_hours}: recorded requests of SendGrid are taken for so long; "
-        "leave it out when mail that waited has come"
+        f"WEBHOOK_HOURS is {settings.webhook_hours}: requests that the mail provider signed so long ago are "
+        "taken; leave it out when mail that waited has come"
     ]
 
 

@@ -11,6 +11,7 @@ from flask import current_app
 from flask.cli import with_appcontext
 
 from mailagent import services
+from mailagent.adapters import gateways
 from mailagent.cli.printing import LIMIT, instant, one_line, print_json, print_table
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import ListingProblem
@@ -39,7 +40,7 @@ if TYPE_CHECKING:  # pydantic loads with it
 def reconcile(days: int, as_json: bool, record: bool) -> None:
     """Compare our refunds with the gateway's; print each difference, exit with 1 if there is any."""
     settings: Settings = current_app.config["MAILAGENT"]
-    if settings.payment_gateway == "stripe" and not settings.runs_workflows:
+    if gateways.find(settings.payment_gateway) is not None and not settings.runs_workflows:
         raise click.ClickException(
             "this process has no gateway: set MAILAGENT_ROLE to worker or all"
         )

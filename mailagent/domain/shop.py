@@ -69,6 +69,23 @@ def rate_limit_key(address: str, registered_domain: Callable[[str], str | None])
 
 
 @dataclass(frozen=True, slots=True)
+class ShopAddresses:
+    """The shop's own addresses, by which its mail coming back is known, and mail meant for it.
+
+    `other_addresses` are further ones that customers write to and that are forwarded to us.
+    """
+
+    support_address: str
+    reply_domain: str
+    other_addresses: tuple[str, ...] = ()
+
+    @property
+    def customer_addresses(self) -> tuple[str, ...]:
+        """Addresses that customers write to; one stands for all of its domain."""
+        return (self.support_address, f"any@{self.reply_domain}", *self.other_addresses)
+
+
+@dataclass(frozen=True, slots=True)
 class Shop:
     """`manager_emails` are in order of escalation; `public_url` is the base of mailed links.
     `default_language` is a locale such as `de` or `de_CH`, for customers whose language is unknown."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from mailagent.adapters.sendgrid.inbound import ShopFacts, parse_request
+from mailagent.adapters.sendgrid.inbound import parse_request
 from mailagent.domain.mail.message import ParsedMail
+from mailagent.domain.shop import ShopAddresses
 from tests.cast import ADA, NOW, SUPPORT
 
 CONTENT_TYPE = "multipart/form-data; boundary=xYzZY"
 RECEIVED = b"Received: from mx.example.com (mxd [192.0.2.1]) by mx.sendgrid.net with ESMTP id %s\n"
 SIGNED_FIELDS = "from:to:cc:subject:date:message-id:content-type"
-FACTS = ShopFacts(SUPPORT, "reply.shop.example")
+FACTS = ShopAddresses(SUPPORT, "reply.shop.example")
 
 File = tuple[str, str, str, bytes]  # field, file name, type, bytes
 

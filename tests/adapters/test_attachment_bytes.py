@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from mailagent.adapters.mime.attachment import (
     ATTACHMENTS_MAX,
     DOWNLOAD_MAX_BYTES,
+    AttachmentBytes,
     content_disposition,
     harmless_name,
 )
-from mailagent.adapters.sendgrid.inbound import AttachmentBytes, find_attachment
+from mailagent.adapters.sendgrid.inbound import find_attachment
 from tests.adapters.parse_requests import (
     CONTENT_TYPE,
     common_fields,

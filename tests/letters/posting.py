@@ -16,8 +16,9 @@ import sqlalchemy as sa
 from mailagent.adapters.mime.address_list import parse_addresses
 from mailagent.adapters.mime.headers import first, parse_block
 from mailagent.adapters.mime.multipart import Span
-from mailagent.adapters.sendgrid.inbound import ShopFacts, parse_request
+from mailagent.adapters.sendgrid.inbound import parse_request
 from mailagent.adapters.sendgrid.inbound_message import from_mailboxes
+from mailagent.domain.shop import ShopAddresses
 from mailagent.store import schema
 from mailagent.store.database import Row
 from tests.adapters.parse_requests import CONTENT_TYPE, raw_request
@@ -100,7 +101,7 @@ def post_request(shop: Harness, body: bytes, content_type: str = CONTENT_TYPE) -
 
 
 def _stored(shop: Harness, body: bytes, content_type: str) -> tuple[Row | None, bytes | None]:
-    facts = ShopFacts(shop.live.shop.support_address, shop.live.shop.reply_domain)
+    facts = ShopAddresses(shop.live.shop.support_address, shop.live.shop.reply_domain)
     key = parse_request(content_type, body, facts, shop.live.now()).dedup_key
     mails, raw = schema.inbound_mails, schema.raw_mails
     with shop.live.database.snapshot() as connection:

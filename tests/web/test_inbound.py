@@ -14,12 +14,12 @@ import sqlalchemy as sa
 from werkzeug.test import EnvironBuilder
 
 from mailagent import services
+from mailagent.adapters.sendgrid.signature import SIGNATURE_HEADER, TIMESTAMP_HEADER
 from mailagent.demo.fakes.webhooks import BOUNDARY, CONTENT_TYPE, build_body
 from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.mail.message import confirm_code
 from mailagent.store.console import sessions
 from mailagent.web.webhooks import approval_reply
-from mailagent.web.webhooks.signature import SIGNATURE_HEADER, TIMESTAMP_HEADER
 from tests.adapters.parse_requests import letter as plain_letter
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MALLORY, SUPPORT, TESS

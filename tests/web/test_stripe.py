@@ -19,7 +19,7 @@ from mailagent.domain.operations.retry import PAYMENT_NEEDS_OPERATOR_AFTER
 from mailagent.domain.refunds.order import OrderProblem
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store.refunds import external_refunds, pending_notices
-from mailagent.web.webhooks.stripe import LARGEST_EVENT_BYTES
+from mailagent.web.webhooks.gateway import LARGEST_EVENT_BYTES
 from mailagent.workflows.steps.refund import decision, payment
 from tests import stripe_server
 from tests.cast import ADA, TESS, order

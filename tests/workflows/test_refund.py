@@ -64,6 +64,9 @@ class MoodyGateway:
     name: str = "moody"
     asked: list[str] = field(default_factory=list)
 
+    def is_remote(self, payment_id: str) -> bool:
+        return self.ledger.is_remote(payment_id)
+
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         self.before()
         self.asked.append(request.payment_id)

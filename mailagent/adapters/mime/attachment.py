@@ -11,6 +11,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from mailagent.domain.mail.message import Attachment
@@ -35,6 +36,19 @@ _DEVICE = re.compile(
     re.IGNORECASE,
 )
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 ._()+-]")
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentBytes:
+    """A file that came with a mail, decoded; `name` is harmless."""
+
+    name: str
+    data: bytes
+
+
+def may_be_downloaded(file: Attachment) -> bool:
+    """Return whether a file is small enough to be handed out."""
+    return file.size_bytes <= DOWNLOAD_MAX_BYTES
 
 
 def make_attachment(name: str, content_type: str, size_bytes: int) -> Attachment:

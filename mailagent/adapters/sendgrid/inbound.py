@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from mailagent.adapters.mime.address_list import Mailbox
-from mailagent.adapters.mime.attachment import ATTACHMENTS_MAX, DOWNLOAD_MAX_BYTES, make_attachment
+from mailagent.adapters.mime.attachment import (
+    ATTACHMENTS_MAX,
+    DOWNLOAD_MAX_BYTES,
+    AttachmentBytes,
+    make_attachment,
+    may_be_downloaded,
+)
 from mailagent.adapters.mime.bounce import read_bounce, tells_failure
 from mailagent.adapters.mime.dmarc import Evidence, judge_author
 from mailagent.adapters.mime.headers import (
@@ -42,7 +48,6 @@ from mailagent.domain.mail.authentication import ADDRESS_MAX_LENGTH, ascii_domai
 from mailagent.domain.mail.auto_response import NULL_RETURN_PATH, Signs, classify
 from mailagent.domain.mail.delivery import Bounce
 from mailagent.domain.mail.message import (
-    Attachment,
     Identity,
     MailKind,
     ParsedMail,
@@ -51,6 +56,7 @@ from mailagent.domain.mail.message import (
     token_address,
 )
 from mailagent.domain.mail.redaction import mask_card_numbers
+from mailagent.domain.shop import ShopAddresses
 
 SUBJECT_MAX_LENGTH = 998  # one line, RFC 5322 section 2.1.1
 NAME_MAX_LENGTH = 300
@@ -63,23 +69,6 @@ _CONTROLS_IN_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
-class ShopFacts:
-    """The shop's own addresses, by which its mail coming back is known, and mail meant for it.
-
-    `other_addresses` are further ones that customers write to and that are forwarded to us.
-    """
-
-    support_address: str
-    reply_domain: str
-    other_addresses: tuple[str, ...] = ()
-
-    @property
-    def customer_addresses(self) -> tuple[str, ...]:
-        """Addresses that customers write to; one stands for all of its domain."""
-        return (self.support_address, f"any@{self.reply_domain}", *self.other_addresses)
-
-
-@dataclass(frozen=True, slots=True)
 class _Envelope:
     to: tuple[str, ...] = ()
     sender: str | None = None
@@ -87,7 +76,7 @@ class _Envelope:
 
 
 def parse_request(
-    content_type: str, body: bytes, facts: ShopFacts, received_at: datetime
+    content_type: str, body: bytes, facts: ShopAddresses, received_at: datetime
 ) -> ParsedMail:
     """Return the mail in one Inbound Parse request that came at a time. Never raises, whatever the bytes.
 
@@ -103,13 +92,17 @@ def parse_request(
     return _parsed(form, envelope, read_message(form), facts, received_at)
 
 
-def _key(message: Message, envelope: _Envelope, facts: ShopFacts) -> str:
+def _key(message: Message, envelope: _Envelope, facts: ShopAddresses) -> str:
     token = find_token(envelope.to, facts.reply_domain)
     return message.dedup_key if token is None else key_at_door(message.dedup_key, token.token)
 
 
 def _parsed(
-    form: FormData, envelope: _Envelope, message: Message, facts: ShopFacts, received_at: datetime
+    form: FormData,
+    envelope: _Envelope,
+    message: Message,
+    facts: ShopAddresses,
+    received_at: datetime,
 ) -> ParsedMail:
     headers = message.headers
     authors = message.authors
@@ -198,7 +191,7 @@ def _kind(
     message: Message,
     author: Mailbox,
     subject: str,
-    facts: ShopFacts,
+    facts: ShopAddresses,
 ) -> tuple[MailKind, str | None]:
     return classify(
         Signs(
@@ -237,7 +230,11 @@ def _body(message: Message) -> tuple[str, tuple[str, ...]]:
 
 
 def _evidence(
-    form: FormData, envelope: _Envelope, message: Message, facts: ShopFacts, received_at: datetime
+    form: FormData,
+    envelope: _Envelope,
+    message: Message,
+    facts: ShopAddresses,
+    received_at: datetime,
 ) -> Evidence:
     token = find_token(envelope.to, facts.reply_domain)
     return Evidence(
@@ -257,14 +254,6 @@ def _evidence(
 
 
 # --- attachment bytes -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class AttachmentBytes:
-    """A file that came with a mail, decoded; `name` is harmless."""
-
-    name: str
-    data: bytes
 
 
 def find_attachment(content_type: str, body: bytes, number: int) -> AttachmentBytes | None:
@@ -295,8 +284,3 @@ def _from_form(form: FormData, number: int) -> AttachmentBytes | None:
     if not may_be_downloaded(file):
         return None
     return AttachmentBytes(file.name, posted.value(form.body, DOWNLOAD_MAX_BYTES))
-
-
-def may_be_downloaded(file: Attachment) -> bool:
-    """Return whether a file is small enough to be handed out."""
-    return file.size_bytes <= DOWNLOAD_MAX_BYTES

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from mailagent.adapters.stripe.amounts import from_stripe
 from mailagent.adapters.stripe.refunds import NAME, payment_ids, read_refund
-from mailagent.domain.refunds.payment import Dispute, GatewayRefund, GivenBack
+from mailagent.domain.refunds.payment import Dispute, GatewayEvent, GatewayRefund, GivenBack
 
 REFUND_KINDS = frozenset(
     {"refund.created", "refund.updated", "refund.failed", "charge.refund.updated"}
@@ -33,53 +33,6 @@ _PREVENTED, _NEVER_TAKEN = "prevented", "block"
 
 
 _SIGNATURE_PARTS = (re.compile("t=[0-9]{1,12}"), re.compile("v1=[0-9a-f]{64}"))
-
-
-@dataclass(frozen=True, slots=True)
-class StripeEvent:
-    """What an event says. `refunds` and `dispute` are empty where it says nothing of that;
-    `given_back` is set where it says that money was given back but not by which refunds. `account` is
-    the connected account that it is of, None for our own; `livemode` whether money is real there."""
-
-    event_id: str
-    kind: str
-    occurred_at: datetime
-    refunds: tuple[GatewayRefund, ...] = ()
-    dispute: Dispute | None = None
-    given_back: GivenBack | None = None
-    account: str | None = None
-    livemode: bool | None = None
-    problem: str | None = None
-
-    def payment_ids(self) -> set[str]:
-        """Return all names of the payment that it speaks of."""
-        about = (*self.refunds, self.dispute, self.given_back)
-        return {name for each in about if each for name in each.payment_ids}
-
-    def facts(self) -> dict[str, Any]:
-        """Return what is worth keeping of it: no names, addresses or cards, of which events are full."""
-        return {
-            "refunds": [
-                {
-                    "reference": each.reference,
-                    "payment_ids": list(each.payment_ids),
-                    "amount": str(each.amount),
-                    "state": each.state.value,
-                    "key": each.idempotency_key,
-                    "order_id": each.order_id,
-                    "why": each.why,
-                }
-                for each in self.refunds
-            ],
-            "dispute": self.dispute.dispute_id if self.dispute else None,
-            "payment_ids": list(self.dispute.payment_ids) if self.dispute else [],
-            "charged_back": self.dispute.charged_back if self.dispute else None,
-            "given_back": self.given_back
-            and {
-                "payment_ids": list(self.given_back.payment_ids),
-                "total": str(self.given_back.total),
-            },
-        }
 
 
 def can_verify(header: str) -> bool:
@@ -115,8 +68,9 @@ def _signed_at(header: str) -> int:
 TOLERANCE_SECONDS = 300
 
 
-def parse_event(body: bytes) -> StripeEvent:
-    """Return what an event says; one that says what we do not understand has a `problem`.
+def parse_event(body: bytes, livemode: bool | None = None) -> GatewayEvent:
+    """Return what an event says; one that says what we do not understand has a `problem`. `livemode`:
+    whether our own key moves real money, None if that is not known.
 
     Raises ValueError for a body that is no event at all.
     """
@@ -125,17 +79,27 @@ def parse_event(body: bytes) -> StripeEvent:
         event_id, kind = str(event["id"]), str(event["type"])
         occurred_at = datetime.fromtimestamp(int(event["created"]), UTC)
         content = event["data"]["object"]
-        account, livemode = event.get("account"), event.get("livemode")
+        foreign = _foreign(event.get("account"), event.get("livemode"), livemode)
     except (KeyError, TypeError, ValueError, OverflowError, OSError) as problem:
         raise ValueError(f"not an event of Stripe's: {problem!r}") from None
-    bare = StripeEvent(event_id, kind, occurred_at, account=account, livemode=livemode)
+    bare = GatewayEvent(event_id, kind, occurred_at, foreign=foreign)
     try:
         return _understood(bare, content)
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         return replace(bare, problem=str(problem))
 
 
-def _understood(event: StripeEvent, content: Mapping[str, Any]) -> StripeEvent:
+def _foreign(account: str | None, livemode: bool | None, ours: bool | None) -> str | None:
+    """Return why an event is not about our money, or None: it may carry our key all the same."""
+    if account:
+        return f"is of the connected account {account}: not followed"
+    if None not in (ours, livemode) and ours != livemode:
+        mode = "live" if livemode else "test"
+        return f"is of {mode} mode, STRIPE_API_KEY is not: not followed"
+    return None
+
+
+def _understood(event: GatewayEvent, content: Mapping[str, Any]) -> GatewayEvent:
     told: dict[str, Any] = {}
     if event.kind in REFUND_KINDS:
         told["refunds"] = (read_refund(content),)

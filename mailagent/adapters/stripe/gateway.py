@@ -14,7 +14,13 @@ import stripe
 
 from mailagent.adapters.http import retry_after_seconds
 from mailagent.adapters.stripe.amounts import from_stripe, to_stripe
-from mailagent.adapters.stripe.refunds import FAILED, KEY_FIELD, PENDING, read_refund
+from mailagent.adapters.stripe.refunds import (
+    FAILED,
+    KEY_FIELD,
+    PENDING,
+    is_stripe_payment,
+    read_refund,
+)
 from mailagent.domain.refunds.payment import (
     GatewayRefund,
     ListingProblem,
@@ -96,6 +102,10 @@ class StripeGateway:
             http_client=_Client(timeout=timeout_seconds),
             max_network_retries=0,  # the workflow waits and looks up; two loops would multiply
         )
+
+    def is_remote(self, payment_id: str) -> bool:
+        """Say whether a payment was made through Stripe."""
+        return is_stripe_payment(payment_id)
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         """Give the money back; the same request again moves it once."""
@@ -246,11 +256,6 @@ class _Client(stripe.RequestsClient):
 class _Session(requests.Session):
     def request(self, *args: Any, **options: Any) -> requests.Response:
         return super().request(*args, **{**options, "allow_redirects": False})
-
-
-def is_stripe_payment(payment_id: str) -> bool:
-    """Return whether a payment was made through Stripe, by the form of its id."""
-    return payment_id.startswith(("pi_", "ch_", "py_"))
 
 
 def _is_intent(payment_id: str) -> bool:

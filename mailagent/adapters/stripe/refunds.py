@@ -21,6 +21,11 @@ PENDING = frozenset({"pending", "requires_action"})
 FAILED = frozenset({"failed", "canceled"})
 
 
+def is_stripe_payment(payment_id: str) -> bool:
+    """Return whether a payment was made through Stripe, by the form of its id."""
+    return payment_id.startswith(("pi_", "ch_", "py_"))
+
+
 def read_refund(fields: Mapping[str, Any]) -> GatewayRefund:
     """Return a refund object as a value. Raises ValueError for what is not one, or of no known status."""
     try:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from mailagent.domain.money import Money
 
@@ -144,6 +144,9 @@ class PaymentGateway(Protocol):
 
     name: str
 
+    def is_remote(self, payment_id: str) -> bool:
+        """Say whether a refund of this payment is asked for over the network."""
+
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         """Give the money back; the same key twice moves it once."""
 
@@ -152,3 +155,49 @@ class PaymentGateway(Protocol):
 
     def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
         """Return all refunds of a payment, also those that are not ours. Raises ListingProblem."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayEvent:
+    """What an event of a gateway's webhook says. `refunds` and `dispute` are empty where it says nothing
+    of them; `given_back` is set where it says that money was given back but not by which refunds.
+    `foreign` says why it is not about our money; `problem` why it cannot be understood."""
+
+    event_id: str
+    kind: str
+    occurred_at: datetime
+    refunds: tuple[GatewayRefund, ...] = ()
+    dispute: Dispute | None = None
+    given_back: GivenBack | None = None
+    foreign: str | None = None
+    problem: str | None = None
+
+    def payment_ids(self) -> set[str]:
+        """Return all names of the payment that it speaks of."""
+        about = (*self.refunds, self.dispute, self.given_back)
+        return {name for each in about if each for name in each.payment_ids}
+
+    def facts(self) -> dict[str, Any]:
+        """Return what is worth keeping of it: no names, addresses or cards, of which events are full."""
+        return {
+            "refunds": [
+                {
+                    "reference": each.reference,
+                    "payment_ids": list(each.payment_ids),
+                    "amount": str(each.amount),
+                    "state": each.state.value,
+                    "key": each.idempotency_key,
+                    "order_id": each.order_id,
+                    "why": each.why,
+                }
+                for each in self.refunds
+            ],
+            "dispute": self.dispute.dispute_id if self.dispute else None,
+            "payment_ids": list(self.dispute.payment_ids) if self.dispute else [],
+            "charged_back": self.dispute.charged_back if self.dispute else None,
+            "given_back": self.given_back
+            and {
+                "payment_ids": list(self.given_back.payment_ids),
+                "total": str(self.given_back.total),
+            },
+        }

@@ -33,6 +33,10 @@ class LedgerGateway:
         self._database = database
         self._now = now
 
+    def is_remote(self, _payment_id: str) -> bool:
+        """The ledger is our own database."""
+        return False
+
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         """Record the refund; the same key again returns the first entry."""
         reference = new_id("ledger")

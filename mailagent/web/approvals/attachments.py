@@ -9,8 +9,7 @@ from flask import Blueprint, Response
 from markupsafe import escape
 
 from mailagent import services
-from mailagent.adapters.mime.attachment import content_disposition
-from mailagent.adapters.sendgrid.inbound import AttachmentBytes, find_attachment
+from mailagent.adapters.mime.attachment import AttachmentBytes, content_disposition
 from mailagent.domain.mail.message import MailKind
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound, photo_previews
@@ -36,7 +35,7 @@ def download(token: str, mail_id: str, number: str) -> Response:
         raw = inbound.find_raw(connection, mail_id)
     if raw is None:
         return page("approvals/no_longer_kept.html", 410, days=live.waits.raw_mail_days)
-    file = find_attachment(raw.content_type, raw.body, position)
+    file = live.mail_provider.find_attachment(raw.content_type, raw.body, position)
     if file is None:
         return page("approvals/not_valid.html", 404)
     if may_be_key(file):

@@ -11,8 +11,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.adapters.mime.attachment import may_hold_key
-from mailagent.adapters.sendgrid.inbound import may_be_downloaded
+from mailagent.adapters.mime.attachment import may_be_downloaded, may_hold_key
 from mailagent.domain.mail.message import Attachment, Identity, is_photo
 from mailagent.domain.shop import person_of
 from mailagent.store.console import sessions

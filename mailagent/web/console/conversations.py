@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from flask import Blueprint, Response, redirect, request
 
 from mailagent import services
-from mailagent.adapters.sendgrid.inbound import AttachmentBytes, find_attachment
+from mailagent.adapters.mime.attachment import AttachmentBytes
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.operations.access import Permission
 from mailagent.store import audit
@@ -136,9 +136,12 @@ def _find_file(conversation_id: str, mail_id: str, number: str) -> AttachmentByt
     position = _find_position(conversation_id, mail_id, number)
     if position is None:
         return None
-    with services.current().database.snapshot() as connection:
+    live = services.current()
+    with live.database.snapshot() as connection:
         raw = inbound.find_raw(connection, mail_id)
-    return find_attachment(raw.content_type, raw.body, position) if raw else None
+    if raw is None:
+        return None
+    return live.mail_provider.find_attachment(raw.content_type, raw.body, position)
 
 
 # --- acts -----------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""Verifies SendGrid's signature, and decides between 403 and 503.
+"""Verifies the mail provider's signature, and decides between 403 and 503.
 
-SendGrid discards mail on any 4xx and retries for three days on a 5xx. So a bad signature gets 403 only once a
-good one was seen; before that our own key may be the wrong one.
+A mail provider discards mail on any 4xx and retries on a 5xx. So a bad signature gets 403 only once a good
+one was seen; before that our own key may be the wrong one.
 """
 
 from __future__ import annotations
@@ -11,21 +11,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from flask import Request, Response, current_app, request
+from werkzeug.datastructures import Headers
 from werkzeug.exceptions import HTTPException
 
 from mailagent import services
-from mailagent.adapters.sendgrid.signature import can_verify, verify
+from mailagent.adapters.mail_providers import MailProvider
 from mailagent.domain.mail.webhook import age_seconds, is_fresh
 from mailagent.web.console.page import not_found, page
 from mailagent.web.webhooks.body import spooled
 
 logger = logging.getLogger(__name__)
 
-SIGNATURE_HEADER = "X-Twilio-Email-Event-Webhook-Signature"
-TIMESTAMP_HEADER = "X-Twilio-Email-Event-Webhook-Timestamp"
-
-
-# What SendGrid signs in our future was signed by another clock; what is old may only have waited.
+# What the provider signs in our future was signed by another clock; what is old may only have waited.
 AHEAD_SECONDS, BEHIND_SECONDS = 5, 300
 
 
@@ -44,7 +41,8 @@ class Refused(Exception):
 class SignatureDoor:
     """One webhook's door. Without keys it is open, which production settings do not allow."""
 
-    def __init__(self, webhook: str) -> None:
+    def __init__(self, provider: MailProvider, webhook: str) -> None:
+        self._provider = provider
         self._webhook = webhook
         self._verified_with: tuple[str, ...] = ()
         self._clocks_differ = False
@@ -52,31 +50,33 @@ class SignatureDoor:
     @contextmanager
     def receive(self, request: Request, keys: Sequence[str]) -> Iterator[bytes]:
         """Give the bytes of a request whose signature is good. Raises Refused, NotWhole and Busy."""
-        signature = request.headers.get(SIGNATURE_HEADER, "")
-        timestamp = request.headers.get(TIMESTAMP_HEADER, "")
-        if keys and not can_verify(timestamp, signature):
-            raise self._refusal(signature, keys)
+        headers, provider = request.headers, self._provider
+        if keys and not provider.can_verify(headers):
+            raise self._refusal(headers, keys)
         with spooled(request) as body:
-            good = verify(keys, timestamp, signature, body.pieces())
+            good = provider.verify(keys, headers, body.pieces())
             if keys and not good:
-                raise self._refusal(signature, keys)
+                raise self._refusal(headers, keys)
             if keys:
                 self._verified_with = tuple(keys)
+                timestamp = provider.signed_at(headers)
                 self._compare_clocks(timestamp)
                 self._refuse_by_age(timestamp)
                 request.environ[VERIFIED] = True
             with body.whole() as whole:
                 yield whole
 
-    def _refusal(self, signature: str, keys: Sequence[str]) -> Refused:
-        reason = "the signature is wrong" if signature else "there is no signature"
+    def _refusal(self, headers: Headers, keys: Sequence[str]) -> Refused:
+        signed = self._provider.looks_like_ours(headers)
+        reason = "the signature is wrong" if signed else "there is no signature"
         seen = self._verified_with == tuple(keys)
         logger.error(
-            "%s webhook: %s; answered %s. If this is SendGrid, compare its verification key with "
-            "the setting.",
+            "webhook=%s event=signature_refused: %s; answered %s. If this is %s, compare its verification "
+            "key with the setting.",
             self._webhook,
             reason,
             403 if seen else 503,
+            self._provider.title,
         )
         if seen:
             return Refused(f"{reason}: this request does not come from our mail provider\n", 403)
@@ -89,7 +89,7 @@ class SignatureDoor:
     def _refuse_by_age(self, timestamp: str) -> None:
         """Raise Refused for a good signature that is too old, or of the future.
 
-        Never 4xx: it may be honest mail that waited at SendGrid, or our own clock that is wrong.
+        Never 4xx: it may be honest mail that waited at the provider, or our own clock that is wrong.
         """
         live = services.current()
         now, most = live.now(), live.webhook_hours
@@ -97,19 +97,20 @@ class SignatureDoor:
             return
         logger.error(
             "%s webhook: signed at %s, by our clock it is %.0f, a difference of %s s; at most %d hours are "
-            "taken; answered 503. If SendGrid delivers after an outage, raise WEBHOOK_HOURS; else compare "
-            "the clock of the database's machine.",
+            "taken; answered 503. If %s delivers after an outage, raise WEBHOOK_HOURS; else compare the "
+            "clock of the database's machine.",
             self._webhook,
             timestamp,
             now.timestamp(),
             age_seconds(timestamp, now),
             most,
+            self._provider.title,
         )
         words = f"signed more than {most} hours ago, or in the future; deliver it again\n"
         raise Refused(words, 503)
 
     def _compare_clocks(self, timestamp: str) -> None:
-        """Log once that SendGrid's clock and ours differ, by the time at which it signed."""
+        """Log once that the provider's clock and ours differ, by the time at which it signed."""
         age = age_seconds(timestamp, services.current().now())
         if age is None:
             return
@@ -117,9 +118,10 @@ class SignatureDoor:
         differ = not -BEHIND_SECONDS <= ahead <= AHEAD_SECONDS
         if differ and not self._clocks_differ:
             logger.warning(
-                "%s webhook: by SendGrid's clock it is %d s %s than by ours: is the time service (NTP)"
-                " of the database's machine at work?",
+                "%s webhook: by %s's clock it is %d s %s than by ours: is the time service (NTP) of the "
+                "database's machine at work?",
                 self._webhook,
+                self._provider.title,
                 abs(ahead),
                 "later" if ahead > 0 else "earlier",
             )
@@ -129,13 +131,11 @@ class SignatureDoor:
 # --- wrong address --------------------------------------------------------------------------------
 
 
-_WORDS = ("webhook", "sendgrid", "inbound")
-
-
 def answer_refusal(error: HTTPException) -> Response | HTTPException:
-    """Answer 503 where SendGrid's post is refused before any view: a 4xx would lose the mail."""
-    path = request.path.lower()
-    meant_for_a_webhook = SIGNATURE_HEADER in request.headers or any(w in path for w in _WORDS)
+    """Answer 503 where the provider's post is refused before any view: a 4xx would lose the mail."""
+    path, provider = request.path.lower(), services.current().mail_provider
+    words = ("webhook", "inbound", provider.name)
+    meant_for_a_webhook = provider.looks_like_ours(request.headers) or any(w in path for w in words)
     if path.startswith("/ops") and error.code in (403, 404):
         return page("ops/refused.html", 403) if error.code == 403 else not_found("page")
     if request.method != "POST" or not meant_for_a_webhook or (error.code or 500) >= 500:

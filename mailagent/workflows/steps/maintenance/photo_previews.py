@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mailagent import services
 from mailagent.adapters.mime.photo_preview import Preview, make_preview
-from mailagent.adapters.sendgrid.inbound import find_attachment
 from mailagent.domain.mail.message import PREVIEWS_OF_MAIL_MAX, is_photo
 from mailagent.store.mail import inbound, photo_previews
 from mailagent.workflows.steps.maintenance.housekeeping import Clock
@@ -46,7 +45,7 @@ def _try_photos_of(mail_id: str, clock: Clock) -> int:
             # Stands before the try: a photo that ends this process is not tried again.
             if not photo_previews.begin(connection, mail_id, number, live.now()):
                 continue
-        file = find_attachment(raw.content_type, raw.body, number)
+        file = live.mail_provider.find_attachment(raw.content_type, raw.body, number)
         preview = make_preview(file.data) if file else Preview(problem="the file is too large")
         with live.database.transaction() as connection:
             photo_previews.record(

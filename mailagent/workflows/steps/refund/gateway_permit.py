@@ -18,25 +18,21 @@ from mailagent.workflows.steps.refund.decision import State, state_of
 
 def find_gateway_permit(request: RefundRequest) -> Permit | None:
     """Return leave to ask about a refund, look-ups included, or None while its gateway is away."""
-    if not _is_at_stripe(request):
+    if not _is_remote(request):
         return Permit(Provider.STRIPE)
     with services.current().database.transaction() as connection:
         return find_permit(connection, Provider.STRIPE)
 
 
-def _is_at_stripe(request: RefundRequest) -> bool:
-    if services.current().gateway.name != Provider.STRIPE:
-        return False
-    from mailagent.adapters.stripe.gateway import is_stripe_payment
-
-    return is_stripe_payment(request.payment_id)
+def _is_remote(request: RefundRequest) -> bool:
+    return services.current().gateway.is_remote(request.payment_id)
 
 
 def note_answer(
     connection: sa.Connection, leave: Permit, request: RefundRequest, outcome: PaymentOutcome
 ) -> None:
     """Record whether the gateway has answered or failed."""
-    if _is_at_stripe(request):
+    if _is_remote(request):
         note_outcome(connection, leave, failure_of(outcome))
 
 

@@ -1,4 +1,4 @@
-"""SendGrid's webhooks: mail coming in, and what became of mail that went out.
+"""The mail provider's webhooks: mail coming in, and what became of mail that went out.
 
 Stored before 200: the raw bytes, the parsed mail, its conversation and the wake-up are one transaction.
 Whatever one might have wanted is answered 200 or 503, never 3xx or 4xx (those throw mail away).
@@ -15,16 +15,15 @@ import sqlalchemy as sa
 from flask import Blueprint, Response, request
 
 from mailagent import services
+from mailagent.adapters.mail_providers import MailProvider
 from mailagent.adapters.mime.dmarc import registered_domain
 from mailagent.adapters.mime.reply_text import new_text
-from mailagent.adapters.sendgrid.events import parse_events
-from mailagent.adapters.sendgrid.inbound import ShopFacts, parse_request
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.language import find_language
 from mailagent.domain.mail.message import MailKind, ParsedMail, find_token, shows_nothing
 from mailagent.domain.mail.redaction import without_keys
 from mailagent.domain.operations.run_about import RunAbout
-from mailagent.domain.shop import rate_limit_key
+from mailagent.domain.shop import ShopAddresses, rate_limit_key
 from mailagent.engine import CONVERSATION, run_id_of
 from mailagent.store.console import sessions
 from mailagent.store.mail import arrivals, conversations, correspondence, filing, inbound
@@ -38,34 +37,72 @@ from mailagent.web.webhooks.signature import Refused, SignatureDoor
 
 logger = logging.getLogger(__name__)
 
-blueprint = Blueprint("sendgrid", __name__)
 
-_inbound_door = SignatureDoor("inbound")
-_events_door = SignatureDoor("events")
+def make_blueprint(provider: MailProvider) -> Blueprint:
+    """Return the routes of a mail provider, below `/webhooks/` and its name."""
+    blueprint = Blueprint(provider.name, __name__)
+    inbound_door = SignatureDoor(provider, "inbound")
+    events_door = SignatureDoor(provider, "events")
+
+    @blueprint.post(f"/webhooks/{provider.name}/inbound")
+    @signed_webhook
+    def receive_mail() -> Response:
+        """Take one inbound mail."""
+        return _receive_mail(provider, inbound_door)
+
+    @blueprint.post(f"/webhooks/{provider.name}/events")
+    @signed_webhook
+    def receive_events() -> Response:
+        """Take a batch of delivery events. After anything but 2xx the provider sends the batch again."""
+        return _receive_events(provider, events_door)
+
+    return blueprint
 
 
-@blueprint.post("/webhooks/sendgrid/inbound")
-@signed_webhook
-def receive_mail() -> Response:
-    """Take one inbound mail."""
+def _receive_mail(provider: MailProvider, door: SignatureDoor) -> Response:
     live = services.current()
     try:
-        with _inbound_door.receive(request, live.inbound_keys) as body:
-            return _plain(_store(request.headers.get("Content-Type", ""), body), 200)
+        with door.receive(request, live.inbound_keys) as body:
+            return _plain(_store(provider, request.headers.get("Content-Type", ""), body), 200)
     except Refused as refusal:
         return _plain(refusal.words, refusal.status)
     except NotWhole as problem:
-        logger.error("an inbound mail did not arrive whole: %s", problem)
+        logger.error("webhook=inbound event=not_whole: answered 503: %s", problem)
         return _plain("the request did not arrive whole; deliver it again\n", 503)
     except Exception:
-        logger.exception("an inbound mail could not be stored; SendGrid will deliver it again")
+        logger.exception(
+            "webhook=inbound event=not_stored: answered 503; %s will deliver the mail again",
+            provider.title,
+        )
         return _plain("the mail could not be stored; deliver it again\n", 503)
 
 
-def _store(content_type: str, body: bytes) -> str:
+def _receive_events(provider: MailProvider, door: SignatureDoor) -> Response:
     live = services.current()
-    facts = ShopFacts(live.shop.support_address, live.shop.reply_domain)
-    mail = parse_request(content_type, body, facts, live.now())
+    try:
+        with door.receive(request, live.events_keys) as body:
+            record_events(provider.parse_events(body))
+    except Refused as refusal:
+        return _plain(refusal.words, refusal.status)
+    except NotWhole as problem:
+        logger.error("webhook=events event=not_whole: answered 503: %s", problem)
+        return _plain("the request did not arrive whole; send it again\n", 503)
+    except ValueError as problem:
+        logger.error("webhook=events event=unreadable: answered 400: %s", problem)
+        return _plain(f"{problem}\n", 400)
+    except Exception:
+        logger.exception(
+            "webhook=events event=not_stored: answered 503; %s will send the events again",
+            provider.title,
+        )
+        return _plain("the events could not be stored; send them again\n", 503)
+    return _plain("stored\n", 200)
+
+
+def _store(provider: MailProvider, content_type: str, body: bytes) -> str:
+    live = services.current()
+    addresses = ShopAddresses(live.shop.support_address, live.shop.reply_domain)
+    mail = provider.parse_mail(content_type, body, addresses, live.now())
     raw = RawMail(content_type, body)
     with live.database.transaction() as connection:
         now = live.now()
@@ -164,28 +201,6 @@ def _without_keys(mail: ParsedMail, logs_in: Callable[[str], bool] | None) -> Pa
         body=without_keys(mail.body, logs_in),
         new_text=without_keys(mail.new_text, logs_in),
     )
-
-
-@blueprint.post("/webhooks/sendgrid/events")
-@signed_webhook
-def receive_events() -> Response:
-    """Take a batch of delivery events. Anything but 2xx makes SendGrid send the batch again."""
-    live = services.current()
-    try:
-        with _events_door.receive(request, live.events_keys) as body:
-            record_events(parse_events(body))
-    except Refused as refusal:
-        return _plain(refusal.words, refusal.status)
-    except NotWhole as problem:
-        logger.error("delivery events did not arrive whole: %s", problem)
-        return _plain("the request did not arrive whole; send it again\n", 503)
-    except ValueError as problem:
-        logger.error("delivery events that cannot be read: %s", problem)
-        return _plain(f"{problem}\n", 400)
-    except Exception:
-        logger.exception("delivery events could not be stored; SendGrid will send them again")
-        return _plain("the events could not be stored; send them again\n", 503)
-    return _plain("stored\n", 200)
 
 
 def _plain(text: str, status: int) -> Response:

@@ -1,0 +1,107 @@
+"""The payment gateway's webhook: what became of refunds, ours and others, and of charged-back payments.
+
+The event, what follows from it and the wake-up are one transaction. A bad signature stores nothing and
+gets 400; our own failure gets 503, after which the gateway sends the event again.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import sqlalchemy as sa
+from flask import Blueprint, Response, request
+
+from mailagent import services
+from mailagent.adapters.gateways import GatewayWebhook
+from mailagent.domain.refunds.payment import GatewayEvent
+from mailagent.store.refunds import gateway_events
+from mailagent.store.refunds.payment_events import follow_sum
+from mailagent.web.guard import signed_webhook
+from mailagent.web.webhooks.body import NotWhole, read_body
+from mailagent.web.webhooks.payment_events import follow_dispute, follow_refund
+
+logger = logging.getLogger(__name__)
+
+# https://docs.stripe.com/api/events: far more than any event of refunds or disputes has.
+LARGEST_EVENT_BYTES = 1024 * 1024
+
+
+def make_blueprint(webhook: GatewayWebhook) -> Blueprint:
+    """Return the route of a gateway's webhook, `/webhooks/` and its name."""
+    blueprint = Blueprint(webhook.name, __name__)
+
+    @blueprint.post(f"/webhooks/{webhook.name}")
+    @signed_webhook
+    def receive_event() -> Response:
+        """Take one event. Known ones, and kinds that say nothing of our money, are thanked for too."""
+        return _receive(webhook)
+
+    return blueprint
+
+
+def _receive(webhook: GatewayWebhook) -> Response:
+    try:
+        # A request that cannot be the gateway's ends at its headers; its body is not read.
+        is_possible = webhook.can_verify(request.headers)
+        body = read_body(request, LARGEST_EVENT_BYTES) if is_possible else b""
+        if not webhook.verify(request.headers, body, services.current().now()):
+            logger.error(
+                "webhook=%s event=signature_refused: the signature is wrong or old; answered 400. If this "
+                "is %s, compare the endpoint's signing secret with %s.",
+                webhook.name,
+                webhook.title,
+                webhook.secret_setting,
+            )
+            return _plain("the signature is missing, wrong or old\n", 400)
+        return _plain(_store(webhook, webhook.parse_event(body)), 200)
+    except NotWhole as problem:
+        logger.error("webhook=%s event=not_whole: answered 503: %s", webhook.name, problem)
+        return _plain("the request did not arrive whole; send it again\n", 503)
+    except ValueError as problem:
+        logger.error("webhook=%s event=unreadable: answered 400: %s", webhook.name, problem)
+        return _plain("this is not an event\n", 400)
+    except Exception:
+        logger.exception(
+            "webhook=%s event=not_stored: answered 503; %s will send it again",
+            webhook.name,
+            webhook.title,
+        )
+        return _plain("the event could not be stored; send it again\n", 503)
+
+
+def _store(webhook: GatewayWebhook, event: GatewayEvent) -> str:
+    live = services.current()
+    with live.database.transaction() as connection:
+        new = gateway_events.record(
+            connection,
+            webhook.name,
+            event.event_id,
+            event.kind,
+            event.facts(),
+            event.occurred_at,
+            live.now(),
+        )
+        if not new:
+            return "known already\n"
+        if not event.foreign:
+            gateway_events.record_payments(connection, event.event_id, event.payment_ids())
+        outcome = event.foreign or _follow(connection, event)
+        gateway_events.set_outcome(connection, event.event_id, outcome)
+    logger.info("webhook=%s event=%s, %s: %s", webhook.name, event.event_id, event.kind, outcome)
+    return "stored\n"
+
+
+def _follow(connection: sa.Connection, event: GatewayEvent) -> str:
+    if event.problem:
+        logger.error("event %s cannot be understood: %s", event.event_id, event.problem)
+        return f"cannot be understood: {event.problem}"
+    outcomes = [follow_refund(connection, told, again=event.event_id) for told in event.refunds]
+    if event.dispute:
+        outcomes.append(follow_dispute(connection, event.dispute))
+    if event.given_back:
+        outcomes.append(follow_sum(connection, event.given_back, services.current().now()))
+    return "; ".join(outcomes) or "says nothing of our money"
+
+
+def _plain(text: str, status: int) -> Response:
+    return Response(text, status, mimetype="text/plain")

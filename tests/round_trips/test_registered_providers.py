@@ -1,0 +1,88 @@
+"""A payment gateway and a mail provider from outside the package work through the whole app."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailagent.adapters import gateways, mail_providers
+from mailagent.settings import SettingsProblem
+from tests.adapters.toy_providers import ToyGateway, ToyMail
+from tests.cast import ADA, order
+from tests.harness import Harness, open_shop, running, wait_until
+
+KETTLE = {"payment_id": "toy_1", "method": "card", "amount": "49.99"}
+
+
+@pytest.fixture
+def gateway() -> Iterator[ToyGateway]:
+    toy = ToyGateway()
+    gateways.register(toy)
+    yield toy
+    del gateways._providers[toy.name]
+
+
+@pytest.fixture
+def provider() -> Iterator[ToyMail]:
+    toy = ToyMail()
+    mail_providers.register(toy)
+    yield toy
+    del mail_providers._providers[toy.name]
+
+
+@pytest.fixture
+def toy_shop(
+    tmp_path: Path, database_url: str, gateway: ToyGateway, provider: ToyMail
+) -> Iterator[Harness]:
+    settings = {"PAYMENT_GATEWAY": gateway.name, "MAIL_PROVIDER": provider.name}
+    with open_shop(tmp_path, database_url, settings) as opened, running(opened) as busy:
+        busy.stock(order(payments=[KETTLE]))
+        yield busy
+
+
+def post(shop: Harness, path: str, said: dict[str, Any], **headers: str) -> int:
+    signed = {"Toy-Signature": "signed", "Toy-Time": str(int(datetime.now(UTC).timestamp()))}
+    return shop.client.post(path, data=json.dumps(said), headers=signed | headers).status_code
+
+
+def test_mail_comes_in_money_goes_out_and_the_receipt_is_sent(
+    toy_shop: Harness, gateway: ToyGateway, provider: ToyMail
+) -> None:
+    mail = {"id": "1@toy", "from": ADA, "subject": "Broken", "text": "W1001 is broken, refund it."}
+    assert post(toy_shop, "/webhooks/toymail/inbound", mail) == 200
+    wait_until(lambda: len(provider.sent) == 2, 30, "an answer and a receipt")
+    (paid,) = gateway.paid.values()
+    assert (paid.payment_id, paid.amount.minor) == ("toy_1", 4999)
+    assert {each.to_address for each in provider.sent} == {ADA}
+    (refund,) = toy_shop.refunds()
+    assert refund.status.value == "paid"
+    delivered = provider.sent[0].outbound_id
+    assert post(toy_shop, "/webhooks/toymail/events", {"mail": delivered}) == 200
+    assert toy_shop.rows("SELECT outbound_id FROM delivery_events") == [(delivered,)]
+
+
+def test_its_webhooks_take_only_what_it_signed(toy_shop: Harness) -> None:
+    mail = {"id": "1@toy", "from": ADA, "subject": "x", "text": "y"}
+    path = "/webhooks/toymail/inbound"
+    assert post(toy_shop, path, mail, **{"Toy-Signature": "forged"}) == 503
+    assert post(toy_shop, "/webhooks/sendgrid/inbound", mail) == 503
+    assert toy_shop.rows("SELECT 1 FROM inbound_mails") == []
+    assert post(toy_shop, "/webhooks/toy", {"id": "e1"}, **{"Toy-Secret": "open sesame"}) == 200
+    assert post(toy_shop, "/webhooks/toy", {"id": "e2"}, **{"Toy-Secret": "guessed"}) == 400
+    assert toy_shop.rows("SELECT gateway, event_id FROM gateway_events") == [("toy", "e1")]
+
+
+@pytest.mark.parametrize("name", ["PAYMENT_GATEWAY", "MAIL_PROVIDER"])
+def test_a_name_that_nothing_is_registered_under_is_a_problem_at_start(
+    name: str, tmp_path: Path, database_url: str
+) -> None:
+    with (
+        pytest.raises(SettingsProblem, match=f"{name}: 'toy' is not known"),
+        open_shop(tmp_path, database_url, {name: "toy"}),
+    ):
+        pass
