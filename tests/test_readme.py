@@ -1,4 +1,4 @@
-"""The documents are tested: settings, routes and commands are the code's, and every link leads somewhere."""
+"""The documents are tested: the reference is the code's, and every link leads somewhere."""
 
 from __future__ import annotations
 
@@ -10,74 +10,41 @@ import click
 import pytest
 from flask import Flask
 
-from mailagent import services
-from mailagent.app import create_app
 from mailagent.settings import SETTINGS
 from mailagent.workflows.steps.recording import CRASH_POINTS
-from tests.programs import crash_table
+from tests.programs import crash_table, reference
 from tests.programs.crash_sweep.stories import (
     LEFT_OUT,
     STORIES,
 )  # loading them is what makes the steps known
+from tests.programs.reference import whole_app
 
 ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text("utf-8")
 DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 
-FLASKS_OWN = {"run", "shell", "routes"}
-
 _LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SPAN = re.compile(r"`([^`\n]+)`")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-_ROUTE = re.compile(r"^\| `(GET|POST|PUT|DELETE) (\S+)`", re.MULTILINE)
 
 
 @pytest.fixture
-def app(tmp_path: Path) -> Iterator[Flask]:
-    """The app with every route that it can have."""
-    yield create_app(
-        {
-            "SECRET_KEY": "a key for tests only",
-            "DATABASE_URL": f"sqlite:///{tmp_path}/unused.db",
-            "MAILAGENT_DEMO": "http://127.0.0.1:9",
-            "ORDERS_API_TOKEN": "a-token-of-the-shop-for-tests-only",
-            "METRICS_TOKEN": "a-token-of-those-that-watch-for-tests",
-            "STRIPE_WEBHOOK_SECRET": "whsec_for_tests_only",
-        }
-    )
-    services.current().workflow_client.close()
-    services.current().database.close()
-    services.bind(None)
+def app() -> Iterator[Flask]:
+    with whole_app() as opened:
+        yield opened
 
 
 def named(document: Path) -> str:
     return str(document.relative_to(ROOT))
 
 
-def test_the_settings_table_is_the_codes() -> None:
-    rows = [f"| `{each.name}` | {each.default} | {each.meaning} |" for each in SETTINGS]
-    table = "\n".join(["| name | default | meaning |", "|---|---|---|", *rows])
-    begin, end = "tests/test_readme.py -->\n", "\n<!-- end of settings -->"
-    assert README.partition(begin)[2].partition(end)[0] == table, (
-        f"README's settings are not the code's. They should be:\n{table}"
-    )
-
-
-def test_the_routes_are_the_apps(app: Flask) -> None:
-    told = {(method, rule) for method, rule in _ROUTE.findall(README)}
-    served = {
-        (method, rule.rule)
-        for rule in app.url_map.iter_rules()
-        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
-    }
-    demo = {each for each in served if each[1] == "/" or each[1].startswith("/demo/")}
-    assert demo, "the demo's routes are gone, but README has them"
-    assert told == served - demo
+def test_the_reference_is_what_the_code_says(app: Flask) -> None:
+    written = reference.DOCUMENT.read_text("utf-8")
+    assert written == reference.render(app), "run: python -m tests.programs.reference"
 
 
 def commands_in(document: Path) -> list[str]:
@@ -113,21 +80,6 @@ def test_documents_name_only_commands_that_exist(app: Flask) -> None:
         if (problem := find_problem(app.cli, re.sub(r"[\[\]]", " ", command).split()))
     }
     assert problems == {}
-
-
-def leaves(command: click.Command, path: str) -> Iterator[str]:
-    if isinstance(command, click.Group):
-        for name, each in command.commands.items():
-            yield from leaves(each, f"{path} {name}")
-    else:
-        yield path
-
-
-def test_readme_has_every_command(app: Flask) -> None:
-    section = README.partition("\n## Commands\n")[2].partition("\n## ")[0]
-    ours = [path for path in leaves(app.cli, "flask") if path.split()[1] not in FLASKS_OWN]
-    missing = [path for path in ours if not re.search(rf"^\| `{path}[` ]", section, re.MULTILINE)]
-    assert missing == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
