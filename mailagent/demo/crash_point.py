@@ -1,6 +1,6 @@
-"""A planned death: the process kills itself with SIGKILL at one point of one step or request, once.
+"""A planned crash: the process kills itself with SIGKILL at one point of one step or request, once.
 
-For the demo's story and the crash tests; production refuses to start with it.
+For the demo's story and the crash tests. Production refuses to start with it.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from flask import Flask, has_request_context, request
 
 from mailagent import services
 from mailagent.store.database import READS
-from mailagent.workflows import launch  # loading it is what makes the steps known
+from mailagent.workflows import launch  # importing it registers the steps
 from mailagent.workflows.steps import recording
 
 __all__ = ["AROUND_COMMIT", "TRACE", "launch", "plan"]
 
-# A POST is named by its rule, such as `POST /approvals/<token>`. Before the commit nothing has
-# happened; after it everything has, and whoever posted has no answer yet.
+# A POST is named by its rule, such as `POST /approvals/<token>`. The process dies just before the commit
+# of the request, or after it and before the response.
 AROUND_COMMIT = ("before commit", "after commit")
-TRACE = "trace"  # instead of a point: nobody dies, and the marker lists what was come to
+TRACE = "trace"  # instead of a point: write every point that was reached into the marker file
 
-_COMMITTED = "mailagent committed"  # what a connection bears until it goes back to its pool
+_COMMITTED = "mailagent committed"  # set on a connection until it returns to its pool
 
 
 def plan(app: Flask, crash_at: str, marker: Path | None) -> Callable[[], None]:
-    """Die when `crash_at` is reached; return what calls it off.
+    """Kill this process when it reaches `crash_at`; return a function that cancels the plan.
 
-    `crash_at` is `<step>:<point>`, points as in `recording.CRASH_POINTS`, or `POST <rule>:<point>`,
-    points as in `AROUND_COMMIT`; with `:<n>` after it the n-th time, else the first. `marker` is a
-    file that is made just before dying; where it exists, nobody dies any more. Raises ValueError for
-    a point that does not exist.
+    `crash_at` is `<step>:<point>` (points: `recording.CRASH_POINTS`) or `POST <rule>:<point>` (points:
+    `AROUND_COMMIT`). `:<n>` after it means the n-th time; the default is the first. The process creates
+    the file `marker` just before it dies, and never dies while that file exists. Raises ValueError for an
+    unknown point.
     """
     if crash_at == TRACE:
         if marker is None:
             raise ValueError("MAILAGENT_CRASH_AT is trace; set MAILAGENT_CRASH_ONCE to a file")
-        arrive = _note_in(marker)
+        arrive = _trace_to(marker)
     else:
         arrive = _die_at(*_parse(app, crash_at), marker)
     unwatch = recording.watch(arrive)
@@ -55,20 +55,21 @@ def plan(app: Flask, crash_at: str, marker: Path | None) -> Callable[[], None]:
     for event, hear in watched.items():
         sa.event.listen(engine, event, hear)
 
-    def call_off() -> None:
+    def cancel() -> None:
         unwatch()
         for event, hear in watched.items():
             sa.event.remove(engine, event, hear)
 
-    return call_off
+    return cancel
 
 
 def _parse(app: Flask, crash_at: str) -> tuple[str, str, int]:
     found = re.fullmatch(r"(.+?):([a-z ]+)(?::(\d+))?", crash_at)
     name, point, number = found.groups() if found else (crash_at, "", None)
-    points = recording.CRASH_POINTS.get(name, ())
-    if name in {f"POST {rule.rule}" for rule in app.url_map.iter_rules() if _is_post(rule.methods)}:
-        points = AROUND_COMMIT
+    posts = {
+        f"POST {rule.rule}" for rule in app.url_map.iter_rules() if "POST" in (rule.methods or ())
+    }
+    points = AROUND_COMMIT if name in posts else recording.CRASH_POINTS.get(name, ())
     if point not in points:
         raise ValueError(
             f"MAILAGENT_CRASH_AT is {crash_at!r}; {name!r} has the points {', '.join(points) or 'none'}"
@@ -76,11 +77,7 @@ def _parse(app: Flask, crash_at: str) -> tuple[str, str, int]:
     return name, point, int(number or 1)
 
 
-def _is_post(methods: set[str] | None) -> bool:
-    return "POST" in (methods or ())
-
-
-def _note_in(path: Path) -> recording.Watcher:
+def _trace_to(path: Path) -> recording.Watcher:
     lock = threading.Lock()
 
     def note(name: str, at: str) -> None:
@@ -91,15 +88,15 @@ def _note_in(path: Path) -> recording.Watcher:
 
 
 def _die_at(step: str, point: str, number: int, marker: Path | None) -> recording.Watcher:
-    come_by: Counter[str] = Counter()
+    times: Counter[str] = Counter()
     lock = threading.Lock()
 
     def die(name: str, at: str) -> None:
         if (name, at) != (step, point):
             return
         with lock:
-            come_by[step] += 1
-            if come_by[step] != number or (marker is not None and marker.exists()):
+            times[step] += 1
+            if times[step] != number or (marker is not None and marker.exists()):
                 return
             if marker is not None:
                 marker.touch()
@@ -111,26 +108,18 @@ def _die_at(step: str, point: str, number: int, marker: Path | None) -> recordin
 def _before_commit(arrive: recording.Watcher) -> Callable[[sa.Connection], None]:
     def commit(connection: sa.Connection) -> None:
         if connection.get_execution_options().get(READS):
-            return  # PostgreSQL's snapshots end with one, too
-        if _is_of_request():
+            return  # on PostgreSQL a snapshot also ends with a commit
+        if has_request_context() and request.url_rule is not None:
             connection.info[_COMMITTED] = True
-            arrive(_here(), AROUND_COMMIT[0])
+            arrive(f"{request.method} {request.url_rule}", AROUND_COMMIT[0])
 
     return commit
 
 
-def _is_of_request() -> bool:
-    return has_request_context() and request.url_rule is not None
-
-
 def _after_commit(arrive: recording.Watcher) -> Callable[[Any, Any], None]:
-    # A connection goes back to its pool at the end of `Database.transaction`, right after the commit.
+    # A connection returns to its pool at the end of `Database.transaction`, right after the commit.
     def checkin(_connection: Any, record: Any) -> None:
         if record.info.pop(_COMMITTED, False) and has_request_context():
-            arrive(_here(), AROUND_COMMIT[1])
+            arrive(f"{request.method} {request.url_rule}", AROUND_COMMIT[1])
 
     return checkin
-
-
-def _here() -> str:
-    return f"{request.method} {request.url_rule}"

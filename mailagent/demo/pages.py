@@ -1,4 +1,4 @@
-"""The demo's page: write as a customer, read everybody's mail, watch the runs, kill the app.
+"""The demo's page: write as a customer, read all mail, watch the runs, kill the app.
 
 Registered only where MAILAGENT_DEMO names the demo's providers; never in production.
 """
@@ -33,8 +33,7 @@ from mailagent import services
 from mailagent.demo import shop
 from mailagent.demo.fakes.openai import MODEL_NAME
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.refund import Refund
-from mailagent.engine import RecordedStep, Run, WorkflowClient
+from mailagent.engine import Run
 from mailagent.store import schema
 from mailagent.store.refunds import refunds
 from mailagent.web.guard import open_to_all
@@ -49,15 +48,15 @@ _STARTED_AT = time.time()
 
 
 @blueprint.record
-def _lead_the_way(state: BlueprintSetupState) -> None:
-    """Make the app's bare address lead to the demo."""
-    state.app.add_url_rule("/", "demo_door", open_to_all(lambda: redirect("/demo/")))
+def _redirect_root(state: BlueprintSetupState) -> None:
+    """Redirect the app's root to the demo."""
+    state.app.add_url_rule("/", "demo_root", open_to_all(lambda: redirect("/demo/")))
 
 
 @blueprint.get("/")
 @open_to_all
 def page() -> Response:
-    """Show the page; what is on it comes from `/demo/state`, again and again."""
+    """Show the page. Its script fills it from `/demo/state`, once a second."""
     html = render_template(
         "demo/page.html",
         csrf_token=generate_csrf(),
@@ -71,8 +70,8 @@ def page() -> Response:
         providers_url=_providers_url(),
     )
     response = Response(html)
-    # The page asks the demo's providers itself while the app is dead. Its frames, which show mail,
-    # are under this policy too: no script, nothing from outside, but mail has its styles inline.
+    # The page asks the demo's providers itself while the app is dead. This policy also covers its
+    # frames, which show mail: no script, nothing from outside, but mail has inline styles.
     response.headers["Content-Security-Policy"] = (
         f"default-src 'self'; img-src 'self' data:; connect-src 'self' {_providers_url()}; "
         "style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'self'; "
@@ -90,13 +89,14 @@ def state() -> ResponseReturnValue:
         "pid": os.getpid(),
         "started_at": datetime.fromtimestamp(_STARTED_AT, UTC).isoformat(),
     }
-    return jsonify({"process": process, "mail": _ask_providers(), **take_snapshot()})
+    with _open(f"{_providers_url()}/demo/mailboxes") as mailboxes:
+        return jsonify({"process": process, "mail": json.load(mailboxes), **take_snapshot()})
 
 
 @blueprint.post("/letters")
 @open_to_all
 def write() -> ResponseReturnValue:
-    """Hand a customer's letter to the demo's SendGrid, which delivers it to the inbound webhook."""
+    """Give a customer's mail to the demo's SendGrid, which delivers it to the inbound webhook."""
     letter = json.dumps(request.get_json()).encode()
     try:
         with _open(f"{_providers_url()}/demo/letters", letter) as answer:
@@ -115,8 +115,8 @@ def crash() -> ResponseReturnValue:
 
 
 def _die() -> None:
-    # gunicorn would quietly replace a killed worker. Its master leads the group that the supervisor
-    # made for the two; any other group may hold somebody's shell.
+    # gunicorn would replace a killed worker, so kill its master too. The master leads the process group
+    # that the supervisor made for both. Any other group may hold the developer's shell.
     if os.getpgid(0) == os.getppid():
         os.killpg(os.getpgid(0), signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -129,12 +129,6 @@ def _settings() -> Settings:
 
 def _providers_url() -> str:
     return _settings().demo_url or ""
-
-
-def _ask_providers() -> dict[str, Any]:
-    with _open(f"{_providers_url()}/demo/mailboxes") as answer:
-        found: dict[str, Any] = json.load(answer)
-    return found
 
 
 def _open(url: str, body: bytes | None = None) -> Any:
@@ -156,39 +150,34 @@ def take_snapshot() -> dict[str, Any]:
     live = services.current()
     with live.database.snapshot() as connection:
         found = refunds.list_all(connection)
-        ledger = [_payment(row) for row in connection.execute(sa.select(schema.ledger_entries))]
+        ledger = connection.execute(sa.select(schema.ledger_entries)).all()
+    runs = live.workflow_client.runs
     return {
-        "refunds": [_refund(refund) for refund in reversed(found)],
-        "ledger": ledger[::-1],
-        "runs": _runs(live.workflow_client),
+        "refunds": [
+            {
+                "refund_id": refund.refund_id,
+                "order_id": refund.order_id,
+                "amount": str(refund.amount),
+                "status": refund.status.value,
+                "decided_by": refund.decided_by,
+                "requested_at": refund.requested_at.isoformat(),
+            }
+            for refund in reversed(found)
+        ],
+        "ledger": [
+            {
+                "reference": row.reference,
+                "order_id": row.order_id,
+                "amount": str(Money(row.amount_minor, row.currency)),
+                "recorded_at": row.recorded_at.isoformat(),
+            }
+            for row in reversed(ledger)
+        ],
+        "runs": [
+            _run(runs.find_run(run.run_id, with_steps=True) or run)
+            for run in runs.list_runs(limit=_RUNS)
+        ],
     }
-
-
-def _refund(refund: Refund) -> dict[str, Any]:
-    return {
-        "refund_id": refund.refund_id,
-        "order_id": refund.order_id,
-        "amount": str(refund.amount),
-        "status": refund.status.value,
-        "decided_by": refund.decided_by,
-        "requested_at": refund.requested_at.isoformat(),
-    }
-
-
-def _payment(row: Any) -> dict[str, Any]:
-    return {
-        "reference": row.reference,
-        "order_id": row.order_id,
-        "amount": str(Money(row.amount_minor, row.currency)),
-        "recorded_at": row.recorded_at.isoformat(),
-    }
-
-
-def _runs(workflow_client: WorkflowClient) -> list[dict[str, Any]]:
-    latest = workflow_client.runs.list_runs(limit=_RUNS)
-    return [
-        _run(workflow_client.runs.find_run(run.run_id, with_steps=True) or run) for run in latest
-    ]
 
 
 def _run(run: Run) -> dict[str, Any]:
@@ -198,18 +187,18 @@ def _run(run: Run) -> dict[str, Any]:
         "status": run.status,
         "is_active": run.is_active,
         "created_at": run.created_at.isoformat(),
-        "steps": [_step(step) for step in run.steps],
+        "steps": [
+            {
+                "number": step.number,
+                "name": step.name,
+                "error": step.error,
+                "output": _shortened(json.dumps(step.output, ensure_ascii=False, default=str)),
+                "at": step.started_at.isoformat() if step.started_at else None,
+            }
+            for step in run.steps
+        ],
     }
 
 
-def _step(step: RecordedStep) -> dict[str, Any]:
-    output = json.dumps(step.output, ensure_ascii=False, default=str)
-    if len(output) > _LONGEST_OUTPUT:
-        output = f"{output[:_LONGEST_OUTPUT]} …"
-    return {
-        "number": step.number,
-        "name": step.name,
-        "error": step.error,
-        "output": output,
-        "at": step.started_at.isoformat() if step.started_at else None,
-    }
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_OUTPUT else f"{text[:_LONGEST_OUTPUT]} …"

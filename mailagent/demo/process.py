@@ -1,6 +1,4 @@
-"""Runs the demo's app as a process: prepares its folder and database, starts it, restarts it when it
-dies.
-"""
+"""Runs the demo's app as a process: prepares its folder and database, starts it, restarts it after a crash."""
 
 from __future__ import annotations
 
@@ -29,13 +27,13 @@ _MAX_DEATHS_AT_START = 3
 
 
 class AppWillNotStart(Exception):
-    """The app does not come up; the text holds the end of its log."""
+    """The app does not start; the text has the end of its log."""
 
 
 class Supervisor:
-    """`environment` is what the next start gets; it may be changed between starts.
+    """Keeps the app running. The next start gets `environment`, which may be changed between starts.
 
-    `pause_seconds`: how long the app stays dead, so that people can see it.
+    `pause_seconds`: how long the app stays dead after a crash, so that people can see it.
     """
 
     def __init__(
@@ -61,19 +59,19 @@ class Supervisor:
     def prepare(self) -> None:
         """Bring the database up to date and fill the shop, the first time. Raises CommandFailed."""
         run_command(["alembic", "upgrade", "head"], self.environment)
-        if not self._folder.is_seeded:
+        if not self._folder.seeded.exists():
             self._folder.orders.write_text(shop.orders_file(datetime.now(UTC)), "utf-8")
             orders = str(self._folder.orders)
             run_command(["flask", "--app", "wsgi", "orders", "import", orders], self.environment)
-            self._folder.record_seeded()
+            self._folder.seeded.touch()
 
     def start(self) -> None:
-        """Start the app and look after it from now on. Raises AppWillNotStart."""
+        """Start the app, and restart it whenever it dies. Raises AppWillNotStart."""
         self._watcher.start()
         self.wait_until_ready()
 
     def crash(self) -> None:
-        """Kill the app with SIGKILL; it is started again at once."""
+        """Kill the app with SIGKILL. The supervisor starts it again."""
         with self._changed:
             app, self._ready = self._app, False
         if app is not None:
@@ -116,7 +114,9 @@ class Supervisor:
                 return
             deaths_at_start = 0 if came_up else deaths_at_start + 1
             app.kill()  # gunicorn may have died before its worker
-            self._note_death(app)
+            with self._changed:
+                self._ready = False
+            self._say(f"The app process died ({app.cause_of_death}). Starting it again …")
             self._stopping.wait(self._pause_seconds)
         with self._changed:
             self._failure = self._log_end("The app does not start.")
@@ -134,11 +134,6 @@ class Supervisor:
             app.wait(0.1)
         return False
 
-    def _note_death(self, app: AppProcess) -> None:
-        with self._changed:
-            self._ready = False
-        self._say(f"The app process died ({app.cause_of_death}). Starting it again …")
-
     def _log_end(self, what: str) -> str:
         lines = self._folder.app_log.read_text("utf-8", "replace").splitlines()[-15:]
         return "\n".join([f"{what} The end of {self._folder.app_log}:", *lines])
@@ -152,11 +147,11 @@ _STOP_SECONDS = 8.0
 
 
 class CommandFailed(Exception):
-    """A command of the app failed; the text holds the end of what it said."""
+    """A command of the app failed; the text has the end of its output."""
 
 
 def run_command(arguments: list[str], environment: Mapping[str, str]) -> None:
-    """Run one of the app's Python modules to its end. Raises CommandFailed."""
+    """Run one of the app's Python modules, and wait for its end. Raises CommandFailed."""
     done = subprocess.run(  # noqa: S603 - our own interpreter with our own arguments
         [sys.executable, "-m", *arguments],
         cwd=ROOT,
@@ -166,14 +161,14 @@ def run_command(arguments: list[str], environment: Mapping[str, str]) -> None:
         check=False,
     )
     if done.returncode != 0:
-        said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
-        raise CommandFailed(f"`{' '.join(arguments)}` failed:\n{said}")
+        output = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
+        raise CommandFailed(f"`{' '.join(arguments)}` failed:\n{output}")
 
 
 class AppProcess:
     """gunicorn and its worker, in a process group of their own so that both can be killed at once.
 
-    They inherit the open files in `keep`: a lock among them lasts for as long as they live.
+    Both inherit the open files in `keep`, and hold a lock among them until they end.
     """
 
     def __init__(
@@ -215,7 +210,7 @@ class AppProcess:
         return True
 
     def is_ready(self) -> bool:
-        """Ask the app whether it can work: database reachable and migrated."""
+        """Return whether the app is ready: its database is reachable and migrated."""
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=2)
         try:
             connection.request("GET", "/readyz")
@@ -226,17 +221,17 @@ class AppProcess:
             connection.close()
 
     def kill(self) -> None:
-        """SIGKILL, as a power cut or the kernel's out-of-memory killer would."""
+        """Send SIGKILL to gunicorn and its worker."""
         self._signal(signal.SIGKILL)
         self._process.wait()
 
     def stop(self) -> None:
-        """Ask the app to end, and make it end when it does not."""
+        """Send SIGTERM, and SIGKILL if the app is still running after 8 seconds."""
         self._signal(signal.SIGTERM)
         deadline = time.monotonic() + _STOP_SECONDS
         while not self.has_died and time.monotonic() < deadline:
             self.wait(0.1)
-        self.kill()  # also a worker that has outlived its master
+        self.kill()  # a worker may outlive its master
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -247,36 +242,29 @@ class AppProcess:
 
 
 class FolderInUse(Exception):
-    """Another demo is running in this folder; the text says what to do."""
+    """Another demo runs in this folder; the text says what to do."""
 
 
 class DemoFolder:
-    """Holds the folder until `release`.
+    """Locks the folder until `release`. Raises FolderInUse if another demo runs in it.
 
-    Raises FolderInUse, because two apps of one name on one SQLite file would take each other's runs.
+    Two apps with one worker name on one SQLite file would take each other's runs.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = _locked(self.path / "lock")
+        self._lock = _lock(self.path / "lock")
         self.database = self.path / "mailagent.db"
         self.mailboxes = self.path / "mailboxes.jsonl"
         self.app_log = self.path / "app.log"
         self.orders = self.path / "orders.jsonl"
         self.crash_marker = self.path / "crashed"
-        self._seeded = self.path / "seeded"
+        self.seeded = self.path / "seeded"
 
     @property
     def database_url(self) -> str:
         return f"sqlite:///{self.database}"
-
-    @property
-    def is_seeded(self) -> bool:
-        return self._seeded.exists()
-
-    def record_seeded(self) -> None:
-        self._seeded.touch()
 
     def clear(self) -> None:
         """Remove everything from earlier demos."""
@@ -288,15 +276,15 @@ class DemoFolder:
 
     @property
     def lock_descriptor(self) -> int:
-        """The open lock. A process that inherits it keeps the folder for as long as it lives."""
+        """The file descriptor of the lock. A process that inherits it holds the lock until it ends."""
         return self._lock.fileno()
 
     def release(self) -> None:
-        """Let another demo have the folder."""
+        """Unlock the folder."""
         self._lock.close()
 
     def secret_key(self) -> str:
-        """Return the key that signs links: the same after a restart, so that mailed links still work."""
+        """Return the key that signs links. It stays the same, so that mailed links work after a restart."""
         path = self.path / "secret-key"
         if not path.exists():
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -308,7 +296,7 @@ class DemoFolder:
         return WebhookKey(self.path / f"{name}.pem")
 
 
-def _locked(path: Path) -> TextIOWrapper:
+def _lock(path: Path) -> TextIOWrapper:
     file = path.open("a", encoding="ascii")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

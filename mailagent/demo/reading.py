@@ -1,6 +1,6 @@
-"""How the demo's scripted model reads a letter: its language, what it asks for, which order, why.
+"""How the demo's scripted model reads a mail: its language, the request, the order, the reason.
 
-Word lists, not understanding; they cover the ready-made letters and honest variations of them.
+It matches word lists, which cover the ready-made mails and variations of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Language(StrEnum):
 
 
 class Wish(StrEnum):
-    """What a letter asks for."""
+    """What a mail asks for."""
 
     PERSON = "person"
     WITHDRAW = "withdraw"  # does not want the refund any more
@@ -42,41 +42,6 @@ _COMMON_WORDS = {
     "llegó dinero reembolso roto rota",
 }
 _VOCABULARY = {language: frozenset(words.split()) for language, words in _COMMON_WORDS.items()}
-
-# Who is asked for, in reach of a verb of speaking: "your manager approved it" is no such wish.
-_PERSON = re.compile(
-    r"\b(talk|speak|put me through|connect me)\b[^.!?]{0,60}"
-    r"\b(human|person|people|someone|manager|supervisor|agent)\b"
-    r"|\b(real|actual) (human|person)\b|\bhuman being\b"
-    r"|\b(sprechen|reden|verbinden)\b[^.!?]{0,60}\b(mensch|mitarbeiter|person|chef)"
-    r"|\b(mensch|mitarbeiter|person|chef)\w*[^.!?]{0,60}\b(sprechen|reden|verbinden)\b"
-    r"|\bparler\b[^.!?]{0,60}\b(humain|personne|quelqu|responsable)"
-    r"|\bhablar\b[^.!?]{0,60}\b(humano|persona|alguien|encargado|responsable)"
-)
-_WITHDRAW = re.compile(
-    r"\bnever ?mind\b|\bforget (?:about )?(?:it|my (?:refund|request)|the (?:refund|request))\b"
-    r"|\b(?:withdraw|cancel|take back) (?:my|the) (?:refund|request)|\b(?:don't|do not|no longer)"
-    r" (?:want|need) (?:a|the|my) (?:refund|money)"
-    r"|\bhat sich erledigt\b|\bschon erledigt\b|\bvergessen sie (?:es|die|meine)\b"
-    r"|\b(?:ziehe|nehme)\b[^.!?]{0,60}\bzurück\b|\bkeine (?:erstattung|rückzahlung) mehr\b"
-    r"|\blaissez tomber\b|\boubliez\b|\bje (?:retire|renonce)\b|\bannulez ma demande\b"
-    r"|\bdéjelo\b|\bolvíde(?:lo|se)\b|\bretiro mi\b|\bya no (?:hace falta|quiero el reembolso)"
-)
-_REFUND = re.compile(
-    r"\brefund|\bmoney back\b|\breturn (it|them|this|the|my)\b|\bsend (it|them) back\b|\breimburs"
-    r"|erstatt|\bgeld zurück|zurückgeben|zurückschicken|\brembours|\brendre\b|\breembols"
-    r"|\bdevol(v|uci)|\bdevuelv|\bdinero de vuelta"
-)
-_NEWS = re.compile(
-    r"\bwhere('s| is| are)\b|\bwhen (will|do|does|is)\b|\bstatus\b|\btrack|\bany news\b|\bmy orders?\?"
-    r"|\bwo (ist|sind|bleibt)\b|\bwann\b|\boù (est|sont|en est)\b|\bquand\b"
-    r"|\bdónde\b|\bcuándo\b|\bestado\b"
-)
-_YES = re.compile(
-    r"^\W*(yes|yep|ja|jawohl|oui|sí|si)\b|\b(it is|it's|this is) (really )?me\b|\bi confirm\b"
-    r"|\bich bin es\b|\bbestätige\b|\bc'est (bien )?moi\b|\bje confirme\b|\bsoy yo\b|\bconfirmo\b"
-)
-_THANKS = re.compile(r"\bthank|\bcheers\b|\bdanke|\bvielen dank\b|\bmerci\b|\bgracias\b")
 
 # The first row that matches wins: "you never sent it" before "it is broken".
 _REASONS: tuple[tuple[RefundReason, re.Pattern[str]], ...] = tuple(
@@ -113,6 +78,53 @@ _REASONS: tuple[tuple[RefundReason, re.Pattern[str]], ...] = tuple(
     )
 )
 
+# The first row that matches wins. A person is asked for only near a verb of speaking: "your manager
+# approved it" asks for nobody.
+_WISHES: tuple[tuple[Wish, re.Pattern[str]], ...] = tuple(
+    (wish, re.compile(pattern))
+    for wish, pattern in (
+        (
+            Wish.PERSON,
+            r"\b(talk|speak|put me through|connect me)\b[^.!?]{0,60}"
+            r"\b(human|person|people|someone|manager|supervisor|agent)\b"
+            r"|\b(real|actual) (human|person)\b|\bhuman being\b"
+            r"|\b(sprechen|reden|verbinden)\b[^.!?]{0,60}\b(mensch|mitarbeiter|person|chef)"
+            r"|\b(mensch|mitarbeiter|person|chef)\w*[^.!?]{0,60}\b(sprechen|reden|verbinden)\b"
+            r"|\bparler\b[^.!?]{0,60}\b(humain|personne|quelqu|responsable)"
+            r"|\bhablar\b[^.!?]{0,60}\b(humano|persona|alguien|encargado|responsable)",
+        ),
+        (
+            Wish.WITHDRAW,
+            r"\bnever ?mind\b|\bforget (?:about )?(?:it|my (?:refund|request)|the (?:refund|request))\b"
+            r"|\b(?:withdraw|cancel|take back) (?:my|the) (?:refund|request)|\b(?:don't|do not|no longer)"
+            r" (?:want|need) (?:a|the|my) (?:refund|money)"
+            r"|\bhat sich erledigt\b|\bschon erledigt\b|\bvergessen sie (?:es|die|meine)\b"
+            r"|\b(?:ziehe|nehme)\b[^.!?]{0,60}\bzurück\b|\bkeine (?:erstattung|rückzahlung) mehr\b"
+            r"|\blaissez tomber\b|\boubliez\b|\bje (?:retire|renonce)\b|\bannulez ma demande\b"
+            r"|\bdéjelo\b|\bolvíde(?:lo|se)\b|\bretiro mi\b|\bya no (?:hace falta|quiero el reembolso)",
+        ),
+        (
+            Wish.REFUND,
+            r"\brefund|\bmoney back\b|\breturn (it|them|this|the|my)\b|\bsend (it|them) back\b|\breimburs"
+            r"|erstatt|\bgeld zurück|zurückgeben|zurückschicken|\brembours|\brendre\b|\breembols"
+            r"|\bdevol(v|uci)|\bdevuelv|\bdinero de vuelta",
+        ),
+        (
+            Wish.NEWS,
+            r"\bwhere('s| is| are)\b|\bwhen (will|do|does|is)\b|\bstatus\b|\btrack|\bany news\b|\bmy orders?\?"
+            r"|\bwo (ist|sind|bleibt)\b|\bwann\b|\boù (est|sont|en est)\b|\bquand\b"
+            r"|\bdónde\b|\bcuándo\b|\bestado\b",
+        ),
+        (Wish.REFUND, "|".join(pattern.pattern for _, pattern in _REASONS)),
+        (
+            Wish.YES,
+            r"^\W*(yes|yep|ja|jawohl|oui|sí|si)\b|\b(it is|it's|this is) (really )?me\b|\bi confirm\b"
+            r"|\bich bin es\b|\bbestätige\b|\bc'est (bien )?moi\b|\bje confirme\b|\bsoy yo\b|\bconfirmo\b",
+        ),
+        (Wish.THANKS, r"\bthank|\bcheers\b|\bdanke|\bvielen dank\b|\bmerci\b|\bgracias\b"),
+    )
+)
+
 _ORDER_ID = re.compile(r"\bw[\s-]?(\d{4,10})\b", re.IGNORECASE)
 _BARE_NUMBER = re.compile(
     r"\b(?:order|bestellung|commande|pedido)\s*(?:no\.?|number|nr\.?|nummer|n°|número)?\s*[:#]?\s*"
@@ -143,43 +155,30 @@ def find_order_ids(text: str) -> tuple[str, ...]:
 
 
 def find_wish(text: str) -> Wish:
-    """Return what `text` asks for; a wish to speak to a person goes before everything else."""
-    lowered = text.lower().replace("’", "'")
-    if _PERSON.search(lowered):
-        return Wish.PERSON
-    if _WITHDRAW.search(lowered):
-        return Wish.WITHDRAW
-    if _REFUND.search(lowered):
-        return Wish.REFUND
-    if _NEWS.search(lowered):
-        return Wish.NEWS
-    if pick_reason(lowered) is not RefundReason.OTHER:
-        return Wish.REFUND
-    if _YES.search(lowered):
-        return Wish.YES
-    return Wish.THANKS if _THANKS.search(lowered) else Wish.UNCLEAR
+    """Return what `text` asks for; asking for a person goes before everything else."""
+    return next((wish for wish, pattern in _WISHES if pattern.search(_plain(text))), Wish.UNCLEAR)
 
 
 def pick_reason(text: str) -> RefundReason:
     """Return why the customer wants the money back, as far as the words tell."""
-    lowered = text.lower().replace("’", "'")
-    for reason, pattern in _REASONS:
-        if pattern.search(lowered):
-            return reason
-    return RefundReason.OTHER
+    found = (reason for reason, pattern in _REASONS if pattern.search(_plain(text)))
+    return next(found, RefundReason.OTHER)
+
+
+def _plain(text: str) -> str:
+    return text.lower().replace("’", "'")
 
 
 def names_item(text: str, name: str) -> bool:
-    """Tell whether `text` speaks of an item called `name`: any telling word of it, also in the plural."""
+    """Return whether `text` has a word of the item's name, in the singular or the plural."""
     said = set(re.findall(r"\w+", text.lower())).difference(*_VOCABULARY.values())
     wanted = [word for word in re.findall(r"\w+", name.lower()) if len(word) > 2]
-    return any(word in said or f"{word}s" in said or f"{word}en" in said for word in wanted)
+    return any({word, f"{word}s", f"{word}en"} & said for word in wanted)
 
 
 def choose_items(text: str, items: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the ids of the items that `text` names, of all that are left when it names none."""
+    """Return the ids of the items that `text` names; if it names none, of all that can be refunded."""
     listed = list(items)
     named = [item for item in listed if names_item(text, str(item.get("name", "")))]
-    left = [item for item in listed if item.get("refundable")]
-    chosen = named or left or listed
-    return list(dict.fromkeys(str(item["item_id"]) for item in chosen))
+    refundable = [item for item in listed if item.get("refundable")]
+    return list(dict.fromkeys(str(item["item_id"]) for item in named or refundable or listed))

@@ -1,7 +1,6 @@
-"""The demo's model: reads the case, follows tool results, and writes a truthful reply.
+"""The demo's model: reads a mail, follows tool results, and writes a truthful reply.
 
-A pure function from what the app sent to the next turn: the same request gets the same answer, so a
-run that is recovered after a crash goes on as it began.
+The same input always gives the same turn, so a run that is recovered after a crash continues as it began.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """One letter as the model sees it. `text` may hold the earlier request that it goes on with."""
+class CustomerRequest:
+    """One request as the model sees it. `text` also holds an earlier request that it continues."""
 
     text: str
     wish: Wish
@@ -62,152 +61,134 @@ class Case:
     order_ids: tuple[str, ...]
 
 
-def read_case(content: str) -> Case:
-    """Return the case in the first user item's JSON text.
+def read_request(content: str) -> CustomerRequest:
+    """Return the request in the first user item's JSON text.
 
     Raises ValueError when it is not the JSON object that mailagent sends.
     """
     facts = json.loads(content)
     if not isinstance(facts, dict) or not isinstance(facts.get("mails"), list):
-        raise ValueError("the first user item is not a case: an object with `mails` is expected")
-    text = "\n".join(
-        f"{mail.get('subject', '')}\n{mail.get('text', '')}" for mail in facts["mails"]
-    )
-    bodies = "\n".join(str(mail.get("text", "")) for mail in facts["mails"])
-    said = [str(item.get("text", "")) for item in facts.get("history", [])]
-    own = [
-        str(item.get("text", ""))
-        for item in facts.get("history", [])
-        if item.get("from") == "customer"
-    ]
-    return _case(bodies, text, "\n".join(own), "\n".join(said[::-1]))
-
-
-def _case(bodies: str, text: str, own: str, said: str) -> Case:
-    """Put the case together; a letter without a wish of its own goes on with the customer's earlier one."""
+        raise ValueError("the first user item is not a request: an object with `mails` is expected")
+    mails, history = facts["mails"], facts.get("history", [])
+    bodies = "\n".join(str(mail.get("text", "")) for mail in mails)
+    text = "\n".join(f"{mail.get('subject', '')}\n{mail.get('text', '')}" for mail in mails)
+    said = [str(item.get("text", "")) for item in history]
+    own = "\n".join(str(item["text"]) for item in history if item.get("from") == "customer")
     # The subject of an answer repeats the first mail's: only the body says what is wanted now.
     wish = find_wish(bodies) if own else find_wish(text)
     if own and wish in (Wish.YES, Wish.UNCLEAR) and find_wish(own) in (Wish.REFUND, Wish.NEWS):
         wish, text = find_wish(own), f"{text}\n{own}"
-    order_ids = find_order_ids(bodies) or find_order_ids(text) or find_order_ids(said)[:1]
-    return Case(text, wish, guess_language(bodies, text, own), order_ids[:_MAX_ORDERS])
+    earlier = find_order_ids("\n".join(said[::-1]))[:1]
+    order_ids = find_order_ids(bodies) or find_order_ids(text) or earlier
+    return CustomerRequest(text, wish, guess_language(bodies, text, own), order_ids[:_MAX_ORDERS])
 
 
-def next_turn(case: Case, results: Sequence[ToolResult], corrected: bool = False) -> Turn:
+def next_turn(
+    request: CustomerRequest, results: Sequence[ToolResult], corrected: bool = False
+) -> Turn:
     """Decide what the model does next. `corrected`: the app found the last reply untrue."""
     if corrected:
-        return _hand_over("cannot_help", case)
-    if case.wish is Wish.PERSON:
-        return _hand_over("customer_asked", case)
-    if case.wish is Wish.THANKS:
-        return _say(case, phrase(case.language, "thanks"))
-    if case.wish in (Wish.UNCLEAR, Wish.YES) and not case.order_ids:
-        return _say(case, phrase(case.language, "unclear"))
-    order_ids = case.order_ids or _orders_meant(case, results)
+        return _hand_over("cannot_help", request)
+    if request.wish is Wish.PERSON:
+        return _hand_over("customer_asked", request)
+    if request.wish is Wish.THANKS:
+        return _say(request, phrase(request.language, "thanks"))
+    if request.wish in (Wish.UNCLEAR, Wish.YES) and not request.order_ids:
+        return _say(request, phrase(request.language, "unclear"))
+    order_ids = request.order_ids or _orders_meant(request, results)
     if isinstance(order_ids, Call | Say):
         return order_ids
-    if case.wish is Wish.WITHDRAW:
-        return _withdraw(case, order_ids, results)
-    return _look_and_propose(case, order_ids, results)
+    work_on = _withdraw if request.wish is Wish.WITHDRAW else _look_and_propose
+    paragraphs = []
+    for order_id in order_ids:
+        told = work_on(request, results, order_id)
+        if isinstance(told, Call):
+            return told
+        paragraphs.append(told)
+    return _say(request, *dict.fromkeys(paragraphs))
 
 
-def _orders_meant(case: Case, results: Sequence[ToolResult]) -> tuple[str, ...] | Turn:
+def _orders_meant(
+    request: CustomerRequest, results: Sequence[ToolResult]
+) -> tuple[str, ...] | Turn:
     """Find out which order a letter without a number is about."""
     found = _find(results, "find_my_orders")
     if found is None:
         return Call("find_my_orders", {})
     if "error" in found:
-        told = _tool_error(case, found, "")
-        return told if isinstance(told, Call) else _say(case, told)
+        told = _tool_error(request, found, "")
+        return told if isinstance(told, Call) else _say(request, told)
     orders = found.get("orders", [])
     if not orders:
-        return _say(case, phrase(case.language, "no_orders"))
-    named = [order for order in orders if _names_one_of(case.text, order.get("items", []))]
+        return _say(request, phrase(request.language, "no_orders"))
+    named = [
+        order
+        for order in orders
+        if any(names_item(request.text, name) for name in order.get("items", []))
+    ]
     meant = named or orders
     if len(meant) == 1:
         return (str(meant[0]["order_id"]),)
-    key = "your_orders" if case.wish is Wish.NEWS else "which_order"
+    key = "your_orders" if request.wish is Wish.NEWS else "which_order"
     lines = [
         f"{order['order_id']} ({order['placed_at']}): {', '.join(order['items'])}"
         for order in meant
     ]
-    return _say(case, phrase(case.language, key), "\n".join(lines))
+    return _say(request, phrase(request.language, key), "\n".join(lines))
 
 
-def _names_one_of(text: str, names: Sequence[str]) -> bool:
-    return any(names_item(text, name) for name in names)
-
-
-def _look_and_propose(case: Case, order_ids: Sequence[str], results: Sequence[ToolResult]) -> Turn:
-    """Look at each order, then propose a refund for each if that is the wish, then tell."""
-    paragraphs = []
-    for order_id in order_ids:
-        order = _find(results, "look_at_order", order_id)
-        if order is None:
-            return Call("look_at_order", {"order_id": order_id})
-        if "error" in order:
-            told = _tool_error(case, order, order_id)
-        elif case.wish is Wish.REFUND:
-            told = _propose(case, order_id, order, _find(results, "propose_refund", order_id))
-        else:
-            told = order_news(case.language, order)
-        if isinstance(told, Call):
-            return told
-        paragraphs.append(told)
-    return _say(case, *dict.fromkeys(paragraphs))
-
-
-def _withdraw(case: Case, order_ids: Sequence[str], results: Sequence[ToolResult]) -> Turn:
-    """Take back what was asked for on each order, then tell what came of it."""
-    paragraphs = []
-    for order_id in order_ids:
-        outcome = _find(results, "withdraw_refund", order_id)
-        if outcome is None:
-            return Call("withdraw_refund", {"order_id": order_id})
-        if "error" in outcome:
-            told = _tool_error(case, outcome, order_id)
-            if isinstance(told, Call):
-                return told
-            paragraphs.append(told)
-        else:
-            paragraphs.append(withdrawal_sentence(case.language, outcome))
-    return _say(case, *dict.fromkeys(paragraphs))
-
-
-def _propose(
-    case: Case, order_id: str, order: Mapping[str, Any], outcome: Mapping[str, Any] | None
+def _look_and_propose(
+    request: CustomerRequest, results: Sequence[ToolResult], order_id: str
 ) -> str | Call:
+    """Look at an order, and propose a refund if that is the wish; then say what came of it."""
+    order = _find(results, "look_at_order", order_id)
+    if order is None:
+        return Call("look_at_order", {"order_id": order_id})
+    if "error" in order:
+        return _tool_error(request, order, order_id)
+    if request.wish is not Wish.REFUND:
+        return order_news(request.language, order)
+    outcome = _find(results, "propose_refund", order_id)
     if outcome is None:
-        items = choose_items(case.text, order.get("items", []))
+        items = choose_items(request.text, order.get("items", []))
         return Call(
             "propose_refund",
             {
                 "order_id": order_id,
                 "items": [{"item_id": item_id, "quantity": None} for item_id in items],
-                "reason": str(pick_reason(case.text)),
+                "reason": str(pick_reason(request.text)),
             },
         )
     if "error" in outcome:
-        return _tool_error(case, outcome, order_id)
-    return outcome_sentence(case.language, order, outcome)
+        return _tool_error(request, outcome, order_id)
+    return outcome_sentence(request.language, order, outcome)
 
 
-def _tool_error(case: Case, output: Mapping[str, Any], order_id: str) -> str | Call:
+def _withdraw(request: CustomerRequest, results: Sequence[ToolResult], order_id: str) -> str | Call:
+    outcome = _find(results, "withdraw_refund", order_id)
+    if outcome is None:
+        return Call("withdraw_refund", {"order_id": order_id})
+    if "error" in outcome:
+        return _tool_error(request, outcome, order_id)
+    return withdrawal_sentence(request.language, outcome)
+
+
+def _tool_error(request: CustomerRequest, output: Mapping[str, Any], order_id: str) -> str | Call:
     """Tell what a tool could not do; what cannot be told goes to a person."""
     if output["error"] == "no_such_order" and order_id:
-        return phrase(case.language, "no_such_order", order_id=order_id)
+        return phrase(request.language, "no_such_order", order_id=order_id)
     if output["error"] == "sender_not_verified":
-        return phrase(case.language, "not_verified")
-    return _hand_over("cannot_help", case)
+        return phrase(request.language, "not_verified")
+    return _hand_over("cannot_help", request)
 
 
-def _hand_over(reason: str, case: Case) -> Call:
-    opening = " ".join(case.text.split())[:200]
+def _hand_over(reason: str, request: CustomerRequest) -> Call:
+    opening = " ".join(request.text.split())[:200]
     return Call("hand_over", {"reason": reason, "summary": f"The customer wrote: {opening}"})
 
 
-def _say(case: Case, *paragraphs: str) -> Say:
-    return Say(letter(case.language, paragraphs))
+def _say(request: CustomerRequest, *paragraphs: str) -> Say:
+    return Say(letter(request.language, paragraphs))
 
 
 def _find(

@@ -1,5 +1,5 @@
-"""The two shows of `flask demo`: the story in the terminal, and the page. Each puts folder, providers
-and app together, and takes them apart again whatever happens."""
+"""The two modes of `flask demo`: the story in the terminal, and the page. Each starts the providers and the
+app, and stops them at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mailagent.demo.process import AppWillNotStart, DemoFolder, Supervisor
 from mailagent.demo.story import FactMissing, Story
 
 DEFAULT_PORT = 8000
-# Long enough to watch the steps appear and the app be dead, short enough not to bore.
+# Long enough for people to watch the steps and the crash.
 _MODEL_SECONDS = 0.7
 _DEAD_SECONDS = 3.0
 
@@ -29,7 +29,7 @@ class PortBusy(Exception):
 
 
 def find_default_port() -> int:
-    """Return the port that nobody asked for: the usual one, or a free one when it is taken."""
+    """Return the default port, or a free one if it is taken."""
     try:
         return find_port(DEFAULT_PORT)
     except PortBusy:
@@ -41,7 +41,7 @@ def find_default_port() -> int:
 def find_port(port: int) -> int:
     """Return `port`, or a free one for 0. Raises PortBusy."""
     with socket.socket() as probe:
-        # As gunicorn binds: a port that was given up a moment ago is not busy.
+        # Like gunicorn: a port that was released a moment ago can be used.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -54,7 +54,7 @@ def find_port(port: int) -> int:
 
 
 def tell_story(port: int) -> None:
-    """Tell and check the story in a folder of its own. Raises FactMissing where it breaks."""
+    """Tell and check the story in a temporary folder. Raises FactMissing."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mailagent-demo-") as path:
         folder = DemoFolder(Path(path))
@@ -63,7 +63,10 @@ def tell_story(port: int) -> None:
             try:
                 story.run()
             except FactMissing as missing:
-                click.echo(f"  ✗ {missing}\n\nThe story broke here. {_log_end(folder)}", err=True)
+                log = "\n".join(folder.app_log.read_text("utf-8", "replace").splitlines()[-30:])
+                click.echo(
+                    f"  ✗ {missing}\n\nThe story broke here. The end of the log:\n{log}", err=True
+                )
                 raise
     seconds = time.monotonic() - began
     click.echo(f"\nAll {story.facts} facts hold. It took {seconds:.0f} s.")
@@ -87,29 +90,21 @@ def _running(
 ) -> Iterator[tuple[Providers, Supervisor]]:
     providers = Providers(folder, port, os.environ, model_seconds)
     supervisor = Supervisor(folder, port, providers.environment(), click.echo, dead_seconds)
-    click.echo(_opening(providers))
+    if providers.uses_real_model:
+        click.echo(f"The model is real ({providers.model_name}); the mail stays on this machine.")
+    else:
+        click.echo(
+            "The model is scripted and the mail stays on this machine. "
+            "With OPENAI_API_KEY set, a real model answers."
+        )
     providers.start()
     try:
         supervisor.prepare()
         supervisor.start()
         yield providers, supervisor
     finally:
-        # A second Ctrl-C would leave the app running without anybody to stop it.
+        # A second Ctrl-C would leave the app running without a supervisor.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         supervisor.stop()
         providers.stop()
         folder.release()
-
-
-def _opening(providers: Providers) -> str:
-    if providers.uses_real_model:
-        return f"The model is real ({providers.model_name}); the mail stays on this machine."
-    return (
-        "The model is scripted and the mail stays on this machine. "
-        "With OPENAI_API_KEY set, a real model answers."
-    )
-
-
-def _log_end(folder: DemoFolder) -> str:
-    lines = folder.app_log.read_text("utf-8", "replace").splitlines()[-30:]
-    return "\n".join(["The end of the app's log:", *lines])

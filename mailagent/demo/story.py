@@ -1,4 +1,4 @@
-"""`flask demo --once`: two refunds and two crashes, told as they happen and checked at every turn."""
+"""The story of `flask demo --once`: two refunds and two crashes, checked at every step."""
 
 from __future__ import annotations
 
@@ -28,9 +28,17 @@ _ADA, _GRACE, _MONA = "ada@example.com", "grace@example.org", "mona@shop.example
 _PEOPLE = {_ADA: "Ada", _GRACE: "Grace", _MONA: "Mona (manager)"}
 _KETTLE, _LAPTOP = "W1001", "W1004"
 
+_POLL_SECONDS = 0.1
+
+T = TypeVar("T")
+
+
+class FactMissing(Exception):
+    """The app does not do something that the story promises; the text says what."""
+
 
 class Story:
-    """Writes, kills, clicks and checks; what it finds it tells through a Narrator."""
+    """Writes mails, kills the app, opens links, and checks the outcome of each."""
 
     def __init__(
         self,
@@ -43,20 +51,14 @@ class Story:
         self._providers = providers
         self._supervisor = supervisor
         self._records = Records(folder.database)
-        narrator = Narrator(say, 120.0 if providers.uses_real_model else 60.0)
-        self._narrator = narrator
-        self._say, self._title = say, narrator.title
-        self._fact, self._wait_for = narrator.fact, narrator.wait_for
+        self._say = say
+        self._timeout_seconds = 120.0 if providers.uses_real_model else 60.0
         self._browser = Browser()
         self._shown: set[str] = set()
-
-    @property
-    def facts(self) -> int:
-        """How many facts were found to hold."""
-        return self._narrator.facts
+        self.facts = 0  # checked so far
 
     def run(self) -> None:
-        """Tell the whole story. Raises FactMissing at the first thing that is not as promised."""
+        """Tell the whole story. Raises FactMissing at the first fact that does not hold."""
         try:
             self._small_refund()
             self._expensive_refund()
@@ -64,9 +66,28 @@ class Story:
             link = self._manager_looks()
             token = self._manager_approves(link)
             self._second_click(link, token)
-            self._last_look()
+            self._check_everything()
         except OSError as problem:
             raise FactMissing(f"the app answers ({problem})") from problem
+
+    def _title(self, title: str) -> None:
+        self._say(f"\n{title}")
+
+    def _fact(self, fact: str, holds: bool) -> None:
+        if not holds:
+            raise FactMissing(fact)
+        self.facts += 1
+        self._say(f"  ✓ {fact}")
+
+    def _wait_for(self, fact: str, find: Callable[[], T | None]) -> T:
+        """Wait until `find` finds something, and return it. Raises FactMissing after the timeout."""
+        deadline = time.monotonic() + self._timeout_seconds
+        while not (found := find()) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+        if not found:
+            raise FactMissing(fact)
+        self._fact(fact, True)
+        return found
 
     def _small_refund(self) -> None:
         self._title("A small refund: 49.99 USD, nobody has to be asked")
@@ -90,8 +111,8 @@ class Story:
 
     def _crash_while_it_waits(self) -> None:
         self._title("The app is killed while the refund waits (SIGKILL)")
-        # From now on it also dies by itself: once, at the end of the step that pays, before DBOS has
-        # recorded the step. So the next process is told to pay again.
+        # The next process kills itself once: at the end of the step that pays, before DBOS has recorded
+        # the step. The process after that runs the step again.
         self._supervisor.environment["MAILAGENT_CRASH_AT"] = "pay_refund:asked"
         self._supervisor.environment["MAILAGENT_CRASH_ONCE"] = str(self._folder.crash_marker)
         before = self._process()
@@ -108,10 +129,13 @@ class Story:
             raise FactMissing("the manager's mail has a link to the approval page")
         for _ in range(2):
             page = self._browser.open(link)
-            self._fact("the page shows the case", page.status == 200 and page.says(_LAPTOP))
+            self._fact(
+                "the page shows the refund request", page.status == 200 and page.says(_LAPTOP)
+            )
         laptop = self._laptop()
         self._fact("the refund still waits", laptop.status == "awaiting_approval")
-        self._fact("no decision is recorded, nothing is paid", _untouched(laptop))
+        self._fact("no decision is recorded", laptop.decisions == ())
+        self._fact("nothing is paid", laptop.ledger_minor == ())
         return link
 
     def _manager_approves(self, link: str) -> str:
@@ -140,10 +164,12 @@ class Story:
         self._fact("the late click is told the same", late is not None and late.says("approved"))
         self._fact("the first decision stands", self._laptop().decisions == (("approve", _MONA),))
 
-    def _last_look(self) -> None:
-        self._title("One last look at everything")
-        self._wait_for("everything is answered and sent", lambda: not self._records.unfinished())
-        time.sleep(1.5)  # a mail or a payment too many would come now
+    def _check_everything(self) -> None:
+        self._title("A last check of everything")
+        self._wait_for(
+            "everything is answered and sent", lambda: not self._records.has_unfinished_mail()
+        )
+        time.sleep(1.5)  # a second mail or payment would arrive now
         count = {address: len(self._sent(address)) for address in _PEOPLE}
         self._fact(
             "each customer has one answer and one receipt", count[_ADA] == count[_GRACE] == 2
@@ -152,8 +178,6 @@ class Story:
         self._fact("no mail went out twice", self._no_mail_twice())
         self._fact("two refunds, two payments", self._records.ledger_count() == 2)
         self._fact("both refunds are paid", bool(self._paid(_KETTLE) and self._paid(_LAPTOP)))
-
-    # --- looking -----------------------------------------------------------------------------------
 
     def _sent(self, address: str) -> list[SentMail]:
         return self._providers.mailboxes.sent(address)
@@ -184,8 +208,6 @@ class Story:
         ids = Counter(mail.message_id for mail in mails)
         return None not in ids and max(ids.values()) == 1
 
-    # --- acting and telling --------------------------------------------------------------------------
-
     def _write(self, letter: shop.ReadyMail) -> None:
         self._say(f"  {letter.sender} writes: “{' '.join(letter.text.split())}”")
         fields = {"from": letter.sender, "subject": letter.subject, "text": letter.text}
@@ -206,10 +228,6 @@ class Story:
 
     def _wait_for_mail(self, address: str, count: int, fact: str) -> None:
         self._wait_for(fact, lambda: len(self._sent(address)) >= count)
-
-
-def _untouched(refund: RefundRecord) -> bool:
-    return refund.decisions == () and refund.ledger_minor == ()
 
 
 def _gist(mail: SentMail) -> str:
@@ -282,107 +300,53 @@ class Browser:
 
 @dataclass(frozen=True, slots=True)
 class RefundRecord:
-    """One refund with what hangs on it. `ledger_minor` has one amount for each payment made."""
+    """The status of a refund, the amount of each payment made for it, and each decision with its author."""
 
-    refund_id: str
-    order_id: str
-    amount_minor: int
     status: str
-    decided_by: str | None
     ledger_minor: tuple[int, ...]
-    decisions: tuple[tuple[str, str], ...]  # (what, by whom)
+    decisions: tuple[tuple[str, str], ...]
 
 
 class Records:
-    """The rows of the app at `database`, as they are at each call."""
+    """The rows of the app's database, read anew at each call."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
 
     def refunds(self, order_id: str) -> list[RefundRecord]:
         """Return the refunds of one order, oldest first."""
-        rows = self._rows(
-            "SELECT * FROM refunds WHERE order_id = ? ORDER BY requested_at", order_id
+        refunds = self._rows(
+            "SELECT refund_id, status FROM refunds WHERE order_id = ? ORDER BY requested_at",
+            order_id,
         )
-        return [self._refund(row) for row in rows]
-
-    def _refund(self, row: sqlite3.Row) -> RefundRecord:
-        refund_id = row["refund_id"]
-        ledger = self._rows(
-            "SELECT amount_minor FROM ledger_entries WHERE refund_id = ?", refund_id
-        )
-        decisions = self._rows(
+        ledger = "SELECT amount_minor FROM ledger_entries WHERE refund_id = ?"
+        decisions = (
             "SELECT decision, decided_by FROM decisions JOIN approvals USING (approval_id)"
-            " WHERE refund_id = ?",
-            refund_id,
+            " WHERE refund_id = ?"
         )
-        return RefundRecord(
-            refund_id=refund_id,
-            order_id=row["order_id"],
-            amount_minor=row["amount_minor"],
-            status=row["status"],
-            decided_by=row["decided_by"],
-            ledger_minor=tuple(entry["amount_minor"] for entry in ledger),
-            decisions=tuple((each["decision"], each["decided_by"]) for each in decisions),
-        )
+        return [
+            RefundRecord(
+                status,
+                tuple(amount for (amount,) in self._rows(ledger, refund_id)),
+                tuple(self._rows(decisions, refund_id)),
+            )
+            for refund_id, status in refunds
+        ]
 
     def ledger_count(self) -> int:
         """Return how many payments there are in all."""
         return int(self._rows("SELECT count(*) FROM ledger_entries")[0][0])
 
-    def unfinished(self) -> list[str]:
-        """Return what is still to be answered or sent, in words; nothing when all is quiet."""
-        mails = self._rows(
-            "SELECT subject, status FROM inbound_mails WHERE status = 'unanswered'"
-            " UNION ALL SELECT subject, status FROM outbound_mails WHERE status <> 'sent'"
+    def has_unfinished_mail(self) -> bool:
+        """Return whether a mail is still to be answered or sent."""
+        query = (
+            "SELECT 1 FROM inbound_mails WHERE status = 'unanswered'"
+            " UNION ALL SELECT 1 FROM outbound_mails WHERE status <> 'sent'"
         )
-        return [f"{row['subject']} ({row['status']})" for row in mails]
+        return bool(self._rows(query))
 
-    def _rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
-        # Not mode=ro: a reader of a WAL database has to be able to make its shared-memory file.
+    def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
+        # Not mode=ro: a reader of a WAL database must be able to create its shared-memory file.
         with closing(sqlite3.connect(self._database, timeout=10)) as connection:
             connection.execute("PRAGMA query_only = ON")
-            connection.row_factory = sqlite3.Row
             return connection.execute(query, values).fetchall()
-
-
-# --- narrator -------------------------------------------------------------------------------------
-
-
-T = TypeVar("T")
-
-_LOOK_EVERY_SECONDS = 0.1
-
-
-class FactMissing(Exception):
-    """Something that the story promises is not so; the text says what."""
-
-
-class Narrator:
-    """`patience_seconds`: how long one thing may take to happen."""
-
-    def __init__(self, say: Callable[[str], None], patience_seconds: float) -> None:
-        self._say = say
-        self._patience_seconds = patience_seconds
-        self.facts = 0
-
-    def title(self, title: str) -> None:
-        """Begin a chapter."""
-        self._say(f"\n{title}")
-
-    def fact(self, fact: str, holds: bool) -> None:
-        """Tell a fact. Raises FactMissing when it does not hold."""
-        if not holds:
-            raise FactMissing(fact)
-        self.facts += 1
-        self._say(f"  ✓ {fact}")
-
-    def wait_for(self, fact: str, look: Callable[[], T | None]) -> T:
-        """Wait until `look` finds something, and return it. Raises FactMissing when patience ends."""
-        deadline = time.monotonic() + self._patience_seconds
-        while not (found := look()) and time.monotonic() < deadline:
-            time.sleep(_LOOK_EVERY_SECONDS)
-        if not found:
-            raise FactMissing(fact)
-        self.fact(fact, True)
-        return found

@@ -98,9 +98,9 @@ def test_a_fresh_demo_forgets_everything(folder: DemoFolder) -> None:
     secret = folder.secret_key()
     folder.database.write_text("rows")
     (folder.path / "more").mkdir()
-    folder.record_seeded()
+    folder.seeded.touch()
     folder.clear()
-    assert not folder.is_seeded
+    assert not folder.seeded.exists()
     assert [entry.name for entry in folder.path.iterdir()] == ["lock"]
     assert folder.secret_key() != secret
 

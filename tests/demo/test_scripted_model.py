@@ -12,7 +12,7 @@ from mailagent.agent.reply.check import find_untrue
 from mailagent.agent.reply.facts import gather_facts
 from mailagent.demo.fakes.openai import tool_results
 from mailagent.demo.reading import Language, find_order_ids, guess_language, pick_reason
-from mailagent.demo.scripted_model import Call, Say, ToolResult, next_turn, read_case
+from mailagent.demo.scripted_model import Call, Say, ToolResult, next_turn, read_request
 from mailagent.demo.shop import READY_MAILS
 from mailagent.domain.refunds.policy import DeclineReason, Policy
 from mailagent.domain.refunds.refund import RefundReason
@@ -43,7 +43,7 @@ def content(text: str, subject: str = "", history: list[dict[str, str]] | None =
 
 def play(case_text: str, outputs: Mapping[str, Any]) -> tuple[list[Call], str]:
     """Let the model work, each tool giving its one output; return its calls and its reply."""
-    case = read_case(case_text)
+    case = read_request(case_text)
     results: list[ToolResult] = []
     calls: list[Call] = []
     while True:
@@ -280,7 +280,7 @@ def test_where_is_my_money_is_answered_from_the_order() -> None:
 
 
 def test_a_reply_that_was_found_untrue_goes_to_a_person() -> None:
-    turn = next_turn(read_case(content("Please refund W1001")), [], corrected=True)
+    turn = next_turn(read_request(content("Please refund W1001")), [], corrected=True)
     assert isinstance(turn, Call)
     assert turn.arguments["reason"] == "cannot_help"
 
@@ -342,7 +342,7 @@ def test_the_reason_is_picked_from_words(text: str, reason: RefundReason) -> Non
 @pytest.mark.parametrize("letter", READY_MAILS, ids=lambda letter: letter.name)
 def test_every_ready_letter_is_understood(letter: Any) -> None:
     """None but the nonsense ends in a question, none in a reason that the words do not give."""
-    case = read_case(content(letter.text, letter.subject))
+    case = read_request(content(letter.text, letter.subject))
     turn = next_turn(case, [])
     expected = {
         "small": "look_at_order",

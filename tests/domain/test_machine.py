@@ -218,7 +218,7 @@ PEOPLE: list[dict[str, Any]] = [
     {"from_address": "norbert.replyson@example.com"},
     {"from_address": "nora-respondek@example.com"},
     {"from_address": "info@example.com"},
-    {"from_address": "postman@example.com"},
+    {"from_address": "webhook_sender@example.com"},
     {"from_address": "post@master.example"},
     {"from_address": "listowner@example.com"},
     {"from_address": "case+abc@other.example"},

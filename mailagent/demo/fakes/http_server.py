@@ -1,4 +1,4 @@
-"""A small JSON server on 127.0.0.1 that runs in a thread: what the demo's stand-in providers share."""
+"""A small JSON server on 127.0.0.1 that runs in a thread: the base of the demo's local providers."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ class LocalServer:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def stop(self) -> None:
-        """Stop answering and give the port back."""
+        """Stop answering and release the port."""
         self._server.shutdown()
         self._server.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Headers and body in one packet: two would meet Nagle and delayed ACK, 40 ms an answer.
+    # Send headers and body in one packet: two packets cost 40 ms by Nagle and delayed ACK.
     wbufsize = -1
     disable_nagle_algorithm = True
     routes: Mapping[str, Route]
@@ -81,14 +81,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._serve()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Keep quiet: the terminal belongs to the demo's story."""
+        """Log nothing: the terminal shows the demo's story."""
 
     def _serve(self) -> None:
         path, _, query = self.path.partition("?")
         route = self.routes.get(f"{self.command} {path}", self.otherwise)
         try:
             answer = route(Request(path, self.headers, self._read_body(), query))
-        except LineCut:  # on purpose; whatever else a route raises is told on standard error
+        except LineCut:  # any other exception of a route is printed to standard error
             self.close_connection = True
             return
         self._send(answer)
@@ -106,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, answer: Answer) -> None:
         data = b"" if answer.value is None else json.dumps(answer.value).encode()
         headers = {"Content-Type": "application/json", "Content-Length": str(len(data))}
-        # The app may be killed while it waits for us: that is what the demo is for.
+        # The demo kills the app, perhaps while it waits for this response.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.send_response(answer.status)
             for name, value in {**headers, **answer.headers}.items():

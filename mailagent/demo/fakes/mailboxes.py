@@ -1,7 +1,7 @@
 """The mail of the demo's people: what the app sent them, and what they wrote to the shop.
 
-Kept in memory and in a file of JSON lines (the last line of an id wins), so that the providers can
-be restarted like the app. Delivering letters belongs in `postman`.
+Mail is kept in memory and in a file of JSON lines (the last line of an id wins), so that it survives a
+restart of the providers. `webhooks` delivers it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Mailboxes:
             lines = path.read_text("utf-8")
             for line in lines.splitlines():
                 self._load(line)
-            if not lines.endswith("\n"):  # cut off: the next line must not become part of it
+            if not lines.endswith("\n"):  # the last line was cut off: do not append to it
                 path.write_text(lines + "\n", "utf-8")
 
     def record_sent(self, mail: SentMail) -> None:
@@ -102,7 +102,7 @@ class Mailboxes:
             return self._sent.get(mail_id)
 
     def wait_for(self, condition: Callable[[], bool], timeout_seconds: float) -> bool:
-        """Wait until `condition` holds, looking after each change; return whether it does."""
+        """Wait until `condition` holds, checked after each change; return whether it does."""
         with self._changed:
             return self._changed.wait_for(condition, timeout_seconds)
 
@@ -128,4 +128,4 @@ class Mailboxes:
                 state = CustomerMailState(letter.state)
                 self._letters[letter.mail_number] = replace(letter, state=state)
         except (ValueError, KeyError, TypeError):
-            return  # a line that was cut off when the process died
+            return  # the line was cut off when the process died

@@ -1,7 +1,6 @@
 """A local server that speaks OpenAI's Responses API and answers with the demo's scripted model.
 
-The shapes of requests, answers and errors are the published ones, so the app cannot tell the
-difference; no network is used, nothing is learned or stored.
+Requests, responses and errors have the published shapes.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mailagent.demo.fakes.http_server import Answer, LocalServer, Request
-from mailagent.demo.scripted_model import Say, ToolResult, Turn, next_turn, read_case
+from mailagent.demo.scripted_model import Say, ToolResult, Turn, next_turn, read_request
 
 MODEL_NAME = "scripted-demo-model"
 
 
 class OpenAIServer(LocalServer):
-    """`latency_seconds`: how long each answer takes, so that people can watch the steps."""
+    """`latency_seconds`: the duration of each answer, so that people can watch the steps."""
 
     def __init__(self, latency_seconds: float = 0.0, port: int = 0) -> None:
         self._latency_seconds = latency_seconds
@@ -61,10 +60,7 @@ def _error(status: int, message: str) -> Answer:
 
 
 def _turn(body: Mapping[str, Any]) -> Turn:
-    """Read the items of a request and let the model decide.
-
-    Raises ValueError for items that the Responses API would refuse as well.
-    """
+    """Return the model's turn for a request. Raises ValueError for items that the real API refuses too."""
     if not isinstance(body.get("model"), str):
         raise ValueError("model: a name is required")
     items = body["input"]
@@ -74,7 +70,7 @@ def _turn(body: Mapping[str, Any]) -> Turn:
     if not users:
         raise ValueError("input: there is no user item")
     corrected = len(items) > 1 and items[-1].get("role") in ("user", "developer", "system")
-    return next_turn(read_case(users[0]), tool_results(items), corrected)
+    return next_turn(read_request(users[0]), tool_results(items), corrected)
 
 
 def _text(item: Mapping[str, Any]) -> str:
@@ -106,7 +102,7 @@ def tool_results(items: Sequence[Mapping[str, Any]]) -> list[ToolResult]:
 def answer_to(body: Mapping[str, Any], turn: Turn, raw: bytes) -> dict[str, Any]:
     """Return the Response object for `turn`.
 
-    Ids come from the bytes of the request: a request that is repeated after a crash gets the same.
+    Its ids are a hash of the request, so that a repeated request gets the same response.
     """
     key = hashlib.sha256(raw).hexdigest()[:32]
     output = [_output_item(turn, key)]

@@ -8,21 +8,21 @@ from mailagent.demo import shop
 from mailagent.demo.fakes.mailboxes import Mailboxes
 from mailagent.demo.fakes.openai import MODEL_NAME, OpenAIServer
 from mailagent.demo.fakes.sendgrid import SendGridServer
-from mailagent.demo.fakes.webhooks import Postman
+from mailagent.demo.fakes.webhooks import WebhookSender
 from mailagent.demo.process import DemoFolder
 from mailagent.settings import SETTINGS
 
-# Whatever a developer has set up for real: a demo must not pay, send, trace or connect anywhere.
+# A developer's own settings are not passed on: a demo must not pay, send, trace or connect anywhere.
 _FOREIGN = ("MAILAGENT_", "SENDGRID_", "STRIPE_", "DBOS_", "OTEL_", "FLASK_", "GUNICORN_")
 _FOREIGN_NAMES = {"WEB_CONCURRENCY", "PORT", *(setting.name for setting in SETTINGS)}
 
-# The app waits this long for SendGrid's events before it sends a mail again whose fate a crash left
-# open. The demo's events arrive within a second of the app's return.
+# After a crash the app waits this long for SendGrid's events before it sends a mail again. The demo's
+# events arrive within a second of the restart.
 _MAIL_OUTCOME_SECONDS = 30
 
 
 class Providers:
-    """Runs both servers and the postman in threads of this process, for an app on `app_port`.
+    """Runs both servers and the webhook sender in threads of this process, for an app on `app_port`.
 
     `environ` is the caller's environment; an OPENAI_API_KEY in it means that the real model answers.
     """
@@ -44,15 +44,17 @@ class Providers:
         origins = (self.app_url, f"http://localhost:{app_port}")
         self._openai = OpenAIServer(latency_seconds)
         self.sendgrid = SendGridServer(self.mailboxes, shop.SUPPORT_ADDRESS, origins)
-        self._postman = Postman(self.mailboxes, self.app_url, self._inbound_key, self._events_key)
+        self._webhook_sender = WebhookSender(
+            self.mailboxes, self.app_url, self._inbound_key, self._events_key
+        )
 
     def start(self) -> None:
         self._openai.start()
         self.sendgrid.start()
-        self._postman.start()
+        self._webhook_sender.start()
 
     def stop(self) -> None:
-        self._postman.stop()
+        self._webhook_sender.stop()
         self._openai.stop()
         self.sendgrid.stop()
 
@@ -79,11 +81,11 @@ class Providers:
             "TEAM_EMAILS": ",".join(shop.TEAM),
             "OPS_EMAILS": ",".join(shop.OPERATORS),
             "SECRET_KEY": self._folder.secret_key(),
-            # The same after a restart: DBOS gives a worker back the runs that it left.
+            # The same after a restart, so that DBOS recovers the worker's own runs.
             "WORKER_ID": "demo",
             "MAIL_OUTCOME_SECONDS": str(_MAIL_OUTCOME_SECONDS),
             "MAILAGENT_DEMO": self.sendgrid.url,
-            # The SDKs would ask a proxy for servers of this machine, too.
+            # Otherwise the SDKs would use a proxy even for local servers.
             "NO_PROXY": "127.0.0.1,localhost," + self._environ.get("NO_PROXY", ""),
             "no_proxy": "127.0.0.1,localhost," + self._environ.get("no_proxy", ""),
             "PYTHONUNBUFFERED": "1",

@@ -9,11 +9,13 @@ import gzip
 import json
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parseaddr
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qs
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from mailagent.demo.fakes.http_server import Answer, LocalServer, Request
 from mailagent.demo.fakes.mailboxes import Mailboxes, MailContent, SentMail
@@ -23,12 +25,12 @@ _SIZE_LIMIT_BYTES = 30 * 1024 * 1024
 
 
 class CustomerMailProblem(ValueError):
-    """A letter that cannot be sent; the text says why."""
+    """The customer's mail cannot be sent; the text says why."""
 
 
 class SendGridServer(LocalServer):
-    """`app_origins`: the pages that may use the demo's own routes from a browser. The account does not have
-    Email Activity, an add-on, unless `has_activity` is set."""
+    """`app_origins`: the pages that may use the demo's own routes from a browser. `has_activity`: the account
+    has the Email Activity add-on."""
 
     has_activity = False
 
@@ -60,17 +62,14 @@ class SendGridServer(LocalServer):
             return _errors(413, [("", "The JSON payload you have included is too large.")])
         if request.headers.get_content_type() != "application/json":
             return _errors(415, [("", "Content-Type should be application/json.")])
-        try:
-            body = json.loads(_unpacked(request))
-        except (ValueError, OSError, EOFError) as problem:
-            return _errors(400, [("", f"Bad Request: the body is not JSON ({problem})")])
-        problems = find_problems(body)
-        if problems:
-            return _errors(400, problems)
-        mails = mails_in(body)
-        for mail in mails:
-            self._mailboxes.record_sent(mail)
-        return Answer(202, None, {"X-Message-Id": mails[0].mail_id})
+        is_packed = request.headers.get("Content-Encoding") == "gzip"
+        mail = _parse_mail(gzip.decompress(request.body) if is_packed else request.body)
+        if isinstance(mail, list):
+            return _errors(400, mail)
+        recorded = _recorded(mail)
+        for each in recorded:
+            self._mailboxes.record_sent(each)
+        return Answer(202, None, {"X-Message-Id": recorded[0].mail_id})
 
     def _find(self, request: Request) -> Answer:
         if not self.has_activity:
@@ -87,7 +86,7 @@ class SendGridServer(LocalServer):
 
     def _write(self, request: Request) -> Answer:
         origin = request.headers.get("Origin")
-        # A page of another site could otherwise write letters through the visitor's browser.
+        # Otherwise a page of another site could write mail through the visitor's browser.
         if origin and origin not in self._app_origins:
             return _errors(403, [("", f"{origin} may not write letters here")])
         if request.headers.get_content_type() != "application/json":
@@ -104,33 +103,33 @@ class SendGridServer(LocalServer):
     def _letter(self, fields: object) -> MailContent:
         if not isinstance(fields, dict):
             raise CustomerMailProblem("a letter is a JSON object with from, subject and text")
-        answered = self._answered(fields.get("in_reply_to"))
+        answered = None
+        if mail_id := fields.get("in_reply_to"):
+            answered = self._mailboxes.find_sent(str(mail_id))
+            if answered is None:
+                raise CustomerMailProblem(f"in_reply_to: there is no mail {mail_id}")
         name, address = parseaddr(str(fields.get("from", "")))
         if "@" not in address:
             raise CustomerMailProblem("from: a mail address is needed")
-        text = str(fields.get("text", ""))
+        to, subject, text = self._support_address, "(no subject)", str(fields.get("text", ""))
+        if answered:
+            to = answered.reply_to or answered.from_address
+            subject = f"Re: {re.sub('^re: ', '', answered.subject, flags=re.IGNORECASE)}"
+            text = f"{text}\n\n{_quote(answered)}"
         mail_number = secrets.token_hex(8)
         return MailContent(
             mail_number=mail_number,
             from_name=name,
             from_address=address,
-            to=str(fields.get("to") or _answer_address(answered) or self._support_address),
-            subject=str(fields.get("subject") or _answer_subject(answered) or "(no subject)"),
-            text=f"{text}\n\n{_quote(answered)}" if answered else text,
+            to=str(fields.get("to") or to),
+            subject=str(fields.get("subject") or subject),
+            text=text,
             message_id=f"{mail_number}@mail.{address.rpartition('@')[2]}",
             in_reply_to=answered.message_id if answered else None,
             references=answered.references if answered else "",
             aligned=fields.get("aligned", True) is not False,
             sent_at=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-
-    def _answered(self, mail_id: object) -> SentMail | None:
-        if not mail_id:
-            return None
-        mail = self._mailboxes.find_sent(str(mail_id))
-        if mail is None:
-            raise CustomerMailProblem(f"in_reply_to: there is no mail {mail_id}")
-        return mail
 
     def _read(self, request: Request) -> Answer:
         return Answer(200, self._mailboxes.as_data(), self._cors(request))
@@ -143,14 +142,14 @@ class SendGridServer(LocalServer):
         return Answer(204, None, {**self._cors(request), **allowed})
 
     def _cors(self, request: Request) -> Mapping[str, str]:
-        """Let the demo's page read the answer itself: it must work while the app is dead."""
+        """Allow the demo's page to read the response: the page works even while the app is dead."""
         origin = request.headers.get("Origin", "")
         if origin not in self._app_origins:
             return {}
         return {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
 
 
-# The one query that is known: by a unique argument.
+# The only query that this server understands: by a unique argument.
 _BY_ARGUMENT = re.compile(r"\(unique_args\['(\w+)'\]=\"([^\"]*)\"\)")
 
 
@@ -173,26 +172,11 @@ def _has_key(request: Request) -> bool:
     return bool(re.fullmatch(r"Bearer \S+", key)) and key != "Bearer None"
 
 
-def _unpacked(request: Request) -> bytes:
-    packed = request.headers.get("Content-Encoding") == "gzip"
-    return gzip.decompress(request.body) if packed else request.body
-
-
 def _errors(status: int, problems: list[tuple[str, str]]) -> Answer:
     errors: list[dict[str, Any]] = [
         {"message": message, "field": field or None, "help": None} for field, message in problems
     ]
     return Answer(status, {"errors": errors})
-
-
-def _answer_address(mail: SentMail | None) -> str | None:
-    return (mail.reply_to or mail.from_address) if mail else None
-
-
-def _answer_subject(mail: SentMail | None) -> str | None:
-    if mail is None:
-        return None
-    return mail.subject if mail.subject.lower().startswith("re:") else f"Re: {mail.subject}"
 
 
 def _quote(mail: SentMail) -> str:
@@ -207,142 +191,120 @@ def _quote(mail: SentMail) -> str:
 
 Problem = tuple[str, str]  # the field and what is wrong with it
 
-_KNOWN = {
-    "personalizations",
-    "from",
-    "reply_to",
-    "subject",
-    "content",
-    "headers",
-    "custom_args",
-    "categories",
-    "tracking_settings",
-    "mail_settings",
-}
 _RESERVED = {
-    "x-sg-id",
-    "x-sg-eid",
-    "received",
-    "dkim-signature",
-    "content-type",
-    "content-transfer-encoding",
-    "to",
-    "from",
-    "subject",
-    "reply-to",
-    "cc",
-    "bcc",
+    *(
+        "x-sg-id",
+        "x-sg-eid",
+        "received",
+        "dkim-signature",
+        "content-type",
+        "to",
+        "from",
+        "cc",
+        "bcc",
+    ),
+    *("content-transfer-encoding", "subject", "reply-to"),
 }
-_ADDRESS = re.compile(r"[^\s@<>,;:\"()\[\]]{1,64}@[^\s@<>,;:\"()\[\]]+")
+_ADDRESS = r"^[^\s@<>,;:\"()\[\]]{1,64}@[^\s@<>,;:\"()\[\]]+$"
 _MESSAGE_ID = re.compile(r"<([^<>\s@]+@[^<>\s@]+)>")
 
 
-def find_problems(body: object) -> list[Problem]:
-    """Return every problem of a request body; none means that SendGrid would take it."""
-    if not isinstance(body, dict):
-        return [("", "Bad Request: the body is not a JSON object")]
-    return [
-        *((name, "is not known to the demo's SendGrid") for name in sorted(body.keys() - _KNOWN)),
-        *_people_problems(body),
-        *_text_problems(body),
-        *_header_problems(body.get("headers", {})),
-        *_argument_problems(body.get("custom_args", {})),
-    ]
+def _check_header(name: str) -> str:
+    if name.lower() in _RESERVED:
+        raise ValueError(f"{name} is a reserved header and cannot be set.")
+    return name
 
 
-def _people_problems(body: Mapping[str, Any]) -> Iterator[Problem]:
-    yield from _address_problems(body.get("from"), "from")
-    if "reply_to" in body:
-        yield from _address_problems(body["reply_to"], "reply_to")
-    groups = body.get("personalizations")
-    if not isinstance(groups, list) or not groups:
-        yield "personalizations", "You must have at least one personalization."
-        return
-    for number, group in enumerate(groups):
-        where = f"personalizations.{number}"
-        people = group.get("to") if isinstance(group, dict) else None
-        if not isinstance(people, list) or not people:
-            yield f"{where}.to", "The to array is required and must not be empty."
-            continue
-        yield from _header_problems(group.get("headers", {}))
-        yield from _argument_problems(group.get("custom_args", {}))
-        for place, person in enumerate(people):
-            yield from _address_problems(person, f"{where}.to.{place}")
-
-
-def _address_problems(person: object, where: str) -> Iterator[Problem]:
-    address = person.get("email") if isinstance(person, dict) else None
-    if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
-        yield f"{where}.email", "Does not contain a valid address."
-    elif isinstance(person, dict) and _breaks(str(person.get("name", ""))):
-        yield f"{where}.name", "The value cannot contain CR or LF characters."
-
-
-def _text_problems(body: Mapping[str, Any]) -> Iterator[Problem]:
-    subject, content = body.get("subject"), body.get("content")
-    if not isinstance(subject, str) or not subject:
-        yield "subject", "The subject is required."
-    elif _breaks(subject):
-        yield "subject", "The value cannot contain CR or LF characters."
-    if not isinstance(content, list) or not content:
-        yield "content", "There must be at least one defined content block."
-        return
-    if not all(isinstance(part, dict) and part.get("value") for part in content):
-        yield "content", "Each content block needs a type and a value."
-        return
-    kinds = [part.get("type") for part in content]
-    if kinds not in (["text/plain"], ["text/html"], ["text/plain", "text/html"]):
-        yield "content", "If present, text/plain must be first, followed by text/html, each once."
-
-
-def _header_problems(headers: object) -> Iterator[Problem]:
-    if not isinstance(headers, dict):
-        yield "headers", "An object is expected."
-        return
+def _check_headers(headers: dict[str, str]) -> dict[str, str]:
     for name, value in headers.items():
-        if name.lower() in _RESERVED:
-            yield f"headers.{name}", f"{name} is a reserved header and cannot be set."
-        if not isinstance(value, str) or _breaks(value):
-            yield f"headers.{name}", "Header values must be strings without CR or LF characters."
-        elif name.lower() == "message-id" and not _MESSAGE_ID.fullmatch(value):
-            yield f"headers.{name}", "Message-ID must have the form <id@domain>."
+        if name.lower() == "message-id" and not _MESSAGE_ID.fullmatch(value):
+            raise ValueError("Message-ID must have the form <id@domain>.")
+    return headers
 
 
-def _argument_problems(arguments: object) -> Iterator[Problem]:
-    if not isinstance(arguments, dict):
-        yield "custom_args", "An object is expected."
-    elif not all(isinstance(value, str) for value in arguments.values()):
-        yield "custom_args", "Custom arguments must be strings."
+def _check_content(content: list[_Content]) -> list[_Content]:
+    kinds = [part.type for part in content]
+    if kinds not in (["text/plain"], ["text/html"], ["text/plain", "text/html"]):
+        raise ValueError("text/plain must be first, followed by text/html, each once.")
+    return content
 
 
-def _breaks(text: str) -> bool:
-    return "\r" in text or "\n" in text
+OneLine = Annotated[str, Field(pattern=r"^[^\r\n]*$", strict=True)]
+Headers = Annotated[
+    dict[Annotated[str, AfterValidator(_check_header)], OneLine], AfterValidator(_check_headers)
+]
+Arguments = dict[str, Annotated[str, Field(strict=True)]]
 
 
-def mails_in(body: Mapping[str, Any], now: datetime | None = None) -> list[SentMail]:
-    """Return one mail for each recipient of a request without problems."""
-    sent_at = (now or datetime.now(UTC)).isoformat()
-    parts = {part["type"]: part["value"] for part in body["content"]}
-    mails = []
-    for group in body["personalizations"]:
-        headers = {**body.get("headers", {}), **group.get("headers", {})}
-        lowered = {name.lower(): value for name, value in headers.items()}
-        message_id = _MESSAGE_ID.fullmatch(lowered.get("message-id", ""))
-        mails += [
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _Person(_Part):
+    email: Annotated[str, Field(pattern=_ADDRESS)]
+    name: OneLine = ""
+
+
+class _Content(_Part):
+    type: str
+    value: Annotated[str, Field(min_length=1)]
+
+
+class _Personalization(_Part):
+    to: Annotated[list[_Person], Field(min_length=1)]
+    subject: OneLine | None = None
+    headers: Headers = {}
+    custom_args: Arguments = {}
+
+
+class _Mail(_Part):
+    """What the demo's SendGrid takes of https://www.twilio.com/docs/sendgrid/api-reference/mail-send"""
+
+    personalizations: Annotated[list[_Personalization], Field(min_length=1)]
+    from_: Annotated[_Person, Field(alias="from")]
+    reply_to: _Person | None = None
+    subject: Annotated[OneLine, Field(min_length=1)]
+    content: Annotated[list[_Content], AfterValidator(_check_content)]
+    headers: Headers = {}
+    custom_args: Arguments = {}
+    categories: list[str] = []
+    tracking_settings: dict[str, Any] = {}
+    mail_settings: dict[str, Any] = {}
+
+
+def _parse_mail(body: bytes) -> _Mail | list[Problem]:
+    """Return the mail of a request body, or every problem that SendGrid would name."""
+    try:
+        return _Mail.model_validate_json(body)
+    except ValidationError as error:
+        return [
+            (".".join(str(part) for part in each["loc"]), str(each["msg"]))
+            for each in error.errors()
+        ]
+
+
+def _recorded(mail: _Mail) -> list[SentMail]:
+    """Return one mail for each recipient."""
+    parts = {part.type: part.value for part in mail.content}
+    sent = []
+    for group in mail.personalizations:
+        headers = {name.lower(): text for name, text in (mail.headers | group.headers).items()}
+        message_id = _MESSAGE_ID.fullmatch(headers.get("message-id", ""))
+        sent += [
             SentMail(
                 mail_id=secrets.token_urlsafe(16),
-                to=person["email"].lower(),
-                from_address=body["from"]["email"],
-                from_name=body["from"].get("name", ""),
-                reply_to=body.get("reply_to", {}).get("email"),
-                subject=group.get("subject") or body["subject"],
+                to=person.email.lower(),
+                from_address=mail.from_.email,
+                from_name=mail.from_.name,
+                reply_to=mail.reply_to.email if mail.reply_to else None,
+                subject=group.subject or mail.subject,
                 text=parts.get("text/plain", ""),
                 html=parts.get("text/html"),
                 message_id=message_id[1] if message_id else None,
-                references=lowered.get("references", ""),
-                custom_args={**body.get("custom_args", {}), **group.get("custom_args", {})},
-                sent_at=sent_at,
+                references=headers.get("references", ""),
+                custom_args=mail.custom_args | group.custom_args,
+                sent_at=datetime.now(UTC).isoformat(),
             )
-            for person in group["to"]
+            for person in group.to
         ]
-    return mails
+    return sent

@@ -30,8 +30,8 @@ from mailagent.demo.fakes.mailboxes import CustomerMailState, Mailboxes, MailCon
 PAUSE_SECONDS = 1.0
 
 
-class Postman:
-    """Two threads, so that a letter which cannot be delivered holds up no event."""
+class WebhookSender:
+    """Delivers mail and events in two threads, so that mail which cannot be delivered delays no event."""
 
     def __init__(
         self, mailboxes: Mailboxes, app_url: str, inbound_key: WebhookKey, events_key: WebhookKey
@@ -64,7 +64,7 @@ class Postman:
         return any(not mail.reported for mail in self._mailboxes.sent())
 
     def deliver_mails(self) -> bool:
-        """Try every waiting letter once; return whether none is left waiting."""
+        """Try every waiting mail once; return whether all were delivered or given up."""
         for letter in filter(_is_waiting, self._mailboxes.letters()):
             body = build_body(letter)
             headers = {"Content-Type": CONTENT_TYPE, "User-Agent": "Sendlib/1.0"}
@@ -74,11 +74,11 @@ class Postman:
         return not self._mails_waiting()
 
     def deliver_events(self) -> bool:
-        """Report every mail that is not yet reported, in one batch; return whether it arrived."""
+        """Report every mail that is not yet reported, in one batch; return whether the app took it."""
         batch = [mail for mail in self._mailboxes.sent() if not mail.reported]
         events = [event for mail in batch for event in _events_of(mail)]
-        # The real one ends every event with CRLF; a receiver that makes its own JSON of the body
-        # before it checks the signature must fail here too.
+        # SendGrid ends every event with CRLF. A receiver that checks the signature over its own JSON
+        # instead of the received bytes must fail here too.
         body = b"[" + b",\r\n".join(json.dumps(event).encode() for event in events) + b"]\r\n"
         headers = {"Content-Type": "application/json", "User-Agent": "SendGrid Event API"}
         signed = {**headers, **self._events_key.sign(body)}
@@ -95,7 +95,7 @@ def _is_waiting(letter: MailContent) -> bool:
 
 
 def _tried(letter: MailContent, answer: int | str) -> MailContent:
-    """Return the letter after one attempt; `answer` is a status, or why there was none."""
+    """Return the mail after one attempt; `answer` is a status, or the name of an error."""
     if isinstance(answer, str) or answer >= 500:
         state = CustomerMailState.RETRYING
     elif 200 <= answer < 300:
@@ -125,7 +125,7 @@ def _events_of(mail: SentMail) -> list[dict[str, Any]]:
 
 
 def _post(url: str, body: bytes, headers: dict[str, str]) -> int | str:
-    """Return the status of one POST, or why there was none; redirects are not followed."""
+    """Return the status of one POST, or the name of an error. Redirects are not followed."""
     target = urlsplit(url)
     connection = http.client.HTTPConnection(str(target.hostname), target.port, timeout=30)
     try:
@@ -150,7 +150,7 @@ SENDER_IP = "192.0.2.10"
 def build_body(letter: MailContent) -> bytes:
     """Return the multipart body for `letter`: CRLF between parts, LF inside values.
 
-    Raises ValueError for a letter that is no mail, such as one with a line break in its subject.
+    Raises ValueError for invalid mail, such as a line break in its subject.
     """
     domain = letter.from_address.rpartition("@")[2]
     fields = {
@@ -185,14 +185,14 @@ def _source(letter: MailContent) -> bytes:
     if letter.in_reply_to:
         message["In-Reply-To"] = f"<{letter.in_reply_to}>"
         message["References"] = f"{letter.references} <{letter.in_reply_to}>".strip()
-    # A boundary in the text would end the part early; base64 cannot hold one.
+    # A boundary in the text would end the part early; base64 cannot contain one.
     encoding = "base64" if f"--{BOUNDARY}" in letter.text else "quoted-printable"
     message.set_content(letter.text, cte=encoding)
     return message.as_bytes()
 
 
 def _signature(letter: MailContent) -> str:
-    """Return what the author's mail server signs; the `dkim` field of the request says that it is sound."""
+    """Return a DKIM-Signature header; the `dkim` field of the request says that it is valid."""
     domain = letter.from_address.rpartition("@")[2]
     return (
         f"v=1; a=rsa-sha256; c=relaxed/relaxed; d={domain}; s=demo;"
@@ -201,7 +201,7 @@ def _signature(letter: MailContent) -> str:
 
 
 def _received_line(letter: MailContent) -> bytes:
-    """Return the line that SendGrid's own mail server puts on top."""
+    """Return the header that SendGrid's own mail server puts on top."""
     date = format_datetime(datetime.fromisoformat(letter.sent_at))
     return (
         f"Received: from mail.example.net (mxd [{SENDER_IP}]) by mx.sendgrid.net with ESMTP id "
@@ -213,7 +213,7 @@ def _received_line(letter: MailContent) -> bytes:
 
 
 class WebhookKey:
-    """A P-256 key pair, kept in a file that only its owner can read; made when there is none."""
+    """A P-256 key pair in a file that only its owner can read; created if the file does not exist."""
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
@@ -224,7 +224,7 @@ class WebhookKey:
         self._key = key
 
     def public_text(self) -> str:
-        """Return the public half as SendGrid shows it: base64 of its DER form."""
+        """Return the public key as SendGrid shows it: base64 of its DER form."""
         der = self._key.public_key().public_bytes(
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
         )

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from mailagent.demo.fakes.http_server import Answer
-from mailagent.demo.scripted_model import Call, Case, Say, ToolResult, Turn
+from mailagent.demo.scripted_model import Call, CustomerRequest, Say, ToolResult, Turn
 from mailagent.domain.mail.conversation import Limits
 from tests.cast import ADA, OLGA, TESS
 from tests.programs.crash_sweep import people
@@ -49,8 +49,10 @@ def _gets_a_discount(shop: SweptShop) -> None:
     shop.wait_for_quiet()
 
 
-def _says_discount(case: Case, results: list[ToolResult], _corrected: bool) -> Turn | None:
-    if "discount" not in case.text:
+def _says_discount(
+    request: CustomerRequest, results: list[ToolResult], _corrected: bool
+) -> Turn | None:
+    if "discount" not in request.text:
         return None
     if not results:
         return Call("offer_goodwill", {"order_id": "W1001", "percent": 10})
@@ -60,9 +62,11 @@ def _says_discount(case: Case, results: list[ToolResult], _corrected: bool) -> T
     )
 
 
-def _says_what_is_false(case: Case, results: list[ToolResult], corrected: bool) -> Turn | None:
+def _says_what_is_false(
+    request: CustomerRequest, results: list[ToolResult], corrected: bool
+) -> Turn | None:
     """First claim a refund that nobody made; when told so, answer as it is."""
-    if "happy" not in case.text:
+    if "happy" not in request.text:
         return None
     if not corrected:
         return Say("Hello,\n\nYour refund of 49.99 USD has been paid.\n\nKind regards")

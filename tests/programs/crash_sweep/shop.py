@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from mailagent.demo.fakes.http_server import Answer, Request
 from mailagent.demo.fakes.mailboxes import CustomerMailState, Mailboxes, MailContent, SentMail
 from mailagent.demo.fakes.openai import OpenAIServer, answer_to, tool_results
-from mailagent.demo.fakes.webhooks import Postman, WebhookKey
-from mailagent.demo.scripted_model import read_case
+from mailagent.demo.fakes.webhooks import WebhookKey, WebhookSender
+from mailagent.demo.scripted_model import read_request
 from mailagent.store.database import Database, open_database
 from mailagent.store.refunds import orders
 from tests import stripe_server
@@ -60,7 +60,7 @@ class ScriptedOpenAI(OpenAIServer):
         items = body["input"]
         case = next(item["content"] for item in items if item.get("role") == "user")
         corrected = len(items) > 1 and items[-1].get("role") in ("user", "developer", "system")
-        return self._script(read_case(case), tool_results(items), corrected)
+        return self._script(read_request(case), tool_results(items), corrected)
 
 
 class SweptShop:
@@ -80,7 +80,9 @@ class SweptShop:
         self.url = f"http://127.0.0.1:{self._port}"
         self._inbound = WebhookKey(folder / "inbound.pem")
         self.events_key = WebhookKey(folder / "events.pem")
-        self._postman = Postman(self.mailboxes, self.url, self._inbound, self.events_key)
+        self._webhook_sender = WebhookSender(
+            self.mailboxes, self.url, self._inbound, self.events_key
+        )
         self.marker, self.trace, self.log = folder / "crashed", folder / "trace", folder / "app.log"
         self._app: GrownApp | None = None
         self.traded = False
@@ -88,7 +90,7 @@ class SweptShop:
     @contextmanager
     def open(self) -> Iterator[None]:
         """Have the providers at work, and end the app in the end."""
-        servers = (self.openai, self._sendgrid, self._postman)
+        servers = (self.openai, self._sendgrid, self._webhook_sender)
         for server in servers:
             server.start()
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from mailagent.demo.scripted_model import Case, ToolResult, Turn
+from mailagent.demo.scripted_model import CustomerRequest, ToolResult, Turn
 from tests.programs.crash_sweep.shop import SweptShop
 
 # How many mails somebody gets: exactly, or at least and at most, where time decides.
@@ -15,7 +15,7 @@ INBOUND, EVENTS = "POST /webhooks/sendgrid/inbound", "POST /webhooks/sendgrid/ev
 WEBHOOKS = frozenset({INBOUND, EVENTS})
 
 # What the model says instead of what is scripted; None: as scripted.
-Script = Callable[[Case, list[ToolResult], bool], Turn | None]
+Script = Callable[[CustomerRequest, list[ToolResult], bool], Turn | None]
 
 
 @dataclass(frozen=True)

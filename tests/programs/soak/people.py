@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from mailagent.demo.fakes.mailboxes import MailContent, SentMail
-from mailagent.demo.fakes.webhooks import CONTENT_TYPE, Postman, WebhookKey, build_body
+from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, WebhookSender, build_body
 from mailagent.demo.story import Browser, find_link
 from mailagent.store.database import Database
 from mailagent.store.refunds import orders
@@ -69,7 +69,7 @@ class People:
         self._writing.set()
         self._alive.set()
         postmen = [
-            Postman(
+            WebhookSender(
                 self._providers.mailboxes, f"http://127.0.0.1:{web.port}", self.inbound, self.events
             )
             for web in self._webs
