@@ -16,7 +16,7 @@ from tests.browser.people import log_in
 from tests.cast import OLGA
 from tests.harness import Harness, beside
 from tests.store.test_inbox import lose_mail
-from tests.web.ops.test_inbox import keep_figures
+from tests.web.console.test_inbox import keep_figures
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def test_whatever_begins_with_ops_needs_a_login_but_for_the_login_itself(fortres
 
 
 def test_a_role_may_only_what_is_written_down() -> None:
-    look, answer = Permission.WAKE_TOPIC, Permission.ANSWER
+    look, answer = Permission.VIEW, Permission.ANSWER
     assert PERMISSIONS[Role.OPERATOR] == set(Permission)
     assert PERMISSIONS[Role.MANAGER] == {look}
     assert PERMISSIONS[Role.TEAM] == {look, answer}
@@ -245,7 +245,7 @@ def test_a_role_without_the_permission_is_refused_and_changes_nothing(
     assert changed(before, books(fortress)) == []
     # Every permission that somebody lacks is asked for at some door.
     asked = {door.permission for door in of(fortress, Guard.LOGIN)}
-    assert refused or asked == {Permission.WAKE_TOPIC}
+    assert refused or asked == {Permission.VIEW}
 
 
 WRONG_TOKENS: dict[str, dict[str, str]] = {

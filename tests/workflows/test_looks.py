@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from mailagent.agent.loop import Spent
 from mailagent.engine import RecordedStep
-from mailagent.web.console.recorded import with_text
+from mailagent.web.console.run_steps import with_text
 from mailagent.workflows.steps.conversation import model_call
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.recording import AtWork

@@ -20,7 +20,7 @@ class Role(StrEnum):
 class Permission(StrEnum):
     """What a page or an act of the console needs."""
 
-    WAKE_TOPIC = "look"  # the inbox, the search, conversations, refunds, customers
+    VIEW = "view"  # the inbox, the search, conversations, refunds, customers
     ANSWER = "answer"  # drafts, taking over, writing to customers, dismissing
     RUNS = "runs"  # what the workflow engine recorded, replaying and stopping it
     ERASE = "erase"  # forgetting a customer
@@ -29,8 +29,8 @@ class Permission(StrEnum):
 
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
     Role.OPERATOR: frozenset(Permission),
-    Role.MANAGER: frozenset({Permission.WAKE_TOPIC}),
-    Role.TEAM: frozenset({Permission.WAKE_TOPIC, Permission.ANSWER}),
+    Role.MANAGER: frozenset({Permission.VIEW}),
+    Role.TEAM: frozenset({Permission.VIEW, Permission.ANSWER}),
 }
 
 

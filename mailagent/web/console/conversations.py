@@ -36,7 +36,7 @@ _LONGEST_MARK = 400
 
 
 @blueprint.get("/ops/conversations/<conversation_id>")
-@needs(Permission.WAKE_TOPIC)
+@needs(Permission.VIEW)
 def show(conversation_id: str) -> Response:
     """Show what has happened in a conversation, a page at a time, the newest first."""
     before = _parse_mark(request.args.get("before", ""))
@@ -107,7 +107,7 @@ def _parse_mark(text: str) -> Mark | None:
 
 
 @blueprint.get("/ops/conversations/<conversation_id>/attachments/<mail_id>/<number>")
-@needs(Permission.WAKE_TOPIC)
+@needs(Permission.VIEW)
 def download(conversation_id: str, mail_id: str, number: str) -> Response:
     """Hand out one file of a customer's mail, to be saved and never shown: a stranger made it."""
     file = _find_file(conversation_id, mail_id, number)
@@ -117,7 +117,7 @@ def download(conversation_id: str, mail_id: str, number: str) -> Response:
 
 
 @blueprint.get("/ops/conversations/<conversation_id>/photos/<mail_id>/<number>")
-@needs(Permission.WAKE_TOPIC)
+@needs(Permission.VIEW)
 def preview(conversation_id: str, mail_id: str, number: str) -> Response:
     """Show what a photo among a customer's files shows, in a picture made by us."""
     position = _find_position(conversation_id, mail_id, number)
@@ -289,7 +289,7 @@ def answer_page(
 # --- dismiss -------------------------------------------------------------------------------------
 
 
-@blueprint.post("/ops/put-away")
+@blueprint.post("/ops/dismiss")
 @needs(Permission.ANSWER)
 def act() -> Response:
     """Take a lost mail, a failed refund or a failed run out of the inbox; `act=back` brings it back."""

@@ -44,7 +44,7 @@ def path_of(email: str) -> str:
 
 
 @blueprint.get("/ops/customers/<path:email>")
-@needs(Permission.WAKE_TOPIC)
+@needs(Permission.VIEW)
 def show(email: str) -> Response:
     """Show all that is on record of a customer."""
     address = erasing.read_address(email)

@@ -86,7 +86,7 @@ def order_for(person: Person) -> list[Waiting]:
 
 
 @blueprint.get("/ops")
-@needs(Permission.WAKE_TOPIC)
+@needs(Permission.VIEW)
 def show() -> Response:
     """Show what waits for people, the oldest first; or one list of it, with `waiting`."""
     waiting = request.args.get("waiting")

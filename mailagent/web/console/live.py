@@ -48,7 +48,7 @@ def _count(now: datetime) -> Figures:
 
 
 @blueprint.get("/ops/live")
-@needs(Permission.WAKE_TOPIC)
+@needs(Permission.VIEW)
 def tell() -> Response:
     """Tell how long each list is, how many lines came `since` a time in microseconds since 1970, and which
     providers are out.

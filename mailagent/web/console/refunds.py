@@ -36,7 +36,7 @@ EVENTS_SHOWN_MAX = 50
 
 
 @blueprint.get("/ops/refunds/<refund_id>")
-@needs(Permission.WAKE_TOPIC)
+@needs(Permission.VIEW)
 def show(refund_id: str) -> Response:
     """Show all that is on record of a refund."""
     if not refund_id.isprintable():
@@ -98,7 +98,7 @@ def _runs(refund_id: str) -> Sequence[Run]:
 
 
 @blueprint.get("/ops/refunds/<refund_id>/decide")
-@needs(Permission.WAKE_TOPIC)
+@needs(Permission.VIEW)
 def go(refund_id: str) -> Response:
     """Lead a manager to the page on which they decide, by a link of their own. This changes nothing; of
     a refund that does not wait, it leads to the refund's page."""

@@ -35,7 +35,7 @@ from mailagent.web.console.labels import (
     paths_of,
 )
 from mailagent.web.console.page import address, day_after, not_found, page, parse_day, typed
-from mailagent.web.console.recorded import with_text
+from mailagent.web.console.run_steps import with_text
 from mailagent.web.guard import current_person, needs
 
 blueprint = Blueprint("ops_runs", __name__)

@@ -49,7 +49,7 @@ class Question:
 
 
 @blueprint.get("/ops/search")
-@needs(Permission.WAKE_TOPIC)
+@needs(Permission.VIEW)
 def show() -> Response:
     """Show what was found, or the form alone."""
     words = typed("q")

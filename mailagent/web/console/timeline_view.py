@@ -20,8 +20,8 @@ from mailagent.web.approvals.case_files import find_problem
 from mailagent.web.console.inbox import PURPOSES
 from mailagent.web.console.labels import DRAFT_STATES, action_labels, plain_details
 from mailagent.web.console.page import SECRET_PURPOSES, conceal, mask_code
-from mailagent.web.console.recorded import with_text
 from mailagent.web.console.refund_facts import money
+from mailagent.web.console.run_steps import with_text
 
 IDENTITIES: Mapping[Identity, str] = {
     Identity.DKIM: "sender proven",

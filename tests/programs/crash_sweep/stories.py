@@ -31,7 +31,7 @@ POSTS_LEFT_OUT: Mapping[str, str] = {
     "POST /ops/login/second-factor": "a code used up without an answer is followed by the next one; no mail"
     " of a customer and no money hangs on a session",
     "POST /ops/logout": "one transaction, and the second time changes nothing",
-    "POST /ops/put-away": "one transaction that hides a line of the inbox, and can be taken back",
+    "POST /ops/dismiss": "one transaction that hides a line of the inbox, and can be taken back",
     "POST /ops/audit/export": "one transaction with one act in it; whoever got no file asks again",
     "POST /ops/customers/<path:email>/mail-again": "one transaction, and the second time changes nothing",
     "POST /ops/customers/<path:email>/erase": "no mail and no money; pressed again it ends what it began",

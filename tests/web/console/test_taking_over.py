@@ -14,8 +14,8 @@ from mailagent.workflows.steps.conversation.people import forward_team_replies, 
 from tests.cast import OLGA, TESS
 from tests.harness import Harness
 from tests.test_custody import by_button, customer_mails, overdue, overdue_while_throttled, thread
-from tests.web.ops.test_acts import press
-from tests.web.ops.test_drafts import door
+from tests.web.console.test_acts import press
+from tests.web.console.test_drafts import door
 
 
 def answer(shop: Harness, up_to: str | None) -> None:

@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from mailagent.store.pagination import microseconds
 from tests.cast import OLGA, TESS, order
 from tests.harness import Harness, post_form
-from tests.web.ops.test_inbox import change_run, fail_run, lose, told
+from tests.web.console.test_inbox import change_run, fail_run, lose, told
 from tests.workflows.test_policy_facts import propose, write
 
 
@@ -38,7 +38,7 @@ def test_of_the_sweeps_that_failed_on_a_day_one_line_stands_for_all(shop: Harnes
     listed = re.findall(r'name="subject" value="([^"]+)"', client.get(path).text)
     assert listed == ["sched-2026-11-20T10:02-02", "sched-2026-11-21T10:00-03"]
     assert told(client.get("/ops/live"), "failed")[0] == "2"
-    post_form(client, "/ops/put-away", path, subject=listed[0])
+    post_form(client, "/ops/dismiss", path, subject=listed[0])
     assert re.findall(r'name="subject" value="([^"]+)"', client.get(path).text) == listed[1:]
 
 

@@ -17,7 +17,7 @@ from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
 from tests.cast import ADA, MONA, OLGA, TESS
 from tests.harness import Harness, post_form
-from tests.web.ops.test_drafts import SPENT, age, door, mail_statuses
+from tests.web.console.test_drafts import SPENT, age, door, mail_statuses
 from tests.web.test_approvals_four_eyes import ONE_DATABASE
 
 

@@ -158,12 +158,12 @@ def test_a_mail_that_waits_leads_to_its_conversation(shop: Harness) -> None:
 def test_a_lost_mail_is_dismissed_and_brought_back(shop: Harness) -> None:
     lost = lose(shop, "receipt")
     client, path = shop.log_in(TESS), "/ops?waiting=undelivered"
-    back = post_form(client, "/ops/put-away", path, subject=lost, back=path)
+    back = post_form(client, "/ops/dismiss", path, subject=lost, back=path)
     assert (back.status_code, back.location) == (303, path)
     assert "Nothing waits here" in client.get(path).text
     everything = f"{path}&shown=all"
     assert f"dismiss by {TESS}" in client.get(everything).text
-    post_form(client, "/ops/put-away", everything, subject=lost, back=path, act="back")
+    post_form(client, "/ops/dismiss", everything, subject=lost, back=path, act="back")
     assert lost in client.get(path).text
     assert acts(shop) == [(TESS, "dismissed", lost), (TESS, "brought back", lost)]
 
@@ -172,7 +172,7 @@ def test_a_failed_run_that_fails_again_after_it_was_dismissed_is_back(shop: Harn
     run_id, path = fail_run(shop), "/ops?waiting=failed"
     client = shop.log_in(OLGA)
     assert f'href="/ops/runs/{run_id}"' in client.get(path).text
-    post_form(client, "/ops/put-away", path, subject=run_id)
+    post_form(client, "/ops/dismiss", path, subject=run_id)
     assert run_id not in client.get(path).text
     change_run(shop, run_id, f"completed_at = {microseconds(shop.live.now()) // 1000 + 60_000}")
     assert run_id in client.get(path).text
@@ -192,21 +192,21 @@ def test_only_what_was_lost_or_failed_can_be_dismissals(shop: Harness) -> None:
     (mail,) = shop.rows("SELECT mail_id FROM inbound_mails")
     client, path = shop.log_in(TESS), "/ops?waiting=undelivered"
     for subject in (mail.mail_id, "nothing", "", "x" * 500):
-        assert post_form(client, "/ops/put-away", path, subject=subject).status_code == 404
+        assert post_form(client, "/ops/dismiss", path, subject=subject).status_code == 404
     assert acts(shop) == []
 
 
 def test_a_manager_puts_nothing_away(shop: Harness) -> None:
     lost, path = lose(shop, "receipt"), "/ops?waiting=undelivered"
     client = shop.log_in(MONA)
-    assert "/ops/put-away" not in client.get(path).text
-    assert post_form(client, "/ops/put-away", path, subject=lost).status_code == 403
+    assert "/ops/dismiss" not in client.get(path).text
+    assert post_form(client, "/ops/dismiss", path, subject=lost).status_code == 403
 
 
 def test_putting_away_leads_back_into_the_console_only(shop: Harness) -> None:
     lost, path = lose(shop, "receipt"), "/ops?waiting=undelivered"
     client = shop.log_in(TESS)
-    gone = post_form(client, "/ops/put-away", path, subject=lost, back="https://evil.example/ops")
+    gone = post_form(client, "/ops/dismiss", path, subject=lost, back="https://evil.example/ops")
     assert gone.location == "/ops"
 
 
