@@ -26,7 +26,7 @@ def inbox(served: Harness, browser: Browser) -> Iterator[Page]:
     context = log_in(served, browser, OLGA)
     page = context.new_page()
     page.goto(f"{served.live.shop.public_url}/ops")
-    expect(page.get_by_text("Nothing waits for anybody")).to_be_visible()
+    expect(page.get_by_text("Nothing is waiting")).to_be_visible()
     yield page
     context.close()
 
@@ -66,7 +66,7 @@ def test_an_open_inbox_says_what_is_new_and_shows_it_when_asked(
     expect(link).to_be_visible()
     expect(inbox).to_have_title("(1) Inbox")
     expect(inbox.locator("[data-count=undelivered]")).to_have_text("1")
-    expect(inbox.get_by_text("Nothing waits for anybody")).to_be_hidden()
+    expect(inbox.get_by_text("Nothing is waiting")).to_be_hidden()
     expect(inbox.get_by_role("heading", name="Mail that did not arrive")).to_have_count(0)
     link.click()
     expect(inbox.get_by_role("heading", name="Mail that did not arrive")).to_be_visible()

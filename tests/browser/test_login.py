@@ -18,7 +18,7 @@ def test_logging_in_on_a_phone_without_javascript(served: Harness, browser: Brow
     phone.goto(f"{served.live.shop.public_url}/ops")
     phone.get_by_label("Your address in the shop").fill(OLGA)
     phone.get_by_role("button", name="Mail me a link").click()
-    expect(phone.get_by_role("heading", name="Look into your mail")).to_be_visible()
+    expect(phone.get_by_role("heading", name="Check your mail")).to_be_visible()
     (mail,) = served.wait_for_mails(OLGA)
     link = link_in(mail.text, "/ops/login/")
     scan(browser, link)

@@ -1,4 +1,4 @@
-"""The audit trail: looked at by pages, and taken along as a file."""
+"""The audit log: shown page by page, and exported as a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mailagent import services
 from mailagent.domain.operations.access import Permission
 from mailagent.store import audit
 from mailagent.store.audit import Act, Wanted
-from mailagent.web.console.labels import action_labels, detail_labels
+from mailagent.web.console.labels import action_label, detail_label
 from mailagent.web.console.page import day_after, page, pages_beside, parse_day, read_window, typed
 from mailagent.web.guard import current_person, needs
 
@@ -25,7 +25,7 @@ FILTERS = ("actor", "action", "subject", "from", "to")
 # A cell that begins with one of these is a formula to a spreadsheet program (OWASP, CSV injection).
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
-_CHUNK = 60_000  # characters that are sent together
+_CHUNK = 60_000  # characters per chunk of the response
 
 
 @blueprint.get("/ops/audit")
@@ -42,8 +42,8 @@ def show() -> Response:
         acts=part.rows,
         facts=facts,
         begun=window.cursor is not None,
-        action_labels=action_labels,
-        detail_labels=detail_labels,
+        action_label=action_label,
+        detail_label=detail_label,
         **pages_beside(part, "/ops/audit", facts),
     )
 
@@ -51,13 +51,13 @@ def show() -> Response:
 @blueprint.post("/ops/audit/export")
 @needs(Permission.AUDIT)
 def export() -> Response:
-    """Record that the trail is taken along, and send it, whole or filtered, oldest act first."""
+    """Record the export, and send the log, whole or filtered, the oldest entry first."""
     live = services.current()
     kind = request.form.get("format")
     if kind not in ("csv", "jsonl"):
         abort(400)
     facts = {name: typed(name, request.form) for name in FILTERS}
-    # Which filters, not what was typed there: a customer's address could never be erased from it.
+    # The names of the filters only: an address among their values could never be erased from the log.
     details = {"format": kind, "filters": [name for name, value in facts.items() if value]}
     with live.database.transaction() as connection:
         audit.record(
@@ -83,7 +83,7 @@ def _wanted(facts: dict[str, str]) -> Wanted:
 
 
 def _as_csv(acts: Iterator[Act]) -> Iterator[str]:
-    """Give the trail as CSV (RFC 4180), many lines at a time."""
+    """Yield the log as CSV (RFC 4180), many lines at a time."""
     lines = io.StringIO()
     writer = csv.writer(lines, quoting=csv.QUOTE_ALL)
     writer.writerow(("audit_id", "at", "actor", "action", "subject", "details"))
@@ -99,7 +99,7 @@ def _as_csv(acts: Iterator[Act]) -> Iterator[str]:
 
 
 def plain_cell(text: str) -> str:
-    """Return a text as a cell that no spreadsheet program takes for a formula: with a quote in front."""
+    """Return a cell that spreadsheet programs do not take for a formula: with a quote in front."""
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 

@@ -10,7 +10,6 @@ from mailagent.web.console import (
     customers,
     drafts,
     inbox,
-    live,
     login,
     model,
     refunds,
@@ -21,7 +20,6 @@ from mailagent.web.console import (
 BLUEPRINTS: tuple[Blueprint, ...] = (
     login.blueprint,
     inbox.blueprint,
-    live.blueprint,
     conversations.blueprint,
     search.blueprint,
     refunds.blueprint,

@@ -1,4 +1,4 @@
-"""A customer: all of theirs in one place, whether mail reaches them, and how to erase them."""
+"""The page of a customer: their conversations, orders and refunds; suppression and erasure."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from mailagent.store.privacy import erasure
 from mailagent.store.privacy.erasure import ErasureRefusedError
 from mailagent.store.refunds import orders
 from mailagent.web import erasing
-from mailagent.web.console.labels import state_labels
+from mailagent.web.console.labels import money, state_label
 from mailagent.web.console.page import mask_code, not_found, page
-from mailagent.web.console.refund_facts import money
 from mailagent.web.guard import current_person, needs
 
 blueprint = Blueprint("ops_customers", __name__)
 
 MOST_PAGES = 9_999
 
-# The lists of the page, by the word that names their page in its address.
+# The lists of the page, by the query parameter with the number of their page.
 _LISTS: Mapping[str, Callable[[sa.Connection, str, int], Part]] = {
     "conversations": customers.list_conversations,
     "orders": customers.list_orders,
@@ -46,7 +45,7 @@ def path_of(email: str) -> str:
 @blueprint.get("/ops/customers/<path:email>")
 @needs(Permission.VIEW)
 def show(email: str) -> Response:
-    """Show all that is on record of a customer."""
+    """Show everything on record about a customer."""
     address = erasing.read_address(email)
     if address is None:
         return not_found("customer")
@@ -65,7 +64,7 @@ def show(email: str) -> Response:
         pagers={name: _pages(address, name, part) for name, part in parts.items()},
         money=money,
         mask_code=mask_code,
-        state_labels=state_labels,
+        state_label=state_label,
         since=since,
         suppression=suppression,
     )
@@ -78,7 +77,7 @@ def _number(name: str) -> int:
 
 
 def _pages(email: str, name: str, part: Part) -> tuple[str | None, str | None]:
-    """Return the addresses of the newer and the older page of one list; the others stay where they are."""
+    """Return the addresses of the newer and the older page of one list; the other lists keep their pages."""
     others = {other: _number(other) for other in _LISTS if other != name and _number(other) > 1}
 
     def address(number: int) -> str:
@@ -91,14 +90,14 @@ def _pages(email: str, name: str, part: Part) -> tuple[str | None, str | None]:
 @blueprint.post("/ops/customers/<path:email>/mail-again")
 @needs(Permission.ANSWER)
 def allow_mail(email: str) -> Response:
-    """Let mail go to an address again that it did not reach, or that did not want it."""
+    """Lift the suppression of an address, so that mail goes there again."""
     address = erasing.read_address(email)
     if address is None:
         return not_found("customer")
     live = services.current()
     with live.database.transaction() as connection:
         if suppression.allow_again(connection, address):
-            # Not the address: the trail stays when the customer is erased.
+            # Not the address: the audit log stays when the customer is erased.
             subject = customers.latest_conversation(connection, address) or "customer"
             actor = current_person().email
             audit.record(connection, live.now(), actor, "mail allowed again", subject)
@@ -108,7 +107,7 @@ def allow_mail(email: str) -> Response:
 @blueprint.get("/ops/customers/<path:email>/erase")
 @needs(Permission.ERASE)
 def confirm_erasure(email: str) -> Response:
-    """Show what would go and what would stay, and ask for the address to be typed."""
+    """Show what would be deleted and what would stay, and ask for the address."""
     address = erasing.read_address(email)
     if address is None:
         return not_found("customer")
@@ -118,7 +117,7 @@ def confirm_erasure(email: str) -> Response:
 @blueprint.post("/ops/customers/<path:email>/erase")
 @needs(Permission.ERASE)
 def erase(email: str) -> Response:
-    """Erase a customer whose address was typed; else say what is wrong, and change nothing."""
+    """Erase a customer if their address was typed; else say what is wrong, and change nothing."""
     address = erasing.read_address(email)
     if address is None:
         return not_found("customer")

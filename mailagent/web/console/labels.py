@@ -1,58 +1,149 @@
-"""Labels for audit entries, runs and states: rows keep short names, people read plain words."""
+"""Labels: what the console's pages show for the short names in rows and records."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from babel import Locale
+
+from mailagent.adapters.templates.formats import format_money
 from mailagent.domain.mail.draft import DraftState
-from mailagent.domain.wording import REFUND_STATES
-from mailagent.engine import Refusal, Run
-from mailagent.web.console.page import conceal
+from mailagent.domain.mail.message import Identity
+from mailagent.domain.money import Money
+from mailagent.domain.wording import REFUND_REASONS, REFUND_STATES
+from mailagent.engine import Refusal
+
+_ENGLISH = Locale.parse("en")
+
+# A label, and the colour of its badge: waiting, good, bad or none.
+Badge = tuple[str, str]
 
 DRAFT_STATES: Mapping[str, str] = {
     DraftState.WAITING: "waits for a click",
     DraftState.SENT: "sent as it was",
     DraftState.EDITED: "sent with changes",
-    DraftState.DISCARDED: "thrown away",
-    DraftState.SUPERSEDED: "overtaken",
+    DraftState.DISCARDED: "discarded",
+    DraftState.SUPERSEDED: "superseded",
 }
 
-_ACTIONS: Mapping[str, str] = {
-    "refund awaiting_approval": "refund left to a manager",
-    "draft superseded": "draft overtaken",
+IDENTITIES: Mapping[Identity, str] = {
+    Identity.DKIM: "sender proven",
+    Identity.SPF: "sender proven",
+    Identity.MAILBOX: "sender proven: answered a mail that went to this mailbox only",
+    Identity.NONE: "sender not proven",
 }
-_STATES: Mapping[str, str] = {status.value: words for status, words in REFUND_STATES.items()}
 
+PURPOSES: Mapping[str, str] = {
+    "reply": "answer to a customer",
+    "receipt": "receipt of a refund",
+    "refund_outcome": "outcome of a refund",
+    "approval_request": "request to approve a refund",
+    "hand_over": "hand-over of a conversation to the team",
+    "team_reply": "answer of the team",
+    "notice": "notice to people of the shop",
+    "login": "link to log in",
+}
+
+# What a workflow does: as a list of runs says it, and as a line of the inbox says it.
+WORKFLOWS: Mapping[str, str] = {
+    "conversation": "answers mail",
+    "refund": "completes a refund",
+    "delivery": "delivers a mail",
+    "sweep": "the sweep, once a minute",
+    "housekeeping": "deletes old data, once an hour",
+}
+FAILED_WORKFLOWS: Mapping[str, str] = {
+    "conversation": "Answering a mail",
+    "refund": "Completing a refund",
+    "delivery": "Sending a mail",
+    "sweep": "The sweep once a minute: the last that failed that day",
+}
+
+RUN_STATES: Mapping[str, Badge] = {
+    "ENQUEUED": ("waits for a worker", "waiting"),
+    "PENDING": ("running, or waiting", "waiting"),
+    "DELAYED": ("delayed", "waiting"),
+    "SUCCESS": ("done", "good"),
+    "ERROR": ("failed", "bad"),
+    "CANCELLED": ("cancelled", ""),
+    "MAX_RECOVERY_ATTEMPTS_EXCEEDED": ("given up after many crashes", "bad"),
+}
+
+LINE_STATES: Mapping[str, Badge] = {
+    "awaiting_approval": ("waits for a manager", "waiting"),
+    "approved": ("approved, not yet paid", "waiting"),
+    "paid": ("paid", "good"),
+    "rejected": ("rejected", ""),
+    "expired": ("expired without a decision", ""),
+    "withdrawn": ("withdrawn by the customer", ""),
+    "failed": ("failed", "bad"),
+    "unknown": ("outcome unknown", "bad"),
+    "undelivered": ("did not arrive", "bad"),
+    "waiting": ("waits to be sent", "waiting"),
+    "answered": ("answered", "good"),
+    "unanswered": ("waits for an answer", "waiting"),
+    "no_answer": ("gets no answer", ""),
+    "throttled": ("throttled", "waiting"),
+    "open": ("with the agent", ""),
+    "handed_over": ("with the team", "waiting"),
+    "ERROR": RUN_STATES["ERROR"],
+    "MAX_RECOVERY_ATTEMPTS_EXCEEDED": RUN_STATES["MAX_RECOVERY_ATTEMPTS_EXCEEDED"],
+}
+
+# The run of a mail without an answer, when it has stopped. In any other state the agent works on the mail.
+STOPPED_RUN_OF_MAIL: Mapping[str, Badge] = {
+    "ERROR": ("its run failed", "bad"),
+    "MAX_RECOVERY_ATTEMPTS_EXCEEDED": ("its run was given up", "bad"),
+    "CANCELLED": ("its run was cancelled", "waiting"),
+}
+
+PAYMENT_STATES: Mapping[str, Badge] = {
+    "asked": ("the gateway was asked", "waiting"),
+    "done": ("refunded", "good"),
+    "refused": ("refused by the gateway", "bad"),
+}
+
+REFUSALS: Mapping[Refusal, str] = {
+    Refusal.UNKNOWN: "There is no such run, or its history has been deleted.",
+    Refusal.AT_WORK: "This run is still active and goes on by itself. To replay it, stop it first.",
+    Refusal.ENDED: "This run has ended already.",
+    Refusal.MOVED_ON: "This run was replayed after you opened the page. It was not replayed again.",
+    Refusal.NO_SUCH_STEP: "The run has no such step.",
+    Refusal.NOT_OURS: "This run cannot be replayed.",
+}
+
+REASONS = {reason.value: label for reason, label in REFUND_REASONS.items()}
+STATES = {status.value: label for status, label in REFUND_STATES.items()}
+
+_ACTIONS = {"refund awaiting_approval": "refund left to a manager"}
 _ID = re.compile(r"[a-z]{2,14}_[0-9a-z]{26}")
 _SHORT_NAME = re.compile(r"[a-z]+(?:_[a-z]+)+")
 
 
-def action_labels(action: str) -> str:
-    """Return what was done, in words."""
+def action_label(action: str) -> str:
+    """Return the label of an action in the audit log."""
     return _ACTIONS.get(action, action.replace("_", " "))
 
 
-def state_labels(state: str) -> str:
-    """Return the state of a refund, an order or a conversation in words."""
-    return _STATES.get(state, state.replace("_", " "))
+def state_label(state: str) -> str:
+    """Return the label of the state of a refund, an order or a conversation."""
+    return STATES.get(state, state.replace("_", " "))
 
 
-def detail_labels(value: object) -> str:
-    """Return a detail of an act as people read it: short names in words, all else as it is."""
+def detail_label(value: object) -> str:
+    """Return a detail of an audit entry: a label for a short name, anything else unchanged."""
     text = str(value)
-    return state_labels(text) if _SHORT_NAME.fullmatch(text) else text
+    return state_label(text) if _SHORT_NAME.fullmatch(text) else text
 
 
-def plain_details(details: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what the audit trail adds to an act, a line each; notes stand with the decision, and ids say
-    nothing to whoever reads a story."""
+def detail_labels(details: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the details of an audit entry for a timeline: without ids, and without the note, which the
+    decision shows."""
     return [
-        (name.replace("_", " "), detail_labels(value))
+        (name.replace("_", " "), detail_label(value))
         for name, value in details.items()
         if name != "note"
         and isinstance(value, str | int | float)
@@ -61,71 +152,10 @@ def plain_details(details: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-# --- run words ------------------------------------------------------------------------------------
+def money(minor: int, currency: str) -> str:
+    """Return an amount in English notation."""
+    return format_money(Money(minor, currency), _ENGLISH)
 
 
-WORKFLOWS: Mapping[str, str] = {
-    "conversation": "answers mail",
-    "refund": "sees a refund through",
-    "delivery": "sees a mail out",
-    "sweep": "the sweep, once a minute",
-    "housekeeping": "deletes what is old enough, once an hour",
-}
-
-# What a state means, and how it is coloured.
-STATES: Mapping[str, tuple[str, str]] = {
-    "ENQUEUED": ("waits for a worker", "waiting"),
-    "PENDING": ("at work, or waiting", "waiting"),
-    "DELAYED": ("waits for its time", "waiting"),
-    "SUCCESS": ("done", "good"),
-    "ERROR": ("failed", "bad"),
-    "CANCELLED": ("stopped", ""),
-    "MAX_RECOVERY_ATTEMPTS_EXCEEDED": ("died too often", "bad"),
-}
-
-REFUSALS: Mapping[Refusal, str] = {
-    Refusal.UNKNOWN: "There is no such run, or its history is not kept any more.",
-    Refusal.AT_WORK: "This run is at work already and goes on by itself. To replay it, stop it first.",
-    Refusal.ENDED: "This run has ended already.",
-    Refusal.MOVED_ON: "This run was replayed since you opened the page; it was not done a second time.",
-    Refusal.NO_SUCH_STEP: "The run has no such step.",
-    Refusal.NOT_OURS: "This run cannot be replayed.",
-}
-
-# Beyond this a browser on a phone gets slow; the command line has all of it.
-_SHOWN, _LONGEST = 1500, 60_000
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What a step returned, as inert text: the beginning, the rest, and whether even that was cut."""
-
-    beginning: str
-    rest: str = ""
-    cut: bool = False
-
-
-def output_of(value: Any) -> Output | None:
-    """Return a step's output for reading: without links that act for somebody; None for nothing."""
-    if value is None:
-        return None
-    text = conceal(json.dumps(value, indent=2, ensure_ascii=False, default=str))
-    return Output(text[:_SHOWN], text[_SHOWN:_LONGEST], len(text) > _LONGEST)
-
-
-def path_of_run(run_id: str) -> str:
+def run_path(run_id: str) -> str:
     return f"/ops/runs/{quote(run_id, safe='')}"
-
-
-def paths_of(run: Run) -> dict[str, str]:
-    """Return what a run is about and where each leads, by the names of its attributes."""
-    about = {**run.attributes}
-    kind = run.subject.partition("_")[0]
-    if kind in ("conversation", "refund"):
-        about.setdefault(kind, run.subject)
-    places = {"conversation": "/ops/conversations/", "refund": "/ops/refunds/"}
-    paths = {name: f"{path}{quote(about[name])}" for name, path in places.items() if name in about}
-    for name in ("order", "customer_hash"):
-        if name in about:
-            paths[name] = f"/ops/runs?about={quote(about[name])}"
-    return paths

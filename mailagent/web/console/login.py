@@ -1,7 +1,7 @@
-"""Login by a mailed link, and a second factor (TOTP). Only the button uses the link up, because mail
-scanners open links.
+"""Login by a mailed link, and a second factor (TOTP).
 
-The answer is the same, and as fast, whether the address may log in or not.
+Opening the link changes nothing, because mail scanners open links; its button logs in. The response to a
+request for a link is the same, and takes as long, whether the address may log in or not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ blueprint = Blueprint("ops_login", __name__)
 
 LINK_LIVES = timedelta(minutes=15)
 LINKS_PER_ADDRESS = 5
-# Behind a proxy all clients have its address: this bounds what is written down, and locks nobody out.
+# This bounds the rows written for one client. It blocks no login: behind a proxy all clients look the same.
 ATTEMPTS_PER_CLIENT = 30
 LONGEST_ADDRESS = 254  # RFC 5321 section 4.5.3.1.3
 
@@ -43,7 +43,7 @@ def ask() -> Response:
 @blueprint.post("/ops/login")
 @open_to_all
 def send_link() -> Response:
-    """Mail a link to an address that may log in; to any other, nothing. The answer is the same."""
+    """Mail a link to an address that may log in. For any other address the response is the same."""
     email = request.form.get("email", "").strip().casefold()
     next_path = safe_path(request.form.get("next"))
     if not email or len(email) > LONGEST_ADDRESS or not is_one_line(email) or "@" not in email:
@@ -52,7 +52,7 @@ def send_link() -> Response:
     with live.database.transaction() as connection:
         _record_attempt(connection, email)
         asked = sessions.count_links(connection, email, live.now() - LINK_LIVES)
-        # Everybody's link is written, and most are taken back: the time it takes tells nobody anything.
+        # Write a link for any address and roll it back if it may not log in, so that both take the same time.
         with connection.begin_nested() as written:
             _write_link(connection, email, next_path)
             if asked >= LINKS_PER_ADDRESS or not roles_of(email, live.shop):
@@ -79,7 +79,7 @@ def _write_link(connection: sa.Connection, email: str, next_path: str) -> None:
 @blueprint.get("/ops/login/<secret>")
 @signed_link
 def open_link(secret: str) -> Response:
-    """Show whose link this is, with the button that logs in. Opening it changes nothing."""
+    """Show the address of the link, and the button that logs in."""
     live = services.current()
     with live.database.snapshot() as connection:
         link = sessions.find_link(connection, secret)
@@ -91,7 +91,7 @@ def open_link(secret: str) -> Response:
 @blueprint.post("/ops/login/<secret>")
 @signed_link
 def log_in(secret: str) -> AnyResponse:
-    """Use the link up and begin a session of its own, whatever this browser had before."""
+    """Use up the link, and start a new session."""
     live = services.current()
     now = live.now()
     with live.database.transaction() as connection:
@@ -121,7 +121,7 @@ def log_in(secret: str) -> AnyResponse:
 @blueprint.post("/ops/logout")
 @open_to_all
 def log_out() -> AnyResponse:
-    """End the session, here and in the database; without one this changes nothing."""
+    """End the session in the browser and in the database."""
     secret = session.get(SESSION_KEY)
     live = services.current()
     if isinstance(secret, str):
@@ -144,7 +144,7 @@ class Problem(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Half:
-    """A session that waits for its code. `offered` is the secret to enrol, encrypted."""
+    """A session that waits for its code. `offered` is the encrypted secret to enrol."""
 
     cookie: str
     email: str
@@ -165,7 +165,7 @@ def _find_half(connection: sa.Connection) -> _Half | None:
 @blueprint.get("/ops/login/second-factor")
 @open_to_all
 def ask_for_code() -> AnyResponse:
-    """Ask for the code; who has no app yet is shown the secret for it. Changes nothing."""
+    """Ask for the code. A person without an authenticator app sees the secret for it."""
     with services.current().database.snapshot() as connection:
         half = _find_half(connection)
         if half is None:
@@ -176,7 +176,7 @@ def ask_for_code() -> AnyResponse:
 @blueprint.post("/ops/login/second-factor")
 @open_to_all
 def check() -> AnyResponse:
-    """Check the code. If it is right, a full session with a secret of its own takes over."""
+    """Check the code. If it is right, replace the session by a full one with a new secret."""
     live = services.current()
     with live.database.transaction() as connection:
         half = _find_half(connection)
@@ -197,7 +197,7 @@ def check() -> AnyResponse:
 
 
 def _find_problem(connection: sa.Connection, half: _Half, typed: str) -> Problem | None:
-    """Use the code up that was typed, and return None; or record that it is wrong, and return why."""
+    """Use up a correct code, and return None; else record the wrong code, and return the problem."""
     now = services.current().now()
     enrolled = sessions.find(connection, half.email, for_update=True)
     if sessions.is_locked(connection, half.email, now):

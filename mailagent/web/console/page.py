@@ -1,4 +1,4 @@
-"""What all pages of the console share: rendering, page cursors, redaction of secrets, safe return paths."""
+"""What all pages of the console share: rendering, paging, redaction of secrets, safe redirects."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mailagent.domain.text import without_controls
 from mailagent.store.pagination import Part, Window, parse_cursor
 from mailagent.web.guard import find_person
 
-# A path of the console and nothing else: no other host, no scheme, no trick with slashes.
+# A path of the console only: no other host, no scheme, no double slashes.
 _OPS_PATH = re.compile(r"/ops(?:/[A-Za-z0-9._~%+@:-]+)*/?(?:\?[A-Za-z0-9._~%+@:=&-]*)?")
 _LONGEST_PATH = 500
 
 
 def page(template: str, status: int = 200, **facts: Any) -> Response:
-    """Return a page of the console that no cache keeps. `person` is whoever is logged in;
-    `subject_line` makes a subject fit to be shown."""
-    # Where a guard has let somebody in, it has looked already.
+    """Return a page of the console that no cache keeps. Templates get `person`, who is logged in, and
+    `subject_line`, which redacts a subject."""
+    # The guard of the view has found the person already.
     person = g.person if "person" in g else find_person()
     shared = {"person": person, "subject_line": conceal_line}
     response = make_response(render_template(template, **shared, **facts), status)
@@ -34,13 +34,12 @@ def page(template: str, status: int = 200, **facts: Any) -> Response:
 
 
 def not_found(what: str) -> Response:
-    """Return the page that says that there is no such thing; `what` is a noun, such as "refund"."""
+    """Return the page for a missing row; `what` is a noun, such as "refund"."""
     return page("ops/not_found.html", 404, what=what)
 
 
 def safe_path(wanted: str | None) -> str:
-    """Return `wanted` if it is a path of the console, else that of the inbox: a link must not lead
-    anywhere else."""
+    """Return `wanted` if it is a path of the console, else the path of the inbox."""
     if wanted and len(wanted) <= _LONGEST_PATH and _OPS_PATH.fullmatch(wanted):
         climbs = ".." in wanted.partition("?")[0].split("/")
         return "/ops" if climbs else wanted
@@ -50,12 +49,12 @@ def safe_path(wanted: str | None) -> str:
 # --- paging ---------------------------------------------------------------------------------------
 
 
-LONGEST_WORDS = 200
-LATEST_YEAR = 2200  # beyond it a day later may not be a date any more
+LONGEST_FIELD = 200
+LATEST_YEAR = 2200
 
 
 def read_window(newest_first: bool) -> Window:
-    """Return the page that the request asks for; `newest_first` unless it asks for another order."""
+    """Return the page of a list that the request asks for; `newest_first` is the default order."""
     order = request.args.get("order")
     if order in ("newest", "oldest"):
         newest_first = order == "newest"
@@ -64,13 +63,13 @@ def read_window(newest_first: bool) -> Window:
 
 
 def address(path: str, facts: Mapping[str, Any]) -> str:
-    """Return a path with those of the facts that are set, as a query."""
+    """Return a path with a query of the facts that are set."""
     given = {name: str(value) for name, value in facts.items() if value not in (None, "")}
     return f"{path}?{urlencode(given)}" if given else path
 
 
 def pages_beside(part: Part[Any], path: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the addresses of the newer and the older page, as `pager` in `_pieces.html` wants them."""
+    """Return the addresses of the newer and the older page, for the macro `pager`."""
     return {
         "newer": address(path, {**facts, "newer": part.newer}) if part.newer else None,
         "older": address(path, {**facts, "older": part.older}) if part.older else None,
@@ -78,13 +77,13 @@ def pages_beside(part: Part[Any], path: str, facts: Mapping[str, Any]) -> dict[s
 
 
 def typed(name: str, source: Mapping[str, str] | None = None) -> str:
-    """Return what somebody typed into a field: one line, without control characters, not too long."""
+    """Return the value of a field: one line, without control characters, at most 200 characters."""
     text = (request.args if source is None else source).get(name, "")
-    return " ".join(without_controls(text).split())[:LONGEST_WORDS]
+    return " ".join(without_controls(text).split())[:LONGEST_FIELD]
 
 
 def parse_day(text: str) -> datetime | None:
-    """Return the midnight (UTC) that a date such as 2026-11-20 begins with, or None for no date."""
+    """Return midnight (UTC) of a date such as 2026-11-20, or None."""
     try:
         day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
@@ -93,34 +92,34 @@ def parse_day(text: str) -> datetime | None:
 
 
 def day_after(day: datetime | None) -> datetime | None:
-    """Return the midnight that ends a day: a list "to" a date has that date in it."""
+    """Return the end of a day, so that a list "to" a date includes it."""
     return day + timedelta(days=1) if day else None
 
 
-# --- concealed ------------------------------------------------------------------------------------
+# --- redaction ------------------------------------------------------------------------------------
 
 
-# Mails that are links in themselves: only their one reader may see them.
+# Mails with a link that acts for its reader: nobody else may see their text.
 SECRET_PURPOSES = frozenset({Purpose.LOGIN.value, Purpose.APPROVAL_REQUEST.value})
 
 _LINK = re.compile(r"""(?:https?://[^\s<>"']{0,300})?/(?:approvals|ops/login)/[^\s<>"')\]]+""")
-# As `domain.mail.token_address` writes them, whichever door they lead to.
+# As `domain.mail.token_address` writes them.
 _REPLY_ADDRESS = re.compile(r"[a-z]{2,20}\+[a-z2-7]{16,32}@[\w.-]+", re.IGNORECASE)
 
 
 def conceal(text: str, codes: Sequence[str] = ()) -> str:
-    """Return a text without links that act for somebody, reply addresses and discount codes."""
-    # The words that open something first: a link may end where a line does, its word does not.
+    """Return a text with secret links, reply addresses and discount codes redacted."""
+    # First the keys: a line break may cut a link in two, but not its key.
     shown = _LINK.sub("[link]", without_keys(text))
     return hide_codes(_REPLY_ADDRESS.sub("[reply address]", shown), tuple(codes))
 
 
 def conceal_line(text: str) -> str:
-    """Return a line of a list, such as a subject, as `conceal` does, and without whatever may be a
-    discount code: nobody looks up here whose codes they are."""
+    """Return a line of a list, such as a subject, redacted by `conceal`. Everything that looks like a
+    discount code is hidden, because the customer's codes are not looked up."""
     return hide_code_shapes(conceal(text))
 
 
 def mask_code(code: str) -> str:
-    """Return a discount code as people may tell it apart, and nobody can use it."""
+    """Return a discount code shortened, so that it can be recognised but not used."""
     return f"{code[:4]}-…"

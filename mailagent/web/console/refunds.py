@@ -1,8 +1,8 @@
-"""The page of a refund: what was asked and why, who decided, what was paid; and deciding on it."""
+"""The page of a refund: the request, the decision and its reasons, the payments; and the way to decide."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -10,11 +10,11 @@ from flask import Blueprint, Response, abort, redirect, url_for
 
 from mailagent import services
 from mailagent.domain.operations.access import Permission
+from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.refund import RefundStatus
-from mailagent.domain.wording import REFUND_STATES
-from mailagent.engine import Run
 from mailagent.mailers.approval_routing import is_one_of
 from mailagent.store.console import timeline
+from mailagent.store.database import Row
 from mailagent.store.refunds import (
     approvals,
     cases,
@@ -26,7 +26,8 @@ from mailagent.store.refunds import (
 from mailagent.store.refunds.approvals import Standing
 from mailagent.store.refunds.cases import Case
 from mailagent.web.approvals import case_view, decision
-from mailagent.web.console import refund_facts, timeline_view
+from mailagent.web.console import timeline_view
+from mailagent.web.console.labels import PAYMENT_STATES, STATES, money
 from mailagent.web.console.page import conceal, not_found, page
 from mailagent.web.guard import current_person, needs
 
@@ -38,50 +39,49 @@ EVENTS_SHOWN_MAX = 50
 @blueprint.get("/ops/refunds/<refund_id>")
 @needs(Permission.VIEW)
 def show(refund_id: str) -> Response:
-    """Show all that is on record of a refund."""
+    """Show everything on record about a refund."""
+    person, runs = current_person(), services.current().workflow_client.runs
     if not refund_id.isprintable():
         return not_found("refund")
-    person = current_person()
     with services.current().database.snapshot() as connection:
         refund = refunds.find(connection, refund_id)
         if refund is None:
             return not_found("refund")
         standing = approvals.find_standing_of_refund(connection, refund_id)
         case = cases.with_others(connection, cases.load(connection, refund))
-        facts = _facts(connection, case, standing, person.email)
+        shown = case_view.with_news(case_view.of_case(case, standing, person.email), case)
+        codes = goodwill.list_codes_for(
+            connection, refund.conversation_id, case.order.customer_email
+        )
+        facts = _facts(connection, case, codes)
     return page(
         "ops/refund.html",
-        200,
         refund=refund,
-        amount=refund_facts.money(refund.amount.minor, refund.amount.currency),
-        state=REFUND_STATES[refund.status],
+        amount=money(refund.amount.minor, refund.amount.currency),
+        state=STATES[refund.status],
         waits=refund.status is RefundStatus.AWAITING_APPROVAL,
         decides=may_decide(standing, case),
-        runs=_runs(refund_id) if person.may(Permission.RUNS) else (),
+        runs=runs.list_runs(subject=refund_id) if person.may(Permission.RUNS) else (),
+        case=shown,
+        customer_text=conceal(shown.customer_text, codes),
         **facts,
     )
 
 
-def _facts(
-    connection: sa.Connection, case: Case, standing: Standing | None, email: str
-) -> dict[str, Any]:
+def _facts(connection: sa.Connection, case: Case, codes: Sequence[str]) -> dict[str, Any]:
     refund, order = case.refund, case.order
-    shown = case_view.with_news(case_view.of_case(case, standing, email), case)
-    codes = goodwill.list_codes_for(connection, refund.conversation_id, order.customer_email)
     mails = timeline.list_mails(connection, refund.refund_id)
     events = timeline.list_events(connection, [mail.outbound_id for mail in mails])
     payments = refund_payments.list_payments(connection, refund.refund_id)
-    # Of all the order's payments: also what was given back elsewhere, or taken back by a bank.
-    names = [payment.payment_id for payment in order.payments]
-    told = gateway_events.list_about(connection, names)
+    # All payments of the order: also those refunded elsewhere or charged back.
+    payment_ids = [payment.payment_id for payment in order.payments]
+    reported = gateway_events.list_about(connection, payment_ids)
     audit = timeline.list_audit(connection, refund.refund_id)
     return {
-        "case": shown,
-        "customer_text": conceal(shown.customer_text, codes),
-        "policy_facts": refund_facts.describe_facts(timeline.policy_facts(connection, refund)),
+        "policy_facts": list(describe_facts(timeline.policy_facts(connection, refund))),
         "steps": timeline_view.of_entries(timeline.list_steps(connection, refund), {}, codes),
-        "payments": refund_facts.describe_payments(payments, refund.amount.currency),
-        "told": told[-EVENTS_SHOWN_MAX:],
+        "payments": [_payment(row, refund.amount.currency) for row in payments],
+        "gateway_events": reported[-EVENTS_SHOWN_MAX:],
         "mails": [
             timeline_view.mail_out(mail._asdict(), events.get(mail.outbound_id, ()), codes)
             for mail in mails
@@ -90,8 +90,55 @@ def _facts(
     }
 
 
-def _runs(refund_id: str) -> Sequence[Run]:
-    return services.current().workflow_client.runs.list_runs(subject=refund_id)
+def _payment(row: Row, currency: str) -> dict[str, Any]:
+    state = ("came back to the shop", "bad") if row.returned_at else PAYMENT_STATES[row.state]
+    return {
+        **row._asdict(),
+        "amount": money(row.amount_minor, currency),
+        "badge": state,
+        "at": row.returned_at or row.done_at or row.intended_at,
+    }
+
+
+# Facts of the policy that are amounts. The last three are shown only if they are not zero.
+_AMOUNTS = {
+    "amount": "Asked for",
+    "remaining": "Left of what was paid",
+    "worth": "Worth of the items",
+    "charged_back": "Taken back by the bank",
+    "seen_by_one": "Approved by one person before",
+}
+_GRANTED = {
+    "granted_unasked": "Refunded without asking, this order",
+    "of_customer": "Refunded without asking, this customer",
+    "of_day": "Refunded without asking, the shop in a day",
+}
+
+
+def describe_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Return the facts that the policy used to decide: a label and a value each."""
+    for name, label in _AMOUNTS.items():
+        amount = str(facts.get(name) or "")
+        is_zero = not amount.partition(" ")[0].strip("0.")
+        if amount and (name in ("amount", "remaining") or not is_zero):
+            yield label, amount
+    if status := facts.get("order_status"):
+        yield "State of the order", OrderStatus(status).value
+    if delivered_at := facts.get("delivered_at"):
+        yield "Delivered", str(delivered_at)[:10]
+    if "photos" in facts:
+        yield "Photos sent", str(facts["photos"])
+    if methods := facts.get("methods"):
+        yield "Paid by", ", ".join(methods)
+    if categories := {line.get("category") for line in facts.get("lines", ())} - {None}:
+        yield "Categories", ", ".join(sorted(categories))
+    if facts.get("refused_before"):
+        yield "Refused before", "a refund of some of the same items"
+    if facts.get("items_before"):
+        yield "Refunded before", "units of the same items"
+    for name, label in _GRANTED.items():
+        if granted := facts.get(name):
+            yield label, f"{granted['amount']} in {granted['count']}"
 
 
 # --- decide ---------------------------------------------------------------------------------------
@@ -100,8 +147,8 @@ def _runs(refund_id: str) -> Sequence[Run]:
 @blueprint.get("/ops/refunds/<refund_id>/decide")
 @needs(Permission.VIEW)
 def go(refund_id: str) -> Response:
-    """Lead a manager to the page on which they decide, by a link of their own. This changes nothing; of
-    a refund that does not wait, it leads to the refund's page."""
+    """Redirect a manager to their approval page by a fresh link; if the refund does not wait, to its page.
+    This changes nothing."""
     manager = _manager_email()
     if manager is None:
         abort(403)
@@ -113,22 +160,21 @@ def go(refund_id: str) -> Response:
     if approval is None or refund.status is not RefundStatus.AWAITING_APPROVAL:
         return cast(Response, redirect(f"/ops/refunds/{refund_id}", 303))
     link = services.current().links.sign_approval(approval.approval_id, manager)
-    page = url_for("approvals.show", token=link.rpartition("/")[2])
-    return cast(Response, redirect(page, 303))
+    path = url_for("approvals.show", token=link.rpartition("/")[2])
+    return cast(Response, redirect(path, 303))
 
 
 def may_decide(standing: Standing | None, case: Case) -> bool:
-    """Say whether whoever is logged in can decide on a refund now; not once more on what they
-    approved, nor on an order of their own."""
+    """Return whether the logged-in person may decide now: a manager who has not approved it already, and
+    whose own order it is not."""
     manager = _manager_email()
     if manager is None or standing is None or not decision.is_open(case.refund, standing.approval):
         return False
-    mine = decision.is_by(manager, standing.first)
-    return not mine and not is_one_of(case.owners, manager)
+    return not decision.is_by(manager, standing.first) and not is_one_of(case.owners, manager)
 
 
 def _manager_email() -> str | None:
-    """Return the address by which whoever is logged in decides, spelt as in the settings."""
+    """Return the logged-in manager's address as the settings spell it; None for others."""
     email = current_person().email.casefold()
     managers = services.current().shop.manager_emails
     return next((each for each in managers if each.casefold() == email), None)

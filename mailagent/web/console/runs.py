@@ -1,8 +1,10 @@
-"""Runs: what DBOS recorded beside what the rows say; and replaying them."""
+"""Runs of the workflows: their records in DBOS and the state of their rows; and replaying them."""
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
+from urllib.parse import quote
 
 from flask import Blueprint, Response, redirect, request
 
@@ -26,15 +28,16 @@ from mailagent.engine import (
 )
 from mailagent.store import audit
 from mailagent.store.console import run_subjects
-from mailagent.web.console.labels import (
-    REFUSALS,
-    STATES,
-    WORKFLOWS,
-    output_of,
-    path_of_run,
-    paths_of,
+from mailagent.web.console.labels import REFUSALS, RUN_STATES, WORKFLOWS, run_path
+from mailagent.web.console.page import (
+    address,
+    conceal,
+    day_after,
+    not_found,
+    page,
+    parse_day,
+    typed,
 )
-from mailagent.web.console.page import address, day_after, not_found, page, parse_day, typed
 from mailagent.web.console.run_steps import with_text
 from mailagent.web.guard import current_person, needs
 
@@ -44,14 +47,14 @@ PAGE_SIZE = 50
 FILTERS = ("status", "workflow", "about", "from", "to")
 LONGEST_ID = 300
 
-# "failed" is what people look for: DBOS has two states for it.
-_GROUPS = {"failed": tuple(sorted(FAILED))}
-
 DONE = {
-    "rewound": "The run is queued again; a worker takes it up within a second or two.",
+    "rewound": "The run is queued again; a worker starts it within a second or two.",
     "forked": "A new run was started with a copy of this one's history.",
     "stopped": "The run ends before its next step. Its rows stay as they are.",
 }
+
+# A page shows the beginning of a step's output, then the rest, up to a limit for browsers on a phone.
+_BEGINNING, _LONGEST = 1500, 60_000
 
 
 @blueprint.get("/ops/runs")
@@ -68,7 +71,7 @@ def list_runs() -> Response:
         runs=[_line(run) for run in shown],
         facts=facts,
         filtered=any(facts.values()),
-        statuses=[(name, STATES[name][0]) for name in STATUSES],
+        statuses=[(name, RUN_STATES[name][0]) for name in STATUSES],
         workflows=WORKFLOWS,
         now=services.current().now(),
         newer=address("/ops/runs", facts) if after else None,
@@ -78,10 +81,11 @@ def list_runs() -> Response:
 
 def _wanted(facts: dict[str, str], after: str | None) -> RunFilter:
     status, workflow = facts["status"], facts["workflow"]
-    statuses = _GROUPS.get(status) or ((status,) if status in STATUSES else ())
+    statuses: tuple[str, ...] = (status,) if status in STATUSES else ()
     workflows = (workflow,) if workflow in WORKFLOWS else (*QUEUE_OF,)
-    if status == "failed" and not workflow:
-        workflows = (*QUEUE_OF, *SCHEDULED)
+    if status == "failed":  # DBOS has two statuses for it
+        statuses = tuple(sorted(FAILED))
+        workflows = workflows if workflow else (*QUEUE_OF, *SCHEDULED)
     return RunFilter(
         statuses=statuses,
         workflows=workflows,
@@ -93,13 +97,11 @@ def _wanted(facts: dict[str, str], after: str | None) -> RunFilter:
 
 
 def _line(run: Run) -> dict[str, Any]:
-    words, kind = STATES.get(run.status, (run.status, ""))
     return {
         "run": run,
-        "path": path_of_run(run.run_id),
+        "path": run_path(run.run_id),
         "workflow": WORKFLOWS.get(run.workflow, run.workflow),
-        "state": words,
-        "kind": kind,
+        "state": RUN_STATES.get(run.status, (run.status, "")),
         "error": tell_error(run.error) if run.has_failed else "",
     }
 
@@ -107,7 +109,7 @@ def _line(run: Run) -> dict[str, Any]:
 @blueprint.get("/ops/runs/<run_id>")
 @needs(Permission.RUNS)
 def show(run_id: str) -> Response:
-    """Show a run: DBOS's state beside that of its row, and every recorded step."""
+    """Show a run: its record in DBOS, the state of its row, and every recorded step."""
     run = find(run_id)
     if run is None:
         return not_found("run")
@@ -115,7 +117,7 @@ def show(run_id: str) -> Response:
 
 
 def find(run_id: str) -> Run | None:
-    """Return a run with its steps; None for one that DBOS does not know, or cannot."""
+    """Return a run with its steps; None if there is no run with this id."""
     if len(run_id) > LONGEST_ID or not is_one_line(run_id):
         return None
     return services.current().workflow_client.runs.find_run(run_id, with_steps=True)
@@ -124,7 +126,7 @@ def find(run_id: str) -> Run | None:
 def show_run(
     run: Run, done: str | None = None, refused: str | None = None, status: int = 200
 ) -> Response:
-    """Return the page of a run; `done` or `refused` says what came of what its reader wanted."""
+    """Return the page of a run; `done` or `refused` is the result of the reader's action."""
     live = services.current()
     with live.database.snapshot() as connection:
         rows = run_subjects.look(connection, run.subject)
@@ -135,12 +137,12 @@ def show_run(
         done=done,
         refused=refused,
         facts=() if rows is None else tell_rows(rows),
-        about=paths_of(run),
+        about=_paths(run),
         forks=[
-            (fork, path_of_run(fork.run_id))
+            (fork, run_path(fork.run_id))
             for fork in live.workflow_client.runs.list_forks(run.run_id)
         ],
-        origin=path_of_run(run.forked_from) if run.forked_from else None,
+        origin=run_path(run.forked_from) if run.forked_from else None,
         steps=[_step(step) for step in with_text(run.steps)],
         may_replay=run.workflow in QUEUE_OF and not run.is_active,
         may_cancel=run.is_active,
@@ -154,8 +156,32 @@ def _step(step: RecordedStep) -> dict[str, Any]:
         "does": effect_of(step.name).does,
         "started_at": step.started_at,
         "error": tell_error(step.error) if step.error else "",
-        "output": output_of(step.output),
+        "output": _shown_output(step.output),
     }
+
+
+def _shown_output(value: Any) -> dict[str, Any] | None:
+    """Return a step's output as text in two parts, with secret links redacted; None for no output."""
+    if value is None:
+        return None
+    text = conceal(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    rest = text[_BEGINNING:_LONGEST]
+    return {"beginning": text[:_BEGINNING], "rest": rest, "cut": len(text) > _LONGEST}
+
+
+def _paths(run: Run) -> dict[str, str]:
+    """Return where the rows that a run is about are shown, by the names of its attributes."""
+    about = {**run.attributes}
+    kind = run.subject.partition("_")[0]
+    if kind in ("conversation", "refund"):
+        about.setdefault(kind, run.subject)
+    paths = {
+        "conversation": "/ops/conversations/",
+        "refund": "/ops/refunds/",
+        "order": "/ops/runs?about=",
+        "customer_hash": "/ops/runs?about=",
+    }
+    return {name: f"{path}{quote(about[name])}" for name, path in paths.items() if name in about}
 
 
 # --- replay ---------------------------------------------------------------------------------------
@@ -164,7 +190,7 @@ def _step(step: RecordedStep) -> dict[str, Any]:
 @blueprint.get("/ops/runs/<run_id>/replay")
 @needs(Permission.RUNS)
 def preview(run_id: str) -> Response:
-    """Show what a replay from a step keeps, does again and comes to. It starts nothing."""
+    """Show which steps a replay keeps, which it runs again, and what they do. It starts nothing."""
     run = find(run_id)
     if run is None or run.workflow not in QUEUE_OF:
         return not_found("run")
@@ -177,7 +203,7 @@ def preview(run_id: str) -> Response:
     return page(
         "ops/replay.html",
         run=run,
-        path=path_of_run(run.run_id),
+        path=run_path(run.run_id),
         plan=plan,
         reach=tell_reach(plan),
         choices=[
@@ -190,7 +216,7 @@ def preview(run_id: str) -> Response:
 
 
 def _step_asked(text: str | None, last: int) -> int | None:
-    """Return the step that an address or a form names, or None for none that a replay can begin with."""
+    """Return the step that the request names; None if a replay cannot start there."""
     if text is None or not text.isascii() or not text.isdigit() or len(text) > 9:
         return None
     return int(text) if 1 <= int(text) <= last + 1 else None
@@ -199,41 +225,31 @@ def _step_asked(text: str | None, last: int) -> int | None:
 @blueprint.post("/ops/runs/<run_id>/replay")
 @needs(Permission.RUNS)
 def replay(run_id: str) -> Response:
-    """Rewind a run in place, or fork it. A second click finds that the first one has done it."""
+    """Rewind a run in place, or fork it. A second click changes nothing."""
     run = find(run_id)
     if run is None:
         return not_found("run")
-    form = request.form
+    form, replays = request.form, services.current().workflow_client.replays
     start = _step_asked(form.get("from_step"), max((step.number for step in run.steps), default=0))
     if start is None:
         return show_run(run, refused="The run has no such step. Nothing was started.", status=409)
     try:
         if form.get("how") == "fork":
-            done, details = "forked", _fork(run, start, form.get("number"))
-        else:
-            done, details = "rewound", _rewind(run, start, form.get("seen"))
+            text = form.get("number", "")
+            number = int(text) if text.isascii() and text.isdigit() else 0
+            _, fork_id = replays.fork_run(run_id, start, number)
+            return _done(run_id, "forked", {"from_step": start, "fork": fork_id})
+        if not run.is_active and form.get("seen") != _seen(run):
+            raise ReplayRefused(Refusal.MOVED_ON, f"run {run_id} has run since the page was opened")
+        replays.replay_run(run_id, start)
     except ReplayRefused as refusal:
         return _refused(run_id, run, refusal)
-    _record(f"run {done}", run_id, {"from_step": start, **details})
-    return _back(run_id, done)
-
-
-def _fork(run: Run, start: int, number: str | None) -> dict[str, Any]:
-    wanted = int(number) if number and number.isascii() and number.isdigit() else 0
-    _, fork_id = services.current().workflow_client.replays.fork_run(run.run_id, start, wanted)
-    return {"fork": fork_id}
-
-
-def _rewind(run: Run, start: int, seen: str | None) -> dict[str, Any]:
-    if not run.is_active and seen != _seen(run):
-        raise ReplayRefused(Refusal.MOVED_ON, f"run {run.run_id} has run since it was looked at")
-    services.current().workflow_client.replays.replay_run(run.run_id, start)
-    return {}
+    return _done(run_id, "rewound", {"from_step": start})
 
 
 def _seen(run: Run) -> str:
-    """Return what a form holds of a run, to tell whether it has run since: DBOS's time of its last change,
-    and how often people acted on it, because on SQLite that time has whole seconds only."""
+    """Return a version of the run, so that a form notices a change: DBOS's time of the last change, and the
+    number of actions on it, because on SQLite that time has whole seconds only."""
     with services.current().database.snapshot() as connection:
         acts = audit.count_of(connection, run.run_id)
     return f"{run.updated_at.timestamp():.3f}-{acts}"
@@ -250,19 +266,16 @@ def cancel(run_id: str) -> Response:
         services.current().workflow_client.replays.cancel_run(run_id)
     except ReplayRefused as refusal:
         return _refused(run_id, run, refusal)
-    _record("run stopped", run_id, {"status": run.status})
-    return _back(run_id, "stopped")
+    return _done(run_id, "stopped", {"status": run.status})
 
 
 def _refused(run_id: str, run: Run, refusal: ReplayRefused) -> Response:
     return show_run(find(run_id) or run, refused=REFUSALS[refusal.refusal], status=409)
 
 
-def _record(action: str, run_id: str, details: dict[str, Any]) -> None:
+def _done(run_id: str, done: str, details: dict[str, Any]) -> Response:
     live = services.current()
     with live.database.transaction() as connection:
-        audit.record(connection, live.now(), current_person().email, action, run_id, details)
-
-
-def _back(run_id: str, done: str) -> Response:
-    return cast(Response, redirect(f"{path_of_run(run_id)}?done={done}", 303))
+        person = current_person().email
+        audit.record(connection, live.now(), person, f"run {done}", run_id, details)
+    return cast(Response, redirect(f"{run_path(run_id)}?done={done}", 303))

@@ -1,4 +1,4 @@
-"""The search: an id leads straight to its page, anything else to a list."""
+"""The search: an id redirects to its page, anything else gives a list."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mailagent.store.console import search
 from mailagent.store.console.entries import Entry
 from mailagent.store.console.search import SQLITE_READS, Kind, TooMuchWork, Wanted
 from mailagent.store.pagination import Part, Window
-from mailagent.web.console.inbox import lines_of
+from mailagent.web.console.lines import lines_of
 from mailagent.web.console.page import (
     address,
     day_after,
@@ -41,17 +41,17 @@ STATES: dict[Kind, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What somebody typed into the form, as it stands in an address, and what it means."""
+    """The query, and the same as parameters of an address. `requests`: there is something to search for."""
 
     wanted: Wanted
     facts: dict[str, str]
-    requests: bool  # whether there is anything to look for
+    requests: bool
 
 
 @blueprint.get("/ops/search")
 @needs(Permission.VIEW)
 def show() -> Response:
-    """Show what was found, or the form alone."""
+    """Show the results, or the form alone."""
     words = typed("q")
     with services.current().database.snapshot() as connection:
         path = _find_path(connection, words)
@@ -86,7 +86,7 @@ def show() -> Response:
 
 
 def _find_path(connection: sa.Connection, words: str) -> str | None:
-    """Return the page of the row or run whose id somebody typed, or None."""
+    """Return the path of the row or run with this id, or None."""
     place = search.find_place(connection, words)
     if place is not None:
         kind, row_id = place

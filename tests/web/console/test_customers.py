@@ -55,7 +55,7 @@ def test_mail_may_go_again_where_it_may_not(shop: Harness) -> None:
     page = client.get(PAGE).text
     assert "Nothing is sent to this address" in page
     assert "<script" not in page
-    assert "Mail may go there again" not in shop.log_in(MONA).get(PAGE).text
+    assert "Allow mail to this address" not in shop.log_in(MONA).get(PAGE).text
     assert post_form(shop.log_in(MONA), f"{PAGE}/mail-again", PAGE).status_code == 403
     done = post_form(client, f"{PAGE}/mail-again", PAGE)
     assert (done.status_code, done.location) == (303, PAGE)

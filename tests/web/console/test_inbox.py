@@ -21,7 +21,7 @@ from mailagent.store.mail import drafts
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.pagination import microseconds
 from mailagent.store.refunds import approval_requests, approvals, refunds
-from mailagent.web.console.live import KEPT, KeptFigures
+from mailagent.web.console.inbox import CACHE, CachedFigures
 from tests.cast import MAX, MONA, OLGA, TESS, order
 from tests.harness import Harness, post_form
 from tests.store.test_inbox import lose_mail
@@ -92,7 +92,7 @@ def test_an_outage_is_explained_to_those_who_can_end_it(shop: Harness) -> None:
     assert "OPENAI_API_KEY" in shop.log_in(OLGA).get("/ops").text
     for email in (MONA, TESS):
         page = shop.log_in(email).get("/ops").text
-        assert "Mail is not being answered at the moment. The operators have been told." in page
+        assert "Mail is not being answered at the moment. The operators have been informed." in page
         assert "API_KEY" not in page
         assert "invalid_api_key" not in page
 
@@ -143,7 +143,7 @@ def test_one_draft_is_one(shop: Harness) -> None:
 
 
 def test_an_empty_inbox_says_so(shop: Harness) -> None:
-    assert "Nothing waits for anybody" in shop.log_in(OLGA).get("/ops").text
+    assert "Nothing is waiting" in shop.log_in(OLGA).get("/ops").text
 
 
 def test_a_mail_that_waits_leads_to_its_conversation(shop: Harness) -> None:
@@ -162,7 +162,7 @@ def test_a_lost_mail_is_dismissed_and_brought_back(shop: Harness) -> None:
     assert (back.status_code, back.location) == (303, path)
     assert "Nothing waits here" in client.get(path).text
     everything = f"{path}&shown=all"
-    assert f"dismiss by {TESS}" in client.get(everything).text
+    assert f"dismissed by {TESS}" in client.get(everything).text
     post_form(client, "/ops/dismiss", everything, subject=lost, back=path, act="back")
     assert lost in client.get(path).text
     assert acts(shop) == [(TESS, "dismissed", lost), (TESS, "brought back", lost)]
@@ -248,8 +248,8 @@ def test_a_long_list_is_paged_by_links(shop: Harness) -> None:
 
 def keep_figures(harness: Harness, seconds: float) -> None:
     """Have the figures of the live page kept for so long."""
-    harness.app.extensions[KEPT] = kept = KeptFigures()
-    kept.seconds = seconds
+    harness.app.extensions[CACHE] = cache = CachedFigures()
+    cache.seconds = seconds
 
 
 def told(answer: TestResponse, name: str) -> tuple[str, int]:

@@ -56,8 +56,8 @@ def test_failed_runs_say_whose_and_what_they_were_about(shop: Harness) -> None:
     rows = rows_of(shop.log_in(OLGA), "/ops?waiting=failed")
     assert sorted(row.partition(" failed")[0] for row in rows) == [
         "Answering a mail: My kettle ada@example.com –",
-        "Bringing a refund to its end – –",
-        "Bringing a refund to its end: order W1001 ada@example.com $49.99",
+        "Completing a refund – –",
+        "Completing a refund: order W1001 ada@example.com $49.99",
         "Sending a mail: notice to people of the shop ada@example.com –",
     ]
     seen_by_team = shop.log_in(TESS).get("/ops?waiting=failed").text

@@ -36,7 +36,7 @@ def test_a_refund_is_told_from_question_to_receipt(busy_shop: Harness) -> None:
     words = plain(page)
     for shown in (
         "The amount is above what is refunded without asking", "mona@shop.example was asked to approve",
-        "Decision: approved , $999.00 by mona@shop.example", "given back", "Paid by card",
+        "Decision: approved , $999.00 by mona@shop.example", "pay_W2001 refunded", "Paid by card",
         "Left of what was paid 1499.00 USD", "Refund paid by ledger", "Receipt of a refund",
         "holds a link that is only for its reader", "pay_W2001",
     ):  # fmt: skip

@@ -84,7 +84,7 @@ def test_a_failed_run_is_found_looked_at_and_run_again_once(
         wait_for_quiet(shop)
     again = press(olga, run_id, "rewind", opened)  # the second click comes late
     assert again.status_code == 409
-    assert "not done a second time" in again.text
+    assert "not replayed again" in again.text
     assert len(shop.rows("SELECT 1 FROM ledger_entries")) == 1
     assert len(shop.mails_to(ADA)) == 2
     acts = shop.rows("SELECT actor, action FROM audit WHERE subject = :run_id", run_id=run_id)
@@ -136,13 +136,13 @@ def woken(shop: Harness, text: str = "Hello?", **changes: str) -> str:
 def test_a_run_at_work_is_not_replayed_but_stopped(shop: Harness, olga: FlaskClient) -> None:
     run_id = woken(shop)
     opened = olga.get(f"{path(run_id)}/replay").text
-    assert "It is at work already" in opened
+    assert "It is still active" in opened
     for how in ("rewind", "fork"):
         answer = post_form(
             olga, f"{path(run_id)}/replay", page=path(run_id), how=how, from_step="1"
         )
         assert answer.status_code == 409
-        assert "at work already" in answer.text
+        assert "still active" in answer.text
     assert load(shop, run_id).status == "ENQUEUED"
     answer = post_form(olga, f"{path(run_id)}/cancel", page=path(run_id))
     assert answer.location == f"{path(run_id)}?done=stopped"

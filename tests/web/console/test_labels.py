@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mailagent.store.ids import new_id
-from mailagent.web.console.labels import action_labels, detail_labels, plain_details
+from mailagent.web.console.labels import action_label, detail_label, detail_labels
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from mailagent.web.console.labels import action_labels, detail_labels, plain_det
     ],
 )
 def test_an_act_is_told_in_words(action: str, words: str) -> None:
-    assert action_labels(action) == words
+    assert action_label(action) == words
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_an_act_is_told_in_words(action: str, words: str) -> None:
     ],
 )
 def test_short_names_become_words_and_all_else_stays(value: object, words: str) -> None:
-    assert detail_labels(value) == words
+    assert detail_label(value) == words
 
 
 def test_a_story_is_told_without_ids_and_empty_words() -> None:
@@ -43,4 +43,4 @@ def test_a_story_is_told_without_ids_and_empty_words() -> None:
         "why": "",
         "filters": ["actor"],
     }
-    assert plain_details(details) == [("amount", "49.99 USD"), ("note for", "the shop only")]
+    assert detail_labels(details) == [("amount", "49.99 USD"), ("note for", "the shop only")]

@@ -1,0 +1,135 @@
+"""Lines of the inbox and the search: one row of a table for each entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.operations.access import Permission
+from mailagent.engine import Run
+from mailagent.store.console import entries as entry_rows
+from mailagent.store.console import run_subjects
+from mailagent.store.console.entries import Entry
+from mailagent.store.console.run_subjects import Facts
+from mailagent.web.console.labels import (
+    FAILED_WORKFLOWS,
+    LINE_STATES,
+    PURPOSES,
+    REASONS,
+    STATES,
+    STOPPED_RUN_OF_MAIL,
+    Badge,
+    money,
+    run_path,
+)
+from mailagent.web.console.page import conceal_line
+from mailagent.web.guard import current_person
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of a table. `note` is more about the state, such as who was asked; `state_path` is where the
+    state leads, such as to the run that failed."""
+
+    entry: Entry
+    what: str
+    amount: str
+    state: Badge
+    note: str
+    path: str | None
+    state_path: str | None
+    may_dismiss: bool
+
+
+def lines_of(connection: sa.Connection, entries: Iterable[Entry]) -> list[Line]:
+    """Return entries as lines, in their order."""
+    entries = tuple(entries)
+    waiting = [each.row_id for each in entries if each.state == "awaiting_approval"]
+    managers = entry_rows.list_asked(connection, waiting)
+    client = services.current().workflow_client
+    runs = {
+        **client.runs.find_latest([each.run_id for each in entries if each.run_id]),
+        **client.runs.find_runs([each.row_id for each in entries if each.kind == "run"]),
+    }
+    subjects = {runs[each.row_id].subject for each in entries if each.row_id in runs}
+    facts = run_subjects.list_facts(connection, subjects)
+    lines = []
+    for each in entries:
+        run = runs.get((each.row_id if each.kind == "run" else each.run_id) or "")
+        about = facts.get(run.subject) if run else None
+        entry = _with_subject(each, about) if each.kind == "run" else each
+        lines.append(_line(entry, managers.get(entry.row_id, ()), run))
+    return lines
+
+
+def _with_subject(entry: Entry, facts: Facts | None) -> Entry:
+    """Return the entry of a run with the facts of the row that the run is about."""
+    what = FAILED_WORKFLOWS.get(entry.what, entry.what)
+    if facts is None:
+        return replace(entry, what=what)
+    about = {"refund": f"order {facts.what}", "delivery": PURPOSES.get(facts.what, facts.what)}
+    return replace(
+        entry,
+        who=facts.who,
+        what=f"{what}: {about.get(entry.what, facts.what) or '(no subject)'}",
+        amount=facts.amount,
+        conversation_id=facts.conversation_id,
+        refund_id=facts.refund_id,
+    )
+
+
+def _line(entry: Entry, managers: Sequence[str], run: Run | None) -> Line:
+    may_see_runs = Permission.RUNS in current_person().permissions
+    stopped = STOPPED_RUN_OF_MAIL.get(run.status) if run and entry.run_id else None
+    return Line(
+        entry=entry,
+        what=_what(entry),
+        amount=money(entry.amount.minor, entry.amount.currency) if entry.amount else "",
+        state=_state(entry, stopped),
+        note=_note(entry, managers, run if may_see_runs else None),
+        path=_path(entry, current_person().permissions),
+        state_path=run_path(run.run_id) if run and stopped and may_see_runs else None,
+        may_dismiss=entry.kind in ("run", "outbound")
+        or (entry.kind, entry.state) == ("refund", "failed"),
+    )
+
+
+def _what(entry: Entry) -> str:
+    if entry.kind == "refund":
+        return f"Order {entry.order_id}: {REASONS.get(entry.what, entry.what)}"
+    if entry.kind == "outbound":
+        return PURPOSES.get(entry.what, entry.what).capitalize()
+    return conceal_line(entry.what) or "(no subject)"
+
+
+def _state(entry: Entry, stopped: Badge | None) -> Badge:
+    if entry.run_id and not entry.state:
+        return stopped or ("with the agent", "")
+    label, colour = LINE_STATES.get(entry.state, (entry.state, "waiting" if entry.state else ""))
+    return (STATES.get(entry.state, label) if entry.kind == "refund" else label), colour
+
+
+def _note(entry: Entry, managers: Sequence[str], run: Run | None) -> str:
+    if entry.state == "awaiting_approval":
+        others = ", ".join(each for each in managers if each != entry.owner)
+        first = f"approved by {entry.owner}, a second person is needed" if entry.owner else ""
+        return "; ".join(filter(None, (first, others and f"asked: {others}")))
+    if entry.kind == "conversation" and entry.owner:
+        return f"taken by {entry.owner}"
+    # Errors name keys and servers: only those who can see runs may read them.
+    if entry.kind == "run" and run and run.error:
+        return " ".join(run.error.split())
+    return ""
+
+
+def _path(entry: Entry, permissions: frozenset[Permission]) -> str | None:
+    if entry.kind == "run" and Permission.RUNS in permissions:
+        return run_path(entry.row_id)
+    if entry.kind == "draft" and Permission.ANSWER in permissions:
+        return f"/ops/drafts/{entry.row_id}"
+    if entry.refund_id:
+        return f"/ops/refunds/{entry.refund_id}"
+    return f"/ops/conversations/{entry.conversation_id}" if entry.conversation_id else None
