@@ -385,4 +385,4 @@ def test_a_file_that_holds_a_working_link_is_kept_back(shop: Harness) -> None:
         theirs = client.get(f"{thread}/attachments/{desk.mail_id}/{number}")
         for response in (desk.get(number), theirs):
             assert response.status_code == status
-            assert ("may hold a link that decides" in response.text) is (status == 403)
+            assert ("may contain a secret link" in response.text) is (status == 403)
