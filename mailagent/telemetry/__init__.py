@@ -1,1 +1,1 @@
-"""What is seen from outside while we work: the log's lines and their ids, and spans. Never anybody's words."""
+"""Log lines with ids, and OpenTelemetry spans. Neither contains text of people."""

@@ -1,6 +1,6 @@
-"""Sends spans to a collector: only names, times and ids, whoever made the span and whatever is in it.
+"""Sends spans to a collector, with names, times and ids only.
 
-Loaded only where spans are made: all of OpenTelemetry's SDK is imported here.
+This module imports OpenTelemetry's SDK, so it is loaded only if tracing is on.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 
 TRACES_PATH = "/v1/traces"
 
-# DBOS puts the text of an error into a span, which may quote a mail: all else stays here.
-TOLD = frozenset(
+# Only these attributes are sent: DBOS puts the text of errors, which may quote a mail, into spans.
+SENT = frozenset(
     (
         "dbos.operation.workflow_id",
         "dbos.operation.type",
@@ -38,7 +38,7 @@ TOLD = frozenset(
 
 
 class IdsOnly(SpanExporter):
-    """Passes spans on without what is not TOLD: no events, no words of a status."""
+    """Exports spans with SENT attributes only: without events, and without the text of a status."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
@@ -54,13 +54,13 @@ class IdsOnly(SpanExporter):
 
 
 def _bare(span: ReadableSpan) -> ReadableSpan:
-    told = {name: value for name, value in (span.attributes or {}).items() if name in TOLD}
+    attributes = {name: value for name, value in (span.attributes or {}).items() if name in SENT}
     return ReadableSpan(
         name=span.name,
         context=span.context,
         parent=span.parent,
         resource=span.resource,
-        attributes=told,
+        attributes=attributes,
         links=span.links,
         kind=span.kind,
         status=trace.Status(span.status.status_code),
@@ -71,8 +71,8 @@ def _bare(span: ReadableSpan) -> ReadableSpan:
 
 
 def make_provider(endpoint: str, named: Mapping[str, str]) -> TracerProvider:
-    """Return what makes spans, DBOS's too, and sends them from a thread of its own."""
-    # Of OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES what is set stands above ours.
+    """Return the provider of all spans, also DBOS's. It sends them in its own thread."""
+    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override our values.
     resource = (
         Resource.get_empty().merge(Resource(dict(named))).merge(OTELResourceDetector().detect())
     )
@@ -80,9 +80,9 @@ def make_provider(endpoint: str, named: Mapping[str, str]) -> TracerProvider:
     exporter = OTLPSpanExporter(endpoint=endpoint.rstrip("/") + TRACES_PATH)
     provider.add_span_processor(BatchSpanProcessor(IdsOnly(exporter)))
     trace.set_tracer_provider(provider)
-    # DBOS misses a collector of logs, which are for standard error.
+    # DBOS warns that there is no collector for logs. They go to standard error.
     logging.getLogger("dbos").addFilter(_is_worth_a_line)
-    # One line for a collector that is away, not one for each try.
+    # Log one line for a collector that is down, not one for each try.
     logging.getLogger("opentelemetry").setLevel(logging.ERROR)
     return provider
 

@@ -1,4 +1,4 @@
-"""Which ids the lines of the log carry: whoever begins something says once what it is about."""
+"""The ids in log lines. Each request and each step sets the ids of what it works on."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
-# By what ours begin with.
+# The prefixes of our ids, and their names in log lines.
 _PREFIXES = {"conversation_": "conversation_id", "refund_": "refund_id"}
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
-
 _process: dict[str, str] = {}
-_ids: ContextVar[Mapping[str, str]] = ContextVar("log_ids", default=_NOTHING)
+_ids: ContextVar[Mapping[str, str]] = ContextVar("log_ids", default=MappingProxyType({}))
 
 
 def describe_process(**ids: str) -> None:
-    """Say what all lines of this process carry."""
+    """Add ids to all log lines of this process."""
     _process.update(ids)
 
 
 @contextmanager
 def about(*subjects: Any, run_id: str | None = None) -> Iterator[None]:
-    """Say what is worked on within the block: a run, and the ids that stand in `subjects`."""
+    """Add ids to the log lines within the block: the run, and the ids in `subjects`."""
     token = _ids.set(
         {**_ids.get(), **find_ids(*subjects), **({"run_id": run_id} if run_id else {})}
     )
@@ -35,31 +33,31 @@ def about(*subjects: Any, run_id: str | None = None) -> Iterator[None]:
 
 
 def begin(*subjects: Any, trace_id: str | None = None) -> None:
-    """Say what is worked on from now on, such as by a request; what was said before is forgotten."""
+    """Replace the ids for the log lines from now on, such as at the start of a request."""
     _ids.set({**find_ids(*subjects), **({"trace_id": trace_id} if trace_id else {})})
 
 
 def note(*subjects: Any) -> None:
-    """Add ids that were found on the way. A run keeps its own: one that sees to many rows is about none."""
+    """Add ids to a request's log lines. The ids of a run do not change: it may work on many rows."""
     if "run_id" not in _ids.get():
         _ids.set({**_ids.get(), **find_ids(*subjects)})
 
 
 def known() -> dict[str, str]:
-    """Return the ids of what is worked on here and now, and those of the process."""
+    """Return the current ids, and those of the process."""
     return {**_process, **_ids.get()}
 
 
 def find_ids(*subjects: Any) -> dict[str, str]:
-    """Return the ids in what steps and views are given: an id itself, or data that names one. Nothing else
-    of it, for it may hold anybody's words."""
+    """Return the ids among the arguments of a step or a view: an argument may be an id, or data with ids."""
     found: dict[str, str] = {}
     for subject in subjects:
         if isinstance(subject, str):
-            found |= {
-                name: subject for prefix, name in _PREFIXES.items() if subject.startswith(prefix)
-            }
+            for prefix, name in _PREFIXES.items():
+                if subject.startswith(prefix):
+                    found[name] = subject
         elif isinstance(subject, Mapping):
-            named = {name: subject.get(name) for name in (*_PREFIXES.values(), "run_id")}
-            found |= {name: each for name, each in named.items() if isinstance(each, str)}
+            for name in (*_PREFIXES.values(), "run_id"):
+                if isinstance(subject.get(name), str):
+                    found[name] = subject[name]
     return found

@@ -1,4 +1,4 @@
-"""The lines of the log: for people, or for machines, one JSON object a line. Either way to standard error."""
+"""The format of log lines: text for people, or one JSON object a line. Both go to standard error."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mailagent.telemetry import log_ids, spans
 TEXT, JSON = "text", "json"
 FORMATS = (TEXT, JSON)
 
-# One greets in every command, one tells of every request.
-_CHATTY = ("dbos", "httpx2")
+# These log a line for every command or every request.
+_VERBOSE = ("dbos", "httpx2")
 
 _current = [TEXT]
 
 
 class JsonLine(JsonFormatter):
-    """One record as one JSON object: nothing but what is named here, whatever else a record carries."""
+    """One record as one JSON object, with the fields named here and no others."""
 
     def add_fields(
         self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]
@@ -35,7 +35,7 @@ class JsonLine(JsonFormatter):
         }
         if record.exc_info:
             log_data["exception"] = self.formatException(record.exc_info)
-        # DBOS says in its own records, outside of any step, which run they are about.
+        # DBOS puts the id of the run into its own records.
         run_id = getattr(record, "operationUUID", None)
         log_data |= ({"run_id": run_id} if run_id else {}) | log_ids.known()
         if trace_id := spans.trace_id():
@@ -43,7 +43,7 @@ class JsonLine(JsonFormatter):
 
 
 def make_formatter() -> logging.Formatter:
-    """Return what makes lines in this process's format."""
+    """Return the formatter for this process."""
     if _current[0] == JSON:
         return JsonLine()
     return logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -55,8 +55,8 @@ def configure(log_format: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(make_formatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    for chatty in _CHATTY:
-        logging.getLogger(chatty).setLevel(logging.WARNING)
-    # It brings a handler of its own with lines of its own, unless there is one.
+    for name in _VERBOSE:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    # DBOS adds its own handler unless its logger has one.
     theirs = logging.getLogger("dbos")
     theirs.handlers, theirs.propagate = [handler], False

@@ -1,7 +1,6 @@
-"""Spans: what was done for whom, when and for how long, for whoever collects them. Off unless started; then
-nothing of OpenTelemetry is loaded.
+"""OpenTelemetry spans of requests, wake-ups and calls of providers. DBOS makes those of runs and steps.
 
-DBOS makes those of runs and steps; ours are requests, wake-ups and calls of providers.
+Without `start` there are no spans, and OpenTelemetry is not loaded.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ _started: list[TracerProvider] = []
 
 
 def is_on() -> bool:
-    """Whether spans are made in this process."""
+    """Return whether tracing is on in this process."""
     return bool(_started)
 
 
 def start(endpoint: str, role: str) -> None:
-    """Make spans from now on and send them to a collector, beside all work.
+    """Turn tracing on, and send spans to a collector in the background.
 
-    `endpoint`: its address for OTLP over HTTP, without the path; headers and the like are read from
-    `OTEL_EXPORTER_OTLP_…` by the exporter itself.
+    `endpoint`: the collector's address for OTLP over HTTP, without the path. The exporter reads other
+    `OTEL_EXPORTER_OTLP_…` variables itself.
     https://opentelemetry.io/docs/specs/otel/protocol/exporter/
     """
     if _started:
@@ -44,7 +43,7 @@ def start(endpoint: str, role: str) -> None:
 
 
 def stop() -> None:
-    """Send what has ended and make no more spans. A collector that is away holds nobody up."""
+    """Send the finished spans, for at most two seconds, and turn tracing off."""
     while _started:
         ending = threading.Thread(target=_started.pop().shutdown, name="spans", daemon=True)
         ending.start()
@@ -53,8 +52,7 @@ def stop() -> None:
 
 @contextmanager
 def request(method: str, route: str) -> Iterator[None]:
-    """Make the span of a request, of which a route of ours is told and never the address: it may hold the
-    token of a link."""
+    """Make the span of a request. It has the route, not the path, which may contain the token of a link."""
     if not _started:
         yield
         return
@@ -66,7 +64,7 @@ def request(method: str, route: str) -> Iterator[None]:
 
 
 def note_status(status: int) -> None:
-    """Say in the request's span what was answered."""
+    """Add the status of the response to the request's span."""
     if _started:
         from opentelemetry.trace import Status, StatusCode, get_current_span
 
@@ -89,12 +87,12 @@ def call(provider: str, what: str) -> Iterator[None]:
 
 
 @contextmanager
-def wake_up(workflow: str, heard_by: Mapping[str, str] | None = None) -> Iterator[dict[str, str]]:
-    """Make the span of a wake-up; give what the run that hears it is to carry so that it joins the trace: W3C
-    trace context (https://www.w3.org/TR/trace-context/), or nothing.
+def wake_up(workflow: str, running: Mapping[str, str] | None = None) -> Iterator[dict[str, str]]:
+    """Make the span of a wake-up; yield the W3C trace context (https://www.w3.org/TR/trace-context/) for the
+    run that is woken, so that it joins the trace. It is empty if tracing is off.
 
-    `heard_by` is what a run carries that is at work already: then the span stands in that run's trace, with
-    a link to what is done here.
+    `running` is the trace context of a run that is active already. The span is then part of that run's
+    trace, with a link to the current span.
     """
     if not _started:
         yield {}
@@ -103,8 +101,8 @@ def wake_up(workflow: str, heard_by: Mapping[str, str] | None = None) -> Iterato
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     parent, links = None, []
-    if heard_by:
-        parent = TraceContextTextMapPropagator().extract(dict(heard_by))
+    if running:
+        parent = TraceContextTextMapPropagator().extract(dict(running))
         links = [Link(get_current_span().get_span_context())]
     with _span(f"wake {workflow}", SpanKind.PRODUCER, {}, parent, links):
         carried: dict[str, str] = {}
@@ -127,7 +125,7 @@ def _span(
         kind=kind,
         attributes={**attributes, **_ids()},
         links=links,
-        record_exception=False,  # its text may quote a mail
+        record_exception=False,  # an exception's text may quote a mail
     ) as span:
         yield span
 
@@ -137,7 +135,7 @@ def _ids() -> dict[str, str]:
 
 
 def note_ids() -> None:
-    """Say in the span that is open, such as a step's, which ids are known."""
+    """Add the current ids to the current span, such as a step's."""
     if _started:
         from opentelemetry.trace import get_current_span
 
@@ -145,7 +143,7 @@ def note_ids() -> None:
 
 
 def trace_id() -> str | None:
-    """Return the trace that is made here, as collectors write it, or None."""
+    """Return the id of the current trace in hexadecimal, or None."""
     if not _started:
         return None
     from opentelemetry.trace import format_trace_id, get_current_span

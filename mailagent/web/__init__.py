@@ -1,1 +1,1 @@
-"""HTTP: webhooks and pages. A request verifies, writes rows, wakes, answers; it never works on a case."""
+"""HTTP: webhooks, pages and the API. A request verifies, writes rows, wakes a workflow, and responds."""

@@ -1,7 +1,7 @@
 """The shop's API: `PUT /api/orders/<id>` and the redemption of discount codes, by bearer token.
 
-The same order again changes nothing. `If-Match` with an earlier answer's version keeps an older state from
-overwriting a newer one.
+Sending the same order again changes nothing. `If-Match` with the version of an earlier response prevents an
+older state from overwriting a newer one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from mailagent import services
 from mailagent.adapters.order_files.json_lines import decode_order
-from mailagent.domain.refunds.goodwill import Redeemed, Redemption
+from mailagent.domain.refunds.goodwill import Redeemed
 from mailagent.domain.refunds.order import OrderProblem
 from mailagent.store.refunds import goodwill, orders
 from mailagent.store.refunds.orders import Saved, VersionProblem
@@ -64,7 +64,7 @@ def put(order_id: str) -> Response:
 
 
 def _expected_version() -> int | None:
-    """Return the version that must be stored now, 0 for none, None when the caller does not care."""
+    """Return the version that must be stored now: 0 for no order, None for any version."""
     if request.headers.get("If-None-Match", "").strip() == "*":
         return 0
     tag = request.headers.get("If-Match", "").strip()
@@ -72,20 +72,19 @@ def _expected_version() -> int | None:
         return None
     match = _TAG.fullmatch(tag)
     if match is None:
-        raise ValueError('If-Match is not the ETag of an earlier answer, such as "3"')
+        raise ValueError('If-Match is not the ETag of an earlier response, such as "3"')
     return int(match[1])
 
 
-def _problem(status: int, words: str) -> Response:
-    return make_response(jsonify(error=words), status)
+def _problem(status: int, text: str) -> Response:
+    return make_response(jsonify(error=text), status)
 
 
-# --- goodwill -------------------------------------------------------------------------------------
+# --- discount codes -------------------------------------------------------------------------------
 
 
 LARGEST_BODY_BYTES = 10_000
 LONGEST_ORDER_ID = 200
-
 
 _STATUS = {
     Redeemed.NOW: 201,
@@ -109,17 +108,21 @@ def redeem(code: str) -> Response:
     try:
         order_id = _order_id()
     except LookupError as problem:
-        return make_response(jsonify(error=str(problem.args[0])), 422)
+        return _problem(422, str(problem.args[0]))
     except ValueError:
-        return make_response(jsonify(error="the body is not JSON"), 400)
+        return _problem(400, "the body is not JSON")
     live = services.current()
     with live.database.transaction() as connection:
         redemption = goodwill.redeem(connection, code, order_id, live.now())
-    return _answer(redemption)
+    status, found = _STATUS[redemption.outcome], redemption.code
+    if found is None or status >= 400:
+        return _problem(status, redemption.words)
+    answer = jsonify(code=found.code, percent=found.percent, used_on=found.used_on)
+    return make_response(answer, status)
 
 
 def _order_id() -> str:
-    """Return the order that the body names. Raises ValueError for no JSON, LookupError for no order."""
+    """Return the order id in the body. Raises ValueError for invalid JSON, LookupError for no order id."""
     request.max_content_length = LARGEST_BODY_BYTES
     try:
         body = json.loads(request.get_data(cache=False))
@@ -131,12 +134,3 @@ def _order_id() -> str:
     if not order_id.isprintable():
         raise LookupError("order_id: has a control character in it")
     return order_id.strip()
-
-
-def _answer(redemption: Redemption) -> Response:
-    status, code = _STATUS[redemption.outcome], redemption.code
-    if code is None or status >= 400:
-        return make_response(jsonify(error=redemption.words), status)
-    return make_response(
-        jsonify(code=code.code, percent=code.percent, used_on=code.used_on), status
-    )

@@ -1,5 +1,5 @@
-"""Erasing a customer, from the console or the command line: their rows, and what the workflow engine
-recorded while it looked after those."""
+"""Erasing a customer, from the console or the command line: their rows, and the recorded histories of runs
+about those rows."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mailagent.domain.mail.authentication import normalise_address
 from mailagent.domain.shop import person_of
 from mailagent.engine import ACTIVE
 from mailagent.store.privacy import erasure, erasure_scope
-from mailagent.store.privacy.erasure_scope import Obstacle, Scope
+from mailagent.store.privacy.erasure_scope import Obstacle
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What erasing an address would do. `counts`: rows of theirs, by what people call them."""
+    """What erasing an address would do. `counts`: the number of their rows, by label."""
 
     email: str
     counts: Mapping[str, int]
@@ -26,12 +26,12 @@ class Plan:
 
 
 def read_address(text: str) -> str | None:
-    """Return an address as it is stored, or None for what is none."""
+    """Return an address as it is stored, or None for an invalid one."""
     return normalise_address(text.strip()) if text.isprintable() else None
 
 
 def plan(email: str) -> Plan:
-    """Return what is on record of an address, and what stands in the way of erasing it."""
+    """Return the number of rows of an address, and the obstacles to erasing it."""
     live = services.current()
     with live.database.snapshot() as connection:
         scope = erasure_scope.find(connection, email)
@@ -42,7 +42,7 @@ def plan(email: str) -> Plan:
     return Plan(
         email,
         counts | {"runs": len(runs)},
-        (*_own_people(email), *obstacles, *_runs_at_work(runs, obstacles)),
+        (*_own_people(email), *obstacles, *_active_runs(runs, obstacles)),
         ended,
         not scope.is_empty,
     )
@@ -55,22 +55,22 @@ def _own_people(email: str) -> tuple[Obstacle, ...]:
     return (Obstacle(f"{email} is one of the shop's own people", advice),)
 
 
-def _runs_at_work(runs: Mapping[str, str], known: list[Obstacle]) -> tuple[Obstacle, ...]:
+def _active_runs(runs: Mapping[str, str], known: list[Obstacle]) -> tuple[Obstacle, ...]:
     if known:
-        return ()  # they are at work on just that
+        return ()  # the runs are about these obstacles
     advice = "Wait until it has ended, or stop it."
     return tuple(
-        Obstacle(f"Run {run_id} is at work", advice, f"/ops/runs/{run_id}", run_id)
+        Obstacle(f"Run {run_id} is active", advice, f"/ops/runs/{run_id}", run_id)
         for run_id, status in sorted(runs.items())
         if status in ACTIVE
     )
 
 
 def erase(email: str, actor: str) -> str:
-    """Erase what is on record of an address; return the address that stands for it from now on.
+    """Erase an address; return the alias that replaces it.
 
-    The engine's histories go first: whatever stops this half-way, the rows still say whose they were,
-    and doing it again ends it. Raises ErasureRefusedError while something of theirs is under way.
+    The histories of runs are deleted before the rows: if this fails half-way, the rows still name the runs,
+    and a second call completes it. Raises ErasureRefusedError while there are obstacles.
     """
     live = services.current()
     planned = plan(email)
@@ -79,14 +79,8 @@ def erase(email: str, actor: str) -> str:
     live.workflow_client.histories.delete_histories(planned.ended_runs)
     with live.database.transaction() as connection:
         alias, scope = erasure.erase(connection, email, actor, len(planned.ended_runs), live.now())
-    _delete_late_histories(scope)
+    # Runs that started and ended between the plan and the lock.
+    histories = live.workflow_client.histories
+    late = histories.list_histories(scope.subjects).items()
+    histories.delete_histories([run_id for run_id, status in late if status not in ACTIVE])
     return alias
-
-
-def _delete_late_histories(scope: Scope) -> None:
-    """Delete histories of what came between the look and the lock."""
-    workflow_client = services.current().workflow_client
-    runs = workflow_client.histories.list_histories(scope.subjects)
-    workflow_client.histories.delete_histories(
-        [run_id for run_id, status in runs.items() if status not in ACTIVE]
-    )

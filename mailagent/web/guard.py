@@ -1,5 +1,5 @@
-"""Guards: every view has exactly one, and the app refuses to start with a view that has none. Bearer
-tokens (RFC 6750) and session cookies are here, too.
+"""Guards: every view has exactly one, and the app does not start if a view has none. Bearer tokens
+(RFC 6750) and session cookies are here, too.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _guarded_by(guard: Guard) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return mark
 
 
-# These four check by themselves, because what they check is part of what they read.
+# Views with these guards check the request themselves.
 signed_webhook = _guarded_by(Guard.WEBHOOK)
 signed_link = _guarded_by(Guard.LINK)
 bearer_token = _guarded_by(Guard.BEARER)
@@ -61,7 +61,7 @@ open_to_all = _guarded_by(Guard.OPEN)
 
 
 class Person:
-    """Somebody of the shop who is logged in."""
+    """A logged-in person of the shop."""
 
     def __init__(self, email: str) -> None:
         shop = services.current().shop
@@ -78,8 +78,8 @@ class Person:
 
 
 def needs(permission: Permission) -> Callable[[Callable[P, Response]], Callable[P, Response]]:
-    """Let only people in who are logged in and have a permission. Whoever is not logged in is asked to,
-    and comes back to the page they wanted; who has not the role gets 403."""
+    """Require a login and a permission. Without a login the response redirects to the login page, and back
+    afterwards; without the permission it is 403."""
 
     def protect(view: Callable[P, Response]) -> Callable[P, Response]:
         @wraps(view)
@@ -91,7 +91,7 @@ def needs(permission: Permission) -> Callable[[Callable[P, Response]], Callable[
                 abort(403)
             g.person = person
             response = view(*args, **kwargs)
-            # What these pages show belongs in no cache, also not in the browser's after the logout.
+            # No cache may keep these pages, so that the browser cannot show them after the logout.
             response.headers["Cache-Control"] = "no-store"
             return response
 
@@ -103,8 +103,8 @@ def needs(permission: Permission) -> Callable[[Callable[P, Response]], Callable[
 
 
 def find_person() -> Person | None:
-    """Return who is logged in, by the row of their session; None for a stranger, and for somebody whose
-    address is not among the settings any more."""
+    """Return the logged-in person, by the row of their session; None without a login, and for an address
+    that is no longer in the settings."""
     secret = session.get(SESSION_KEY)
     if not isinstance(secret, str):
         return None
@@ -118,63 +118,64 @@ def find_person() -> Person | None:
 
 
 def current_person() -> Person:
-    """Return who this request is served for, in a view that `needs` a permission."""
+    """Return the logged-in person, in a view that `needs` a permission."""
     return cast(Person, g.person)
 
 
 def _ask_to_log_in() -> Response:
-    # After a POST the page that it came from would be lost anyway; the inbox is a good place to begin.
+    # A POST cannot be repeated after the login: go to the inbox instead.
     wanted = request.full_path.rstrip("?") if request.method in ("GET", "HEAD") else None
     return cast(Response, redirect(url_for("ops_login.ask", next=wanted), 303))
 
 
 def guard_of(view: Any) -> Guard | None:
-    """Return the guard of a view, or None if it has none."""
+    """Return the guard of a view, or None."""
     return getattr(view, "guard", None)
 
 
 def check_guards(app: Flask) -> None:
-    """Raise RuntimeError, naming them, if any view has no guard."""
+    """Raise RuntimeError if a view has no guard."""
     bare = [
         endpoint
         for endpoint, view in app.view_functions.items()
         if endpoint.rpartition(".")[2] != "static" and guard_of(view) is None
     ]
     if bare:
-        raise RuntimeError(f"no guard stands at {', '.join(sorted(bare))}: see mailagent.web.guard")
+        raise RuntimeError(
+            f"these views have no guard: {', '.join(sorted(bare))}; see mailagent.web.guard"
+        )
 
 
 # --- bearer ---------------------------------------------------------------------------------------
 
 
 def is_authorised() -> bool:
-    """Say whether the request has one of the tokens of `ORDERS_API_TOKEN`."""
+    """Return whether the request has one of the tokens of `ORDERS_API_TOKEN`."""
     return carries_one_of(services.current().orders_api_tokens)
 
 
 def carries_one_of(tokens: tuple[str, ...]) -> bool:
-    """Say whether the request has one of these bearer tokens (RFC 6750 section 2.1)."""
+    """Return whether the request has one of these bearer tokens (RFC 6750 section 2.1)."""
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
     sent = given.strip().encode("utf-8", "replace")
-    # Every token is compared, so that the time taken does not tell which one was near.
+    # Compare with every token, so that the time taken says nothing about them.
     matches = [hmac.compare_digest(token.encode(), sent) for token in tokens]
     return scheme.lower() == "bearer" and any(matches)
 
 
 def unauthorised() -> Response:
-    """Return the answer to a request without it."""
-    words = "the bearer token is missing or wrong"
-    return make_response(jsonify(error=words), 401, {"WWW-Authenticate": "Bearer"})
+    text = "the bearer token is missing or wrong"
+    return make_response(jsonify(error=text), 401, {"WWW-Authenticate": "Bearer"})
 
 
 # --- cookies --------------------------------------------------------------------------------------
 
 
 class Cookies(SecureCookieSessionInterface):
-    """Flask's signed cookies, without the age of the signature.
+    """Flask's signed cookies, without a check of their age.
 
-    Flask throws a cookie away that seems to be of the future: signed by a process whose clock is a second
-    ahead of this one's. Whoever meets two such processes loses their form, or their login, in between.
+    Flask discards a cookie from the future. With two processes whose clocks differ by a second, people would
+    lose their login or their form.
     """
 
     def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:
@@ -182,7 +183,7 @@ class Cookies(SecureCookieSessionInterface):
             return None
         cookie = request.cookies.get(self.get_cookie_name(app))
         if not cookie:
-            return self.session_class()  # webhooks bring none
+            return self.session_class()  # such as a webhook
         signer = self.get_signing_serializer(app)
         try:
             return self.session_class(signer.loads(cookie) if signer else None)

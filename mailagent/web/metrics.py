@@ -1,4 +1,5 @@
-"""`/metrics` for Prometheus, from rows, so that any web process answers for all; and the health checks."""
+"""`/metrics` for Prometheus, counted from rows, so that every web process gives the same figures; and the
+health checks."""
 
 from __future__ import annotations
 
@@ -16,42 +17,39 @@ from mailagent.adapters.http import begin
 from mailagent.domain.operations import metric
 from mailagent.domain.operations.metric import MetricType, Sample
 from mailagent.store.errors import is_cancelled
+from mailagent.store.migration import SchemaProblem, check_schema
 from mailagent.store.operations import metric_figures
 from mailagent.store.operations.metric_figures import ModelUse, Runs
-from mailagent.web.guard import bearer_token, carries_one_of, unauthorised
+from mailagent.web.guard import bearer_token, carries_one_of, open_to_all, unauthorised
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
-
-
-from mailagent.store.migration import SchemaProblem, check_schema
-from mailagent.web.guard import open_to_all
 
 logger = logging.getLogger(__name__)
 
 blueprint = Blueprint("metrics", __name__)
 
-KEPT = "metrics"  # where an app keeps its figures
-KEPT_SECONDS = 5.0
-WAIT_SECONDS = 5.0  # Prometheus' own patience is ten seconds
+CACHE = "metrics"  # the app extension that holds the cached samples
+CACHE_SECONDS = 5.0
+WAIT_SECONDS = 5.0  # Prometheus waits ten seconds
 STATEMENT_SECONDS = 3.0
 
-_AWAY = (Sample(metric.DATABASE_UP, (), 0),)
+_DOWN = (Sample(metric.DATABASE_UP, (), 0),)
 
 
-class KeptSamples:
-    """The figures of the last few seconds: however many ask, one count is under way and all wait for it."""
+class CachedSamples:
+    """The samples of the last few seconds. All requests share one count."""
 
-    def __init__(self, seconds: float = KEPT_SECONDS, wait_seconds: float = WAIT_SECONDS) -> None:
+    def __init__(self, seconds: float = CACHE_SECONDS, wait_seconds: float = WAIT_SECONDS) -> None:
         self._seconds, self._wait_seconds = seconds, wait_seconds
         self._lock = Lock()
         self._count: _Count | None = None
 
     def samples(self) -> Sequence[Sample]:
-        """Return figures at most so many seconds old; of a database that is away, or has said nothing for as
-        long as anybody waits here, only that it is.
+        """Return samples at most so many seconds old. If the database is down, or has not responded for
+        `wait_seconds`, return only that.
 
-        Raises TimeoutError where the database answers, but too slowly.
+        Raises TimeoutError if the database responds, but too slowly.
         """
         with self._lock:
             if self._count is None or self._count.is_past(self._seconds):
@@ -64,45 +62,45 @@ class KeptSamples:
                 return count.figures.result()
             if count.silent_seconds() < self._wait_seconds:
                 raise
-            return _AWAY
+            return _DOWN
 
 
 class _Count:
-    """One count, in a thread of its own: a server that vanished without a word holds that one for as long as
-    connections have patience, and no scrape. Until it has ended no other begins, so threads never pile up."""
+    """One count, in its own thread, so that a server that does not respond blocks this thread and no request.
+    The next count starts after this one has ended, so threads never pile up."""
 
     def __init__(self) -> None:
-        self._heard_at = time.monotonic()
+        self._response_at = time.monotonic()
         self.figures = begin(self._run)
 
     def silent_seconds(self) -> float:
-        """Return for how long the database has said nothing."""
-        return time.monotonic() - self._heard_at
+        """Return the time since the last response of the database."""
+        return time.monotonic() - self._response_at
 
     def is_past(self, seconds: float) -> bool:
-        """Say whether it has ended so long ago, or failed."""
+        """Return whether it ended at least so long ago, or failed."""
         if not self.figures.done():
             return False
         return self.figures.exception() is not None or self.silent_seconds() >= seconds
 
     def _run(self) -> Sequence[Sample]:
         try:
-            return _count(self._hear)
+            return _count(self._note_response)
         finally:
-            self._hear()
+            self._note_response()
 
-    def _hear(self, *_event: object) -> None:
-        self._heard_at = time.monotonic()
+    def _note_response(self, *_event: object) -> None:
+        self._response_at = time.monotonic()
 
 
-def _count(hear: Callable[..., None]) -> Sequence[Sample]:
+def _count(on_response: Callable[..., None]) -> Sequence[Sample]:
     live = services.current()
     try:
         now = live.now()
         today = live.spending.of_today(live.database, now, STATEMENT_SECONDS)
         use = ModelUse(today, live.token_prices)
         with live.database.snapshot(STATEMENT_SECONDS) as connection:
-            sa.event.listen(connection, "after_cursor_execute", hear)
+            sa.event.listen(connection, "after_cursor_execute", on_response)
             runs = Runs(
                 live.workflow_client.runs.count_active(connection),
                 live.workflow_client.runs.failed_runs(),
@@ -111,12 +109,12 @@ def _count(hear: Callable[..., None]) -> Sequence[Sample]:
     except sa.exc.SQLAlchemyError as problem:
         if is_cancelled(problem):
             raise TimeoutError from problem
-        logger.exception("the metrics cannot be counted")
-        return _AWAY
+        logger.exception("event=metrics_failed: cannot read the database; reporting it as down")
+        return _DOWN
 
 
 class _Collector:
-    """What prometheus_client collects from: made anew for each answer, so that nothing is left over."""
+    """Gives the samples of one response to prometheus_client."""
 
     def __init__(self, samples: Sequence[Sample]) -> None:
         self._samples = samples
@@ -136,16 +134,16 @@ class _Collector:
 
 @blueprint.get("/metrics")
 @bearer_token
-def tell() -> Response:
-    """Tell every metric in Prometheus' text format 0.0.4."""
+def show() -> Response:
+    """Return every metric in Prometheus' text format 0.0.4."""
     if not carries_one_of(services.current().metrics_tokens):
         return unauthorised()
     from prometheus_client import CollectorRegistry
     from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-    kept: KeptSamples = current_app.extensions.setdefault(KEPT, KeptSamples())
+    cache: CachedSamples = current_app.extensions.setdefault(CACHE, CachedSamples())
     try:
-        samples = kept.samples()
+        samples = cache.samples()
     except TimeoutError:
         return Response("the figures could not be counted in time\n", 503, mimetype="text/plain")
     registry = CollectorRegistry(auto_describe=False)
@@ -164,19 +162,19 @@ health_blueprint = Blueprint("health", __name__)
 @health_blueprint.get("/healthz")
 @open_to_all
 def alive() -> Response:
-    """Answer while the process serves at all; a database that is down is not cured by a restart."""
+    """Answer while the process runs, even if the database is down: a restart would not help."""
     return Response("alive\n", mimetype="text/plain")
 
 
 @health_blueprint.get("/readyz")
 @open_to_all
 def ready() -> Response:
-    """Answer 200 when the database is reached and migrated, else 503 with the reason."""
+    """Answer 200 if the database is reachable and migrated, else 503 with the reason."""
     try:
         check_schema(services.current().database)
     except SchemaProblem as problem:
         return Response(f"{problem}\n", 503, mimetype="text/plain")
     except sa.exc.SQLAlchemyError:
-        logger.exception("not ready")
+        logger.exception("event=not_ready: the database cannot be reached")
         return Response("the database cannot be reached\n", 503, mimetype="text/plain")
     return Response("ready\n", mimetype="text/plain")

@@ -1,5 +1,6 @@
-"""Security headers, and what logs and spans say of a request: its route and row, never its path, which
-may hold the token of a link.
+"""Security headers; and the ids and the route of a request for logs and spans.
+
+Neither logs nor spans get the path, because it may contain the token of a link.
 """
 
 from __future__ import annotations
@@ -11,15 +12,14 @@ from flask import Flask, Response, current_app, g, request
 
 from mailagent.telemetry import log_ids, spans
 
-# The platform asks for these every few seconds.
-_UNTOLD = ("health", "metrics")
+# The platform polls these every few seconds: no spans for them.
+_UNTRACED = ("health", "metrics")
 
 
 class App(Flask):
-    """Flask, but what it logs of a request that failed is the route and not the address."""
+    """Flask, but it logs the route of a failed request instead of its path."""
 
     def log_exception(self, exc_info: Any) -> None:
-        """Log that a request failed, with its traceback."""
         self.logger.error("Exception on %s [%s]", _route(), request.method, exc_info=exc_info)
 
 
@@ -29,16 +29,16 @@ def _route() -> str:
 
 
 def watch(app: Flask) -> None:
-    """Mark every request of an app."""
+    """Add the ids of every request to its log lines, and trace it."""
     app.before_request(_begin)
     app.after_request(_note_status)
     app.teardown_request(_end)
 
 
 def _begin() -> None:
-    # Not taken back at the end: the server's own line about the request is written after that.
+    # Not reset after the request: gunicorn writes its access log line later.
     log_ids.begin(request.view_args or {})
-    if spans.is_on() and request.blueprint not in _UNTOLD:
+    if spans.is_on() and request.blueprint not in _UNTRACED:
         g.marks = ExitStack()
         g.marks.enter_context(spans.request(request.method, _route()))
         log_ids.begin(request.view_args or {}, trace_id=spans.trace_id())
@@ -65,29 +65,23 @@ CONTENT_SECURITY_POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
-# For this host only: what else a shop has under its name is not ours to decide on.
+# For this host only, not for other hosts of the shop's domain.
 STRICT_TRANSPORT_SECURITY = "max-age=31536000"
 
 
-# What an answer has already that a view set itself stays.
 _DEFAULTS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "same-origin",
 }
-_DEFAULTS_OVER_HTTPS = {
-    **_DEFAULTS,
-    "Strict-Transport-Security": STRICT_TRANSPORT_SECURITY,
-}
 
 
 def harden(response: Response) -> Response:
-    """Add the headers that a view did not set itself."""
-    # The session's cookie is for HTTPS only if PUBLIC_URL is, and then so are we.
-    is_secure = current_app.config["SESSION_COOKIE_SECURE"]
-    there = {name.lower() for name, _value in response.headers}
-    for name, value in (_DEFAULTS_OVER_HTTPS if is_secure else _DEFAULTS).items():
-        if name.lower() not in there:
-            response.headers.add(name, value)
+    """Add the security headers that the view has not set."""
+    for name, value in _DEFAULTS.items():
+        response.headers.setdefault(name, value)
+    # The session's cookie is for HTTPS only if PUBLIC_URL is.
+    if current_app.config["SESSION_COOKIE_SECURE"]:
+        response.headers.setdefault("Strict-Transport-Security", STRICT_TRANSPORT_SECURITY)
     return response

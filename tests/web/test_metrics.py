@@ -27,7 +27,7 @@ from mailagent.store import ids, schema
 from mailagent.store.operations import metric_figures, model_calls
 from mailagent.store.operations.model_calls import Spending
 from mailagent.web import metrics
-from mailagent.web.metrics import KEPT, KeptSamples
+from mailagent.web.metrics import CACHE, CachedSamples
 from mailagent.workflows.recovery import move_counters_on
 from mailagent.workflows.steps.circuit_breaker import Permit, note_outcome
 from tests.cast import ADA
@@ -238,7 +238,7 @@ def test_a_database_that_says_nothing_is_away_in_time_and_asked_by_one_only(
     with socket.create_server(("127.0.0.1", 0)) as server:  # takes connections, and that is all
         nobody = f"postgresql+psycopg://mailagent@127.0.0.1:{server.getsockname()[1]}/mailagent"
         with open_shop(tmp_path, nobody, settings) as harness:
-            harness.app.extensions[KEPT] = KeptSamples(wait_seconds=0.3)
+            harness.app.extensions[CACHE] = CachedSamples(wait_seconds=0.3)
             headers, begun = {"Authorization": f"Bearer {TOKEN}"}, time.monotonic()
             told = [harness.client.get("/metrics", headers=headers) for _ in range(3)]
             assert time.monotonic() - begun < 3  # the driver itself waits for ten
@@ -251,7 +251,7 @@ def test_a_database_that_is_slow_is_not_told_as_away(
     shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Longer than a busy machine is silent.
-    shop.app.extensions[KEPT] = KeptSamples(wait_seconds=4)
+    shop.app.extensions[CACHE] = CachedSamples(wait_seconds=4)
     read, over = metric_figures.read, threading.Event()
 
     def slow(connection: sa.Connection, *rest: Any) -> Any:

@@ -100,7 +100,7 @@ def console(database_url: str) -> Iterator[FlaskClient]:
             "METRICS_TOKEN": METRICS_TOKEN,
         }
     )
-    app.extensions[metrics.KEPT] = metrics.KeptSamples(0)
+    app.extensions[metrics.CACHE] = metrics.CachedSamples(0)
     client = log_in(app)
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {METRICS_TOKEN}"
     try:
