@@ -1,7 +1,4 @@
-"""Giving a conversation to the agent again, whoever asks for it: a page, or a mail of the team's.
-
-Taking it is different for each of them, and belongs to them.
-"""
+"""Hand a conversation back from people to the agent."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ from mailagent.store.mail import assignments, conversations, inbound
 
 
 def give_back(connection: sa.Connection, conversation_id: str) -> bool:
-    """Give a conversation, which the caller has locked, to the agent, and enqueue what nobody answered
-    in it; return False if the agent has it already. Whoever did it is recorded by the caller."""
+    """Hand a conversation back to the agent and enqueue its unanswered mail. Return False if the agent has
+    it already. The caller has locked the conversation, and records who did this."""
     if conversations.load(connection, conversation_id).status is ConversationStatus.OPEN:
         return False
     workflow_client = services.current().workflow_client

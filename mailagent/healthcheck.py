@@ -1,8 +1,8 @@
-"""Does the process in this container live? For a health check: `python -m mailagent.healthcheck`.
-With `--ready` a worker must have begun, too: one that still waits for its database lives and is not ready.
+"""The health check of a container: `python -m mailagent.healthcheck`. Exits with 1 and a message on a problem.
 
-Nothing of the app is loaded, for it is asked every few seconds. A database that is away is no reason to
-start a process again, so it is not asked about here: that is what `/readyz` and `/ops` are for.
+With `--ready` a worker that still waits for its database is a problem, too. The database itself is not
+checked, because a restart does not help when it is away; use `/readyz`. This module imports nothing of the
+app, because the check runs every few seconds.
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ from pathlib import Path
 
 PORT = 8000
 ANSWER_SECONDS = 5.0
-# A worker beats every four to six seconds; a beat that meets a database that hangs takes longer.
+# A heartbeat comes every four to six seconds, later if the database hangs.
 SILENT_SECONDS = 90.0
 
 
 def find_problem(
     environ: Mapping[str, str], port: int = PORT, *, ready: bool = False
 ) -> str | None:
-    """Return what is wrong with the process that runs under this environment; None if it lives.
-    `ready`: whether a worker that has not beaten yet is one that has something wrong.
+    """Return what is wrong with the process of this environment, or None.
 
-    Read by hand and not by `settings`, which takes a third of a second of CPU time to load.
+    `ready`: a worker without a heartbeat is a problem.
     """
     role = environ.get("MAILAGENT_ROLE", "").strip() or "all"
     beat = environ.get("WORKER_BEAT_FILE", "").strip()
@@ -34,7 +33,7 @@ def find_problem(
     if problem is None and role != "web" and beat:
         problem = _problem_of_worker(Path(beat), ready)
     if problem is None and role != "web" and ready and not beat:
-        problem = "WORKER_BEAT_FILE is not set: nobody can tell whether the worker has begun"
+        problem = "WORKER_BEAT_FILE is not set, so it is unknown whether the worker has started"
     return problem
 
 
@@ -54,11 +53,11 @@ def _problem_of_worker(beat: Path, ready: bool) -> str | None:
     try:
         silent = time.time() - beat.stat().st_mtime
     except FileNotFoundError:
-        # It waits for its database, and says so in the log.
-        return "the worker has not begun yet" if ready else None
+        # The worker waits for its database, and logs that.
+        return "the worker has not started yet" if ready else None
     if silent <= SILENT_SECONDS:
         return None
-    return f"the worker has not beaten for {silent:.0f} seconds"
+    return f"the worker's last heartbeat was {silent:.0f} seconds ago"
 
 
 if __name__ == "__main__":

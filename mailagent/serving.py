@@ -1,7 +1,7 @@
 """gunicorn's configuration: `gunicorn -c python:mailagent.serving wsgi:app`.
 
-One process with threads. In the role `all` it also runs the workflows; they are started after the
-fork, because neither threads nor database connections survive one.
+One process with threads. In the role `all` it also runs the workflows. They start after the fork, because
+neither threads nor database connections survive a fork.
 """
 
 from __future__ import annotations
@@ -18,27 +18,26 @@ from typing import Any, NoReturn
 
 from gunicorn.glogging import Logger
 
-# The address is gunicorn's own: 127.0.0.1:8000, 0.0.0.0:$PORT where PORT is set, or --bind.
+# gunicorn binds 127.0.0.1:8000, or 0.0.0.0:$PORT if PORT is set, or what --bind says.
 workers = 1
 worker_class = "mailagent.buffering.BufferingWorker"
 threads = 16
-# Each has an open file, and another one where a large body waits on disk; systemd allows 1,024.
+# A connection has up to two open files: its socket and a large body. systemd allows 1,024 files.
 worker_connections = 500
 timeout = 60
-# Above the worst end of the role `all`: steps at work may end for 20 seconds, what follows takes 9 at most.
+# In the role `all`, running steps get 20 seconds to finish; the rest of the shutdown takes at most 9.
 graceful_timeout = 30
-control_socket_disable = True  # it would be made in the home directory, one for all apps
-# Inbound mail comes in one body of up to 30 MB, sometimes chunked; nothing here limits it.
+control_socket_disable = True  # gunicorn would make one in the home directory, shared by all apps
 limit_request_line = 8190
 
 DRAIN_SECONDS = 20
 
-# What stands behind these acts for somebody, or logs somebody in.
+# These paths hold a token that approves a refund or logs in.
 _SECRET = re.compile(r"(/(?:approvals|ops/login)/)[^\s/?\"]+")
 
 
 def without_tokens(text: str) -> str:
-    """Return an address, or a line that begins a request, without the token of a link in it."""
+    """Return a URL or a request line without the tokens in its path."""
     return _SECRET.sub(r"\1…", text)
 
 
@@ -48,16 +47,15 @@ def _cut_tokens(record: logging.LogRecord) -> bool:
 
 
 class ServerLog(Logger):  # type: ignore[misc]  # the package ships no types
-    """gunicorn's own lines and those about requests: in the format of all others, and without the tokens
-    of links."""
+    """gunicorn's error and access log, in our log format and without the tokens of links."""
 
     def setup(self, cfg: Any) -> None:
-        """Make the handlers, as the server does, with our lines if those are JSON."""
+        """Set up gunicorn's handlers; format their lines as JSON if LOG_FORMAT says so."""
         from mailagent.settings import log_format_of
         from mailagent.telemetry import log_lines
 
         super().setup(cfg)
-        self.error_log.addFilter(_cut_tokens)  # it names the address of a request that failed
+        self.error_log.addFilter(_cut_tokens)  # it logs the URL of a failed request
         if log_format_of(os.environ) != log_lines.JSON:
             return
         for log in (self.error_log, self.access_log):
@@ -65,7 +63,7 @@ class ServerLog(Logger):  # type: ignore[misc]  # the package ships no types
                 handler.setFormatter(log_lines.JsonLine())
 
     def atoms(self, *facts: Any) -> dict[str, Any]:
-        """Return what a line about a request may say."""
+        """Return the values of an access log line."""
         return {
             name: without_tokens(value) if isinstance(value, str) else value
             for name, value in super().atoms(*facts).items()
@@ -76,10 +74,10 @@ logger_class = ServerLog
 
 
 def on_starting(_server: Any) -> None:
-    """Refuse to start, in words, where no worker could: gunicorn would start one after the other.
+    """Exit with a message if no worker could start: gunicorn would restart workers for ever.
 
-    A process that serves HTTP only starts without a database, and answers 503 until it is there. One that
-    runs workflows waits for its server here.
+    In the role `web` the process starts without a database and answers 503 until it is there. In the role
+    `all` it waits for the database here.
     """
     from mailagent.settings import SettingsProblem, load_settings
 
@@ -92,34 +90,38 @@ def on_starting(_server: Any) -> None:
 
 
 def _wait_for_database(url: str) -> None:
-    # Not above: gunicorn's first process never needs them again, and would hold their memory for ever.
+    # Imported here: gunicorn's parent process needs these modules in no other place.
     import sqlalchemy as sa
 
     from mailagent.cli.printing import explain
-    from mailagent.cli.waiting import hear_signals, wait_for_database
+    from mailagent.cli.worker import catch_signals, wait_for_database
     from mailagent.store.database import open_database
     from mailagent.store.migration import SchemaProblem
 
     database = open_database(url)
-    signals = hear_signals()  # until the server installs its own handlers
+    signals = catch_signals()  # until the server installs its own handlers
     try:
-        if not wait_for_database(database, lambda words: print(words, file=sys.stderr), signals):  # noqa: T201 - likewise
+        if not wait_for_database(database, _say, signals):
             sys.exit(0)
     except SchemaProblem as problem:
         _refuse(str(problem))
     except sa.exc.DBAPIError as problem:
         _refuse(explain(problem))
     finally:
-        database.close()  # nothing of it may be taken over a fork
+        database.close()  # a connection must not be shared with a forked process
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr)  # noqa: T201 - there is no log yet
 
 
 def _refuse(why: str) -> NoReturn:
-    print(why, file=sys.stderr)  # noqa: T201 - there is no worker and no log yet
+    _say(why)
     sys.exit(1)
 
 
 def post_worker_init(worker: Any) -> None:
-    """Start workflows in a fresh worker process, if its role says so."""
+    """Start the workflow engine in a new worker process, if its role runs workflows."""
     from mailagent.cli.worker import engine_of
     from mailagent.telemetry import spans
     from mailagent.workflows.launch import launch
@@ -133,7 +135,7 @@ def post_worker_init(worker: Any) -> None:
 
 
 def post_request(worker: Any, _request: Any, environ: dict[str, Any], _response: Any) -> None:
-    """Note where signed mail comes from: such an address may have many requests under way."""
+    """Remember the client address of a signed request: such a client may have many unfinished requests."""
     from mailagent.web.webhooks.signature import VERIFIED
 
     if VERIFIED in environ:
@@ -141,27 +143,29 @@ def post_request(worker: Any, _request: Any, environ: dict[str, Any], _response:
 
 
 class Drain:
-    """Lets steps at work finish from SIGTERM on, beside the requests in flight and not after them: both
-    have to be done before gunicorn loses its patience."""
+    """On SIGTERM, lets running steps finish at the same time as the running requests: both must end within
+    `graceful_timeout`."""
 
     def __init__(self) -> None:
-        # Reentrant, as a handler must be that another signal may interrupt.
+        # SimpleQueue.put is reentrant, so a signal handler may call it.
         self._signals: SimpleQueue[int] = SimpleQueue()
-        self._answering = signal.getsignal(signal.SIGTERM)
+        self._gunicorns = signal.getsignal(signal.SIGTERM)
         self._thread = threading.Thread(target=self._drain, name="drain", daemon=True)
         self._thread.start()
-        signal.signal(signal.SIGTERM, self._hear)
-        signal.siginterrupt(signal.SIGTERM, False)  # as gunicorn has it: requests go on reading
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.siginterrupt(
+            signal.SIGTERM, False
+        )  # as gunicorn does: a signal must not break reads
 
     def finish(self) -> None:
-        """Wait for the end of it; to be called once when the process has nothing else to do."""
+        """Start the drain if no signal has, and wait for its end. Call this once."""
         self._signals.put(signal.SIGTERM)
         self._thread.join()
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._signals.put(number)
-        if callable(self._answering):
-            self._answering(number, frame)
+        if callable(self._gunicorns):
+            self._gunicorns(number, frame)
 
     def _drain(self) -> None:
         from mailagent.workflows.launch import stop
@@ -174,7 +178,7 @@ _drains: list[Drain] = []
 
 
 def worker_exit(_server: Any, _worker: Any) -> None:
-    """Let steps at work finish before the process ends."""
+    """Let running steps finish before the process ends."""
     from mailagent.cli.worker import leave
     from mailagent.telemetry import spans
 

@@ -1,4 +1,4 @@
-"""Who works at the command line, for the audit trail."""
+"""Who runs a command, for the audit log."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ LONGEST_NAME = 64
 
 
 def actor() -> str:
-    """Return the command line and the name of the login that runs it, as far as that is known."""
+    """Return `command line`, with the name of the user if it is known."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError, ImportError):
-        # In a container a process may have a number that nobody gave a name.
+        # In a container the user id may have no name.
         return "command line"
     name = name.strip()[:LONGEST_NAME]
     return f"command line ({name})" if name and is_one_line(name) else "command line"
 
 
 def record_act(action: str, subject: str, details: Mapping[str, Any]) -> None:
-    """Record what was done at the command line."""
+    """Record an action of this command in the audit log."""
     live = services.current()
     with live.database.transaction() as connection:
         audit.record(connection, live.now(), actor(), action, subject, details)

@@ -1,4 +1,4 @@
-"""`flask check`: is everything in place? Settings were checked before this runs at all."""
+"""`flask check`: check what runs beside the settings. The settings themselves are checked at every start."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from mailagent.store.migration import SchemaProblem, check_schema
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.refunds import policies
 
-if TYPE_CHECKING:  # pydantic loads with it
+if TYPE_CHECKING:  # slow to import: pydantic
     from mailagent.settings import Settings
 
 
 @click.command("check")
 @with_appcontext
 def check() -> None:
-    """Check settings, database, keys and queues; print every problem, exit with 1 if there is any."""
+    """Check settings, database, keys and queues. Print every problem; exit with 1 if there is any."""
     settings: Settings = current_app.config["MAILAGENT"]
     problems, notes = _database_problems(), list[str]()
     if not problems:
         problems = [*_version_problems(), *_wrong_clock(), *_outages()]
         problems += _mail_problems(settings.shop)
         notes = [*_suppressed_customers(settings.shop), *_renamed_policy(settings.policy)]
-        notes += [*_runs_of_other_versions(), *_away()]
-    notes += [*_late_dates(settings), *_backlog(settings)]
+        notes += [*_runs_of_other_versions(), *_open_breakers()]
+    notes += [*_late_deadlines(settings), *_webhook_hours(settings)]
     problems = [*_missing_keys(settings), *problems]
     for problem in problems:
         click.echo(f"problem: {problem}")
@@ -49,55 +49,48 @@ def check() -> None:
 
 
 def _missing_keys(settings: Settings) -> list[str]:
-    wanted = {
-        "OPENAI_API_KEY is not set: no mail can be answered": settings.openai_api_key,
-        "SENDGRID_API_KEY is not set: no mail can be sent": settings.sendgrid_api_key,
-    }
-    if not settings.runs_workflows:
-        wanted = {}
-    if settings.runs_web:
-        wanted |= {
-            "SENDGRID_INBOUND_PUBLIC_KEY is not set: anybody can post mail": ",".join(
-                settings.inbound_keys
-            ),
-            "SENDGRID_EVENTS_PUBLIC_KEY is not set: deliveries are not followed": ",".join(
-                settings.events_keys
-            ),
-        }
-        provider = gateways.find(settings.payment_gateway)
-        if provider is not None and provider.make_webhook(settings) is None:
-            text = (
-                f"{provider.secret_setting} is not set: what happens at {provider.title} without us"
-            )
-            wanted[f"{text} is not followed"] = ""
-    return [text for text, value in wanted.items() if not value]
+    missing = []
+    if settings.runs_workflows and not settings.openai_api_key:
+        missing.append("OPENAI_API_KEY is not set: no mail can be answered")
+    if settings.runs_workflows and not settings.sendgrid_api_key:
+        missing.append("SENDGRID_API_KEY is not set: no mail can be sent")
+    if settings.runs_web and not settings.inbound_keys:
+        missing.append("SENDGRID_INBOUND_PUBLIC_KEY is not set: anybody can post mail")
+    if settings.runs_web and not settings.events_keys:
+        missing.append("SENDGRID_EVENTS_PUBLIC_KEY is not set: deliveries are not followed")
+    provider = gateways.find(settings.payment_gateway)
+    if settings.runs_web and provider is not None and provider.make_webhook(settings) is None:
+        missing.append(
+            f"{provider.secret_setting} is not set: refunds and disputes that are made at "
+            f"{provider.title} are not followed"
+        )
+    return missing
 
 
-def _backlog(settings: Settings) -> list[str]:
+def _webhook_hours(settings: Settings) -> list[str]:
     if settings.webhook_hours <= USUAL_HOURS:
         return []
     return [
-        f"WEBHOOK_HOURS is {settings.webhook_hours}: requests that the mail provider signed so long ago are "
-        "taken; leave it out when mail that waited has come"
+        f"WEBHOOK_HOURS is {settings.webhook_hours}: requests that the mail provider signed that long ago are "
+        "accepted; remove it once the delayed mail has come"
     ]
 
 
-def _late_dates(settings: Settings) -> list[str]:
-    """Name what would be due only when a refund that waits is closed already."""
+def _late_deadlines(settings: Settings) -> list[str]:
+    """Report deadlines that come only after a refund has expired."""
     waits = settings.waits
-    late = {"APPROVAL_REMINDER_SECONDS": waits.approval_reminder}
-    if len(settings.shop.manager_emails) > 1:
-        late["APPROVAL_ESCALATION_SECONDS"] = waits.approval_escalation
-    what = {
-        "APPROVAL_REMINDER_SECONDS": "no manager is ever reminded",
-        "APPROVAL_ESCALATION_SECONDS": "no other manager is asked when the first does not decide",
-    }
-    return [
-        f"{name} is not below APPROVAL_EXPIRY_SECONDS, so a refund is closed before and {what[name]}:"
-        f" lower {name}, or raise APPROVAL_EXPIRY_SECONDS"
-        for name, wait in late.items()
-        if wait >= waits.approval_expiry
-    ]
+    notes = []
+    if waits.approval_reminder >= waits.approval_expiry:
+        notes.append(
+            "APPROVAL_REMINDER_SECONDS is not below APPROVAL_EXPIRY_SECONDS, so refunds expire before a "
+            "manager is reminded: lower it, or raise APPROVAL_EXPIRY_SECONDS"
+        )
+    if len(settings.shop.manager_emails) > 1 and waits.approval_escalation >= waits.approval_expiry:
+        notes.append(
+            "APPROVAL_ESCALATION_SECONDS is not below APPROVAL_EXPIRY_SECONDS, so refunds expire before "
+            "another manager is asked: lower it, or raise APPROVAL_EXPIRY_SECONDS"
+        )
+    return notes
 
 
 def _database_problems() -> list[str]:
@@ -117,7 +110,7 @@ def _wrong_clock() -> list[str]:
 
 
 def _outages() -> list[str]:
-    """Name the providers that refuse us: of SendGrid no mail could tell."""
+    """Report providers that refuse our account. Operators get no mail if it is the mail provider."""
     with services.current().database.snapshot() as connection:
         return [
             f"{each.title}, since {each.since:%Y-%m-%d %H:%M} UTC ({each.why}). {each.to_do}"
@@ -126,8 +119,8 @@ def _outages() -> list[str]:
         ]
 
 
-def _away() -> list[str]:
-    """Name the providers that are not asked for now: it goes on by itself."""
+def _open_breakers() -> list[str]:
+    """Report providers that we do not call now. This ends by itself."""
     live = services.current()
     with live.database.snapshot() as connection:
         found = circuit_breakers.list_open(connection)
@@ -135,7 +128,7 @@ def _away() -> list[str]:
 
 
 def _mail_problems(shop: Shop) -> list[str]:
-    """Name the shop's own people whom our mail does not reach: nobody else would notice."""
+    """Report managers, team members and operators whom our mail does not reach."""
     named = {
         "TEAM_EMAILS": shop.team_emails,
         "MANAGER_EMAILS": shop.manager_emails,
@@ -159,7 +152,7 @@ def _mail_problems(shop: Shop) -> list[str]:
                 which = f"the last {lost} mails" if lost > 1 else "the last mail"
                 problems.append(
                     f"{which} to {address} ({names}) did not arrive: "
-                    "put the setting or the mailbox right"
+                    "correct the setting or the mailbox"
                 )
     return problems
 
@@ -178,13 +171,13 @@ def _renamed_policy(policy: Policy) -> list[str]:
     if version == policy.version:
         return []
     return [
-        f"the policy {policy.version} has decided before with another text, so this one is recorded as "
-        f"{version}: give it a version of its own"
+        f"the policy {policy.version} had another text before, so this one is recorded as {version}: give it "
+        "a version of its own"
     ]
 
 
 def _version_problems() -> list[str]:
-    """Name it when the workers of this release get no new runs: it was rolled back."""
+    """Report that workers of this release get no new runs, as after a rollback."""
     latest = services.current().workflow_client.recovery.latest_version()
     if latest in (None, engine.APPLICATION_VERSION):
         return []
@@ -195,14 +188,14 @@ def _version_problems() -> list[str]:
 
 
 def _runs_of_other_versions() -> list[str]:
-    """Name the runs that this release's workers leave alone: those of their own release have to end them."""
+    """Report runs of other releases. Only workers of their own release can finish them."""
     live = services.current()
     with live.database.snapshot() as connection:
         counts = live.workflow_client.recovery.count_of_other_versions(connection)
     return [
         f"{count} {'run waits' if count == 1 else 'runs wait'} for workers of version {version}, and this"
-        f" release is version {engine.APPLICATION_VERSION}: keep a worker of that release until there are"
-        " none (docs/upgrades.md)"
+        f" release is version {engine.APPLICATION_VERSION}: keep a worker of that release until they have"
+        " ended (docs/upgrades.md)"
         for version, count in sorted(counts.items())
     ]
 

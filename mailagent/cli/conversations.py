@@ -1,4 +1,4 @@
-"""`flask conversations …`: who wrote, what was answered, what is still open."""
+"""`flask conversations …`: list conversations, show one with its mails and refunds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ import click
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.cli.printing import LIMIT, Commands, instant, one_line, print_json, print_table
+from mailagent.cli.printing import (
+    AS_JSON,
+    LIMIT,
+    Commands,
+    instant,
+    one_line,
+    print_json,
+    print_records,
+)
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.message import left_out
 from mailagent.store.mail import conversations as store
@@ -19,7 +27,7 @@ conversations = Commands("conversations", help="Conversations with customers.")
 
 
 @conversations.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
+@AS_JSON
 @click.option(
     "--limit", type=LIMIT, default=50, show_default=True, help="How many, latest mail first."
 )
@@ -41,9 +49,6 @@ def list_conversations(as_json: bool, limit: int) -> None:
         }
         for row in rows
     ]
-    if as_json:
-        print_json(records)
-        return
     columns = (
         "conversation_id",
         "customer_email",
@@ -53,16 +58,14 @@ def list_conversations(as_json: bool, limit: int) -> None:
         "last_mail_at",
         "subject",
     )
-    print_table(
-        columns, [[record[name] for name in columns] for record in records], "There are none yet."
-    )
+    print_records(records, columns, "There are no conversations yet.", as_json=as_json)
 
 
 @conversations.command("show")
 @click.argument("conversation_id")
-@click.option("--json", "as_json", is_flag=True, help="Print one object.")
+@AS_JSON
 def show_conversation(conversation_id: str, as_json: bool) -> None:
-    """Show a conversation: every mail in and out, and its refunds, in order of time."""
+    """Show a conversation: all mails, oldest first, and its refunds."""
     with services.current().database.snapshot() as connection:
         conversation = store.find(connection, conversation_id)
         if conversation is None:
@@ -70,8 +73,8 @@ def show_conversation(conversation_id: str, as_json: bool) -> None:
         record = _record(connection, conversation)
     if as_json:
         print_json(record)
-        return
-    _print(record)
+    else:
+        _print(record)
 
 
 def _record(connection: sa.Connection, conversation: Conversation) -> dict[str, Any]:

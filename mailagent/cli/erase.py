@@ -1,4 +1,4 @@
-"""`flask erase`: what is on record of a customer goes, but for what the shop has to keep of money."""
+"""`flask erase`: erase a customer. Records of money stay, under an alias."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from mailagent.web import erasing
 
 @click.command("erase")
 @click.argument("email")
-@click.option("--dry-run", is_flag=True, help="Say what would go, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be erased and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @with_appcontext
 def erase(email: str, dry_run: bool, yes: bool) -> None:
-    """Erase the customer with the address EMAIL: mails, names, notes and addresses go; orders, amounts,
-    dates, refunds and payments stay under a name made up for it (docs/erasure.md)."""
+    """Erase the customer with the address EMAIL (docs/erasure.md).
+
+    Mails, names, notes and addresses are erased. Orders, amounts, dates, refunds and payments stay, under an
+    alias.
+    """
     address = erasing.read_address(email)
     if address is None:
         raise click.ClickException(f"{email!r} is not a mail address")
@@ -34,7 +37,7 @@ def erase(email: str, dry_run: bool, yes: bool) -> None:
 def _erase(address: str, dry_run: bool, yes: bool) -> None:
     planned = erasing.plan(address)
     if not planned.is_known:
-        click.echo(f"Nothing is on record of {address}.")
+        click.echo(f"There is nothing on record about {address}.")
         return
     for name, number in planned.counts.items():
         click.echo(f"{number:6}  {name}")
@@ -46,9 +49,9 @@ def _erase(address: str, dry_run: bool, yes: bool) -> None:
     if not yes and click.prompt("Type the address to erase it") != address:
         raise click.ClickException("that is another address: nothing was changed")
     alias = erasing.erase(address, actor())
-    click.echo(f"Erased. What stays of their orders and refunds is under {alias}.")
+    click.echo(f"Erased. Their orders and refunds stay under the alias {alias}.")
 
 
 def _refusal(refusal: ErasureRefusedError) -> str:
     lines = [f"  - {each.what}. {each.advice}" for each in refusal.obstacles]
-    return "\n".join(["not now, and nothing was changed:", *lines])
+    return "\n".join(["the customer cannot be erased now; nothing was changed:", *lines])

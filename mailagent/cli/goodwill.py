@@ -1,4 +1,4 @@
-"""`flask goodwill …`: the discounts that were given, and one of them used."""
+"""`flask goodwill …`: discount codes."""
 
 from __future__ import annotations
 
@@ -7,45 +7,29 @@ from typing import Any
 import click
 
 from mailagent import services
-from mailagent.cli.printing import Commands, instant, print_json, print_table
+from mailagent.cli.printing import AS_JSON, Commands, instant, print_records
 from mailagent.domain.refunds.goodwill import GoodwillCode, Redeemed, Redemption
 from mailagent.store.refunds import goodwill as store
 
-goodwill = Commands("goodwill", help="Discounts given for goodwill.")
+goodwill = Commands("goodwill", help="Discount codes that were given for goodwill.")
 
 
 @goodwill.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
+@AS_JSON
 def list_codes(as_json: bool) -> None:
     """List the discounts, oldest first."""
     with services.current().database.snapshot() as connection:
         found = store.list_all(connection)
-    if as_json:
-        print_json([_record(code) for code in found])
-        return
-    print_table(
-        ("code", "order", "percent", "issued", "expires", "used", "used on"),
-        [
-            (
-                code.code,
-                code.order_id,
-                code.percent,
-                code.issued_at,
-                code.expires_at,
-                code.used_at,
-                code.used_on,
-            )
-            for code in found
-        ],
-        "No discount was given.",
-    )
+    columns = ("code", "order_id", "percent", "issued_at", "expires_at", "used_at", "used_on")
+    nothing = "There are no discount codes."
+    print_records([_record(code) for code in found], columns, nothing, as_json=as_json)
 
 
 @goodwill.command("redeem")
 @click.argument("code")
-@click.option("--order", "order_id", required=True, help="The order that the discount is used on.")
+@click.option("--order", "order_id", required=True, help="The order to use it on.")
 def redeem_code(code: str, order_id: str) -> None:
-    """Use the discount CODE on an order. A code is good for one order, until its date."""
+    """Use the discount CODE on an order. A code is valid for one order, until it expires."""
     live = services.current()
     with live.database.transaction() as connection:
         redemption = store.redeem(connection, code, order_id, live.now())

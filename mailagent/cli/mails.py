@@ -1,28 +1,30 @@
-"""`flask mails …`: every mail that came in, also what machines wrote and what belongs to no conversation."""
+"""`flask mails …`: inbound mail, including automatic mail and mail outside any conversation."""
 
 from __future__ import annotations
 
 import click
 
 from mailagent import services
-from mailagent.cli.printing import LIMIT, Commands, instant, print_json, print_table
+from mailagent.cli.printing import AS_JSON, LIMIT, Commands, instant, print_records
 from mailagent.domain.mail.message import MailKind, MailStatus
 from mailagent.store.mail import inbound
 
 SUBJECT_WIDTH = 60
 COLUMNS = ("received_at", "mail_id", "from", "kind", "status", "reason", "subject")
 
-mails = Commands("mails", help="Mails that came in.")
+mails = Commands("mails", help="Inbound mail.")
 
 
 @mails.command("doubt")
-@click.option("--dry-run", is_flag=True, help="Say how many, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the counts and change nothing.")
 def doubt(dry_run: bool) -> None:
-    """After a restored backup, before any worker runs: what waits may have been sent or answered in the time
-    that is lost. Nothing of it goes out a second time by itself: people are told of mail of ours; mail of
-    customers is given to the team, throttled mail too, and drafts are taken back (docs/backup.md). It may be
-    broken off and run again."""
-    from mailagent.workflows.steps.maintenance import restored  # here: it takes long to load
+    """Run this after you restore a backup and before you start a worker (docs/backup.md).
+
+    Mail that waits in the backup may have been sent or answered since. This command hands customers' mail to
+    the team, withdraws drafts and reports our own unsent mail to people, so that nothing goes out twice. You
+    may interrupt it and run it again.
+    """
+    from mailagent.workflows.steps.maintenance import restored  # slow to import
 
     found = restored.find_doubtful()
     if not dry_run:
@@ -44,9 +46,9 @@ def doubt(dry_run: bool) -> None:
 @click.option(
     "--limit", type=LIMIT, default=50, show_default=True, help="How many, newest mail first."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
+@AS_JSON
 def list_mails(status: str | None, kind: str | None, limit: int, as_json: bool) -> None:
-    """List mails that came in, the newest first."""
+    """List inbound mail, newest first."""
     with services.current().database.snapshot() as connection:
         rows = inbound.list_recent(
             connection,
@@ -68,10 +70,6 @@ def list_mails(status: str | None, kind: str | None, limit: int, as_json: bool) 
         }
         for row in rows
     ]
-    if as_json:
-        print_json(records)
-        return
-    cut = [{**record, "subject": record["subject"][:SUBJECT_WIDTH]} for record in records]
-    print_table(
-        COLUMNS, [[record[name] for name in COLUMNS] for record in cut], "There are no such mails."
-    )
+    if not as_json:
+        records = [{**each, "subject": each["subject"][:SUBJECT_WIDTH]} for each in records]
+    print_records(records, COLUMNS, "There are no such mails.", as_json=as_json)

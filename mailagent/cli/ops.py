@@ -1,4 +1,4 @@
-"""`flask ops …`: the logins of the shop's people."""
+"""`flask ops …`: logins to the console."""
 
 from __future__ import annotations
 

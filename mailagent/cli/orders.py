@@ -1,4 +1,4 @@
-"""`flask orders …`: the shop's orders in, and one of them shown."""
+"""`flask orders …`: import orders, show one."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from mailagent.store.refunds import external_refunds
 from mailagent.store.refunds import orders as store
 
 LARGEST_FILE_BYTES = 256 * 1024 * 1024
-# Of orders that were left out; the rest is counted.
-LINES_TOLD = 20
+LINES_SHOWN = 20
 
 orders = Commands("orders", help="The shop's orders.")
 
@@ -32,14 +31,16 @@ orders = Commands("orders", help="The shop's orders.")
     "--format",
     "format_name",
     type=click.Choice([each.value for each in OrdersFormat]),
-    help="What FILE is, where its first line does not tell.",
+    help="Format of FILE, if its first line does not show it.",
 )
-@click.option("--timezone", "zone_name", help="Of times without one, such as Europe/Berlin.")
+@click.option(
+    "--timezone", "zone_name", help="Time zone of times without one, such as Europe/Berlin."
+)
 @click.option(
     "--delivered-after",
     "days",
     type=click.IntRange(0, 365),
-    help="Days after which what was sent counts as delivered (exports only).",
+    help="Days after which a shipped order counts as delivered (exports only).",
 )
 @click.option(
     "--ours-included",
@@ -53,10 +54,9 @@ def import_orders(
     days: int | None,
     ours_included: bool,
 ) -> None:
-    """Create or update the orders in FILE (- for standard input), all or none.
+    """Create or update the orders in FILE (- for standard input): all of them or none.
 
-    FILE is JSON, an order a line or laid out, or the CSV of Shopify's or WooCommerce's export: see
-    docs/orders.md.
+    FILE is JSON, or a CSV export of Shopify or WooCommerce: see docs/orders.md.
     """
     now = services.current().now()
     reading = Reading(
@@ -73,8 +73,8 @@ def import_orders(
         f"{counts['unchanged']} unchanged."
     )
     if found.left_out:
-        lines = ", ".join(str(line_no) for line_no in found.left_out[:LINES_TOLD])
-        more = ", …" if len(found.left_out) > LINES_TOLD else ""
+        lines = ", ".join(str(line_no) for line_no in found.left_out[:LINES_SHOWN])
+        more = ", …" if len(found.left_out) > LINES_SHOWN else ""
         click.echo(f"{len(found.left_out)} without a mail address left out: line {lines}{more}.")
     if found.undated:
         click.echo(
@@ -95,16 +95,15 @@ def _read(file: BinaryIO) -> bytes:
 def _zone(name: str | None) -> ZoneInfo | None:
     try:
         return ZoneInfo(name) if name else None
-    # A folder of the time zones is neither found nor read as one.
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise click.BadParameter(f"{name!r} is no time zone such as Europe/Berlin") from None
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError: the name of a folder
+        raise click.BadParameter(f"{name!r} is not a time zone such as Europe/Berlin") from None
 
 
 def _save(found: OrdersFile, now: datetime, ours_included: bool) -> Counter[str]:
     counts: Counter[str] = Counter()
     problems = []
     with services.current().database.transaction() as connection:
-        # In one order, whatever the file's: two imports at once would wait for each other for ever.
+        # Sorted, so that two imports at once cannot deadlock.
         for line_no, order in sorted(found.orders, key=lambda each: each[1].order_id):
             told = store.without_ours(connection, order) if ours_included else order
             try:
@@ -119,7 +118,7 @@ def _save(found: OrdersFile, now: datetime, ours_included: bool) -> Counter[str]
 @orders.command("show")
 @click.argument("order_id")
 def show_order(order_id: str) -> None:
-    """Show one order as JSON, in the format of the orders file, with what was refunded."""
+    """Show one order as JSON, in the format of the orders file, with the refunded amount."""
     with services.current().database.snapshot() as connection:
         order = store.find(connection, order_id)
         held = store.held_minor(connection, order_id)

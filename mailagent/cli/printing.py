@@ -1,9 +1,9 @@
-"""How commands print: tables for people, JSON for programs, database trouble in one sentence."""
+"""How commands print: tables for people, JSON for programs, database errors in one sentence."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,19 +11,18 @@ import click
 import sqlalchemy as sa
 from flask.cli import AppGroup
 
-# More rows than anybody reads; a number that no database takes would be a traceback.
 LIMIT = click.IntRange(1, 100_000)
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
-# PostgreSQL's words for transactions that stood in each other's way: deadlock, serialisation failure.
-_AGAIN = ("40P01", "40001")
+_DEADLOCK, _SERIALIZATION_FAILURE = "40P01", "40001"
 
 
 class Commands(AppGroup):
-    """A group of commands whose database trouble is told, not traced."""
+    """A group of commands that report a database error in one sentence, without a traceback."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         for argument in args:
-            # Bytes that are no text arrive as lone surrogates, which no database takes.
+            # Bytes that are not UTF-8 arrive as lone surrogates. No database stores those.
             if not argument.isascii() and argument.encode("utf-8", "ignore").decode() != argument:
                 raise click.UsageError(
                     f"{argument!a} is not readable text: type or copy it again", ctx
@@ -38,12 +37,12 @@ class Commands(AppGroup):
 
 
 def explain(problem: sa.exc.DBAPIError) -> str:
-    """Return what a database error means for whoever runs a command."""
+    """Return what a database error means and what to do."""
     text = str(problem.orig).strip().splitlines()[0] if problem.orig else str(problem)
     if "no such table" in text or "does not exist" in text:
         return f"the database is not ready ({text}): run `alembic upgrade head`"
-    if getattr(problem.orig, "sqlstate", None) in _AGAIN:
-        return f"others changed the same rows ({text}). Nothing was done; please run it again."
+    if getattr(problem.orig, "sqlstate", None) in (_DEADLOCK, _SERIALIZATION_FAILURE):
+        return f"another process changed the same rows ({text}). Nothing was done; run it again."
     return f"the database cannot be used: {text}. Check DATABASE_URL and that the server runs."
 
 
@@ -56,8 +55,18 @@ def _plain(value: object) -> str:
 
 
 def instant(moment: datetime | None) -> str | None:
-    """Return a time as interface and JSON write it: UTC, to the second, with Z."""
+    """Return a time in ISO 8601: UTC, to the second, with Z."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if moment else None
+
+
+def print_records(
+    records: Sequence[Mapping[str, Any]], columns: Sequence[str], nothing: str, *, as_json: bool
+) -> None:
+    """Print records as JSON, or these columns of them as a table."""
+    if as_json:
+        print_json(records)
+    else:
+        print_table(columns, [[record[name] for name in columns] for record in records], nothing)
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]], nothing: str) -> None:
@@ -74,6 +83,6 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]], nothing:
 
 
 def one_line(value: object) -> str:
-    """Return a value on one line, without control characters that a terminal would obey."""
+    """Return a value on one line, without control characters."""
     text = instant(value) if isinstance(value, datetime) else str(value)
     return "".join(each if each.isprintable() else " " for each in text or "")

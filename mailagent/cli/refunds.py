@@ -1,49 +1,63 @@
-"""`flask refunds …`: what was asked for, decided and paid."""
+"""`flask refunds …`: list refunds, compare them with the payment gateway, list the gateway's events."""
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import click
+import sqlalchemy as sa
+from flask import current_app
 
 from mailagent import services
-from mailagent.cli.printing import Commands, instant, print_json, print_table
-from mailagent.cli.reconcile import events, reconcile
+from mailagent.adapters import gateways
+from mailagent.cli.printing import (
+    AS_JSON,
+    LIMIT,
+    Commands,
+    instant,
+    one_line,
+    print_json,
+    print_records,
+)
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.payment import ListingProblem
+from mailagent.domain.refunds.reconciliation import Difference, Kind, OurPart, compare
 from mailagent.domain.refunds.refund import Refund
-from mailagent.store.refunds import approvals
+from mailagent.store.database import Row
+from mailagent.store.refunds import approvals, external_refunds, gateway_events, refund_payments
 from mailagent.store.refunds import refunds as store
+from mailagent.store.refunds.payment_events import KNOWN
+from mailagent.web.webhooks.payment_events import follow_refund
 
-refunds = Commands("refunds", help="Refunds: asked for, decided, paid.")
-refunds.add_command(reconcile)
-refunds.add_command(events)
+if TYPE_CHECKING:  # slow to import: pydantic
+    from mailagent.settings import Settings
+
+refunds = Commands("refunds", help="Refunds: requested, decided, paid.")
 
 
 @refunds.command("list")
 @click.option("--order", "order_id", help="Only the refunds of this order.")
-@click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
+@AS_JSON
 def list_refunds(order_id: str | None, as_json: bool) -> None:
     """List refunds, oldest first."""
     with services.current().database.snapshot() as connection:
         found = store.list_all(connection, order_id)
         deciders = approvals.list_deciders(connection)
-    if as_json:
-        print_json([_record(refund, deciders.get(refund.refund_id)) for refund in found])
-        return
-    print_table(
-        ("refund", "order", "amount", "status", "requested", "decided by", "paid"),
-        [
-            (
-                refund.refund_id,
-                refund.order_id,
-                refund.amount,
-                refund.status,
-                refund.requested_at,
-                refund.decided_by,
-                refund.paid_at,
-            )
-            for refund in found
-        ],
+    print_records(
+        [_record(refund, deciders.get(refund.refund_id)) for refund in found],
+        (
+            "refund_id",
+            "order_id",
+            "amount",
+            "currency",
+            "status",
+            "requested_at",
+            "decided_by",
+            "paid_at",
+        ),
         "There are no refunds.",
+        as_json=as_json,
     )
 
 
@@ -68,4 +82,139 @@ def _record(refund: Refund, deciders: tuple[str, str | None] | None) -> dict[str
         "four_eyes": refund.four_eyes,
         "first_decided_by": first,
         "countersigned_by": second,
+    }
+
+
+@refunds.command("events")
+@click.option("--limit", type=LIMIT, default=50, show_default=True, help="How many, newest first.")
+@AS_JSON
+def list_events(limit: int, as_json: bool) -> None:
+    """List the payment gateway's webhook events, newest first, and what followed."""
+    with services.current().database.snapshot() as connection:
+        found = gateway_events.list_latest(connection, limit)
+    records = [
+        {
+            "event_id": row.event_id,
+            "gateway": row.gateway,
+            "kind": row.kind,
+            "outcome": row.outcome,
+            "occurred_at": instant(row.occurred_at),
+            "received_at": instant(row.received_at),
+        }
+        for row in found
+    ]
+    columns = ("event_id", "kind", "occurred_at", "outcome")
+    nothing = "The payment gateway has sent no events."
+    print_records(records, columns, nothing, as_json=as_json)
+
+
+# --- reconciliation -------------------------------------------------------------------------------
+
+
+@refunds.command("reconcile")
+@click.option(
+    "--since",
+    "days",
+    type=click.IntRange(1, 3650),
+    default=30,
+    show_default=True,
+    help="Payments of orders that changed, or had a refund, in the last so many days.",
+)
+@AS_JSON
+@click.option("--record", is_flag=True, help="Record what a missed webhook event would have.")
+def reconcile(days: int, as_json: bool, record: bool) -> None:
+    """Compare our refunds with the payment gateway's. Print each difference; exit with 1 if there is any."""
+    settings: Settings = current_app.config["MAILAGENT"]
+    if gateways.find(settings.payment_gateway) is not None and not settings.runs_workflows:
+        raise click.ClickException(
+            "this process has no gateway: set MAILAGENT_ROLE to worker or all"
+        )
+    live = services.current()
+    since = live.now() - timedelta(days=days)
+    with live.database.snapshot() as connection:
+        payment_ids = external_refunds.list_payment_ids(connection, since)
+        disputes = gateway_events.list_disputes_without_order(connection, since)
+    found, problems = _differences(payment_ids)
+    for row in disputes:
+        names = " / ".join(row.body["payment_ids"])
+        what = f"Payment {names} is charged back (dispute {row.body['dispute']}); no order has it."
+        found.append(Difference(Kind.NO_ORDER, names, what))
+    outcomes = [_record_difference(each) if record else None for each in found]
+    if as_json:
+        print_json([_plain(*pair) for pair in zip(found, outcomes, strict=True)])
+    else:
+        _print(found, outcomes, len(payment_ids))
+    for problem in problems:
+        click.echo(f"Error: {one_line(problem)}", err=True)
+    if found or problems:
+        raise SystemExit(1)
+
+
+def _differences(payment_ids: list[str]) -> tuple[list[Difference], list[str]]:
+    live = services.current()
+    found: list[Difference] = []
+    problems = []
+    for payment_id in payment_ids:
+        try:
+            theirs = live.gateway.list_refunds(payment_id)
+        except ListingProblem as problem:
+            problems.append(f"the refunds of payment {payment_id} cannot be read: {problem}")
+            continue
+        # Read our rows after the gateway's answer: what we recorded meanwhile is no difference.
+        with live.database.snapshot() as connection:
+            ours = _ours(connection, payment_id)
+        found += compare(payment_id, ours, theirs)
+    return found, problems
+
+
+def _ours(connection: sa.Connection, payment_id: str) -> list[OurPart]:
+    rows = [
+        *refund_payments.list_payments_of(connection, payment_id),
+        *external_refunds.list_of_payment(connection, payment_id),
+    ]
+    return [_part(row) for row in rows]
+
+
+def _part(row: Row) -> OurPart:
+    returned = row.returned_at is not None and row.state == "done"
+    return OurPart(
+        refund_id=row.refund_id,
+        order_id=row.order_id,
+        amount=Money(row.amount_minor, row.currency),
+        state="returned" if returned else row.state,
+        key=row.idempotency_key,
+        reference=row.reference,
+    )
+
+
+def _record_difference(difference: Difference) -> str | None:
+    if difference.theirs is None:
+        return None
+    live = services.current()
+    event_id = f"reconciled{live.now():%Y%m%d%H%M%S}"
+    with live.database.transaction() as connection:
+        outcome = follow_refund(connection, difference.theirs, event_id, is_now=True)
+    return None if outcome == KNOWN else outcome
+
+
+def _print(found: list[Difference], outcomes: list[str | None], payments: int) -> None:
+    for difference, outcome in zip(found, outcomes, strict=True):
+        click.echo(one_line(difference.sentence))
+        if outcome:
+            click.echo(f"  recorded: {one_line(outcome)}")
+    what = "1 payment" if payments == 1 else f"{payments} payments"
+    count = "1 difference" if len(found) == 1 else f"{len(found) or 'no'} differences"
+    click.echo(f"{what} compared, {count}.")
+
+
+def _plain(difference: Difference, outcome: str | None) -> dict[str, Any]:
+    theirs = difference.theirs
+    return {
+        "kind": difference.kind.value,
+        "payment_id": difference.payment_id,
+        "order_id": difference.order_id,
+        "refund_id": difference.refund_id,
+        "gateway_reference": theirs.reference if theirs else None,
+        "sentence": difference.sentence,
+        "recorded": outcome,
     }

@@ -1,4 +1,4 @@
-"""`flask runs …`: the workflow runs as DBOS recorded them, and replaying one that failed."""
+"""`flask runs …`: list, show, replay, fork and cancel workflow runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ import click
 
 from mailagent import services
 from mailagent.cli.actor import record_act
-from mailagent.cli.printing import LIMIT, Commands, instant, one_line, print_json, print_table
+from mailagent.cli.printing import (
+    AS_JSON,
+    LIMIT,
+    Commands,
+    instant,
+    one_line,
+    print_json,
+    print_records,
+)
 from mailagent.domain.operations.replay import ReplayPlan, plan_replay, tell_reach
 from mailagent.engine import (
     QUEUE_OF,
@@ -22,33 +30,27 @@ from mailagent.engine import (
 )
 from mailagent.store.console import run_subjects
 
-runs = Commands("runs", help="Workflow runs: look at them, replay one that failed.")
+runs = Commands("runs", help="Workflow runs.")
 
 
 @runs.command("list")
 @click.option("--status", type=click.Choice(STATUSES), help="Only runs in this state.")
 @click.option("--about", help="Only runs about this conversation, order, refund, mail or customer.")
-@click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
+@AS_JSON
 @click.option("--limit", type=LIMIT, default=50, show_default=True, help="How many, newest first.")
 def list_runs(status: str | None, about: str | None, as_json: bool, limit: int) -> None:
     """List runs, newest first."""
     wanted = RunFilter(statuses=(status,) if status else (), about=about)
     found = services.current().workflow_client.runs.list_page(wanted, limit)
-    if as_json:
-        print_json([_record(run) for run in found])
-        return
-    print_table(
-        ("run", "workflow", "status", "created", "error"),
-        [(run.run_id, run.workflow, run.status, run.created_at, run.error) for run in found],
-        "There are no runs.",
-    )
+    columns = ("run_id", "workflow", "status", "created_at", "error")
+    print_records([_record(run) for run in found], columns, "There are no runs.", as_json=as_json)
 
 
 @runs.command("show")
 @click.argument("run_id")
-@click.option("--json", "as_json", is_flag=True, help="Print one object.")
+@AS_JSON
 def show_run(run_id: str, as_json: bool) -> None:
-    """Show a run with its recorded steps, and what a replay would do."""
+    """Show a run with its steps, and what a replay would do."""
     run = services.current().workflow_client.runs.find_run(run_id, with_steps=True)
     if run is None:
         raise click.ClickException(no_such_run(run_id))
@@ -66,7 +68,7 @@ def show_run(run_id: str, as_json: bool) -> None:
 
 
 FROM_STEP = click.option(
-    "--from-step", type=int, help="Repeat from this step on (default: where it failed)."
+    "--from-step", type=int, help="Repeat from this step (default: the failed one)."
 )
 
 
@@ -74,21 +76,21 @@ FROM_STEP = click.option(
 @click.argument("run_id")
 @FROM_STEP
 def replay_run(run_id: str, from_step: int | None) -> None:
-    """Run a finished run again in place. Neither mail nor money goes out twice by it."""
+    """Run a finished run again under its id. No mail and no money goes out twice."""
     try:
         run = services.current().workflow_client.replays.replay_run(run_id, from_step)
     except ReplayRefused as refusal:
         raise click.ClickException(str(refusal)) from None
     record_act("run rewound", run_id, {"from_step": _start(run, from_step)})
     click.echo(_what_a_replay_does(run, from_step))
-    click.echo(f"Run {run_id} is queued again; a worker takes it up within a second or two.")
+    click.echo(f"Run {run_id} is queued again; a worker starts it within two seconds.")
 
 
 @runs.command("fork")
 @click.argument("run_id")
 @FROM_STEP
 def fork_run(run_id: str, from_step: int | None) -> None:
-    """Start a new run with a copy of a finished one's history; that one stays as it is."""
+    """Start a new run with a copy of a finished run's history. The original stays as it is."""
     try:
         run, fork_id = services.current().workflow_client.replays.fork_run(run_id, from_step)
     except ReplayRefused as refusal:
@@ -103,7 +105,7 @@ def fork_run(run_id: str, from_step: int | None) -> None:
 @runs.command("cancel")
 @click.argument("run_id")
 def cancel_run(run_id: str) -> None:
-    """Stop a run that has not ended. Its rows stay as they are; it can be replayed later."""
+    """Cancel an active run. Its rows stay as they are; you can replay it later."""
     try:
         run = services.current().workflow_client.replays.cancel_run(run_id)
     except ReplayRefused as refusal:
@@ -111,7 +113,7 @@ def cancel_run(run_id: str) -> None:
     record_act("run stopped", run_id, {"status": run.status})
     click.echo(
         f"Run {run_id} ({run.workflow} of {run.subject}) ends before its next step. "
-        f"`flask runs replay {run_id}` takes it up again."
+        f"`flask runs replay {run_id}` starts it again."
     )
 
 
@@ -128,7 +130,7 @@ def _start(run: Run, from_step: int | None) -> int:
 def _tell(plan: ReplayPlan) -> list[str]:
     kept = ", ".join(step.name for step in plan.kept)
     lines = [f"A replay from step {plan.start} keeps: {kept or 'nothing'}"]
-    lines.append("and runs again:" if plan.again else "and runs again: what follows them.")
+    lines.append("and runs again:" if plan.again else "and runs again: the steps after them.")
     lines += [f"  {step.number:3}  {step.name:18}  {step.effect.does}" for step in plan.again]
     return [*lines, *tell_reach(plan), *plan.facts]
 

@@ -1,13 +1,15 @@
-"""`flask worker`: run workflows until told to stop, then let those at work finish."""
+"""`flask worker`: run workflows until a signal comes, then let the running steps finish."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -17,23 +19,23 @@ from flask.cli import with_appcontext
 
 from mailagent import services
 from mailagent.cli.printing import explain
-from mailagent.cli.waiting import hear_signals, wait_for_database
-from mailagent.store.migration import SchemaProblem
+from mailagent.store.database import Database
+from mailagent.store.errors import is_outage
+from mailagent.store.migration import SchemaProblem, check_schema
 from mailagent.telemetry import spans
 
-if TYPE_CHECKING:  # pydantic loads with it
+if TYPE_CHECKING:  # slow to import: pydantic, all workflows
     from mailagent.settings import Settings
-
-
-if TYPE_CHECKING:
     from mailagent.workflows.launch import Engine
 
 DRAIN_SECONDS = 20
+RETRY_SECONDS = 2.0
+TRIES_PER_MESSAGE = 30
 
 
 def engine_of(settings: Settings) -> Engine:
-    """Return how the workflow engine runs under these settings."""
-    from mailagent.workflows.launch import Engine  # here: loading all workflows takes long
+    """Return the configuration of the workflow engine."""
+    from mailagent.workflows.launch import Engine
 
     return Engine(
         database_url=settings.database_url,
@@ -53,12 +55,12 @@ def engine_of(settings: Settings) -> Engine:
     type=click.IntRange(0, 24 * 3600),
     default=DRAIN_SECONDS,
     show_default=True,
-    help="How long to let steps at work finish.",
+    help="How long running steps may take to finish.",
 )
 def worker(drain_seconds: int) -> None:
-    """Run workflows in this process. SIGTERM or Ctrl-C stops it; unfinished runs go on elsewhere.
+    """Run workflows in this process. SIGTERM or Ctrl-C stops it; other workers take over unfinished runs.
 
-    A second one stops it at once.
+    A second signal stops it at once.
     """
     from mailagent.workflows.launch import launch, stop
 
@@ -67,42 +69,77 @@ def worker(drain_seconds: int) -> None:
         raise click.ClickException(
             "MAILAGENT_ROLE is web: set it to worker (or all) to run workflows"
         )
-    signals = hear_signals()
-    _forget_beats(settings.worker_beat_file)
-    if not _reach_database(signals):
+    signals = catch_signals()
+    _remove_beat_file(settings.worker_beat_file)
+    try:
+        reached = wait_for_database(
+            services.current().database, lambda message: click.echo(message, err=True), signals
+        )
+    except SchemaProblem as problem:
+        raise click.ClickException(str(problem)) from None
+    except sa.exc.DBAPIError as problem:
+        raise click.ClickException(explain(problem)) from None
+    if not reached:
         return
     if settings.otlp_endpoint:
         spans.start(settings.otlp_endpoint, settings.role)
     launch(engine_of(settings))
     click.echo("The worker runs. Stop it with SIGTERM or Ctrl-C.")
     signals.get()
-    click.echo("Stopping; steps at work may finish. Again: stop at once.")
+    click.echo("Stopping: running steps may finish. A second signal stops at once.")
     stop(drain_seconds, hurry=lambda: not signals.empty())
     leave()
 
 
-def _forget_beats(beat_file: Path | None) -> None:
-    """Remove what a worker before us has touched: by its age the health check would end us, again and
-    again, while we wait for the database."""
+def _remove_beat_file(beat_file: Path | None) -> None:
+    """Remove the heartbeat file of an earlier worker. While we wait for the database, the health check would
+    judge us by its age and restart us."""
     if beat_file is not None:
-        with contextlib.suppress(OSError):  # the first beat says what is wrong with it
+        with contextlib.suppress(OSError):  # the first heartbeat reports the error
             beat_file.unlink(missing_ok=True)
 
 
-def _reach_database(signals: SimpleQueue[int]) -> bool:
-    """Wait for the database; return False if one of the signals came first."""
-    database = services.current().database
-    try:
-        return wait_for_database(database, lambda words: click.echo(words, err=True), signals)
-    except SchemaProblem as problem:
-        raise click.ClickException(str(problem)) from None
-    except sa.exc.DBAPIError as problem:
-        raise click.ClickException(explain(problem)) from None
+def catch_signals() -> SimpleQueue[int]:
+    """Return a queue that receives SIGTERM and SIGINT from now on, in place of their default actions.
+
+    Call this before anything slow: the first process of a container gets no signal without a handler.
+    """
+    # SimpleQueue.put is reentrant, so a signal handler may call it. Event.set is not.
+    signals: SimpleQueue[int] = SimpleQueue()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, _frame: signals.put(received))
+    return signals
+
+
+def wait_for_database(
+    database: Database, say: Callable[[str], None], signals: SimpleQueue[int]
+) -> bool:
+    """Return True once the database is reached and migrated; False if a signal comes first.
+
+    Retries for as long as the server is away. Raises SchemaProblem, and DBAPIError for an error that does not
+    pass by itself, such as a missing SQLite file.
+    """
+    tries = 0
+    while signals.empty():
+        try:
+            check_schema(database)
+            return True
+        except sa.exc.DBAPIError as problem:
+            if database.engine.dialect.name == "sqlite" or not is_outage(problem):
+                raise
+            if tries % TRIES_PER_MESSAGE == 0:
+                say(f"{explain(problem)} Waiting for it.")
+        tries += 1
+        with contextlib.suppress(Empty):
+            signals.get(timeout=RETRY_SECONDS)
+            break
+    say("Stopped before the database was reached.")
+    return False
 
 
 def leave() -> NoReturn:
-    """End this process now: Python itself would wait for each thread that hangs or sleeps in a run, and
-    those runs go on elsewhere."""
+    """End the process now. A normal exit would wait for threads that sleep in a workflow; other workers take
+    over those runs."""
     spans.stop()
     logging.shutdown()
     sys.stdout.flush()

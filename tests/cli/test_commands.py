@@ -86,7 +86,7 @@ def test_of_several_orders_that_cannot_be_taken_the_first_line_is_told(shop: Har
 
 @pytest.mark.parametrize(
     ("state", "words"),
-    [("40P01", "others changed the same rows (deadlock). Nothing was done; please run it again"),
+    [("40P01", "another process changed the same rows (deadlock). Nothing was done; run it again"),
      ("53300", "the database cannot be used: deadlock. Check DATABASE_URL")],
 )  # fmt: skip
 def test_whoever_stood_in_somebodys_way_is_told_to_run_it_again(state: str, words: str) -> None:
@@ -213,8 +213,8 @@ def test_of_an_export_that_goes_wrong_nothing_is_imported(shop: Harness) -> None
     ("options", "complaint"),
     [
         (("--format", "excel"), "'excel' is not one of"),
-        (("--timezone", "Mars"), "'Mars' is no time zone such as Europe/Berlin"),
-        (("--timezone", "../etc"), "is no time zone"),
+        (("--timezone", "Mars"), "'Mars' is not a time zone such as Europe/Berlin"),
+        (("--timezone", "../etc"), "is not a time zone"),
         (("--delivered-after", "-1"), "-1 is not in the range"),
     ],
     ids=["format", "timezone", "path", "days"],

@@ -114,7 +114,7 @@ def test_check_notes_a_version_that_decided_before_with_another_text(ruled: Harn
     with ruled.live.database.transaction() as connection:
         policies.record(connection, replace(RULES, source="# older"), NOW)
     told = flask(ruled, "check")
-    assert "note: the policy spring has decided before with another text" in told.output
+    assert "note: the policy spring had another text before" in told.output
     assert told.exit_code == 0
 
 

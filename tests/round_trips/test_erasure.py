@@ -336,7 +336,7 @@ def test_a_complaint_outlives_its_address(shop: Harness) -> None:
     assert shop.rows("SELECT 1 FROM suppressed_addresses WHERE address = :email", email=ADA) == []
     with shop.live.database.snapshot() as connection:
         assert "spamreport" in (suppressions.why_suppressed(connection, ADA) or "")
-    assert "Nothing is on record" in runner.invoke(args=["erase", ADA, "--yes"]).output
+    assert "There is nothing on record" in runner.invoke(args=["erase", ADA, "--yes"]).output
 
 
 def test_nothing_is_sent_to_an_erased_address_that_complained(busy_shop: Harness) -> None:

@@ -282,7 +282,7 @@ def test_old_words_go_only_where_nothing_is_open_and_only_if_the_shop_wants_it(
     assert housekeeping.take_out_text(ENDLESS) == 0
     kept = replace(services.current().retention, mail_days=90)
     services.bind(replace(services.current(), retention=kept))
-    assert "quiet for 90 days" in flask(shop, "purge", "--dry-run").output
+    assert "without mail for 90 days" in flask(shop, "purge", "--dry-run").output
     assert housekeeping.take_out_text(ENDLESS) > 0
     assert housekeeping.take_out_text(ENDLESS) == 0
 
