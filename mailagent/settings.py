@@ -1,11 +1,12 @@
-"""The settings of a process, from its environment. Every problem is found at once, each with what to do about
-it; what is wrong between settings is found by `settings_checks`.
+"""The settings of a process, read from its environment. `load_settings` reports all problems at once.
 
-A setting that another room needs goes there through `services`; nothing else reads the environment.
+Checks that involve several settings are in `settings_checks`. Other modules get settings through `services`
+and do not read the environment.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
@@ -50,7 +51,7 @@ LOG_FORMATS = ("text", "json")
 
 
 class SettingsProblem(Exception):
-    """The environment cannot be used; the text lists every problem, one a line."""
+    """The settings cannot be used. The message lists every problem, one a line."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__(
@@ -60,8 +61,8 @@ class SettingsProblem(Exception):
         self.problems = tuple(problems)
 
 
-# --- what one setting may hold --------------------------------------------------------------------
-# A ValueError of several arguments is several problems.
+# --- types of settings ----------------------------------------------------------------------------
+# A ValueError with several arguments stands for several problems.
 
 
 def _among(*names: T) -> PlainValidator:
@@ -100,12 +101,12 @@ def _public_key(text: str) -> str:
 def _beat_file(text: str) -> Path:
     path = Path(text).absolute()
     if not path.parent.is_dir():
-        raise ValueError(f"there is no folder {path.parent}; make it first")
+        raise ValueError(f"there is no folder {path.parent}; create it")
     return path
 
 
 def _mail_templates(text: str) -> Path:
-    """Return the shop's own folder of templates, having rendered every mail with it once."""
+    """Return the shop's template folder. Renders every mail once to find errors."""
     folder = Path(text).absolute()
     problems = template_check.find_problems(folder)
     if problems:
@@ -124,12 +125,6 @@ def _budget(text: str) -> Decimal | Literal["none"]:
     return "none" if text == "none" else parse_amount(text)
 
 
-_Line = Annotated[str, PlainValidator(values.parse_line)]
-_Key = Annotated[str, PlainValidator(values.parse_key)]
-_Url = Annotated[str, PlainValidator(values.parse_url)]
-_Seconds = Annotated[int, PlainValidator(values.parse_seconds)]
-
-
 def _gateway(text: str) -> str:
     gateways.find(text)
     return text
@@ -140,20 +135,27 @@ def _mail_provider(text: str) -> str:
     return text
 
 
+_Line = Annotated[str, PlainValidator(values.parse_line)]
+_Key = Annotated[str, PlainValidator(values.parse_key)]
+_Url = Annotated[str, PlainValidator(values.parse_url)]
+_Seconds = Annotated[int, PlainValidator(values.parse_seconds)]
 _Days = Annotated[int, PlainValidator(values.parse_days)]
 _Limit = Annotated[int, PlainValidator(values.parse_limit)]
 _Texts = Annotated[tuple[str, ...], _list_of()]
 _Addresses = Annotated[tuple[str, ...], _list_of(values.parse_address)]
 _PublicKeys = Annotated[tuple[str, ...], _list_of(_public_key)]
-# Whoever has that of orders can make some that are then refunded: weak ones are refused everywhere.
+# Always checked for strength: with the orders token, anyone can create orders and have them refunded.
 _BearerTokens = Annotated[tuple[str, ...], _list_of(values.check_secret, values.parse_key)]
 
 
 def _setting(
     description: str, default: object = None, *, name: str | None = None, shown: str | None = None
 ) -> Any:
-    """Return the field of one environment variable: `name`, or the field's in capitals. `shown`: its default
-    in the reference, if not the value. A setting without a description is not for people."""
+    """Return the field of one environment variable.
+
+    `name`: the variable, if not the field's name in capitals. `shown`: the default as the reference shows it,
+    if not the value. Settings with an empty description are left out of the reference.
+    """
     return Field(default, alias=name, description=description, json_schema_extra={"shown": shown})
 
 
@@ -164,7 +166,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, alias_generator=str.upper)
 
     env: Annotated[str, _among(*ENVIRONMENTS)] = _setting(
-        "`production` refuses to start with a missing secret, an open webhook or a stand-in provider",
+        "`production` refuses to start without a secret, with an unsigned webhook, or with a fake provider",
         ENVIRONMENTS[0],
         name="MAILAGENT_ENV",
     )
@@ -174,147 +176,149 @@ class Settings(BaseModel):
         name="MAILAGENT_ROLE",
     )
     worker_id: _Line | None = _setting(
-        "identity of a worker process: unique, and the same after a restart",
+        "id of the worker process: unique, and the same after a restart",
         shown="host name + process number",
     )
     worker_beat_file: Annotated[Path, PlainValidator(_beat_file)] | None = _setting(
-        "a file that a worker touches every few seconds, for `python -m mailagent.healthcheck`"
+        "a file that the worker touches every few seconds, for `python -m mailagent.healthcheck`"
     )
     database_url: Annotated[str, PlainValidator(values.parse_database_url)] = _setting(
-        "one database for the app's tables and DBOS's; `postgresql+psycopg://…` in production",
+        "the database of the app and of DBOS; use `postgresql+psycopg://…` in production",
         DEFAULT_DATABASE_URL,
     )
     secret_keys: _Texts = _setting(
-        "signs links and encrypts second factors; a comma-separated list, newest first, to rotate keys",
+        "signs links and encrypts second factors; to rotate keys, a comma-separated list, newest first",
         (),
         name="SECRET_KEY",
-        shown="`.mailagent-key`, made on first start in development",
+        shown="in development, the content of `.mailagent-key`, created on first start",
     )
-    public_url: _Url = _setting("base of every link that is mailed", "http://localhost:8000")
+    public_url: _Url = _setting("base URL of the links in mails", "http://localhost:8000")
     support_address: Annotated[str, PlainValidator(values.parse_address)] = _setting(
-        "From of replies", "support@shop.example"
+        "From address of replies", "support@shop.example"
     )
     reply_domain: Annotated[str, PlainValidator(values.parse_domain)] | None = _setting(
-        "host whose MX points at SendGrid; reply addresses live there",
+        "domain of reply addresses; its MX record points at SendGrid",
         shown="domain of `SUPPORT_ADDRESS`",
     )
     default_language: Annotated[str, PlainValidator(values.parse_locale)] = _setting(
-        "for customers whose language is unknown: `en`, `de`, `fr`, `es`, a region's (`de_CH`), or one from "
-        "`MAIL_TEMPLATES`",
+        "language for customers whose language is unknown: a built-in one, with or without a region (`de`, "
+        "`de_CH`), or one from `MAIL_TEMPLATES`",
         "en",
     )
     mail_templates: Annotated[Path, PlainValidator(_mail_templates)] | None = _setting(
-        "a folder whose files stand in for those of `templates/mail`: [docs/mails.md](docs/mails.md)"
+        "a folder whose files replace those of `templates/mail`: [docs/mails.md](docs/mails.md)"
     )
     manager_emails: _Addresses = _setting(
-        "who decides refunds, comma-separated, in order of escalation", ("manager@shop.example",)
+        "managers who decide refunds, comma-separated, in order of escalation",
+        ("manager@shop.example",),
     )
     team_emails: _Addresses = _setting(
-        "who gets conversations handed over to people", (), shown="`MANAGER_EMAILS`"
+        "people who get the conversations that the agent hands over", (), shown="`MANAGER_EMAILS`"
     )
     ops_emails: _Addresses = _setting(
-        "operators: may do everything in `/ops`, and are told of runs that fail (without any, the team is)",
+        "operators: they may do everything in `/ops` and get mail about failed runs (without any, the team "
+        "gets it)",
         (),
     )
     ops_session_seconds: _Seconds = _setting(
         "how long a login to `/ops` lasts", Waits().ops_session_seconds
     )
     second_factor: Annotated[str, _among("none", "totp")] = _setting(
-        "what a login to `/ops` needs beside the mailed link: `none`, or `totp`, a code of an authenticator "
-        "app: [docs/operate.md](docs/operate.md#a-second-factor-for-logins)",
+        "second factor of a login to `/ops`: `none`, or `totp` (an authenticator app): "
+        "[docs/operate.md](docs/operate.md#a-second-factor-for-logins)",
         "none",
         name="OPS_SECOND_FACTOR",
     )
-    openai_api_key: _Key | None = _setting("key of the model's provider")
-    openai_base_url: _Url | None = _setting(
-        "any server that speaks the Responses API", shown="OpenAI's"
-    )
-    openai_model: _Line = _setting("the model that reads mail and proposes", DEFAULT_MODEL)
+    openai_api_key: _Key | None = _setting("API key of the model's provider")
+    openai_base_url: _Url | None = _setting("a server with the Responses API", shown="OpenAI's")
+    openai_model: _Line = _setting("the model that answers mail", DEFAULT_MODEL)
     token_prices: Annotated[TokenPrices, PlainValidator(parse_prices)] | None = _setting(
-        "what the model costs in USD for a million tokens, as `input,cached,output` or "
+        "the model's price in USD per million tokens: `input,cached,output` or "
         "`input,cached,output,cache_write`; without it `/ops` shows tokens only",
         name="OPENAI_PRICES",
     )
     budget: Annotated[Decimal | Literal["none"], PlainValidator(_budget)] | None = _setting(
-        "the most that the model may cost in a day (UTC), in USD; then mail waits for the next day. Needs "
-        "`OPENAI_PRICES`. `none`: no limit. Production needs one of the two",
+        "the most that the model may cost a day (UTC), in USD; above it, mail waits for the next day. Needs "
+        "`OPENAI_PRICES`. `none`: no limit. Required in production",
         name="OPENAI_DAILY_BUDGET",
     )
     budget_alarm_percent: Annotated[int, _whole(100)] = _setting(
-        "at so much of the day's budget operators are told",
+        "at this percentage of the daily budget, operators get a mail",
         ALARM_PERCENT,
         name="OPENAI_BUDGET_ALARM_PERCENT",
     )
     requests_per_minute: _Limit = _setting(
-        "the most calls of the model a minute, of all workers together; `0` for no limit: "
+        "the most model calls per minute, of all workers together; `0`: no limit: "
         "[docs/operate.md](docs/operate.md#limits-and-fairness)",
         0,
         name="OPENAI_REQUESTS_PER_MINUTE",
         shown="–",
     )
     tokens_per_minute: _Limit = _setting(
-        "the most tokens a minute likewise", 0, name="OPENAI_TOKENS_PER_MINUTE", shown="–"
+        "the most tokens per minute, of all workers together; `0`: no limit",
+        0,
+        name="OPENAI_TOKENS_PER_MINUTE",
+        shown="–",
     )
     mail_provider: Annotated[str, PlainValidator(_mail_provider)] = _setting(
-        "who brings and sends mail", "sendgrid"
+        "the provider that receives and sends mail", "sendgrid"
     )
-    sendgrid_api_key: _Key | None = _setting("key with the Mail Send permission")
+    sendgrid_api_key: _Key | None = _setting("API key with the permission Mail Send")
     sendgrid_base_url: _Url = _setting(
         "SendGrid's API; `https://api.eu.sendgrid.com` for EU accounts", SENDGRID_URL
     )
     inbound_keys: _PublicKeys = _setting(
-        "verification key of Inbound Parse; a comma-separated list, to rotate keys",
+        "verification key of Inbound Parse; to rotate keys, a comma-separated list",
         (),
         name="SENDGRID_INBOUND_PUBLIC_KEY",
     )
     events_keys: _PublicKeys = _setting(
-        "verification key of the Event Webhook; a list likewise",
+        "verification key of the Event Webhook, or a list",
         (),
         name="SENDGRID_EVENTS_PUBLIC_KEY",
     )
     webhook_hours: Annotated[int, _whole(MOST_HOURS)] = _setting(
-        "how many hours ago SendGrid may have signed a request; up to `96` while mail comes that waited there: "
+        "the greatest age of SendGrid's signatures, in hours; raise it, up to `96`, while delayed mail comes: "
         "[docs/operate.md](docs/operate.md#after-an-outage-of-more-than-a-day)",
         USUAL_HOURS,
     )
     payment_gateway: Annotated[str, PlainValidator(_gateway)] = _setting(
-        "`ledger` records refunds for settlement elsewhere; `stripe` moves the money", "ledger"
+        "`ledger` only records refunds, and you pay them elsewhere; `stripe` pays them", "ledger"
     )
     stripe_api_key: _Key | None = _setting(
-        "key that may write refunds and read PaymentIntents and Charges; needed by the gateway `stripe`"
+        "key that may write refunds and read PaymentIntents and Charges; required for `stripe`"
     )
-    stripe_api_base: _Url | None = _setting("any server that speaks Stripe's API", shown="Stripe's")
+    stripe_api_base: _Url | None = _setting("a server with Stripe's API", shown="Stripe's")
     stripe_webhook_secrets: Annotated[tuple[str, ...], _list_of(values.parse_webhook_secret)] = (
         _setting(
-            "signing secret of the endpoint `/webhooks/stripe`; a list likewise; without it there is no "
-            "such route",
+            "signing secret of the webhook `/webhooks/stripe`, or a list; without it there is no such route",
             (),
             name="STRIPE_WEBHOOK_SECRET",
         )
     )
     refund_policy: Annotated[Policy, PlainValidator(_policy)] | None = _setting(
-        "path of a TOML file with the shop's refund rules: [docs/policy.md](docs/policy.md)",
+        "path of a TOML file with the shop's refund policy: [docs/policy.md](docs/policy.md)",
         shown="built-in policy",
     )
     draft_replies: Annotated[DraftReplies, _among(*DraftReplies)] = _setting(
-        "which answers of the agent wait for a click in `/ops`: `none`, `all`, or `refunds` (those given while "
-        "money was spoken of): [docs/drafts.md](docs/drafts.md)",
+        "which of the agent's answers need a click in `/ops`: `none`, `all`, or `refunds` (those about money): "
+        "[docs/drafts.md](docs/drafts.md)",
         DraftReplies.NONE,
     )
     draft_refunds: Annotated[DraftRefunds, _among(*DraftRefunds)] = _setting(
-        "`all`: refunds wait for a manager, too, that the policy would pay without asking",
+        "`all`: a manager also decides the refunds that the policy would approve",
         DraftRefunds.NONE,
     )
     draft_reminder_seconds: _Seconds = _setting(
-        "after how long the team is reminded of a draft that waits", Waits().draft_reminder_seconds
+        "how long a draft waits before the team is reminded", Waits().draft_reminder_seconds
     )
     orders_api_tokens: _BearerTokens = _setting(
-        "bearer token of `PUT /api/orders/<order_id>`; a list likewise; without it there is no such route",
+        "bearer token of `PUT /api/orders/<order_id>`, or a list; without it there is no such route",
         (),
         name="ORDERS_API_TOKEN",
     )
     metrics_tokens: _BearerTokens = _setting(
-        "bearer token of `GET /metrics`; a list likewise; without it there is no such route",
+        "bearer token of `GET /metrics`, or a list; without it there is no such route",
         (),
         name="METRICS_TOKEN",
     )
@@ -323,73 +327,73 @@ class Settings(BaseModel):
         Waits().approval_expiry_seconds,
     )
     approval_reminder_seconds: _Seconds = _setting(
-        "after how long a manager who was asked is reminded; three times at most",
+        "how long a manager may take before a reminder; there are at most three",
         Waits().approval_reminder_seconds,
     )
     approval_escalation_seconds: _Seconds = _setting(
-        "after how long the next manager is asked too; those before may still decide",
+        "how long a manager may take before the next one is asked, too; all of them may decide",
         Waits().approval_escalation_seconds,
     )
     manager_absence_seconds: _Seconds = _setting(
-        "how long a manager is passed over after an automatic answer, or mail that did not arrive",
+        "how long a manager is skipped after an automatic reply or a bounce",
         Waits().manager_absence_seconds,
     )
     mail_outcome_seconds: _Seconds = _setting(
-        "how long to wait for SendGrid's events when it is unknown whether a mail went out",
+        "how long to wait for SendGrid's events if it is unknown whether a mail was sent",
         Waits().mail_outcome_seconds,
     )
     unanswered_seconds: _Seconds = _setting(
-        "after how long an unanswered mail is handed to people; if it waits for the model's budget, counted "
-        "from when there is one again",
+        "how long a mail may stay unanswered before it is handed to people; after a wait for the "
+        "daily budget, the time starts anew",
         Waits().unanswered_seconds,
     )
     raw_mail_days: _Days = _setting(
-        "how long the raw bytes of mail, attachments included, are kept; its text stays",
+        "how long raw mail with its attachments is kept; the text stays",
         Waits().raw_mail_days,
     )
     run_days: _Days = _setting(
-        "how long the histories of runs that have ended are kept: [docs/retention.md](docs/retention.md)",
+        "how long the histories of finished runs are kept: [docs/retention.md](docs/retention.md)",
         Retention().run_days,
     )
     mail_days: _Days | None = _setting(
-        "after so many quiet days the words of a conversation are deleted; without it they stay"
+        "days without mail after which the texts of a conversation are deleted; without it they stay"
     )
     conversation_concurrency: Annotated[int, _whole(values.MOST_CONVERSATIONS)] = _setting(
-        "conversations that one worker answers at the same time; each takes 0.4 MB while the model thinks: "
+        "conversations that one worker answers at the same time; each takes 0.4 MB: "
         "[docs/operate.md](docs/operate.md#limits-and-fairness)",
         64,
     )
     mails_per_hour: Annotated[int, _whole(values.MOST_MAILS_AN_HOUR)] = _setting(
-        "so many mails are let in within an hour, over all senders; more are throttled and follow later: "
+        "mails per hour that are answered at once, from all senders together; the rest is throttled: "
         "[docs/operate.md](docs/operate.md#mail-that-is-throttled)",
         Limits().mails_per_hour,
     )
     log_format_set: Annotated[str, _among(*LOG_FORMATS)] | None = _setting(
-        "lines of the log: `text`, or `json`, one object a line: [docs/operate.md](docs/operate.md#seeing-it)",
+        "format of the log: `text` or `json` (an object a line): [docs/operate.md](docs/operate.md#seeing-it)",
         name="LOG_FORMAT",
         shown="`json` in production, else `text`",
     )
     otlp_endpoint: _Url | None = _setting(
-        "turns tracing on: a collector of OTLP over HTTP, such as `http://collector:4318`",
+        "turns on tracing: the URL of an OTLP collector over HTTP, such as `http://collector:4318`",
         name="OTEL_EXPORTER_OTLP_ENDPOINT",
     )
     conductor_key: _Key | None = _setting(
         "connects workers to the DBOS console (needs `dbos[enterprise]`)", name="DBOS_CONDUCTOR_KEY"
     )
     conductor_url: Annotated[str, PlainValidator(values.parse_conductor_url)] | None = _setting(
-        "a console of your own", name="DBOS_CONDUCTOR_URL", shown="DBOS's"
+        "your own console", name="DBOS_CONDUCTOR_URL", shown="DBOS's"
     )
     metadata_only: Annotated[str, _among("no", "yes")] = _setting(
-        "`yes`: the console gets no inputs, outputs and errors of runs and steps, which hold ids, kinds and "
-        "reasons: [docs/operate.md](docs/operate.md#the-dbos-console)",
+        "`yes`: the console gets no inputs, outputs and errors of runs and steps (they hold ids, kinds and "
+        "reasons): [docs/operate.md](docs/operate.md#the-dbos-console)",
         "no",
         name="DBOS_CONDUCTOR_METADATA_ONLY",
     )
-    # Not for people: set by `flask demo` and by tests.
+    # Set by `flask demo` and by tests.
     demo_url: str | None = _setting("", name="MAILAGENT_DEMO")
     crash_at: str | None = _setting("", name="MAILAGENT_CRASH_AT")
     crash_marker: str | None = _setting("", name="MAILAGENT_CRASH_ONCE")
-    made_key_file: Path | None = None  # when this process was the first to need one
+    made_key_file: Path | None = None  # not a setting: set if this process created the file
 
     @property
     def production(self) -> bool:
@@ -449,7 +453,7 @@ class Settings(BaseModel):
         return DailyBudget(self.budget, self.budget_alarm_percent)
 
 
-# Each group by its first setting.
+# The groups of the reference, each by its first setting.
 _GROUPS = {
     "MAILAGENT_ENV": "process",
     "SUPPORT_ADDRESS": "shop",
@@ -477,7 +481,7 @@ class Setting:
 
 
 def list_settings() -> list[Setting]:
-    """Return all settings that people may set, in the order of the reference."""
+    """Return the settings of the reference, in its order."""
     listed, group = [], ""
     for field in Settings.model_fields.values():
         if not field.description or not field.alias:
@@ -500,9 +504,9 @@ SETTINGS = list_settings()
 
 
 def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Settings:
-    """Return the settings in `environ`; in development a missing SECRET_KEY is made in `key_file`.
+    """Return the settings in `environ`. In development, a missing SECRET_KEY is generated into `key_file`.
 
-    Raises SettingsProblem with every problem at once.
+    Raises SettingsProblem with all problems.
     """
     read = [field for field in Settings.model_fields.values() if field.json_schema_extra]
     names = [str(field.alias) for field in read]
@@ -519,47 +523,41 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
             {name: given[name] for name in given if name not in wrong}
         )
     problems += [
-        each for each in settings_checks.find_problems(settings) if not _is_about(each, wrong)
+        each for each in settings_checks.find_problems(settings) if not _names(each, wrong)
     ]
     if problems:
         raise SettingsProblem(problems)
     return settings if settings.secret_keys else _with_secret_key(settings, key_file)
 
 
-def _is_about(problem: str, names: set[str]) -> bool:
-    """Whether a problem is about a setting that is wrong by itself, which was told already."""
-    return any(name in names for name in re.findall(r"[A-Z_]{4,}", problem))
+def _names(problem: str, settings: set[str]) -> bool:
+    """Whether a problem names one of these settings."""
+    return not settings.isdisjoint(re.findall(r"[A-Z_]{4,}", problem))
 
 
 def log_format_of(environ: Mapping[str, str]) -> str:
-    """Return in which format to log, also where the settings are wrong and that has to be logged."""
-    set_to = environ.get("LOG_FORMAT", "").strip()
-    usual = LOG_FORMATS[environ.get("MAILAGENT_ENV", "").strip() == "production"]
-    return set_to if set_to in LOG_FORMATS else usual
+    """Return the log format. It is needed to log that other settings are wrong, so it never raises."""
+    log_format = environ.get("LOG_FORMAT", "").strip()
+    default = LOG_FORMATS[environ.get("MAILAGENT_ENV", "").strip() == "production"]
+    return log_format if log_format in LOG_FORMATS else default
 
 
 def _with_secret_key(settings: Settings, key_file: Path) -> Settings:
+    """Add the key in a file that only its owner can read. Create the file if there is none."""
+    made = False
     try:
-        made = _make_key(key_file)
+        with contextlib.suppress(FileExistsError):
+            descriptor = os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            made = True
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_urlsafe(48))
         key = key_file.read_text("ascii").strip()
     except (OSError, ValueError) as problem:
-        raise _key_problem(f"{key_file} cannot be made or read ({problem})") from None
+        raise _key_problem(f"{key_file} cannot be created or read ({problem})") from None
     if not key:
-        raise _key_problem(f"{key_file} is empty, so delete it; it is made again")
+        raise _key_problem(f"{key_file} is empty, so delete it; the next start creates it again")
     made_key_file = key_file if made else None
     return settings.model_copy(update={"secret_keys": (key,), "made_key_file": made_key_file})
-
-
-def _make_key(key_file: Path) -> bool:
-    if key_file.exists():
-        return False
-    try:
-        descriptor = os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return False  # another process was faster: its key is the one
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(48))
-    return True
 
 
 def _key_problem(what: str) -> SettingsProblem:

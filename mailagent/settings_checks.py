@@ -1,4 +1,4 @@
-"""Settings beside each other: what is wrong with a set of them, each of which is sound."""
+"""Checks that involve several settings, or that apply in production only."""
 
 from __future__ import annotations
 
@@ -17,36 +17,40 @@ if TYPE_CHECKING:
 
 
 def find_problems(settings: Settings) -> list[str]:
-    """Return what is wrong with settings beside each other, each of which is sound."""
-    problems = _problems_of_managers(settings) + _problems_of_language(settings)
-    problems += _problems_of_role(settings) + _problems_of_gateway(settings)
-    problems += _problems_of_console(settings) + _problems_of_tracing(settings)
-    problems += _problems_of_cost(settings)
+    """Return the problems of settings that are each valid by themselves."""
+    problems = _find_manager_problems(settings) + _find_language_problems(settings)
+    problems += _find_process_problems(settings)
+    for provider in gateways.list_providers():
+        problems += provider.find_problems(settings)
+    problems += _find_package_problems(settings)
+    if settings.daily_budget is not None and settings.token_prices is None:
+        problems.append(
+            "OPENAI_DAILY_BUDGET: needs OPENAI_PRICES, because the cost of a call is unknown without it"
+        )
     if settings.production:
-        problems += _problems_in_production(settings)
+        problems += _find_production_problems(settings)
     return problems
 
 
-def _problems_of_managers(settings: Settings) -> list[str]:
+def _find_manager_problems(settings: Settings) -> list[str]:
     managers = settings.shop.manager_emails
     people: dict[str, list[str]] = {}
     for manager in managers:
         people.setdefault(person_of(manager), []).append(manager)
     problems = [
         f"MANAGER_EMAILS: {' and '.join(addresses)} are one mailbox, so one person would be asked twice; "
-        "name everybody once"
+        "name each person once"
         for addresses in people.values()
         if len(addresses) > 1
     ]
     if settings.policy.four_eyes_above and len(managers) < 2:
         problems.append(
-            "MANAGER_EMAILS: names one manager, but the policy has four_eyes_above, which two approve; "
-            "add another"
+            "MANAGER_EMAILS: names one manager, but four_eyes_above in the policy needs two; add another"
         )
     return problems
 
 
-def _problems_of_language(settings: Settings) -> list[str]:
+def _find_language_problems(settings: Settings) -> list[str]:
     language = settings.default_language
     missing = template_check.find_untranslated(language, settings.mail_templates)
     if not missing:
@@ -57,81 +61,67 @@ def _problems_of_language(settings: Settings) -> list[str]:
     ]
 
 
-def _problems_of_cost(settings: Settings) -> list[str]:
-    if settings.daily_budget is None or settings.token_prices is not None:
-        return []
-    return ["OPENAI_DAILY_BUDGET: needs OPENAI_PRICES, or nobody knows what a call costs"]
-
-
-def _problems_of_tracing(settings: Settings) -> list[str]:
-    if not settings.otlp_endpoint or _is_installed("opentelemetry-exporter-otlp-proto-http"):
+def _find_process_problems(settings: Settings) -> list[str]:
+    if settings.role == "all" or not settings.database_url.startswith("sqlite"):
         return []
     return [
-        "OTEL_EXPORTER_OTLP_ENDPOINT is set, but the packages for it are missing: pip install "
-        f"'dbos[otel]=={version('dbos')}', or leave it out"
+        f"MAILAGENT_ROLE is {settings.role}, but SQLite is for one process: set DATABASE_URL to a "
+        "PostgreSQL database, or MAILAGENT_ROLE to all"
     ]
 
 
-def _is_installed(package: str) -> bool:
+def _find_package_problems(settings: Settings) -> list[str]:
+    """Report packages that a setting needs. `dbos-enterprise` works with its own version of dbos only."""
+    dbos, problems = version("dbos"), []
+    if settings.otlp_endpoint and _find_version("opentelemetry-exporter-otlp-proto-http") is None:
+        problems.append(
+            "OTEL_EXPORTER_OTLP_ENDPOINT is set, but its packages are missing: pip install "
+            f"'dbos[otel]=={dbos}', or remove the setting"
+        )
+    enterprise = _find_version("dbos-enterprise")
+    if settings.conductor_key and settings.runs_workflows and enterprise != dbos:
+        found = f"dbos-enterprise is {enterprise}" if enterprise else "its package is missing"
+        problems.append(
+            f"DBOS_CONDUCTOR_KEY is set, but {found}: pip install 'dbos[enterprise]=={dbos}', or remove the "
+            "setting"
+        )
+    return problems
+
+
+def _find_version(package: str) -> str | None:
     try:
-        return bool(version(package))
+        return version(package)
     except PackageNotFoundError:
-        return False
+        return None
 
 
-def _problems_of_console(settings: Settings) -> list[str]:
-    """The console's client is a package of its own, which works with its very own version of dbos only."""
-    if not settings.conductor_key or not settings.runs_workflows:
-        return []
-    wanted = version("dbos")
-    try:
-        found = version("dbos-enterprise")
-    except PackageNotFoundError:
-        found = None
-    if found == wanted:
-        return []
-    what = "its package is missing" if found is None else f"dbos-enterprise is {found}"
-    return [
-        f"DBOS_CONDUCTOR_KEY is set, but {what}: pip install 'dbos[enterprise]=={wanted}', or leave it out"
-    ]
+# --- production -----------------------------------------------------------------------------------
 
 
-def _problems_of_gateway(settings: Settings) -> list[str]:
-    return [
-        problem
-        for provider in gateways.list_providers()
-        for problem in provider.find_problems(settings)
-    ]
-
-
-def _problems_of_role(settings: Settings) -> list[str]:
-    if settings.role != "all" and settings.database_url.startswith("sqlite"):
-        return [
-            f"MAILAGENT_ROLE is {settings.role}, but SQLite is for one process: set DATABASE_URL to a "
-            "PostgreSQL database, or MAILAGENT_ROLE to all"
-        ]
-    return []
-
-
-def _problems_in_production(settings: Settings) -> list[str]:
-    needed = _needed_by_people(settings.shop) | _needed_everywhere(settings)
+def _find_production_problems(settings: Settings) -> list[str]:
+    wanted = _wanted_of_shop(settings.shop) | _wanted_of_every_process(settings)
     if settings.runs_workflows:
-        needed |= _needed_by_workflows(settings)
-    wrong = [text for text, fine in needed.items() if not fine] + _weak_keys(settings)
-    return [f"{text} (MAILAGENT_ENV is production)" for text in wrong]
+        wanted |= _wanted_of_workers(settings)
+    problems = [problem for problem, fulfilled in wanted.items() if not fulfilled]
+    for key in settings.secret_keys:  # old keys still verify, so they must be as strong
+        try:
+            values.check_secret(key)
+        except ValueError as problem:
+            problems.append(f"SECRET_KEY: {problem}")
+    return [f"{problem} (MAILAGENT_ENV is production)" for problem in problems]
 
 
-def _needed_everywhere(settings: Settings) -> dict[str, bool]:
-    """Return what must hold in production, by what to say when it does not."""
+def _wanted_of_every_process(settings: Settings) -> dict[str, bool]:
+    """Return the problems that may be found, each with whether its condition is fulfilled."""
     return {
-        "SECRET_KEY: is not set; " + values.HOW_TO_MAKE_ONE: bool(settings.secret_keys),
-        "SENDGRID_EVENTS_PUBLIC_KEY: without it anybody can post delivery events, and workers "
-        "cannot tell what became of mail": bool(settings.events_keys),
+        f"SECRET_KEY: is not set; {values.HOW_TO_MAKE_ONE}": bool(settings.secret_keys),
+        "SENDGRID_EVENTS_PUBLIC_KEY: without it anybody can post delivery events, and it stays unknown "
+        "whether mail was delivered": bool(settings.events_keys),
         "SENDGRID_INBOUND_PUBLIC_KEY: without it anybody can post mail": (
             bool(settings.inbound_keys) or not settings.runs_web
         ),
-        "STRIPE_WEBHOOK_SECRET: without it nobody hears of refunds that fail later, are made in "
-        "Stripe's dashboard, or are charged back": (
+        "STRIPE_WEBHOOK_SECRET: without it we learn nothing of refunds that fail later or are made in "
+        "Stripe's dashboard, nor of chargebacks": (
             bool(settings.stripe_webhook_secrets)
             or settings.payment_gateway != "stripe"
             or not settings.runs_web
@@ -141,71 +131,56 @@ def _needed_everywhere(settings: Settings) -> dict[str, bool]:
     }
 
 
-def _needed_by_people(shop: Shop) -> dict[str, bool]:
+def _wanted_of_shop(shop: Shop) -> dict[str, bool]:
     return {
-        "MANAGER_EMAILS: nobody real would decide on refunds; set the managers' addresses": (
+        "MANAGER_EMAILS: is still the example; set the managers' addresses": (
             not _is_example(*shop.manager_emails)
         ),
-        "TEAM_EMAILS: nobody real would get what the agent hands over; set the team's addresses": (
+        "TEAM_EMAILS: is still an example; set the team's addresses": (
             shop.team_emails == shop.manager_emails or not _is_example(*shop.team_emails)
         ),
-        "OPS_EMAILS: still an example; set the operators' addresses": not _is_example(
-            *shop.ops_emails
+        "OPS_EMAILS: is still an example; set the operators' addresses": (
+            not _is_example(*shop.ops_emails)
         ),
-        "SUPPORT_ADDRESS: still the example; set the address that customers write to": (
+        "SUPPORT_ADDRESS: is still the example; set the address that customers write to": (
             not _is_example(shop.support_address)
         ),
-        "REPLY_DOMAIN: still the example; set the host whose MX points at the mail provider": (
+        "REPLY_DOMAIN: is still the example; set the domain whose MX record points at the mail provider": (
             shop.support_address.endswith(f"@{shop.reply_domain}")
             or not _is_example(shop.reply_domain)
         ),
-        "PUBLIC_URL: mailed links need an https address that managers reach": (
+        "PUBLIC_URL: must be an https address that managers can reach": (
             shop.public_url.startswith("https://") and not _is_loopback(shop.public_url)
         ),
     }
 
 
-def _needed_by_workflows(settings: Settings) -> dict[str, bool]:
-    needed = {
-        "OPENAI_API_KEY: the key of the model's provider": bool(settings.openai_api_key),
-        "OPENAI_DAILY_BUDGET: without it a flood of mail may cost any amount; write what a day may "
-        "cost in USD, such as 25, with OPENAI_PRICES, or none for no limit": settings.budget
+def _wanted_of_workers(settings: Settings) -> dict[str, bool]:
+    wanted = {
+        "OPENAI_API_KEY: is not set": bool(settings.openai_api_key),
+        "OPENAI_DAILY_BUDGET: is not set, so a flood of mail may cost any amount; set the most that a day may "
+        "cost in USD, such as 25, with OPENAI_PRICES; or none for no limit": settings.budget
         is not None,
-        "SENDGRID_API_KEY: a key with the Mail Send permission": bool(settings.sendgrid_api_key),
-        "OPENAI_BASE_URL: points at this machine, as a stand-in does": not _is_loopback(
-            settings.openai_base_url
+        "SENDGRID_API_KEY: is not set; make a key with the permission Mail Send": bool(
+            settings.sendgrid_api_key
         ),
-        "SENDGRID_BASE_URL: points at this machine, as a stand-in does": not _is_loopback(
-            settings.sendgrid_base_url
-        ),
+        "OPENAI_BASE_URL: points at this machine": not _is_loopback(settings.openai_base_url),
+        "SENDGRID_BASE_URL: points at this machine": not _is_loopback(settings.sendgrid_base_url),
     }
     if settings.payment_gateway == "stripe":
-        needed |= {
-            "STRIPE_API_KEY: is a test key, which moves no money": not (
-                settings.stripe_api_key or ""
-            ).startswith(("sk_test_", "rk_test_")),
-            "STRIPE_API_BASE: points at this machine, as a stand-in does": not _is_loopback(
-                settings.stripe_api_base
-            ),
+        is_test_key = (settings.stripe_api_key or "").startswith(("sk_test_", "rk_test_"))
+        wanted |= {
+            "STRIPE_API_KEY: is a test key, which moves no money": not is_test_key,
+            "STRIPE_API_BASE: points at this machine": not _is_loopback(settings.stripe_api_base),
         }
-    return needed
-
-
-def _weak_keys(settings: Settings) -> list[str]:
-    weak = []
-    for key in settings.secret_keys:  # an old one still verifies, so it must be as good
-        try:
-            values.check_secret(key)
-        except ValueError as problem:
-            weak.append(f"SECRET_KEY: {problem}")
-    return weak
+    return wanted
 
 
 def _is_example(*names: str) -> bool:
-    """Whether one of these addresses or hosts is in a domain that is nobody's (RFC 2606)."""
+    """Whether one of these addresses or domains is reserved for examples (RFC 2606)."""
     return any(re.search(r"(\.|@|\A)example(\.(com|net|org))?\Z", name) for name in names)
 
 
 def _is_loopback(url: str | None) -> bool:
     host = urlsplit(url or "").hostname or ""
-    return host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")  # noqa: S104 - recognised, not bound
+    return host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")  # noqa: S104 - compared, not bound

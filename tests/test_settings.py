@@ -247,8 +247,8 @@ def test_a_key_file_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     empty.touch()
     for key_file, complaint in (
         (empty, "is empty"),
-        (tmp_path, "cannot be made or read"),
-        (tmp_path / "nowhere" / "key", "cannot be made or read"),
+        (tmp_path, "cannot be created or read"),
+        (tmp_path / "nowhere" / "key", "cannot be created or read"),
     ):
         with pytest.raises(SettingsProblem, match=complaint):
             load_settings({}, key_file)
@@ -354,8 +354,8 @@ def test_one_mailbox_under_two_names_is_not_two_managers(
         ({"STRIPE_API_KEY": "sk_test_17"}, "STRIPE_API_KEY: is a test key"),
         ({"STRIPE_API_KEY": "rk_test_17"}, "STRIPE_API_KEY: is a test key"),
         ({"STRIPE_API_BASE": "http://127.0.0.1:12111"}, "STRIPE_API_BASE: points at this machine"),
-        ({"STRIPE_WEBHOOK_SECRET": ""}, "STRIPE_WEBHOOK_SECRET: without it nobody hears"),
-        ({"STRIPE_WEBHOOK_SECRET": "we_17"}, "STRIPE_WEBHOOK_SECRET: is no signing secret"),
+        ({"STRIPE_WEBHOOK_SECRET": ""}, "STRIPE_WEBHOOK_SECRET: without it we learn nothing"),
+        ({"STRIPE_WEBHOOK_SECRET": "we_17"}, "STRIPE_WEBHOOK_SECRET: is not a signing secret"),
     ],
 )
 def test_in_production_stripe_must_move_money(
@@ -411,7 +411,7 @@ def test_the_language_for_customers_of_whom_nothing_is_known_can_be_set(
     ("language", "told"),
     [
         ("sv", "DEFAULT_LANGUAGE: 'sv' has no handed_over, "),
-        ("deutsch", "'deutsch' is no language"),
+        ("deutsch", "'deutsch' is not a language"),
     ],
 )
 def test_a_language_that_customers_cannot_be_written_to_in_is_no_default(

@@ -1,7 +1,4 @@
-"""What one setting may hold: its text becomes a value, or a ValueError that says what to write instead.
-
-Which settings there are, and which go together, is in `settings`.
-"""
+"""Parsers of single settings. Each returns the value, or raises ValueError that says what to write."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ _DRIVERS = ("sqlite", "postgresql+psycopg")
 
 
 def parse_address(text: str) -> str:
-    """Return a mail address as it is compared and stored."""
+    """Return a mail address in normal form."""
     address = normalise_address(text)
     if address is None or "." not in address.rpartition("@")[2]:
         raise ValueError(f"{text!r} is not a mail address; write it bare, like mona@shop.com")
@@ -56,30 +53,28 @@ def parse_locale(text: str) -> str:
     try:
         return str(Locale.parse(text.replace("-", "_")))
     except (ValueError, UnknownLocaleError):
-        raise ValueError(f"{text!r} is no language; write one like de or de_CH") from None
+        raise ValueError(f"{text!r} is not a language; write one like de or de_CH") from None
 
 
 def parse_key(text: str) -> str:
     """Return a key that goes into an HTTP header."""
     if not text.isascii() or not text.isprintable() or " " in text:
-        # Never the value itself: this text ends up in logs.
-        raise ValueError(
-            "has characters that no key has; copy the key again, whole and on one line"
-        )
+        # This text is logged, so it must not hold the key.
+        raise ValueError("has characters that no key has; copy the whole key again, on one line")
     return text
 
 
 def parse_webhook_secret(text: str) -> str:
-    """Return the signing secret of a webhook endpoint of Stripe's."""
+    """Return the signing secret of a Stripe webhook."""
     if not parse_key(text).startswith("whsec_"):
         raise ValueError(
-            "is no signing secret; copy the endpoint's from Stripe's dashboard, it begins with whsec_"
+            "is not a signing secret; copy the webhook's from Stripe's dashboard, it begins with whsec_"
         )
     return text
 
 
 def check_secret(text: str) -> str:
-    """Return a key that links may be signed with where money is at stake."""
+    """Return a key that is strong enough to protect refunds."""
     if len(text) < KEY_MIN_LENGTH:
         raise ValueError(f"has a key shorter than {KEY_MIN_LENGTH} characters; {HOW_TO_MAKE_ONE}")
     if len(set(text)) < KEY_MIN_DIFFERENT:
@@ -96,42 +91,37 @@ def parse_conductor_url(text: str) -> str:
 
 
 def _parse_url(text: str, schemes: tuple[str, ...]) -> str:
-    """Return a whole address of one of `schemes`."""
+    """Return an absolute URL with one of `schemes`."""
     problem = f"{text!r} is not a whole address; write one like {schemes[-1]}://shop.com"
     if not text.isprintable() or " " in text:
         raise ValueError(problem)
     try:
         parts = urlsplit(text)
         whole = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a bracket without its other half, a port that is no number
+    except ValueError:  # a single bracket, a port that is no number
         raise ValueError(problem) from None
     if not whole:
         raise ValueError(problem)
     if parts.query or parts.fragment:
-        raise ValueError(f"{text!r} has a ? or a #; leave it out, with all that follows")
+        raise ValueError(f"{text!r} has a ? or a #; remove it and what follows")
     return text
 
 
 def parse_database_url(text: str) -> str:
-    """Return the address of a database that app, commands and DBOS can share.
-
-    The address may hold a password: problems never show it.
-    """
+    """Return a database URL. Errors do not show it, because it may hold a password."""
     try:
         url = sa.make_url(text)
     except (ValueError, sa.exc.ArgumentError):
         raise ValueError(
-            "cannot be read; write postgresql+psycopg://user:password@host:5432/name, with what is "
-            "special in a password percent-encoded"
+            "cannot be read; write postgresql+psycopg://user:password@host:5432/name, with special "
+            "characters of the password percent-encoded"
         ) from None
     if url.drivername not in _DRIVERS:
         raise ValueError(
             f"starts with {url.drivername}://; use postgresql+psycopg:// or sqlite:///"
         )
     if url.drivername == "sqlite" and _is_in_memory(url):
-        raise ValueError(
-            "is in memory, where DBOS would not find it; name a file: sqlite:///name.db"
-        )
+        raise ValueError("is in memory, which DBOS cannot share; name a file: sqlite:///name.db")
     return text
 
 
@@ -154,7 +144,7 @@ def parse_limit(text: str) -> int:
 
 
 def parse_whole(text: str, most: int, words: str = "") -> int:
-    """Return a whole number from 1 to `most`, which `words` put into words."""
+    """Return a whole number from 1 to `most`. `words` describe `most` in the error."""
     if not text.isascii() or not text.isdigit() or not text.strip("0"):
         raise ValueError(f"{text!r} is not a whole number from 1")
     if len(text) > len(str(most)) or int(text) > most:
