@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -38,6 +39,10 @@ GONE_AFTER = {
 _LIMIT_HERE = sa.select(
     sa.func.set_config("statement_timeout", sa.bindparam("milliseconds", type_=sa.Text), True)
 )
+
+
+# A connection that was used so lately is taken as it is.
+PING_AFTER_SECONDS = 1.0
 
 
 END_OF_TIME = datetime.max.replace(tzinfo=UTC)
@@ -135,6 +140,7 @@ def open_database(
         )
         if "idle_in_transaction_session_timeout" not in url:
             sa.event.listen(engine, "connect", _limit_idle_transactions)
+        _ping_after_rest(engine)
         drop_stale_plans(engine)
         leave_out_details(engine)
     return Database(engine)
@@ -143,8 +149,28 @@ def open_database(
 def _pool(size: int, seconds: float) -> dict[str, Any]:
     if size == 0:
         return {"poolclass": sa.NullPool}
-    # A connection that the server has closed is replaced unseen.
-    return {"pool_size": size, "max_overflow": 0, "pool_timeout": seconds, "pool_pre_ping": True}
+    return {"pool_size": size, "max_overflow": 0, "pool_timeout": seconds}
+
+
+def _ping_after_rest(engine: sa.Engine) -> None:
+    """Replace a connection that the server has closed while it was not in use.
+
+    `pool_pre_ping` would ask before each use, which costs a fifth of the CPU of an answered mail.
+    """
+
+    @sa.event.listens_for(engine, "checkin")
+    def note_return(_connection: object, record: Any) -> None:
+        record.info["returned_at"] = time.monotonic()
+
+    @sa.event.listens_for(engine, "checkout")
+    def ping(connection: Any, record: Any, _proxy: object) -> None:
+        rested = time.monotonic() - record.info.get("returned_at", time.monotonic())
+        if rested < PING_AFTER_SECONDS:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as error:
+            raise sa.exc.DisconnectionError("the server has closed the connection") from error
 
 
 def _patience(url: str) -> dict[str, int]:
