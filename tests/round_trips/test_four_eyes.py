@@ -31,7 +31,7 @@ def ask(shop: Harness) -> str:
 
 def test_two_managers_approve_and_then_it_is_paid(careful_shop: Harness) -> None:
     first = ask(careful_shop)
-    assert "Somebody else has to approve it too" in decide(careful_shop, first, "approve")
+    assert "A second manager must approve it too" in decide(careful_shop, first, "approve")
     (second,) = careful_shop.wait_for_mails(MAX)
     assert second.subject.startswith("Second approval: refund $1,499.00?")
     assert MONA in second.text

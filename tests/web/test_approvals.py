@@ -191,7 +191,7 @@ def test_the_page_says_who_else_was_asked_and_who_is_next(question: Question) ->
         mailers.ask_managers(connection, question.refund())
     page = question.shop.client.get(question.link(MAX)).text
     assert f"<bdi>{MONA}</bdi> on" in page
-    assert f"<bdi>{MAX}</bdi> is asked, too" in page
+    assert f"<bdi>{MAX}</bdi> is asked too" in page
 
 
 def test_the_mail_says_how_much_is_not_left(question: Question) -> None:

@@ -44,7 +44,7 @@ def countersignatures(question: Question) -> list[tuple[str, str]]:
 
 def test_one_approval_is_not_enough_and_two_are(dear: Question) -> None:
     page = dear.decide(form={"note": "Known fault"})
-    assert "Somebody else has to approve it too" in page.text
+    assert "A second manager must approve it too" in page.text
     assert dear.refund().status is RefundStatus.AWAITING_APPROVAL
     asked = dear.shop.client.get(dear.link(MAX)).text
     for shown in ("Yours is the second approval", MONA, "Known fault", "$1,499.00"):

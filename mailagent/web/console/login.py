@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -49,9 +48,12 @@ def send_link() -> Response:
     if not email or len(email) > LONGEST_ADDRESS or not is_one_line(email) or "@" not in email:
         return page("ops/login.html", 422, next_path=next_path, problem=True)
     live = services.current()
+    now, client_address = live.now(), request.remote_addr or ""
     with live.database.transaction() as connection:
-        _record_attempt(connection, email)
-        asked = sessions.count_links(connection, email, live.now() - LINK_LIVES)
+        attempts = sessions.count_attempts(connection, client_address, now - LINK_LIVES)
+        if attempts < ATTEMPTS_PER_CLIENT:
+            sessions.record_attempt(connection, email, client_address, now)
+        asked = sessions.count_links(connection, email, now - LINK_LIVES)
         # Write a link for any address and roll it back if it may not log in, so that both take the same time.
         with connection.begin_nested() as written:
             _write_link(connection, email, next_path)
@@ -59,12 +61,6 @@ def send_link() -> Response:
                 written.rollback()
     minutes = int(LINK_LIVES.total_seconds() // 60)
     return page("ops/login_sent.html", email=email, minutes=minutes, most=LINKS_PER_ADDRESS)
-
-
-def _record_attempt(connection: sa.Connection, email: str) -> None:
-    now, client_address = services.current().now(), request.remote_addr or ""
-    if sessions.count_attempts(connection, client_address, now - LINK_LIVES) < ATTEMPTS_PER_CLIENT:
-        sessions.record_attempt(connection, email, client_address, now)
 
 
 def _write_link(connection: sa.Connection, email: str, next_path: str) -> None:
@@ -109,13 +105,18 @@ def log_in(secret: str) -> AnyResponse:
             lasts = timedelta(seconds=live.waits.ops_session_seconds)
             sessions.begin(connection, cookie, link.email, now, now + lasts)
             audit.record(connection, now, link.email, "logged in", "ops")
+    next_path = safe_path(link.next_path)
+    if live.totp:
+        next_path = url_for("ops_login.ask_for_code", next=next_path)
+    return _go_on(cookie, next_path)
+
+
+def _go_on(cookie: str, path: str) -> AnyResponse:
+    """Set the cookie of a new session, and redirect."""
     session.clear()
     session.permanent = True
     session[SESSION_KEY] = cookie
-    next_path = safe_path(link.next_path)
-    if live.totp:
-        return redirect(url_for("ops_login.ask_for_code", next=next_path), 303)
-    return redirect(next_path, 303)
+    return redirect(path, 303)
 
 
 @blueprint.post("/ops/logout")
@@ -137,9 +138,8 @@ def log_out() -> AnyResponse:
 # --- second factor --------------------------------------------------------------------------------
 
 
-class Problem(Enum):
-    WRONG = "wrong"
-    LOCKED = "locked"
+# Why a code is refused, and the status of the response.
+_STATUS = {None: 200, "wrong": 422, "locked": 429}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,18 +190,15 @@ def check() -> AnyResponse:
         lasts = timedelta(seconds=live.waits.ops_session_seconds)
         sessions.begin(connection, cookie, half.email, now, now + lasts, verified_at=now)
         audit.record(connection, now, half.email, "logged in", "ops")
-    session.clear()
-    session.permanent = True
-    session[SESSION_KEY] = cookie
-    return redirect(safe_path(request.form.get("next")), 303)
+    return _go_on(cookie, safe_path(request.form.get("next")))
 
 
-def _find_problem(connection: sa.Connection, half: _Half, typed: str) -> Problem | None:
+def _find_problem(connection: sa.Connection, half: _Half, typed: str) -> str | None:
     """Use up a correct code, and return None; else record the wrong code, and return the problem."""
     now = services.current().now()
     enrolled = sessions.find(connection, half.email, for_update=True)
     if sessions.is_locked(connection, half.email, now):
-        return Problem.LOCKED
+        return "locked"
     secret = enrolled.encrypted_secret if enrolled else half.offered
     step = half.totp.find_step(secret, typed, now)
     if step is not None:
@@ -210,10 +207,10 @@ def _find_problem(connection: sa.Connection, half: _Half, typed: str) -> Problem
         if not enrolled and sessions.enrol(connection, half.email, secret, step, now):
             return None
     sessions.refuse(connection, half.email, now)
-    return Problem.WRONG
+    return "wrong"
 
 
-def _page(connection: sa.Connection, half: _Half, problem: Problem | None) -> Response:
+def _page(connection: sa.Connection, half: _Half, problem: str | None) -> Response:
     facts: dict[str, object] = {}
     enrolled = sessions.find(connection, half.email)
     secret = half.totp.reveal(enrolled.encrypted_secret if enrolled else half.offered)
@@ -221,12 +218,11 @@ def _page(connection: sa.Connection, half: _Half, problem: Problem | None) -> Re
         uri = half.totp.uri(secret, half.email)
         groups = [secret[at : at + 4] for at in range(0, len(secret), 4)]
         facts = {"secret": " ".join(groups), "uri": uri, "qr_code": draw(uri)}
-    status = {None: 200, Problem.WRONG: 422, Problem.LOCKED: 429}[problem]
     return page(
         "ops/second_factor.html",
-        status,
+        _STATUS[problem],
         email=half.email,
-        problem=problem.value if problem else None,
+        problem=problem,
         is_readable=secret is not None,
         next_path=safe_path(request.values.get("next")),
         minutes=int(sessions.COUNTED_FOR.total_seconds() // 60),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, cast
-from urllib.parse import quote
+from typing import cast
 
 import sqlalchemy as sa
 from flask import Blueprint, Response, redirect, request
@@ -17,7 +15,8 @@ from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.console import search
 from mailagent.store.console.entries import Entry
 from mailagent.store.console.search import SQLITE_READS, Kind, TooMuchWork, Wanted
-from mailagent.store.pagination import Part, Window
+from mailagent.store.pagination import Part
+from mailagent.web.console.labels import run_path
 from mailagent.web.console.lines import lines_of
 from mailagent.web.console.page import (
     address,
@@ -39,93 +38,72 @@ STATES: dict[Kind, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """The query, and the same as parameters of an address. `requests`: there is something to search for."""
-
-    wanted: Wanted
-    facts: dict[str, str]
-    requests: bool
-
-
 @blueprint.get("/ops/search")
 @needs(Permission.VIEW)
 def show() -> Response:
-    """Show the results, or the form alone."""
-    words = typed("q")
+    """Show the results, or the form alone. A path replaces the results if the query is an id."""
+    query, too_many = typed("q"), False
     with services.current().database.snapshot() as connection:
-        path = _find_path(connection, words)
+        path = _find_path(connection, query)
         if path is not None:
             return cast(Response, redirect(path, 303))
-        order = search.find_order(connection, words) if words else None
-        question = _read_question(words, is_order=order is not None)
+        order = search.find_order(connection, query) if query else None
+        wanted = _read_filters(query, is_order=order is not None)
+        has_query = bool(wanted.words or wanted.state or wanted.since or wanted.until)
+        has_query = has_query or bool(request.args.get("kind"))
         window = read_window(newest_first=True)
-        question.facts["order"] = "" if window.newest_first else "oldest"
-        found, too_much = _find(connection, question, window)
-        shown: dict[str, Any] = {"lines": lines_of(connection, found.rows)}
-        if connection.dialect.name == "sqlite" and question.wanted.kind is Kind.MAILS:
-            shown["reads_only"] = SQLITE_READS
-    facts = question.facts
+        found: Part[Entry] = Part(())
+        try:
+            if has_query:
+                found = search.find(connection, wanted, window)
+        except TooMuchWork:
+            connection.rollback()
+            too_many = True
+        lines = lines_of(connection, found.rows)
+        is_sqlite = connection.dialect.name == "sqlite"
+    days = {name: typed(name) for name in ("from", "to")}
+    facts = {"q": query, "kind": wanted.kind.value, "state": wanted.state or ""}
+    facts |= {name: day for name, day in days.items() if parse_day(day)}
+    facts["order"] = "" if window.newest_first else "oldest"
     return page(
         "ops/search.html",
-        422 if too_much else 200,
-        words=words,
-        kind=question.wanted.kind.value,
-        tabs=[(each.value, address("/ops/search", {**facts, "kind": each.value, "state": ""}))
-              for each in Kind],
-        states=STATES[question.wanted.kind],
+        422 if too_many else 200,
+        query=query,
+        kind=wanted.kind.value,
+        tabs=[
+            (each.value, address("/ops/search", {**facts, "kind": each.value, "state": ""}))
+            for each in Kind
+        ],
+        states=STATES[wanted.kind],
         facts=facts,
-        requests=question.requests,
+        has_query=has_query,
         order=order,
-        too_much=too_much,
+        too_many=too_many,
         begun=window.cursor is not None,
         now=services.current().now(),
-        **shown,
+        lines=lines,
+        searched_mails=SQLITE_READS if is_sqlite and wanted.kind is Kind.MAILS else None,
         **pages_beside(found, "/ops/search", facts),
-    )  # fmt: skip
+    )
 
 
-def _find_path(connection: sa.Connection, words: str) -> str | None:
+def _find_path(connection: sa.Connection, query: str) -> str | None:
     """Return the path of the row or run with this id, or None."""
-    place = search.find_place(connection, words)
+    place = search.find_place(connection, query)
     if place is not None:
         kind, row_id = place
         return f"/ops/{kind}s/{row_id}"
-    is_id = bool(words) and " " not in words and "-" in words
-    may = Permission.RUNS in current_person().permissions
-    if is_id and may and services.current().workflow_client.runs.find_run(words) is not None:
-        return f"/ops/runs/{quote(words, safe='')}"
-    return None
+    if not query or " " in query or "-" not in query or not current_person().may(Permission.RUNS):
+        return None
+    return run_path(query) if services.current().workflow_client.runs.find_run(query) else None
 
 
-def _read_question(words: str, is_order: bool) -> Question:
-    kind = _kind(words, is_order)
+def _read_filters(query: str, is_order: bool) -> Wanted:
+    kind = Kind.CONVERSATIONS if "@" in query or not query else Kind.MAILS
+    if request.args.get("kind") in tuple(Kind):
+        kind = Kind(request.args["kind"])
+    elif is_order:
+        kind = Kind.REFUNDS
     state = request.args.get("state")
-    state = state if state in STATES[kind] else None
-    days = {name: typed(name) for name in ("from", "to")}
-    since, until = parse_day(days["from"]), day_after(parse_day(days["to"]))
-    facts = {"q": words, "kind": kind.value, "state": state or ""}
-    facts |= {name: day for name, day in days.items() if parse_day(day)}
-    requests = bool(words or state or since or until or request.args.get("kind"))
-    return Question(Wanted(words, kind, state, since, until), facts, requests)
-
-
-def _kind(words: str, is_order: bool) -> Kind:
-    asked = request.args.get("kind")
-    if asked in tuple(Kind):
-        return Kind(asked)
-    if is_order:
-        return Kind.REFUNDS
-    return Kind.CONVERSATIONS if "@" in words or not words else Kind.MAILS
-
-
-def _find(
-    connection: sa.Connection, question: Question, window: Window
-) -> tuple[Part[Entry], bool]:
-    if not question.requests:
-        return Part(()), False
-    try:
-        return search.find(connection, question.wanted, window), False
-    except TooMuchWork:
-        connection.rollback()
-        return Part(()), True
+    since, until = parse_day(typed("from")), day_after(parse_day(typed("to")))
+    return Wanted(query, kind, state if state in STATES[kind] else None, since, until)
