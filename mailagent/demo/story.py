@@ -90,7 +90,7 @@ class Story:
         return found
 
     def _small_refund(self) -> None:
-        self._title("A small refund: 49.99 USD, nobody has to be asked")
+        self._title("A small refund: 49.99 USD, paid without asking a manager")
         self._write(shop.SMALL_REFUND)
         refund = self._wait_for("the refund is in the ledger", lambda: self._paid(_KETTLE))
         self._wait_for_mail(_ADA, 2, "Ada got an answer and a receipt")
@@ -103,7 +103,7 @@ class Story:
         self._title("An expensive refund: 1,499.00 USD, a manager has to decide")
         self._write(shop.EXPENSIVE_REFUND)
         self._wait_for_mail(_MONA, 1, "a manager was asked by mail")
-        self._wait_for_mail(_GRACE, 1, "Grace was told that a manager looks at it")
+        self._wait_for_mail(_GRACE, 1, "Grace got a mail that a manager decides")
         self._show_mail(_GRACE)
         self._show_mail(_MONA)
         self._fact("the refund waits", self._laptop().status == "awaiting_approval")
@@ -161,7 +161,7 @@ class Story:
         page = self._browser.open(link)
         self._fact("the page shows who decided", page.says(_MONA) and page.says("approved"))
         late = self._browser.send(link, decision="reject", note="too late", csrf_token=token)
-        self._fact("the late click is told the same", late is not None and late.says("approved"))
+        self._fact("the late click gets the same page", late is not None and late.says("approved"))
         self._fact("the first decision stands", self._laptop().decisions == (("approve", _MONA),))
 
     def _check_everything(self) -> None:

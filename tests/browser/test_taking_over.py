@@ -27,7 +27,9 @@ def test_taking_over_answering_and_giving_back(served: Harness, browser: Browser
     assert who["width"] > 0.9 * bar["width"]  # a line of its own, whatever the menu leaves
     phone.get_by_label(f"Answer {ADA}").fill("Hello Ada,")
     phone.get_by_role("button", name="Take over").click()
-    expect(phone.get_by_role("heading", name="You look after this conversation")).to_be_visible()
+    expect(
+        phone.get_by_role("heading", name="This conversation is assigned to you")
+    ).to_be_visible()
     expect(phone.get_by_label(f"Answer {ADA}")).to_have_value("Hello Ada,")
     phone.get_by_label(f"Answer {ADA}").fill("Hello Ada, I have looked at it myself.")
     phone.get_by_role("button", name="Send the answer").click()
@@ -35,7 +37,7 @@ def test_taking_over_answering_and_giving_back(served: Harness, browser: Browser
     assert "I have looked at it myself." in answer.text
     expect(phone.get_by_text("I have looked at it myself.")).to_be_visible()
     phone.get_by_role("button", name="Give back to the agent").click()
-    expect(phone.get_by_text("The agent looks after it.", exact=False)).to_be_visible()
+    expect(phone.get_by_text("It is assigned to the agent.", exact=False)).to_be_visible()
     served.write("Thank you!", subject="Re: Where is it?", in_reply_to=answer.message_id)
     served.wait_for_mails(ADA, 3)
     context.close()

@@ -171,7 +171,7 @@ def news_since(
     owner_change = ""
     if seen.owner != now.owner:
         owner_change = (
-            f"{now.owner} looks after it now."
+            f"{now.owner} is assigned to it now."
             if now.owner
             else f"It is not assigned to {seen.owner} any more."
         )

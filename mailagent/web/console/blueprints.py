@@ -1,4 +1,4 @@
-"""The rooms of the console, in the order of its menu."""
+"""The blueprints of the console, in the order of its menu."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from mailagent.store.refunds import goodwill
 from mailagent.web.approvals.attachments import is_listed, may_be_key, parse_number, saved, shown
 from mailagent.web.console import assignment, timeline_view
 from mailagent.web.console.assignment import AnswerProblem, News, Seen, find_seen, parse_seen
-from mailagent.web.console.page import address, conceal, not_found, page, safe_path, typed
+from mailagent.web.console.page import address, not_found, page, redact, safe_path, typed
 from mailagent.web.console.run_steps import ToolCalls, read_tool_calls
 from mailagent.web.guard import current_person, needs
 
@@ -59,7 +59,7 @@ def show(conversation_id: str) -> Response:
     return page(
         "ops/conversation.html",
         head=head,
-        subject=conceal(head.subject, codes),
+        subject=redact(head.subject, codes),
         conversation=conversation,
         entries=timeline_view.of_entries(entries, events, codes),
         use=timeline_view.of_use(use),

@@ -19,7 +19,7 @@ from mailagent.store.mail import conversations, drafts, inbound
 from mailagent.store.refunds import goodwill
 from mailagent.web.console import assignment
 from mailagent.web.console.conversations import Unsent, answer_page
-from mailagent.web.console.page import conceal, not_found, page
+from mailagent.web.console.page import not_found, page, redact
 from mailagent.web.guard import current_person, needs
 
 blueprint = Blueprint("ops_drafts", __name__)
@@ -122,12 +122,12 @@ def _page(
         409 if late else 422 if problem else 200,
         draft=draft,
         conversation=conversation,
-        subject=conceal(conversation.subject, codes),
+        subject=redact(conversation.subject, codes),
         mails=[
             replace(
                 mail,
-                subject=conceal(mail.subject, codes),
-                new_text=conceal(mail.new_text, codes),
+                subject=redact(mail.subject, codes),
+                new_text=redact(mail.new_text, codes),
             )
             for mail in mails
         ],

@@ -37,7 +37,7 @@ TITLES = {
 }
 MEANINGS = {
     Waiting.APPROVALS: "Refunds that a manager decides on, by the link that was mailed to them.",
-    Waiting.DRAFTS: "Answers of the agent that leave when somebody sends them.",
+    Waiting.DRAFTS: "Answers of the agent that wait until a person sends them.",
     Waiting.PEOPLE: "Customers who wait for a person's answer.",
     Waiting.FAILED: "Refunds that the payment gateway refused, and runs that failed.",
     Waiting.UNDELIVERED: "Mail from us that did not arrive, or may not have arrived.",

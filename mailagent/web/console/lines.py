@@ -25,7 +25,7 @@ from mailagent.web.console.labels import (
     money,
     run_path,
 )
-from mailagent.web.console.page import conceal_line
+from mailagent.web.console.page import redact_line
 from mailagent.web.guard import current_person
 
 
@@ -102,7 +102,7 @@ def _what(entry: Entry) -> str:
         return f"Order {entry.order_id}: {REASONS.get(entry.what, entry.what)}"
     if entry.kind == "outbound":
         return PURPOSES.get(entry.what, entry.what).capitalize()
-    return conceal_line(entry.what) or "(no subject)"
+    return redact_line(entry.what) or "(no subject)"
 
 
 def _state(entry: Entry, stopped: Badge | None) -> Badge:

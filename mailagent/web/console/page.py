@@ -27,7 +27,7 @@ def page(template: str, status: int = 200, **facts: Any) -> Response:
     `subject_line`, which redacts a subject."""
     # The guard of the view has found the person already.
     person = g.person if "person" in g else find_person()
-    shared = {"person": person, "subject_line": conceal_line}
+    shared = {"person": person, "subject_line": redact_line}
     response = make_response(render_template(template, **shared, **facts), status)
     response.headers["Cache-Control"] = "no-store"
     return response
@@ -99,7 +99,7 @@ def day_after(day: datetime | None) -> datetime | None:
 # --- redaction ------------------------------------------------------------------------------------
 
 
-# Mails with a link that acts for its reader: nobody else may see their text.
+# Mails with a link that acts for its reader: no one else may see their text.
 SECRET_PURPOSES = frozenset({Purpose.LOGIN.value, Purpose.APPROVAL_REQUEST.value})
 
 _LINK = re.compile(r"""(?:https?://[^\s<>"']{0,300})?/(?:approvals|ops/login)/[^\s<>"')\]]+""")
@@ -107,17 +107,17 @@ _LINK = re.compile(r"""(?:https?://[^\s<>"']{0,300})?/(?:approvals|ops/login)/[^
 _REPLY_ADDRESS = re.compile(r"[a-z]{2,20}\+[a-z2-7]{16,32}@[\w.-]+", re.IGNORECASE)
 
 
-def conceal(text: str, codes: Sequence[str] = ()) -> str:
+def redact(text: str, codes: Sequence[str] = ()) -> str:
     """Return a text with secret links, reply addresses and discount codes redacted."""
     # First the keys: a line break may cut a link in two, but not its key.
     shown = _LINK.sub("[link]", without_keys(text))
     return hide_codes(_REPLY_ADDRESS.sub("[reply address]", shown), tuple(codes))
 
 
-def conceal_line(text: str) -> str:
-    """Return a line of a list, such as a subject, redacted by `conceal`. Everything that looks like a
+def redact_line(text: str) -> str:
+    """Return a line of a list, such as a subject, redacted by `redact`. Everything that looks like a
     discount code is hidden, because the customer's codes are not looked up."""
-    return hide_code_shapes(conceal(text))
+    return hide_code_shapes(redact(text))
 
 
 def mask_code(code: str) -> str:

@@ -28,7 +28,7 @@ from mailagent.store.refunds.cases import Case
 from mailagent.web.approvals import case_view, decision
 from mailagent.web.console import timeline_view
 from mailagent.web.console.labels import PAYMENT_STATES, STATES, money
-from mailagent.web.console.page import conceal, not_found, page
+from mailagent.web.console.page import not_found, page, redact
 from mailagent.web.guard import current_person, needs
 
 blueprint = Blueprint("ops_refunds", __name__)
@@ -63,7 +63,7 @@ def show(refund_id: str) -> Response:
         decides=may_decide(standing, case),
         runs=runs.list_runs(subject=refund_id) if person.may(Permission.RUNS) else (),
         case=shown,
-        customer_text=conceal(shown.customer_text, codes),
+        customer_text=redact(shown.customer_text, codes),
         **facts,
     )
 

@@ -31,11 +31,11 @@ from mailagent.store.console import run_subjects
 from mailagent.web.console.labels import REFUSALS, RUN_STATES, WORKFLOWS, run_path
 from mailagent.web.console.page import (
     address,
-    conceal,
     day_after,
     not_found,
     page,
     parse_day,
+    redact,
     typed,
 )
 from mailagent.web.console.run_steps import with_text
@@ -164,7 +164,7 @@ def _shown_output(value: Any) -> dict[str, Any] | None:
     """Return a step's output as text in two parts, with secret links redacted; None for no output."""
     if value is None:
         return None
-    text = conceal(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    text = redact(json.dumps(value, indent=2, ensure_ascii=False, default=str))
     rest = text[_BEGINNING:_LONGEST]
     return {"beginning": text[:_BEGINNING], "rest": rest, "cut": len(text) > _LONGEST}
 

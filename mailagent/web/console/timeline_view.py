@@ -23,7 +23,7 @@ from mailagent.web.console.labels import (
     detail_labels,
     money,
 )
-from mailagent.web.console.page import SECRET_PURPOSES, conceal, mask_code
+from mailagent.web.console.page import SECRET_PURPOSES, mask_code, redact
 
 Facts = Mapping[str, Any]
 
@@ -78,7 +78,7 @@ def _shown(entry: Entry, events: Mapping[str, Sequence[Row]], codes: Sequence[st
     if entry.kind is EntryKind.MAIL_OUT:
         return mail_out(facts, events.get(facts["outbound_id"], ()), codes)
     texts = ("text", "note", "arguments", "answer")  # written by people or by the model
-    redacted = {name: conceal(facts[name], codes) for name in texts if facts.get(name)}
+    redacted = {name: redact(facts[name], codes) for name in texts if facts.get(name)}
     add_labels = _LABELS.get(entry.kind)
     return {**facts, **redacted, **(add_labels(facts) if add_labels else {})}
 
@@ -118,9 +118,9 @@ def mail_in(facts: Facts, codes: Sequence[str]) -> Facts:
     identity = Identity(facts["identity"])
     return {
         **facts,
-        "subject": conceal(facts["subject"], codes),
-        "new_text": conceal(facts["new_text"], codes),
-        "left_out": conceal(left_out(facts["body"], facts["new_text"]), codes),
+        "subject": redact(facts["subject"], codes),
+        "new_text": redact(facts["new_text"], codes),
+        "left_out": redact(left_out(facts["body"], facts["new_text"]), codes),
         "proven": identity.proven,
         "identity_label": IDENTITIES[identity],
         "files": [_file(facts, number, each) for number, each in enumerate(facts["attachments"])],
@@ -151,8 +151,8 @@ def mail_out(facts: Facts, events: Sequence[Row], codes: Sequence[str]) -> Facts
     return {
         **facts,
         "secret": secret,
-        "subject": conceal(facts["subject"], codes),
-        "text": "" if secret else conceal(facts["text"], codes),
+        "subject": redact(facts["subject"], codes),
+        "text": "" if secret else redact(facts["text"], codes),
         "purpose_label": PURPOSES.get(facts["purpose"], facts["purpose"].replace("_", " ")),
         "events": events,
     }

@@ -137,7 +137,7 @@ def test_who_was_overtaken_reads_it_first_and_may_send_all_the_same(shop: Harnes
         told = press(tess, conversation_id, "answer", **form)
         assert told.status_code == 409
         for shown in (
-            form["text"], "It is lost, I fear.", "Is anybody there?", f"{OLGA} looks after it now",
+            form["text"], "It is lost, I fear.", "Is anybody there?", f"{OLGA} is assigned to it now",
             "Send it all the same",
         ):  # fmt: skip
             assert shown in told.text, shown
@@ -180,7 +180,7 @@ def test_taking_over_keeps_what_was_typed(shop: Harness) -> None:
     late = press(olga, conversation_id, "take-over", **form)
     assert (late.status_code, thread(shop).owner_email) == (409, TESS)
     assert "Dear Ada &lt;3</textarea>" in late.text
-    assert f"{TESS} looks after it now" in late.text
+    assert f"{TESS} is assigned to it now" in late.text
     assert answers(shop) == []
     sent = {name: field(kept.text, name) for name in ("once", "seen")}
     assert sent["once"] == once

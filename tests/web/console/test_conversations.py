@@ -12,7 +12,7 @@ import pytest
 from mailagent import services
 from mailagent.domain.operations.model_cost import parse_prices
 from mailagent.store import audit, schema
-from mailagent.web.console.page import conceal
+from mailagent.web.console.page import redact
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, big_order, order
 from tests.harness import Harness
 from tests.round_trips.test_refunds import decide, link_in
@@ -121,7 +121,7 @@ def test_a_quoted_link_or_reply_address_is_nobodys_to_use(shop: Harness) -> None
     ],
 )
 def test_words_lose_what_acts_for_others_and_nothing_else(text: str, shown: str) -> None:
-    assert conceal(text, ["K7MX-4PQR-9TWZ"]) == shown
+    assert redact(text, ["K7MX-4PQR-9TWZ"]) == shown
 
 
 def test_a_long_conversation_is_read_in_pages_without_a_gap(shop: Harness) -> None:

@@ -164,7 +164,7 @@ def test_the_second_person_hears_who_was_faster_and_keeps_their_words(drafting: 
     press(drafting, waiting.draft_id, "send", OLGA)
     late = press(drafting, waiting.draft_id, "edit", TESS, text="Mine was better.")
     assert late.status_code == 409
-    assert "Somebody was faster" in late.text
+    assert "Another person was first" in late.text
     assert OLGA in late.text
     assert "Mine was better." in late.text
     assert len(written(drafting)) == 1
