@@ -1,5 +1,4 @@
-"""The Event Webhook: SendGrid's JSON becomes DeliveryEvents. The signature is checked before, over
-the same bytes; what an event means for a mail or a conversation is decided elsewhere."""
+"""SendGrid's Event Webhook: parse its JSON into delivery events. The caller has verified the signature."""
 
 from __future__ import annotations
 
@@ -13,11 +12,10 @@ from mailagent.domain.text import is_one_line, without_controls
 
 
 def parse_events(body: bytes) -> tuple[DeliveryEvent, ...]:
-    """Return the delivery events in the body of one Event Webhook request, in its order.
+    """Return the delivery events of one request, in its order.
 
-    Left out are events that we do not use (open, click, unsubscribe, whatever comes next), rows
-    that carry no `outbound_id` of ours, and rows without a usable timestamp. Raises ValueError when
-    the body is not a JSON array.
+    Leaves out events of other kinds (open, click, unsubscribe), events without our `outbound_id`, and events
+    without a valid timestamp. Raises ValueError if the body is not a JSON array.
     """
     try:
         rows = json.loads(body)
@@ -44,7 +42,7 @@ def _event(row: dict[str, Any]) -> DeliveryEvent | None:
 
 
 def _instant(timestamp: object) -> datetime | None:
-    """Return Unix seconds as a time. They are a number in every capture; digits are taken too."""
+    """Return Unix seconds as a time. SendGrid sends a number; a string of digits is accepted, too."""
     if isinstance(timestamp, str) and timestamp.isdecimal() and len(timestamp) < 20:
         timestamp = int(timestamp)
     if type(timestamp) not in (int, float):
@@ -56,8 +54,8 @@ def _instant(timestamp: object) -> datetime | None:
 
 
 def _reason(row: dict[str, Any]) -> str | None:
-    """Return why, in the words of the other side: `reason` of bounces and drops, `response` of
-    deferrals and deliveries, else the enhanced status code."""
+    """Return the receiving server's text: `reason` of bounces and drops, `response` of deferrals and
+    deliveries, else the enhanced status code."""
     for name in ("reason", "response", "status"):
         words = row.get(name)
         if isinstance(words, str) and words.strip():
@@ -66,10 +64,10 @@ def _reason(row: dict[str, Any]) -> str | None:
 
 
 def _key(row: dict[str, Any], outbound_id: str) -> str:
-    """Return what is the same in every delivery of one event.
+    """Return a key that is the same in every delivery of one event.
 
-    `sg_event_id` is not: it changes when an event is delivered again, whatever the documentation
-    says. Asynchronous bounces have no `sg_message_id`, so our own id is part of the key.
+    `sg_event_id` differs between deliveries, contrary to the documentation. Asynchronous bounces have no
+    `sg_message_id`, so the key includes our own id.
     """
     names = ("sg_message_id", "event", "email", "timestamp", "reason", "response")
     parts = [outbound_id, *(row.get(name) for name in names)]

@@ -1,7 +1,6 @@
-"""SendGrid Inbound Parse: the bytes of one POST become one `ParsedMail`; attachments are read from the
-stored request.
+"""SendGrid Inbound Parse: parse a request into a `ParsedMail`, and read attachments of a stored request.
 
-Never raises. The caller has verified the signature and stores the result.
+Nothing here raises. The caller has verified the signature.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ NAME_MAX_LENGTH = 300
 BODY_MAX_LENGTH = 200_000
 RECIPIENTS_MAX = 100
 
-_CARD_NUMBER_ROOM = 96  # cutting first would leave half a card number that is not recognised
+_CARD_NUMBER_ROOM = 96  # mask before the cut: half a card number would not be recognised
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _CONTROLS_IN_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 
@@ -76,12 +75,12 @@ class _Envelope:
 
 
 def parse_request(
-    content_type: str, body: bytes, facts: ShopAddresses, received_at: datetime
+    content_type: str, body: bytes, shop: ShopAddresses, received_at: datetime
 ) -> ParsedMail:
-    """Return the mail in one Inbound Parse request that came at a time. Never raises, whatever the bytes.
+    """Return the mail of an Inbound Parse request. Never raises.
 
-    A request that is no form, was cut off or has no envelope gives kind MALFORMED with the reason;
-    what could be read of it is there for people to see.
+    A request that is not a form, is incomplete or has no envelope gives kind MALFORMED with the reason, and
+    whatever could be read of it.
     """
     form = parse_form(content_type, body)
     if form is None:
@@ -89,11 +88,11 @@ def parse_request(
     if not form.fields:
         return _unreadable(body, "the request has no fields")
     envelope = _parse_envelope(form)
-    return _parsed(form, envelope, read_message(form), facts, received_at)
+    return _parsed(form, envelope, read_message(form), shop, received_at)
 
 
-def _key(message: Message, envelope: _Envelope, facts: ShopAddresses) -> str:
-    token = find_token(envelope.to, facts.reply_domain)
+def _key(message: Message, envelope: _Envelope, shop: ShopAddresses) -> str:
+    token = find_token(envelope.to, shop.reply_domain)
     return message.dedup_key if token is None else key_at_door(message.dedup_key, token.token)
 
 
@@ -101,7 +100,7 @@ def _parsed(
     form: FormData,
     envelope: _Envelope,
     message: Message,
-    facts: ShopAddresses,
+    shop: ShopAddresses,
     received_at: datetime,
 ) -> ParsedMail:
     headers = message.headers
@@ -110,10 +109,10 @@ def _parsed(
     author = next(readable, authors[0] if authors else Mailbox("", ""))
     subject = _subject(form, headers)
     problem = envelope.problem or (None if form.closed else "the request was cut off")
-    kind, reason = _kind(envelope, message, author, subject, facts)
+    kind, reason = _kind(envelope, message, author, subject, shop)
     body, body_flags = _body(message)
-    evidence = _evidence(form, envelope, message, facts, received_at)
-    judged = judge_author(authors, headers, evidence, facts.customer_addresses)
+    evidence = _evidence(form, envelope, message, shop, received_at)
+    judged = judge_author(authors, headers, evidence, shop.customer_addresses)
     return ParsedMail(
         from_address=author.address,
         from_name=_one_line(author.name)[:NAME_MAX_LENGTH],
@@ -130,8 +129,8 @@ def _parsed(
         identity=judged.identity,
         identity_unsigned=judged.identity_unsigned,
         kind=MailKind.MALFORMED if problem else kind,
-        # The same mail may come again, whole: it must not be taken for this one.
-        dedup_key=request_key(form.body) if problem else _key(message, envelope, facts),
+        # The same mail may come again, complete. It must not count as a duplicate of this one.
+        dedup_key=request_key(form.body) if problem else _key(message, envelope, shop),
         kind_reason=problem or reason,
         attachments=message.text.attachments,
         flags=(*message.text.flags, *body_flags, *judged.flags),
@@ -140,7 +139,7 @@ def _parsed(
 
 
 def _bounce(message: Message, body: str, reason: str | None) -> Bounce:
-    # People who are away answer with a null return path, too.
+    # Out-of-office replies have a null return path, too.
     is_notice = reason != NULL_RETURN_PATH
     return read_bounce(message.headers, message.report, body, is_notice)
 
@@ -181,7 +180,7 @@ def _parse_envelope(form: FormData) -> _Envelope:
 
 
 def _envelope_address(text: str) -> str:
-    """Return an address of the envelope; one that we cannot read as it is, for it is not empty."""
+    """Return an address of the envelope; an invalid one as it is."""
     bare = text.strip().removeprefix("<").removesuffix(">")
     return normalise_address(bare) or _one_line(bare)[:ADDRESS_MAX_LENGTH]
 
@@ -191,7 +190,7 @@ def _kind(
     message: Message,
     author: Mailbox,
     subject: str,
-    facts: ShopAddresses,
+    shop: ShopAddresses,
 ) -> tuple[MailKind, str | None]:
     return classify(
         Signs(
@@ -201,16 +200,16 @@ def _kind(
             from_name=author.name or decode_words(first(message.headers, "from")),
             subject=subject,
             part_types=message.part_types,
-            own_addresses=(normalise_address(facts.support_address) or facts.support_address,),
-            reply_domain=ascii_domain(facts.reply_domain) or facts.reply_domain,
+            own_addresses=(normalise_address(shop.support_address) or shop.support_address,),
+            reply_domain=ascii_domain(shop.reply_domain) or shop.reply_domain,
             tells_failure=tells_failure(message.text.body),
         )
     )
 
 
 def _subject(form: FormData, headers: Headers) -> str:
-    # In parsed mode SendGrid has decoded the subject and says in which charset it is; in raw mode
-    # the mail's own header is more exact.
+    # In parsed mode SendGrid has decoded the subject and names its charset. In raw mode the mail's own header
+    # is more exact.
     decoded = "" if "email" in form.fields else decoded_field(form, "subject")
     subject = decoded or decode_words(first(headers, "subject"))
     return _one_line(subject or decoded_field(form, "subject"))[:SUBJECT_MAX_LENGTH]
@@ -233,17 +232,17 @@ def _evidence(
     form: FormData,
     envelope: _Envelope,
     message: Message,
-    facts: ShopAddresses,
+    shop: ShopAddresses,
     received_at: datetime,
 ) -> Evidence:
-    token = find_token(envelope.to, facts.reply_domain)
+    token = find_token(envelope.to, shop.reply_domain)
     return Evidence(
         spf=decoded_field(form, "spf"),
         dkim=decoded_field(form, "dkim"),
         envelope_from=envelope.sender,
         envelope_to=envelope.to,
         reply_address=(
-            normalise_address(token_address(token.door, token.token, facts.reply_domain))
+            normalise_address(token_address(token.door, token.token, shop.reply_domain))
             if token
             else None
         ),
@@ -257,10 +256,9 @@ def _evidence(
 
 
 def find_attachment(content_type: str, body: bytes, number: int) -> AttachmentBytes | None:
-    """Return the file that `ParsedMail.attachments[number]` of this request lists.
+    """Return the file of `ParsedMail.attachments[number]`. Never raises.
 
-    None if there is no such file, or if it is above DOWNLOAD_MAX_BYTES. Never raises, whatever the
-    bytes: they are a stranger's.
+    Returns None if there is no such file, or if it is larger than DOWNLOAD_MAX_BYTES.
     """
     form = parse_form(content_type, body)
     if form is None or not form.fields or not 0 <= number < ATTACHMENTS_MAX:

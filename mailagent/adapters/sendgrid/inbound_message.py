@@ -1,7 +1,7 @@
 """The mail inside an Inbound Parse form (multipart/form-data), in raw mode and in parsed mode.
 
-Raw mode has the whole mail in the field `email`; parsed mode has `headers`, `text`, `html` and files, each
-text with a charset of its own.
+Raw mode has the whole mail in the field `email`. Parsed mode has the fields `headers`, `text` and `html`, each
+in a charset of its own, and files.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import islice
 
 from mailagent.adapters.mime.address_list import Mailbox, parse_addresses
 from mailagent.adapters.mime.attachment import ATTACHMENTS_MAX, make_attachment
@@ -49,10 +47,9 @@ from mailagent.domain.mail.auto_response import CALENDAR_REPLY
 from mailagent.domain.mail.message import shows_nothing
 
 SMALL_FIELD_MAX_BYTES = 20_000
-_USUAL_CHARSETS_MAX_BYTES = 500
 
 _RECEIVED = re.compile(rb"(?:\r?\n)*Received:[^\n]*\n(?:[ \t][^\n]*\n)*+", re.IGNORECASE)
-# An answer to an invitation (RFC 5546 section 3.2), which mail programs write by themselves.
+# A reply to an invitation (RFC 5546 section 3.2). Mail programs send it automatically.
 _CALENDAR_REPLY = re.compile(rb"^METHOD:(?:REPLY|COUNTER)\s*$", re.IGNORECASE | re.MULTILINE)
 _CALENDAR_MAX_BYTES = 20_000
 _ANY_RECEIVED = re.compile(rb"^Received:[^\n]*\n?", re.IGNORECASE | re.MULTILINE)
@@ -62,8 +59,8 @@ Bytes = bytes | memoryview
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A mail as both modes give it. `authors`: every one that every From field names; `part_types` are the
-    media types of its own parts, with `CALENDAR_REPLY` where one answers an invitation."""
+    """A mail, from either mode. `authors`: all mailboxes of all From fields. `part_types`: the media types of
+    its parts, and `CALENDAR_REPLY` if a part replies to an invitation."""
 
     headers: Headers
     header_flaw: str | None
@@ -75,26 +72,25 @@ class Message:
 
 
 def read_message(form: FormData) -> Message:
-    """Return the mail in a form; an empty one if the form holds none. Never raises."""
+    """Return the mail in a form; an empty one if there is none. Never raises."""
     if (span := form.fields.get("email")) is not None:
         return _read_raw(form.body, span)
     return _read_parsed(form)
 
 
 def from_mailboxes(headers: Headers) -> list[Mailbox]:
-    """Return every author that every From field names."""
+    """Return all mailboxes of all From fields."""
     return [mailbox for value in headers.get("from", ()) for mailbox in parse_addresses(value)]
 
 
 def dedup_key(
     headers: Headers, authors: Iterable[Mailbox], body: Iterable[Bytes], source: Iterable[Bytes]
 ) -> str:
-    """Return the key that two deliveries of one mail share, and two mails do not.
+    """Return a key that is the same for all deliveries of one mail, and different for two mails.
 
-    SendGrid gives deliveries no id, and repeats them with another Received line. Message-ID, author,
-    the fields that people see, and body together: a forger who takes somebody's Message-ID makes
-    another key, and so does not hide that mail. Without a Message-ID, all of `source`, which has the
-    first Received line left out.
+    SendGrid gives deliveries no id, and repeats them with another Received line. The key covers Message-ID,
+    author, visible fields and body, so that a forged mail with another mail's Message-ID does not suppress
+    that mail. Without a Message-ID it covers all of `source`, which lacks the first Received line.
     """
     message_id = parse_message_id(headers)
     seen = [
@@ -107,16 +103,16 @@ def dedup_key(
 
 
 def key_at_door(key: str, door: str) -> str:
-    """Return the key of a mail delivered to a reply address of ours.
+    """Return the key of a mail that came to a reply address.
 
-    One mail to the support address and to a reply address is two deliveries, and only one of them
-    says which conversation is meant, or proves a mailbox.
+    A mail to the support address and to a reply address is delivered twice. Only the reply address names the
+    conversation or proves a mailbox, so the two must not count as duplicates.
     """
     return _digest(f"{key}\n{door}".encode(), [])
 
 
 def request_key(body: bytes) -> str:
-    """Return the key of a request that holds no mail we can read."""
+    """Return the key of a request without a readable mail."""
     return _digest(b"request", [body])
 
 
@@ -128,18 +124,12 @@ def _digest(begin: bytes, pieces: Iterable[Bytes]) -> str:
 
 
 def _charsets(form: FormData) -> Mapping[str, object]:
-    """Return in which charset each field is."""
-    named = form.value("charsets", SMALL_FIELD_MAX_BYTES)
-    return _usual_charsets(named) if len(named) <= _USUAL_CHARSETS_MAX_BYTES else read_json(named)
-
-
-@lru_cache(maxsize=100)  # SendGrid names the same few in almost every request
-def _usual_charsets(named: bytes) -> Mapping[str, object]:
-    return read_json(named)
+    """Return the charset of each field."""
+    return read_json(form.value("charsets", SMALL_FIELD_MAX_BYTES))
 
 
 def read_json(data: bytes) -> Mapping[str, object]:
-    """Return the object that a field holds as JSON; an empty one if it holds something else."""
+    """Return a field's JSON object; an empty one if it holds anything else."""
     try:
         found = json.loads(decode(data, None))
     except (ValueError, RecursionError):
@@ -174,7 +164,7 @@ def _read_raw(source: bytes, span: Span) -> Message:
 
 
 def _part_types(parts: Iterable[tuple[str, bytes]]) -> frozenset[str]:
-    """Return the media types of parts that are given with the beginning of their bytes."""
+    """Return the media types of parts, which are given with their first bytes."""
     types: set[str] = set()
     for media_type, data in parts:
         types.add(media_type)
@@ -200,7 +190,7 @@ def _read_parsed(form: FormData) -> Message:
     span = form.fields.get("headers", Span(0, 0))
     headers, end, flaw = parse_block(form.body, span)
     if end < span.end:
-        flaw = flaw or ODD_HEADERS  # a header block and nothing else was to be there
+        flaw = flaw or ODD_HEADERS  # the field must hold nothing but headers
     if not headers:
         headers = _headers_from_fields(form, charsets)
     segment = Segment(
@@ -209,7 +199,7 @@ def _read_parsed(form: FormData) -> Message:
     )
     body, flags = compose([segment])
     if not body or shows_nothing(body):
-        wrapped, more = compose(_wrapped_texts(form))
+        wrapped, more = compose(_texts_in_tnef(form))
         body, flags = wrapped or body, tuple(dict.fromkeys((*flags, *more)))
     types = [_media_type(file) for file in form.files]
     report = [
@@ -244,9 +234,11 @@ def _read_parsed(form: FormData) -> Message:
     )
 
 
-def _wrapped_texts(form: FormData) -> list[Segment]:
-    wrapped = (file for file in form.files if is_tnef(_media_type(file), file.name))
-    return [tnef_segment(file.value(form.body, TNEF_MAX_BYTES)) for file in islice(wrapped, 1)]
+def _texts_in_tnef(form: FormData) -> list[Segment]:
+    for file in form.files:
+        if is_tnef(_media_type(file), file.name):
+            return [tnef_segment(file.value(form.body, TNEF_MAX_BYTES))]
+    return []
 
 
 def _media_type(file: FormFile) -> str:
@@ -267,7 +259,7 @@ def _charset(charsets: Mapping[str, object], field: str) -> str | None:
 
 
 def decoded_field(form: FormData, name: str) -> str:
-    """Return a short field as text, in the charset that the form names for it."""
+    """Return a short field as text, decoded by the charset that the form names."""
     charsets = _charsets(form)
     return decode(form.value(name, SMALL_FIELD_MAX_BYTES), _charset(charsets, name)).strip()
 
@@ -277,13 +269,10 @@ def decoded_field(form: FormData, name: str) -> str:
 
 FIELDS_MAX = 1_000
 
-# How SendGrid begins all fields but files: read as any other block of headers would be, but at once.
-_PLAIN_FIELD = re.compile(rb'Content-Disposition: form-data; name="([A-Za-z_]{1,40})"\r\n\r\n')
-
 
 @dataclass(frozen=True, slots=True)
 class FormFile:
-    """A file part: its name as sent, its type, and where its bytes lie in the request."""
+    """A file part: its name as sent, its type, and the span of its bytes in the request."""
 
     field: str
     name: str
@@ -291,14 +280,14 @@ class FormFile:
     span: Span
 
     def value(self, body: bytes, max_bytes: int) -> bytes:
-        """Return the first `max_bytes` of the file, which lies in `body`."""
+        """Return the first `max_bytes` of the file. `body` is the request's."""
         return body[self.span.start : min(self.span.end, self.span.start + max_bytes)]
 
 
 @dataclass(frozen=True, slots=True)
 class FormData:
-    """A request's fields. `repeated`: a field name came twice, or fields followed the end mark, so
-    the sender may have written some of them. `closed`: the end mark was there."""
+    """A request's fields. `repeated`: a field came twice, or fields followed the closing boundary, so the
+    mail's sender may have written some of them. `closed`: there was a closing boundary."""
 
     body: bytes
     fields: Mapping[str, Span]
@@ -307,7 +296,7 @@ class FormData:
     closed: bool
 
     def value(self, name: str, max_bytes: int) -> bytes:
-        """Return the first `max_bytes` of a field's bytes; nothing if the field is missing."""
+        """Return the first `max_bytes` of a field; empty bytes if it is missing."""
         span = self.fields.get(name)
         return (
             b"" if span is None else self.body[span.start : min(span.end, span.start + max_bytes)]
@@ -320,34 +309,21 @@ def parse_form(content_type: str, body: bytes) -> FormData | None:
     boundary = parameters.get("boundary", "").encode("utf-8", "ignore")
     if media_type != "multipart/form-data" or not 0 < len(boundary) <= BOUNDARY_MAX_LENGTH:
         return None
-    # SendGrid frames its requests with CRLF and sends mail with bare LF: so a boundary line that
-    # somebody wrote into a mail does not end the field which that mail is.
+    # SendGrid frames its requests with CRLF and sends mail with bare LF. In strict mode, a boundary line inside
+    # a mail does not end the field `email`.
     split = split_parts(body, Span(0, len(body)), boundary, FIELDS_MAX, strict=True)
     fields: dict[str, Span] = {}
     files: list[FormFile] = []
     repeated = split.after_close
     for span in split.parts:
-        if plain := _PLAIN_FIELD.match(body, span.start, span.end):
-            name = plain[1].decode().lower()
-            repeated = repeated or name in fields
-            fields.setdefault(name, Span(plain.end(), span.end))
-            continue
         headers, start, _ = parse_block(body, span)
-        name, file_name = _names(first(headers, "content-disposition"))
-        value = Span(start, span.end)
-        if not name:
+        kind, names = parse_parameters(first(headers, "content-disposition"))
+        name, value = names.get("name", ""), Span(start, span.end)
+        if kind != "form-data" or not name:
             continue
-        if file_name is not None:
-            files.append(FormFile(name, file_name, first(headers, "content-type"), value))
+        if "filename" in names:
+            files.append(FormFile(name, names["filename"], first(headers, "content-type"), value))
         else:
             repeated = repeated or name.lower() in fields
             fields.setdefault(name.lower(), value)
     return FormData(body, fields, tuple(files), repeated, split.closed)
-
-
-# SendGrid calls its fields the same in every request.
-@lru_cache(maxsize=100)
-def _names(disposition: str) -> tuple[str, str | None]:
-    """Return what a field is called, and its file; no name at all for what is no field of a form."""
-    kind, names = parse_parameters(disposition)
-    return names.get("name", "") if kind == "form-data" else "", names.get("filename")

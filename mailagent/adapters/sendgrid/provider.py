@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from mailagent.adapters.mime.attachment import AttachmentBytes
 from mailagent.adapters.sendgrid import signature
 from mailagent.adapters.sendgrid.events import parse_events
 from mailagent.adapters.sendgrid.inbound import find_attachment, parse_request
 from mailagent.adapters.sendgrid.signature import SIGNATURE_HEADER, TIMESTAMP_HEADER
-from mailagent.domain.mail.delivery import DeliveryEvent
-from mailagent.domain.mail.message import ParsedMail
-from mailagent.domain.shop import ShopAddresses
 
 if TYPE_CHECKING:
     from werkzeug.datastructures import Headers
@@ -56,18 +51,6 @@ class SendGrid:
             keys, self.signed_at(headers), headers.get(SIGNATURE_HEADER, ""), body
         )
 
-    def parse_mail(
-        self, content_type: str, body: bytes, shop: ShopAddresses, received_at: datetime
-    ) -> ParsedMail:
-        """Return the mail of one Inbound Parse request."""
-        return parse_request(content_type, body, shop, received_at)
-
-    def find_attachment(
-        self, content_type: str, body: bytes, number: int
-    ) -> AttachmentBytes | None:
-        """Return a file of a stored Inbound Parse request."""
-        return find_attachment(content_type, body, number)
-
-    def parse_events(self, body: bytes) -> Sequence[DeliveryEvent]:
-        """Return the events of one Event Webhook request."""
-        return parse_events(body)
+    parse_mail = staticmethod(parse_request)
+    find_attachment = staticmethod(find_attachment)
+    parse_events = staticmethod(parse_events)

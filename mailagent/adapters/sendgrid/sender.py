@@ -1,7 +1,6 @@
-"""Sends mail through SendGrid's v3 API: one OutboundMail in, one SendOutcome out.
+"""Sends mail through SendGrid's v3 API.
 
-v3/mail/send has no idempotency key, so this module never sends a request twice; the caller decides whether
-to try again.
+v3/mail/send has no idempotency key, so this module never repeats a request. The caller decides that.
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ class MailSender:
             return OutcomeUnknown(f"SendGrid did not end its answer within {seconds:g} s")
 
     def find_trace(self, outbound_id: str) -> Trace:
-        """Look for a mail in the account's Email Activity (`GET /v3/messages`), an add-on that few have.
+        """Search for a mail in the account's Email Activity (`GET /v3/messages`), a paid add-on.
 
         Source: twilio.com/docs/sendgrid, "Getting Started with the Email Activity Feed API".
         """
@@ -125,7 +124,7 @@ class MailSender:
 
 
 def _problem(mail: OutboundMail) -> str | None:
-    """Say which field could smuggle a header line into the mail, or what else cannot go out."""
+    """Return why this mail cannot be sent: a field that would inject a header line, or a bad Message-ID."""
     fields = {
         "outbound_id": (mail.outbound_id,),
         "to_address": (mail.to_address,),
@@ -146,17 +145,17 @@ def _problem(mail: OutboundMail) -> str | None:
 
 
 def _request_body(mail: OutboundMail, support_name: str) -> dict[str, object]:
-    """Return the body of v3/mail/send. `Reply-To`, `To`, `From` and `Subject` are refused as
-    headers there and have fields of their own."""
+    """Return the body of v3/mail/send. `Reply-To`, `To`, `From` and `Subject` have fields of their own; the
+    API refuses them as headers."""
     body: dict[str, object] = {
         "personalizations": [{"to": [{"email": mail.to_address}]}],
         "from": {"email": mail.from_address, "name": support_name},
         "subject": mail.subject,
         "content": _content(mail),
         "headers": _headers(mail),
-        # SendGrid keeps these as "not personal" and shows them to its staff: ids only.
+        # SendGrid's staff can read these, so they hold ids only.
         "custom_args": {"outbound_id": mail.outbound_id},
-        # Rewritten links look like phishing and come back in quotes.
+        # Rewritten links look like phishing, and replies would quote them.
         "tracking_settings": {
             "click_tracking": {"enable": False, "enable_text": False},
             "open_tracking": {"enable": False},
@@ -178,7 +177,7 @@ def _content(mail: OutboundMail) -> list[dict[str, str]]:
 def _headers(mail: OutboundMail) -> dict[str, str]:
     headers = {
         "Message-ID": f"<{mail.message_id}>",
-        # RFC 3834 section 5; the second keeps Exchange from answering with an out-of-office.
+        # RFC 3834 section 5. The second header stops out-of-office replies of Exchange.
         "Auto-Submitted": mail.auto_submitted,
         "X-Auto-Response-Suppress": "OOF, AutoReply",
     }
@@ -190,8 +189,7 @@ def _headers(mail: OutboundMail) -> dict[str, str]:
 
 
 def _id_list(message_ids: Iterable[str]) -> str:
-    """Return the ids as a header value. Ids come from strangers' mail: one that is none is left
-    out, and of a chain too long for a line the oldest go, except the first."""
+    """Return a header value. Leaves out invalid ids, and the oldest but the first if the line is too long."""
     kept = [f"<{each}>" for each in message_ids if _is_message_id(each)]
     while len(" ".join(kept)) > _HEADER_LENGTH:
         del kept[1 if len(kept) > 1 else 0]
@@ -216,18 +214,18 @@ _WITHOUT_A_HINT_SECONDS = 60.0
 def judge_answer(answer: httpx2.Response) -> SendOutcome:
     """Return the outcome of a call that was answered.
 
-    413 is about this mail. Every other 4xx but 400 would meet each mail alike (403: a sender that is not
-    verified, a key without the scope). 400 says what it is about by the fields that it names, if any.
+    413 is about this mail. 400 names the fields that it is about, if any. All other 4xx would occur for every
+    mail (403: an unverified sender, a key without the scope).
     """
     status = answer.status_code
     if status == 202:
         return Accepted(answer.headers.get("X-Message-Id"))
     if status < 300:
-        # A proxy's or a captive portal's page; only 202 is SendGrid's word for "taken".
+        # A page of a proxy. SendGrid accepts mail with 202 only.
         return OutcomeUnknown(f"the answer was {status} instead of 202")
     if status < 400:
         return NotSent(
-            f"SENDGRID_BASE_URL answers with a redirect ({status}); set it to where that points",
+            f"SENDGRID_BASE_URL answers with a redirect ({status}); set it to the target URL",
             _WITHOUT_A_HINT_SECONDS,
         )
     if status == 429:
@@ -241,7 +239,7 @@ def judge_answer(answer: httpx2.Response) -> SendOutcome:
 
 
 def _blame(body: bytes) -> Blame:
-    """Return what a 400 is about: `from` is a setting, and the same in every mail of ours."""
+    """Return what a 400 is about. `from` is a setting, so it is about the account."""
     try:
         fields = {each.get("field") for each in json.loads(body)["errors"]}
     except (ValueError, LookupError, TypeError, AttributeError):
@@ -253,11 +251,11 @@ def _blame(body: bytes) -> Blame:
 
 
 def judge_loss(problem: httpx2.RequestError) -> SendOutcome:
-    """Return the outcome of a call that got no whole answer."""
+    """Return the outcome of a call without a complete answer."""
     if isinstance(problem, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
         # There was no connection to SendGrid, so nothing was sent.
         return NotSent(f"SendGrid could not be reached ({problem})", _WITHOUT_A_HINT_SECONDS)
-    return OutcomeUnknown(f"no whole answer from SendGrid ({type(problem).__name__}: {problem})")
+    return OutcomeUnknown(f"no complete answer from SendGrid ({type(problem).__name__}: {problem})")
 
 
 def _seconds_to_reset(headers: Mapping[str, str]) -> float:

@@ -1,6 +1,6 @@
-"""The signature that SendGrid puts on its webhooks (Inbound Parse and Event Webhook alike).
+"""The signature of SendGrid's webhooks, Inbound Parse and Event Webhook.
 
-The `sendgrid` package's own helper cannot be used: it wants the body as text, and mail is bytes.
+The helper of the `sendgrid` package takes the body as text only, and mail is bytes.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ _TIMESTAMP_MAX_LENGTH = 20
 
 
 def can_verify(timestamp: str, signature: str) -> bool:
-    """Say whether a request with these two headers can be SendGrid's, whatever its body is.
-
-    The signature is base64 of an ECDSA signature's DER form, the timestamp is Unix seconds.
-    """
+    """Say whether these two headers are well formed: a base64 DER signature and Unix seconds."""
     return timestamp.isdecimal() and _parse_signature(timestamp, signature) is not None
 
 
@@ -38,9 +35,9 @@ def verify(
 ) -> bool:
     """Verify that one of `public_keys` signed `timestamp` (as in the header) followed by `body`.
 
-    ECDSA on P-256 with SHA-256; keys as SendGrid shows them (base64 of the DER form). The body comes in
-    pieces, all of which are taken. Whatever cannot be read, key or signature, does not verify; only what
-    `body` raises is raised. The timestamp's age is the caller's to judge.
+    ECDSA on P-256 with SHA-256; keys are base64 of the DER form, as SendGrid shows them. Reads all of `body`.
+    An unreadable key or signature does not verify; only what `body` raises is raised. The caller judges the
+    timestamp's age.
     """
     digest = hashlib.sha256(timestamp.encode("ascii", "replace"))
     for piece in body:
@@ -65,23 +62,17 @@ def _parse_signature(timestamp: str, signature: str) -> bytes | None:
 
 def _verifies(public_key: str, signature: bytes, digest: bytes) -> bool:
     try:
-        _known_key(public_key).verify(signature, digest, _ALGORITHM)
+        parse_public_key(public_key).verify(signature, digest, _ALGORITHM)
     except (InvalidSignature, ValueError):
         return False
     return True
 
 
 @lru_cache(maxsize=16)
-def _known_key(text: str) -> ec.EllipticCurvePublicKey:
-    """Return the key of a text, read once: each request is verified with the same few. A wrong one is read,
-    and refused, each time."""
-    return parse_public_key(text)
-
-
 def parse_public_key(text: str) -> ec.EllipticCurvePublicKey:
     """Return the verification key that SendGrid shows as base64 text.
 
-    Raises ValueError, fit to be shown to whoever set the key, for anything else.
+    Raises ValueError, whose text fits into a settings error.
     """
     try:
         key = load_der_public_key(base64.b64decode(text.strip(), validate=True))
