@@ -1,7 +1,7 @@
-"""The model, reached through the OpenAI SDK's Responses API or any server that speaks it.
+"""Calls the model through the OpenAI SDK: OpenAI's Responses API, or any server that has it.
 
-One call in, plain JSON data out: what went wrong is data too, because openai's exceptions do not
-survive a recorded step. When to try again is for the workflow; nothing is tried twice in here.
+Returns plain JSON data, also for errors, because a recorded step cannot hold openai's exceptions. The workflow
+decides when to retry.
 """
 
 from __future__ import annotations
@@ -23,15 +23,13 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-# Room for a long reply and for the reasoning before it, which counts as output.
+# Enough for a long reply and its reasoning, which counts as output.
 MAX_OUTPUT_TOKENS = 8_000
 _CONNECT_SECONDS = 5.0
 
 _TRY_AGAIN = frozenset({408, 409, 425, 429})
 _ABOUT_THIS_MAIL = frozenset({400, 413, 422})
-# With these codes, and with 404, every call of this model fails until somebody acts; another one of the same
-# account may do.
-# 429 and 400 mostly concern one call; with these codes every call fails until somebody acts.
+# 429 and 400 mostly concern one call. With these codes every call fails until an operator acts.
 _OPERATOR_CODES = frozenset(
     "model_not_found unsupported_parameter unknown_parameter unsupported_value"
     " invalid_function_parameters insufficient_quota billing_not_active"
@@ -39,13 +37,13 @@ _OPERATOR_CODES = frozenset(
     " organization_spend_limit_exceeded project_spend_limit_exceeded invalid_api_key".split()
 )
 _TOO_LONG = frozenset({"context_length_exceeded", "string_above_max_length"})
-# "Request too large for gpt-… on tokens per min (TPM): Limit 30000, Requested 31000." What is only too much
-# for this moment has the same words with ", Used 29000" between them.
+# "Request too large for gpt-… on tokens per min (TPM): Limit 30000, Requested 31000." If the limit is only used
+# up for the moment, ", Used 29000" stands between the two.
 _LIMIT_AND_REQUEST = re.compile(
     r"Limit:? ([0-9][0-9,]{0,14})\b.{0,40}?Requested:? ([0-9][0-9,]{0,14})\b"
 )
-# What a server may not know, and the words by which its refusal is recognised. `store` is not among
-# them: without it OpenAI would keep every mail.
+# Fields that a server may not know, and how to recognise its refusal. `store` is always sent: without it,
+# OpenAI would keep every mail.
 _DISPENSABLE: Mapping[str, tuple[str, ...]] = {
     "include": ("encrypted content is not supported", "reasoning.encrypted_content"),
     "prompt_cache_key": ("prompt_cache_key",),
@@ -54,15 +52,15 @@ _DISPENSABLE: Mapping[str, tuple[str, ...]] = {
 
 
 class ChatModel:
-    """Asks a model. One per process; threads may share it. The SDK is imported on the first ask."""
+    """Asks the model. Threads may share it. The first call imports the SDK."""
 
     def __init__(
         self, api_key: str, base_url: str | None, model: str, timeout_seconds: float = 60
     ) -> None:
-        """`base_url` ends in /v1, or is None for OpenAI's own; `timeout_seconds` is for each read of an
-        answer, and half as much again for all of it.
+        """Raises ValueError for an invalid key or URL.
 
-        Raises ValueError for a key or an address that cannot work.
+        `base_url`: ends in /v1; None for OpenAI's own. `timeout_seconds`: for each read; a whole answer may
+        take 1.5 times as long.
         """
         if not re.fullmatch(r"[!-~]+", api_key):
             raise ValueError("OPENAI_API_KEY is empty or has a space or odd character in it")
@@ -85,14 +83,15 @@ class ChatModel:
         cache_key: str,
         customer_hash: str,
     ) -> Json:
-        """Return the model's answer to `items`, or what to do instead of it, as plain JSON data.
+        """Return the model's answer to `items`, or what to do instead, as plain JSON data. One of:
 
-        `{"kind": "done", "items", "text", "calls", "usage"}`: `items` go in front of the next ask,
-        unchanged. `{"kind": "retry", "after_seconds", "why"}` (with `answered` if the server is well
-        and its answer of no use, `limited` if it was asked too much), `{"kind": "operator", "why"}`
-        or `{"kind": "person", "reason", "why"}`: `reason` is the
-        name of a HandOverReason. No `why` holds anything of the mail or of the key. All have `model`, its
-        name, and most `usage`, the tokens. `customer_hash`: at most 64 characters.
+        - `{"kind": "done", "items", "text", "calls", "usage"}`: put `items`, unchanged, before the next ask
+        - `{"kind": "retry", "after_seconds", "why"}`: see `responses.retry`
+        - `{"kind": "operator", "why"}`: no call works until an operator acts
+        - `{"kind": "person", "reason", "why"}`: `reason` is the name of a HandOverReason
+
+        All have `model`, its name; most have `usage`, the tokens. `why` holds nothing of the mail or the key.
+        `customer_hash`: at most 64 characters.
         """
         core: Json = {
             "model": self._model,
@@ -123,8 +122,8 @@ class ChatModel:
         import openai
 
         try:
-            # Plain JSON both ways instead of the SDK's objects: local servers leave fields out or add
-            # some, items must be echoed exactly as they came, and making objects takes half of the time.
+            # Plain JSON instead of the SDK's objects: local servers omit or add fields, and items must go back
+            # exactly as they came.
             response = self._post(core | extras)
         except openai.APIStatusError as error:
             refused = _refused_extras(error, extras)
@@ -135,7 +134,7 @@ class ChatModel:
             why = f"the model did not end its answer within {self._whole_seconds:g} s"
             return retry(why), frozenset()
         except (openai.OpenAIError, ValueError, OSError, ImportError) as error:
-            # Raised before anything is sent: variables that only the SDK reads can be wrong, too.
+            # Raised before anything is sent, as by a wrong variable that only the SDK reads.
             why = f"the request cannot be made ({type(error).__name__})"
             return operator(
                 f"{why}; check the OPENAI_…, SSL_CERT_… and proxy variables"
@@ -175,7 +174,7 @@ class ChatModel:
             told = f"{why}; check {what} and OPENAI_MODEL={self._model}"
             return operator(told)
         if status == 429 and _is_above_the_limit(error):
-            # No pause makes room for it, although the code is that of a limit which is used up.
+            # A retry would not help, although the error code is that of a used-up limit.
             return person(
                 f"{why}: more than a minute's limit to this mail", HandOverReason.BUDGET_SPENT
             )
@@ -199,7 +198,7 @@ class ChatModel:
 
 
 def _code(error: openai.APIStatusError) -> str | None:
-    """Return the error's code if it looks like one: servers put whole sentences there, too."""
+    """Return the error's code. Some servers put a sentence there, which is not returned."""
     code = error.code or error.type
     if isinstance(code, str) and len(code) <= 60 and code.replace("_", "a").isalnum():
         return code
@@ -207,8 +206,7 @@ def _code(error: openai.APIStatusError) -> str | None:
 
 
 def _is_above_the_limit(error: openai.APIStatusError) -> bool:
-    """Return whether a 429 says that the request alone is larger than what is let through in a minute or a
-    day. The text is only searched here, too."""
+    """Return whether a 429 says that this one request is larger than a whole minute's or day's limit."""
     told = json.dumps([error.body, error.message], default=str)
     found = _LIMIT_AND_REQUEST.search(told)
     if found is None:
@@ -220,8 +218,8 @@ def _is_above_the_limit(error: openai.APIStatusError) -> bool:
 def _refused_extras(error: openai.APIStatusError, extras: Json) -> frozenset[str]:
     """Return which of `extras` a 400 or 422 is about.
 
-    Models without reasoning refuse encrypted reasoning; some gateways refuse every field that they
-    do not know. The text is only searched here, never passed on: it may quote the mail.
+    Models without reasoning refuse encrypted reasoning; some servers refuse unknown fields. The error's text
+    may quote the mail, so it is not passed on.
     """
     if error.status_code not in (400, 422):
         return frozenset()

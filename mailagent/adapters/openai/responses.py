@@ -1,12 +1,8 @@
-"""The body of a Responses API answer, read as whatever it turns out to be, and the four outcomes.
-
-Calling the API belongs in `chat_model`.
-"""
+"""Parse the body of a Responses API answer into one of four outcomes: done, retry, operator, person."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,15 +22,17 @@ def retry(
     answered: bool = False,
     limited: bool = False,
 ) -> Json:
-    """Return the outcome "ask again", after the server's own wish if it named one. `answered`: the
-    server is well, only what it said is of no use; `limited`: it was asked more than it lets us."""
+    """Return the outcome "ask again", after `after_seconds` if the server named a time.
+
+    `answered`: the server works, but its answer was useless. `limited`: we exceeded its rate limit.
+    """
     outcome = {"kind": "retry", "after_seconds": after_seconds, "why": why}
     more: Json = {"usage": usage, "answered": answered, "limited": limited}
     return outcome | {name: value for name, value in more.items() if value}
 
 
 def operator(why: str) -> Json:
-    """Return the outcome "no call will work until an operator acts"."""
+    """Return the outcome "every call fails until an operator acts"."""
     return {"kind": "operator", "why": why}
 
 
@@ -49,11 +47,11 @@ def read_answer(body: bytes, items_before: int) -> Json:
     try:
         answer = json.loads(body, parse_constant=lambda _: None)  # NaN is no JSON to store
     except (ValueError, RecursionError):
-        # A proxy's page, or an answer that broke off.
+        # A page of a proxy, or an incomplete answer.
         return retry("the model's server answered with something that is not JSON")
     if not isinstance(answer, dict):
-        return retry("the model's server answered with JSON that is no response")
-    # An answer repeats what was asked, tools and all: most of it is for nobody to store.
+        return retry("the model's server answered with JSON that is not a response")
+    # The answer repeats the request, which we need not store.
     answer = storable({name: answer[name] for name in _READ if name in answer})
     usage = _usage(answer.get("usage"))
     if isinstance(answer.get("error"), dict):
@@ -88,7 +86,7 @@ def _read_output(output: list[Json], items_before: int, usage: Json) -> Json:
     items = [_without_nulls(item) for item in output if _is_echoed(item)]
     parts = list(_parts(items))
     if any(part.get("type") == "refusal" for part in parts):
-        # The API's `output_text` is empty then: without this an empty mail would go out.
+        # A refusal has no text. Without this check, we would send an empty mail.
         return person("the model declined to answer", HandOverReason.MODEL_REFUSED, usage)
     calls = [
         _call(item, f"call_{items_before}_{number}")
@@ -104,8 +102,8 @@ def _read_output(output: list[Json], items_before: int, usage: Json) -> Json:
 def _is_echoed(item: Json) -> bool:
     """Say whether an item can go back to the server.
 
-    A reasoning item without its content is only a name for something that the server did not keep.
-    Items of tools that we never offer cannot be answered.
+    A reasoning item without content refers to data that the server has not stored. Calls of tools that we do
+    not offer cannot be answered.
     """
     if item.get("type") == "reasoning":
         return bool(item.get("encrypted_content") or item.get("content"))
@@ -113,13 +111,13 @@ def _is_echoed(item: Json) -> bool:
 
 
 def _without_nulls(item: Json) -> Json:
-    """Local servers write null where OpenAI's own schema wants the key to be absent."""
+    """Remove nulls: some local servers write them where OpenAI's schema wants no key."""
     return {key: value for key, value in item.items() if value is not None}
 
 
 def _parts(items: Iterable[Json]) -> Iterable[Json]:
     for item in items:
-        # Newer models label what they say on the way as commentary: it is no reply.
+        # Newer models mark remarks that are not part of the reply as commentary.
         if item["type"] == "message" and item.get("phase") != "commentary":
             content = item.get("content")
             if isinstance(content, str):
@@ -136,7 +134,7 @@ def _texts(parts: Iterable[Json]) -> Iterable[str]:
 
 
 def _call(item: Json, own_id: str) -> Json:
-    """Return a call as the loop wants it; mends in `item` what local servers get wrong."""
+    """Return a tool call. Corrects in `item` what local servers get wrong."""
     if not isinstance(item.get("call_id"), str) or not item["call_id"]:
         item["call_id"] = own_id
     arguments = item.get("arguments", "")
@@ -147,7 +145,7 @@ def _call(item: Json, own_id: str) -> Json:
 
 
 def _usage(usage: object) -> Json:
-    """Return the tokens of a call; servers leave parts of this out."""
+    """Return the token counts of a call; 0 where the server names none."""
     fields = usage if isinstance(usage, dict) else {}
     details = fields.get("input_tokens_details")
     details = details if isinstance(details, dict) else {}
@@ -163,24 +161,12 @@ def _count(value: object) -> int:
     return max(0, value) if type(value) is int else 0
 
 
-# What JSON writes for a NUL, or for half of a surrogate pair. It also finds whole pairs, such as an emoji.
-_PERHAPS_UNSTORABLE = re.compile(r"\\u(?:0000|d[89a-f])")
-
-
 def storable(value: Any) -> Any:
-    """Return JSON data in which every text can be sent and stored; the same object if it is so already.
-
-    PostgreSQL takes no NUL; half of a surrogate pair, which JSON can express, is not UTF-8.
-    """
-    # Most are, and writing one down takes half the time of walking through it.
-    return _mend(value) if _PERHAPS_UNSTORABLE.search(json.dumps(value)) else value
-
-
-def _mend(value: Any) -> Any:
+    """Return JSON data without NUL, which PostgreSQL refuses, and lone surrogates, which are not UTF-8."""
     if isinstance(value, str):
         return value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, list):
-        return [_mend(each) for each in value]
+        return [storable(each) for each in value]
     if isinstance(value, dict):
-        return {_mend(key): _mend(each) for key, each in value.items()}
+        return {storable(key): storable(each) for key, each in value.items()}
     return value

@@ -1,7 +1,6 @@
-"""Stripe's webhook events: is one really Stripe's, and what does it say about our money?
+"""Verify and parse Stripe's webhook events: https://docs.stripe.com/api/events/types.
 
-https://docs.stripe.com/api/events/types. Events come in any order, and more than once. The SDK is
-imported only to verify: a process that takes no events needs none.
+Events come in any order, and more than once. Only `verify` imports the SDK.
 """
 
 from __future__ import annotations
@@ -23,12 +22,11 @@ REFUND_KINDS = frozenset(
 CHARGE_KIND = "charge.refunded"
 DISPUTE_PREFIX = "charge.dispute."
 
-# https://docs.stripe.com/disputes/how-disputes-work: `warning_…` is an inquiry, which takes no money.
-# Whatever else is not the end of a dispute has taken it, also a status that is new to us.
+# https://docs.stripe.com/disputes/how-disputes-work: `warning_…` is an inquiry, which takes no money. In every
+# other status but the last, also an unknown one, the money is taken.
 _INQUIRY = "warning_"
 _MONEY_BACK = "won"
-# `prevented` is said of a case of the kind `block`, which never took money, and of such as were settled
-# by giving it back (`resolution`).
+# A `prevented` dispute of the type `block` never took money; one of the type `resolution` gave it back.
 _PREVENTED, _NEVER_TAKEN = "prevented", "block"
 
 
@@ -36,22 +34,22 @@ _SIGNATURE_PARTS = (re.compile("t=[0-9]{1,12}"), re.compile("v1=[0-9a-f]{64}"))
 
 
 def can_verify(header: str) -> bool:
-    """Say whether a `Stripe-Signature` header can be Stripe's, whatever the body is: it has a time and a
-    signature. https://docs.stripe.com/webhooks/signature"""
+    """Say whether a `Stripe-Signature` header is well formed: it has a time and a signature.
+    https://docs.stripe.com/webhooks/signature"""
     parts = [each.strip() for each in header.split(",")]
     return all(any(form.fullmatch(each) for each in parts) for form in _SIGNATURE_PARTS)
 
 
 def verify(secrets: Sequence[str], header: str, body: bytes, now: datetime) -> bool:
-    """Return whether a `Stripe-Signature` header signs these bytes, not long before `now`, with one of the
-    endpoint's secrets. https://docs.stripe.com/webhooks/signature"""
+    """Return whether a `Stripe-Signature` header signs these bytes with one of the webhook's secrets, not
+    long before `now`. https://docs.stripe.com/webhooks/signature"""
     from stripe import SignatureVerificationError, WebhookSignature
 
-    if not header.isascii():  # the comparison of the SDK takes no other text
+    if not header.isascii():  # the SDK's comparison would raise
         return False
     for secret in secrets:
         try:
-            # The SDK would judge the age by this machine's clock.
+            # With a tolerance, the SDK would use this machine's clock.
             WebhookSignature.verify_header(body, header, secret, tolerance=None)
         except (SignatureVerificationError, UnicodeDecodeError):
             continue
@@ -60,19 +58,19 @@ def verify(secrets: Sequence[str], header: str, body: bytes, now: datetime) -> b
 
 
 def _signed_at(header: str) -> int:
-    """Return the Unix seconds of a header that was verified: the first `t`, as the SDK reads it."""
+    """Return the Unix seconds of a verified header: the first `t`, as the SDK does."""
     return next(int(each[2:]) for each in header.split(",") if each.startswith("t="))
 
 
-# As long as Stripe's own libraries let an event lie; each delivery of it is signed anew.
+# The tolerance of Stripe's own libraries. Stripe signs each delivery anew.
 TOLERANCE_SECONDS = 300
 
 
 def parse_event(body: bytes, livemode: bool | None = None) -> GatewayEvent:
-    """Return what an event says; one that says what we do not understand has a `problem`. `livemode`:
-    whether our own key moves real money, None if that is not known.
+    """Parse an event. If its content cannot be understood, the event has a `problem`.
 
-    Raises ValueError for a body that is no event at all.
+    `livemode`: whether our own key moves real money; None if unknown. Raises ValueError if the body is not an
+    event.
     """
     try:
         event = json.loads(body)
@@ -90,7 +88,7 @@ def parse_event(body: bytes, livemode: bool | None = None) -> GatewayEvent:
 
 
 def _foreign(account: str | None, livemode: bool | None, ours: bool | None) -> str | None:
-    """Return why an event is not about our money, or None: it may carry our key all the same."""
+    """Return why an event is not about our account, or None. Its signature may be valid all the same."""
     if account:
         return f"is of the connected account {account}: not followed"
     if None not in (ours, livemode) and ours != livemode:
@@ -100,18 +98,18 @@ def _foreign(account: str | None, livemode: bool | None, ours: bool | None) -> s
 
 
 def _understood(event: GatewayEvent, content: Mapping[str, Any]) -> GatewayEvent:
-    told: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     if event.kind in REFUND_KINDS:
-        told["refunds"] = (read_refund(content),)
+        found["refunds"] = (read_refund(content),)
     elif event.kind == CHARGE_KIND:
-        # Since API version 2022-11-15 a charge comes without its refunds, unless it is asked for them.
+        # Since API version 2022-11-15 a charge does not include its refunds by default.
         listed = (content.get("refunds") or {}).get("data") or []
-        told["refunds"] = tuple(_of_charge(each, content) for each in listed)
+        found["refunds"] = tuple(_of_charge(each, content) for each in listed)
         if not listed:
-            told["given_back"] = _given_back(content, event.occurred_at)
+            found["given_back"] = _given_back(content, event.occurred_at)
     elif event.kind.startswith(DISPUTE_PREFIX):
-        told["dispute"] = _dispute(content)
-    return replace(event, **told)
+        found["dispute"] = _dispute(content)
+    return replace(event, **found)
 
 
 def _given_back(charge: Mapping[str, Any], at: datetime) -> GivenBack:

@@ -1,7 +1,7 @@
-"""Refunds through Stripe: one RefundRequest in, one PaymentOutcome out. Never retries by itself.
+"""Refunds through Stripe. This module never retries by itself.
 
-Stripe remembers an idempotency key for about 24 hours; its list of refunds is for ever. So the key
-keeps two requests of one day apart, and the look-up before anything is asked again keeps the rest.
+Stripe remembers an idempotency key for about 24 hours, and lists refunds for ever. Within a day the key
+prevents a second refund; later, the caller looks up the refund before it asks again.
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Stripe stores an answer under the key and repeats it for a day. When its books show no refund, or the one
-# that was made has failed, the request is asked under the next key: after a refusal or a failure because
-# somebody may have put its cause right, after a 500 a second and a third time; one more than that is a
-# person's business.
+# Stripe stores the answer under the idempotency key and repeats it for a day. If Stripe lists no refund, or the
+# refund has failed, we ask under the next key: after a refusal or a failure, because a person may have removed
+# its cause; after a 500, at most KEYS_WITH_500_MAX times. Then a person has to act.
 KEYS_MAX = 40
 KEYS_WITH_500_MAX = 3
 
@@ -52,16 +51,16 @@ OPERATOR_SECONDS = 600.0
 
 _OUR_KEY = (stripe.AuthenticationError, stripe.PermissionError)
 
-# Refusals about the payment itself, which nobody can put right: https://docs.stripe.com/error-codes.
-# All others (no balance, an id that this account does not know, a restriction) wait for an operator.
+# Final refusals, about the payment itself: https://docs.stripe.com/error-codes. All others (no balance, an id
+# that this account does not know, a restriction) wait for an operator.
 FINAL_CODES = {
     "charge_already_refunded": "refunded elsewhere",
     "charge_disputed": "charged back",
     "charge_not_refundable": "no longer refundable",
     "refund_disputed_payment": "disputed",
 }
-# Why a refund that was made and failed (`failure_reason`) would fail again, or shall not be made again. All
-# other reasons, and those that are new to us, wait for an operator.
+# Reasons of a failed refund (`failure_reason`) that are final. All others, also unknown ones, wait for an
+# operator.
 FINAL_FAILURES = frozenset(
     {
         "lost_or_stolen_card",
@@ -71,12 +70,12 @@ FINAL_FAILURES = frozenset(
         "merchant_request",
     }
 )
-# What Stripe says of an amount above the rest of the payment: no code, but this parameter.
+# An amount above the rest of the payment: the error has no code, but this parameter.
 _AMOUNT, _TOO_MUCH = "amount", "more than is left of the payment"
 
 
 class StripeGateway:
-    """A gateway that moves money. It satisfies `domain.payment.PaymentGateway`."""
+    """Satisfies `domain.refunds.payment.PaymentGateway`."""
 
     name = "stripe"
 
@@ -87,20 +86,18 @@ class StripeGateway:
         timeout_seconds: float = 30,
         look_again_seconds: float = LOOK_AGAIN_SECONDS,
     ) -> None:
-        """Make the one client; threads may share it. `api_base` None is Stripe's own.
+        """Make the client; threads may share it.
 
-        A refund that is not settled is to be looked at again after `look_again_seconds`.
+        `api_base`: None for Stripe's own. `look_again_seconds`: when to look up a pending refund again.
         """
         self._look_again_seconds = look_again_seconds
         stripe.enable_telemetry = False  # it would write a file into the home directory
-        logging.getLogger("stripe").setLevel(
-            logging.WARNING
-        )  # at INFO it logs every request's path
+        logging.getLogger("stripe").setLevel(logging.WARNING)  # INFO has every request's path
         self._client = stripe.StripeClient(
             api_key,
             base_addresses={"api": api_base.rstrip("/")} if api_base else None,
             http_client=_Client(timeout=timeout_seconds),
-            max_network_retries=0,  # the workflow waits and looks up; two loops would multiply
+            max_network_retries=0,  # the workflow retries
         )
 
     def is_remote(self, payment_id: str) -> bool:
@@ -110,25 +107,26 @@ class StripeGateway:
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         """Give the money back; the same request again moves it once."""
         if not is_stripe_payment(request.payment_id):
-            words = f"payment {request.payment_id} is not one of Stripe's (pi_…, ch_… or py_…): "
-            words += "correct the order"
-            return NotDone(words, 0, for_people=True)
+            why = f"payment {request.payment_id} is not Stripe's (pi_…, ch_… or py_…): correct the order"
+            return NotDone(why, 0, for_people=True)
         try:
             to_stripe(request.amount)
         except ValueError as problem:
-            return Refused(str(problem))  # no order can be corrected so that Stripe has the amount
+            return Refused(str(problem))  # final: Stripe cannot express the amount
         try:
             paid_in = self._currency_of(request.payment_id)
         except stripe.StripeError as problem:
             return self._judge(request, problem)
         if paid_in != request.amount.currency:
-            words = f"payment {request.payment_id} was made in {paid_in}, and {request.amount} of it was "
-            words += "to be given back; correct the order's currency"
-            return NotDone(words, 0, for_people=True)
+            why = (
+                f"payment {request.payment_id} was made in {paid_in}, but the refund is {request.amount}; "
+                "correct the order's currency"
+            )
+            return NotDone(why, 0, for_people=True)
         return self._ask_under_fresh_key(request)
 
     def _ask_under_fresh_key(self, request: RefundRequest) -> PaymentOutcome:
-        """Ask under the first key that is not spent: Stripe only repeats an error that it has stored, or a
+        """Ask under the first key that is not spent. Under a spent key, Stripe repeats a stored error, or a
         refund that has failed since."""
         with_500 = 0
         for number in range(1, KEYS_MAX + 1):
@@ -136,7 +134,7 @@ class StripeGateway:
                 made = self._create(request, number)
                 if not _is_repeated(made):
                     return self._outcome(request, made)
-                # What is repeated is the refund as it was when it was made.
+                # Stripe repeats the refund as it was when it was made.
                 known = self._outcome(request, self._client.v1.refunds.retrieve(made.id))
             except stripe.StripeError as problem:
                 if not _is_spent(problem):
@@ -146,14 +144,13 @@ class StripeGateway:
             if not isinstance(known, NotDone):
                 return known
             if with_500 == KEYS_WITH_500_MAX:
-                words = f"Stripe answered {with_500} keys with an error that it has stored"
-                return OutcomeUnknown(words, answered=True)
-        words = f"Stripe repeats refusals and failures under {KEYS_MAX} keys, and forgets them after a day"
-        return NotDone(words, 0, for_people=True)
+                why = f"Stripe repeats a stored error under {with_500} idempotency keys"
+                return OutcomeUnknown(why, answered=True)
+        why = f"Stripe repeats stored refusals under {KEYS_MAX} idempotency keys; they expire after a day"
+        return NotDone(why, 0, for_people=True)
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
-        """Return what became of an earlier call; NotDone when Stripe has no refund of it, or only such as
-        have failed."""
+        """Return the outcome of an earlier call; NotDone if Stripe has no refund of it, or only failed ones."""
         try:
             listed = self._client.v1.refunds.list(_listing(request.payment_id))
             ours = [
@@ -163,7 +160,7 @@ class StripeGateway:
             ]
         except stripe.StripeError as problem:
             words = f"the refunds could not be looked up: {_words(problem)}"
-            # Another account's key does not see the payment, nor what was given back of it.
+            # The key of another account sees neither the payment nor its refunds.
             return OutcomeUnknown(
                 words,
                 for_people=_is_refusal(problem),
@@ -172,15 +169,12 @@ class StripeGateway:
             )
         if not ours:
             return NotDone("Stripe has no such refund", 0)
-        # Of several, the one that counts: money that moved or may yet move goes before one that failed.
+        # If there are several, one that moved money, or may yet, goes before a failed one.
         ours.sort(key=lambda each: each.status in FAILED)
         return self._outcome(request, ours[0])
 
     def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
-        """Return all refunds of a payment, newest first, also the dashboard's. Raises ListingProblem.
-
-        Stripe shows them a page of a hundred at a time; all pages are read.
-        """
+        """Return all refunds of a payment, newest first, including the dashboard's. Raises ListingProblem."""
         try:
             listed = self._client.v1.refunds.list(_listing(payment_id))
             return [read_refund(each.to_dict()) for each in listed.auto_paging_iter()]
@@ -204,7 +198,7 @@ class StripeGateway:
         return self._client.v1.refunds.create(parameters, {"idempotency_key": key})
 
     def _currency_of(self, payment_id: str) -> str:
-        """Return what a payment was made in: Stripe gives back in that, whatever we mean."""
+        """Return the currency of a payment. Stripe refunds in it, so ours must be the same."""
         if _is_intent(payment_id):
             return self._client.v1.payment_intents.retrieve(payment_id).currency.upper()
         return self._client.v1.charges.retrieve(payment_id).currency.upper()
@@ -222,7 +216,7 @@ class StripeGateway:
             return Pending(made.id, self._look_again_seconds)
         if made.status != "succeeded":
             return OutcomeUnknown(
-                f"Stripe's refund {made.id} is {made.status!r}, which is new to us", answered=True
+                f"Stripe's refund {made.id} has the unknown status {made.status!r}", answered=True
             )
         return Refunded(made.id)
 
@@ -233,7 +227,9 @@ class StripeGateway:
             case stripe.RateLimitError():
                 return NotDone(words, _retry_after(problem))
             case stripe.AuthenticationError() | stripe.PermissionError():
-                log.error("Stripe refuses our key: %s; check STRIPE_API_KEY", words)
+                log.error(
+                    "event=stripe_key_refused: %s; no refund is paid. Check STRIPE_API_KEY", words
+                )
                 return NotDone(words, OPERATOR_SECONDS, operator=True)
             case stripe.IdempotencyError():
                 return OutcomeUnknown(words, answered=True)
@@ -247,7 +243,7 @@ class StripeGateway:
 
 
 class _Client(stripe.RequestsClient):
-    """The SDK's HTTP client without redirects: it would make a GET of the POST, and take its answer."""
+    """The SDK's HTTP client without redirects: after one, it would repeat a POST as a GET."""
 
     def __init__(self, timeout: float) -> None:
         super().__init__(timeout=timeout, session=_Session())
@@ -274,8 +270,8 @@ def _key_of(refund: stripe.Refund) -> str | None:
 
 
 def _failed(made: stripe.Refund) -> PaymentOutcome:
-    """Return what follows from a refund that came to nothing. One that was cancelled somebody did not want,
-    or the customer did not claim."""
+    """Return the outcome of a failed or cancelled refund. A cancelled one is final: a person cancelled it, or
+    the customer did not claim it."""
     why = getattr(made, "failure_reason", None)
     words = f"Stripe's refund {made.id} is {made.status}: {why or 'no reason given'}"
     if made.status == "canceled" or why in FINAL_FAILURES:
@@ -284,8 +280,8 @@ def _failed(made: stripe.Refund) -> PaymentOutcome:
 
 
 def _is_repeated(made: stripe.Refund) -> bool:
-    """Whether Stripe answers what it has stored under the key."""
-    answer = getattr(made, "last_response", None)  # a proxy's page is a text
+    """Whether Stripe repeats the answer that it has stored under the key."""
+    answer = getattr(made, "last_response", None)  # a proxy's page has none
     return answer is not None and _says_replayed(answer.headers)
 
 
@@ -295,8 +291,7 @@ def _says_replayed(headers: Mapping[str, str] | None) -> bool:
 
 
 def _is_spent(problem: stripe.StripeError) -> bool:
-    """Whether Stripe has finished this key with an error of its own, or a refusal that may have been put
-    right since, and only repeats it."""
+    """Whether Stripe repeats a stored 5xx, or a stored refusal whose cause may be gone."""
     replayed = _says_replayed(problem.headers)
     if _is_refusal(problem):
         return replayed and _why_final(problem) is None
@@ -304,13 +299,13 @@ def _is_spent(problem: stripe.StripeError) -> bool:
 
 
 def _is_refusal(problem: stripe.StripeError) -> bool:
-    """Whether Stripe has understood the request and will not do it as things are."""
+    """Whether Stripe understood the request and refused it."""
     its = isinstance(problem, stripe.InvalidRequestError | stripe.CardError)
     return its and (problem.http_status or 0) in {400, 402, 404}
 
 
 def _why_final(problem: stripe.StripeError) -> str | None:
-    """Return why a refusal stands whatever is put right, or None."""
+    """Return why a refusal is final, or None."""
     code = _code(problem)
     if code is None and getattr(problem, "param", None) == _AMOUNT:
         return _TOO_MUCH

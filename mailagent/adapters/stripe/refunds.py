@@ -1,7 +1,4 @@
-"""A refund object as Stripe writes it, in lists and in events, read into a value. Needs no SDK.
-
-https://docs.stripe.com/api/refunds/object
-"""
+"""Parse Stripe's refund object, https://docs.stripe.com/api/refunds/object. Needs no SDK."""
 
 from __future__ import annotations
 
@@ -13,21 +10,21 @@ from mailagent.domain.refunds.payment import GatewayRefund, RefundState
 
 NAME = "stripe"
 
-# Our own name for the request at Stripe, whichever key it was asked under.
+# The metadata field with our idempotency key, which stays the same if we ask under another key.
 KEY_FIELD = "mailagent_key"
 
-# `requires_action` waits for the customer, `canceled` is what becomes of one that waited in vain.
+# `requires_action` waits for the customer and becomes `canceled` if the customer does nothing.
 PENDING = frozenset({"pending", "requires_action"})
 FAILED = frozenset({"failed", "canceled"})
 
 
 def is_stripe_payment(payment_id: str) -> bool:
-    """Return whether a payment was made through Stripe, by the form of its id."""
+    """Say by its id whether a payment was made through Stripe."""
     return payment_id.startswith(("pi_", "ch_", "py_"))
 
 
 def read_refund(fields: Mapping[str, Any]) -> GatewayRefund:
-    """Return a refund object as a value. Raises ValueError for what is not one, or of no known status."""
+    """Parse a refund object. Raises ValueError if it is not one, or has an unknown status."""
     try:
         metadata = fields.get("metadata") or {}
         return GatewayRefund(
@@ -45,8 +42,10 @@ def read_refund(fields: Mapping[str, Any]) -> GatewayRefund:
 
 
 def payment_ids(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the payment that an object is about: its intent and its charge, as far as
-    they are told. Either may be expanded into an object."""
+    """Return the ids of an object's payment: its payment intent and its charge, if it names them.
+
+    Stripe may have expanded either into an object.
+    """
     found = (fields.get("payment_intent"), fields.get("charge"))
     ids = (each.get("id") if isinstance(each, Mapping) else each for each in found)
     return tuple(each for each in ids if isinstance(each, str))
@@ -59,7 +58,7 @@ def _state(status: object) -> RefundState:
         return RefundState.FAILED
     if status == "succeeded":
         return RefundState.SETTLED
-    raise ValueError(f"a refund of Stripe's is {status!r}, which is new to us")
+    raise ValueError(f"a Stripe refund has the unknown status {status!r}")
 
 
 def _text(value: object) -> str:
