@@ -16,7 +16,6 @@ from mailagent import cli, services
 from mailagent.adapters import gateways, mail_providers
 from mailagent.adapters.links import Links
 from mailagent.adapters.mail_providers import MailSender
-from mailagent.adapters.payment_routes import RoutedGateway
 from mailagent.adapters.templates.engine import MAIL_FOLDER, Templates
 from mailagent.adapters.totp import Totp
 from mailagent.demo.command import demo_command
@@ -110,7 +109,7 @@ def _gateway(settings: Settings, ledger: LedgerGateway) -> PaymentGateway:
     provider = gateways.find(settings.payment_gateway)
     if provider is None or not settings.runs_workflows:
         return ledger
-    return RoutedGateway(provider.make(settings), provider.has_payment, ledger)
+    return gateways.RoutedGateway(provider.make(settings), provider.has_payment, ledger)
 
 
 def _model(settings: Settings) -> services.Model:

@@ -1,16 +1,24 @@
-"""Payment gateways: who gives the customer's money back, and tells what else became of it.
+"""The registry of payment gateways.
 
-A new one is a folder beside this module, with a class that satisfies `GatewayProvider`, and one line in
-`_register_built_in`. Its name stands in PAYMENT_GATEWAY and in its webhook's address. `ledger`, which
-needs no provider, is always there.
+To add one, write a folder beside this module with a class that satisfies `GatewayProvider`, and register it
+in `_register_built_in`. Its name is a value of PAYMENT_GATEWAY and part of its webhook's path. The gateway
+`ledger` needs no provider.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from mailagent.domain.refunds.payment import GatewayEvent, PaymentGateway
+from mailagent.domain.refunds.payment import (
+    GatewayEvent,
+    GatewayRefund,
+    PaymentGateway,
+    PaymentOutcome,
+    Refunded,
+    RefundRequest,
+)
 
 if TYPE_CHECKING:
     from werkzeug.datastructures import Headers
@@ -21,7 +29,7 @@ LEDGER = "ledger"
 
 
 class GatewayWebhook(Protocol):
-    """The webhook of a gateway: which requests are its own, and what they say."""
+    """The webhook of a gateway: verifies and parses its requests."""
 
     @property
     def name(self) -> str:
@@ -36,17 +44,17 @@ class GatewayWebhook(Protocol):
         """The environment variable that holds the signing secret."""
 
     def can_verify(self, headers: Headers) -> bool:
-        """Say by the headers alone whether a request can be the gateway's. Its body is read only then."""
+        """Say by the headers alone whether a request can be the gateway's. If not, its body is not read."""
 
     def verify(self, headers: Headers, body: bytes, now: datetime) -> bool:
-        """Say whether a request is the gateway's, and not an old one."""
+        """Say whether the gateway signed a request, not long before `now`."""
 
     def parse_event(self, body: bytes) -> GatewayEvent:
-        """Return what an event says. Raises ValueError for a body that is none."""
+        """Parse an event. Raises ValueError if the body is not one."""
 
 
 class GatewayProvider(Protocol):
-    """A gateway with a provider of its own."""
+    """Makes a payment gateway and its webhook from the settings."""
 
     @property
     def name(self) -> str:
@@ -70,27 +78,24 @@ class GatewayProvider(Protocol):
         """Return its webhook, or None if no signing secret is set."""
 
     def find_problems(self, settings: Settings) -> list[str]:
-        """Return what is wrong with its settings, a sentence each; asked only where it is used."""
+        """Return the problems of its settings, a sentence each; none if the settings do not use it."""
 
 
 _providers: dict[str, GatewayProvider] = {}
 
 
 def register(provider: GatewayProvider) -> None:
-    """Let PAYMENT_GATEWAY name a gateway."""
+    """Add a gateway as a value of PAYMENT_GATEWAY."""
     _providers[provider.name] = provider
 
 
 def list_providers() -> list[GatewayProvider]:
-    """Return all gateways that have a provider."""
+    """Return all registered gateways."""
     return list(_providers.values())
 
 
 def find(name: str) -> GatewayProvider | None:
-    """Return the provider of a gateway; None for the ledger.
-
-    Raises ValueError, with the names that are known, for any other name.
-    """
+    """Return the provider of a gateway; None for the ledger. Raises ValueError for an unknown name."""
     if name == LEDGER:
         return None
     if name not in _providers:
@@ -98,6 +103,48 @@ def find(name: str) -> GatewayProvider | None:
             f"{name!r} is not known; use one of {', '.join(sorted([LEDGER, *_providers]))}"
         )
     return _providers[name]
+
+
+class RoutedGateway:
+    """Uses one gateway for the payments that it knows by their id, and another for the rest.
+
+    An order may be paid by card and by the shop's gift card.
+    """
+
+    def __init__(
+        self, known: PaymentGateway, is_known: Callable[[str], bool], rest: PaymentGateway
+    ) -> None:
+        self.name = known.name
+        self._known, self._is_known, self._rest = known, is_known, rest
+
+    def is_remote(self, payment_id: str) -> bool:
+        """Say whether a refund of this payment is a network call."""
+        return self._is_known(payment_id)
+
+    def refund(self, request: RefundRequest) -> PaymentOutcome:
+        """Refund through the gateway that has the payment."""
+        return self._of(request.payment_id).refund(request)
+
+    def look_up(self, request: RefundRequest) -> PaymentOutcome:
+        """Return the outcome of an earlier call.
+
+        Also asks the other gateway, which may have paid before the shop changed PAYMENT_GATEWAY.
+        """
+        gateway = self._of(request.payment_id)
+        if gateway is self._known:
+            earlier = self._rest.look_up(request)
+            if isinstance(earlier, Refunded):
+                return earlier
+        return gateway.look_up(request)
+
+    def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
+        """Return all refunds of a payment, those of the other gateway last."""
+        gateway = self._of(payment_id)
+        earlier = self._rest.list_refunds(payment_id) if gateway is self._known else ()
+        return [*gateway.list_refunds(payment_id), *earlier]
+
+    def _of(self, payment_id: str) -> PaymentGateway:
+        return self._known if self._is_known(payment_id) else self._rest
 
 
 def _register_built_in() -> None:

@@ -1,5 +1,4 @@
-"""Signed links: what a mailed address may stand for, and whether we really mailed it. Whether the
-approval is still open is said by its row, never by the link."""
+"""Sign and verify the links of approval requests. Whether an approval is still open is in its row."""
 
 from __future__ import annotations
 
@@ -13,23 +12,23 @@ from itsdangerous.encoding import base64_decode, base64_encode
 
 @dataclass(frozen=True, slots=True)
 class ApprovalLink:
-    """What a manager's link names: the approval, and whom it was sent to. Never a workflow run, so
-    that it works after any replay."""
+    """The approval that a link is for, and the manager who got it. It names no workflow run, so it works after
+    a replay."""
 
     approval_id: str
     manager_email: str
 
 
 class Links:
-    """Signs and verifies links with a list of keys, newest first: the newest signs, all verify."""
+    """Signs links with the newest of a list of keys, and verifies them with all."""
 
     def __init__(self, secret_keys: Sequence[str], public_url: str) -> None:
-        """Raises ValueError when there is no key, or an empty one: anybody could sign with it."""
+        """`secret_keys`: newest first. Raises ValueError if there is no key, or an empty one."""
         if isinstance(secret_keys, str) or not secret_keys or not all(secret_keys):
             raise ValueError("SECRET_KEY needs a list of keys, newest first, none of them empty")
         self._public_url = public_url.rstrip("/")
         self._approvals = URLSafeSerializer(
-            list(reversed(secret_keys)),  # itsdangerous signs with the last of its list
+            list(reversed(secret_keys)),  # itsdangerous signs with the last key
             salt="mailagent.approval",
             signer_kwargs={"key_derivation": "hmac", "digest_method": hashlib.sha256},
         )
@@ -40,7 +39,7 @@ class Links:
         return f"{self._public_url}/approvals/{token}"
 
     def verify_approval(self, token: str) -> ApprovalLink | None:
-        """Return what `token` names, or None when we did not sign it with a key still in use."""
+        """Return what `token` names, or None if none of our keys signed it."""
         try:
             named = self._approvals.loads(token) if _is_canonical(token) else None
         except (BadData, UnicodeError):  # a lone surrogate in a path cannot even be encoded
@@ -52,7 +51,7 @@ class Links:
 
 
 def _is_canonical(token: str) -> bool:
-    """Whether the signature is spelt as we spell it. Base64 has bits to spare in its last character
-    and skips characters that it does not know, so a changed link could still verify."""
+    """Whether the signature is canonical base64. Decoding ignores the last bits and unknown characters, so a
+    changed link could verify, too."""
     signature = token.rpartition(".")[2]
     return base64_encode(base64_decode(signature)) == signature.encode()

@@ -1,7 +1,7 @@
-"""Mail providers: who brings us mail, sends ours, and tells what became of it.
+"""The registry of mail providers, which receive and send mail and report deliveries.
 
-A new one is a folder beside this module, with a class that satisfies `MailProvider`, and one line in
-`_register_built_in`. Its name stands in its webhooks' addresses and in MAIL_PROVIDER.
+To add one, write a folder beside this module with a class that satisfies `MailProvider`, and register it in
+`_register_built_in`. Its name is a value of MAIL_PROVIDER and part of its webhooks' paths.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 class MailSender(Protocol):
-    """What delivery needs of a mail provider."""
+    """Sends mail."""
 
     def send(self, mail: OutboundMail) -> SendOutcome:
-        """Hand a mail to the provider, once: the caller decides whether to try again."""
+        """Send a mail, once. The caller decides whether to retry."""
 
     def find_trace(self, outbound_id: str) -> Trace:
-        """Ask the provider's records for a mail."""
+        """Search the provider's records for a mail."""
 
 
 class MailProvider(Protocol):
-    """A mail provider. Headers are those of its webhook request."""
+    """A mail provider. `headers` are those of a webhook request."""
 
     @property
     def name(self) -> str:
@@ -47,45 +47,45 @@ class MailProvider(Protocol):
         """The environment variable that holds the key for sending."""
 
     def make_sender(self, settings: Settings) -> MailSender | None:
-        """Return what sends mail, or None if its key is not set."""
+        """Return the sender, or None if its key is not set."""
 
     def looks_like_ours(self, headers: Headers) -> bool:
-        """Say whether a request that reached no view has this provider's signature."""
+        """Say whether a request has this provider's signature, valid or not."""
 
     def signed_at(self, headers: Headers) -> str:
         """Return the time of the signature, in Unix seconds as text; empty without one."""
 
     def can_verify(self, headers: Headers) -> bool:
-        """Say by the headers alone whether a request can be the provider's. Its body is read only then."""
+        """Say by the headers alone whether a request can be the provider's. If not, its body is not read."""
 
     def verify(self, keys: Sequence[str], headers: Headers, body: Iterable[bytes]) -> bool:
-        """Say whether one of `keys` signed a request. Takes all of `body`; does not judge its age."""
+        """Say whether one of `keys` signed a request. Reads all of `body`. The caller judges the age."""
 
     def parse_mail(
         self, content_type: str, body: bytes, shop: ShopAddresses, received_at: datetime
     ) -> ParsedMail:
-        """Return the mail of one inbound request. Never raises: what cannot be read is MALFORMED."""
+        """Return the mail of an inbound request; kind MALFORMED if it cannot be read. Never raises."""
 
     def find_attachment(
         self, content_type: str, body: bytes, number: int
     ) -> AttachmentBytes | None:
-        """Return the file that `ParsedMail.attachments[number]` of a stored request lists, if it may be
-        downloaded. Never raises."""
+        """Return the file of `ParsedMail.attachments[number]` from a stored request, if it may be downloaded.
+        Never raises."""
 
     def parse_events(self, body: bytes) -> Sequence[DeliveryEvent]:
-        """Return the delivery events of one request. Raises ValueError for a body that has none."""
+        """Return the delivery events of a request. Raises ValueError if the body is not valid."""
 
 
 _providers: dict[str, MailProvider] = {}
 
 
 def register(provider: MailProvider) -> None:
-    """Let MAIL_PROVIDER name a provider."""
+    """Add a provider as a value of MAIL_PROVIDER."""
     _providers[provider.name] = provider
 
 
 def find(name: str) -> MailProvider:
-    """Return a provider. Raises ValueError, with the names that are known, if there is none."""
+    """Return a provider. Raises ValueError for an unknown name."""
     if name not in _providers:
         raise ValueError(f"{name!r} is not known; use one of {', '.join(sorted(_providers))}")
     return _providers[name]

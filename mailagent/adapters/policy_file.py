@@ -31,7 +31,7 @@ _BUILT_IN = Policy()
 
 
 class PolicyFileProblem(ValueError):
-    """A policy file that cannot be used; `problems` are all that were found, each with its key."""
+    """A policy file that cannot be used. `problems`: all problems, each with its key."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -43,25 +43,25 @@ class PolicyFileProblem(ValueError):
 
 def _one_line(text: str) -> str:
     if not text.strip() or not is_one_line(text):
-        raise ValueError(f"{show(text)} is not a text of one line; write one")
+        raise ValueError(f"{show(text)} is not a text of one line")
     return text.strip()
 
 
 def _distinct(elements: list[T]) -> list[T]:
     again = {str(each) for each in elements if elements.count(each) > 1}
     if again:
-        raise ValueError(f"has {', '.join(sorted(again))} more than once; leave one out")
+        raise ValueError(f"has {', '.join(sorted(again))} more than once; remove one")
     return elements
 
 
 def _has_photo(reasons: list[RefundReason]) -> list[RefundReason]:
     if RefundReason.NOT_DELIVERED in reasons:
-        raise ValueError("not_delivered can have no photo; leave it out")
+        raise ValueError("not_delivered can have no photo; remove it")
     return reasons
 
 
 def _with_keys(table: object) -> object:
-    """Put the key beside each value: how many decimals an amount may have depends on its currency."""
+    """Put each key beside its value: the decimals of an amount depend on its currency."""
     return {key: (key, table[key]) for key in table} if isinstance(table, dict) else table
 
 
@@ -78,7 +78,7 @@ def _keys_compared(
         for key, days in table.items():
             name = compared(key)
             if not name or name in found:
-                raise ValueError(f"the key {key!r} is empty or stands here twice; leave it out")
+                raise ValueError(f"the key {key!r} is empty or a duplicate; remove it")
             found[name] = days
         return found
 
@@ -89,7 +89,7 @@ Text = Annotated[str, Field(max_length=500), AfterValidator(_one_line)]
 Words = Annotated[list[Annotated[Text, AfterValidator(same_word)]], AfterValidator(_distinct)]
 Methods = Annotated[list[Annotated[Text, AfterValidator(method_word)]], AfterValidator(_distinct)]
 Texts = Annotated[list[Text], AfterValidator(_distinct)]
-# Not strict: TOML has no enums, a reason is a string there.
+# Not strict, because TOML has no enums.
 Reason = Annotated[RefundReason, Field(strict=False)]
 Reasons = Annotated[list[Reason], AfterValidator(_distinct)]
 Amounts = Annotated[  # minor units by currency
@@ -124,7 +124,7 @@ class Cap(Record):
     @model_validator(mode="after")
     def _caps_something(self) -> Cap:
         if self.money == {} or (self.money is None and self.count is None):
-            raise ValueError("caps nothing; write money or count into it, or leave it out")
+            raise ValueError("has neither money nor count; add one, or remove the table")
         return self
 
 
@@ -186,7 +186,7 @@ def parse_policy(text: str) -> Policy:
     try:
         file = PolicyFile.model_validate(tomllib.loads(text))
     except RecursionError:
-        raise PolicyFileProblem(["brackets are nested without end (recursion)"]) from None
+        raise PolicyFileProblem(["brackets are nested too deeply (recursion)"]) from None
     except ValidationError as error:
         raise PolicyFileProblem(describe_problems(error, PolicyFile, "the file")) from None
     except ValueError as problem:
@@ -238,21 +238,21 @@ def _contradictions(policy: Policy) -> Iterator[str]:
     for currency, tier in policy.four_eyes_above.items():
         if tier < policy.limits.get(currency, 0):
             yield (
-                f"four_eyes_above.{currency}: is below the limit that is refunded without asking"
-                " anybody; write at least that"
+                f"four_eyes_above.{currency}: is below the limit for refunds without a manager;"
+                " write at least that"
             )
     for currency, most in policy.unasked.refunds_above.items():
         if most > policy.limits.get(currency, 0):
             yield (
-                f"draft.refunds_above.{currency}: is above the limit of what is refunded without"
-                " asking; write at most that"
+                f"draft.refunds_above.{currency}: is above the limit for refunds without a manager;"
+                " write at most that"
             )
     caps = policy.caps
     for name, cap in (("order", caps.order), ("customer", caps.customer), ("day", caps.day)):
         missing = sorted(policy.limits.keys() - cap.money.keys()) if cap.money else []
         if missing:
-            # It would have no cap at all, which nobody means who caps the others.
+            # Without this check these currencies would have no cap.
             yield (
-                f"caps.{name}.money: does not say {', '.join(missing)}, which is refunded without"
-                " asking; add it"
+                f"caps.{name}.money: has no {', '.join(missing)}, which is refunded without a"
+                " manager; add it"
             )

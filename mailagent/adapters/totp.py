@@ -1,4 +1,4 @@
-"""Time-based one-time passwords (RFC 6238), and their secrets as they lie in the database: encrypted."""
+"""Time-based one-time passwords (RFC 6238), with secrets that are encrypted in the database."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from markupsafe import Markup
 
-# Clocks of phones differ, and people type slowly: one step of 30 seconds both ways (RFC 6238 section 5.2).
+# Accept one step of 30 seconds before and after now (RFC 6238 section 5.2).
 WINDOW_STEPS = 1
 _SIX_DIGITS = re.compile(r"[0-9]{6}")
 
 
 class Totp:
-    """Makes, shows and checks secrets. The newest key encrypts, all keys decrypt."""
+    """Makes secrets and checks codes. The newest key encrypts, all keys decrypt."""
 
     def __init__(self, secret_keys: Sequence[str], issuer: str) -> None:
         """`secret_keys` are newest first; `issuer` is the name that an authenticator app shows."""
@@ -32,19 +32,19 @@ class Totp:
         return self._fernet.encrypt(pyotp.random_base32().encode()).decode()
 
     def reveal(self, encrypted: str) -> str | None:
-        """Return the secret in base 32; None if no key of ours has encrypted it."""
+        """Return the secret in base 32; None if none of our keys decrypts it."""
         try:
             return self._fernet.decrypt(encrypted).decode()
         except InvalidToken:
             return None
 
     def uri(self, secret: str, email: str) -> str:
-        """Return what authenticator apps read: an address with the scheme otpauth."""
+        """Return the otpauth URI that authenticator apps read."""
         return pyotp.TOTP(secret).provisioning_uri(name=email, issuer_name=self._issuer)
 
     def find_step(self, encrypted: str, typed: str, now: datetime) -> int | None:
-        """Return the time step whose code was typed, from one before now to one after; None if it is
-        another code, or no key of ours has encrypted the secret."""
+        """Return the time step of the typed code; None if the code is wrong, or the secret cannot be
+        decrypted."""
         secret, code = self.reveal(encrypted), "".join(typed.split())
         if secret is None or not _SIX_DIGITS.fullmatch(code):
             return None

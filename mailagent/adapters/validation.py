@@ -1,4 +1,4 @@
-"""What pydantic found wrong, as sentences for people: where, what, what to do."""
+"""Describe pydantic's validation errors to people: where, what, what to do."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ LONGEST_SHOWN = 80
 
 
 class Record(BaseModel):
-    """A model that takes no unknown keys and converts nothing: `true` is not 1, "1" is not 1."""
+    """A strict model: it refuses unknown keys and converts no types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 def describe_problems(error: ValidationError, model: type[Record], top: str) -> list[str]:
-    """Return a sentence for every problem, with the path of its key; list elements count from 1.
+    """Return a sentence for every problem, with the path of its key. List elements count from 1.
 
-    `model` is what was validated; `top` names the whole, for problems that belong to no key.
+    `top` names the whole document, for problems without a key.
     """
     return [_sentence(found, model, top) for found in error.errors(include_url=False)]
 
@@ -39,7 +39,10 @@ def _model_at(model: type[Record], path: tuple[int | str, ...]) -> type[Record]:
     for key in path:
         if isinstance(key, str):
             annotation = model.model_fields[key].annotation
-            found = (annotation, *get_args(annotation))  # of `Table | None` and `list[Table]`, too
+            found = (
+                annotation,
+                *get_args(annotation),
+            )  # also finds the record in `Table | None` and `list[Table]`
             model = next(
                 each for each in found if isinstance(each, type) and issubclass(each, Record)
             )
@@ -63,7 +66,7 @@ def show(value: object) -> str:
     try:
         shown = repr(value)
     except (ValueError, RecursionError):
-        return "what stands there"  # a number of thousands of digits, or endless brackets
+        return "what stands there"  # thousands of digits, or deeply nested brackets
     return shown if len(shown) <= LONGEST_SHOWN else f"{shown[:LONGEST_SHOWN]}…"
 
 
