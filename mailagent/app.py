@@ -1,4 +1,4 @@
-"""Where everything meets: settings become services, services are bound, blueprints are hung up."""
+"""The Flask app: makes the services from the settings, registers blueprints and commands."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class NotConfigured:
-    """Stands where a provider without a key would: nothing is sent or asked, and it says why."""
+    """Takes the place of the model or the mail sender if its key is not set. Every call returns the reason."""
 
     def __init__(self, setting: str) -> None:
         self._why = f"{setting} is not set"
@@ -63,7 +63,7 @@ def _give_another_chance(connection: sa.Connection) -> None:
 
 
 def make_services(settings: Settings) -> services.Services:
-    """Return the live things that these settings describe. Nothing is connected yet."""
+    """Make the services from the settings, and bind them. This opens no connection."""
     database = open_database(settings.database_url)
     bound = services.Services(
         database=database,
@@ -128,9 +128,9 @@ def _sender(settings: Settings) -> MailSender:
 
 
 def create_app(environ: Mapping[str, str] | None = None) -> Flask:
-    """Return the app for an environment (the process's own by default), its services bound.
+    """Return the app for an environment, the process's own by default. Raises SettingsProblem.
 
-    Workflows are not started by this: see `serving` and `flask worker`. Raises SettingsProblem.
+    This starts no workflows: `serving` and `flask worker` do.
     """
     settings = load_settings(os.environ if environ is None else environ)
     make_services(settings)
@@ -148,20 +148,20 @@ def create_app(environ: Mapping[str, str] | None = None) -> Flask:
         SESSION_COOKIE_HTTPONLY=True,
         SESSION_COOKIE_SAMESITE="Lax",
         SESSION_COOKIE_SECURE=secure,
-        # With this prefix browsers take the cookie from this very host only, never from a subdomain.
+        # With the prefix __Host-, a subdomain cannot set the cookie.
         SESSION_COOKIE_NAME="__Host-mailagent" if secure else "mailagent",
         PERMANENT_SESSION_LIFETIME=settings.waits.ops_session_seconds,
         WTF_CSRF_TIME_LIMIT=None,  # a manager may leave the page open for days
-        MAX_CONTENT_LENGTH=1024 * 1024,  # pages and forms; the webhooks set their own
+        MAX_CONTENT_LENGTH=1024 * 1024,  # for pages and forms; webhooks set their own limit
         MAILAGENT=settings,
     )
     app.session_interface = Cookies()
     app.url_map.strict_slashes = app.url_map.merge_slashes = False  # a redirect would lose mail
-    _hang_up(app, settings)
+    _register(app, settings)
     return app
 
 
-def _hang_up(app: Flask, settings: Settings) -> None:
+def _register(app: Flask, settings: Settings) -> None:
     csrf = CSRFProtect(app)
     app.register_blueprint(metrics.health_blueprint)
     if settings.metrics_tokens:
@@ -173,15 +173,15 @@ def _hang_up(app: Flask, settings: Settings) -> None:
             csrf.exempt(webhooks)  # signed by the provider, no cookies
         app.register_blueprint(pages.blueprint)
         app.register_blueprint(attachments.blueprint)
-        for room in BLUEPRINTS:
-            app.register_blueprint(room)
+        for blueprint in BLUEPRINTS:
+            app.register_blueprint(blueprint)
         if settings.orders_api_tokens:
             app.register_blueprint(api.blueprint)
             csrf.exempt(api.blueprint)  # a bearer token, no cookies
     if settings.demo_url:
-        from mailagent.demo.pages import blueprint
+        from mailagent.demo import pages as demo_pages
 
-        app.register_blueprint(blueprint)
+        app.register_blueprint(demo_pages.blueprint)
     if settings.crash_at:
         from mailagent.demo.crash_point import plan
 
@@ -209,5 +209,5 @@ def _form_expired(_error: CSRFError) -> tuple[str, int]:
 
 
 def configure_logging() -> None:
-    """Log to standard error, one line a record, without what anybody wrote in a mail."""
+    """Log to standard error, one line a record."""
     log_lines.configure(log_format_of(os.environ))

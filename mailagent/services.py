@@ -1,7 +1,6 @@
-"""The live things: database, workflow client, model, sender, gateway, links, clock. Bound once, by `app`.
+"""The objects that pages and workflow steps use: database, workflow client, model, mail sender, gateway, clock.
 
-This is the one permitted global: DBOS finds workflows and steps as module-level functions, so what
-they work with has to be reachable from there.
+`app` binds them once. This is the only global, because DBOS's workflows and steps are module-level functions.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from mailagent.store.operations.model_calls import Spending
 
 
 class Model(Protocol):
-    """What the conversation workflow needs of a model; `adapters.chat_model` has the real one."""
+    """Answers mail; `adapters.openai.client` has the real one."""
 
     def ask(
         self,
@@ -40,7 +39,7 @@ class Model(Protocol):
         cache_key: str,
         customer_hash: str,
     ) -> dict[str, Any]:
-        """Return the model's answer, or what went wrong, as plain data."""
+        """Return the model's answer, or the error, as plain data."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +59,8 @@ class Services:
     events_keys: tuple[str, ...] = ()
     orders_api_tokens: tuple[str, ...] = ()
     metrics_tokens: tuple[str, ...] = ()
-    # The second factor of logins to the console; None if there is none.
-    totp: Totp | None = None
-    # What the model's tokens cost; without it only tokens are shown.
-    token_prices: TokenPrices | None = None
+    totp: Totp | None = None  # None: logins to the console have no second factor
+    token_prices: TokenPrices | None = None  # None: the console shows tokens only
     daily_budget: DailyBudget | None = None
     pace: RateLimit = RateLimit()
     spending: Spending = field(default_factory=Spending)
@@ -80,13 +77,13 @@ _bound: Services | None = None
 
 
 def bind(services: Services | None) -> None:
-    """Make `services` what every room uses from now on (None: nothing, after the end)."""
-    global _bound  # noqa: PLW0603 - the one permitted global
+    """Make these services current; None at the end of a process."""
+    global _bound  # noqa: PLW0603 - the only global
     _bound = services
 
 
 def current() -> Services:
-    """Return the bound services. Raises RuntimeError before `app` has bound any."""
+    """Return the current services. Raises RuntimeError before `bind`."""
     if _bound is None:
         raise RuntimeError("no services are bound: mailagent.app binds them at start")
     return _bound

@@ -1,4 +1,4 @@
-"""The `flask …` commands. Thin: they read arguments, call the store or the workflow client, and print."""
+"""The `flask …` commands: read arguments, call the store or the workflow client, print."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mailagent.cli import (
 
 
 def register(app: Flask) -> None:
-    """Hang the commands up at the app."""
+    """Add the commands to the app."""
     for command in (
         check.check,
         conversations.conversations,
