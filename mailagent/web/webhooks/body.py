@@ -1,4 +1,4 @@
-"""A webhook's body as bytes: whole, or an exception. What is in it belongs to the adapters."""
+"""Read a webhook's body as bytes: completely, or raise."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from flask import Request
 
 # SendGrid posts at most 30 MB of mail; the rest is room for the other fields.
 LARGEST_BYTES = 40 * 1024 * 1024
-# A body above this waits on disk until its signature is known to be good.
+# A larger body waits on disk until its signature is verified.
 MEMORY_BYTES = 1024 * 1024
-# Storing a large mail takes several times its size of memory, so that only so many are stored at once.
+# Storing a large mail takes several times its size in memory, so only LARGE_AT_ONCE are stored at once.
 LARGE_AT_ONCE, LARGE_WAIT_SECONDS = 2, 20.0
 
 _PIECE_BYTES = 64 * 1024
@@ -22,55 +22,54 @@ _large = threading.Semaphore(LARGE_AT_ONCE)
 
 
 class NotWhole(Exception):
-    """The body did not arrive whole, or is longer than we take; the text says how much of it came."""
+    """The body is incomplete or too long. The message says how much came."""
 
 
 class Busy(Exception):
-    """Too many large bodies are stored just now."""
+    """Too many large bodies are being stored."""
 
 
 def read_body(request: Request, largest_bytes: int = LARGEST_BYTES) -> bytes:
-    """Return the very bytes of the body, at most `largest_bytes`. Raises NotWhole."""
+    """Return the bytes of the body, at most `largest_bytes`. Raises NotWhole."""
     return b"".join(read_pieces(request, largest_bytes))
 
 
 def read_pieces(request: Request, largest_bytes: int = LARGEST_BYTES) -> Iterator[bytes]:
-    """Return the very bytes of the body as they come, at most `largest_bytes`. Raises NotWhole.
+    """Return the bytes of the body as they come, at most `largest_bytes`. Raises NotWhole.
 
-    To be called before anything touches `request.form`: afterwards the bytes are gone, and with them
-    what was signed. Forms are never used here, so their 500 kB limit does not apply either.
+    Call this before anything reads `request.form`, which consumes the bytes.
     """
-    request.max_content_length = largest_bytes + 1  # a longer chunked body is cut there, silently
+    request.max_content_length = largest_bytes + 1  # werkzeug cuts a chunked body there silently
     expected, length = request.content_length, 0
     try:
         while piece := request.stream.read(_PIECE_BYTES):
             length += len(piece)
             yield piece
     except Exception as problem:
-        # A chunked body that ends early raises whatever the server calls that.
+        # A chunked body that ends early raises an exception of the server's.
         raise NotWhole(f"{type(problem).__name__}: {problem}") from problem
     if length > largest_bytes:
         raise NotWhole(f"more than {largest_bytes} bytes came")
-    # A server may show a body of announced length that breaks off as one that ended.
+    # Some servers do not raise if a body ends before its announced length.
     if expected is not None and length != expected:
         raise NotWhole(f"{length} of {expected} bytes came")
 
 
 class SpooledBody:
-    """A body on its way into memory: `pieces` once, as they come, then `whole`."""
+    """A body that is being received: read `pieces` once, then `whole`."""
 
     def __init__(self, request: Request, file: IO[bytes]) -> None:
         self._request, self._file = request, file
 
     def pieces(self) -> Iterator[bytes]:
-        """Return the body as it comes, and keep it. Raises NotWhole."""
+        """Return the pieces of the body as they come, and store them. Raises NotWhole."""
         for piece in read_pieces(self._request):
             self._file.write(piece)
             yield piece
 
     @contextmanager
     def whole(self) -> Iterator[bytes]:
-        """Give the bytes of a body whose pieces have come. Raises Busy."""
+        """Give all bytes of the body, after `pieces`. Raises Busy."""
         is_large = self._file.tell() > MEMORY_BYTES
         if is_large and not _large.acquire(timeout=LARGE_WAIT_SECONDS):
             raise Busy(f"{LARGE_AT_ONCE} large requests are being stored")
@@ -84,6 +83,6 @@ class SpooledBody:
 
 @contextmanager
 def spooled(request: Request) -> Iterator[SpooledBody]:
-    """Give the body of a request, of which at most MEMORY_BYTES are in memory and the rest on disk."""
+    """Give the body of a request. It is on disk if it is larger than MEMORY_BYTES."""
     with SpooledTemporaryFile(MEMORY_BYTES) as file:
         yield SpooledBody(request, file)

@@ -1,4 +1,4 @@
-"""What SendGrid or a bounce says became of our mail: recorded as facts; what follows is a workflow's."""
+"""Record delivery events and bounces. A workflow decides what follows."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ REASON_MAX_LENGTH = 500
 
 
 def record_events(events: Iterable[DeliveryEvent]) -> None:
-    """Record a batch, the events of each mail in a transaction of their own: one for the whole batch would
-    hold rows of many mails, and could meet another, or a person's click, in a deadlock.
+    """Record a batch of events, with a transaction for each mail, because one for all could deadlock.
 
-    What is stored stays stored. Raises the error of a mail whose events could not be, after the others
-    were tried; at once where the database is in trouble. SendGrid then sends the whole batch again.
+    If the events of a mail cannot be stored, tries the others and then raises the error; during a database
+    outage, raises at once. The provider then sends the whole batch again.
     """
     live = services.current()
     of_mails: dict[str, list[DeliveryEvent]] = {}
@@ -39,28 +38,28 @@ def record_events(events: Iterable[DeliveryEvent]) -> None:
     for outbound_id, of_mail in of_mails.items():
         try:
             with live.database.transaction() as connection:
-                # In one order in all deliveries of them, or each of two would wait for the other.
+                # Sorted, so that two deliveries of the same events cannot deadlock.
                 for event in sorted(of_mail, key=lambda each: each.key):
                     record_event(connection, event, live.now())
         except Exception as error:
             if is_outage(error):
                 raise
-            logger.exception("the delivery events of mail %s cannot be stored", outbound_id)
+            logger.exception("mail=%s event=delivery_events_not_stored", outbound_id)
             problem = error
     if problem is not None:
         raise problem
 
 
 def record_event(connection: sa.Connection, event: DeliveryEvent, now: datetime) -> None:
-    """Record a delivery event once; enqueue a mail that did not reach its recipient.
+    """Record a delivery event once. Enqueue the mail if it did not reach its recipient.
 
-    One that the database will not hold is left out, so that the others of its batch are kept.
+    Drops an event that the database refuses, so that the others of its batch are kept.
     """
     try:
         with connection.begin_nested():
             _record(connection, event, now)
     except (sa.exc.DataError, sa.exc.IntegrityError, UnicodeError):
-        logger.exception("a delivery event cannot be stored, and is left out")
+        logger.exception("event=delivery_event_refused: the database refuses it, so it is dropped")
 
 
 def _record(connection: sa.Connection, event: DeliveryEvent, now: datetime) -> None:
@@ -74,7 +73,7 @@ def _record(connection: sa.Connection, event: DeliveryEvent, now: datetime) -> N
         now,
     )
     if new and event.event.not_reached:
-        # A bounce by mail has a run of its own: a signed event that follows has more consequences.
+        # A bounce by mail has a run of its own, because a signed event that follows has more consequences.
         by_mail = event.key.startswith(delivery_events.BOUNCE_MAIL)
         again = RETURNED if by_mail else UNDELIVERED
         services.current().workflow_client.queue.enqueue_delivery(
@@ -85,10 +84,10 @@ def _record(connection: sa.Connection, event: DeliveryEvent, now: datetime) -> N
 def record_bounce(
     connection: sa.Connection, mail: ParsedMail, bounce: Bounce, now: datetime
 ) -> None:
-    """Record what a bounce says about the mail of ours that it returns, if it is ours.
+    """Record a bounce of one of our mails.
 
-    A temporary failure is only a deferral: the other side goes on trying. Anybody who saw our
-    Message-ID can write a bounce: one that names only others changes nothing.
+    A temporary failure is a deferral: the other server retries. Anybody who knows our Message-ID can forge a
+    bounce, so one that names only other recipients changes nothing.
     """
     returned = bounce.returned_message_id
     outbound_id = outbound.find_by_message_id(connection, returned) if returned else None
@@ -98,7 +97,7 @@ def record_bounce(
     recipients = bounce.of(normalise_address(to_address) or to_address)
     if recipients is None:
         logger.warning(
-            "a bounce of mail %s names only recipients that it was not for: nothing is changed",
+            "mail=%s event=bounce_disregarded: it names only other recipients; nothing changed",
             outbound_id,
         )
         audit.record(

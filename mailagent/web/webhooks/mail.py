@@ -1,15 +1,16 @@
-"""The mail provider's webhooks: mail coming in, and what became of mail that went out.
+"""The mail provider's webhooks: inbound mail and delivery events.
 
-Stored before 200: the raw bytes, the parsed mail, its conversation and the wake-up are one transaction.
-Whatever one might have wanted is answered 200 or 503, never 3xx or 4xx (those throw mail away).
+One transaction stores the raw bytes, the parsed mail, its conversation and the enqueued workflow, before the
+answer 200. A mail is never answered 3xx or 4xx, because the provider would discard it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 import sqlalchemy as sa
 from flask import Blueprint, Response, request
@@ -48,58 +49,60 @@ def make_blueprint(provider: MailProvider) -> Blueprint:
     @signed_webhook
     def receive_mail() -> Response:
         """Take one inbound mail."""
-        return _receive_mail(provider, inbound_door)
+        keys, content_type = (
+            services.current().inbound_keys,
+            request.headers.get("Content-Type", ""),
+        )
+        return _receive(
+            provider, "inbound", inbound_door, keys, partial(_store_mail, provider, content_type)
+        )
 
     @blueprint.post(f"/webhooks/{provider.name}/events")
     @signed_webhook
     def receive_events() -> Response:
         """Take a batch of delivery events. After anything but 2xx the provider sends the batch again."""
-        return _receive_events(provider, events_door)
+        keys = services.current().events_keys
+        return _receive(provider, "events", events_door, keys, partial(_store_events, provider))
 
     return blueprint
 
 
-def _receive_mail(provider: MailProvider, door: SignatureDoor) -> Response:
-    live = services.current()
+def _receive(
+    provider: MailProvider,
+    webhook: str,
+    door: SignatureDoor,
+    keys: Sequence[str],
+    store: Callable[[bytes], Response],
+) -> Response:
+    """Verify a request and store it. The provider sends it again after a 503."""
     try:
-        with door.receive(request, live.inbound_keys) as body:
-            return _plain(_store(provider, request.headers.get("Content-Type", ""), body), 200)
+        with door.receive(request, keys) as body:
+            return store(body)
     except Refused as refusal:
         return _plain(refusal.words, refusal.status)
     except NotWhole as problem:
-        logger.error("webhook=inbound event=not_whole: answered 503: %s", problem)
-        return _plain("the request did not arrive whole; deliver it again\n", 503)
+        logger.error("webhook=%s event=not_whole: answered 503: %s", webhook, problem)
+        return _plain("the request did not arrive whole; send it again\n", 503)
     except Exception:
         logger.exception(
-            "webhook=inbound event=not_stored: answered 503; %s will deliver the mail again",
+            "webhook=%s event=not_stored: answered 503; %s will send it again",
+            webhook,
             provider.title,
         )
-        return _plain("the mail could not be stored; deliver it again\n", 503)
+        return _plain("the request could not be stored; send it again\n", 503)
 
 
-def _receive_events(provider: MailProvider, door: SignatureDoor) -> Response:
-    live = services.current()
+def _store_events(provider: MailProvider, body: bytes) -> Response:
     try:
-        with door.receive(request, live.events_keys) as body:
-            record_events(provider.parse_events(body))
-    except Refused as refusal:
-        return _plain(refusal.words, refusal.status)
-    except NotWhole as problem:
-        logger.error("webhook=events event=not_whole: answered 503: %s", problem)
-        return _plain("the request did not arrive whole; send it again\n", 503)
+        events = provider.parse_events(body)
     except ValueError as problem:
         logger.error("webhook=events event=unreadable: answered 400: %s", problem)
         return _plain(f"{problem}\n", 400)
-    except Exception:
-        logger.exception(
-            "webhook=events event=not_stored: answered 503; %s will send the events again",
-            provider.title,
-        )
-        return _plain("the events could not be stored; send them again\n", 503)
+    record_events(events)
     return _plain("stored\n", 200)
 
 
-def _store(provider: MailProvider, content_type: str, body: bytes) -> str:
+def _store_mail(provider: MailProvider, content_type: str, body: bytes) -> Response:
     live = services.current()
     addresses = ShopAddresses(live.shop.support_address, live.shop.reply_domain)
     mail = provider.parse_mail(content_type, body, addresses, live.now())
@@ -108,29 +111,29 @@ def _store(provider: MailProvider, content_type: str, body: bytes) -> str:
         now = live.now()
         known = arrivals.look_up(connection, mail, now, live.limits.mails_of_sender_per_hour)
         if known.stored:
-            return "known already\n"
+            return _plain("known already\n", 200)
         mail_id = _record(connection, mail, known, raw, now)
     if mail_id is None:
-        return "known already\n"
+        return _plain("known already\n", 200)
     if mail.kind is MailKind.MALFORMED:
         logger.error(
             "request kept as mail %s, but it cannot be read: %s", mail_id, mail.kind_reason
         )
-    return "stored\n"
+    return _plain("stored\n", 200)
 
 
 def _record(
     connection: sa.Connection, mail: ParsedMail, known: Known, raw: RawMail, now: datetime
 ) -> str | None:
     logs_in = sessions.find_live(connection, now) if known.live_logins else None
-    # Keys first: what is stored of our own mails, which it may quote, has none either.
-    # A code that stands in the quoted question is no answer to it.
+    # Remove secrets first: the stored texts of our own mails, which this mail may quote, have none either.
+    # Then a code in quoted text does not count as an answer.
     mail = _without_our_words(connection, _without_keys(mail, logs_in))
     if known.message_id:
-        # The customer's own mail, sent again with something changed that the signature leaves out.
+        # A replay of the customer's own mail, changed where the signature does not cover it.
         mail = mail.without_signatures("known_message_id")
     elif known.signed_date:
-        mail = mail.without_signatures("known_date")  # the same under another Message-ID
+        mail = mail.without_signatures("known_date")  # a replay under another Message-ID
     place = threading.find_place_locked(connection, mail, known, now)
     opens_new = place.opens_new
     if opens_new:
@@ -150,7 +153,7 @@ def _record(
         connection, mail, place.conversation_id, place.no_answer_reason, now, filed
     )
     if mail_id is None:
-        connection.rollback()  # another request stored the same mail, and its conversation
+        connection.rollback()  # another request has stored the same mail
         return None
     if place.conversation is not None:
         if not opens_new:
@@ -182,7 +185,7 @@ def _enqueue(
 
 
 def _without_our_words(connection: sa.Connection, mail: ParsedMail) -> ParsedMail:
-    """Take what the customer quotes of our own mails out of what they newly wrote."""
+    """Remove quotes of our own mails from the new text."""
     if shows_nothing(mail.body):
         return mail
     referred = [*mail.references, *mail.in_reply_to]
@@ -193,8 +196,10 @@ def _without_our_words(connection: sa.Connection, mail: ParsedMail) -> ParsedMai
 
 
 def _without_keys(mail: ParsedMail, logs_in: Callable[[str], bool] | None) -> ParsedMail:
-    """Take out words by which whoever reads the stored mail could decide, or log in, as its author.
-    `logs_in` says whether a word is the secret of a link."""
+    """Remove secrets with which a reader of the stored mail could decide a refund or log in.
+
+    `logs_in` says whether a word is the secret of a login link.
+    """
     return replace(
         mail,
         subject=without_keys(mail.subject, logs_in),

@@ -1,7 +1,7 @@
-"""Verifies the mail provider's signature, and decides between 403 and 503.
+"""Verify the mail provider's signature.
 
-A mail provider discards mail on any 4xx and retries on a 5xx. So a bad signature gets 403 only once a good
-one was seen; before that our own key may be the wrong one.
+A mail provider discards mail on any 4xx and retries on a 5xx. A bad signature is answered 403 only after a
+good one was seen. Before that it is answered 503, because our own key may be wrong.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from mailagent.web.webhooks.body import spooled
 
 logger = logging.getLogger(__name__)
 
-# What the provider signs in our future was signed by another clock; what is old may only have waited.
+# Tolerances of `_compare_clocks`. An old signature may be of a request that waited, one in the future is not.
 AHEAD_SECONDS, BEHIND_SECONDS = 5, 300
 
 
-# In the environ of a request whose signature was good.
+# Key in the WSGI environ of a verified request.
 VERIFIED = "mailagent.verified"
 
 
 class Refused(Exception):
-    """A request whose signature is not good; what to answer."""
+    """A request is refused for its signature. Holds the answer."""
 
     def __init__(self, words: str, status: int) -> None:
         super().__init__(words)
@@ -39,7 +39,7 @@ class Refused(Exception):
 
 
 class SignatureDoor:
-    """One webhook's door. Without keys it is open, which production settings do not allow."""
+    """Verifies the requests of one webhook. Without keys it accepts all, which production does not allow."""
 
     def __init__(self, provider: MailProvider, webhook: str) -> None:
         self._provider = provider
@@ -49,7 +49,7 @@ class SignatureDoor:
 
     @contextmanager
     def receive(self, request: Request, keys: Sequence[str]) -> Iterator[bytes]:
-        """Give the bytes of a request whose signature is good. Raises Refused, NotWhole and Busy."""
+        """Give the bytes of a verified request. Raises Refused, NotWhole and Busy."""
         headers, provider = request.headers, self._provider
         if keys and not provider.can_verify(headers):
             raise self._refusal(headers, keys)
@@ -87,9 +87,9 @@ class SignatureDoor:
         )
 
     def _refuse_by_age(self, timestamp: str) -> None:
-        """Raise Refused for a good signature that is too old, or of the future.
+        """Raise Refused for a valid signature that is too old, or in the future.
 
-        Never 4xx: it may be honest mail that waited at the provider, or our own clock that is wrong.
+        Never 4xx: the mail may have waited at the provider, or our clock may be wrong.
         """
         live = services.current()
         now, most = live.now(), live.webhook_hours
@@ -110,7 +110,7 @@ class SignatureDoor:
         raise Refused(words, 503)
 
     def _compare_clocks(self, timestamp: str) -> None:
-        """Log once that the provider's clock and ours differ, by the time at which it signed."""
+        """Log once if the time of the signature shows that the provider's clock and ours differ."""
         age = age_seconds(timestamp, services.current().now())
         if age is None:
             return
@@ -132,7 +132,7 @@ class SignatureDoor:
 
 
 def answer_refusal(error: HTTPException) -> Response | HTTPException:
-    """Answer 503 where the provider's post is refused before any view: a 4xx would lose the mail."""
+    """Answer 503 to a webhook request that reaches no view: after a 4xx the mail would be lost."""
     path, provider = request.path.lower(), services.current().mail_provider
     words = ("webhook", "inbound", provider.name)
     meant_for_a_webhook = provider.looks_like_ours(request.headers) or any(w in path for w in words)

@@ -1,7 +1,7 @@
-"""Where an inbound mail belongs: its conversation, and whether anybody will work on it.
+"""Find the conversation of an inbound mail, and decide whether the mail gets an answer.
 
-Threads are found by reply token, else by the mails a mail refers to, never by subject. Only its own
-customer can write into a thread, and only the team can answer for it.
+A conversation is found by reply token, else by In-Reply-To and References, never by subject. Only its customer
+can write into it, and only the team can answer for it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from mailagent.store.refunds import approval_requests
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What becomes of a mail. Without a `no_answer_reason` the conversation's workflow is woken.
+    """Where a mail belongs. Without a `no_answer_reason`, the conversation's workflow is enqueued.
 
-    `throttled`: the reason holds only for now. `proves_mailbox`: the sender wrote the code of a mail that
-    only that mailbox got.
+    `throttled`: the reason is temporary. `proves_mailbox`: the mail holds the confirmation code that was sent
+    to the sender's mailbox.
     """
 
     mail: ParsedMail
@@ -57,7 +57,7 @@ class Place:
 
 
 def find_place(connection: sa.Connection, mail: ParsedMail, known: Known, now: datetime) -> Place:
-    """Return where a mail belongs; nothing is recorded here."""
+    """Return where a mail belongs. Records nothing."""
     token = find_token(mail.envelope_to, services.current().shop.reply_domain)
     if token is not None and token.door is Door.APPROVAL:
         return _place_of_manager(mail)
@@ -92,8 +92,10 @@ def find_place(connection: sa.Connection, mail: ParsedMail, known: Known, now: d
 def find_place_locked(
     connection: sa.Connection, mail: ParsedMail, known: Known, now: datetime
 ) -> Place:
-    """Return where a mail belongs, and keep others from its conversation until the commit. If its customer
-    was erased since it was found, the thread is nobody's any more, and the mail is placed anew."""
+    """Return where a mail belongs, and lock its conversation until the commit.
+
+    Searches again if the customer was erased before the lock.
+    """
     place = find_place(connection, mail, known, now)
     found = place.conversation
     if found is None:
@@ -105,8 +107,10 @@ def find_place_locked(
 
 
 def find_request(connection: sa.Connection, mail: ParsedMail) -> ApprovalRequest | None:
-    """Return what a manager was asked by the request that their aligned mail refers to, wherever it was
-    sent: no customer's mail, though managers may be customers, too. None if it refers to none."""
+    """Return the approval request that a manager's aligned mail replies to, whatever address it was sent to.
+
+    None if it is not a reply to one: managers may be customers, too.
+    """
     if mail.from_address not in services.current().shop.manager_emails:
         return None
     if mail.identity not in (Identity.DKIM, Identity.SPF):
@@ -116,7 +120,7 @@ def find_request(connection: sa.Connection, mail: ParsedMail) -> ApprovalRequest
 
 
 def _goes_on(conversation: Conversation, mail: ParsedMail, now: datetime) -> bool:
-    """Whether a mail goes on with a thread: it is the customer's own, and not after months."""
+    """Whether a mail continues a conversation: it is the customer's, and the last one is not too old."""
     if mail.from_address != conversation.customer_email:
         return False
     old = timedelta(days=services.current().limits.old_thread_days)
@@ -124,15 +128,14 @@ def _goes_on(conversation: Conversation, mail: ParsedMail, now: datetime) -> boo
 
 
 def _place_of_manager(mail: ParsedMail) -> Place:
-    """Keep what comes to the reply address of a request out of all conversations; what it says there is
-    for `approval_reply`."""
+    """Keep a reply to an approval request out of all conversations; `approval_reply` handles it."""
     if mail.kind is not MailKind.CUSTOMER:
         return Place(mail, None, mail.kind_reason or mail.kind.value)
     return Place(replace(mail, kind=MailKind.MANAGER), None, "a manager's reply")
 
 
 def _place_of_team(mail: ParsedMail, conversation: Conversation | None) -> Place:
-    """Let the team answer for a conversation: by aligned mail from its own address only."""
+    """Let the team answer for a conversation, by aligned mail from a team address only."""
     may = permissions_of(mail.from_address, services.current().shop)
     from_team = Permission.ANSWER in may
     if conversation is None:
@@ -150,7 +153,7 @@ def _why_throttled(
     of_sender, in_all = live.limits.mails_of_sender_per_hour, live.limits.mails_per_hour
     which = "" if proven else " that are not proven to be theirs"
     used_up = known.is_used_up
-    if proven != known.proven:  # its thread proves it, or that it was sent again proves it no more
+    if proven != known.proven:  # the conversation proves the sender, or a replay does not
         used_up = arrivals.is_used_up(connection, now - HOUR, of_sender, proven, mail.from_address)
     if used_up:
         return f"more than {of_sender} mails an hour from this sender{which}"
