@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 
 import pytest
 import sqlalchemy as sa
 
 from mailagent.demo.fakes.webhooks import build_body
+from mailagent.store.database import PING_AFTER_SECONDS
 from tests.harness import Harness, letter
 from tests.workflows.trouble import cut_connections
 
@@ -22,6 +24,7 @@ def fill_and_cut(shop: Harness) -> None:
         for _ in range(POOLED):
             stack.enter_context(shop.live.database.snapshot()).execute(sa.select(1))
     assert cut_connections(shop) == POOLED
+    time.sleep(PING_AFTER_SECONDS)  # a connection that was just used is not asked
 
 
 def test_a_connection_that_was_cut_in_the_pool_is_replaced_unseen(shop: Harness) -> None:
@@ -36,3 +39,15 @@ def test_a_mail_is_taken_at_once_after_the_connections_were_cut(shop: Harness) -
     fill_and_cut(shop)
     assert shop.post_inbound(body).status_code == 200
     assert len(shop.rows("SELECT 1 FROM inbound_mails")) == 1
+
+
+def test_a_connection_that_was_just_used_is_not_asked_again(
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_connection: object) -> bool:
+        raise AssertionError("was asked")
+
+    monkeypatch.setattr(shop.live.database.engine.dialect, "do_ping", fail)
+    for _ in range(POOLED):
+        with shop.live.database.transaction() as connection:
+            connection.execute(sa.select(1))
