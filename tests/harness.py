@@ -31,7 +31,7 @@ from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund
 from mailagent.services import Services
 from mailagent.store.console import sessions
-from mailagent.store.refunds import orders, refunds
+from mailagent.store.refunds import order_import, refunds
 from mailagent.web.guard import SESSION_KEY
 from mailagent.workflows.launch import launch, stop
 from tests.cast import ADA, MAX, MONA, OLGA, SUPPORT, TESS
@@ -128,7 +128,7 @@ class Harness:
         """Put orders on the shop's books."""
         with self.live.database.transaction() as connection:
             for order in stocked:
-                orders.save(connection, order, self.live.now())
+                order_import.save(connection, order, self.live.now())
 
     def post_inbound(
         self,

@@ -16,7 +16,7 @@ from mailagent.adapters.order_files.record import render_order
 from mailagent.cli.printing import Commands, print_json
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import OrderProblem
-from mailagent.store.refunds import external_refunds
+from mailagent.store.refunds import external_refunds, order_import
 from mailagent.store.refunds import orders as store
 
 LARGEST_FILE_BYTES = 256 * 1024 * 1024
@@ -105,9 +105,9 @@ def _save(found: OrdersFile, now: datetime, ours_included: bool) -> Counter[str]
     with services.current().database.transaction() as connection:
         # Sorted, so that two imports at once cannot deadlock.
         for line_no, order in sorted(found.orders, key=lambda each: each[1].order_id):
-            told = store.without_ours(connection, order) if ours_included else order
+            told = order_import.without_known_refunds(connection, order) if ours_included else order
             try:
-                counts[store.save(connection, told, now).value] += 1
+                counts[order_import.save(connection, told, now).value] += 1
             except OrderProblem as problem:
                 problems.append((line_no, str(problem)))
         if problems:

@@ -27,7 +27,7 @@ from mailagent.domain.refunds.refund import Refund
 from mailagent.store.database import Row
 from mailagent.store.refunds import approvals, external_refunds, gateway_events, refund_payments
 from mailagent.store.refunds import refunds as store
-from mailagent.store.refunds.payment_events import KNOWN
+from mailagent.store.refunds.gateway_events import KNOWN
 from mailagent.web.webhooks.payment_events import follow_refund
 
 if TYPE_CHECKING:  # slow to import: pydantic

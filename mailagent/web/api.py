@@ -16,8 +16,8 @@ from mailagent import services
 from mailagent.adapters.order_files.json_lines import decode_order
 from mailagent.domain.refunds.goodwill import Redeemed
 from mailagent.domain.refunds.order import OrderProblem
-from mailagent.store.refunds import goodwill, orders
-from mailagent.store.refunds.orders import Saved, VersionProblem
+from mailagent.store.refunds import goodwill, order_import
+from mailagent.store.refunds.order_import import Saved, VersionProblem
 from mailagent.web.guard import bearer_token, is_authorised, unauthorised
 
 LARGEST_ORDER_BYTES = 1024 * 1024
@@ -53,8 +53,8 @@ def put(order_id: str) -> Response:
     live = services.current()
     try:
         with live.database.transaction() as connection:
-            saved = orders.save(connection, order, live.now(), expected)
-            version = orders.version(connection, order.order_id)
+            saved = order_import.save(connection, order, live.now(), expected)
+            version = order_import.version(connection, order.order_id)
     except VersionProblem as problem:
         return _problem(412, str(problem))
     except OrderProblem as problem:

@@ -12,7 +12,7 @@ import pytest
 
 from mailagent.adapters.stripe.events import TOLERANCE_SECONDS, parse_event, verify
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.payment import GivenBack, RefundState
+from mailagent.domain.refunds.payment import RefundedTotal, RefundState
 from tests.stripe_server import event, sign
 
 OLD, NEW = "whsec_old", "whsec_new"
@@ -112,7 +112,7 @@ def test_a_charge_may_bring_its_refunds_or_only_their_sum() -> None:
     bare = parse_event(event("charge.refunded", charge, "evt_1", created=1_790_000_000))
     at = datetime.fromtimestamp(1_790_000_000, UTC)
     assert bare.refunds == ()
-    assert bare.given_back == GivenBack("stripe", ("pi_1", "ch_1"), Money(2000, "USD"), at)
+    assert bare.given_back == RefundedTotal("stripe", ("pi_1", "ch_1"), Money(2000, "USD"), at)
     made = {name: REFUND[name] for name in ("id", "amount", "currency", "status")}
     listed = parse_event(event("charge.refunded", charge | {"refunds": {"data": [made]}}, "evt_2"))
     assert [each.payment_ids for each in listed.refunds] == [("pi_1", "ch_1")]

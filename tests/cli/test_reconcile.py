@@ -39,7 +39,7 @@ def test_what_happened_elsewhere_is_told_and_recorded_on_demand(
     recorded = flask(shop, "refunds", "reconcile", "--record", "--json")
     assert recorded.exit_code == 1
     differences = {each["kind"]: each for each in json.loads(recorded.output)}
-    assert "without us, as re_2" in differences["unknown_here"]["recorded"]
+    assert "outside mailagent, as re_2" in differences["unknown_here"]["recorded"]
     assert "came back" in differences["failed_there"]["recorded"]
     assert (shop.refunds()[0].status, held(shop), elsewhere(shop)) == ("failed", 0, 1000)
     assert flask(shop, "refunds", "reconcile").exit_code == 0
@@ -54,7 +54,7 @@ def test_what_was_wrongly_taken_for_returned_counts_again(
     assert (held(shop), elsewhere(shop)) == (0, 0)
     told = flask(shop, "refunds", "reconcile", "--record").output
     assert "taken for returned" in told
-    assert "49.99 USD was given back on order W1001 without us, as re_1" in told
+    assert "49.99 USD was refunded on order W1001 outside mailagent, as re_1" in told
     assert (held(shop), elsewhere(shop)) == (0, 4999)
     assert flask(shop, "refunds", "reconcile").exit_code == 0
     say(shop, "refund.failed", failed, "evt_2")
@@ -108,7 +108,7 @@ def test_a_decision_that_is_lost_is_asked_for_again_and_its_money_counts_once(
     assert (held(shop), elsewhere(shop)) == (4999, 0)
     with shop.live.database.transaction() as connection:
         connection.exec_driver_sql("UPDATE refunds SET status = 'rejected'")
-    assert "without us, as re_1" in flask(shop, "refunds", "reconcile", "--record").output
+    assert "outside mailagent, as re_1" in flask(shop, "refunds", "reconcile", "--record").output
     assert (held(shop), elsewhere(shop)) == (0, 4999)
 
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from mailagent.store import schema
 from mailagent.store.database import open_database
-from mailagent.store.refunds import order_rows, orders
+from mailagent.store.refunds import order_import, orders
 from tests.cast import order
 from tests.harness import Harness, running
 
@@ -29,7 +29,7 @@ def test_an_order_that_is_replaced_while_it_is_read_is_not_read_half_old_and_hal
     with shop.live.database.snapshot() as connection:
         rows = connection.execute(sa.select(schema.orders)).all()
         shop.stock(new)
-        assert order_rows.with_parts(connection, rows) == (old,)
+        assert orders.with_parts(connection, rows) == (old,)
         assert orders.find(connection, "W1001") == old
     with shop.live.database.snapshot() as connection:
         assert orders.find(connection, "W1001") == new
@@ -42,10 +42,10 @@ def test_a_connection_for_reading_writes_nothing_and_the_next_user_of_it_may(sho
         database.snapshot() as connection,
         pytest.raises(sa.exc.DBAPIError, match="read-only transaction"),
     ):
-        orders.save(connection, order(), shop.live.now())
+        order_import.save(connection, order(), shop.live.now())
     with database.transaction() as connection:
         assert connection.scalar(sa.text("SHOW transaction_isolation")) == "read committed"
-        orders.save(connection, order(), shop.live.now())
+        order_import.save(connection, order(), shop.live.now())
 
 
 @pytest.mark.parametrize("before", [None, 0o644])

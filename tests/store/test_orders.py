@@ -8,7 +8,7 @@ import pytest
 
 from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.store.database import Database
-from mailagent.store.refunds import cases, orders, payments, refunds
+from mailagent.store.refunds import cases, order_import, orders, refunds
 from tests.cast import NOW, order
 from tests.harness import Harness
 from tests.workflows.test_policy_facts import propose, write
@@ -66,11 +66,13 @@ def test_what_is_taken_and_shared_of_an_order_is_its_own(database: Database) -> 
     both = {"payment_id": "both", "method": "gift_card", "amount": "30.00"}
     bought_by_both = order(payments=[mine, both])
     with database.transaction() as connection:
-        orders.save(connection, bought_by_both, NOW)
+        order_import.save(connection, bought_by_both, NOW)
         assert orders.find(connection, "W1001") == bought_by_both
         assert orders.taken_minor(connection, "W1001") == 5_00
-        assert payments.list_shared(connection, bought_by_both) == ()
+        assert orders.list_shared_payments(connection, bought_by_both) == ()
         for order_id in ("W1002", "W1003"):
-            orders.save(connection, order(order_id, payments=[{**both, "amount": "49.99"}]), NOW)
+            order_import.save(
+                connection, order(order_id, payments=[{**both, "amount": "49.99"}]), NOW
+            )
         assert orders.taken_minor(connection, "W1001") == 5_00
-        assert payments.list_shared(connection, bought_by_both) == ("both",)
+        assert orders.list_shared_payments(connection, bought_by_both) == ("both",)

@@ -19,7 +19,7 @@ from mailagent.store import audit, migration, schema
 from mailagent.store.database import Database
 from mailagent.store.mail import conversations, filing
 from mailagent.store.migration import SchemaProblem, check_schema
-from mailagent.store.refunds import approvals, orders, refund_payments, refunds
+from mailagent.store.refunds import approvals, order_import, orders, refund_payments, refunds
 from mailagent.store.refunds.approvals import RecordedDecision
 from mailagent.store.schema import metadata
 from tests.cast import ADA, MONA, NOW, order
@@ -87,7 +87,7 @@ def _refund(connection: sa.Connection, amount_minor: int, refund_id: str, **chan
 
 def test_refunds_of_an_order_never_go_above_what_was_paid(database: Database) -> None:
     with database.transaction() as connection:
-        orders.save(connection, order(), NOW)
+        order_import.save(connection, order(), NOW)
         asked_in = _conversation_and_mail(connection)
         _refund(connection, 30_00, "refund_1", asked_in=asked_in)
     with pytest.raises(sa.exc.IntegrityError), database.transaction() as connection:
@@ -99,7 +99,7 @@ def test_refunds_of_an_order_never_go_above_what_was_paid(database: Database) ->
 
 def test_a_refund_that_ends_unpaid_gives_its_amount_back(database: Database) -> None:
     with database.transaction() as connection:
-        orders.save(connection, order(), NOW)
+        order_import.save(connection, order(), NOW)
         asked_in = _conversation_and_mail(connection)
         waits = RefundStatus.AWAITING_APPROVAL
         refund = _refund(connection, 49_99, "refund_1", asked_in=asked_in, status=waits)
@@ -118,7 +118,7 @@ def _pay(connection: sa.Connection, key: str, minor: int, state: str) -> None:
 
 def _failed_refund(connection: sa.Connection, *payments: tuple[int, str]) -> Refund:
     """Record a refund of a kettle that has failed, with so much paid, refused or never settled."""
-    orders.save(connection, order(), NOW)
+    order_import.save(connection, order(), NOW)
     asked_in = _conversation_and_mail(connection)
     refund = _refund(connection, 49_99, "refund_1", asked_in=asked_in)
     for number, (minor, state) in enumerate(payments):
@@ -180,7 +180,7 @@ def test_a_payment_of_a_failed_refund_counts_whenever_it_comes_and_goes(
 
 def test_payments_of_a_refund_that_is_not_over_count_once(database: Database) -> None:
     with database.transaction() as connection:
-        orders.save(connection, order(), NOW)
+        order_import.save(connection, order(), NOW)
         refund = _refund(connection, 49_99, "refund_1", asked_in=_conversation_and_mail(connection))
         _pay(connection, "key", 49_99, "done")
         assert orders.held_minor(connection, "W1001") == 49_99
@@ -205,7 +205,7 @@ def test_that_money_was_given_back_is_never_unlearned(
     database: Database, first: str, then: str, stands: str
 ) -> None:
     with database.transaction() as connection:
-        orders.save(connection, order(), NOW)
+        order_import.save(connection, order(), NOW)
         _refund(connection, 49_99, "refund_1", asked_in=_conversation_and_mail(connection))
         _pay(connection, "key", 49_99, first)
         reference = {"reference": "later"} if then == "done" else {"problem": "later"}
@@ -223,7 +223,7 @@ def test_paid_needs_the_gateways_reference_and_a_date(
     database: Database, reference: str | None, paid_at: datetime | None, is_taken: bool
 ) -> None:
     with database.transaction() as connection:
-        orders.save(connection, order(), NOW)
+        order_import.save(connection, order(), NOW)
         asked_in = _conversation_and_mail(connection)
         _refund(connection, 1000, "r1", asked_in=asked_in, status=RefundStatus.APPROVED)
     paid = schema.refunds.update().values(
@@ -239,7 +239,7 @@ def test_paid_needs_the_gateways_reference_and_a_date(
 
 def test_a_raised_amount_is_refused_by_the_database(database: Database) -> None:
     with database.transaction() as connection:
-        orders.save(connection, order(), NOW)
+        order_import.save(connection, order(), NOW)
         _refund(connection, 30_00, "refund_1", asked_in=_conversation_and_mail(connection))
     with pytest.raises(sa.exc.IntegrityError), database.transaction() as connection:
         connection.execute(sa.text("UPDATE refunds SET amount_minor = 5000"))
@@ -247,7 +247,7 @@ def test_a_raised_amount_is_refused_by_the_database(database: Database) -> None:
 
 def test_an_approval_has_one_decision(database: Database) -> None:
     with database.transaction() as connection:
-        orders.save(connection, order(), NOW)
+        order_import.save(connection, order(), NOW)
         waits = RefundStatus.AWAITING_APPROVAL
         asked_in = _conversation_and_mail(connection)
         _refund(connection, 49_99, "refund_1", asked_in=asked_in, status=waits)
@@ -303,7 +303,7 @@ def test_words_may_be_taken_off_the_record_and_nothing_be_put_there(
 def _put_something_on_record(connection: sa.Connection) -> None:
     words = {"amount": "1.00 USD", "note": "Sorry, Ada", "why": "550 ada@example.com"}
     audit.record(connection, NOW, MONA, "looked", "refund_1", words)
-    orders.save(connection, order(), NOW)
+    order_import.save(connection, order(), NOW)
     asked_in = _conversation_and_mail(connection)
     _refund(connection, 1_00, "refund_1", asked_in=asked_in, status=RefundStatus.AWAITING_APPROVAL)
     approval = approvals.request(connection, "refund_1", NOW, NOW)

@@ -15,7 +15,7 @@ from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import Cap, Caps, ManagerReason, Named, Policy
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.store import schema
-from mailagent.store.refunds import caps, refunds
+from mailagent.store.refunds import policies, refunds
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import ADA, GRACE, NOW, order
@@ -112,8 +112,8 @@ def test_what_a_person_decided_or_nobody_paid_counts_towards_no_cap(shop: Harnes
             .values(decided_by="mona@shop.example")
         )
         refunds.move(connection, refunds.lock(connection, second.refund_id), RefundStatus.FAILED)
-        dollars = caps.granted_to_customer(connection, ADA, NOW.replace(year=2020), "USD")
-        euros = caps.granted_by_shop(connection, NOW.replace(year=2020), "EUR")
+        dollars = policies.granted_to_customer(connection, ADA, NOW.replace(year=2020), "USD")
+        euros = policies.granted_by_shop(connection, NOW.replace(year=2020), "EUR")
     assert (dollars.count, dollars.minor) == (1, 49_99)
     assert (euros.count, euros.minor) == (1, 0)
 

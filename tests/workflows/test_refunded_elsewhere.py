@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mailagent.store.refunds import external_refunds, orders
+from mailagent.store.refunds import external_refunds, order_import
 from mailagent.workflows.tools.look_at_order import look_at_order
 from tests.cast import order
 from tests.harness import Harness
@@ -43,7 +43,7 @@ def test_what_the_file_says_of_ours_is_taken_off_where_the_operator_says_so(
     propose(write(shop), "W1001", quantity=1)
     pay(shop.refunds()[0].refund_id)
     with shop.live.database.transaction() as connection:
-        (payment,) = orders.without_ours(connection, kettles(in_the_file)).payments
+        (payment,) = order_import.without_known_refunds(connection, kettles(in_the_file)).payments
     assert payment.refunded_minor == left_of_it
 
 
@@ -55,8 +55,8 @@ def test_a_file_older_than_our_refund_takes_nothing_back_that_others_gave(
     propose(write(shop), "W1001", quantity=1)
     pay(shop.refunds()[0].refund_id)
     with shop.live.database.transaction() as connection:
-        told = orders.without_ours(connection, kettles(in_the_file))
-        orders.save(connection, told, shop.live.now())
+        told = order_import.without_known_refunds(connection, kettles(in_the_file))
+        order_import.save(connection, told, shop.live.now())
         assert external_refunds.given_back_minor(connection, "W1001") == 30_00
     again = propose(write(shop, subject="The other one"), "W1001", quantity=1)
     assert again["outcome"] == "declined"

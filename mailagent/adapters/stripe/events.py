@@ -14,7 +14,7 @@ from typing import Any
 
 from mailagent.adapters.stripe.amounts import from_stripe
 from mailagent.adapters.stripe.refunds import NAME, payment_ids, read_refund
-from mailagent.domain.refunds.payment import Dispute, GatewayEvent, GatewayRefund, GivenBack
+from mailagent.domain.refunds.payment import Dispute, GatewayEvent, GatewayRefund, RefundedTotal
 
 REFUND_KINDS = frozenset(
     {"refund.created", "refund.updated", "refund.failed", "charge.refund.updated"}
@@ -112,10 +112,10 @@ def _understood(event: GatewayEvent, content: Mapping[str, Any]) -> GatewayEvent
     return replace(event, **found)
 
 
-def _given_back(charge: Mapping[str, Any], at: datetime) -> GivenBack:
+def _given_back(charge: Mapping[str, Any], at: datetime) -> RefundedTotal:
     names = payment_ids({"payment_intent": charge.get("payment_intent"), "charge": charge["id"]})
     total = from_stripe(int(charge["amount_refunded"]), str(charge["currency"]))
-    return GivenBack(NAME, names, total, at)
+    return RefundedTotal(NAME, names, total, at)
 
 
 def _of_charge(refund: Mapping[str, Any], charge: Mapping[str, Any]) -> GatewayRefund:

@@ -114,13 +114,12 @@ class GatewayRefund:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenBack:
-    """What a payment has given back in all, as the gateway had it `at` a time, without saying by which
-    refunds."""
+class RefundedTotal:
+    """How much of a payment was refunded `at` a time, from a gateway that does not name the refunds."""
 
     gateway: str
     payment_ids: tuple[str, ...]
-    total: Money
+    amount: Money
     at: datetime
 
 
@@ -168,7 +167,7 @@ class GatewayEvent:
     occurred_at: datetime
     refunds: tuple[GatewayRefund, ...] = ()
     dispute: Dispute | None = None
-    given_back: GivenBack | None = None
+    given_back: RefundedTotal | None = None
     foreign: str | None = None
     problem: str | None = None
 
@@ -198,6 +197,6 @@ class GatewayEvent:
             "given_back": self.given_back
             and {
                 "payment_ids": list(self.given_back.payment_ids),
-                "total": str(self.given_back.total),
+                "total": str(self.given_back.amount),
             },
         }

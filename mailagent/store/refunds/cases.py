@@ -13,7 +13,7 @@ from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund
 from mailagent.store import schema
 from mailagent.store.database import Row
-from mailagent.store.refunds import order_rows, orders, payments, refund_payments, refunds
+from mailagent.store.refunds import orders, refund_payments, refunds
 
 OTHERS_SHOWN_MAX = 20
 
@@ -28,8 +28,7 @@ _earlier = _orders.alias("earlier")
 _CASE = (
     sa.select(
         _orders,
-        orders.ELSEWHERE.label("elsewhere_minor"),
-        payments.GIVEN_BACK_ON_OTHERS.label("on_others_minor"),
+        orders.REFUNDED_ELSEWHERE.label("elsewhere_minor"),
         sa.select(sa.func.min(_earlier.c.placed_at))
         .where(_earlier.c.customer_email == _orders.c.customer_email)
         .scalar_subquery()
@@ -109,8 +108,13 @@ def load(connection: sa.Connection, refund: Refund, order: Order | None = None) 
     if row is None:
         raise LookupError(f"order {refund.order_id} does not exist")
     if order is None:
-        [order] = order_rows.with_parts(connection, [row])
+        [order] = orders.with_parts(connection, [row])
     elsewhere = int(row.elsewhere_minor)
+    on_others = sum(
+        each.amount_minor
+        for each in refund_payments.list_refunded(connection, order)
+        if each.order_id != order.order_id
+    )
     return Case(
         refund=refund,
         order=order,
@@ -119,7 +123,7 @@ def load(connection: sa.Connection, refund: Refund, order: Order | None = None) 
         amount=refund.asked,
         already_refunded=Money(row.held_minor - refund.held.minor + elsewhere, order.currency),
         elsewhere=Money(elsewhere, order.currency),
-        on_others=Money(int(row.on_others_minor), order.currency),
+        on_others=Money(on_others, order.currency),
         items=items_of(refund, order),
         shipping=shipping_of(refund),
         short=Money(refund.short_minor, refund.amount.currency) if refund.short_minor else None,

@@ -5,6 +5,7 @@ They reduce what may still be refunded of an order's payments.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -12,149 +13,68 @@ import sqlalchemy as sa
 
 from mailagent.domain.refunds.payment import (
     GatewayRefund,
-    GivenBack,
+    RefundedTotal,
     RefundRequest,
     RefundState,
 )
 from mailagent.store import schema
 from mailagent.store.database import Row, insert_once
-from mailagent.store.refunds.order_rows import ORDER_RECORD
 
-_external = schema.external_refunds
-
-_BY_PAYMENT = (
-    sa.select(_external.c.payment_id, sa.func.sum(_external.c.amount_minor))
-    .where(_external.c.order_id == sa.bindparam("order_id"), _external.c.returned_at.is_(None))
-    .group_by(_external.c.payment_id)
+_external, _payments, _refunds = (
+    schema.external_refunds,
+    schema.refund_payments,
+    schema.refunds,
 )
+
+# The "gateway" of what the order's own record says was refunded of its payments.
+ORDER_RECORD = "order_record"
+# Begins the reference of what a payment refunded without the gateway naming the refunds.
+_SUM = "sum"
+
+
+def reference_of(kind: str, order_id: str, payment_id: str) -> str:
+    """Return a reference for a row that the gateway gives no name."""
+    # With the length no two orders share one, whatever characters their ids contain.
+    return f"{kind}:{len(order_id)}:{order_id}:{payment_id}"
 
 
 def record(
-    connection: sa.Connection, told: GatewayRefund, order_id: str, payment_id: str, now: datetime
+    connection: sa.Connection,
+    refund: GatewayRefund,
+    order_id: str,
+    payment_id: str,
+    now: datetime,
 ) -> bool:
-    """Record a refund that is not ours; return whether it was news. `payment_id` is the order's name
-    for the payment. One that has failed is kept as returned, so that a later word that it was made,
-    which is an older one, changes nothing."""
-    failed = told.state is RefundState.FAILED
-    new = _insert(connection, told, order_id, payment_id, now)
-    if new:
-        _take_off_sum(connection, order_id, payment_id, told.amount.minor)
-    return new or (failed and mark_returned(connection, told.reference, now))
+    """Record a refund that is not ours; return whether it was new.
+
+    `payment_id` is the order's name for the payment. A refund that has failed is kept as returned, so
+    that an older event, which says that it was made, changes nothing.
+    """
+    if _insert(connection, refund, order_id, payment_id, now):
+        _subtract_from_sum(connection, order_id, payment_id, refund.amount.minor)
+        return True
+    failed = refund.state is RefundState.FAILED
+    return failed and mark_returned(connection, refund.reference, now)
 
 
 def record_failed(
     connection: sa.Connection, reference: str, request: RefundRequest, gateway: str, now: datetime
 ) -> None:
-    """Record a refund of ours that the gateway made and could not carry out. Another one will take its place
-    under the same key, and words of this one, which come in any order, must not count beside that."""
+    """Record a refund of ours that the gateway made and could not carry out. Another one replaces it
+    under the same key, and late events about this one must not count beside that."""
     failed = GatewayRefund(reference, gateway, (), request.amount, RefundState.FAILED)
     _insert(connection, failed, request.order_id, request.payment_id, now)
 
 
 def is_known_failure(connection: sa.Connection, reference: str) -> bool:
-    """Return whether it is on record that a refund came to nothing."""
-    known = _external.c.reference == reference, _external.c.returned_at.is_not(None)
-    return connection.scalar(sa.select(sa.literal(1)).where(*known)) is not None
-
-
-def _insert(
-    connection: sa.Connection, told: GatewayRefund, order_id: str, payment_id: str, now: datetime
-) -> bool:
-    return insert_once(
-        connection,
-        _external,
-        {
-            "reference": told.reference,
-            "gateway": told.gateway,
-            "order_id": order_id,
-            "payment_id": payment_id,
-            "amount_minor": told.amount.minor,
-            "currency": told.amount.currency,
-            "seen_at": now,
-            "returned_at": now if told.state is RefundState.FAILED else None,
-        },
-        "reference",
-    )
-
-
-def record_sum(
-    connection: sa.Connection, told: GivenBack, order_id: str, payment_id: str, now: datetime
-) -> int:
-    """Record what a payment gave back beyond the refunds that we know of, until each is told of by its
-    name; return how much that is in minor units, 0 if it is no news."""
-    minor = told.total.minor - _named_minor(connection, told, order_id, payment_id)
-    reference = _sum_reference(order_id, payment_id)
-    known = connection.scalar(
-        sa.select(_external.c.amount_minor).where(_external.c.reference == reference)
-    )
-    if minor <= (known or 0):
-        return 0
-    connection.execute(_external.delete().where(_external.c.reference == reference))
-    connection.execute(
-        _external.insert().values(
-            reference=reference,
-            gateway=told.gateway,
-            order_id=order_id,
-            payment_id=payment_id,
-            amount_minor=minor,
-            currency=told.total.currency,
-            seen_at=now,
-        )
-    )
-    return minor
-
-
-def _named_minor(connection: sa.Connection, told: GivenBack, order_id: str, payment_id: str) -> int:
-    """What of a sum is known by name: ours, also what is being asked for, and what others gave back. The
-    sum may be older than a failure that we have heard of."""
-    ours, refunds = schema.refund_payments, schema.refunds
-    queries = (
-        sa.select(sa.func.sum(ours.c.amount_minor))
-        .join(refunds, refunds.c.refund_id == ours.c.refund_id)
-        .where(
-            refunds.c.order_id == order_id,
-            ours.c.payment_id == payment_id,
-            ours.c.state != "refused",
-            sa.or_(ours.c.returned_at.is_(None), ours.c.returned_at > told.at),
-        ),
-        sa.select(sa.func.sum(_external.c.amount_minor)).where(
-            _external.c.order_id == order_id,
-            _external.c.payment_id == payment_id,
-            _external.c.gateway == told.gateway,
-            _external.c.reference != _sum_reference(order_id, payment_id),
-            sa.or_(_external.c.returned_at.is_(None), _external.c.returned_at > told.at),
-        ),
-    )
-    return sum(int(connection.scalar(query) or 0) for query in queries)
-
-
-def _take_off_sum(connection: sa.Connection, order_id: str, payment_id: str, minor: int) -> None:
-    """Take a refund that is known by name now off the sum of those that are not."""
-    here = _external.c.reference == _sum_reference(order_id, payment_id)
-    connection.execute(_external.delete().where(here, _external.c.amount_minor <= minor))
-    connection.execute(
-        _external.update().where(here).values(amount_minor=_external.c.amount_minor - minor)
-    )
-
-
-# Begins the reference of what a payment gave back by refunds that were not named.
-_SUM = "sum:"
-
-
-def _sum_reference(order_id: str, payment_id: str) -> str:
-    return f"{_SUM}{len(order_id)}:{order_id}:{payment_id}"
-
-
-def is_told_of(connection: sa.Connection, order_id: str) -> bool:
-    """Return whether the gateway told us of money of an order that was given back without us."""
     query = sa.select(sa.literal(1)).where(
-        _external.c.order_id == order_id, _external.c.gateway != ORDER_RECORD
+        _external.c.reference == reference, _external.c.returned_at.is_not(None)
     )
-    return connection.scalar(query.limit(1)) is not None
+    return connection.scalar(query) is not None
 
 
 def mark_returned(connection: sa.Connection, reference: str, now: datetime) -> bool:
-    """Record that the money came back to the shop; return whether that was news."""
+    """Record that the money came back to the shop; return whether that was new."""
     marked = connection.execute(
         _external.update()
         .where(_external.c.reference == reference, _external.c.returned_at.is_(None))
@@ -163,21 +83,141 @@ def mark_returned(connection: sa.Connection, reference: str, now: datetime) -> b
     return marked.rowcount > 0
 
 
+def _insert(
+    connection: sa.Connection,
+    refund: GatewayRefund,
+    order_id: str,
+    payment_id: str,
+    now: datetime,
+) -> bool:
+    values = {
+        "reference": refund.reference,
+        "gateway": refund.gateway,
+        "order_id": order_id,
+        "payment_id": payment_id,
+        "amount_minor": refund.amount.minor,
+        "currency": refund.amount.currency,
+        "seen_at": now,
+        "returned_at": now if refund.state is RefundState.FAILED else None,
+    }
+    return insert_once(connection, _external, values, "reference")
+
+
+# --- totals without refunds -----------------------------------------------------------------------
+
+
+def record_sum(
+    connection: sa.Connection, total: RefundedTotal, order_id: str, payment_id: str, now: datetime
+) -> int:
+    """Record what a payment refunded beyond the refunds that we know, until the gateway names each.
+
+    Return how much that is in minor units, 0 if it is not new.
+    """
+    reference = reference_of(_SUM, order_id, payment_id)
+    known = connection.scalar(
+        sa.select(_external.c.amount_minor).where(_external.c.reference == reference)
+    )
+    minor = total.amount.minor - _named_minor(connection, total, order_id, payment_id)
+    if minor <= (known or 0):
+        return 0
+    connection.execute(_external.delete().where(_external.c.reference == reference))
+    connection.execute(
+        _external.insert().values(
+            reference=reference,
+            gateway=total.gateway,
+            order_id=order_id,
+            payment_id=payment_id,
+            amount_minor=minor,
+            currency=total.amount.currency,
+            seen_at=now,
+        )
+    )
+    return minor
+
+
+def _named_minor(
+    connection: sa.Connection, total: RefundedTotal, order_id: str, payment_id: str
+) -> int:
+    """Return what of a total is known by name: our refunds, also those under way, and external ones. The
+    total may be older than a failure that we know of."""
+
+    def counted(returned_at: sa.ColumnElement[datetime]) -> sa.ColumnElement[bool]:
+        return sa.or_(returned_at.is_(None), returned_at > total.at)
+
+    ours = (
+        sa.select(sa.func.sum(_payments.c.amount_minor))
+        .join(_refunds, _refunds.c.refund_id == _payments.c.refund_id)
+        .where(
+            _refunds.c.order_id == order_id,
+            _payments.c.payment_id == payment_id,
+            _payments.c.state != "refused",
+            counted(_payments.c.returned_at),
+        )
+    )
+    external = sa.select(sa.func.sum(_external.c.amount_minor)).where(
+        _external.c.order_id == order_id,
+        _external.c.payment_id == payment_id,
+        _external.c.gateway == total.gateway,
+        _external.c.reference != reference_of(_SUM, order_id, payment_id),
+        counted(_external.c.returned_at),
+    )
+    return sum(int(connection.scalar(query) or 0) for query in (ours, external))
+
+
+def _subtract_from_sum(
+    connection: sa.Connection, order_id: str, payment_id: str, minor: int
+) -> None:
+    """Subtract a refund that is known by name now from the total of those that are not."""
+    here = _external.c.reference == reference_of(_SUM, order_id, payment_id)
+    connection.execute(_external.delete().where(here, _external.c.amount_minor <= minor))
+    connection.execute(
+        _external.update().where(here).values(amount_minor=_external.c.amount_minor - minor)
+    )
+
+
+# --- read -----------------------------------------------------------------------------------------
+
+
 def given_back_minor(connection: sa.Connection, order_id: str) -> int:
-    """Return what was given back of an order without us, in minor units."""
-    return sum(given_back_by_payment(connection, order_id).values())
+    """Return what was refunded elsewhere of an order, in minor units: as the gateway reported, and as
+    the shop's record of the order says."""
+    query = sa.select(sa.func.sum(_external.c.amount_minor)).where(
+        _external.c.order_id == order_id, _external.c.returned_at.is_(None)
+    )
+    return int(connection.scalar(query) or 0)
 
 
-def given_back_by_payment(connection: sa.Connection, order_id: str) -> dict[str, int]:
-    """Return what each payment of an order gave back without us, in minor units: as the gateway told
-    us, and as the shop's record of the order says."""
-    rows = connection.execute(_BY_PAYMENT, {"order_id": order_id}).all()
-    return {payment_id: int(minor) for payment_id, minor in rows}
+def has_reported(connection: sa.Connection, order_id: str) -> bool:
+    """Return whether the gateway reported an external refund of an order."""
+    query = sa.select(sa.literal(1)).where(
+        _external.c.order_id == order_id, _external.c.gateway != ORDER_RECORD
+    )
+    return connection.scalar(query.limit(1)) is not None
+
+
+def known_by_payment(connection: sa.Connection, order_id: str) -> Counter[str]:
+    """Return what each payment of an order refunded by our refunds, or as the gateway reported, in minor
+    units."""
+    ours = (
+        sa.select(_payments.c.payment_id, _payments.c.amount_minor)
+        .join(_refunds, _refunds.c.refund_id == _payments.c.refund_id)
+        .where(_refunds.c.order_id == order_id, _payments.c.state == "done")
+        .where(_payments.c.returned_at.is_(None))
+    )
+    reported = sa.select(_external.c.payment_id, _external.c.amount_minor).where(
+        _external.c.order_id == order_id,
+        _external.c.gateway != ORDER_RECORD,
+        _external.c.returned_at.is_(None),
+    )
+    known = Counter[str]()
+    for payment_id, minor in connection.execute(ours.union_all(reported)):
+        known[payment_id] += minor
+    return known
 
 
 def list_of_payment(connection: sa.Connection, payment_id: str) -> Sequence[Row]:
-    """Return what the gateway told us that was given back of a payment without us, also what came
-    back, in the form of `refunds.list_payments_of`."""
+    """Return the external refunds of a payment that the gateway named, also those that came back, with the
+    columns of `refund_payments.list_payments_of`."""
     no_text = sa.cast(sa.null(), sa.Text)
     query = sa.select(
         _external,
@@ -187,7 +227,7 @@ def list_of_payment(connection: sa.Connection, payment_id: str) -> Sequence[Row]
     ).where(
         _external.c.payment_id == payment_id,
         _external.c.gateway != ORDER_RECORD,
-        ~_external.c.reference.startswith(_SUM),
+        ~_external.c.reference.startswith(f"{_SUM}:"),
     )
     return connection.execute(query.order_by(_external.c.reference)).all()
 
@@ -203,23 +243,18 @@ def list_payments_named(connection: sa.Connection, payment_ids: Sequence[str]) -
     ).all()
 
 
-# --- ledger check ---------------------------------------------------------------------------------
-
-
-_payments, _refunds = schema.refund_payments, schema.refunds
-
-
 def list_payment_ids(connection: sa.Connection, since: datetime) -> list[str]:
-    """Return the payments of orders that changed since a time, and those that a refund asked for since
-    then, or one that is still to be paid, was to give back."""
+    """Return the payments to compare with the gateway: those of orders that changed since a time, and those
+    of refunds that were requested since then or are still to be paid."""
+    payments, orders = schema.order_payments, schema.orders
     changed = (
-        sa.select(schema.order_payments.c.payment_id)
-        .join(schema.orders, schema.orders.c.order_id == schema.order_payments.c.order_id)
-        .where(schema.orders.c.updated_at >= since)
+        sa.select(payments.c.payment_id)
+        .join(orders, orders.c.order_id == payments.c.order_id)
+        .where(orders.c.updated_at >= since)
     )
-    asked = (
+    requested = (
         sa.select(_payments.c.payment_id)
         .join(_refunds, _refunds.c.refund_id == _payments.c.refund_id)
         .where(sa.or_(_payments.c.intended_at >= since, _payments.c.state == "asked"))
     )
-    return sorted(connection.scalars(sa.union(changed, asked)))
+    return sorted(connection.scalars(sa.union(changed, requested)))

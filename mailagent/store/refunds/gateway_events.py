@@ -1,27 +1,28 @@
-"""The gateway's webhook events, each stored once, with what followed from it; and disputes."""
+"""The gateway's webhook events: each is stored once, with its outcome. Events that came before their order
+are applied when the order comes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.refunds.order import Order, Payment
-from mailagent.store import schema
+from mailagent.domain.money import Money, parse_money
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.payment import GatewayRefund, RefundedTotal, RefundState
+from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.store import audit, schema
 from mailagent.store.database import Row, insert_once
+from mailagent.store.refunds import external_refunds, orders, refund_payments, refunds
 
-_events, _named = schema.gateway_events, schema.gateway_event_payments
+_events, _names = schema.gateway_events, schema.gateway_event_payments
+_payments = schema.order_payments
 
-_SPEAKING = sa.select(_named.c.event_id).where(
-    _named.c.payment_id.in_(sa.bindparam("names", expanding=True))
-)
-_NAMES_BESIDE = sa.select(_named.c.payment_id).where(_named.c.event_id.in_(_SPEAKING)).distinct()
-
-# Kinds of events about a customer's bank that takes a payment back.
-DISPUTES = "charge.dispute."
+# Outcomes of an event.
+KNOWN = "known already"
+NO_PAYMENT = "no such payment"
 
 
 def record(
@@ -33,33 +34,28 @@ def record(
     occurred_at: datetime,
     now: datetime,
 ) -> bool:
-    """Record an event; return whether it was new. Its outcome is to be set in the same transaction."""
-    return insert_once(
-        connection,
-        _events,
-        {
-            "event_id": event_id,
-            "gateway": gateway,
-            "kind": kind,
-            "occurred_at": occurred_at,
-            "received_at": now,
-            "outcome": "",
-            "body": dict(body),
-        },
-        "event_id",
-    )
+    """Record an event; return whether it was new. Set its outcome in the same transaction."""
+    values = {
+        "event_id": event_id,
+        "gateway": gateway,
+        "kind": kind,
+        "occurred_at": occurred_at,
+        "received_at": now,
+        "outcome": "",
+        "body": dict(body),
+    }
+    return insert_once(connection, _events, values, "event_id")
 
 
 def record_payments(connection: sa.Connection, event_id: str, payment_ids: Iterable[str]) -> None:
-    """Record the names of the payment that a new event speaks of: by these it is found again when an
-    order comes. One that is not to be followed has none."""
+    """Record the names of an event's payment, so that an order that comes later finds the event. Record
+    none for an event that must not be applied."""
     rows = [{"payment_id": each, "event_id": event_id} for each in sorted(set(payment_ids))]
     if rows:
-        connection.execute(_named.insert(), rows)
+        connection.execute(_names.insert(), rows)
 
 
 def set_outcome(connection: sa.Connection, event_id: str, outcome: str) -> None:
-    """Record, in words, what came of an event."""
     connection.execute(
         _events.update().where(_events.c.event_id == event_id).values(outcome=outcome)
     )
@@ -71,117 +67,243 @@ def list_latest(connection: sa.Connection, limit: int) -> Sequence[Row]:
     return connection.execute(query.limit(limit)).all()
 
 
+def list_about(connection: sa.Connection, payment_ids: Iterable[str]) -> Sequence[Row]:
+    """Return the events about a payment, by any of its names, oldest first."""
+    names = names_of(connection, payment_ids)
+    query = sa.select(_events).where(_events.c.event_id.in_(_ids_of_events_naming(names)))
+    query = query.order_by(_events.c.occurred_at, _events.c.event_id)
+    return connection.execute(query).all() if names else ()
+
+
 def names_of(connection: sa.Connection, payment_ids: Iterable[str]) -> set[str]:
-    """Return these names of a payment with all others under which the gateway spoke of it: an order may
-    name its intent, where an event names its charge."""
-    names, told = set(payment_ids), _names_told(connection, payment_ids)
-    while not told <= names:
-        names |= told
-        told = _names_told(connection, names)
+    """Return all names of a payment: an order may name its payment intent, an event its charge."""
+    names: set[str] = set()
+    found = set(payment_ids)
+    while not found <= names:
+        names |= found
+        query = sa.select(_names.c.payment_id).distinct()
+        query = query.where(_names.c.event_id.in_(_ids_of_events_naming(names)))
+        found = set(connection.scalars(query))
     return names
 
 
-def _names_told(connection: sa.Connection, payment_ids: Iterable[str]) -> set[str]:
-    """Return all names in the events that have one of these; none if there is no such event."""
-    names = sorted(set(payment_ids))
-    return set(connection.scalars(_NAMES_BESIDE, {"names": names})) if names else set()
+def _ids_of_events_naming(names: Iterable[str]) -> sa.Select[str]:
+    return sa.select(_names.c.event_id).where(_names.c.payment_id.in_(sorted(names)))
 
 
-def list_about(connection: sa.Connection, payment_ids: Iterable[str]) -> Sequence[Row]:
-    """Return the events that speak of a payment, by any of its names, oldest first."""
-    told = _names_told(connection, payment_ids)
-    if not told:
-        return ()
-    names = names_of(connection, told)
-    speaking = sa.select(_named.c.event_id).where(_named.c.payment_id.in_(names))
-    return connection.execute(
-        sa.select(_events)
-        .where(_events.c.event_id.in_(speaking))
-        .order_by(_events.c.occurred_at, _events.c.event_id)
-    ).all()
+# --- refunds --------------------------------------------------------------------------------------
 
 
-def charged_back_since(connection: sa.Connection, payment_ids: Iterable[str]) -> datetime | None:
-    """Return since when a payment is charged back, by all that was told of its disputes; None if it is
-    not, or no longer. Of each dispute the newest word counts, in whatever order the words came."""
-    since: dict[str, datetime | None] = {}
-    for row in _words(list_about(connection, payment_ids)):
-        dispute, taken = row.body["dispute"], row.body["charged_back"]
-        if taken is not None:
-            since[dispute] = (since.get(dispute) or row.occurred_at) if taken else None
-    return min((each for each in since.values() if each), default=None)
+def find_intent(connection: sa.Connection, refund: GatewayRefund) -> Row | None:
+    """Return our intent for this very refund, with its key, payment, amount and reference.
+
+    Another refund under its key, or one that was made although the gateway refused the intent, paid money
+    that our rows do not know.
+    """
+    if not refund.idempotency_key:
+        return None
+    row = refund_payments.find_payment(connection, refund.idempotency_key)
+    if row is None or row.payment_id not in refund.payment_ids:
+        return None
+    currency = refunds.load(connection, row.refund_id).amount.currency
+    if refund.amount != Money(row.amount_minor, currency):
+        return None
+    if row.state == "refused":
+        return row if refund.state is RefundState.FAILED else None
+    reference = row.reference or refund_payments.pending_reference(row)
+    return row if reference in (None, refund.reference) else None
 
 
-def _words(rows: Sequence[Row]) -> list[Row]:
-    """Return what was said of disputes, oldest first; of one second those last that say that the money
-    is back, which is the end of it."""
-    found = [row for row in rows if row.body.get("dispute")]
-    return sorted(found, key=lambda row: (row.occurred_at, row.body["charged_back"] is False))
+def find_undecided(connection: sa.Connection, refund: GatewayRefund) -> Refund | None:
+    """Return our refund that the gateway has paid although we have no intent for it, because a backup was
+    restored since. It must not count twice: what our refund holds of its order counts already."""
+    refund_id = (refund.idempotency_key or "").partition(".")[0]
+    ours = refunds.find(connection, refund_id) if refund_id else None
+    if ours is None or refund.order_id != ours.order_id or refund.state is RefundState.FAILED:
+        return None
+    if ours.status not in (RefundStatus.AWAITING_APPROVAL, RefundStatus.APPROVED):
+        return None
+    return None if refund_payments.list_payments(connection, refund_id) else ours
 
 
-def list_disputes_without_order(connection: sa.Connection, since: datetime) -> Sequence[Row]:
-    """Return the newest word of each dispute told of since a time whose payment no order has, if it
-    says that the money was taken."""
-    payments = schema.order_payments
-    known = (
-        sa.select(_named.c.event_id)
-        .join(payments, payments.c.payment_id == _named.c.payment_id)
-        .where(_named.c.event_id == _events.c.event_id)
+def apply_refund(connection: sa.Connection, refund: GatewayRefund, now: datetime) -> str:
+    """Record a refund that is not ours; return the outcome in words."""
+    owner = _find_owner(connection, refund.payment_ids, refund.amount, refund.order_id)
+    return owner if isinstance(owner, str) else _record_refund(connection, refund, owner, now)
+
+
+def apply_total(connection: sa.Connection, total: RefundedTotal, now: datetime) -> str:
+    """Record what a payment refunded beyond the refunds that we know; return the outcome in words."""
+    owner = _find_owner(connection, total.payment_ids, total.amount)
+    return owner if isinstance(owner, str) else _record_total(connection, total, owner, now)
+
+
+def apply_earlier_events(connection: sa.Connection, order: Order, now: datetime) -> None:
+    """Apply the events about an order's payments that came before the order. Lock the order first."""
+    for payment in order.payments:
+        for event in list_about(connection, [payment.payment_id]):
+            _apply_again(connection, event, order.order_id, now)
+
+
+def _apply_again(connection: sa.Connection, event: Row, order_id: str, now: datetime) -> None:
+    # A dispute counts already: the order's payments are marked from the events.
+    counts = bool(event.body.get("dispute"))
+    for refund in _refunds_of(event):
+        owner = _find_owner(connection, refund.payment_ids, refund.amount, refund.order_id)
+        if isinstance(owner, str) or owner.order_id != order_id:
+            continue
+        if find_intent(connection, refund) or find_undecided(connection, refund):
+            continue  # The workflow of this refund of ours asks for it under its key, and records it.
+        counts = _record_refund(connection, refund, owner, now) != KNOWN or counts
+    if total := _total_of(event):
+        owner = _find_owner(connection, total.payment_ids, total.amount)
+        if not isinstance(owner, str) and owner.order_id == order_id:
+            counts = _record_total(connection, total, owner, now) != KNOWN or counts
+    if counts and event.outcome.startswith(NO_PAYMENT):
+        outcome = f"counts since order {order_id} came; before, {event.outcome}"
+        set_outcome(connection, event.event_id, outcome)
+
+
+def _find_owner(
+    connection: sa.Connection, names: Sequence[str], amount: Money, order_id: str | None = None
+) -> Row | str:
+    """Return the one payment of an order that has one of these names, or why there is none."""
+    known = sorted(names_of(connection, names))
+    found = external_refunds.list_payments_named(connection, known)
+    named = [row for row in found if row.order_id == order_id] or found
+    if not named:
+        return f"{NO_PAYMENT}: {', '.join(names) or 'none is named'}"
+    if len(named) > 1:
+        several = ", ".join(row.order_id for row in named)
+        return f"several orders name the payment, {several}: a person has to look"
+    row = named[0]
+    if row.currency != amount.currency:
+        return f"{amount} on order {row.order_id}, which is in {row.currency}: a person has to look"
+    return KNOWN if amount.minor <= 0 else row
+
+
+def _record_refund(
+    connection: sa.Connection, refund: GatewayRefund, owner: Row, now: datetime
+) -> str:
+    orders.lock_row(connection, owner.order_id)
+    if not external_refunds.record(connection, refund, owner.order_id, owner.payment_id, now):
+        return KNOWN
+    failed = refund.state is RefundState.FAILED
+    action = "refunded elsewhere, returned" if failed else "refunded elsewhere"
+    details = {
+        "reference": refund.reference,
+        "amount": str(refund.amount),
+        "payment_id": owner.payment_id,
+    }
+    audit.record(connection, now, refund.gateway, action, owner.order_id, details)
+    what = "came back" if failed else "was refunded"
+    return (
+        f"{refund.amount} {what} on order {owner.order_id} outside mailagent, as {refund.reference}"
     )
-    query = sa.select(_events).where(
-        _events.c.kind.startswith(DISPUTES, autoescape=True),
-        _events.c.received_at >= since,
-        ~known.exists(),
-        sa.exists().where(_named.c.event_id == _events.c.event_id),
+
+
+def _record_total(
+    connection: sa.Connection, total: RefundedTotal, owner: Row, now: datetime
+) -> str:
+    orders.lock_row(connection, owner.order_id)
+    minor = external_refunds.record_sum(connection, total, owner.order_id, owner.payment_id, now)
+    if not minor:
+        return KNOWN
+    amount = Money(minor, total.amount.currency)
+    details = {"amount": str(amount), "payment_id": owner.payment_id}
+    audit.record(connection, now, total.gateway, "refunded elsewhere", owner.order_id, details)
+    return (
+        f"{amount} was refunded on order {owner.order_id} outside mailagent, and the event does not name the"
+        " refunds: select the event refund.created too, or run flask refunds reconcile --record"
     )
-    newest = {row.body["dispute"]: row for row in _words(connection.execute(query).all())}
-    return [row for row in newest.values() if row.body["charged_back"]]
+
+
+def find_failure(connection: sa.Connection, payment_id: str, reference: str) -> str | None:
+    """Return why a refund of a payment failed, if an event says that it did."""
+    for event in list_about(connection, [payment_id]):
+        for refund in _refunds_of(event):
+            if refund.reference == reference and refund.state is RefundState.FAILED:
+                return refund.why or "no reason given"
+    return None
+
+
+def _refunds_of(event: Row) -> Iterator[GatewayRefund]:
+    for fact in event.body.get("refunds", ()):
+        yield GatewayRefund(
+            reference=fact["reference"],
+            gateway=event.gateway,
+            payment_ids=tuple(fact["payment_ids"]),
+            amount=_money(fact["amount"]),
+            state=RefundState(fact["state"]),
+            idempotency_key=fact["key"],
+            order_id=fact.get("order_id"),
+            why=fact["why"],
+        )
+
+
+def _total_of(event: Row) -> RefundedTotal | None:
+    fact = event.body.get("given_back")
+    if not fact:
+        return None
+    amount = _money(fact["total"])
+    return RefundedTotal(event.gateway, tuple(fact["payment_ids"]), amount, event.occurred_at)
+
+
+def _money(text: str) -> Money:
+    amount, _, currency = text.partition(" ")
+    return parse_money(amount, currency)
 
 
 # --- disputes -------------------------------------------------------------------------------------
 
 
-_payments = schema.order_payments
+def charged_back_since(connection: sa.Connection, payment_ids: Iterable[str]) -> datetime | None:
+    """Return since when a payment is charged back, by the events about its disputes; None if it is not.
+    The newest event of each dispute counts, in whatever order the events came."""
+    since: dict[str, datetime | None] = {}
+    for row in _of_disputes(list_about(connection, payment_ids)):
+        dispute, charged_back = row.body["dispute"], row.body["charged_back"]
+        if charged_back is not None:
+            since[dispute] = (since.get(dispute) or row.occurred_at) if charged_back else None
+    return min((each for each in since.values() if each), default=None)
 
 
-def mark(connection: sa.Connection, order_id: str, payment_id: str, since: datetime | None) -> bool:
+def mark_charged_back(
+    connection: sa.Connection, order_id: str, payment_id: str, since: datetime | None
+) -> bool:
     """Record since when a payment is charged back (None: no longer); return whether that is a change."""
-    is_so = _payments.c.charged_back_at.is_not(None)
+    is_marked = _payments.c.charged_back_at.is_not(None)
     marked = connection.execute(
         _payments.update()
         .where(
             _payments.c.order_id == order_id,
             _payments.c.payment_id == payment_id,
-            sa.not_(is_so) if since else is_so,
+            sa.not_(is_marked) if since else is_marked,
         )
         .values(charged_back_at=since)
     )
     return marked.rowcount > 0
 
 
-def keep(connection: sa.Connection, order: Order, stored: Order | None) -> Order:
-    """Return the order of a shop's record with the chargebacks that the gateway told us of, be it long
-    before the order came: a record that does not mention one has not heard of it. What a record itself
-    said of a payment, a later record may take back."""
-    known = {each.payment_id: each for each in stored.payments} if stored else {}
-    kept = tuple(_kept(connection, each, known.get(each.payment_id)) for each in order.payments)
-    return order if kept == order.payments else replace(order, payments=kept)
+def list_disputes_without_order(connection: sa.Connection, since: datetime) -> Sequence[Row]:
+    """Return the newest event of each dispute since a time whose payment no order has, if it says that the
+    bank took the money."""
+    named_by_order = (
+        sa.select(_names.c.event_id)
+        .join(_payments, _payments.c.payment_id == _names.c.payment_id)
+        .where(_names.c.event_id == _events.c.event_id)
+    )
+    query = sa.select(_events).where(
+        _events.c.kind.startswith("charge.dispute."),
+        _events.c.received_at >= since,
+        ~named_by_order.exists(),
+        sa.exists().where(_names.c.event_id == _events.c.event_id),
+    )
+    newest = {row.body["dispute"]: row for row in _of_disputes(connection.execute(query).all())}
+    return [row for row in newest.values() if row.body["charged_back"]]
 
 
-def _kept(connection: sa.Connection, payment: Payment, stored: Payment | None) -> Payment:
-    if payment.charged_back_at:
-        return payment
-    since = charged_back_since(connection, [payment.payment_id])
-    if since and stored and stored.charged_back_at:
-        since = stored.charged_back_at
-    return replace(payment, charged_back_at=since) if since else payment
-
-
-def restore(connection: sa.Connection, order: Order) -> Order:
-    """Return a locked order with the marks that the gateway's word wants. Code that does not know of
-    chargebacks writes payments anew without them, while it runs beside this."""
-    kept = keep(connection, order, order)
-    for payment in kept.payments:
-        if payment not in order.payments:
-            mark(connection, order.order_id, payment.payment_id, payment.charged_back_at)
-    return kept
+def _of_disputes(rows: Sequence[Row]) -> list[Row]:
+    """Return the events about disputes, oldest first; of one second, the event that ends the dispute last."""
+    found = [row for row in rows if row.body.get("dispute")]
+    return sorted(found, key=lambda row: (row.occurred_at, row.body["charged_back"] is False))

@@ -1,4 +1,4 @@
-"""Every policy that ever decided, kept as it was written then."""
+"""Policy versions that decided on refunds, and what was refunded under their caps."""
 
 from __future__ import annotations
 
@@ -8,42 +8,85 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from mailagent.domain.refunds.policy import Policy
-from mailagent.store import schema
+from mailagent.domain.refunds.policy_rules import Granted
+from mailagent.domain.refunds.refund import HOLDING, RefundStatus
+from mailagent.store import audit, schema
 from mailagent.store.database import insert_once
 
-_versions = schema.policy_versions
-
-_SOURCE_OF = sa.select(_versions.c.source).where(_versions.c.version == sa.bindparam("version"))
+_versions, _refunds, _payments = schema.policy_versions, schema.refunds, schema.refund_payments
 
 
 def record(connection: sa.Connection, policy: Policy, now: datetime) -> str:
-    """Keep the policy's text if it is new; return the version that it is on record under.
+    """Store the policy's text if it is new; return the version that it is stored under.
 
-    That is its own name, unless another text has that name already: then a digest is added, so that
-    a decision never points at rules it was not made by.
+    That is the policy's own version. If another text has that version, a digest is added, so that a
+    decision never points at rules that did not make it.
     """
-    for version in (policy.version, marked(policy)):
-        stored = _stored(connection, version)
-        if stored is None:
-            values = {"version": version, "source": policy.source, "first_used_at": now}
+    for version in (policy.version, _with_digest(policy)):
+        values = {"version": version, "source": policy.source, "first_used_at": now}
+        source = _find_source(connection, version)
+        if source is None:
             insert_once(connection, _versions, values, "version")
-            stored = _stored(connection, version)
-        if stored == policy.source:
+            source = _find_source(connection, version)
+        if source == policy.source:
             return version
-    raise LookupError(f"policy {policy.version} is on record with other words; rename the version")
+    raise LookupError(f"policy {policy.version} is stored with another text; rename the version")
 
 
 def version_of(connection: sa.Connection, policy: Policy) -> str:
-    """Return the version that decisions of this policy are recorded under; nothing is written."""
-    stored = _stored(connection, policy.version)
-    return policy.version if stored in (None, policy.source) else marked(policy)
+    """Return the version that decisions of this policy are recorded under; write nothing."""
+    source = _find_source(connection, policy.version)
+    return policy.version if source in (None, policy.source) else _with_digest(policy)
 
 
-def marked(policy: Policy) -> str:
-    """Return the policy's name with a digest of its text."""
+def _with_digest(policy: Policy) -> str:
     return f"{policy.version}-{hashlib.sha256(policy.source.encode()).hexdigest()[:12]}"
 
 
-def _stored(connection: sa.Connection, version: str) -> str | None:
-    source: str | None = connection.scalar(_SOURCE_OF, {"version": version})
+def _find_source(connection: sa.Connection, version: str) -> str | None:
+    query = sa.select(_versions.c.source).where(_versions.c.version == version)
+    source: str | None = connection.scalar(query)
     return source
+
+
+# --- caps -----------------------------------------------------------------------------------------
+
+
+def granted_to_customer(
+    connection: sa.Connection, email: str, since: datetime, currency: str
+) -> Granted:
+    """Return what the policy refunded to one customer without a person's decision, since a time."""
+    theirs = sa.select(schema.orders.c.order_id).where(schema.orders.c.customer_email == email)
+    return _granted(connection, since, currency, _refunds.c.order_id.in_(theirs))
+
+
+def granted_by_shop(connection: sa.Connection, since: datetime, currency: str) -> Granted:
+    """Return what the policy refunded to all customers without a person's decision, since a time."""
+    return _granted(connection, since, currency, sa.true())
+
+
+def _granted(
+    connection: sa.Connection, since: datetime, currency: str, whose: sa.ColumnElement[bool]
+) -> Granted:
+    """Count the refunds in all currencies, and add up the money in one."""
+    part_paid = (
+        sa.select(sa.func.coalesce(sa.func.sum(_payments.c.amount_minor), 0))
+        .where(
+            _payments.c.refund_id == _refunds.c.refund_id,
+            _payments.c.state == "done",
+            _payments.c.returned_at.is_(None),
+        )
+        .scalar_subquery()
+    )
+    held = sa.case(
+        (_refunds.c.status.in_([each.value for each in HOLDING]), _refunds.c.amount_minor),
+        (_refunds.c.status == RefundStatus.FAILED.value, part_paid),
+        else_=0,
+    )
+    in_currency = sa.case((_refunds.c.currency == currency, held), else_=0)
+    query = sa.select(
+        sa.func.coalesce(sa.func.sum(sa.case((held > 0, 1), else_=0)), 0),
+        sa.func.coalesce(sa.func.sum(in_currency), 0),
+    ).where(_refunds.c.decided_by == audit.POLICY, _refunds.c.requested_at >= since, whose)
+    count, minor = connection.execute(query).one()
+    return Granted(int(count), int(minor))

@@ -14,13 +14,11 @@ from mailagent.store.refunds import (
     cases,
     external_refunds,
     gateway_events,
-    order_rows,
     orders,
-    payment_events,
     refund_payments,
     refunds,
 )
-from mailagent.store.refunds.payment_events import KNOWN, NO_PAYMENT
+from mailagent.store.refunds.gateway_events import KNOWN, NO_PAYMENT
 
 
 def follow_refund(
@@ -32,12 +30,12 @@ def follow_refund(
     read: a word of an event may be older than what we know.
     """
     live = services.current()
-    row = payment_events.find_intent(connection, told)
+    row = gateway_events.find_intent(connection, told)
     if row is None:
-        lost = payment_events.find_undecided(connection, told)
+        lost = gateway_events.find_undecided(connection, told)
         if lost is not None:
             return _recall(connection, lost, told, again)
-        return payment_events.follow(connection, told, live.now())
+        return gateway_events.apply_refund(connection, told, live.now())
     order_id = refunds.load(connection, row.refund_id).order_id
     orders.lock(connection, order_id)
     refund = refunds.lock(connection, row.refund_id)
@@ -45,7 +43,7 @@ def follow_refund(
     failed = told.state is RefundState.FAILED
     if row.returned_at and is_now and not failed:
         # It did not come back. The customer and the team were told otherwise, so the refund stays failed.
-        return payment_events.follow(connection, told, live.now())
+        return gateway_events.apply_refund(connection, told, live.now())
     news = failed and refund_payments.mark_returned(
         connection, row.idempotency_key, live.now(), told.why
     )
@@ -65,7 +63,7 @@ def _recall(connection: sa.Connection, refund: Refund, told: GatewayRefund, agai
     """See to a refund that was paid in a time which is lost here. Its own run records it: it looks up its
     key, or asks under it once more, which moves nothing."""
     # The order first, as everywhere: a run that is about to pay reads what was told of it under that lock.
-    order_rows.lock_row(connection, refund.order_id)
+    orders.lock_row(connection, refund.order_id)
     if refund.status is RefundStatus.APPROVED:
         _enqueue(connection, refund, again)
         return f"refund {refund.refund_id} looks at once: it was paid as {told.reference} already"
@@ -113,12 +111,12 @@ def follow_dispute(connection: sa.Connection, told: Dispute) -> str:
     if not found:
         return f"{NO_PAYMENT}: {', '.join(told.payment_ids) or 'none is named'}"
     for row in found:
-        order_rows.lock_row(connection, row.order_id)
+        orders.lock_row(connection, row.order_id)
     # Under the locks: of two words that come at once, the second sees the first.
     since = gateway_events.charged_back_since(connection, told.payment_ids)
     changed = []
     for row in found:
-        if gateway_events.mark(connection, row.order_id, row.payment_id, since):
+        if gateway_events.mark_charged_back(connection, row.order_id, row.payment_id, since):
             changed.append(row.order_id)
             action = "payment charged back" if since else "chargeback ended"
             details = {"payment_id": row.payment_id, "dispute": told.dispute_id}

@@ -12,7 +12,7 @@ from mailagent.demo.fakes.mailboxes import MailContent
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, build_body
 from mailagent.domain.refunds.order import Order
 from mailagent.store.database import open_database
-from mailagent.store.refunds import orders
+from mailagent.store.refunds import order_import
 from tests.cast import big_order, order
 from tests.harness import letter
 from tests.programs.bench.posting import Post
@@ -63,7 +63,7 @@ def prepare(flow: Flow, count: int, database_url: str, key: WebhookKey) -> list[
     database = open_database(database_url)
     with database.transaction() as connection:
         for each in stocked:
-            orders.save(connection, each, datetime.now(UTC))
+            order_import.save(connection, each, datetime.now(UTC))
     database.close()
     return [sign(letter_about(flow, each), key) for each in stocked]
 

@@ -24,7 +24,7 @@ from mailagent.store import schema
 from mailagent.store.database import open_database
 from mailagent.store.ids import new_id
 from mailagent.store.mail import conversations
-from mailagent.store.refunds import orders
+from mailagent.store.refunds import order_import
 from tests.cast import SUPPORT
 from tests.programs.bench.flows import Flow, letter_about, new_order, sign
 from tests.programs.bench.posting import Post
@@ -48,7 +48,7 @@ def prepare_threads(
         about = new_order()
         with database.transaction() as connection:
             now = datetime.now(UTC)
-            orders.save(connection, about, now)
+            order_import.save(connection, about, now)
             thread = conversations.open_new(connection, about.customer_email, "My order", now)
             _fill(connection, thread, about, length)
         domain = SUPPORT.partition("@")[2]

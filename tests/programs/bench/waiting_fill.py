@@ -22,7 +22,7 @@ from mailagent.store import schema
 from mailagent.store.database import open_database
 from mailagent.store.ids import new_id
 from mailagent.store.mail import conversations
-from mailagent.store.refunds import approvals, orders, refunds
+from mailagent.store.refunds import approvals, order_import, refunds
 from tests.cast import big_order
 from tests.programs.bench.flows import new_order
 
@@ -44,7 +44,7 @@ def fill_waiting(database_url: str, count: int) -> None:
 
 def _record(connection: sa.Connection, workflow_client: WorkflowClient, now: datetime) -> None:
     order = new_order(big_order)
-    orders.save(connection, order, now)
+    order_import.save(connection, order, now)
     conversation_id = conversations.open_new(
         connection, order.customer_email, "My order", now
     ).conversation_id

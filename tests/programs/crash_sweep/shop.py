@@ -20,7 +20,7 @@ from mailagent.demo.fakes.openai import OpenAIServer, answer_to, tool_results
 from mailagent.demo.fakes.webhooks import WebhookKey, WebhookSender
 from mailagent.demo.scripted_model import read_request
 from mailagent.store.database import Database, open_database
-from mailagent.store.refunds import orders
+from mailagent.store.refunds import order_import
 from tests import stripe_server
 from tests.cast import ADA, GRACE, MAX, MONA, OLGA, SUPPORT, TESS, big_order, order
 from tests.harness import Faults, FaultySendGrid, letter, wait_until
@@ -109,7 +109,7 @@ class SweptShop:
         kettle = order(payments=[paid]) if self.stripe else order()
         with self.database.transaction() as connection:
             for stocked in (kettle, big_order()):
-                orders.save(connection, stocked, stocked.placed_at)
+                order_import.save(connection, stocked, stocked.placed_at)
 
     def start(self, **changes: str) -> None:
         """Start the app with some settings changed."""

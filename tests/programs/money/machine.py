@@ -32,7 +32,7 @@ from mailagent.domain.refunds.policy import Goodwill, Policy
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.services import Services
-from mailagent.store.refunds import approvals, orders, refunds
+from mailagent.store.refunds import approvals, order_import, orders, refunds
 from mailagent.web.webhooks import payment_events
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.recording import watch
@@ -185,7 +185,7 @@ class MoneyMachine(RuleBasedStateMachine):
                 first, *rest = order.payments
                 disputed = replace(first, charged_back_at=self.clock)
                 order = replace(order, payments=(disputed, *rest))
-            orders.save(connection, order, self.clock)
+            order_import.save(connection, order, self.clock)
         self.seen[f"orders {change}"] += 1
 
     def _decide(self, draw: Draw) -> None:

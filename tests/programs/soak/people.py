@@ -19,7 +19,7 @@ from mailagent.demo.fakes.mailboxes import MailContent, SentMail
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, WebhookSender, build_body
 from mailagent.demo.story import Browser, find_link
 from mailagent.store.database import Database
-from mailagent.store.refunds import orders
+from mailagent.store.refunds import order_import
 from tests.cast import MAX, MONA, TESS, order
 from tests.harness import letter
 from tests.processes import Web
@@ -129,7 +129,7 @@ class People:
             payments=[{"payment_id": payment_id, "method": "card", "amount": price}],
         )
         with self._database.transaction() as connection:
-            orders.save(connection, bought, datetime.now(UTC) - timedelta(hours=1))
+            order_import.save(connection, bought, datetime.now(UTC) - timedelta(hours=1))
 
     def _post(
         self, written: Written, mail: MailContent, before: Callable[[], None] = lambda: None

@@ -15,7 +15,7 @@ from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.refunds.refund import Refund, RefundStatus, seconds_to_wait
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound, outbound
-from mailagent.store.refunds import approvals, order_rows, pending_notices, refunds
+from mailagent.store.refunds import approvals, orders, pending_notices, refunds
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 
 # A wake-up comes at once; the sweep repeats one that was missed. It looks this often anyway,
@@ -57,7 +57,7 @@ def _look(refund_id: str) -> State:
     live = services.current()
     with live.database.transaction() as connection:
         # The order first, as everywhere: to expire a refund changes what its order has left.
-        order_rows.lock_row_of_refund(connection, refund_id)
+        orders.lock_row_of_refund(connection, refund_id)
         refund = refunds.lock(connection, refund_id)
         if refund.status is not RefundStatus.AWAITING_APPROVAL:
             return state_of(refund.status)
@@ -106,7 +106,7 @@ def tell_customer(refund_id: str) -> list[str] | Awaiting:
     live = services.current()
     with live.database.transaction() as connection:
         # The order first, as everywhere: one that is replaced meanwhile would be read half old, half new.
-        order_rows.lock_row_of_refund(connection, refund_id)
+        orders.lock_row_of_refund(connection, refund_id)
         refund, others = refunds.lock_of_mail(connection, refund_id)
         template = _TEMPLATES.get(refund.status)
         if refund.status is RefundStatus.PAID:

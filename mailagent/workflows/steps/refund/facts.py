@@ -18,7 +18,7 @@ from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFact
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, price_shipping
 from mailagent.store import audit
 from mailagent.store.database import Row
-from mailagent.store.refunds import caps, orders, payments
+from mailagent.store.refunds import orders, policies
 
 # A photo that came longer ago in the thread is no photo of what is asked for now.
 MAILS_WITH_PHOTOS_MAX = 50
@@ -62,9 +62,9 @@ def lock_caps(connection: sa.Connection, order: Order) -> None:
     """
     limits = services.current().policy.caps
     if limits.customer:
-        caps.lock_customer(connection, order.customer_email)
+        orders.lock_customer(connection, order.customer_email)
     if limits.day:
-        caps.lock_shop(connection)
+        orders.lock_shop(connection)
 
 
 def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> RefundFacts:
@@ -85,7 +85,7 @@ def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> Refund
         photos=photos,
         charged_back=order.charged_back,
         refused_before=overlaps_refused(order, asked.lines, earlier),
-        shared_payments=payments.list_shared(connection, order),
+        shared_payments=orders.list_shared_payments(connection, order),
         granted_unasked=Granted(sum(1 for minor in unasked if minor > 0), sum(unasked)),
         of_customer=_of_customer(connection, order),
         of_day=_of_day(connection, order),
@@ -112,14 +112,14 @@ def _of_customer(connection: sa.Connection, order: Order) -> Granted | None:
     if not live.policy.caps.customer:
         return None
     since = live.now() - timedelta(days=live.policy.caps.customer_days)
-    return caps.granted_to_customer(connection, order.customer_email, since, order.currency)
+    return policies.granted_to_customer(connection, order.customer_email, since, order.currency)
 
 
 def _of_day(connection: sa.Connection, order: Order) -> Granted | None:
     live = services.current()
     if not live.policy.caps.day:
         return None
-    return caps.granted_by_shop(connection, live.now() - DAY, order.currency)
+    return policies.granted_by_shop(connection, live.now() - DAY, order.currency)
 
 
 def count_photos(mails: Sequence[Row]) -> int:

@@ -39,10 +39,8 @@ from mailagent.store.mail import conversations
 from mailagent.store.refunds import (
     cases,
     external_refunds,
-    order_rows,
+    gateway_events,
     orders,
-    payment_events,
-    payments,
     refund_payments,
     refunds,
 )
@@ -111,7 +109,7 @@ def _intend(refund_id: str) -> list[_Intent] | None:
         if refund.status is not RefundStatus.APPROVED or order is None:
             return None
         # An event and its order may have been recorded at the same moment, neither seeing the other.
-        payment_events.catch_up(connection, order, live.now())
+        gateway_events.apply_earlier_events(connection, order, live.now())
         rows = refund_payments.list_payments(connection, refund_id)
         asked_before = may_have_been_asked(bool(rows), refund.requested_at, live.now())
         asked_by = conversations.load_address(connection, refund.conversation_id)
@@ -143,8 +141,8 @@ def _stopped(order: Order, refund: Refund, asked_by: str) -> str | None:
 
 def _write_intents(connection: sa.Connection, refund: Refund, order: Order) -> list[Row] | str:
     """Write down which payments give back how much, and return that; or why it cannot be."""
-    payments.lock(connection, order)
-    earlier = payments.given_back(connection, order)
+    orders.lock_payments(connection, order)
+    earlier = refund_payments.refunded_by_payment(connection, order)
     try:
         parts = split_over_payments(order, refund.amount, earlier)
     except ValueError as problem:
@@ -196,7 +194,7 @@ def _record_outcome(intent: _Intent, outcome: PaymentOutcome, leave: Permit) -> 
     live, request = services.current(), intent.request
     with live.database.transaction() as connection:
         note_answer(connection, leave, request, outcome)
-        order_rows.lock_row(connection, request.order_id)
+        orders.lock_row(connection, request.order_id)
         refund = refunds.lock(connection, request.refund_id)
         match outcome:
             case Refunded(reference):
@@ -239,7 +237,7 @@ def _record_outcome(intent: _Intent, outcome: PaymentOutcome, leave: Permit) -> 
 
 def _heed_failure(connection: sa.Connection, request: RefundRequest, reference: str) -> None:
     """Heed a word of failure that overtook the answer: the answer is the older one."""
-    why = payment_events.find_failure(connection, request.payment_id, reference)
+    why = gateway_events.find_failure(connection, request.payment_id, reference)
     if why is not None:
         refund_payments.mark_returned(
             connection, request.idempotency_key, services.current().now(), why
@@ -297,7 +295,7 @@ def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown
 def _conclude_again(refund_id: str) -> State:
     """Conclude a refund of which nothing is left to ask."""
     with services.current().database.transaction() as connection:
-        order_rows.lock_row_of_refund(connection, refund_id)
+        orders.lock_row_of_refund(connection, refund_id)
         refund = refunds.lock(connection, refund_id)
         return _conclude(connection, refund, refund_payments.list_payments(connection, refund_id))
 

@@ -1,0 +1,213 @@
+"""Writes orders from the shop's records, and keeps what refunds and the gateway's disputes rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from enum import StrEnum
+
+import sqlalchemy as sa
+
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.order import Order, OrderProblem, Payment
+from mailagent.store import schema
+from mailagent.store.database import insert_once
+from mailagent.store.refunds import external_refunds, gateway_events, orders
+from mailagent.store.refunds.external_refunds import ORDER_RECORD
+
+_orders, _lines, _payments = schema.orders, schema.order_lines, schema.order_payments
+_external = schema.external_refunds
+
+
+class Saved(StrEnum):
+    CREATED = "created"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+
+
+class VersionProblem(Exception):
+    """The stored version is not the expected one; the text says which is stored."""
+
+
+def save(
+    connection: sa.Connection, order: Order, now: datetime, expected_version: int | None = None
+) -> Saved:
+    """Create or replace an order. Saving the stored order again changes nothing, whatever version is
+    expected except 0: the response to the first request may have been lost (RFC 9110 section 13.1.1).
+
+    `expected_version` is the version that must be stored now (0: none), None for any. Raises
+    VersionProblem for another version, and OrderProblem for a change that refunds do not allow:
+    another currency, other lines, or less paid than was refunded.
+    """
+    # Of two that create the same order, the second waits here and then finds the first's row.
+    created = insert_once(connection, _orders, _values(order, now), "order_id")
+    stored = None if created else orders.lock_known(connection, order.order_id)
+    order = _with_chargebacks(connection, order, stored)
+    if stored == order and expected_version != 0:
+        gateway_events.apply_earlier_events(connection, order, now)
+        return Saved.UNCHANGED
+    _check_version(0 if created else version(connection, order.order_id), expected_version, order)
+    if stored is not None:
+        _check_refunds_allow(connection, stored, order)
+        _delete_parts(connection, order.order_id)
+        connection.execute(
+            _orders.update()
+            .where(_orders.c.order_id == order.order_id)
+            .values(**_values(order, now), version=_orders.c.version + 1)
+        )
+    _insert_parts(connection, order, now)
+    gateway_events.apply_earlier_events(connection, order, now)
+    return Saved.CREATED if created else Saved.CHANGED
+
+
+def without_known_refunds(connection: sa.Connection, order: Order) -> Order:
+    """Lock an order and subtract our own refunds, and those the gateway reported, from what its record
+    says was refunded elsewhere.
+
+    Never return less than is stored: a file that is older than one of our refunds does not include it.
+    """
+    stored = orders.lock(connection, order.order_id)
+    before = {each.payment_id: each.refunded_minor for each in stored.payments} if stored else {}
+    known = external_refunds.known_by_payment(connection, order.order_id)
+
+    def elsewhere(payment: Payment) -> Payment:
+        others = payment.refunded_minor - known.get(payment.payment_id, 0)
+        least = min(before.get(payment.payment_id, 0), payment.amount.minor)
+        return replace(payment, refunded_minor=max(least, others, 0))
+
+    return replace(order, payments=tuple(elsewhere(each) for each in order.payments))
+
+
+def version(connection: sa.Connection, order_id: str) -> int:
+    """Return the version of an order: 1 when created, one more with every change, 0 for no order."""
+    query = sa.select(_orders.c.version).where(_orders.c.order_id == order_id)
+    return connection.scalar(query) or 0
+
+
+def _with_chargebacks(connection: sa.Connection, order: Order, stored: Order | None) -> Order:
+    """Add the chargebacks that the gateway reported, also those from before the order came. A later
+    record may take back only what an earlier record said."""
+    before = {each.payment_id: each.charged_back_at for each in stored.payments} if stored else {}
+
+    def charged_back(payment: Payment) -> Payment:
+        if payment.charged_back_at:
+            return payment
+        since = gateway_events.charged_back_since(connection, [payment.payment_id])
+        if since is None:
+            return payment
+        return replace(payment, charged_back_at=before.get(payment.payment_id) or since)
+
+    return replace(order, payments=tuple(charged_back(each) for each in order.payments))
+
+
+def _check_version(stored: int, expected: int | None, order: Order) -> None:
+    if expected not in (None, stored):
+        if expected == 0:
+            raise VersionProblem(f"order {order.order_id} exists already, in version {stored}")
+        found = f"has version {stored}" if stored else "does not exist"
+        raise VersionProblem(f"order {order.order_id} {found}, not version {expected}")
+
+
+def _check_refunds_allow(connection: sa.Connection, stored: Order, order: Order) -> None:
+    held = orders.held_minor(connection, order.order_id)
+    if order.currency != stored.currency:
+        if held:
+            raise OrderProblem("currency: cannot change, the order has refunds")
+        if external_refunds.has_reported(connection, order.order_id):
+            raise OrderProblem("currency: cannot change, part of the order was refunded elsewhere")
+    if not held:
+        return
+    if _priced_lines(order) != _priced_lines(stored):
+        raise OrderProblem("items: cannot change, the order has refunds")
+    for name in ("discount", "shipping", "tax"):
+        if getattr(order, f"{name}_minor") != getattr(stored, f"{name}_minor"):
+            raise OrderProblem(f"{name}: cannot change, the order has refunds")
+    if order.paid.minor < held:
+        raise OrderProblem(
+            f"payments: {order.paid} is less than the {Money(held, order.currency)} of its refunds"
+        )
+
+
+def _priced_lines(order: Order) -> Sequence[tuple[object, ...]]:
+    """Return what refunds depend on. Names, categories and final sale may be corrected."""
+    return [
+        (line.line_no, line.item_id, line.quantity, line.unit_price, line.discount_minor)
+        for line in order.lines
+    ]
+
+
+# --- orders to rows -------------------------------------------------------------------------------
+
+
+def _values(order: Order, now: datetime) -> dict[str, object]:
+    return {
+        "order_id": order.order_id,
+        "customer_email": order.customer_email,
+        "customer_name": order.customer_name,
+        "currency": order.currency,
+        "placed_at": order.placed_at,
+        "delivered_at": order.delivered_at,
+        "status": order.status.value,
+        "paid_minor": order.paid.minor,
+        "discount_minor": order.discount_minor,
+        "tax_minor": order.tax_minor,
+        "shipping_minor": order.shipping_minor,
+        "updated_at": now,
+    }
+
+
+def _delete_parts(connection: sa.Connection, order_id: str) -> None:
+    connection.execute(_lines.delete().where(_lines.c.order_id == order_id))
+    connection.execute(_payments.delete().where(_payments.c.order_id == order_id))
+    connection.execute(
+        _external.delete().where(
+            _external.c.order_id == order_id, _external.c.gateway == ORDER_RECORD
+        )
+    )
+
+
+def _insert_parts(connection: sa.Connection, order: Order, now: datetime) -> None:
+    lines = [
+        {
+            "order_id": order.order_id,
+            "line_no": line.line_no,
+            "item_id": line.item_id,
+            "name": line.name,
+            "quantity": line.quantity,
+            "unit_price_minor": line.unit_price.minor,
+            "discount_minor": line.discount_minor,
+            "category": line.category,
+            "final_sale": line.final_sale,
+        }
+        for line in order.lines
+    ]
+    payments = [
+        {
+            "order_id": order.order_id,
+            "payment_id": payment.payment_id,
+            "position": position,
+            "method": payment.method,
+            "amount_minor": payment.amount.minor,
+            "charged_back_at": payment.charged_back_at,
+        }
+        for position, payment in enumerate(order.payments)
+    ]
+    refunded = [
+        {
+            "reference": external_refunds.reference_of(
+                ORDER_RECORD, order.order_id, payment.payment_id
+            ),
+            "gateway": ORDER_RECORD,
+            "order_id": order.order_id,
+            "payment_id": payment.payment_id,
+            "amount_minor": payment.refunded_minor,
+            "currency": order.currency,
+            "seen_at": now,
+        }
+        for payment in order.payments
+        if payment.refunded_minor
+    ]
+    for table, rows in ((_lines, lines), (_payments, payments), (_external, refunded)):
+        if rows:
+            connection.execute(table.insert(), rows)
