@@ -32,7 +32,7 @@ from mailagent.store.operations import circuit_breakers
 from mailagent.store.refunds.ledger import LedgerGateway
 from mailagent.telemetry import log_ids, log_lines
 from mailagent.web import api, metrics
-from mailagent.web.approvals import attachments, pages
+from mailagent.web.approvals import pages
 from mailagent.web.console.blueprints import BLUEPRINTS
 from mailagent.web.guard import Cookies, check_guards
 from mailagent.web.middleware import App, harden, watch
@@ -172,7 +172,6 @@ def _register(app: Flask, settings: Settings) -> None:
             app.register_blueprint(webhooks)
             csrf.exempt(webhooks)  # signed by the provider, no cookies
         app.register_blueprint(pages.blueprint)
-        app.register_blueprint(attachments.blueprint)
         for blueprint in BLUEPRINTS:
             app.register_blueprint(blueprint)
         if settings.orders_api_tokens:

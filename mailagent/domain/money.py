@@ -1,4 +1,4 @@
-"""Money: whole minor units of one currency. How people read it belongs in `adapters.templates`."""
+"""Money: whole minor units of one currency. `adapters.templates` formats it for people."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 
-# ISO 4217, table A.1, as of 2026: what prices are in. Without funds (CLF), metals (XAU), and codes for
-# testing (XTS); replaced currencies (HRK, BGN, ANG) are in table A.3.
+# ISO 4217, table A.1, as of 2026, without funds (CLF), metals (XAU) and test codes (XTS). Replaced currencies
+# (HRK, BGN, ANG) are in table A.3.
 _CURRENCIES = frozenset(
     "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF"
     " CHF CLP CNY COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ"
@@ -17,7 +17,7 @@ _CURRENCIES = frozenset(
     " SYP SZL THB TJS TMT TND TOP TRY TTD TWD TZS UAH UGX USD UYU UZS VED VES VND VUV WST XAF XCD XCG XOF"
     " XPF YER ZAR ZMW ZWG".split()
 )
-# Of these, those whose minor unit is not a hundredth.
+# The currencies whose minor unit is not a hundredth.
 _EXPONENTS = {
     **dict.fromkeys("BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX VND VUV XAF XOF XPF".split(), 0),
     **dict.fromkeys("BHD IQD JOD KWD LYD OMR TND".split(), 3),

@@ -1,4 +1,4 @@
-"""The shop that mailagent works for: its addresses, its people, its time-outs and retention periods."""
+"""The shop: its addresses, its people, its time-outs and retention periods."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from mailagent.domain.mail.authentication import ascii_domain
 
-# Domains of one provider under which the same mailbox gets its mail.
+# Domains of one provider that lead to the same mailbox.
 _SAME_DOMAIN = {
     "googlemail.com": "gmail.com",
     "me.com": "icloud.com",
@@ -16,15 +16,15 @@ _SAME_DOMAIN = {
     "pm.me": "proton.me",
     "protonmail.com": "proton.me",
 }
-# What a provider ignores in the part before the @: https://support.google.com/mail/answer/7436150 and
+# Characters that a provider ignores before the @: https://support.google.com/mail/answer/7436150 and
 # https://proton.me/support/creating-aliases. Elsewhere a dot makes another mailbox.
 _IGNORED = {"gmail.com": ".", "proton.me": "._-"}
 
 
 def person_of(address: str) -> str:
-    """Return an address as it tells people apart: one spelling for all under which a mailbox gets its mail.
+    """Return one spelling for all addresses that lead to the same mailbox.
 
-    Without capitals, a tag behind a plus (RFC 5233), and what its provider ignores; the domain as DNS
+    Remove capitals, a tag behind a plus (RFC 5233) and what the provider ignores; write the domain as DNS
     compares it (RFC 5890).
     """
     local, _, domain = address.strip().casefold().rpartition("@")
@@ -35,8 +35,8 @@ def person_of(address: str) -> str:
     return f"{kept or local}@{host}"
 
 
-# Under these, strangers to each other have mailboxes. Exact names: anybody can own another `live.*`, and
-# would have as many shares as mailboxes.
+# Domains on which strangers have mailboxes. Exact names: anyone can own another `live.*`, and would get a
+# budget for each mailbox.
 _NATIONAL = {
     "yahoo": "at be ca ch co.id co.in co.jp co.kr co.nz co.th co.uk co.za com com.ar com.au com.br com.co"
     " com.hk com.mx com.my com.ph com.sg com.tr com.tw com.vn cz de dk es fi fr gr hu ie in it nl no pl pt"
@@ -59,9 +59,9 @@ _FREE_MAIL = frozenset(
 
 
 def rate_limit_key(address: str, registered_domain: Callable[[str], str | None]) -> str:
-    """Return what shares one budget of mail: a free-mail mailbox, else the domain that was registered.
+    """Return whose budget a mail counts against: a free-mail mailbox, else the registered domain.
 
-    `registered_domain` gives the domain below a registry's suffix, or None for such a suffix.
+    `registered_domain` returns the domain below a registry's suffix, or None for such a suffix.
     """
     person = person_of(address)
     host = person.rpartition("@")[2]
@@ -100,38 +100,35 @@ class Shop:
 
     @property
     def name(self) -> str:
-        """What the shop is called where only its address is known: its mail domain."""
+        """The shop's mail domain, which stands for its name."""
         return self.support_address.rpartition("@")[2]
 
     def locale_for(self, language: str | None) -> str:
-        """Return the locale to write in to somebody who writes in `language` (None: nobody knows). Where
-        that is the shop's own language, amounts and dates are written as in the shop's own country."""
+        """Return the locale for a reader of `language`, None if unknown. For the shop's own language, it is
+        the shop's own locale, with its formats of amounts and dates."""
         default = self.default_language.replace("-", "_")
         return default if language in (None, default.partition("_")[0]) else language or default
 
     @property
     def circles(self) -> tuple[tuple[str, ...], ...]:
-        """The shop's own people, each once, in the order in which trouble is told: the team, the
-        managers, the operators. The next circle is told when nobody of the one before can be reached."""
-        named = (self.team_emails, self.manager_emails, self.ops_emails)
-        told: set[str] = set()
+        """The shop's own people, each once, in the order of escalation: the team, the managers, the
+        operators. We write to the next circle if we reach no one of the circle before."""
+        seen: set[str] = set()
         circles = []
-        for addresses in named:
-            circle = tuple(address for address in addresses if address not in told)
-            told.update(circle)
-            if circle:
-                circles.append(circle)
-        return tuple(circles)
+        for addresses in (self.team_emails, self.manager_emails, self.ops_emails):
+            circles.append(tuple(each for each in addresses if each not in seen))
+            seen.update(addresses)
+        return tuple(filter(None, circles))
 
     @property
     def people(self) -> tuple[str, ...]:
-        """Everybody who works for the shop. A bounce or a complaint ends no mail to them."""
+        """All of the shop's own people. Bounces and complaints do not suppress mail to them."""
         return tuple(address for circle in self.circles for address in circle)
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How long things may take before somebody is told, and how long raw mail is kept."""
+    """Time-outs, and how long raw mail is kept."""
 
     approval_expiry_seconds: int = 7 * 24 * 3600
     approval_reminder_seconds: int = 24 * 3600
@@ -168,32 +165,32 @@ class Waits:
 # --- retention ------------------------------------------------------------------------------------
 
 
-# Of scheduled runs, one a minute and more: long enough to look into a bad weekend's.
+# Scheduled runs, of which there is one a minute and more: long enough to investigate a weekend.
 SCHEDULED_RUN_DAYS = 2
-# Links to log in with and sessions after they have expired, attempts after they were made.
+# Login links and sessions after they have expired, login attempts after they were made.
 LOGIN_DAYS = 7
-# Workers that were not seen, absences of managers that are past.
+# Workers without a heartbeat, and past absences of managers.
 PRESENCE_DAYS = 7
-# More than a year of what the model cost, so that a month can be held against the same one before.
+# More than a year of model costs, to compare a month with the same month of the year before.
 MODEL_CALL_DAYS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What a shop may set. `run_days`: histories of runs that have ended; `mail_days`: what was said in
-    conversations that are quiet, None for ever."""
+    """What a shop may set. `run_days`: how long to keep histories of ended runs; `mail_days`: how long to keep
+    the text of quiet conversations, None for ever."""
 
     run_days: int = 30
     mail_days: int | None = None
 
     def runs_before(self, now: datetime) -> datetime:
-        """Return the time before which a run must have ended for its history to go."""
+        """Return before when a run must have ended for its history to be deleted."""
         return now - timedelta(days=self.run_days)
 
     def scheduled_runs_before(self, now: datetime) -> datetime:
-        """Return the time before which a scheduled run must have begun for its history to go."""
+        """Return before when a scheduled run must have begun for its history to be deleted."""
         return now - timedelta(days=min(SCHEDULED_RUN_DAYS, self.run_days))
 
     def text_before(self, now: datetime) -> datetime | None:
-        """Return since when a conversation must be quiet for its words to go; None if they stay."""
+        """Return since when a conversation must be quiet for its text to be deleted; None to keep it."""
         return None if self.mail_days is None else now - timedelta(days=self.mail_days)

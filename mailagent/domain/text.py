@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# PostgreSQL takes no NUL, no database takes half a surrogate pair, and a terminal obeys the rest.
+# PostgreSQL refuses NUL, every database refuses a lone surrogate, and terminals obey the rest.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _CONTROLS_AND_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -16,21 +16,21 @@ def without_controls(text: str) -> str:
 
 
 def is_one_line(text: str) -> bool:
-    """Say whether `text` is one line without control characters and lone surrogates."""
+    """Return whether `text` is one line without control characters and lone surrogates."""
     return _CONTROLS_AND_BREAKS.search(text) is None
 
 
 # --- search words ---------------------------------------------------------------------------------
 
 
-# A phrase without its second quote goes on to the end.
+# A phrase without its second quote extends to the end.
 _TOKEN = re.compile(r'(?P<minus>(?:-\s*)*)(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
 _EDGES = re.compile(r"^\W+|\W+$")
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word, or a phrase with one space between its words; to be had, or not to be had."""
+    """A word, or a phrase with one space between its words; `wanted` or excluded."""
 
     text: str
     wanted: bool = True
@@ -40,10 +40,10 @@ Alternatives = tuple[tuple[Term, ...], ...]
 
 
 def parse_search(typed: str) -> Alternatives:
-    """Return what has to hold: one of the alternatives, and of that one every term. Nothing that can be
-    looked for is no alternative, and finds nothing.
+    """Return the alternatives of a search query; all terms of one alternative must match. A query without
+    words has no alternatives, and finds nothing.
 
-    "or" binds less than standing beside each other; at the beginning and at the end it is a word.
+    "or" separates alternatives; at the beginning and at the end of the query it is a word.
     """
     alternatives: list[list[Term]] = [[]]
     after_term = False
@@ -63,8 +63,8 @@ def parse_search(typed: str) -> Alternatives:
 
 
 def write_search(typed: str) -> str:
-    """Return what was typed with the same meaning for `websearch_to_tsquery`, without what that refuses, such
-    as 40 minus signs in a row; nothing, if there is nothing to look for."""
+    """Return the query for `websearch_to_tsquery`, without what that refuses, such as 40 minus signs in a row;
+    empty if there are no words."""
     return " or ".join(
         " ".join(f'{"" if term.wanted else "-"}"{term.text}"' for term in terms)
         for terms in parse_search(typed)
@@ -78,12 +78,12 @@ LONGEST = 200
 
 
 class NeedsOperatorError(RuntimeError):
-    """A run cannot go on until somebody has put something right. Its text is made of ids, kinds and reasons:
-    DBOS keeps it, and the DBOS console shows it."""
+    """A workflow cannot go on until an operator fixes something. DBOS stores the text and its console shows
+    it, so write only ids, kinds and reasons."""
 
 
 _ADDRESS = re.compile(r"[^\s<>\"'(),;:]+@[^\s<>\"'(),;:]+")
-# Errors quote the value they complain about; a database puts it in brackets: Key (name)=(value).
+# Errors quote the offending value; a database puts it in parentheses: Key (name)=(value).
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<==)\([^)]*\)")
 _LONG_NUMBER = re.compile(r"\d(?:[ -]?\d){8,}")
 

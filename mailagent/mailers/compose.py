@@ -30,9 +30,10 @@ from mailagent.store.mail import outbound
 
 @dataclass(frozen=True, slots=True)
 class MailContent:
-    """A mail of ours before it is rendered. `dedup_key` says what it is for: once, whatever replays.
+    """A mail of ours before it is rendered. A mail with the same `dedup_key` is written once.
 
-    `language` is that of whoever reads it, None if unknown. Our own people read English.
+    `language` is the reader's, None if unknown; the shop's own people read English. `by_person`: a person
+    wrote the mail, or pressed a button to send it.
     """
 
     purpose: Purpose
@@ -45,7 +46,7 @@ class MailContent:
     headers: ThreadHeaders = ThreadHeaders("")
     reply_to: str | None = None
     language: str | None = "en"
-    by_person: bool = False  # somebody pressed a button to send it, or wrote it
+    by_person: bool = False
 
 
 def write_to_customer(
@@ -60,28 +61,22 @@ def write_to_customer(
     written = mail.subject if mail else conversation.subject
     door = Door.CONFIRM if confirm else Door.CASE
     token = conversation.confirm_token if confirm else conversation.reply_token
+    text = content.facts.get("text")
     addressed = replace(
         content,
-        # Without one of the customer's, the template has words in their language.
+        # If the customer wrote none, the template has one in their language.
         facts={**content.facts, "subject": headers.subject if written else None},
         to_address=conversation.customer_email,
         conversation_id=conversation.conversation_id,
         headers=headers,
         reply_to=token_address(door, token, services.current().shop.reply_domain),
-        language=_language(content, conversation),
+        # Around a text of the agent or of a team member, the template is in the language of that text.
+        language=(find_language(text) if text else None) or conversation.language,
     )
     return queue_mail(connection, addressed)
 
 
-def _language(content: MailContent, conversation: Conversation) -> str | None:
-    """Return the language of a mail to the customer: theirs, but our words around somebody else's (the
-    agent's, a team member's) are in the language of those."""
-    words = content.facts.get("text")
-    return (find_language(words) if words else None) or conversation.language
-
-
 def render(content: MailContent) -> RenderedMail:
-    """Render the mail."""
     live = services.current()
     locale = live.shop.locale_for(content.language)
     return live.templates.render(content.template, content.facts, locale)
@@ -90,12 +85,15 @@ def render(content: MailContent) -> RenderedMail:
 def queue_mail(
     connection: sa.Connection, content: MailContent, rendered: RenderedMail | None = None
 ) -> str:
-    """Render the content and record it as a mail to be sent; return the mail's id. `rendered`: what `render`
-    has made of it already."""
+    """Record a mail to be sent; return its id. Pass `rendered` if you have rendered the content."""
     live = services.current()
     rendered = rendered or render(content)
     outbound_id = new_id("outbound")
     headers = content.headers
+    # RFC 3834 section 5; what a person wrote is "no".
+    automatic = "auto-replied" if headers.in_reply_to else "auto-generated"
+    if content.by_person:
+        automatic = "no"
     mail = OutboundMail(
         outbound_id=outbound_id,
         purpose=content.purpose,
@@ -110,17 +108,9 @@ def queue_mail(
         references=headers.references,
         conversation_id=content.conversation_id,
         refund_id=content.refund_id,
-        # RFC 3834 section 5: an answer is "auto-replied", a mail of our own accord "auto-generated".
-        # What a person wrote is neither.
-        auto_submitted=_auto_submitted(content),
+        auto_submitted=automatic,
     )
     return outbound.record(connection, mail, content.dedup_key, live.now())
-
-
-def _auto_submitted(content: MailContent) -> str:
-    if content.by_person:
-        return "no"
-    return "auto-replied" if content.headers.in_reply_to else "auto-generated"
 
 
 # --- notices --------------------------------------------------------------------------------------
@@ -128,7 +118,7 @@ def _auto_submitted(content: MailContent) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A few lines to people of the shop. `key` says what it is about: once to each of them."""
+    """A few lines to the shop's own people; each gets a notice with the same `key` once."""
 
     key: str
     title: str
@@ -141,7 +131,7 @@ def write_notice(
     addresses: Sequence[str],
     conversation_id: str | None = None,
 ) -> list[str]:
-    """Tell people of the shop that something needs them; one copy each, under `key:address`."""
+    """Write a notice to each address."""
     return [
         queue_mail(
             connection,
@@ -159,7 +149,7 @@ def write_notice(
 
 
 def copy_notice(connection: sa.Connection, mail: OutboundMail, key: str, address: str) -> str:
-    """Write the same notice to somebody else, under `key:address`."""
+    """Write the same notice to another address."""
     live = services.current()
     outbound_id = new_id("outbound")
     copy = replace(

@@ -1,6 +1,6 @@
-"""Whether an answer to a customer agrees with the rows, asked before it is sent or shown.
+"""Checks an answer to a customer against the rows before it is sent or shown.
 
-How words are read is the agent's `reply_check`; here is which rows they are held against.
+`agent.reply.check` finds the claims in the text; this module gathers the rows.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def find_untrue(
     verified: bool,
     text: str,
 ) -> tuple[str, ...]:
-    """Return what of an answer to these mails the rows do not bear out, a sentence each.
+    """Return the claims of an answer to these mails that the rows contradict, a sentence each.
 
-    `verified`: the sender of `mails` is proven; to one who is not, nothing may be said about any order.
+    `verified`: the sender of `mails` is proven. Without that, an answer may say nothing about any order.
     """
-    # Its words an answer may repeat.
+    # An answer may repeat the customer's words.
     latest = inbound.list_latest(connection, conversation.conversation_id, MAILS_CHECKED)
     theirs = {mail.mail_id: mail for mail in (*latest, *mails)}.values()
     facts = _facts(connection, conversation, theirs, verified)

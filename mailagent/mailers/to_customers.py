@@ -1,4 +1,4 @@
-"""What customers read: the agent's answers, how a refund ended, what a person wrote to them."""
+"""Mail to customers: the agent's answers, the outcome of a refund, and what a person writes to them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.refunds import (
     approvals,
-    cases,
     goodwill,
     orders,
     pending_notices,
     refund_payments,
     refunds,
+    reviews,
 )
 
 
@@ -34,8 +34,8 @@ def write_reply(
     text: str,
     by_person: bool = False,
 ) -> str:
-    """Write the agent's answer (`by_person`: that somebody has read and sent). Whoever is not proven
-    answers it to an address that proves them."""
+    """Write the agent's answer. An unproven sender proves the mailbox by replying to the confirmation
+    address. `by_person`: a person has read and sent the answer."""
     confirm = not all(mail.identity.proven for mail in mails)
     content = MailContent(
         Purpose.REPLY,
@@ -57,7 +57,7 @@ def write_handed_over(
     mails: Sequence[InboundMail],
     untrue: bool,
 ) -> str:
-    """Tell the customer that a person takes over (`untrue`: instead of an answer we could not send)."""
+    """Tell the customer that a person takes over; `untrue`: in place of an answer that we do not send."""
     content = MailContent(
         Purpose.REPLY,
         "neutral_reply" if untrue else "handed_over",
@@ -70,7 +70,7 @@ def write_handed_over(
 def _goodwill_facts(
     connection: sa.Connection, mails: Sequence[InboundMail]
 ) -> dict[str, Any] | None:
-    """Return the discount that was given in answer to these mails, for the block below the answer."""
+    """Return the discount that was given in answer to these mails."""
     given = goodwill.find_of_mails(connection, [mail.mail_id for mail in mails])
     if given is None:
         return None
@@ -83,7 +83,7 @@ def _goodwill_facts(
 
 
 def write_refund_outcome(connection: sa.Connection, refund: Refund, template: str) -> str:
-    """Tell the customer how a refund ended, in the thread in which it was asked for."""
+    """Tell the customer the outcome of a refund, in the thread of the request."""
     conversation, mail = _where_asked(connection, refund)
     content = MailContent(
         Purpose.RECEIPT if template == "receipt" else Purpose.REFUND_OUTCOME,
@@ -98,14 +98,12 @@ def write_refund_outcome(connection: sa.Connection, refund: Refund, template: st
 def _where_asked(
     connection: sa.Connection, refund: Refund
 ) -> tuple[Conversation, InboundMail | None]:
-    """Return the conversation of a refund and the mail that asked for it."""
     conversation = conversations.load(connection, refund.conversation_id)
     return conversation, inbound.find(connection, refund.mail_id)
 
 
 def write_receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]) -> str:
-    """Write the receipt of a paid refund; of `others`, which the same mail led to, it tells as well. All are
-    locked."""
+    """Write the receipt of a paid refund and of `others` that the same mail led to. Lock them all first."""
     if not others:
         return write_refund_outcome(connection, refund, "receipt")
     told = sorted((refund, *others), key=lambda each: each.refund_id)
@@ -126,10 +124,11 @@ def _outcome_facts(connection: sa.Connection, refund: Refund) -> dict[str, Any]:
     order = orders.load(connection, refund.order_id)
     return {
         "order_id": refund.order_id,
-        "items": cases.items_of(refund, order),
+        "items": reviews.items_of(refund, order),
         "amount": refund.amount,
-        "shipping": cases.shipping_of(refund),
-        "asked": _asked(refund),
+        "shipping": refund.shipping,
+        # What the items add up to, if less was approved.
+        "asked": refund.worth if refund.worth.minor > refund.amount.minor else None,
         "payments": _payments(connection, refund, order),
         "paid_at": refund.paid_at,
         "requested_at": refund.requested_at,
@@ -139,9 +138,9 @@ def _outcome_facts(connection: sa.Connection, refund: Refund) -> dict[str, Any]:
 
 
 def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
-    """Correct what we told the customer: money that we said was refunded came back to the shop.
+    """Tell the customer that money which we reported as refunded came back to the shop.
 
-    Raises ValueError for a refund of which nothing came back that we had told them of.
+    Raises ValueError if no such money came back.
     """
     untrue = pending_notices.list_told_before_return(connection, refund.refund_id)
     if refund.returned is None or not untrue:
@@ -156,7 +155,7 @@ def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
             "returned": Money(sum(row.amount_minor for row in untrue), refund.amount.currency),
             "reference": ", ".join(row.reference for row in untrue),
         },
-        # Of two payments the second may come back later: that is told, too.
+        # The amount, because of two payments the second may come back later.
         dedup_key=f"returned:{refund.refund_id}:{refund.returned.minor}",
         refund_id=refund.refund_id,
     )
@@ -164,7 +163,7 @@ def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
 
 
 def _payments(connection: sa.Connection, refund: Refund, order: Order) -> list[dict[str, Any]]:
-    """Return what went back to which payment, for those that gave their part."""
+    """Return the payments that were refunded, with amount and expected arrival."""
     policy = services.current().policy
     methods = {payment.payment_id: payment.method for payment in order.payments}
     return [
@@ -179,14 +178,9 @@ def _payments(connection: sa.Connection, refund: Refund, order: Order) -> list[d
     ]
 
 
-def _asked(refund: Refund) -> Money | None:
-    """Return what the items come to, if less was approved."""
-    return refund.worth if refund.worth.minor > refund.amount.minor else None
-
-
 def _note(connection: sa.Connection, refund: Refund) -> str | None:
-    """Return what managers wrote to the customer: of two who approved both, of a rejection only whoever
-    rejected, whom somebody else's kind words would contradict. What is for the shop only stays there."""
+    """Return the managers' notes for the customer: of two approvals both, of a rejection only the last, which
+    the first manager's note could contradict. Leave out notes for the shop only."""
     if refund.decided_by == audit.POLICY:
         return None  # it never had an approval
     made = approvals.list_decisions(connection, refund.refund_id)
@@ -197,7 +191,7 @@ def _note(connection: sa.Connection, refund: Refund) -> str | None:
 def write_team_reply(
     connection: sa.Connection, conversation: Conversation, mail: InboundMail
 ) -> str:
-    """Pass on to the customer what a team member wrote in a mail."""
+    """Forward a team member's mail to the customer."""
     member = mail.from_name or mail.from_address.partition("@")[0]
     key = f"team:{mail.mail_id}"
     return write_person_reply(connection, conversation, member, mail.new_text, key)
@@ -206,8 +200,7 @@ def write_team_reply(
 def write_person_reply(
     connection: sa.Connection, conversation: Conversation, member: str, text: str, dedup_key: str
 ) -> str:
-    """Write what a person of the shop answers: in the thread, from the support address, signed with
-    `member`, their name."""
+    """Write a team member's answer in the thread, from the support address, signed with the name `member`."""
     asked = inbound.list_latest(connection, conversation.conversation_id, 1)
     content = MailContent(
         Purpose.TEAM_REPLY,

@@ -1,4 +1,4 @@
-"""Mail to managers: the approval request with its link, reminders, outcomes, and what could not be read."""
+"""Mail to managers: approval requests, reminders, and what became of a request."""
 
 from __future__ import annotations
 
@@ -19,98 +19,81 @@ from mailagent.domain.mail.message import (
 )
 from mailagent.domain.mail.reply_commands import holds_word
 from mailagent.domain.refunds.escalation import MOST_REMINDERS, ApprovalRequest, Question, Skip
+from mailagent.domain.refunds.labels import MANAGER_REASONS, REFUND_REASONS
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.domain.wording import MANAGER_REASONS, REFUND_REASONS
 from mailagent.mailers import approval_routing
-from mailagent.mailers.approval_routing import Asking
+from mailagent.mailers.approval_routing import Routing, load_routing
 from mailagent.mailers.compose import MailContent, Notice, queue_mail, render, write_notice
 from mailagent.store import audit
 from mailagent.store.mail import outbound
-from mailagent.store.refunds import approval_requests, approvals, cases, refunds
+from mailagent.store.refunds import approval_requests, approvals, refunds, reviews
 from mailagent.store.refunds.approvals import RecordedDecision
+
+_KEYS = {Question.APPROVE: "approval_request", Question.COUNTERSIGN: "countersign_request"}
 
 
 def ask_managers(
     connection: sa.Connection, refund: Refund, standing: approvals.Standing | None = None
-) -> Asking:
-    """Do what is due while a refund waits: ask a manager, ask the next one too, remind. Returns how things
-    stood; the mails are to be sent, see `list_unsent_requests`. `standing`: the refund's own, where somebody
-    has read it since it was locked.
+) -> Routing:
+    """Ask and remind the managers who are due. Return the routing before that; send the mails that
+    `list_unsent_requests` returns. `standing` is the refund's, if you have read it since locking the refund.
 
-    Raises LookupError where nobody is left who could give the second approval.
+    Raises LookupError if there is no manager for the second approval.
     """
-    live = services.current()
-    before = approval_routing.look(connection, refund, standing)
-    if not before.candidates and _is_own_of_somebody(before):
-        _tell_that_nobody_decides(connection, refund, before)
-        return before
+    before = load_routing(connection, refund, standing)
     if not before.candidates:
+        managers = services.current().shop.manager_emails
+        if any(approval_routing.is_one_of(before.owners, each) for each in managers):
+            _report_no_manager(connection, refund, before)
+            return before
         raise LookupError(
             f"refund {refund.refund_id} needs a second manager beside the one who approved it, and"
             " there is none: add one to MANAGER_EMAILS, then replay this run"
         )
-    stands = before
-    if before.due.ask:
-        _, stands = _write_request(connection, refund, before.due.ask, stands)
-        _tell_of_escalation(connection, refund, before, before.due.ask)
-    for ask in before.requests:
-        if ask.manager_email in before.due.remind:
-            stands = approval_routing.record_reminder(connection, stands, ask)
-            number = ask.reminders + 1
-            _, stands = _write_request(connection, refund, ask.manager_email, stands, number)
-            details = {"manager": ask.manager_email, "reminder": f"{number} of {MOST_REMINDERS}"}
-            audit.record(
-                connection, live.now(), audit.CLOCK, "manager reminded", refund.refund_id, details
-            )
-    _enqueue(connection, tell_if_unread(connection, refund, stands))
+    routing, due = before, before.due
+    if due.ask:
+        _, routing = _write_request(connection, refund, due.ask, routing)
+        _report_escalation(connection, refund, before, due.ask)
+    for request in before.requests:
+        if request.manager_email in due.remind:
+            routing = _remind(connection, refund, request, routing)
+    report_if_unread(connection, refund, routing)
     return before
 
 
-def _is_own_of_somebody(stands: Asking) -> bool:
-    managers = services.current().shop.manager_emails
-    return any(approval_routing.is_one_of(stands.owners, each) for each in managers)
-
-
-def _tell_that_nobody_decides(connection: sa.Connection, refund: Refund, stands: Asking) -> None:
-    """Tell the team and the operators, once, that the only manager left would decide on their own money.
-    The refund waits: whoever is made a manager is asked when it is looked at next."""
-    shop = services.current().shop
-    notice = Notice(
-        f"nobody_decides:{stands.approval.approval_id}:{stands.question.value}",
-        f"Nobody can decide: refund of {refund.amount}, order {refund.order_id}",
-        [
-            "It is the order or the request of a manager, and nobody decides on a refund of their own.",
-            "No other manager is left: add one to MANAGER_EMAILS, and restart. They are asked then.",
-            f"Nothing is paid before. It is closed without a refund at"
-            f" {stands.approval.expires_at:%d %B %Y, %H:%M} UTC.",
-        ],
-    )
-    readers = tuple(dict.fromkeys((*shop.team_emails, *shop.ops_emails)))
-    untold = list_untold(connection, notice, readers)
-    _enqueue(connection, write_notice(connection, notice, untold, refund.conversation_id))
+def _remind(
+    connection: sa.Connection, refund: Refund, request: ApprovalRequest, routing: Routing
+) -> Routing:
+    now, number = services.current().now(), request.reminders + 1
+    routing = routing.with_request(approval_requests.record_reminder(connection, request, now))
+    _write_request(connection, refund, request.manager_email, routing, number)
+    details = {
+        "manager": request.manager_email,
+        "reminder": f"{number} of {MOST_REMINDERS}",
+    }
+    audit.record(connection, now, audit.CLOCK, "manager reminded", refund.refund_id, details)
+    return routing
 
 
 def list_unsent_requests(connection: sa.Connection, refund_id: str) -> list[str]:
-    """Return the requests and reminders about a refund that have yet to be sent: also those of a step
-    that died before it could name them."""
+    """Return the requests and reminders about a refund that are not sent yet, also those of a step that
+    crashed before it returned them."""
     return outbound.list_queued_of_refund(connection, refund_id, Purpose.APPROVAL_REQUEST)
 
 
 def write_approval_request(connection: sa.Connection, refund: Refund, manager: str) -> str:
-    """Ask one manager to decide, by a link that opens a page and decides nothing by itself. Where one
-    has approved, this asks for the second approval, and says who gave the first."""
-    before = approval_routing.look(connection, refund)
-    return _write_request(connection, refund, manager, before)[0]
+    """Ask one manager for the approval, or for the second approval, by a link to a page."""
+    return _write_request(connection, refund, manager, load_routing(connection, refund))[0]
 
 
 def _write_request(
-    connection: sa.Connection, refund: Refund, manager: str, before: Asking, reminder: int = 0
-) -> tuple[str, Asking]:
-    """Do as `write_approval_request` says; return the mail, and how things stand then. `reminder` counts
-    from 1; 0 is the question itself."""
-    ask, stands = approval_routing.record_ask(connection, refund, before, manager)
-    key = approval_routing.request_key(stands.approval, stands.question, manager)
-    facts = _case_facts(connection, refund, stands) | _asking_facts(stands, ask, reminder)
+    connection: sa.Connection, refund: Refund, manager: str, routing: Routing, reminder: int = 0
+) -> tuple[str, Routing]:
+    """Write a request, or reminder number `reminder`; return the mail and the routing then."""
+    request = approval_routing.record_request(connection, refund, routing, manager)
+    routing = routing.with_request(request)
+    key = f"{_KEYS[routing.question]}:{routing.approval.approval_id}:{manager}"
+    facts = _facts(reviews.load(connection, refund), routing, request, reminder)
     content = MailContent(
         Purpose.APPROVAL_REQUEST,
         "approval_request",
@@ -118,113 +101,128 @@ def _write_request(
         to_address=manager,
         dedup_key=f"reminder:{reminder}:{key}" if reminder else key,
         refund_id=refund.refund_id,
-        reply_to=reply_address(ask),
+        reply_to=reply_address(request),
     )
     rendered = render(content)
     if holds_word(rendered.text):
-        # It has a line that could be taken for a decision when it is quoted: no reply decides.
+        # If a reply quotes this line, it could be taken for a decision: let no reply decide.
         content = replace(content, facts=facts | {"reply_decides": False})
         rendered = render(content)
-    return queue_mail(connection, content, rendered), stands
+    return queue_mail(connection, content, rendered), routing
 
 
-def reply_address(ask: ApprovalRequest) -> str:
-    """Return the address by which one manager may decide."""
-    return token_address(Door.APPROVAL, ask.reply_token, services.current().shop.reply_domain)
+def reply_address(request: ApprovalRequest) -> str:
+    """Return the address where this manager's reply decides."""
+    reply_domain = services.current().shop.reply_domain
+    return token_address(Door.APPROVAL, request.reply_token, reply_domain)
 
 
-def _case_facts(connection: sa.Connection, refund: Refund, stands: Asking) -> dict[str, Any]:
-    case, first = cases.load(connection, refund), stands.first
+def _facts(
+    review: reviews.Review, routing: Routing, request: ApprovalRequest, reminder: int
+) -> dict[str, Any]:
+    refund, order, first = review.refund, review.order, routing.first
+    due = routing.due
     return {
-        "order_id": case.order.order_id,
-        "customer_name": case.order.customer_name,
-        "customer_email": case.order.customer_email,
-        "customer_since": case.customer_since,
-        "amount": case.amount,
-        "already_refunded": case.already_refunded,
-        "paid": case.order.paid,
-        "items": case.items,
-        "shipping": case.shipping,
-        "short": case.short,
+        "order_id": order.order_id,
+        "customer_name": order.customer_name,
+        "customer_email": order.customer_email,
+        "customer_since": review.customer_since,
+        "amount": refund.asked,
+        "already_refunded": review.already_refunded,
+        "paid": order.paid,
+        "items": reviews.items_of(refund, order),
+        "shipping": refund.shipping,
+        "short": refund.short,
         "reason": REFUND_REASONS[refund.reason],
         "policy_reasons": [MANAGER_REASONS.get(each, each) for each in refund.policy_reasons],
-        "customer_text": case.customer_text,
-        "attachments": case.attachments,
+        "customer_text": review.customer_text,
+        "attachments": review.attachments,
         "requested_at": refund.requested_at,
-        "expires_at": stands.approval.expires_at,
-        "first_approval": _approval_facts(first, refund) if first else None,
+        "expires_at": routing.approval.expires_at,
+        "first_approval": first
+        and {
+            "decided_by": first.decided_by,
+            "decided_at": first.decided_at,
+            "amount": refund.amount,  # less than `asked`, if the first manager lowered it
+            "note": first.note,
+        },
         "notes": [
             {"manager_email": each.manager_email, "at": each.written_at, "text": each.text}
-            for each in stands.notes
+            for each in routing.notes
         ],
-    }
-
-
-def _asking_facts(stands: Asking, ask: ApprovalRequest, reminder: int) -> dict[str, Any]:
-    links = services.current().links
-    return {
-        "link_url": links.sign_approval(ask.approval_id, ask.manager_email),
-        "manager_email": ask.manager_email,
-        "reminds_of": ask.asked_at if reminder else None,
+        "link_url": services.current().links.sign_approval(
+            request.approval_id, request.manager_email
+        ),
+        "manager_email": request.manager_email,
+        "reminds_of": request.asked_at if reminder else None,
         "others": [
             {"manager_email": each.manager_email, "at": each.asked_at, "why_not": each.skipped_why}
-            for each in stands.requests
-            if each.manager_email != ask.manager_email
+            for each in routing.requests
+            if each.manager_email != request.manager_email
         ],
-        "following": stands.due.following,
-        "escalates_at": stands.due.escalates_at,
-    }
-
-
-def _approval_facts(first: approvals.RecordedDecision, refund: Refund) -> dict[str, Any]:
-    return {
-        "decided_by": first.decided_by,
-        "decided_at": first.decided_at,
-        "amount": refund.amount,  # what the first manager left of it, if that was less
-        "note": first.note,
+        "following": due.following,
+        "escalates_at": due.escalates_at,
     }
 
 
 def ask_next_manager(
     connection: sa.Connection, refund_id: str, manager: str, why: Skip
 ) -> str | None:
-    """Pass over a manager whom mail does not reach or who is away, now and for a while; return the
-    request to whoever is asked instead, but never to whoever has approved already. None when nobody has
-    to be asked, or nobody is left."""
+    """Skip a manager who gets no mail or is absent, for a while; return the request to the next one.
+
+    Return None if there is no other manager to ask. Never ask the manager who gave the first approval.
+    """
     live = services.current()
     if manager not in live.shop.manager_emails:
         return None
     now = live.now()
-    # The refund first: whoever decides on it holds it when they say that they are back.
+    # The refund first: a manager who decides holds it while recording that they are back.
     refund = refunds.lock(connection, refund_id)
-    approval_requests.record_absence(
-        connection, manager, why.value, now, now + live.waits.manager_absence
-    )
+    until = now + live.waits.manager_absence
+    approval_requests.record_absence(connection, manager, why.value, now, until)
     if refund.status is not RefundStatus.AWAITING_APPROVAL:
         return None
-    stands, request = approval_routing.pass_over(connection, refund, manager, why), None
-    if stands.instead:
-        request, stands = _write_request(connection, refund, stands.instead, stands)
-    if request or why is Skip.AWAY:  # of a lost mail that leaves nobody, people are told anyway
-        _enqueue(connection, tell_if_unread(connection, refund, stands))
-    return request
+    routing, mail = approval_routing.skip(connection, refund, manager, why), None
+    if routing.instead:
+        mail, routing = _write_request(connection, refund, routing.instead, routing)
+    if mail or why is Skip.AWAY:  # A lost mail that leaves no manager is reported anyway.
+        report_if_unread(connection, refund, routing)
+    return mail
 
 
-# --- how it went on -------------------------------------------------------------------------------
+# --- reports --------------------------------------------------------------------------------------
 
 
-def _tell_of_escalation(
-    connection: sa.Connection, refund: Refund, before: Asking, following: str
+def answer_manager(
+    connection: sa.Connection,
+    request: ApprovalRequest,
+    notice: Notice,
+    mail: InboundMail | None,
 ) -> None:
-    """Tell those who were asked before that somebody else is asked, too; a reminder says so by itself."""
-    told = [
+    """Tell a manager what became of their reply, in the thread of `mail` if it is provably theirs."""
+    content = MailContent(
+        Purpose.NOTICE,
+        "notice",
+        {"title": notice.title, "lines": notice.lines},
+        to_address=request.manager_email,
+        dedup_key=f"{notice.key}:{request.manager_email}",
+        headers=answer_headers(mail) if mail else ThreadHeaders(""),
+        reply_to=reply_address(request),
+    )
+    _enqueue(connection, [queue_mail(connection, content)])
+
+
+def _report_escalation(
+    connection: sa.Connection, refund: Refund, before: Routing, following: str
+) -> None:
+    """Tell the managers who were asked before that another one is asked too; a reminder says so itself."""
+    readers = [
         each.manager_email
         for each in before.requests
         if each.stands and each.manager_email not in before.due.remind
     ]
-    key = f"escalated:{before.approval.approval_id}:{before.question.value}:{following}"
     notice = Notice(
-        key,
+        f"escalated:{before.approval.approval_id}:{before.question.value}:{following}",
         f"{following} is asked, too: refund of {refund.amount}, order {refund.order_id}",
         [
             "Nobody has decided so far.",
@@ -232,47 +230,63 @@ def _tell_of_escalation(
             "The first decision stands, whoever makes it.",
         ],
     )
-    _enqueue(connection, write_notice(connection, notice, told))
+    _enqueue(connection, write_notice(connection, notice, readers))
 
 
-def answer_manager(
-    connection: sa.Connection, ask: ApprovalRequest, notice: Notice, mail: InboundMail | None
-) -> None:
-    """Tell the manager of an ask what became of a reply to it: `mail`, in whose thread this goes, if it
-    is proven to be theirs."""
-    content = MailContent(
-        Purpose.NOTICE,
-        "notice",
-        {"title": notice.title, "lines": notice.lines},
-        to_address=ask.manager_email,
-        dedup_key=f"{notice.key}:{ask.manager_email}",
-        headers=answer_headers(mail) if mail else ThreadHeaders(""),
-        reply_to=reply_address(ask),
+def _report_no_manager(connection: sa.Connection, refund: Refund, routing: Routing) -> None:
+    """Tell the team and the operators, once, that the only manager left is the refund's owner. The refund
+    waits for a new manager."""
+    shop = services.current().shop
+    notice = Notice(
+        f"nobody_decides:{routing.approval.approval_id}:{routing.question.value}",
+        f"Nobody can decide: refund of {refund.amount}, order {refund.order_id}",
+        [
+            "It is the order or the request of a manager, and managers do not decide on their own refunds.",
+            "No other manager is left: add one to MANAGER_EMAILS, and restart. They are asked then.",
+            f"Nothing is paid before. It is closed without a refund at"
+            f" {routing.approval.expires_at:%d %B %Y, %H:%M} UTC.",
+        ],
     )
-    _enqueue(connection, [queue_mail(connection, content)])
+    readers = tuple(dict.fromkeys((*shop.team_emails, *shop.ops_emails)))
+    _report_once(connection, refund, notice, readers)
 
 
-def _enqueue(connection: sa.Connection, outbound_ids: Sequence[str]) -> None:
-    for outbound_id in outbound_ids:
-        services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
-
-
-# --- closing --------------------------------------------------------------------------------------
+def report_if_unread(connection: sa.Connection, refund: Refund, routing: Routing) -> None:
+    """Tell the team, once for each question, that every manager who may decide is skipped or absent."""
+    skipped = {each.manager_email for each in routing.requests if not each.stands}
+    readers = [
+        each for each in routing.candidates if each not in routing.away and each not in skipped
+    ]
+    if readers or not routing.requests:
+        return
+    notice = Notice(
+        f"unread:{routing.approval.approval_id}:{routing.question.value}",
+        f"Nobody reads the request: refund of {refund.amount}, order {refund.order_id}",
+        [
+            "A refund waits for a manager, and every manager who may decide on it is away or gets no"
+            " mail from us.",
+            *(f"{each.manager_email}: {each.skipped_why or 'away'}." for each in routing.requests),
+            f"If nobody decides by {routing.approval.expires_at:%Y-%m-%d %H:%M} UTC, it is closed"
+            " without a refund.",
+            "Please tell one of them, or have somebody who is there put into MANAGER_EMAILS.",
+            "You get this mail once.",
+        ],
+    )
+    _report_once(connection, refund, notice, _list_helpers(routing.candidates))
 
 
 def write_expired(
     connection: sa.Connection, refund: Refund, first: RecordedDecision | None
 ) -> None:
-    """Tell the managers who were asked that nobody decided in time, also those who were passed over;
-    where nobody else was waited for, people beside them, too. `first`: the first of two approvals, if
-    somebody gave it."""
+    """Tell all managers who were asked that the date has passed; if we waited for none of them, also tell
+    the team. `first` is the first of two approvals."""
     asked = approval_requests.list_requests(connection, refund.refund_id)
     named = [*([first.decided_by] if first else []), *(each.manager_email for each in asked)]
     managers = services.current().shop.manager_emails
-    told = dict.fromkeys(each for each in named if each in managers)
+    readers = dict.fromkeys(each for each in named if each in managers)
     last = [each for each in asked if each.question is Question.COUNTERSIGN or not first]
     if not any(each.stands for each in last):
-        told |= dict.fromkeys(list_helpers(managers))
+        readers |= dict.fromkeys(_list_helpers(managers))
     missing = "a second manager approved" if first else "anybody decided"
     notice = Notice(
         f"expired:{refund.refund_id}",
@@ -282,54 +296,29 @@ def write_expired(
             "The customer is told by mail, and may ask again.",
         ],
     )
-    for outbound_id in write_notice(connection, notice, tuple(told), refund.conversation_id):
-        services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
+    _enqueue(connection, write_notice(connection, notice, tuple(readers), refund.conversation_id))
 
 
-# --- unread ---------------------------------------------------------------------------------------
+def _report_once(
+    connection: sa.Connection, refund: Refund, notice: Notice, readers: Collection[str]
+) -> None:
+    """Send a notice to the readers who have not got it yet."""
+    keys = {each: f"{notice.key}:{each}" for each in readers}
+    sent = outbound.list_recorded(connection, list(keys.values()))
+    new = [each for each in readers if keys[each] not in sent]
+    _enqueue(connection, write_notice(connection, notice, new, refund.conversation_id))
 
 
-def tell_if_unread(connection: sa.Connection, refund: Refund, stands: Asking) -> Sequence[str]:
-    """Write, once for each question, that nobody reads the request: all who were asked are passed over
-    or away, and so is whoever is left. Returns the mails; none where somebody reads it."""
-    if not stands.requests or _is_read(stands):
-        return ()
-    notice = Notice(
-        f"unread:{stands.approval.approval_id}:{stands.question.value}",
-        f"Nobody reads the request: refund of {refund.amount}, order {refund.order_id}",
-        [
-            "A refund waits for a manager, and every manager who may decide on it is away or gets no"
-            " mail from us.",
-            *(f"{each.manager_email}: {each.skipped_why or 'away'}." for each in stands.requests),
-            f"If nobody decides by {stands.approval.expires_at:%Y-%m-%d %H:%M} UTC, it is closed"
-            " without a refund.",
-            "Please tell one of them, or have somebody who is there put into MANAGER_EMAILS.",
-            "You get this mail once.",
-        ],
-    )
-    untold = list_untold(connection, notice, list_helpers(stands.candidates))
-    return write_notice(connection, notice, untold, refund.conversation_id)
-
-
-def _is_read(stands: Asking) -> bool:
-    passed_over = {each.manager_email for each in stands.requests if not each.stands}
-    return any(each not in stands.away and each not in passed_over for each in stands.candidates)
-
-
-def list_untold(
-    connection: sa.Connection, notice: Notice, readers: Collection[str]
-) -> Sequence[str]:
-    """Return whoever has not got this notice yet."""
-    told = outbound.list_recorded(connection, [f"{notice.key}:{each}" for each in readers])
-    return [each for each in readers if f"{notice.key}:{each}" not in told]
-
-
-def list_helpers(managers: Collection[str]) -> tuple[str, ...]:
-    """Return who is told when managers do not read: the team, else the operators, none of them
-    themselves."""
+def _list_helpers(managers: Collection[str]) -> tuple[str, ...]:
+    """Return whom to tell if managers do not read: the team, else the operators, without the managers."""
     shop = services.current().shop
     for circle in (shop.team_emails, shop.ops_emails):
         others = tuple(address for address in circle if address not in managers)
         if others:
             return others
     return ()
+
+
+def _enqueue(connection: sa.Connection, outbound_ids: Sequence[str]) -> None:
+    for outbound_id in outbound_ids:
+        services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)

@@ -1,4 +1,4 @@
-"""Mail to the support team and to staff: hand-offs, notices and login links."""
+"""Mail to the support team and to operators: hand-offs and login links."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.message import Door, InboundMail, Purpose, token_address
+from mailagent.domain.refunds.labels import REFUND_STATES
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.domain.wording import REFUND_STATES
 from mailagent.mailers.compose import MailContent, queue_mail
 from mailagent.store.ids import new_id
 from mailagent.store.mail import correspondence, inbound
-from mailagent.store.refunds import cases, refunds
+from mailagent.store.refunds import refund_payments, refunds
 
-# In the mail to the team: of each side the newest.
+# The newest mails of each side.
 MAILS_SHOWN = 20
 
 
@@ -30,8 +30,7 @@ def write_to_team(
     dedup_key: str,
     readers: Sequence[str] | None = None,
 ) -> list[str]:
-    """Give a conversation to the support team, or to those of it who look after it, with the whole
-    case."""
+    """Hand a conversation over to the support team, or to `readers` of the team, with its mails and refunds."""
     live = services.current()
     latest = inbound.list_latest(connection, conversation.conversation_id, MAILS_SHOWN)
     reply_to = token_address(Door.TEAM, conversation.team_token, live.shop.reply_domain)
@@ -76,7 +75,7 @@ def _state_of(connection: sa.Connection, refund: Refund) -> str:
     words = REFUND_STATES[refund.status]
     if refund.status is not RefundStatus.FAILED:
         return words
-    details = cases.describe_payments(connection, refund) or refund.failure
+    details = refund_payments.describe(connection, refund) or refund.failure
     return f"{words}: {details}" if details else words
 
 
@@ -90,7 +89,7 @@ def _thread(
             "from_customer": True,
             "at": mail.received_at,
             "subject": mail.subject,
-            # Nothing came before the first one: what looks like a quotation there is the customer's.
+            # In the first mail, what looks like a quotation is the customer's own text.
             "text": mail.body if mail is first else mail.new_text,
             "attachments": [each.name for each in mail.attachments],
         }
@@ -111,11 +110,8 @@ def _thread(
     return sorted([*theirs, *ours], key=lambda mail: mail["at"])
 
 
-# --- to staff -------------------------------------------------------------------------------------
-
-
 def write_login_link(connection: sa.Connection, email: str, url: str, lives: timedelta) -> str:
-    """Write the link to log in with; `lives` is how long it works."""
+    """Write a login link that works for `lives`."""
     content = MailContent(
         Purpose.LOGIN,
         "login_link",

@@ -283,7 +283,7 @@ def test_money_is_written_with_every_decimal_it_has(
 
 # -- the manager's pages
 
-CASE_PAGES = ["case", "problem", "decided", "expired", "second_awaited", "withdrawn"]
+CASE_PAGES = ["review", "problem", "decided", "expired", "second_awaited", "withdrawn"]
 
 
 def file_of(name: str, problem: str) -> SimpleNamespace:
@@ -310,12 +310,11 @@ def page(
         "url_for": lambda endpoint, **values: "/".join(["", endpoint, *map(str, values.values())]),
         "request": SimpleNamespace(view_args={"token": "t.o.k"}),
     }
-    case = {
+    review = {
         **facts_of(words)["approval_request"],
         "refund_id": "r_17",
         "expires_at": expires_at,
         "amount": "$1,299.00",
-        "amount_decimal": "1299.00",
         "currency": "USD",
         "already_refunded": "$0.00",
         "paid": "$1,500.00",
@@ -336,7 +335,7 @@ def page(
         "new_customer": "",
         "news": (words,),
         "most_decimal": "",
-        "files_words": "1 photo and 1 other file",
+        "file_count": "1 photo and 1 other file",
         "requests": (
             ApprovalRequest(
                 "approval_17",
@@ -362,7 +361,7 @@ def page(
         note_shared=False,
     )
     context: dict[str, Any] = {
-        "case": SimpleNamespace(**case),
+        "review": review,
         "decision": decision,
         "csrf_token": lambda: "csrf-17",
         "withdrawn_at": NOON,
@@ -382,10 +381,10 @@ def test_hostile_words_stay_words_on_a_page(name: str) -> None:
     elements = Elements(html)
     assert not elements.tags & {"script", "iframe", "style"}
     assert not elements.attributes & {"onerror", "style"}
-    preview = "/attachments.preview/t.o.k/m_17/0"
+    preview = "/approvals.preview/t.o.k/m_17/0"
     sources = [attributes.get("src") for tag, attributes in elements.found if tag == "img"]
     assert set(sources) <= {preview}
-    inside = ("#", "/attachments.download/t.o.k/m_17/0", preview)
+    inside = ("#", "/approvals.download/t.o.k/m_17/0", preview)
     assert all(link is not None and link.startswith(inside) for link in elements.links)
 
 
@@ -399,7 +398,7 @@ def test_a_case_without_a_date_of_expiry_can_be_shown(name: str) -> None:
     assert "W1001" in page(name, expires_at=None)
 
 
-@pytest.mark.parametrize("name", ["case", "problem"])
+@pytest.mark.parametrize("name", ["review", "problem"])
 def test_the_form_decides_by_post_with_the_csrf_token(name: str) -> None:
     elements = Elements(page(name)).found
     assert [attributes for tag, attributes in elements if tag == "form"] == [{"method": "post"}]
@@ -420,7 +419,7 @@ def test_a_page_with_nothing_to_decide_has_no_form(name: str) -> None:
 
 
 def test_every_field_has_a_label() -> None:
-    elements = Elements(page("case")).found
+    elements = Elements(page("review")).found
     labelled = {attributes["for"] for tag, attributes in elements if tag == "label"}
     fields = {
         attributes["id"]

@@ -34,7 +34,7 @@ def test_what_happened_elsewhere_is_told_and_recorded_on_demand(
     told = flask(shop, "refunds", "reconcile")
     assert told.exit_code == 1
     assert "failed at the gateway, which has it as re_1 (lost_or_stolen_card)." in told.output
-    assert "gave back 10.00 USD of payment pi_card as re_2" in told.output
+    assert "refunded 10.00 USD of payment pi_card as re_2" in told.output
     assert (shop.refunds()[0].status, elsewhere(shop)) == ("paid", 0)
     recorded = flask(shop, "refunds", "reconcile", "--record", "--json")
     assert recorded.exit_code == 1
@@ -53,7 +53,7 @@ def test_what_was_wrongly_taken_for_returned_counts_again(
     say(shop, "refund.failed", failed, "evt_1")
     assert (held(shop), elsewhere(shop)) == (0, 0)
     told = flask(shop, "refunds", "reconcile", "--record").output
-    assert "taken for returned" in told
+    assert "recorded as returned" in told
     assert "49.99 USD was refunded on order W1001 outside mailagent, as re_1" in told
     assert (held(shop), elsewhere(shop)) == (0, 4999)
     assert flask(shop, "refunds", "reconcile").exit_code == 0

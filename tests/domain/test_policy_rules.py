@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.labels import DECLINE_REASONS, MANAGER_REASONS
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.policy import (
     SHOP_AT_FAULT,
@@ -26,7 +27,6 @@ from mailagent.domain.refunds.policy import (
 from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts, decide, weigh
 from mailagent.domain.refunds.policy_wording import describe_policy
 from mailagent.domain.refunds.refund import RefundReason
-from mailagent.domain.wording import DECLINE_REASONS, MANAGER_REASONS
 from tests.cast import NOW
 from tests.domain.test_policy import SECOND, facts
 

@@ -89,7 +89,7 @@ def test_each_difference_is_named_and_what_agrees_is_not(
         (
             [],
             [theirs()],
-            "The gateway gave back 20.00 USD of payment pi_1 as re_1, which is settled; we know nothing"
+            "The gateway refunded 20.00 USD of payment pi_1 as re_1, which is settled; mailagent has no record"
             " of it.",
         ),
         (

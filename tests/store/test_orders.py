@@ -8,7 +8,7 @@ import pytest
 
 from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.store.database import Database
-from mailagent.store.refunds import cases, order_import, orders, refunds
+from mailagent.store.refunds import order_import, orders, refunds, reviews
 from tests.cast import NOW, order
 from tests.harness import Harness
 from tests.workflows.test_policy_facts import propose, write
@@ -56,9 +56,9 @@ def test_an_order_of_many_lines_is_found_whole(shop: Harness) -> None:
     with shop.live.database.snapshot() as connection:
         assert orders.find(connection, "W1001") == bought_much
         [refund] = refunds.list_of_order(connection, "W1001")
-        case = cases.load_among(connection, refund.refund_id)
-    assert case.order == bought_much
-    assert case.customer_text
+        review = reviews.load(connection, refund)
+    assert review.order == bought_much
+    assert review.customer_text
 
 
 def test_what_is_taken_and_shared_of_an_order_is_its_own(database: Database) -> None:

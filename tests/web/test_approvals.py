@@ -18,9 +18,9 @@ from mailagent import mailers, services
 from mailagent.adapters.links import Links
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
-from mailagent.store.refunds import approvals, cases, orders, refunds
+from mailagent.store.refunds import approvals, orders, refunds, reviews
 from mailagent.web.approvals import decision
-from mailagent.web.approvals.decision_form import Form, FormProblem
+from mailagent.web.approvals.decision import Form, FormProblem
 from tests.cast import ADA, MAX, MONA, big_order
 from tests.harness import Harness
 
@@ -482,7 +482,7 @@ def test_a_decision_on_an_own_order_is_refused_whatever_way_it_comes(question: Q
         refund = refunds.lock(connection, question.refund_id)
         standing = approvals.find_standing_of_refund(connection, question.refund_id)
         assert standing is not None
-        case = cases.load(connection, refund, order)
+        review = reviews.load(connection, refund, order)
         with pytest.raises(FormProblem, match="your own order"):
-            decision.take(connection, MAX, standing, case, form)
-        decision.take(connection, MONA, standing, case, form)
+            decision.take(connection, MAX, standing, review, form)
+        decision.take(connection, MONA, standing, review, form)

@@ -354,7 +354,7 @@ def test_a_paid_refund_that_fails_later_frees_the_money_and_is_told_once(
     )
     assert ["did not reach you" in each.text for each in letters] == [False, True]
     (case,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :tess", tess=TESS)
-    assert "49.99 USD was NOT given back to payment pi_card: re_1 came back" in case.text
+    assert "49.99 USD was NOT refunded to payment pi_card: re_1 came back" in case.text
     assert "a refund that had been paid came back" in case.text
 
 

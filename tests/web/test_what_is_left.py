@@ -36,7 +36,7 @@ def test_without_news_the_page_has_none(question: Question) -> None:
 def test_money_given_back_elsewhere_lowers_what_may_be_approved(question: Question) -> None:
     refund_elsewhere(question, 500_00)
     shown = page(question)
-    assert "500.00 USD of this order was given back elsewhere" in shown
+    assert "500.00 USD of this order was refunded elsewhere" in shown
     assert 'value="999.00"' in shown
     assert "Already refunded or under way: <strong>$500.00</strong>" in shown
     refused = question.decide()
@@ -57,7 +57,7 @@ def test_what_another_order_gave_back_of_the_same_payment_cannot_be_approved_aga
     told = GatewayRefund("re_9", "stripe", ("pay_W2001",), Money(49_99, "USD"), RefundState.SETTLED)
     with question.shop.live.database.transaction() as connection:
         external_refunds.record(connection, told, "W1", "pay_W2001", question.shop.live.now())
-    assert "49.99 USD of its payments was given back on another order" in page(question)
+    assert "49.99 USD of its payments was refunded on another order" in page(question)
     assert "At most 1449.01 USD is left" in question.decide().text
     assert question.decide(form={"amount": "1449.01"}).status_code == 200
 
@@ -69,7 +69,7 @@ def test_an_order_cancelled_meanwhile_may_be_approved_by_whoever_was_told_so(
     question.shop.stock(order("W2001", items=[DESK], payments=[CARD], status="cancelled"))
     late = question.press(opened, "approve")
     assert late.status_code == 422
-    for words in ("while this page was open", "1499.00 USD of its payment was not given back"):
+    for words in ("while this page was open", "1499.00 USD of its payment was not refunded"):
         assert words in late.text
     assert "please look there first" in page(question)
     assert question.refund().status is RefundStatus.AWAITING_APPROVAL

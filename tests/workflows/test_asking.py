@@ -15,6 +15,7 @@ from mailagent import mailers, services
 from mailagent.domain.mail.message import OutboundStatus
 from mailagent.domain.refunds.escalation import Skip
 from mailagent.mailers import approval_routing
+from mailagent.mailers.approval_routing import load_routing
 from mailagent.store.mail import outbound
 from mailagent.store.refunds import approval_requests, refunds
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
@@ -246,14 +247,15 @@ def test_how_things_stand_after_a_change_is_what_is_on_record(
     at(shop, 0)
     with shop.live.database.transaction() as connection:
         refund = refunds.lock(connection, refund_id)
-        stands = approval_routing.look(connection, refund)
+        routing = load_routing(connection, refund)
         for manager in (ZOE, MONA):  # at the same moment
-            _, stands = approval_routing.record_ask(connection, refund, stands, manager)
-            assert stands == approval_routing.look(connection, refund)
-        assert [each.manager_email for each in stands.requests] == [MONA, ZOE]
-        stands = approval_routing.record_reminder(connection, stands, stands.requests[1])
-        assert stands == approval_routing.look(connection, refund)
-        stands = approval_routing.pass_over(connection, refund, MONA, Skip.AWAY)
-        assert stands == approval_routing.look(connection, refund)
-        assert stands.instead is None
-        assert approval_routing.pass_over(connection, refund, ZOE, Skip.AWAY).instead == MAX
+            request = approval_routing.record_request(connection, refund, routing, manager)
+            routing = routing.with_request(request)
+            assert routing == load_routing(connection, refund)
+        assert [each.manager_email for each in routing.requests] == [MONA, ZOE]
+        reminded = approval_requests.record_reminder(connection, routing.requests[1], routing.now)
+        assert routing.with_request(reminded) == load_routing(connection, refund)
+        routing = approval_routing.skip(connection, refund, MONA, Skip.AWAY)
+        assert routing == load_routing(connection, refund)
+        assert routing.instead is None
+        assert approval_routing.skip(connection, refund, ZOE, Skip.AWAY).instead == MAX

@@ -262,8 +262,8 @@ def test_the_team_reads_what_was_paid_and_what_was_not_and_the_customer_what_cam
     pay(refund.refund_id)
     tell(refund.refund_id)
     (case,) = shop.rows("SELECT text FROM outbound_mails WHERE purpose = 'hand_over'")
-    assert "20.00 USD was given back to payment pay_gift" in case.text
-    assert "29.99 USD was NOT given back to payment pay_card (expired card)" in case.text
+    assert "20.00 USD was refunded to payment pay_gift" in case.text
+    assert "29.99 USD was NOT refunded to payment pay_card (expired card)" in case.text
     (letter,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :ada", ada=ADA)
     assert "$20.00 of it was paid (gift card); the rest was not." in letter.text
 
@@ -291,7 +291,7 @@ def test_money_that_turns_up_after_a_refund_failed_is_held_and_told(shop: Harnes
     tell(refund.refund_id)
     tell(refund.refund_id)
     cases = shop.rows("SELECT text FROM outbound_mails WHERE purpose = 'hand_over'")
-    assert ["20.00 USD was given back" in case.text for case in cases] == [False, True]
+    assert ["20.00 USD was refunded" in case.text for case in cases] == [False, True]
 
 
 def test_telling_again_does_not_take_the_conversation_from_the_agent(shop: Harness) -> None:

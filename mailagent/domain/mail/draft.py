@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -42,6 +42,14 @@ class Topic(StrEnum):
     ORDERS = "orders"  # one is named
     OTHER = "other"
 
+
+DRAFT_TOPICS: Mapping[str, str] = {
+    Topic.REFUND: "a refund",
+    Topic.WITHDRAWAL: "a refund that is withdrawn",
+    Topic.GOODWILL: "a discount",
+    Topic.ORDERS: "an order",
+    Topic.OTHER: "another matter",
+}
 
 MONEY = frozenset({Topic.REFUND, Topic.WITHDRAWAL, Topic.GOODWILL})
 

@@ -1,6 +1,6 @@
-"""Who is asked to decide on a refund that waits, who is reminded, and when that is looked at next.
+"""Which manager to ask or remind about a refund that waits, and when.
 
-Pure. Whoever was asked keeps the right to decide; asking somebody else takes it from nobody.
+A manager who was asked may always decide, also after another one was asked.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ MOST_REMINDERS = 3
 
 
 class Question(StrEnum):
-    """What a manager is asked: to approve, or to be the second who does."""
+    """What a manager is asked: for the approval, or for the second of two."""
 
     APPROVE = "approve"
     COUNTERSIGN = "countersign"
 
 
 class Skip(StrEnum):
-    """Why somebody who was asked is not waited for."""
+    """Why we no longer wait for a manager who was asked."""
 
     UNDELIVERED = "our mail did not reach them"
     AWAY = "an automatic answer came from them"
@@ -31,7 +31,7 @@ class Skip(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """One manager who was asked one question. `skipped_why` is set where others are asked instead."""
+    """A question to one manager. `skipped_why` is set if we no longer wait for this manager."""
 
     approval_id: str
     question: Question
@@ -45,20 +45,21 @@ class ApprovalRequest:
 
     @property
     def stands(self) -> bool:
-        """Whether the manager is waited for."""
+        """Whether we wait for the manager."""
         return self.skipped_at is None
 
     @property
-    def heard_at(self) -> datetime:
-        """When we last wrote to the manager about it."""
+    def last_mail_at(self) -> datetime:
         return self.reminded_at or self.asked_at
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is to be done now: a manager to `ask`, managers to `remind`; and when to look again.
-    `following` is asked at `escalates_at` if nobody decides before; None when nobody is left, or the
-    question is closed by then."""
+    """A manager to `ask` now, managers to `remind` now, and when to look again.
+
+    `following` is asked at `escalates_at` unless a manager decides before. `following` is None if no manager
+    is left, `escalates_at` is None if the refund expires before.
+    """
 
     ask: str | None
     remind: tuple[str, ...]
@@ -68,8 +69,8 @@ class Due:
 
 
 def list_candidates(managers: Sequence[str], besides: Collection[str]) -> tuple[str, ...]:
-    """Return the managers who may answer a question, in order of escalation: those who are other people
-    than `besides`, the addresses of whoever has approved already and of whose order it is."""
+    """Return the managers who may decide, in order of escalation: other people than those of `besides`,
+    the addresses of the order, of the request and of the first approval."""
     people = {person_of(each) for each in besides}
     return tuple(dict.fromkeys(each for each in managers if person_of(each) not in people))
 
@@ -82,58 +83,49 @@ def decide_due(
     expires_at: datetime,
     now: datetime,
 ) -> Due:
-    """Decide what is due while a question waits for its answer.
+    """Decide what is due while a refund waits for a manager.
 
-    `asks` are those of this question, the oldest first; `candidates` are the managers who may answer
-    it, in order of escalation; `away` are those known not to read mail now.
+    `requests` are those of this question, oldest first; `candidates` are the managers who may decide, in
+    order of escalation; `away` are the absent ones.
     """
     following = find_next(requests, candidates, away)
-    ask = following if following and _is_escalation_due(requests, waits, now) else None
-    remindable = [
-        each for each in _waited_for(requests, following) if each.reminders < MOST_REMINDERS
-    ]
-    remind = [each for each in remindable if now >= each.heard_at + waits.approval_reminder]
-    dates = [expires_at]
-    dates += [
-        (now if each in remind else each.heard_at) + waits.approval_reminder
-        for each in remindable
-        if each not in remind or each.reminders + 1 < MOST_REMINDERS
-    ]
+    waiting = [each for each in requests if each.stands]
+    escalates_at = None
+    if following and requests:
+        escalates_at = max(each.asked_at for each in requests) + waits.approval_escalation
+    ask = following if not waiting or (escalates_at and now >= escalates_at) else None
+    if not waiting and not following:
+        waiting = list(
+            requests[:1]
+        )  # All were skipped and none is left: remind the first one after all.
+    dates, remind = [expires_at], []
+    for request in waiting:
+        if request.reminders >= MOST_REMINDERS:
+            continue
+        reminder_at = request.last_mail_at + waits.approval_reminder
+        if now < reminder_at:
+            dates.append(reminder_at)
+            continue
+        remind.append(request.manager_email)
+        if request.reminders + 1 < MOST_REMINDERS:
+            dates.append(now + waits.approval_reminder)
+    if escalates_at and escalates_at >= expires_at:
+        escalates_at = None  # The refund is closed by then.
     if ask:
         dates += [now + waits.approval_reminder, now + waits.approval_escalation]
-    escalates_at = _escalates_at(requests, waits) if following and requests else None
-    if escalates_at and escalates_at >= expires_at:
-        escalates_at = None  # nobody is asked about what is closed by then
-    if escalates_at and not ask:
+    elif escalates_at:
         dates.append(escalates_at)
-    names = tuple(each.manager_email for each in remind)
-    return Due(ask, names, min(dates), following, escalates_at)
+    return Due(ask, tuple(remind), min(dates), following, escalates_at)
 
 
 def find_next(
     requests: Sequence[ApprovalRequest], candidates: Sequence[str], away: Collection[str]
 ) -> str | None:
-    """Return who is asked after those who were: the first who is not away; if all are, the first all
-    the same, as long as nobody is waited for. None when nobody is left."""
+    """Return the next manager to ask: the first who is not absent. If all are absent, return the first,
+    unless we wait for another one. None if no manager is left."""
     asked = {each.manager_email for each in requests}
     left = [each for each in candidates if each not in asked]
     present = [each for each in left if each not in away]
     if present:
         return present[0]
     return left[0] if left and not any(each.stands for each in requests) else None
-
-
-def _is_escalation_due(requests: Sequence[ApprovalRequest], waits: Waits, now: datetime) -> bool:
-    return not any(each.stands for each in requests) or now >= _escalates_at(requests, waits)
-
-
-def _escalates_at(requests: Sequence[ApprovalRequest], waits: Waits) -> datetime:
-    return max(each.asked_at for each in requests) + waits.approval_escalation
-
-
-def _waited_for(
-    requests: Sequence[ApprovalRequest], following: str | None
-) -> Sequence[ApprovalRequest]:
-    """Return whom to remind: where all were passed over and nobody is left, the first one after all."""
-    standing = [each for each in requests if each.stands]
-    return standing or ([] if following else requests[:1])

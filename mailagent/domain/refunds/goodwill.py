@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-# Neither letters that are read as others (0 and O, 1, I and L, U and V) nor small ones.
+# Without characters that are read as others (0 and O, 1, I and L, U and V), and without lower case.
 CODE_ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
 CODE_GROUPS, CODE_GROUP_LENGTH = 3, 4
 
@@ -23,7 +23,7 @@ _SHAPE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class GoodwillCode:
-    """A discount of `percent` that was given for `order_id`. `used_on` is the order it was used on."""
+    """A discount of `percent` given for `order_id`. `used_on` is the order on which it was used."""
 
     code: str
     order_id: str
@@ -37,13 +37,12 @@ class GoodwillCode:
     used_on: str | None = None
 
     def is_good(self, now: datetime) -> bool:
-        """Whether it can still be used."""
         return self.used_at is None and now < self.expires_at
 
 
 def normalise_code(typed: str) -> str:
-    """Return a code as it is stored, whatever case, blanks and hyphens it was typed with; nothing for
-    what cannot be one."""
+    """Return a typed code as it is stored, without regard to case, blanks and hyphens; an empty string for a
+    text that is no code."""
     letters = _BETWEEN.sub("", typed).upper()
     if len(letters) != CODE_GROUPS * CODE_GROUP_LENGTH or not set(letters) <= set(CODE_ALPHABET):
         return ""
@@ -52,7 +51,7 @@ def normalise_code(typed: str) -> str:
 
 
 def hide_codes(text: str, codes: tuple[str, ...]) -> str:
-    """Return `text` with each of `codes`, however it is typed, put out of sight."""
+    """Return `text` with each of `codes`, in any spelling, replaced."""
     for code in codes:
         letters = re.escape(code.replace("-", ""))
         pattern = r"[\s\-\u2010-\u2015]*".join(letters)
@@ -61,15 +60,16 @@ def hide_codes(text: str, codes: tuple[str, ...]) -> str:
 
 
 def hide_code_shapes(text: str) -> str:
-    """Return `text` with whatever may be a code put out of sight, where nobody knows which codes there
-    are; also another shop's, or a number of a parcel."""
-    return _SHAPE.sub(lambda found: found[0] if _is_words(found[0]) else "[code]", text)
+    """Return `text` with everything replaced that looks like a code, for callers that do not know the codes.
+    This also replaces some parcel numbers and other shops' codes."""
 
+    def hide(found: re.Match[str]) -> str:
+        # Nearly all codes have a digit. Without digits and hyphens these are words of a sentence.
+        hyphens = len(re.findall(r"[\-\u2010-\u2015]", found[0]))
+        is_text = hyphens < CODE_GROUPS - 1 and not any(sign.isdigit() for sign in found[0])
+        return found[0] if is_text else "[code]"
 
-def _is_words(found: str) -> bool:
-    """Whether it is words of a sentence, or one long one: nearly all codes have a digit in them."""
-    hyphens = len(re.findall(r"[\-\u2010-\u2015]", found))
-    return hyphens < CODE_GROUPS - 1 and not any(sign.isdigit() for sign in found)
+    return _SHAPE.sub(hide, text)
 
 
 # --- redemption -----------------------------------------------------------------------------------
@@ -85,14 +85,14 @@ class Redeemed(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Redemption:
-    """What came of using a code, with the code as it is now; None if there is no such code."""
+    """The outcome of using a code, with the code as it is now, None if there is no such code."""
 
     outcome: Redeemed
     code: GoodwillCode | None = None
 
     @property
     def words(self) -> str:
-        """Why it was not used, in a sentence; empty if it was."""
+        """Return why it was not used, in a sentence; empty if it was."""
         code = self.code
         if self.outcome is Redeemed.UNKNOWN or code is None:
             return "there is no such code"
@@ -105,7 +105,7 @@ class Redemption:
 
 
 def decide_redemption(code: GoodwillCode | None, order_id: str, now: datetime) -> Redemption:
-    """Decide whether a code can be used on an order. The same order again is no second use."""
+    """Decide whether a code can be used on an order. Using it again on the same order changes nothing."""
     if code is None:
         return Redemption(Redeemed.UNKNOWN)
     if code.used_on is not None:

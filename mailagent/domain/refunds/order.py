@@ -20,10 +20,10 @@ class OrderStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OrderLine:
-    """One line of an order. The same item may stand on two lines; `line_no` (from 1) tells them apart.
+    """One line of an order. Two lines may have the same item; `line_no` counts from 1.
 
-    `discount_minor` is off the whole line, all its units together. `category` is the shop's own word,
-    which its refund policy may name. What is on final sale was sold as not to be returned.
+    `discount_minor` is off all units of the line together. `category` is the shop's own word, which its
+    refund policy may name. An item on final sale cannot be returned.
     """
 
     line_no: int
@@ -37,14 +37,14 @@ class OrderLine:
 
     @property
     def net_minor(self) -> int:
-        """What all units of the line cost together, in minor units, less the line's own discount."""
+        """Return the price of all units of the line, in minor units, less the line's own discount."""
         return self.quantity * self.unit_price.minor - self.discount_minor
 
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """One payment for an order. `charged_back_at`: since when the bank takes it back for the customer.
-    `refunded_minor` is what the shop says it gave back of it by other ways than ours, in minor units."""
+    """One payment for an order. `charged_back_at`: when the customer's bank took it back. `refunded_minor` is
+    what the shop's record says it refunded outside mailagent, in minor units."""
 
     payment_id: str
     method: str
@@ -55,9 +55,8 @@ class Payment:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order. Of its amounts in minor units, `discount_minor` is off all lines together, beside what
-    each line says itself; `shipping_minor` was paid for carriage; `tax_minor` came on top of both, and
-    is 0 where prices include it."""
+    """An order. In minor units: `discount_minor` is off all lines together, beside the discounts of the lines;
+    `shipping_minor` was paid for shipping; `tax_minor` came on top of both, 0 if prices include it."""
 
     order_id: str
     customer_email: str
@@ -74,12 +73,11 @@ class Order:
 
     @property
     def paid(self) -> Money:
-        """What the customer paid in all."""
         return Money(sum(payment.amount.minor for payment in self.payments), self.currency)
 
     @property
     def charged_back(self) -> Money:
-        """What of it the customer's bank takes back, or has taken."""
+        """Return what the customer's bank took back."""
         return Money(
             sum(each.amount.minor for each in self.payments if each.charged_back_at), self.currency
         )
@@ -91,23 +89,23 @@ class Order:
 
 
 class OrderProblem(ValueError):
-    """An order record that cannot be taken; the text names the field and what to write there."""
+    """An order record that cannot be stored; the text names the field and what to write there."""
 
 
 # --- times ----------------------------------------------------------------------------------------
 
 
-# Outside these years a date is a slip, and adding a return window to it may have no result.
+# A date outside these years is a mistake, and adding a return window to it may overflow.
 FIRST_YEAR, LAST_YEAR = 1970, 2999
 
 
 def parse_instant(
     value: object, zone: tzinfo | None = None, hint: str = "add Z or an offset"
 ) -> datetime:
-    """Return an instant in UTC; a time without an offset is one in `zone`.
+    """Return a time in UTC; a time without an offset is in `zone`.
 
-    Raises ValueError for what is no time, for one without any zone (`hint` says what to do), and beyond
-    FIRST_YEAR and LAST_YEAR.
+    Raises ValueError for a text that is no time, that has no zone (`hint` says what to do), or whose year is
+    not within FIRST_YEAR and LAST_YEAR.
     """
     try:
         instant = datetime.fromisoformat(value)  # type: ignore[arg-type]  # TypeError is caught
@@ -147,7 +145,7 @@ _KNOWN: Mapping[str, str] = {
     **dict.fromkeys("amazon_payments amazon_payments_advanced".split(), "amazon_pay"),
     **dict.fromkeys("shop_pay_installments shopify_installments".split(), "shop_pay"),
 }
-# A rule for the wider word holds for the narrower one.
+# A rule for the wider kind applies to the narrower one.
 _KIND_OF: Mapping[str, str] = {
     **dict.fromkeys("credit_card debit_card apple_pay google_pay shop_pay".split(), "card"),
     "sepa_debit": "direct_debit",
@@ -159,34 +157,29 @@ OUR_WORDS = frozenset(
 
 
 def method_word(method: str) -> str:
-    """Return our word for one method, such as `gift_card` for "Gift Card"; an unknown one in the same
-    way of writing."""
+    """Return our name of a method, such as `gift_card` for "Gift Card"; write an unknown one alike."""
     word = re.sub(r"[\W_]+", "_", method.casefold()).strip("_")
     return _KNOWN.get(word, word)
 
 
 def method_labels(method: str) -> tuple[str, ...]:
-    """Return our word for each method of a payment: exports join several with a "+"."""
+    """Return our name of each method of a payment: exports join several with a "+"."""
     return tuple(dict.fromkeys(filter(None, map(method_word, method.split("+")))))
 
 
 def imported_method(method: str) -> str:
-    """Return what an export calls a method as we keep it: our words, and its own for an unknown one."""
+    """Return an export's methods as we store them: our names, and the export's for an unknown one."""
     parts = [" ".join(each.split()) for each in method.split("+")]
-    return " + ".join(_imported(each) for each in parts if each) or "unknown"
+    names = ((part, method_word(part)) for part in parts if part)
+    return " + ".join(name if name in OUR_WORDS else part for part, name in names) or "unknown"
 
 
 def with_wider(word: str) -> tuple[str, ...]:
-    """Return a method's word, and the wider one that it is a kind of: rules for either hold for it."""
+    """Return a method and its wider kind, if it has one: rules for either apply."""
     return (word, _KIND_OF[word]) if word in _KIND_OF else (word,)
 
 
 def is_shops_own(method: str) -> bool:
-    """Say whether no bank has a part in it: a gift card, a voucher, credit with the shop."""
+    """Return whether no bank is involved: a gift card, a voucher, store credit."""
     words = method_labels(method)
     return bool(words) and _SHOPS_OWN.issuperset(words)
-
-
-def _imported(method: str) -> str:
-    word = method_word(method)
-    return word if word in OUR_WORDS else method

@@ -1,5 +1,5 @@
-"""What a payment gateway is asked and what can come of it. Three outcomes, not two: done,
-refused, or unknown; unknown is looked up by key before anything is asked again."""
+"""Requests to a payment gateway and their outcomes: done, refused or unknown. Look up an unknown outcome by
+its idempotency key before asking again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mailagent.domain.money import Money
 
 @dataclass(frozen=True, slots=True)
 class RefundRequest:
-    """One call to a gateway: give `amount` of `payment_id` back, under `idempotency_key`."""
+    """One request to a gateway: refund `amount` of `payment_id` under `idempotency_key`."""
 
     idempotency_key: str
     refund_id: str
@@ -25,15 +25,15 @@ class RefundRequest:
 
 @dataclass(frozen=True, slots=True)
 class Refunded:
-    """The gateway has the refund; `reference` is its own name for it."""
+    """The gateway made the refund; `reference` is its id there."""
 
     reference: str
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """The gateway has the refund, and does not know yet whether it will succeed; look again after
-    `look_again_seconds`, or when the gateway says so."""
+    """The gateway has the refund, but has not settled it. Look it up again after `look_again_seconds`, or
+    when an event of the gateway comes."""
 
     reference: str
     look_again_seconds: float
@@ -41,17 +41,16 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The gateway will never give this payment back: the reason lies in the payment itself."""
+    """The gateway will never refund this payment, for a reason in the payment itself."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class NotDone:
-    """Certainly not done; may be asked again after `retry_after_seconds`. `operator`: the gateway refuses
-    our key, so every other refund would meet the same. `for_people`: asking again does not help until
-    somebody has put the cause right. `failed`: the gateway's name for a refund that it made and could not
-    carry out."""
+    """Certainly not done; ask again after `retry_after_seconds`. `operator`: the gateway refuses our API key,
+    so it would refuse every refund. `for_people`: a person must fix the cause first. `failed`: the gateway's
+    id of a refund that it made and could not carry out."""
 
     why: str
     retry_after_seconds: float
@@ -62,9 +61,9 @@ class NotDone:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeUnknown:
-    """The answer was lost: look it up by key before asking again. `for_people`: looking does not help,
-    somebody has to. `operator`: the gateway refuses our key. `answered`: the gateway is well, only what it
-    said of this refund is of no use."""
+    """The response was lost: look the refund up by its key before asking again. `for_people`: a look-up does
+    not help, a person must act. `operator`: the gateway refuses our API key. `answered`: the gateway works,
+    but its answer about this refund is unusable."""
 
     why: str
     for_people: bool = False
@@ -72,16 +71,16 @@ class OutcomeUnknown:
     answered: bool = False
 
 
-# A gateway knows a key again for a day at least (https://docs.stripe.com/api/idempotent_requests); half of
-# that leaves room for calls that take long.
+# A gateway remembers a key for at least a day (https://docs.stripe.com/api/idempotent_requests). Half of that
+# leaves time for slow calls.
 KEY_IS_KNOWN_FOR = timedelta(hours=12)
 
 
 def may_have_been_asked(intended: bool, requested_at: datetime, now: datetime) -> bool:
-    """Return whether to look up what became of a refund before the gateway is asked to pay it.
+    """Return whether to look a refund up before asking the gateway to pay it.
 
-    Without an intent it was never asked by this database. But a backup may have been restored since: what
-    was asked for in the time that is lost the gateway knows by the key, as long as that lives.
+    Without an intent we never asked, by this database. But if a backup was restored since, the gateway may
+    know a request that we lost; it recognises the key only as long as it remembers it.
     """
     return intended or now - requested_at >= KEY_IS_KNOWN_FOR
 
@@ -90,7 +89,7 @@ PaymentOutcome = Refunded | Pending | Refused | NotDone | OutcomeUnknown
 
 
 class RefundState(StrEnum):
-    """How far a gateway is with a refund. A settled one may still fail: the money comes back."""
+    """A refund's state at the gateway. A settled one may still fail: then the money comes back."""
 
     PENDING = "pending"
     SETTLED = "settled"
@@ -99,9 +98,9 @@ class RefundState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GatewayRefund:
-    """A refund as the gateway has it, whoever asked for it. `payment_ids` are its payment's names there,
-    a payment intent and its charge. `idempotency_key` and `order_id` are what we wrote on it, None on
-    one that is not ours; `why` is the gateway's word for a failure."""
+    """A refund at the gateway, ours or not. `payment_ids` are the payment intent and its charge.
+    `idempotency_key` and `order_id` are our metadata, None on a refund that is not ours; `why` is the
+    gateway's reason for a failure."""
 
     reference: str
     gateway: str
@@ -125,8 +124,8 @@ class RefundedTotal:
 
 @dataclass(frozen=True, slots=True)
 class Dispute:
-    """A customer's bank and the shop at odds about a payment. `charged_back`: the bank has taken the
-    money (True), the shop has it again (False), or it is only asked about (None)."""
+    """A dispute about a payment. `charged_back`: the bank took the money (True), returned it (False), or only
+    inquires (None)."""
 
     dispute_id: str
     gateway: str
@@ -135,11 +134,11 @@ class Dispute:
 
 
 class ListingProblem(Exception):
-    """The gateway's refunds cannot be read now; the text says why."""
+    """The gateway's refunds cannot be listed; the text says why."""
 
 
 class PaymentGateway(Protocol):
-    """What the refund workflow needs of a gateway. `name` is stored with each refund."""
+    """A payment gateway. Each refund stores its `name`."""
 
     name: str
 
@@ -147,10 +146,10 @@ class PaymentGateway(Protocol):
         """Say whether a refund of this payment is asked for over the network."""
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
-        """Give the money back; the same key twice moves it once."""
+        """Refund the money; the same key twice refunds it once."""
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
-        """Return what became of an earlier call under the same key; NotDone when there was none."""
+        """Return the outcome of an earlier request under the same key; NotDone if there was none."""
 
     def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
         """Return all refunds of a payment, also those that are not ours. Raises ListingProblem."""

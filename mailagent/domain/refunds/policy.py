@@ -1,7 +1,7 @@
-"""What the shop's refund policy says, and what it may decide. How it decides is in `policy_rules`.
+"""The shop's refund policy and its possible decisions. `policy_rules` decides.
 
 Amounts are minor units of their currency. Categories are the shop's own words, compared without regard
-to capitals; payment methods are as `payment_method` calls them.
+to capitals; payment methods are as `order.method_word` returns them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class DeclineReason(StrEnum):
-    """Why the policy says no; the model may tell the customer."""
+    """Why the policy declines a refund; the model may tell the customer."""
 
     ORDER_CANCELLED = "order_cancelled"
     CHARGED_BACK = "charged_back"
@@ -54,7 +54,7 @@ class ManagerReason(StrEnum):
     DRAFT_MODE = "draft_mode"
 
 
-# What the shop got wrong: then a final sale is a person's matter, not a plain no.
+# If the shop is at fault, a manager decides on a final sale.
 SHOP_AT_FAULT = frozenset(
     {
         RefundReason.DAMAGED,
@@ -72,8 +72,8 @@ def same_word(word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Goodwill:
-    """A discount on the next order that the agent may give, once per order: up to `most_percent`, by a
-    code that is good for `valid_days`."""
+    """A discount on the next order that the agent may give, once per order: at most `most_percent`, by a
+    code that is valid for `valid_days`."""
 
     most_percent: int
     valid_days: int = 90
@@ -81,8 +81,8 @@ class Goodwill:
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """How much may be refunded without asking: `money` by currency, and `count` of refunds. A currency
-    that `money` does not list, and a `count` of None, have no cap."""
+    """How much may be refunded without a manager: `money` by currency, and the `count` of refunds. A currency
+    that `money` does not list has no cap, nor has a `count` of None."""
 
     money: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     count: int | None = None
@@ -93,7 +93,7 @@ class Cap:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """Beyond these a person decides: for one order, for one customer within `customer_days`, and for
+    """Above these caps a manager decides: for one order, for one customer within `customer_days`, and for
     the whole shop within 24 hours."""
 
     order: Cap = Cap()
@@ -104,8 +104,8 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class Unasked:
-    """What is refunded without asking although refunds wait in draft mode: up to `refunds_above` by
-    currency for one order, and for these reasons."""
+    """What is refunded without a manager in draft mode: up to `refunds_above` by currency for one order, and
+    for these reasons."""
 
     refunds_above: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     reasons: frozenset[RefundReason] = frozenset()
@@ -113,8 +113,8 @@ class Unasked:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Items, named one by one or by category; in a rule of what always needs a person also reasons
-    and payment methods. Categories are as `same_word` returns them, methods as `method_word` does."""
+    """Items that a rule names one by one or by category. The rule of what always needs a manager also names
+    reasons and payment methods. `same_word` returns the categories, `method_word` the methods."""
 
     item_ids: frozenset[str] = frozenset()
     categories: frozenset[str] = frozenset()
@@ -125,20 +125,19 @@ class Named:
         return category is not None and same_word(category) in self.categories
 
     def has_method(self, method: str) -> bool:
-        """Say whether one of the methods of a payment is named, itself or as what it is a kind of."""
+        """Return whether one of the methods of a payment is named, or its wider kind."""
         return any(not self.methods.isdisjoint(with_wider(each)) for each in method_labels(method))
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The shop's rules. `limits` maps a currency to the largest amount that is refunded without asking;
-    a currency that is not listed always needs a manager. Above `four_eyes_above` (likewise) a second
-    manager has to approve after the first.
+    """The shop's rules. `limits` maps a currency to the largest amount that is refunded without a manager;
+    a currency that is not listed always needs one. Above `four_eyes_above` a second manager must approve
+    after the first.
 
-    `category_windows` are return windows in days that differ from `return_window_days`;
-    `expected_days` says by payment method how long money takes to arrive. `version` names these rules
-    in what they decided; `source` is the text that they were written in. `drafts_refunds` is a setting
-    of its own: nothing but `unasked` is refunded without asking.
+    `category_windows` are return windows in days that differ from `return_window_days`; `expected_days` says
+    by payment method how long money takes to arrive. Decisions record the `version`; `source` is the text of
+    the policy. `drafts_refunds`: only `unasked` is refunded without a manager.
     """
 
     limits: Mapping[str, int] = field(
@@ -167,7 +166,7 @@ class Policy:
     unasked: Unasked = Unasked()
 
     def window_days(self, categories: Iterable[str | None] = ()) -> int:
-        """Return the shortest return window of items of these categories; without any, the usual."""
+        """Return the shortest return window of items of these categories, by default the usual one."""
         usual = self.return_window_days
         return min(
             (
@@ -178,14 +177,12 @@ class Policy:
         )
 
     def is_final(self, item_id: str, category: str | None) -> bool:
-        """Say whether the policy names an item as sold for good, beside what its order line says."""
+        """Return whether the policy names an item as final sale; its order line may say so as well."""
         return item_id in self.final_sale.item_ids or self.final_sale.has_category(category)
 
     def days_until_arrival(self, method: str) -> int | None:
-        """Return in how many days money that went back by a payment method arrives, if that is set.
-
-        Of several methods: by the slowest of them, if it is set for each.
-        """
+        """Return in how many days money refunded by a payment method arrives, if the policy says so. Of
+        several methods, return the slowest, if the policy knows all of them."""
         days = [self._days(each) for each in method_labels(method)]
         known = [each for each in days if each is not None]
         return max(known) if known and len(known) == len(days) else None
@@ -197,12 +194,12 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """Paid without asking anybody."""
+    """Paid without a manager."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeedsManager:
-    """A manager decides; where `four_eyes`, a second one after the first."""
+    """A manager decides; with `four_eyes`, a second one after the first."""
 
     reasons: tuple[ManagerReason, ...]
     four_eyes: bool = False
@@ -210,7 +207,7 @@ class NeedsManager:
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """Nothing is refunded. `ended_at`: when the return window ended, where that is the reason."""
+    """Nothing is refunded. `ended_at`: when the return window ended, if that is the reason."""
 
     reason: DeclineReason
     ended_at: datetime | None = None
@@ -222,8 +219,7 @@ Decision = Approved | NeedsManager | Declined
 def return_by(
     delivered_at: datetime, policy: Policy, categories: Iterable[str | None] = ()
 ) -> datetime:
-    """Return the last moment at which items of these categories, delivered at `delivered_at`, may come
-    back: that of the strictest one."""
+    """Return until when items of these categories may be returned, by the shortest of their windows."""
     try:
         return delivered_at + timedelta(days=policy.window_days(categories))
     except OverflowError:  # beyond the year 9999, in which some systems write "never"

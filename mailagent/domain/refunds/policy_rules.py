@@ -1,12 +1,12 @@
-"""How the policy decides on a refund: its rules in order, each over facts from rows.
+"""The rules that decide on a refund, in their order.
 
 Amounts, balances and dates come from rows; only the reason comes from the model. The facts are stored with
-the decision, so that people can see why.
+the decision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -26,13 +26,13 @@ from mailagent.domain.refunds.policy import (
 )
 from mailagent.domain.refunds.refund import RefundReason
 
-# The clock of the shop's own system may be ahead of ours, or a day be written without its hour.
+# The shop's clock may be ahead of ours, or its dates have no time of day.
 AHEAD_MOST = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """One rule, the fact that it looked at, and what it comes to: None lets the refund pass."""
+    """One rule, the fact that it looked at, and its outcome: None lets the refund pass."""
 
     rule: str
     fact: str
@@ -40,11 +40,15 @@ class Weighed:
 
 
 def decide(facts: RefundFacts, policy: Policy, now: datetime) -> Decision:
-    """Decide on a proposed refund: a refusal first, then what needs a person, else approved."""
+    """Decide on a proposed refund: declined by the first rule that declines, else a manager decides if any
+    rule says so, else approved."""
     outcomes = [each.outcome for each in weigh(facts, policy, now)]
     for outcome in outcomes:
         if isinstance(outcome, DeclineReason):
-            return Declined(outcome, _ended_at(facts, policy, outcome))
+            ended_at = None
+            if outcome is DeclineReason.WINDOW_CLOSED and facts.delivered_at:
+                ended_at = return_by(facts.delivered_at, policy, facts.categories)
+            return Declined(outcome, ended_at)
     reasons = tuple(each for each in outcomes if isinstance(each, ManagerReason))
     if not reasons:
         return Approved()
@@ -53,16 +57,12 @@ def decide(facts: RefundFacts, policy: Policy, now: datetime) -> Decision:
 
 def weigh(facts: RefundFacts, policy: Policy, now: datetime) -> tuple[Weighed, ...]:
     """Return every rule in its order, with its fact and its outcome."""
-    rules = _rules(facts, policy, now)
-    if not policy.drafts_refunds:
-        return rules
-    return (*rules, _drafted(facts, policy, any(each.outcome for each in rules)))
-
-
-def _rules(facts: RefundFacts, policy: Policy, now: datetime) -> tuple[Weighed, ...]:
-    return (
-        *(rule(facts, policy, now) for rule in _REFUSALS),
-        *(_of_return(rule(facts, policy, now), facts) for rule in _RETURNS),
+    returns = list(_returns(facts, policy, now))
+    if _is_cancelled(facts):  # Nothing of a cancelled order is sent back.
+        returns = [replace(each, outcome=None) for each in returns]
+    rules = (
+        *_refusals(facts),
+        *returns,
         *_limits(facts, policy),
         _arrival(facts, now),
         *_circumstances(facts, policy),
@@ -70,103 +70,70 @@ def _rules(facts: RefundFacts, policy: Policy, now: datetime) -> tuple[Weighed, 
         *_caps(facts, policy),
         _four_eyes(facts, policy),
     )
-
-
-def _ended_at(facts: RefundFacts, policy: Policy, reason: DeclineReason) -> datetime | None:
-    if reason is not DeclineReason.WINDOW_CLOSED or facts.delivered_at is None:
-        return None
-    return return_by(facts.delivered_at, policy, facts.categories)
-
-
-# --- what is refused ----------------------------------------------------------------------------
-
-
-def _cancelled(facts: RefundFacts, _policy: Policy, _now: datetime) -> Weighed:
-    nothing = _is_cancelled(facts) and facts.remaining.minor <= 0
-    return Weighed(
-        "a cancelled order of which nothing is left is not refunded",
-        f"the order is {facts.order_status.value}; {facts.remaining} is left",
-        DeclineReason.ORDER_CANCELLED if nothing else None,
-    )
+    if not policy.drafts_refunds:
+        return rules
+    return (*rules, _drafted(facts, policy, any(each.outcome for each in rules)))
 
 
 def _is_cancelled(facts: RefundFacts) -> bool:
     return facts.order_status is OrderStatus.CANCELLED
 
 
-def _of_return(weighed: Weighed, facts: RefundFacts) -> Weighed:
-    """Return a rule on what is sent back; nothing is, where the order was cancelled."""
-    return replace(weighed, outcome=None) if _is_cancelled(facts) else weighed
+# --- what is declined ---------------------------------------------------------------------------
 
 
-def _charged_back(facts: RefundFacts, _policy: Policy, _now: datetime) -> Weighed:
-    # Beside a chargeback a refund would pay twice; what is left of other payments is for a person.
-    return Weighed(
+def _refusals(facts: RefundFacts) -> Iterator[Weighed]:
+    nothing = _is_cancelled(facts) and facts.remaining.minor <= 0
+    yield Weighed(
+        "a cancelled order of which nothing is left is not refunded",
+        f"the order is {facts.order_status.value}; {facts.remaining} is left",
+        DeclineReason.ORDER_CANCELLED if nothing else None,
+    )
+    yield Weighed(
+        # A refund beside a chargeback would pay twice. People refund what is left of other payments.
         "a charged back payment is the bank's matter",
         f"charged back: {facts.charged_back}",
         DeclineReason.CHARGED_BACK if facts.charged_back.minor > 0 else None,
     )
-
-
-def _something(facts: RefundFacts, _policy: Policy, _now: datetime) -> Weighed:
-    return Weighed(
+    yield Weighed(
         "something is left to refund of the items",
         f"they come to {facts.amount}",
         DeclineReason.NOTHING_LEFT if facts.amount.minor <= 0 else None,
     )
-
-
-def _balance(facts: RefundFacts, _policy: Policy, _now: datetime) -> Weighed:
     above = facts.amount.minor > facts.remaining.minor
-    return Weighed(
+    yield Weighed(
         "never more than is left of what was paid",
         f"{facts.amount} of {facts.remaining} that is left",
         DeclineReason.ABOVE_BALANCE if above else None,
     )
 
 
-def _final_sale(facts: RefundFacts, policy: Policy, _now: datetime) -> Weighed:
+def _returns(facts: RefundFacts, policy: Policy, now: datetime) -> Iterator[Weighed]:
     final = _final_items(facts, policy)
     refused = bool(final) and facts.reason not in SHOP_AT_FAULT
-    return Weighed(
+    yield Weighed(
         "a final sale is not taken back, unless the shop is at fault",
         f"final sale: {', '.join(final) or 'none'}; reason: {facts.reason.value}",
         DeclineReason.FINAL_SALE if refused else None,
     )
-
-
-def _window(facts: RefundFacts, policy: Policy, now: datetime) -> Weighed:
     days = policy.window_days(facts.categories)
-    rule = f"within the return window, the shortest of the items': {days} days"
-    if facts.delivered_at is None:
-        return Weighed(rule, "not delivered yet")
-    until = return_by(facts.delivered_at, policy, facts.categories)
-    fact = f"delivered {_moment(facts.delivered_at)}, ends {_moment(until)}"
-    return Weighed(rule, fact, DeclineReason.WINDOW_CLOSED if now > until else None)
-
-
-def _photo(facts: RefundFacts, policy: Policy, _now: datetime) -> Weighed:
+    fact, closed = "not delivered yet", False
+    if facts.delivered_at is not None:
+        until = return_by(facts.delivered_at, policy, facts.categories)
+        fact = f"delivered {_moment(facts.delivered_at)}, ends {_moment(until)}"
+        closed = now > until
+    yield Weighed(
+        f"within the return window, the shortest of the items': {days} days",
+        fact,
+        DeclineReason.WINDOW_CLOSED if closed else None,
+    )
+    # The photo comes last: we do not ask for one and then decline for another reason.
     missing = facts.reason in policy.photo_reasons and facts.photos == 0
-    names = ", ".join(sorted(policy.photo_reasons)) or "none"
-    return Weighed(
-        f"reasons that need a photo: {names}",
+    yield Weighed(
+        f"reasons that need a photo: {', '.join(sorted(policy.photo_reasons)) or 'none'}",
         f"reason: {facts.reason.value}; photos: {facts.photos}",
         DeclineReason.PHOTO_NEEDED if missing else None,
     )
-
-
-# The first that refuses is told. The photo comes last: nobody is asked for one in vain.
-_REFUSALS: tuple[Callable[[RefundFacts, Policy, datetime], Weighed], ...] = (
-    _cancelled,
-    _charged_back,
-    _something,
-    _balance,
-)
-_RETURNS: tuple[Callable[[RefundFacts, Policy, datetime], Weighed], ...] = (
-    _final_sale,
-    _window,
-    _photo,
-)
 
 
 # --- what needs a person --------------------------------------------------------------------------
@@ -192,7 +159,7 @@ def _limits(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
     yield Weighed(
         f"up to {Money(limit, currency)} without asking for all refunds of an order together",
         f"{Money(together, currency)} with earlier ones that nobody was asked for",
-        # Otherwise a dear order could be emptied unasked, one line at a time.
+        # Otherwise an expensive order could be refunded without a manager, one line at a time.
         ManagerReason.ABOVE_LIMIT_TOGETHER if together > limit and not above else None,
     )
 
@@ -201,7 +168,7 @@ def _arrival(facts: RefundFacts, now: datetime) -> Weighed:
     rule, fact = "the order was delivered", f"the order is {facts.order_status.value}"
     arrived = facts.order_status is OrderStatus.DELIVERED
     if facts.delivered_at is not None and facts.delivered_at > now + AHEAD_MOST:
-        # A date that is wrong, such as "never", would keep the return window open for ever.
+        # A wrong date would keep the return window open for ever.
         fact, arrived = f"{fact}, as of {_moment(facts.delivered_at)}, which is to come", False
     asked_anyway = arrived or _is_cancelled(facts)
     return Weighed(rule, fact, None if asked_anyway else ManagerReason.NOT_DELIVERED)
@@ -209,19 +176,19 @@ def _arrival(facts: RefundFacts, now: datetime) -> Weighed:
 
 def _circumstances(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
     yield Weighed(
-        # The shop's own system may have given it back without a word to us.
+        # The shop may have refunded it in its own system.
         "what is left of a cancelled order is for a person",
         f"the order is {facts.order_status.value}",
         ManagerReason.CANCELLED if _is_cancelled(facts) else None,
     )
     yield Weighed(
-        # Otherwise what a manager said no to is paid when it is asked for in part.
+        # Otherwise the customer gets in parts what a manager rejected.
         "nothing of it was refused before, or came back",
         "some of it was" if facts.refused_before else "nothing was",
         ManagerReason.REFUSED_BEFORE if facts.refused_before else None,
     )
     yield Weighed(
-        # Otherwise whoever asks once more for one of three mugs is paid for a second one.
+        # Otherwise a customer who asks again for one of three mugs is paid for a second one.
         "no units of the same items were refunded before, or are about to be",
         "some were" if facts.items_before else "none were",
         ManagerReason.ITEM_AGAIN if facts.items_before else None,
@@ -234,7 +201,7 @@ def _circumstances(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
     )
     shared = ", ".join(facts.shared_payments)
     yield Weighed(
-        # Each of the orders would give it back in full.
+        # Otherwise each of the orders could refund the payment in full.
         "no other order names its payments",
         shared or "none does",
         ManagerReason.PAYMENT_SHARED if shared else None,
@@ -303,7 +270,7 @@ def _four_eyes(facts: RefundFacts, policy: Policy) -> Weighed:
     tier = policy.four_eyes_above.get(currency)
     if tier is None:
         return Weighed("a second person approves", f"never for {currency}")
-    # Otherwise one person alone could approve a dear order in parts.
+    # Otherwise one manager alone could approve an expensive order in parts.
     together = facts.amount.minor + facts.seen_by_one.minor
     return Weighed(
         f"above {Money(tier, currency)} a second person approves",
@@ -313,10 +280,10 @@ def _four_eyes(facts: RefundFacts, policy: Policy) -> Weighed:
 
 
 def _drafted(facts: RefundFacts, policy: Policy, settled: bool) -> Weighed:
-    """Weigh draft mode, which asks a person only where no rule does (`settled`: one has spoken)."""
+    """Weigh draft mode, which asks a manager if no other rule decides (`settled`: one does)."""
     currency = facts.amount.currency
     most = policy.unasked.refunds_above.get(currency)
-    # As with the limit: an order must not be emptied unasked, one line at a time.
+    # As with the limit, refunds of the same order count together.
     together = facts.amount.minor + facts.granted_unasked.minor
     let_through = facts.reason in policy.unasked.reasons or (most is not None and together <= most)
     words = [] if most is None else [f"up to {Money(most, currency)} for an order"]
@@ -345,7 +312,7 @@ def _moment(instant: datetime) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LineFacts:
-    """What the rules look at in an order line. `final_sale` is what the line itself says."""
+    """The facts of an order line. `final_sale` is what the line itself says."""
 
     item_id: str
     category: str | None = None
@@ -354,8 +321,8 @@ class LineFacts:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What was refunded without a person's decision, or is about to be: how many refunds, and how much
-    in minor units of the order's currency."""
+    """Refunds that were approved without a manager: how many, and how much in minor units of the order's
+    currency."""
 
     count: int = 0
     minor: int = 0
@@ -363,17 +330,17 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class RefundFacts:
-    """What the decision is based on, gathered from rows while the order is locked.
+    """The facts of a decision, gathered from rows while the order is locked.
 
-    `remaining` is what was paid less every refund that was paid or is under way, here or elsewhere,
-    and less `charged_back`, what the customer's bank takes back. `lines` are those of the refund.
-    `photos` is how many pictures the customer sent in the conversation. `methods` are the payments'.
-    `refused_before`: a refund that covers some of the same items was rejected or has expired.
+    `remaining` is what was paid less every refund that was paid or is under way, here or elsewhere, and less
+    `charged_back`, what the customer's bank took back. `lines` are those of the refund.
+    `photos` counts the pictures that the customer sent in the conversation. `methods` are the payments'.
+    `refused_before`: a refund of some of the same items was rejected, has expired or came back.
     `items_before`: a refund that was paid, or is under way, has units of the same items.
-    `worth` is what the items and the carriage come to; `amount` is less where less is left.
-    `shared_payments` are the ids of payments that other orders name, too.
-    `granted_unasked` counts for this order; `of_customer` and `of_day` are None where no cap asks.
-    `seen_by_one` is what refunds of this order hold that no second person saw.
+    `worth` is what the items and the shipping add up to; `amount` is less if less is left.
+    `shared_payments` are the ids of payments that other orders name as well.
+    `granted_unasked` counts for this order; `of_customer` and `of_day` are None without such a cap.
+    `seen_by_one` is what refunds of this order hold that no second manager approved.
     """
 
     amount: Money

@@ -1,16 +1,16 @@
-"""The rules in force, in words: what `flask policy show` prints, one sentence a line."""
+"""The policy in sentences, for `flask policy show`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.labels import REFUND_REASONS
 from mailagent.domain.refunds.policy import Cap, Named, Policy
-from mailagent.domain.wording import REFUND_REASONS
 
 
 def describe_policy(policy: Policy) -> Iterator[str]:
-    """Return what the policy says, in the order in which it is asked."""
+    """Return the rules as sentences, in the order in which they decide."""
     yield f"Version: {policy.version}."
     yield from _refusals(policy)
     yield from _persons(policy)

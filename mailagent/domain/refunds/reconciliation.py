@@ -1,4 +1,4 @@
-"""Our books and the gateway's, compared payment by payment: what differs, in a sentence each."""
+"""Compares our refunds of a payment with the gateway's; each difference is a sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mailagent.domain.refunds.payment import GatewayRefund, RefundState
 
 
 class Kind(StrEnum):
-    """How the books differ about a refund."""
+    """How our refund and the gateway's differ."""
 
     UNKNOWN_THERE = "unknown_there"
     UNKNOWN_HERE = "unknown_here"
@@ -23,8 +23,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OurPart:
-    """What our books say of one refund of one payment. `key` is our idempotency key, None for one that
-    was made without us; `state` is asked, done, refused or returned."""
+    """Our record of one refund of one payment. `key` is our idempotency key, None for a refund made outside
+    mailagent; `state` is asked, done, refused or returned."""
 
     refund_id: str | None
     order_id: str
@@ -35,19 +35,18 @@ class OurPart:
 
     @property
     def name(self) -> str:
-        """Return what people call it."""
         return f"refund {self.refund_id or self.reference}"
 
-    def told(self, payment_id: str) -> str:
+    def describe(self, payment_id: str) -> str:
         """Return the beginning of a sentence about it."""
-        told = f"{self.name} of {self.amount} on payment {payment_id}"
-        return told if self.refund_id else f"{told}, which was made elsewhere,"
+        words = f"{self.name} of {self.amount} on payment {payment_id}"
+        return words if self.refund_id else f"{words}, which was made elsewhere,"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference. `theirs` is the gateway's refund, None where it has none; `order_id` is None where
-    we have none."""
+    """One difference. `theirs` is the gateway's refund, None if it has none; `order_id` is None if we have
+    none."""
 
     kind: Kind
     payment_id: str
@@ -60,24 +59,34 @@ class Difference:
 def compare(
     payment_id: str, ours: Sequence[OurPart], theirs: Iterable[GatewayRefund]
 ) -> list[Difference]:
-    """Return how our books about a payment differ from the gateway's; equal books give nothing."""
+    """Return how our refunds of a payment differ from the gateway's."""
     differences = []
-    seen: set[int] = set()
+    matched: set[int] = set()
     for refund in theirs:
         index = _find(refund, ours)
         part = None if index is None else ours[index]
         if index is not None:
-            seen.add(index)
-        differences += _against(payment_id, part, refund)
+            matched.add(index)
+        if part is not None and part.state in ("asked", "done"):
+            found = _compare_one(part.describe(payment_id), part, refund)
+        elif refund.state is RefundState.FAILED:
+            found = []
+        else:
+            found = [(Kind.UNKNOWN_HERE, _describe_unknown(payment_id, part, refund))]
+        order_id, refund_id = (part.order_id, part.refund_id) if part else (None, None)
+        differences += [
+            Difference(kind, payment_id, f"{sentence}.", order_id, refund_id, refund)
+            for kind, sentence in found
+        ]
     for index, part in enumerate(ours):
-        if index not in seen and part.state in ("asked", "done"):
+        if index not in matched and part.state in ("asked", "done"):
             differences.append(_missing(payment_id, part))
     return differences
 
 
 def _find(refund: GatewayRefund, ours: Sequence[OurPart]) -> int | None:
-    """Return which of our parts a refund of the gateway's is: by its own name, else by our key. One that
-    counts goes before one that does not: what was taken for returned may count as made elsewhere."""
+    """Return the index of our part for the gateway's refund: by its reference, else by our key. Of two with
+    the reference, prefer the one that counts: a refund that came back may be recorded again as external."""
     named = [index for index, part in enumerate(ours) if part.reference == refund.reference]
     if named:
         return min(named, key=lambda index: ours[index].state in ("refused", "returned"))
@@ -87,67 +96,52 @@ def _find(refund: GatewayRefund, ours: Sequence[OurPart]) -> int | None:
     return None
 
 
-def _against(payment_id: str, part: OurPart | None, theirs: GatewayRefund) -> list[Difference]:
-    gone = theirs.state is RefundState.FAILED
-    if part is None or part.state in ("refused", "returned"):
-        if gone:
-            return []
-        return [_unknown_here(payment_id, part, theirs)]
-    said = part.told(payment_id)
+def _compare_one(ours: str, part: OurPart, theirs: GatewayRefund) -> list[tuple[Kind, str]]:
     found = []
+    reference = theirs.reference
     if theirs.amount != part.amount:
         found.append(
             (
                 Kind.AMOUNT,
-                f"{said} has another amount at the gateway: {theirs.amount} as {theirs.reference}",
+                f"{ours} has another amount at the gateway: {theirs.amount} as {reference}",
             )
         )
-    if gone:
+    if theirs.state is RefundState.FAILED:
         why = theirs.why or "no reason given"
         found.append(
             (
                 Kind.FAILED_THERE,
-                f"{said} failed at the gateway, which has it as {theirs.reference} ({why})",
+                f"{ours} failed at the gateway, which has it as {reference} ({why})",
             )
         )
     elif part.state == "asked":
         found.append(
             (
                 Kind.PENDING,
-                f"{said} is under way here; the gateway has it as {theirs.reference}, {theirs.state}",
+                f"{ours} is under way here; the gateway has it as {reference}, {theirs.state}",
             )
         )
     elif part.key and theirs.state is RefundState.PENDING:
-        found.append(
-            (Kind.PENDING, f"{said} is paid here; the gateway has {theirs.reference} as pending")
-        )
-    return [
-        Difference(kind, payment_id, f"{sentence}.", part.order_id, part.refund_id, theirs)
-        for kind, sentence in found
-    ]
+        found.append((Kind.PENDING, f"{ours} is paid here; the gateway has {reference} as pending"))
+    return found
 
 
-def _unknown_here(payment_id: str, part: OurPart | None, theirs: GatewayRefund) -> Difference:
-    said = f"The gateway gave back {theirs.amount} of payment {payment_id} as {theirs.reference}"
-    here = "we know nothing of it"
+def _describe_unknown(payment_id: str, part: OurPart | None, theirs: GatewayRefund) -> str:
+    here = "mailagent has no record of it"
     if part is not None:
-        here = (
-            f"here {part.name} was {'refused' if part.state == 'refused' else 'taken for returned'}"
-        )
-    order_id, refund_id = (part.order_id, part.refund_id) if part else (None, None)
-    sentence = f"{said}, which is {theirs.state}; {here}."
-    return Difference(Kind.UNKNOWN_HERE, payment_id, sentence, order_id, refund_id, theirs)
+        state = "refused" if part.state == "refused" else "recorded as returned"
+        here = f"here {part.name} was {state}"
+    return (
+        f"The gateway refunded {theirs.amount} of payment {payment_id} as {theirs.reference}, which is"
+        f" {theirs.state}; {here}"
+    )
 
 
 def _missing(payment_id: str, part: OurPart) -> Difference:
-    said = part.told(payment_id)
-    if part.state == "asked":
-        sentence, kind = (
-            f"{said} is under way here; the gateway does not have it yet.",
-            Kind.PENDING,
-        )
-    else:
+    ours, kind = part.describe(payment_id), Kind.PENDING
+    sentence = f"{ours} is under way here; the gateway does not have it yet."
+    if part.state == "done":
         reference = f" as {part.reference}" if part.reference and part.refund_id else ""
-        sentence = f"{said} is paid here{reference}; the gateway has no such refund."
+        sentence = f"{ours} is paid here{reference}; the gateway has no such refund."
         kind = Kind.UNKNOWN_THERE
     return Difference(kind, payment_id, sentence, part.order_id, part.refund_id)

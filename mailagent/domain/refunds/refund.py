@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -24,7 +25,7 @@ class RefundStatus(StrEnum):
 # A refund in one of these states takes its amount out of what the order has left.
 HOLDING = frozenset({RefundStatus.AWAITING_APPROVAL, RefundStatus.APPROVED, RefundStatus.PAID})
 
-# Somebody said no to a refund in one of these states, or nobody said yes in time.
+# A manager rejected the refund, or none decided in time.
 REFUSED = frozenset({RefundStatus.REJECTED, RefundStatus.EXPIRED})
 
 _NEXT: Mapping[RefundStatus, frozenset[RefundStatus]] = {
@@ -38,13 +39,13 @@ _NEXT: Mapping[RefundStatus, frozenset[RefundStatus]] = {
         }
     ),
     RefundStatus.APPROVED: frozenset({RefundStatus.PAID, RefundStatus.FAILED}),
-    # The gateway had paid it, and later the money came back to the shop.
+    # The gateway paid it, and later the money came back to the shop.
     RefundStatus.PAID: frozenset({RefundStatus.FAILED}),
 }
 
 
 def check_transition(current: RefundStatus, following: RefundStatus) -> None:
-    """Raise ValueError when a refund may not go from `current` to `following`: that is a bug."""
+    """Raise ValueError if a refund may not go from `current` to `following`: that is a bug."""
     if following not in _NEXT.get(current, frozenset()):
         raise ValueError(f"a refund that is {current} cannot become {following}")
 
@@ -90,35 +91,35 @@ class Refund:
     paid_at: datetime | None = None
     failure: str | None = None
     run_id: str | None = None
-    # What of the amount is for carriage; the lines make up the rest.
+    # How much of the amount is for shipping; the lines add up to the rest.
     shipping_minor: int = 0
-    # How much less was asked for than all of this is worth, because no more was left.
+    # How much less was asked for than it is worth, because no more was left of the payments.
     short_minor: int = 0
-    # Whether a second person has to approve it after the first.
+    # Whether a second manager must approve it after the first.
     four_eyes: bool = False
-    # Whether the order was cancelled already when it was approved: that is no reason not to pay.
+    # Whether the manager approved it knowing that the order was cancelled.
     despite_cancel: bool = False
-    # Hash of the order's customer, if that is another than asked for it, and its approver knew so.
+    # Hash of the order's customer, if another one asked and the manager approved knowing that.
     approved_for: str | None = None
     policy_version: str | None = None
-    # The receipt that tells of it, where that tells of several.
+    # Its receipt, if the receipt is for several refunds.
     receipt_id: str | None = None
-    # What some of its payments gave back although it failed as a whole; None if none did.
+    # What was refunded of a refund that failed in part; None for nothing.
     part_paid: Money | None = None
-    # What its payments had given back and what then came back to the shop; None if nothing did.
+    # What was refunded and then came back to the shop; None for nothing.
     returned: Money | None = None
 
     @property
     def holds_money(self) -> bool:
-        """Whether it counts against what the order has left: its money, and the units of its lines.
+        """Whether its money and units count against what the order has left.
 
-        One that failed after a part was paid keeps all its units: the rest of it is for people.
+        A refund that failed after a part was paid holds all its units: people see to the rest.
         """
         return self.status in HOLDING or self.part_paid is not None
 
     @property
     def worth(self) -> Money:
-        """What its lines and the carriage come to."""
+        """What its lines and the shipping add up to."""
         minor = sum(line.amount.minor for line in self.lines) + self.shipping_minor
         return Money(minor, self.amount.currency)
 
@@ -128,6 +129,16 @@ class Refund:
         return Money(self.worth.minor - self.short_minor, self.amount.currency)
 
     @property
+    def shipping(self) -> Money | None:
+        """What of the amount is for shipping; None if nothing is."""
+        return Money(self.shipping_minor, self.amount.currency) if self.shipping_minor else None
+
+    @property
+    def short(self) -> Money | None:
+        """How much less was asked for than all of it is worth; None if nothing is missing."""
+        return Money(self.short_minor, self.amount.currency) if self.short_minor else None
+
+    @property
     def held(self) -> Money:
         """How much it takes out of what the order has left."""
         if self.status in HOLDING:
@@ -135,8 +146,9 @@ class Refund:
         return self.part_paid or Money(0, self.amount.currency)
 
     def is_for(self, lines: Iterable[RefundLine]) -> bool:
-        """Whether it covers exactly the units of `lines`, whatever they were worth then."""
-        return _units(self.lines) == _units(lines)
+        """Return whether it covers exactly the units of `lines`, whatever they were worth then."""
+        mine = {(line.line_no, line.quantity) for line in self.lines}
+        return mine == {(line.line_no, line.quantity) for line in lines}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,17 +168,17 @@ def price_lines(
 ) -> tuple[RefundLine, ...]:
     """Return the units of `order` that `wanted` covers, each with its worth.
 
-    Units that an earlier refund holds are not given again; where all of an item are taken the item
-    is left out, so an empty result means that nothing is left to refund. Each unit is worth its share
-    of what was paid for the goods: less discounts, also such as nobody named (the customer paid less
-    than the lines add up to), and with the tax that came on top. Carriage is not in it: see
-    `price_shipping`.
+    Units that an earlier refund holds are left out, so an empty result means that nothing is left. Each unit
+    is worth its share of what was paid for the goods: less discounts, also an unnamed one (the customer paid
+    less than the lines add up to), and with the tax on top. Shipping is not included: see `price_shipping`.
 
     Raises ItemsProblem for an item that is not on the order, that is named twice, or of which more
     are wanted than were bought.
     """
-    past = tuple(earlier)
-    taken, given = taken_units(past), _given_amounts(past)
+    taken, given = Counter[int](), Counter[int]()
+    for line in _held_lines(earlier):
+        taken[line.line_no] += line.quantity
+        given[line.line_no] += line.amount.minor
     chosen: list[RefundLine] = []
     seen: set[str] = set()
     for want in wanted:
@@ -193,7 +205,7 @@ def _units_of(
         units = min(left, line.quantity - start)
         if units > 0:
             worth = _line_worth(order, line, start + units) - before
-            # Where the order changed since, no unit makes up for what others got less.
+            # If the order changed since, no unit compensates for what earlier ones got less.
             most = _most_for(order, line, units)
             amount = Money(max(0, min(worth, most)), order.currency)
             chosen.append(RefundLine(line.line_no, units, amount))
@@ -201,32 +213,21 @@ def _units_of(
     return chosen
 
 
+def _held_lines(earlier: Iterable[Refund]) -> Iterator[RefundLine]:
+    return (line for refund in earlier if refund.holds_money for line in refund.lines)
+
+
 def taken_units(earlier: Iterable[Refund]) -> dict[int, int]:
     """Return how many units of each line earlier refunds hold, by line number."""
-    taken: dict[int, int] = {}
-    for refund in earlier:
-        if refund.holds_money:
-            for line in refund.lines:
-                taken[line.line_no] = taken.get(line.line_no, 0) + line.quantity
+    taken = Counter[int]()
+    for line in _held_lines(earlier):
+        taken[line.line_no] += line.quantity
     return taken
 
 
-def _given_amounts(earlier: Iterable[Refund]) -> dict[int, int]:
-    given: dict[int, int] = {}
-    for refund in earlier:
-        if refund.holds_money:
-            for line in refund.lines:
-                given[line.line_no] = given.get(line.line_no, 0) + line.amount.minor
-    return given
-
-
-def _units(lines: Iterable[RefundLine]) -> set[tuple[int, int]]:
-    return {(line.line_no, line.quantity) for line in lines}
-
-
 def price_shipping(order: Order, lines: Iterable[RefundLine], earlier: Iterable[Refund]) -> Money:
-    """Return what of the carriage goes back with `lines`: all that is left of it once no unit of the
-    order is left, else nothing (Directive 2011/83/EU, article 13: who withdraws from the whole
+    """Return how much of the shipping is refunded with `lines`: all that is left of it if no unit of the
+    order is left, else nothing (Directive 2011/83/EU, article 13: a customer who withdraws from the whole
     contract gets the delivery back too)."""
     past = tuple(earlier)
     taken = taken_units(past)
@@ -239,8 +240,8 @@ def price_shipping(order: Order, lines: Iterable[RefundLine], earlier: Iterable[
 
 
 def _goods_and_shipping(order: Order) -> tuple[int, int]:
-    """Return what was paid for the goods and what for carriage, in minor units. Tax on top, and
-    what the customer paid less than all came to, is shared between them in proportion."""
+    """Return what was paid for the goods and what for shipping, in minor units. They share in proportion
+    the tax on top and the amount by which the customer paid less than the total."""
     goods = sum(line.net_minor for line in order.lines) - order.discount_minor
     total = goods + order.shipping_minor
     paid = min(order.paid.minor, total + order.tax_minor)
@@ -249,9 +250,11 @@ def _goods_and_shipping(order: Order) -> tuple[int, int]:
 
 
 def _line_worth(order: Order, line: OrderLine, units: int) -> int:
-    """What the first `units` of a line are worth together, in minor units: the difference of two
-    running totals over the whole order. Each refund gets that, less what the refunds before it got: so
-    all units add up to exactly what was paid, also where a refund in between was rejected."""
+    """Return what the first `units` of a line are worth together, in minor units.
+
+    It is the difference of two running totals over the order. Each refund gets that less what the refunds
+    before it got, so all units add up to exactly what was paid, also after a rejected refund in between.
+    """
     before = sum(each.net_minor for each in order.lines if each.line_no < line.line_no)
     paid, total = _goods_and_shipping(order)[0], sum(each.net_minor for each in order.lines)
     if not total:
@@ -261,8 +264,8 @@ def _line_worth(order: Order, line: OrderLine, units: int) -> int:
 
 
 def _most_for(order: Order, line: OrderLine, units: int) -> int:
-    """What `units` of a line may be worth at most, wherever among the others they stand: each is
-    rounded up, for whatever refunds in between were rejected, those left may all be the dearer ones."""
+    """Return the most that `units` of a line may be worth, in minor units. Each unit is rounded up: after
+    rejected refunds in between, those left may all be the dearer ones."""
     paid, total = _goods_and_shipping(order)[0], sum(each.net_minor for each in order.lines)
     return -(-line.net_minor * paid // (total * line.quantity)) * units if total else 0
 
@@ -270,11 +273,11 @@ def _most_for(order: Order, line: OrderLine, units: int) -> int:
 def split_over_payments(
     order: Order, amount: Money, earlier: Mapping[str, int]
 ) -> tuple[tuple[str, Money], ...]:
-    """Return which original payments give back how much of `amount`, in the order they were made.
+    """Return how much of `amount` each original payment refunds, in the order of the payments.
 
-    `earlier` is what each payment has given back or is about to, in minor units. Raises ValueError
-    when the payments have less left than `amount`: the caller must have checked that under lock. A
-    payment that was charged back gives nothing: the customer's bank sees to that.
+    `earlier` is what each payment has refunded or is about to, in minor units. A payment that was charged
+    back refunds nothing: the customer's bank has taken it back. Raises ValueError if the payments have less
+    left than `amount`.
     """
     parts = []
     left = amount.minor
@@ -290,13 +293,10 @@ def split_over_payments(
     return tuple(parts)
 
 
-# --- worth ----------------------------------------------------------------------------------------
-
-
 def worth_of_item(
     order: Order, item_id: str, units: int | None, earlier: Sequence[Refund]
 ) -> Money:
-    """Return what `units` of an item (None: all that are left) would give, without carriage.
+    """Return what `units` of an item (None: all that are left) are worth, without shipping.
 
     Raises ItemsProblem for an item that is not on the order, and for more units than were bought.
     """
@@ -305,7 +305,7 @@ def worth_of_item(
 
 
 def worth_of_all(order: Order, earlier: Sequence[Refund], with_shipping: bool) -> Money:
-    """Return what all units that are left would give, and with them what is left of the carriage."""
+    """Return what all units that are left are worth, with what is left of the shipping if wanted."""
     item_ids = dict.fromkeys(line.item_id for line in order.lines)
     lines = price_lines(order, [WantedItem(item_id) for item_id in item_ids], earlier)
     minor = sum(line.amount.minor for line in lines)
@@ -315,8 +315,8 @@ def worth_of_all(order: Order, earlier: Sequence[Refund], with_shipping: bool) -
 
 
 def left_of_payments(order: Order, earlier: Sequence[Refund], elsewhere_minor: int) -> Money:
-    """Return what the payments have left: less refunds that hold money, less what was given back
-    elsewhere (minor units), less what the customer's bank takes back."""
+    """Return what the payments have left: less what refunds hold, less what was refunded elsewhere (minor
+    units), less what the customer's bank took back."""
     held = sum(refund.held.minor for refund in earlier)
     left = order.paid.minor - held - elsewhere_minor - order.charged_back.minor
     return Money(max(0, left), order.currency)
@@ -325,7 +325,7 @@ def left_of_payments(order: Order, earlier: Sequence[Refund], elsewhere_minor: i
 # --- receipt --------------------------------------------------------------------------------------
 
 
-# After so long a receipt waits for no other refund: that one gets a receipt of its own.
+# A receipt waits at most so long for other refunds of the same mail.
 WAITS_FOR_OTHERS = timedelta(minutes=2)
 FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 1.0, 15.0
 
@@ -333,11 +333,10 @@ FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 1.0, 15.0
 def seconds_to_wait(
     paid_at: datetime, others: Iterable[Refund], is_answering: bool, now: datetime
 ) -> float:
-    """Return how long the receipt of a refund waits before it is looked again whether it may be written; 0 if
-    it is written now.
+    """Return how long to wait before checking again whether to write a refund's receipt; 0 to write it now.
 
-    `others`: the refunds that the same mail led to; what still waits for a manager is not waited for.
-    `is_answering`: the agent is still at that mail, and may ask for more.
+    `others` are the refunds that the same mail led to; a receipt does not wait for a manager.
+    `is_answering`: the agent still works on that mail, and may propose another refund.
     """
     under_way = any(other.status is RefundStatus.APPROVED for other in others)
     age = now - paid_at

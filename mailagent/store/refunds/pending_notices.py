@@ -1,4 +1,4 @@
-"""Refunds of which the customer was not told yet, or was told something that is no longer true."""
+"""Refunds whose outcome the customer does not know yet, or was told wrongly."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _refunds, _payments = schema.refunds, schema.refund_payments
 def list_untold(
     connection: sa.Connection, since: datetime, limit: int, after: str = ""
 ) -> Sequence[Row]:
-    """Return refunds asked for since a time that have ended without a word to the customer, or whose
-    money came back without one, as `list_under_way` does."""
+    """Return refunds requested since a time whose end, or whose returned money, no mail to the customer
+    reports; with the columns of `refunds.list_under_way`."""
     here = _refunds.c.refund_id
     told = sa.or_(
         _refunds.c.receipt_id.is_not(None),
@@ -37,7 +37,7 @@ def list_untold(
             _refunds.c.status.in_(["paid", "rejected", "expired", "failed"]),
             _refunds.c.requested_at >= since,
             _refunds.c.refund_id > after,
-            sa.or_(~told, sa.and_(_told_before_return(here), ~_returned_mail(here))),
+            sa.or_(~told, sa.and_(sa.exists().where(_was_untrue(here)), ~_returned_mail(here))),
         )
         .order_by(_refunds.c.refund_id)
         .limit(limit)
@@ -45,8 +45,7 @@ def list_untold(
 
 
 def list_told_before_return(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
-    """Return the payment intents that the customer was told gave money back, and that came back after
-    that."""
+    """Return the intents that a mail reported as refunded and whose money came back after that mail."""
     mails = schema.outbound_mails
     return connection.execute(
         sa.select(_payments)
@@ -55,13 +54,9 @@ def list_told_before_return(connection: sa.Connection, refund_id: str) -> Sequen
     ).all()
 
 
-def _told_before_return(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    return sa.exists().where(_was_untrue(refund_id))
-
-
 def _was_untrue(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Whether a mail told of a payment as done, and its money came back later. A receipt tells of all
-    payments; that a refund has failed, only of those that were done by then."""
+    """Whether a mail reported a payment as refunded and its money came back later. A receipt reports all
+    payments; the mail about a failed refund only those that were refunded by then."""
     mails = schema.outbound_mails
     receipt = mails.c.purpose == Purpose.RECEIPT.value
     told = _refunds.alias("told")
@@ -79,7 +74,7 @@ def _was_untrue(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
 
 
 def _returned_mail(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Whether the customer was told of all that came back, as `returned:<refund>:<minor units>`."""
+    """Whether a mail, `returned:<refund>:<minor units>`, reported all that came back."""
     minor = (
         sa.select(sa.func.sum(_payments.c.amount_minor))
         .where(

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.refund import Refund
 from mailagent.store import schema
 from mailagent.store.database import Row
 
@@ -129,3 +130,19 @@ def pending_reference(row: Row) -> str | None:
     if row.state != "asked" or not problem.startswith(_PENDING):
         return None
     return str(problem).removeprefix(_PENDING).removesuffix(_UNSETTLED)
+
+
+def describe(connection: sa.Connection, refund: Refund) -> str:
+    """Say for each payment of a refund whether it was refunded, for the people who do the rest."""
+    parts = []
+    for row in list_payments(connection, refund.refund_id):
+        amount = Money(row.amount_minor, refund.amount.currency)
+        words = f"refunded to payment {row.payment_id}"
+        why = row.problem or "no reason given"
+        if row.state != "done":
+            parts.append(f"{amount} was NOT {words} ({row.problem or row.state})")
+        elif row.returned_at:
+            parts.append(f"{amount} was NOT {words}: {row.reference} came back ({why})")
+        else:
+            parts.append(f"{amount} was {words} ({row.reference})")
+    return "; ".join(parts)

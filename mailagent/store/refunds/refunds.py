@@ -1,4 +1,4 @@
-"""Refunds as rows: what was proposed, who decided, what was paid. Lock the order before a refund."""
+"""Refunds as rows: what was requested, who decided, what was paid. Lock the order before a refund."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from mailagent.store.database import Row
 
 _refunds, _lines, _payments = schema.refunds, schema.refund_lines, schema.refund_payments
 
-# Statements that each mail needs are built once: building one costs about what sending it does.
-# The lines come with their refund, a row for each. They never change: to lock the refund is enough.
+# One row for each line of a refund. Lines never change, so it is enough to lock the refund.
 _WITH_LINES = (
     sa.select(
         _refunds,
@@ -35,48 +34,6 @@ _WITH_LINES = (
     .outerjoin_from(_refunds, _lines, _lines.c.refund_id == _refunds.c.refund_id)
     .order_by(_refunds.c.refund_id, _lines.c.line_no)
 )
-_OF_CUSTOMER = _WITH_LINES.where(
-    _refunds.c.order_id.in_(
-        sa.select(schema.orders.c.order_id).where(
-            schema.orders.c.customer_email == sa.bindparam("email")
-        )
-    )
-)
-_OF_ORDER = _WITH_LINES.where(_refunds.c.order_id == sa.bindparam("order_id"))
-_beside = _refunds.alias("beside")
-_BESIDE = _WITH_LINES.where(
-    _refunds.c.order_id
-    == sa.select(_beside.c.order_id)
-    .where(_beside.c.refund_id == sa.bindparam("refund_id"))
-    .scalar_subquery()
-)
-_OF_CONVERSATION = _WITH_LINES.where(_refunds.c.conversation_id == sa.bindparam("conversation_id"))
-_BY_ID = _WITH_LINES.where(_refunds.c.refund_id == sa.bindparam("refund_id"))
-_LOCK = _BY_ID.with_for_update(of=_refunds)
-_asked = _refunds.alias("asked")
-_LOCK_OF_MAIL = _WITH_LINES.where(
-    sa.exists().where(
-        _asked.c.refund_id == sa.bindparam("refund_id"),
-        _asked.c.conversation_id == _refunds.c.conversation_id,
-        _asked.c.mail_id == _refunds.c.mail_id,
-    )
-).with_for_update(of=_refunds)
-# An update's own values come by their columns' names, so `here` is the key.
-_UPDATE = _refunds.update().where(_refunds.c.refund_id == sa.bindparam("here"))
-_MOVE = _UPDATE.where(_refunds.c.status == sa.bindparam("from_status"))
-_CLAIM = _UPDATE.returning(_refunds.c.status)
-_STATUS = sa.select(_refunds.c.status).where(_refunds.c.refund_id == sa.bindparam("refund_id"))
-_DONE_OF = (
-    sa.select(_payments.c.refund_id, sa.func.sum(_payments.c.amount_minor))
-    .where(
-        _payments.c.refund_id.in_(sa.bindparam("refund_ids", expanding=True)),
-        _payments.c.state == "done",
-    )
-    .group_by(_payments.c.refund_id)
-)
-_KEPT_OF = _DONE_OF.where(_payments.c.returned_at.is_(None))
-_RETURNED_OF = _DONE_OF.where(_payments.c.returned_at.is_not(None))
-_INSERT, _INSERT_LINES = _refunds.insert(), _lines.insert()
 
 
 def record(
@@ -88,10 +45,10 @@ def record(
 ) -> None:
     """Record a new refund with its lines; `item_ids` gives the item of each line.
 
-    Raises IntegrityError when the order would give back more than was paid: the trigger's last word.
+    Raises IntegrityError, by a trigger, if the order's refunds would exceed what was paid.
     """
     connection.execute(
-        _INSERT,
+        _refunds.insert(),
         {
             "refund_id": refund.refund_id,
             "proposal_key": proposal_key,
@@ -123,49 +80,40 @@ def record(
         }
         for line in refund.lines
     ]
-    # A list takes a way of its own, also for the one line that most refunds have.
-    connection.execute(_INSERT_LINES, lines[0] if len(lines) == 1 else lines)
+    connection.execute(_lines.insert(), lines)
 
 
 def find(connection: sa.Connection, refund_id: str) -> Refund | None:
-    return _one(connection, _BY_ID, refund_id=refund_id)
+    found = _list(connection, _WITH_LINES.where(_refunds.c.refund_id == refund_id))
+    return found[0] if found else None
 
 
 def load(connection: sa.Connection, refund_id: str) -> Refund:
     """Return a refund that must exist. Raises LookupError."""
-    return _found(find(connection, refund_id), refund_id)
+    return _required(find(connection, refund_id), refund_id)
 
 
 def lock(connection: sa.Connection, refund_id: str) -> Refund:
-    """Return the refund and keep others from changing it until the commit. Raises LookupError."""
-    return _found(_one(connection, _LOCK, refund_id=refund_id), refund_id)
+    """Return the refund, and keep others from changing it until the commit. Raises LookupError."""
+    query = _WITH_LINES.where(_refunds.c.refund_id == refund_id).with_for_update(of=_refunds)
+    found = _list(connection, query)
+    return _required(found[0] if found else None, refund_id)
 
 
 def lock_of_mail(connection: sa.Connection, refund_id: str) -> tuple[Refund, tuple[Refund, ...]]:
-    """Return a refund and the others that the same mail led to, oldest first, all locked as by `lock`. Raises
-    LookupError."""
-    found = _list(connection, _LOCK_OF_MAIL, refund_id=refund_id)
-    refund = next((each for each in found if each.refund_id == refund_id), None)
-    return _found(refund, refund_id), tuple(each for each in found if each != refund)
-
-
-def record_receipt(connection: sa.Connection, refunds: Sequence[Refund], outbound_id: str) -> None:
-    """Record that a receipt under another refund's key tells of these locked ones, too."""
-    for refund in refunds:
-        connection.execute(_UPDATE, {"here": refund.refund_id, "receipt_id": outbound_id})
-
-
-def list_sharing_receipt(
-    connection: sa.Connection, conversation_id: str, outbound_id: str
-) -> list[str]:
-    """Return the refunds of a conversation of which a receipt tells that is under another one's key."""
-    query = sa.select(_refunds.c.refund_id).where(
-        _refunds.c.conversation_id == conversation_id, _refunds.c.receipt_id == outbound_id
+    """Lock a refund and the others that the same mail led to, oldest first. Raises LookupError."""
+    this = _refunds.alias("this")
+    same_mail = sa.exists().where(
+        this.c.refund_id == refund_id,
+        this.c.conversation_id == _refunds.c.conversation_id,
+        this.c.mail_id == _refunds.c.mail_id,
     )
-    return list(connection.scalars(query.order_by(_refunds.c.refund_id)))
+    found = _list(connection, _WITH_LINES.where(same_mail).with_for_update(of=_refunds))
+    refund = next((each for each in found if each.refund_id == refund_id), None)
+    return _required(refund, refund_id), tuple(each for each in found if each != refund)
 
 
-def _found(refund: Refund | None, refund_id: str) -> Refund:
+def _required(refund: Refund | None, refund_id: str) -> Refund:
     if refund is None:
         raise LookupError(f"refund {refund_id} does not exist")
     return refund
@@ -173,7 +121,11 @@ def _found(refund: Refund | None, refund_id: str) -> Refund:
 
 def status_of(connection: sa.Connection, refund_id: str) -> RefundStatus:
     """Return the state of a refund. Raises LookupError."""
-    status = connection.scalar(_STATUS, {"refund_id": refund_id})
+    query = sa.select(_refunds.c.status).where(_refunds.c.refund_id == refund_id)
+    return _status(connection.scalar(query), refund_id)
+
+
+def _status(status: str | None, refund_id: str) -> RefundStatus:
     if status is None:
         raise LookupError(f"refund {refund_id} does not exist")
     return RefundStatus(status)
@@ -181,69 +133,64 @@ def status_of(connection: sa.Connection, refund_id: str) -> RefundStatus:
 
 def list_of_order(connection: sa.Connection, order_id: str) -> tuple[Refund, ...]:
     """Return all refunds of an order, oldest first."""
-    return _list(connection, _OF_ORDER, order_id=order_id)
-
-
-def list_beside(connection: sa.Connection, refund_id: str) -> tuple[Refund, ...]:
-    """Return all refunds of a refund's order, itself among them, oldest first."""
-    return _list(connection, _BESIDE, refund_id=refund_id)
+    return _list(connection, _WITH_LINES.where(_refunds.c.order_id == order_id))
 
 
 def list_of_proposal(
     connection: sa.Connection, order_id: str, proposal_key: str
 ) -> tuple[tuple[Refund, ...], Refund | None]:
-    """Return all refunds of an order, oldest first, and which of them was made of this proposal, if any."""
-    rows = connection.execute(_OF_ORDER, {"order_id": order_id}).all()
+    """Return all refunds of an order, oldest first, and the one that this proposal made."""
+    rows = connection.execute(_WITH_LINES.where(_refunds.c.order_id == order_id)).all()
     found = _from_rows(connection, rows)
     made = {row.refund_id for row in rows if row.proposal_key == proposal_key}
     return found, next((each for each in found if each.refund_id in made), None)
 
 
 def list_of_conversation(connection: sa.Connection, conversation_id: str) -> tuple[Refund, ...]:
-    return _list(connection, _OF_CONVERSATION, conversation_id=conversation_id)
+    return _list(connection, _WITH_LINES.where(_refunds.c.conversation_id == conversation_id))
 
 
 def list_of_customer(connection: sa.Connection, email: str) -> tuple[Refund, ...]:
     """Return all refunds of a customer's orders, oldest first."""
-    return _list(connection, _OF_CUSTOMER, email=email)
+    theirs = sa.select(schema.orders.c.order_id).where(schema.orders.c.customer_email == email)
+    return _list(connection, _WITH_LINES.where(_refunds.c.order_id.in_(theirs)))
 
 
 def list_all(connection: sa.Connection, order_id: str | None = None) -> tuple[Refund, ...]:
     return list_of_order(connection, order_id) if order_id else _list(connection, _WITH_LINES)
 
 
-def _one(connection: sa.Connection, query: sa.Select[Any], **values: str) -> Refund | None:
-    found = _list(connection, query, **values)
-    return found[0] if found else None
-
-
-def _list(connection: sa.Connection, query: sa.Select[Any], **values: str) -> tuple[Refund, ...]:
-    return _from_rows(connection, connection.execute(query, values).all())
+def _list(connection: sa.Connection, query: sa.Select[Any]) -> tuple[Refund, ...]:
+    return _from_rows(connection, connection.execute(query).all())
 
 
 def _from_rows(connection: sa.Connection, rows: Sequence[Row]) -> tuple[Refund, ...]:
-    """Return the refunds of these rows, each a refund with one of its lines."""
-    parts = _sums_of_failed(connection, rows, _KEPT_OF)
-    returned = _sums_of_failed(connection, rows, _RETURNED_OF)
+    failed = {row.refund_id for row in rows if row.status == RefundStatus.FAILED.value}
+    came_back = _payments.c.returned_at.is_not(None)
+    part_paid = _sum_done(connection, failed, ~came_back)
+    returned = _sum_done(connection, failed, came_back)
     return tuple(
-        _refund(list(lines), parts.get(refund_id), returned.get(refund_id))
+        _refund(list(lines), part_paid.get(refund_id), returned.get(refund_id))
         for refund_id, lines in groupby(rows, key=lambda row: str(row.refund_id))
     )
 
 
-def _sums_of_failed(
-    connection: sa.Connection, rows: Sequence[Row], query: sa.Select[str, int]
+def _sum_done(
+    connection: sa.Connection, refund_ids: set[str], where: sa.ColumnElement[bool]
 ) -> dict[str, int]:
-    """Return what some payments gave back of refunds that failed as a whole, in minor units."""
-    failed = {row.refund_id for row in rows if row.status == RefundStatus.FAILED.value}
-    if not failed:
+    """Add up the payments of each refund that the gateway has done, in minor units."""
+    if not refund_ids:
         return {}
-    sums = connection.execute(query, {"refund_ids": sorted(failed)}).all()
-    return {refund_id: int(minor) for refund_id, minor in sums}
+    query = (
+        sa.select(_payments.c.refund_id, sa.func.sum(_payments.c.amount_minor))
+        .where(_payments.c.refund_id.in_(sorted(refund_ids)), _payments.c.state == "done", where)
+        .group_by(_payments.c.refund_id)
+    )
+    return {refund_id: int(minor) for refund_id, minor in connection.execute(query)}
 
 
 def _refund(rows: Sequence[Row], part_paid_minor: int | None, returned_minor: int | None) -> Refund:
-    """Restore a refund from its rows, one for each of its lines."""
+    """Restore a refund from its rows, one for each line."""
     row = rows[0]
     lines = [each for each in rows if each.line_no is not None]
     return Refund(
@@ -282,19 +229,17 @@ def _refund(rows: Sequence[Row], part_paid_minor: int | None, returned_minor: in
 
 
 def claim(connection: sa.Connection, refund_id: str, run_id: str) -> RefundStatus:
-    """Record which run looks after the refund now, so that wake-ups wake there; return its state, which
-    nobody else changes until the commit. Raises LookupError."""
-    status = connection.scalar(_CLAIM, {"here": refund_id, "run_id": run_id})
-    if status is None:
-        raise LookupError(f"refund {refund_id} does not exist")
-    return RefundStatus(status)
+    """Record which workflow run wake-ups of the refund go to. Return its status, which no other
+    transaction changes until the commit. Raises LookupError."""
+    update = _update(refund_id).values(run_id=run_id)
+    return _status(connection.scalar(update.returning(_refunds.c.status)), refund_id)
 
 
 def move(connection: sa.Connection, refund: Refund, status: RefundStatus, **values: Any) -> None:
-    """Take a locked refund to another state. Raises ValueError for a step that does not exist."""
+    """Change the status of a locked refund. Raises ValueError for a transition that does not exist."""
     check_transition(refund.status, status)
-    here = {"here": refund.refund_id, "from_status": refund.status.value}
-    connection.execute(_MOVE, {**here, "status": status.value, **values})
+    update = _update(refund.refund_id).where(_refunds.c.status == refund.status.value)
+    connection.execute(update.values(status=status.value, **values))
 
 
 def lower_amount(connection: sa.Connection, refund: Refund, amount: Money) -> None:
@@ -304,20 +249,37 @@ def lower_amount(connection: sa.Connection, refund: Refund, amount: Money) -> No
     """
     if amount.currency != refund.amount.currency or not 0 < amount.minor <= refund.amount.minor:
         raise ValueError(f"{amount} is not between 0 and {refund.amount}")
-    connection.execute(_UPDATE, {"here": refund.refund_id, "amount_minor": amount.minor})
+    connection.execute(_update(refund.refund_id).values(amount_minor=amount.minor))
 
 
-# --- the payments a refund goes back to -------------------------------------------------------
+def record_receipt(connection: sa.Connection, refunds: Sequence[Refund], outbound_id: str) -> None:
+    """Record that the receipt of another refund is for these locked ones as well."""
+    for refund in refunds:
+        connection.execute(_update(refund.refund_id).values(receipt_id=outbound_id))
+
+
+def list_sharing_receipt(
+    connection: sa.Connection, conversation_id: str, outbound_id: str
+) -> list[str]:
+    """Return the refunds of a conversation that share the receipt of another refund."""
+    query = sa.select(_refunds.c.refund_id).where(
+        _refunds.c.conversation_id == conversation_id, _refunds.c.receipt_id == outbound_id
+    )
+    return list(connection.scalars(query.order_by(_refunds.c.refund_id)))
+
+
+def _update(refund_id: str) -> sa.Update:
+    return _refunds.update().where(_refunds.c.refund_id == refund_id)
+
+
+# --- what the sweep looks for ---------------------------------------------------------------------
 
 
 def list_under_way(
     connection: sa.Connection, before: datetime, limit: int, after: str = ""
 ) -> Sequence[Row]:
-    """Return refunds that still have to be decided or paid, with the run that looks after them, in
-    the order of their ids from the one behind `after`.
-
-    `expires_at` is set while a manager has to decide.
-    """
+    """Return refunds that still have to be decided or paid, with their workflow run, in the order of their
+    ids from the one behind `after`. `expires_at` is set while a manager has to decide."""
     waits = _refunds.c.status == RefundStatus.AWAITING_APPROVAL.value
     return connection.execute(
         sa.select(
@@ -338,7 +300,7 @@ def list_under_way(
 
 
 def has_moved_on(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Whether a refund is decided, or one of two managers has approved it."""
+    """Whether a refund is decided, or the first of two managers has approved it."""
     waits = _refunds.c.status == RefundStatus.AWAITING_APPROVAL.value
     approvals, decisions = schema.approvals, schema.decisions
     decided = sa.exists().where(
@@ -349,20 +311,13 @@ def has_moved_on(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
 
 
 def count_wake_up(connection: sa.Connection, refund_id: str, run_id: str) -> None:
-    """Record that the sweep woke again for a refund, and which run has it now."""
-    connection.execute(
-        _refunds.update()
-        .where(_refunds.c.refund_id == refund_id)
-        .values(wake_ups=_refunds.c.wake_ups + 1, run_id=run_id)
-    )
+    """Record that the sweep woke a refund again, and its workflow run."""
+    update = _update(refund_id).values(wake_ups=_refunds.c.wake_ups + 1, run_id=run_id)
+    connection.execute(update)
 
 
 def stop_waking(connection: sa.Connection, refund_id: str, wake_ups: int) -> bool:
-    """Record that people have the case: `wake_ups` is above the sweep's limit. Returns whether
-    that is new."""
-    stopped = connection.execute(
-        _refunds.update()
-        .where(_refunds.c.refund_id == refund_id, _refunds.c.wake_ups < wake_ups)
-        .values(wake_ups=wake_ups)
-    )
-    return stopped.rowcount > 0
+    """Record that people take care of the refund: `wake_ups` is above the sweep's limit. Return whether that
+    is new."""
+    update = _update(refund_id).where(_refunds.c.wake_ups < wake_ups)
+    return connection.execute(update.values(wake_ups=wake_ups)).rowcount > 0

@@ -1,140 +1,183 @@
-"""Files that came with a refund's conversation, handed to the manager whose link it is: only ever to be
-saved, never shown, because a stranger made them. Of a photo the picture is shown that a worker made of it; no
-image is decoded here."""
+"""The customer's files on the pages of a refund, and their downloads.
+
+Strangers made the files: a browser may only save them. For a photo we show a preview that a worker made;
+no image is decoded here.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
 import sqlalchemy as sa
-from flask import Blueprint, Response
+from flask import Response
 from markupsafe import escape
 
 from mailagent import services
-from mailagent.adapters.mime.attachment import AttachmentBytes, content_disposition
-from mailagent.domain.mail.message import MailKind
+from mailagent.adapters.mime.attachment import (
+    AttachmentBytes,
+    content_disposition,
+    may_be_downloaded,
+    may_hold_key,
+)
+from mailagent.domain.mail.message import Attachment, Identity, MailKind, is_photo
+from mailagent.domain.shop import person_of
+from mailagent.store.console import sessions
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound, photo_previews
-from mailagent.store.refunds import cases
-from mailagent.web.approvals import case_files, decision
-from mailagent.web.approvals.pages import find_asked, find_refusal, page
-from mailagent.web.guard import signed_link
 
-blueprint = Blueprint("attachments", __name__)
-
+# A page lists no more; `flask conversations show` has the rest.
+MAILS_WITH_FILES_MAX = 50
 _DIGITS_MAX = 4
 
+_MAIL_TYPES = frozenset(
+    {"application/mbox", "application/ms-tnef", "application/vnd.ms-tnef"}
+    | {"application/vnd.ms-outlook", "application/x-mimearchive", "multipart/related"}
+)
+_MAIL_ENDINGS = (".eml", ".emlx", ".msg", ".mbox", ".mbx", ".mht", ".mhtml", ".oft", ".pst")
 
-@blueprint.get("/approvals/<token>/attachments/<mail_id>/<number>")
-@signed_link
-def download(token: str, mail_id: str, number: str) -> Response:
-    """Hand out one file that the manager's page lists; whatever it does not list is not there."""
-    position = _find(token, mail_id, number)
-    if not isinstance(position, int):
-        return position
-    live = services.current()
-    with live.database.snapshot() as connection:
-        raw = inbound.find_raw(connection, mail_id)
-    if raw is None:
-        return page("approvals/no_longer_kept.html", 410, days=live.waits.raw_mail_days)
-    file = live.mail_provider.find_attachment(raw.content_type, raw.body, position)
-    if file is None:
-        return page("approvals/not_valid.html", 404)
-    if may_be_key(file):
-        return page("approvals/file_kept_back.html", 403, name=file.name)
-    return saved(file)
+TOO_LARGE = "not kept for download: too large"
+OURS = "not handed out: mail of the shop's own people may hold a link that decides"
+MAIL = "not handed out: a mail may hold a link that decides"
 
 
-@blueprint.get("/approvals/<token>/photos/<mail_id>/<number>")
-@signed_link
-def preview(token: str, mail_id: str, number: str) -> Response:
-    """Show what a photo shows, in a picture made by us; 404 for what has none."""
-    position = _find(token, mail_id, number)
-    return shown(mail_id, position) if isinstance(position, int) else position
+# --- list -----------------------------------------------------------------------------------------
 
 
-def _find(token: str, mail_id: str, number: str) -> int | Response:
-    """Return the number of a file that the manager's page lists, or the page that says why there is none."""
-    live = services.current()
-    link = live.links.verify_approval(token)
-    position = parse_number(number)
-    with live.database.snapshot() as connection:
-        found = find_asked(connection, link)
-        if link is None or found is None:
-            return page("approvals/not_valid.html", 404)
-        refund = found[1]
-        refusal = find_refusal(link, refund, cases.list_owners(connection, refund))
-        if refusal is not None:
-            return refusal
-        if not decision.shows_case(refund, found[0].approval):
-            return page("approvals/no_longer_shown.html", 410, days=decision.CASE_SHOWN.days)
-        if position is None or not is_listed(connection, refund.conversation_id, mail_id, position):
-            return page("approvals/not_valid.html", 404)
-    return position
+@dataclass(frozen=True, slots=True)
+class ShownFile:
+    """A file of a conversation. `number` counts from 0 within its mail; `problem` says why it cannot be
+    downloaded; `photo`: a preview may be shown."""
+
+    mail_id: str
+    number: int
+    name: str
+    content_type: str
+    size: str
+    received_at: datetime
+    sender_proven: bool
+    problem: str
+    photo: bool = False
+
+
+def list_files(connection: sa.Connection, conversation_id: str) -> tuple[ShownFile, ...]:
+    """Return the files of a conversation, oldest first."""
+    mails = inbound.list_with_files(connection, conversation_id, MAILS_WITH_FILES_MAX)
+    return tuple(
+        _shown(mail, number, Attachment(**each))
+        for mail in mails
+        for number, each in enumerate(mail.attachments)
+    )
+
+
+def _shown(mail: Row, number: int, file: Attachment) -> ShownFile:
+    problem = find_problem(file, mail.from_address) if mail.kept else "no longer kept"
+    return ShownFile(
+        mail_id=mail.mail_id,
+        number=number,
+        name=file.name,
+        content_type=file.content_type,
+        size=_size(file.size_bytes),
+        received_at=mail.received_at,
+        sender_proven=Identity(mail.identity).proven,
+        problem=problem,
+        photo=not problem and is_photo(file),
+    )
+
+
+def _size(size_bytes: int) -> str:
+    if size_bytes < 1_000:
+        return "1 byte" if size_bytes == 1 else f"{size_bytes} bytes"
+    if size_bytes < 999_500:
+        return f"{size_bytes / 1_000:.0f} kB"
+    return f"{size_bytes / 1_000_000:.1f} MB"
+
+
+def count_files(files: Sequence[ShownFile]) -> str:
+    """Return the number of photos and other files in words."""
+    photos = sum(each.content_type.startswith("image/") for each in files)
+    others = len(files) - photos
+    parts = [f"{photos} photo{'s' * (photos > 1)}"] if photos else []
+    if others:
+        parts.append(f"{others} {'other ' * bool(photos)}file{'s' * (others > 1)}")
+    return " and ".join(parts)
+
+
+# --- rules ----------------------------------------------------------------------------------------
+
+
+def find_problem(file: Attachment, from_address: str) -> str:
+    """Return why a file of a mail from this address cannot be downloaded; empty if it can."""
+    if not may_be_downloaded(file):
+        return TOO_LARGE
+    people = services.current().shop.people
+    if person_of(from_address) in {person_of(each) for each in people}:
+        return OURS
+    name, kind = file.name.casefold().rstrip("_"), file.content_type
+    mailed = kind.startswith("message/") or kind in _MAIL_TYPES
+    return MAIL if mailed or name.endswith(_MAIL_ENDINGS) or name == "winmail.dat" else ""
 
 
 def parse_number(text: str) -> int | None:
-    """Return the number of a file, as it stands in an address, or None for what is none."""
+    """Return the number of a file from a URL, or None for anything else."""
     readable = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
     return int(text) if readable else None
 
 
 def is_listed(connection: sa.Connection, conversation_id: str, mail_id: str, position: int) -> bool:
-    """Say whether a customer's mail of a conversation has such a file, and it may be downloaded."""
-    # PostgreSQL refuses a NUL in a text, which an address can hold.
+    """Return whether a customer's mail of the conversation has this file, and it may be downloaded."""
+    # PostgreSQL refuses a NUL, which a URL can contain.
     mail = inbound.find(connection, mail_id) if mail_id.isprintable() else None
     if mail is None or mail.conversation_id != conversation_id:
         return False
     if mail.kind is not MailKind.CUSTOMER or position >= len(mail.attachments):
         return False
-    return not case_files.find_problem(mail.attachments[position], mail.from_address)
+    return not find_problem(mail.attachments[position], mail.from_address)
 
 
 def may_be_key(file: AttachmentBytes) -> bool:
-    """Say whether a link stands in a file by which its reader could decide, or log in, as somebody else."""
-    with services.current().database.snapshot() as connection:
-        return case_files.holds_key(connection, file.data)
+    """Return whether a file contains a link by which its reader could decide or log in as another person."""
+    live = services.current()
+    with live.database.snapshot() as connection:
+        return may_hold_key(file.data, sessions.find_live(connection, live.now()))
+
+
+# --- serve ----------------------------------------------------------------------------------------
 
 
 def saved(file: AttachmentBytes) -> Response:
-    """Return a file so that no browser runs, shows or keeps it."""
-    return Response(
-        file.data,
-        headers={
-            "Content-Type": "application/octet-stream",
-            "Content-Disposition": content_disposition(file.name),
-            "X-Content-Type-Options": "nosniff",
-            "Content-Security-Policy": "sandbox; default-src 'none'",
-            "Cache-Control": "no-store",
-        },
-    )
+    """Return a file so that browsers save it, and neither run, show nor cache it."""
+    response = _uncached(file.data, "application/octet-stream")
+    response.headers["Content-Disposition"] = content_disposition(file.name)
+    return response
 
 
 def shown(mail_id: str, position: int) -> Response:
-    """Return the picture of a photo that a worker made, or one that says that there is none, or none yet."""
+    """Return the preview of a photo, or an image that says why there is none (yet)."""
     with services.current().database.snapshot() as connection:
         preview = photo_previews.find(connection, mail_id, position)
-    status = 404 if preview is not None and preview.picture is None else 200
-    return Response(
-        _picture(preview),
-        status,
-        {
-            "Content-Type": "image/jpeg" if preview and preview.picture else "image/svg+xml",
-            "X-Content-Type-Options": "nosniff",
-            "Content-Security-Policy": "sandbox; default-src 'none'",
-            "Cache-Control": "no-store",
-        },
-    )
-
-
-def _picture(preview: Row | None) -> bytes:
     if preview is None:
-        return _placeholder("The preview is being made.", "Reload in a minute.")
+        words = _placeholder("The preview is being made.", "Reload in a minute.")
+        return _uncached(words, "image/svg+xml")
     if preview.picture is None:
-        return _placeholder("No preview:", f"{preview.problem}.")
-    return bytes(preview.picture)
+        words = _placeholder("No preview:", f"{preview.problem}.")
+        return _uncached(words, "image/svg+xml", 404)
+    return _uncached(bytes(preview.picture), "image/jpeg")
+
+
+def _uncached(data: bytes, content_type: str, status: int = 200) -> Response:
+    headers = {
+        "Content-Type": content_type,
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+        "Cache-Control": "no-store",
+    }
+    return Response(data, status, headers)
 
 
 def _placeholder(*lines: str) -> bytes:
-    """Return a picture of some words, legible on a light and on a dark page."""
+    """Return an image of some words, legible on a light and on a dark page."""
     words = "".join(
         f'<text x="200" y="{100 + 28 * at}">{escape(line)}</text>' for at, line in enumerate(lines)
     )

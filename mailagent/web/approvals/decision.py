@@ -1,57 +1,57 @@
-"""A manager's decision as rows: the only one, or with four eyes the first and the second.
+"""A manager's decision: the form, the checks, and the rows; with four eyes the first and the second.
 
-The order and the refund are locked by the caller, and its run is woken in the same transaction.
+Lock the order and the refund first. The decision and the wake-up of the refund's workflow are one transaction.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import sqlalchemy as sa
+from flask import request
 
 from mailagent import services
+from mailagent.domain.mail.redaction import mask_card_numbers
+from mailagent.domain.money import Money, parse_money
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
+from mailagent.domain.text import without_controls
 from mailagent.engine import REFUND, run_id_of
 from mailagent.mailers.approval_routing import is_one_of
 from mailagent.store import audit
 from mailagent.store.refunds import approvals, refunds
 from mailagent.store.refunds.approvals import Approval, RecordedDecision, Standing
-from mailagent.store.refunds.cases import Case
-from mailagent.web.approvals import case_view
-from mailagent.web.approvals.decision_form import Form, FormProblem
+from mailagent.store.refunds.reviews import Review
+from mailagent.web.approvals.review_facts import balance_of
 
-
-def is_open(refund: Refund, approval: Approval) -> bool:
-    """Whether a decision may still be made. The date counts, not whether the run has seen it."""
-    waits = refund.status is RefundStatus.AWAITING_APPROVAL
-    return waits and services.current().now() < approval.expires_at
-
-
-# A mailed link stays in mailboxes for years; what customers wrote and sent is on its page no longer than this.
-CASE_SHOWN = timedelta(days=7)
-
-
-def shows_case(refund: Refund, approval: Approval) -> bool:
-    """Whether links still show the case: while it is open, and for a week after it was closed."""
-    closed_at = refund.decided_at or approval.expires_at
-    return is_open(refund, approval) or services.current().now() < closed_at + CASE_SHOWN
-
+LONGEST_NOTE = 2000
+# Mailed links stay in mailboxes for years: how long their page shows what the customer wrote and sent.
+SHOWN_AFTER_CLOSING = timedelta(days=7)
 
 OWN = "This is your own order; somebody else decides on it."
 
 
+def is_open(refund: Refund, approval: Approval) -> bool:
+    """Return whether a decision may still be made; the date counts, not when the workflow notices it."""
+    waits = refund.status is RefundStatus.AWAITING_APPROVAL
+    return waits and services.current().now() < approval.expires_at
+
+
+def shows_details(refund: Refund, approval: Approval) -> bool:
+    """Return whether links still show details: while the refund waits, and for a week after it closed."""
+    closed_at = refund.decided_at or approval.expires_at
+    return services.current().now() < closed_at + SHOWN_AFTER_CLOSING or is_open(refund, approval)
+
+
 def is_by(manager: str, first: RecordedDecision | None) -> bool:
-    """Whether the first decision is this person's."""
     return first is not None and person_of(first.decided_by) == person_of(manager)
 
 
 def find_missing_first(first: RecordedDecision | None) -> str | None:
-    """Return why a second approval is not enough: whoever gave the first is no manager any more. None
-    where nothing is wrong with it."""
+    """Return why the first approval does not count: its manager is no longer one. None if it counts."""
     if first is None or first.decided_by in services.current().shop.manager_emails:
         return None
     return (
@@ -61,34 +61,120 @@ def find_missing_first(first: RecordedDecision | None) -> str | None:
     )
 
 
-def take(
-    connection: sa.Connection, manager: str, standing: Standing, case: Case, form: Form
-) -> Standing:
-    """Check what a manager decided against what is so by now, and record it; return what is decided then.
-    `standing` and `case`: read since the refund's order was locked.
+# --- form -----------------------------------------------------------------------------------------
 
-    Raises FormProblem for a refund of the manager's own, for more than is left, and for a second approval
-    to a first that does not count.
+
+class FormProblem(ValueError):
+    """The decision cannot be recorded; the text says what to change, `field` where."""
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(text)
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a manager decided. `amount` is set for a lower amount; `note_shared`: the customer gets the note.
+
+    `knows_cancelled` and `knows_customer` say what the page told the manager: that the order was cancelled,
+    and the order's new address. `mail_id` is the manager's reply, if the decision came by mail.
     """
-    if is_one_of(case.owners, manager):
-        raise FormProblem("decision", OWN)
-    case_view.check(case, form)
-    check_first(standing.first, form)
-    return record(connection, manager, standing, case, form)
+
+    approves: bool
+    amount: Money | None
+    note: str | None
+    knows_cancelled: bool = False
+    knows_customer: str = ""
+    note_shared: bool = True
+    mail_id: str | None = None
 
 
-def check_first(first: RecordedDecision | None, form: Form) -> None:
-    """Raise FormProblem for an approval that would be the second to one that does not count."""
-    missing = find_missing_first(first)
-    if form.approves and missing:
-        raise FormProblem("decision", missing)
+def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
+    """Return the decision in the request's form; `first` is the first of two approvals.
+
+    Raises FormProblem, also for a page that was opened before the first approval was made.
+    """
+    decision = request.form.get("decision", "")
+    if decision not in ("approve", "reject"):
+        raise FormProblem("decision", "Please press Approve or Reject: the form did not say which.")
+    if first is not None and request.form.get("first_decision") == "awaited":
+        raise FormProblem(
+            "decision",
+            f"{first.decided_by} approved {refund.amount} while this page was open. What you decide"
+            " now is the second decision.",
+        )
+    note = mask_card_numbers(typed("note"))
+    if len(note) > LONGEST_NOTE:
+        raise FormProblem(
+            "note", f"The note is longer than {LONGEST_NOTE} characters. Please shorten it."
+        )
+    return Form(
+        decision == "approve",
+        _parse_amount(refund) if decision == "approve" else None,
+        note or None,
+        knows_cancelled=request.form.get("order_status") == "cancelled",
+        knows_customer=request.form.get("order_customer", ""),
+        note_shared=request.form.get("note_private") != "yes",
+    )
 
 
-def record(
-    connection: sa.Connection, manager: str, standing: Standing, case: Case, form: Form
+def typed(field: str) -> str:
+    """Return a form field without control characters and surrounding blanks."""
+    return without_controls(request.form.get(field, "")).strip()
+
+
+def _parse_amount(refund: Refund) -> Money | None:
+    if not request.form.get("amount", ""):
+        return None  # Only an empty field means all of it: blanks were typed by somebody who meant an amount.
+    try:
+        amount = parse_money(typed("amount"), refund.amount.currency)
+    except ValueError as problem:
+        raise FormProblem("amount", f"The amount cannot be read: {problem}.") from None
+    if not 0 < amount.minor <= refund.amount.minor:
+        raise FormProblem("amount", f"The amount must be above 0 and at most {refund.amount}.")
+    return amount if amount != refund.amount else None
+
+
+# --- record ---------------------------------------------------------------------------------------
+
+
+def take(
+    connection: sa.Connection, manager: str, standing: Standing, review: Review, form: Form
 ) -> Standing:
-    """Record what a manager decided; where somebody was faster, nothing. Return what is decided then."""
-    approval, refund = standing.approval, case.refund
+    """Check a decision and record it; return the decisions made by then. Read `standing` and `review` after
+    locking the order.
+
+    Raises FormProblem for the manager's own refund, for more than is left, for a change of the order that
+    the page did not show, and for a second approval to a first that does not count.
+    """
+    if is_one_of(review.owners, manager):
+        raise FormProblem("decision", OWN)
+    if form.approves:
+        _check_balance(review, form)
+        missing = find_missing_first(standing.first)
+        if missing:
+            raise FormProblem("decision", missing)
+    return _record(connection, manager, standing, review, form)
+
+
+def _check_balance(review: Review, form: Form) -> None:
+    balance = balance_of(review)
+    wanted = form.amount or review.refund.amount
+    if wanted.minor > balance.most.minor:
+        field = "amount" if balance.most.minor else "decision"
+        raise FormProblem(field, f"{wanted} cannot be approved. {balance.news}".rstrip())
+    cancelled = review.order.status is OrderStatus.CANCELLED and not form.knows_cancelled
+    moved = review.new_customer is not None and form.knows_customer != review.new_customer
+    if cancelled or moved:
+        raise FormProblem(
+            "decision", f"Something has happened while this page was open. {balance.news}"
+        )
+
+
+def _record(
+    connection: sa.Connection, manager: str, standing: Standing, review: Review, form: Form
+) -> Standing:
+    approval, refund = standing.approval, review.refund
     decision = RecordedDecision(
         approval_id=approval.approval_id,
         decision="approve" if form.approves else "reject",
@@ -105,20 +191,20 @@ def record(
         if refund.four_eyes and form.approves:
             approval = _await_second(connection, approval, refund, decision, form)
         else:
-            _conclude(connection, case, decision, form, {})
+            _conclude(connection, review, decision, form, {})
         return replace(standing, approval=approval, first=decision)
-    if standing.first is None:  # somebody has decided who did not lock the order
-        standing = approvals.find_standing(connection, approval.approval_id) or standing
+    # The stored decision stands. It may be newer than `standing`.
+    standing = approvals.find_standing(connection, approval.approval_id) or standing
     first = standing.first
-    if first is None or not refund.four_eyes or person_of(first.decided_by) == person_of(manager):
+    if first is None or not refund.four_eyes or is_by(manager, first):
         return standing
     if approvals.record_countersignature(connection, decision):
         if form.amount is not None:
             refunds.lower_amount(connection, refund, form.amount)
         details = {"first_approved_by": first.decided_by}
-        _conclude(connection, case, decision, form, details)
+        _conclude(connection, review, decision, form, details)
         return replace(standing, second=decision)
-    return approvals.find_standing(connection, approval.approval_id) or standing
+    return standing
 
 
 def _await_second(
@@ -128,8 +214,7 @@ def _await_second(
     decision: RecordedDecision,
     form: Form,
 ) -> Approval:
-    """Keep the refund waiting, for somebody else, with at least as much time as the first one had. Return the
-    approval with its date."""
+    """Let the refund wait for a second manager, who gets at least as much time as the first one had."""
     live = services.current()
     expires_at = max(approval.expires_at, decision.decided_at + live.waits.approval_expiry)
     approvals.extend(connection, approval.approval_id, expires_at)
@@ -141,13 +226,14 @@ def _await_second(
 
 def _conclude(
     connection: sa.Connection,
-    case: Case,
+    review: Review,
     decision: RecordedDecision,
     form: Form,
     details: dict[str, str],
 ) -> None:
-    refund = case.refund
+    refund, order = review.refund, review.order
     status = RefundStatus.APPROVED if form.approves else RefundStatus.REJECTED
+    knows_new_customer = form.approves and review.new_customer is not None
     refunds.move(
         connection,
         refund,
@@ -155,16 +241,11 @@ def _conclude(
         decided_by=decision.decided_by,
         decided_at=decision.decided_at,
         note=form.note,
-        despite_cancel=form.approves and case.order.status is OrderStatus.CANCELLED,
-        approved_for=_approved_for(case, form),
+        despite_cancel=form.approves and order.status is OrderStatus.CANCELLED,
+        approved_for=hash_customer(order.customer_email) if knows_new_customer else None,
     )
     _audit(connection, refund, decision, form, f"refund {status.value}", details)
     _enqueue(connection, refund, "decided")
-
-
-def _approved_for(case: Case, form: Form) -> str | None:
-    is_known = form.approves and case.new_customer is not None
-    return hash_customer(case.order.customer_email) if is_known else None
 
 
 def _audit(
@@ -175,22 +256,18 @@ def _audit(
     action: str,
     details: dict[str, str],
 ) -> None:
-    audit.record(
-        connection,
-        decision.decided_at,
-        decision.decided_by,
-        action,
-        refund.refund_id,
-        {"amount": str(form.amount or refund.amount), "note": form.note}
-        | ({} if form.note_shared or not form.note else {"note_for": "the shop only"})
-        | ({"mail_id": form.mail_id} if form.mail_id else {})
-        | details,
-    )
+    facts = {"amount": str(form.amount or refund.amount), "note": form.note, **details}
+    if form.note and not form.note_shared:
+        facts["note_for"] = "the shop only"
+    if form.mail_id:
+        facts["mail_id"] = form.mail_id
+    at, by = decision.decided_at, decision.decided_by
+    audit.record(connection, at, by, action, refund.refund_id, facts)
 
 
 def _enqueue(connection: sa.Connection, refund: Refund, why: str) -> None:
     asked_by = refund.run_id or run_id_of(REFUND, refund.refund_id)
     client = services.current().workflow_client
     run_id = client.queue.enqueue_refund(connection, refund.refund_id, asked_by, why)
-    if run_id != refund.run_id:  # the refund is locked: nobody else has claimed it since
+    if run_id != refund.run_id:  # The refund is locked: no other transaction has claimed it since.
         refunds.claim(connection, refund.refund_id, run_id)

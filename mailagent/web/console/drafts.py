@@ -10,10 +10,9 @@ from flask import Blueprint, Response, redirect, request
 
 from mailagent import mailers, services
 from mailagent.domain.mail.conversation import Conversation
-from mailagent.domain.mail.draft import LONGEST_ANSWER, Draft, DraftState
+from mailagent.domain.mail.draft import DRAFT_TOPICS, LONGEST_ANSWER, Draft, DraftState
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.text import without_controls
-from mailagent.domain.wording import DRAFT_TOPICS
 from mailagent.store import audit
 from mailagent.store.mail import conversations, drafts, inbound
 from mailagent.store.refunds import goodwill

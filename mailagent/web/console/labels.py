@@ -13,7 +13,7 @@ from mailagent.adapters.templates.formats import format_money
 from mailagent.domain.mail.draft import DraftState
 from mailagent.domain.mail.message import Identity
 from mailagent.domain.money import Money
-from mailagent.domain.wording import REFUND_REASONS, REFUND_STATES
+from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES
 from mailagent.engine import Refusal
 
 _ENGLISH = Locale.parse("en")

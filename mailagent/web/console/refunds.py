@@ -17,15 +17,15 @@ from mailagent.store.console import timeline
 from mailagent.store.database import Row
 from mailagent.store.refunds import (
     approvals,
-    cases,
     gateway_events,
     goodwill,
     refund_payments,
     refunds,
+    reviews,
 )
 from mailagent.store.refunds.approvals import Standing
-from mailagent.store.refunds.cases import Case
-from mailagent.web.approvals import case_view, decision
+from mailagent.store.refunds.reviews import Review
+from mailagent.web.approvals import decision, review_facts
 from mailagent.web.console import timeline_view
 from mailagent.web.console.labels import PAYMENT_STATES, STATES, money
 from mailagent.web.console.page import not_found, page, redact
@@ -48,28 +48,28 @@ def show(refund_id: str) -> Response:
         if refund is None:
             return not_found("refund")
         standing = approvals.find_standing_of_refund(connection, refund_id)
-        case = cases.with_others(connection, cases.load(connection, refund))
-        shown = case_view.with_news(case_view.of_case(case, standing, person.email), case)
+        review = reviews.load(connection, refund)
+        shown = review_facts.describe(review, standing, person.email)
         codes = goodwill.list_codes_for(
-            connection, refund.conversation_id, case.order.customer_email
+            connection, refund.conversation_id, review.order.customer_email
         )
-        facts = _facts(connection, case, codes)
+        facts = _facts(connection, review, codes)
     return page(
         "ops/refund.html",
         refund=refund,
         amount=money(refund.amount.minor, refund.amount.currency),
         state=STATES[refund.status],
         waits=refund.status is RefundStatus.AWAITING_APPROVAL,
-        decides=may_decide(standing, case),
+        decides=may_decide(standing, review),
         runs=runs.list_runs(subject=refund_id) if person.may(Permission.RUNS) else (),
-        case=shown,
-        customer_text=redact(shown.customer_text, codes),
+        review=shown | review_facts.describe_changes(review),
+        customer_text=redact(review.customer_text, codes),
         **facts,
     )
 
 
-def _facts(connection: sa.Connection, case: Case, codes: Sequence[str]) -> dict[str, Any]:
-    refund, order = case.refund, case.order
+def _facts(connection: sa.Connection, review: Review, codes: Sequence[str]) -> dict[str, Any]:
+    refund, order = review.refund, review.order
     mails = timeline.list_mails(connection, refund.refund_id)
     events = timeline.list_events(connection, [mail.outbound_id for mail in mails])
     payments = refund_payments.list_payments(connection, refund.refund_id)
@@ -164,13 +164,17 @@ def go(refund_id: str) -> Response:
     return cast(Response, redirect(path, 303))
 
 
-def may_decide(standing: Standing | None, case: Case) -> bool:
+def may_decide(standing: Standing | None, review: Review) -> bool:
     """Return whether the logged-in person may decide now: a manager who has not approved it already, and
     whose own order it is not."""
     manager = _manager_email()
-    if manager is None or standing is None or not decision.is_open(case.refund, standing.approval):
+    if (
+        manager is None
+        or standing is None
+        or not decision.is_open(review.refund, standing.approval)
+    ):
         return False
-    return not decision.is_by(manager, standing.first) and not is_one_of(case.owners, manager)
+    return not decision.is_by(manager, standing.first) and not is_one_of(review.owners, manager)
 
 
 def _manager_email() -> str | None:

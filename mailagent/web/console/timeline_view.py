@@ -12,7 +12,7 @@ from mailagent.domain.mail.message import Attachment, Identity, MailKind, is_pho
 from mailagent.domain.operations.model_cost import Tokens, cost_of, format_usd, tokens_of
 from mailagent.store.console.timeline_entries import Entry, EntryKind
 from mailagent.store.database import Row
-from mailagent.web.approvals.case_files import find_problem
+from mailagent.web.approvals.attachments import find_problem
 from mailagent.web.console.labels import (
     DRAFT_STATES,
     IDENTITIES,

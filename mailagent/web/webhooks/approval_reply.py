@@ -20,11 +20,11 @@ from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.mailers.approval_routing import is_one_of
 from mailagent.store.mail import correspondence, inbound, outbound
-from mailagent.store.refunds import approval_requests, approvals, cases, orders, refunds
+from mailagent.store.refunds import approval_requests, approvals, orders, refunds, reviews
 from mailagent.store.refunds.approvals import Approval, RecordedDecision, Standing
-from mailagent.store.refunds.cases import Case
+from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals import decision
-from mailagent.web.approvals.decision_form import Form, FormProblem
+from mailagent.web.approvals.decision import Form, FormProblem
 from mailagent.web.webhooks import threading
 
 ANSWERS_PER_HOUR = 20  # to one manager, all notices counted
@@ -92,12 +92,12 @@ def _hear(
     approval_requests.end_absence(connection, ask.manager_email)
     requests = outbound.list_requests(connection, refund.refund_id, ask.manager_email)
     reply = read_reply(mail.new_text, "\n".join(requests))
-    standing, case = _find(connection, ask), cases.load(connection, refund, order)
-    if is_one_of(case.owners, ask.manager_email):
+    standing, review = _find(connection, ask), reviews.load(connection, refund, order)
+    if is_one_of(review.owners, ask.manager_email):
         reply = ManagersReply(None, None)  # not even a note: it is about their own money
     if reply.note and reply.approves is None:
         approval_requests.record_note(connection, mail_id, ask, reply.note, now)
-    title, lines = _decide(connection, mail_id, ask, (standing, case), reply)
+    title, lines = _decide(connection, mail_id, ask, standing, review, reply)
     reason = f"a manager's reply. {title}: {lines[0]}"
     since = now - timedelta(hours=1)
     if (
@@ -165,13 +165,13 @@ def _decide(
     connection: sa.Connection,
     mail_id: str,
     ask: ApprovalRequest,
-    incident: tuple[Standing, Case],
+    standing: Standing,
+    review: Review,
     reply: ManagersReply,
 ) -> tuple[str, list[str]]:
     """Record what a reply decides, if it does; return what to tell the manager: a title, and lines."""
-    standing, case = incident
-    approval, first, refund = standing.approval, standing.first, case.refund
-    if is_one_of(case.owners, ask.manager_email):
+    approval, first, refund = standing.approval, standing.first, review.refund
+    if is_one_of(review.owners, ask.manager_email):
         return "Not recorded", [decision.OWN]
     mine = decision.is_by(ask.manager_email, first)
     if reply.approves is None:
@@ -188,7 +188,7 @@ def _decide(
         return "Not recorded", [*so_far, f"Yours would be the second decision. {_LINK}"]
     form = Form(reply.approves, None, reply.note, note_shared=False, mail_id=mail_id)
     try:
-        decision.take(connection, ask.manager_email, standing, case, form)
+        decision.take(connection, ask.manager_email, standing, review, form)
     except FormProblem as problem:
         return "Not recorded", [str(problem), _LINK]
     decided = refunds.load(connection, refund.refund_id)

@@ -11,7 +11,6 @@ from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.engine import REFUND, run_id_of
 from mailagent.store import audit
 from mailagent.store.refunds import (
-    cases,
     external_refunds,
     gateway_events,
     orders,
@@ -79,7 +78,7 @@ def _take_back(connection: sa.Connection, refund: Refund, told: GatewayRefund, a
     details = {"reference": told.reference, "amount": str(told.amount), "why": told.why}
     audit.record(connection, live.now(), told.gateway, "refund returned", refund.refund_id, details)
     if refund.status is RefundStatus.PAID:
-        failure = cases.describe_payments(connection, refund)
+        failure = refund_payments.describe(connection, refund)
         refunds.move(connection, refund, RefundStatus.FAILED, failure=failure)
     _enqueue(connection, refund, again)
     return f"refund {refund.refund_id} came back"

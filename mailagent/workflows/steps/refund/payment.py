@@ -37,7 +37,6 @@ from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import conversations
 from mailagent.store.refunds import (
-    cases,
     external_refunds,
     gateway_events,
     orders,
@@ -306,7 +305,7 @@ def _conclude(connection: sa.Connection, refund: Refund, rows: Sequence[Row]) ->
     if refund.status is not RefundStatus.APPROVED:
         return state_of(refund.status)
     if any(row.state == "refused" or row.returned_at for row in rows):
-        _fail(connection, refund, cases.describe_payments(connection, refund))
+        _fail(connection, refund, refund_payments.describe(connection, refund))
         return state_of(RefundStatus.FAILED)
     references = ", ".join(row.reference for row in rows)
     refunds.move(

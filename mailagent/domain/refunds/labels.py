@@ -1,10 +1,9 @@
-"""What our own people read for reasons and states: one plain English phrase each."""
+"""Labels of reasons and states for the shop's own people."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mailagent.domain.mail.draft import Topic
 from mailagent.domain.refunds.policy import DeclineReason, ManagerReason
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 
@@ -81,12 +80,4 @@ REFUND_STATES: Mapping[RefundStatus, str] = {
     RefundStatus.EXPIRED: "expired without a decision",
     RefundStatus.WITHDRAWN: "withdrawn by the customer",
     RefundStatus.FAILED: "failed at the payment gateway",
-}
-
-DRAFT_TOPICS: Mapping[str, str] = {
-    Topic.REFUND: "a refund",
-    Topic.WITHDRAWAL: "a refund that is withdrawn",
-    Topic.GOODWILL: "a discount",
-    Topic.ORDERS: "an order",
-    Topic.OTHER: "another matter",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.web.approvals.case_files import ShownFile, count_files
+from mailagent.web.approvals.attachments import ShownFile, count_files
 from tests.cast import NOW
 
 

@@ -1,0 +1,120 @@
+"""Reviews: what a manager needs to know to decide on a refund, gathered from rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.refund import Refund
+from mailagent.store import schema
+from mailagent.store.refunds import external_refunds, orders, refund_payments, refunds
+
+_orders, _conversations, _mails = schema.orders, schema.conversations, schema.inbound_mails
+
+
+@dataclass(frozen=True, slots=True)
+class RefundedItem:
+    name: str
+    quantity: int
+    amount: Money
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A refund with its order, its customer and the mail that asked for it.
+
+    `others` are the order's other refunds, oldest first. `asked_by` is the address of the conversation.
+    `elsewhere` was refunded of the order outside mailagent; `on_other_orders` was refunded of its payments,
+    or is about to be, on other orders that name them as well.
+    """
+
+    refund: Refund
+    order: Order
+    others: tuple[Refund, ...]
+    asked_by: str
+    customer_since: datetime | None
+    elsewhere: Money
+    on_other_orders: Money
+    customer_text: str
+    attachments: tuple[str, ...]
+
+    @property
+    def owners(self) -> tuple[str, str]:
+        """Whose order and whose request it is. They do not decide on it."""
+        return self.order.customer_email, self.asked_by
+
+    @property
+    def new_customer(self) -> str | None:
+        """The order's address if another address asked for the refund, else None."""
+        mine = self.order.customer_email
+        return mine if mine != self.asked_by else None
+
+    @property
+    def already_refunded(self) -> Money:
+        """What other refunds of the order hold, and what was refunded elsewhere."""
+        held = sum(other.held.minor for other in self.others)
+        return Money(held + self.elsewhere.minor, self.order.currency)
+
+
+def load(connection: sa.Connection, refund: Refund, order: Order | None = None) -> Review:
+    """Return the review of a refund. `order` is the refund's order, if it is locked already.
+
+    Raises LookupError if there is no such order.
+    """
+    order = order or orders.load(connection, refund.order_id)
+    asked = connection.execute(
+        sa.select(_conversations.c.customer_email, _mails.c.new_text, _mails.c.attachments)
+        .join_from(_conversations, _mails, _mails.c.mail_id == refund.mail_id)
+        .where(_conversations.c.conversation_id == refund.conversation_id)
+    ).one()
+    others = refunds.list_of_order(connection, order.order_id)
+    on_other_orders = sum(
+        row.amount_minor
+        for row in refund_payments.list_refunded(connection, order)
+        if row.order_id != order.order_id
+    )
+    return Review(
+        refund=refund,
+        order=order,
+        others=tuple(other for other in others if other.refund_id != refund.refund_id),
+        asked_by=asked.customer_email,
+        customer_since=orders.customer_since(connection, order.customer_email),
+        elsewhere=Money(
+            external_refunds.given_back_minor(connection, order.order_id), order.currency
+        ),
+        on_other_orders=Money(on_other_orders, order.currency),
+        customer_text=asked.new_text or "",
+        attachments=tuple(each["name"] for each in asked.attachments or ()),
+    )
+
+
+def list_owners(connection: sa.Connection, refund: Refund) -> tuple[str, str]:
+    """Return the addresses of a refund's order and of its conversation."""
+    query = (
+        sa.select(_orders.c.customer_email, _conversations.c.customer_email)
+        .join_from(
+            _orders, _conversations, _conversations.c.conversation_id == refund.conversation_id
+        )
+        .where(_orders.c.order_id == refund.order_id)
+    )
+    order_email, conversation_email = connection.execute(query).one()
+    return order_email, conversation_email
+
+
+def items_of(refund: Refund, order: Order) -> tuple[RefundedItem, ...]:
+    """Return what a refund covers, with the names on the order."""
+    by_line = {(line.line_no, line.item_id): line.name for line in order.lines}
+    by_item = {line.item_id: line.name for line in order.lines}
+    # The shop may have moved a line since, or removed it, if no refund holds it.
+    return tuple(
+        RefundedItem(
+            by_line.get((line.line_no, item_id), by_item.get(item_id, item_id)),
+            line.quantity,
+            line.amount,
+        )
+        for line, item_id in zip(refund.lines, refund.item_ids, strict=True)
+    )

@@ -1,0 +1,196 @@
+"""What the pages show of a refund's review, and how much of it may still be approved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from babel import Locale
+
+from mailagent.adapters.templates.formats import format_money
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.labels import MANAGER_REASONS, REFUND_REASONS, REFUND_STATES
+from mailagent.domain.refunds.order import Order, OrderStatus
+from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.mailers.approval_routing import load_routing
+from mailagent.store.refunds import approval_requests, reviews
+from mailagent.store.refunds.approvals import RecordedDecision, Standing
+from mailagent.store.refunds.reviews import Review
+from mailagent.web.approvals import attachments
+
+FILES_SHOWN_MAX = 100
+OTHERS_SHOWN_MAX = 20
+
+_ENGLISH = Locale.parse("en")
+
+_STATE_SENTENCES: Mapping[RefundStatus, str] = {
+    RefundStatus.APPROVED: "The money is being paid; the customer gets a receipt.",
+    RefundStatus.PAID: "The money has been paid, and the customer has a receipt.",
+    RefundStatus.REJECTED: "No money was paid, and we tell the customer.",
+    RefundStatus.FAILED: "The payment failed. The support team takes care of it.",
+}
+
+Facts = dict[str, Any]
+
+
+def describe(review: Review, standing: Standing | None, manager_email: str) -> Facts:
+    """Return what `approvals/*.html` and `ops/refund.html` show of a review, with readable amounts.
+
+    `standing` is None for a refund that needs no approval; `manager_email` is the reader.
+    """
+    refund, order = review.refund, review.order
+    return {
+        "refund_id": refund.refund_id,
+        "order_id": order.order_id,
+        "customer_name": order.customer_name,
+        "customer_email": order.customer_email,
+        "customer_since": review.customer_since,
+        "amount": _money(refund.asked),
+        "currency": order.currency,
+        "already_refunded": _money(review.already_refunded),
+        "paid": _money(order.paid),
+        "items": _items(refund, order),
+        "shipping": _money(refund.shipping) if refund.shipping else "",
+        "short": _money(refund.short) if refund.short else "",
+        "others": [
+            {
+                "items": _items(other, order),
+                "amount": _money(other.amount),
+                "state": REFUND_STATES[other.status],
+                "requested_at": other.requested_at,
+            }
+            for other in review.others[-OTHERS_SHOWN_MAX:]
+        ],
+        "reason": REFUND_REASONS[refund.reason],
+        "policy_reasons": [MANAGER_REASONS.get(each, each) for each in refund.policy_reasons],
+        "customer_text": review.customer_text,
+        "requested_at": refund.requested_at,
+        "expires_at": standing.approval.expires_at if standing else None,
+        "manager_email": manager_email,
+    }
+
+
+def describe_files(connection: sa.Connection, review: Review) -> Facts:
+    """Return the files of the refund's conversation."""
+    files = attachments.list_files(connection, review.refund.conversation_id)
+    return {
+        "files": files[:FILES_SHOWN_MAX],
+        "more_files": len(files[FILES_SHOWN_MAX:]),
+        "file_count": attachments.count_files(files),
+    }
+
+
+def describe_requests(connection: sa.Connection, review: Review, standing: Standing) -> Facts:
+    """Return who was asked to decide, who is asked next, and what managers noted."""
+    routing = load_routing(connection, review.refund, standing, review.owners)
+    due = routing.due
+    return {
+        "requests": routing.requests,
+        "notes": routing.notes,
+        "following": due.following,
+        "escalates_at": due.escalates_at,
+    }
+
+
+def describe_notes(connection: sa.Connection, standing: Standing) -> Facts:
+    return {"notes": approval_requests.list_notes(connection, standing.approval.approval_id)}
+
+
+def describe_changes(review: Review) -> Facts:
+    """Return what happened to the order since the refund was asked for, and what is left of it."""
+    balance = balance_of(review)
+    lowered = 0 < balance.most.minor < review.refund.amount.minor
+    return {
+        "news": [balance.news] if balance.news else [],
+        "most_decimal": balance.most.decimal() if lowered else "",
+        "cancelled": review.order.status is OrderStatus.CANCELLED,
+        "new_customer": review.new_customer or "",
+    }
+
+
+def describe_decision(decision: RecordedDecision, review: Review) -> Facts:
+    """Return a decision with what became of the refund since."""
+    refund = review.refund
+    amount = refund.asked
+    if decision.amount_minor is not None:
+        amount = Money(decision.amount_minor, refund.amount.currency)
+    elif decision.decided_by == refund.decided_by:
+        amount = refund.amount  # Of two approvals, the first may have lowered it.
+    return {
+        "decided_by": decision.decided_by,
+        "verb": "approved" if decision.approves else "rejected",
+        "decided_at": decision.decided_at,
+        "amount": _money(amount),
+        "note": decision.note,
+        "note_shared": decision.note_shared,
+        "refund_status": _STATE_SENTENCES.get(refund.status, ""),
+    }
+
+
+def _items(refund: Refund, order: Order) -> list[Facts]:
+    return [
+        {"name": item.name, "quantity": item.quantity, "amount": _money(item.amount)}
+        for item in reviews.items_of(refund, order)
+    ]
+
+
+def _money(amount: Money) -> str:
+    return format_money(amount, _ENGLISH)
+
+
+# --- what may still be approved -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """The most that may be approved; `news` says what happened to the order since, empty for nothing."""
+
+    most: Money
+    news: str = ""
+
+
+def balance_of(review: Review) -> Balance:
+    """Return what a refund may still come to. Before a decision, lock the order first."""
+    refund, order = review.refund, review.order
+    nothing = Money(0, order.currency)
+    reject = "Nothing can be paid on it any more; please reject the request."
+    if order.charged_back.minor:
+        news = (
+            f"The customer's bank has taken back {order.charged_back} of this order (chargeback)."
+        )
+        return Balance(nothing, f"{news} {reject}")
+    left = max(nothing, order.paid - review.already_refunded - review.on_other_orders)
+    most = min(left, refund.amount)
+    news = " ".join(_changes(review, left))
+    if news and not most.minor:
+        news = f"{news} {reject}"
+    elif news and most < refund.amount:
+        news = f"{news} At most {most} is left to approve."
+    return Balance(most, news)
+
+
+def _changes(review: Review, left: Money) -> list[str]:
+    changes = []
+    if review.new_customer:
+        changes.append(
+            f"The order's customer is {review.new_customer} now; {review.asked_by} asked for this refund and"
+            " gets our mails about it. Please make sure that both are the same person before you approve."
+        )
+    if review.order.status is OrderStatus.CANCELLED:
+        changes.append(
+            f"This order was cancelled. As far as we know, {left} of its payment was not refunded. The shop"
+            " may have refunded it in its own system: please look there first, and approve only what it has"
+            " not."
+        )
+    if review.elsewhere.minor:
+        changes.append(
+            f"{review.elsewhere} of this order was refunded elsewhere, such as in the payment provider's"
+            " dashboard."
+        )
+    if review.on_other_orders.minor:
+        changes.append(
+            f"{review.on_other_orders} of its payments was refunded on another order, which names them too."
+        )
+    return changes
