@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.cli.printing import Commands, one_line, print_json, print_table
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.labels import DECLINE_REASONS, MANAGER_REASONS
+from mailagent.domain.refunds.labels import DECLINE_REASONS, MANAGER_REASONS, describe_policy
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import (
     Approved,
@@ -24,7 +24,6 @@ from mailagent.domain.refunds.policy import (
     NeedsManager,
 )
 from mailagent.domain.refunds.policy_rules import RefundFacts, Weighed, decide, weigh
-from mailagent.domain.refunds.policy_wording import describe_policy
 from mailagent.domain.refunds.refund import ItemsProblem, RefundReason, WantedItem, price_lines
 from mailagent.store.refunds import orders, policies, refunds
 from mailagent.workflows.steps.refund.facts import Asked, gather_facts, plain_facts, shipping_of

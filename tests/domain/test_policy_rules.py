@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.labels import DECLINE_REASONS, MANAGER_REASONS
+from mailagent.domain.refunds.labels import DECLINE_REASONS, MANAGER_REASONS, describe_policy
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.policy import (
     SHOP_AT_FAULT,
@@ -25,7 +25,6 @@ from mailagent.domain.refunds.policy import (
     Unasked,
 )
 from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts, decide, weigh
-from mailagent.domain.refunds.policy_wording import describe_policy
 from mailagent.domain.refunds.refund import RefundReason
 from tests.cast import NOW
 from tests.domain.test_policy import SECOND, facts
@@ -401,7 +400,7 @@ def test_the_built_in_policy_says_when_to_expect_money(method: str, days: int | 
         (DRAFTS, "Draft mode: a person decides on every refund"),
         (DRAFTS, "Draft mode leaves out up to 50.00 USD for an order."),
         (DRAFTS, "Draft mode leaves out refunds where the reason is: arrived damaged"),
-        (Policy(refund_shipping=False), "Carriage does not go back."),
+        (Policy(refund_shipping=False), "Shipping is not refunded."),
         (Policy(expected_days={"card": 7}), "by card is expected within 7 business days."),
         (Policy(expected_days={"card": 1}), "by card is expected within 1 business day."),
         (Policy(expected_days={"card": 0}), "by card is expected at once."),

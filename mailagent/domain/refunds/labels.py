@@ -1,10 +1,11 @@
-"""Labels of reasons and states for the shop's own people."""
+"""Labels of reasons and states, and the policy in sentences, for the shop's own people."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from mailagent.domain.refunds.policy import DeclineReason, ManagerReason
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.policy import Cap, DeclineReason, ManagerReason, Named, Policy
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 
 REFUND_REASONS: Mapping[RefundReason, str] = {
@@ -81,3 +82,104 @@ REFUND_STATES: Mapping[RefundStatus, str] = {
     RefundStatus.WITHDRAWN: "withdrawn by the customer",
     RefundStatus.FAILED: "failed at the payment gateway",
 }
+
+
+# --- the policy in sentences ----------------------------------------------------------------------
+
+
+def describe_policy(policy: Policy) -> Iterator[str]:
+    """Return the rules as sentences, in the order in which they decide."""
+    yield f"Version: {policy.version}."
+    yield from _refusals(policy)
+    yield from _persons(policy)
+    yield from _money(policy)
+
+
+def _refusals(policy: Policy) -> Iterator[str]:
+    yield "Nothing is refunded of an order that is cancelled or charged back, nor more than was paid."
+    yield f"Items come back within {policy.return_window_days} days of delivery."
+    for category, days in sorted(policy.category_windows.items()):
+        yield f"Items of the category {category!r} come back within {days} days."
+    yield "A final sale is not taken back; where the fault is ours, a person decides."
+    for what, names in _items(policy.final_sale):
+        yield f"On final sale, beside what order lines say: {what} {names}."
+    if policy.photo_reasons:
+        yield f"A photo is needed where the reason is: {_list(policy.photo_reasons)}."
+
+
+def _persons(policy: Policy) -> Iterator[str]:
+    yield (
+        "Refunded without asking, for all refunds of an order together: up to "
+        f"{_amounts(policy.limits)}; nothing in other currencies."
+    )
+    yield "A person decides on an order that was not delivered, and on what was refused before."
+    for what, names in _items(policy.always_ask):
+        yield f"A person always decides on {what} {names}."
+    if policy.always_ask.reasons:
+        words = "; ".join(sorted(REFUND_REASONS[each] for each in policy.always_ask.reasons))
+        yield f"A person always decides where the reason is: {words}."
+    if policy.always_ask.methods:
+        yield f"A person always decides where it was paid by {_list(policy.always_ask.methods)}."
+    caps = policy.caps
+    for whose, cap in (
+        ("one order", caps.order),
+        (f"one customer in {caps.customer_days} days", caps.customer),
+        ("the whole shop in 24 hours", caps.day),
+    ):
+        if cap:
+            yield f"Refunded without asking for {whose}: at most {_cap(cap)}."
+    if policy.four_eyes_above:
+        yield f"A second person approves above {_amounts(policy.four_eyes_above)}."
+    if policy.drafts_refunds:
+        yield from _draft_mode(policy)
+
+
+def _draft_mode(policy: Policy) -> Iterator[str]:
+    yield "Draft mode: a person decides on every refund that would be paid without asking."
+    if policy.unasked.refunds_above:
+        yield f"Draft mode leaves out up to {_amounts(policy.unasked.refunds_above)} for an order."
+    if policy.unasked.reasons:
+        words = "; ".join(sorted(REFUND_REASONS[each] for each in policy.unasked.reasons))
+        yield f"Draft mode leaves out refunds where the reason is: {words}."
+
+
+def _money(policy: Policy) -> Iterator[str]:
+    if policy.refund_shipping:
+        yield "Shipping is refunded with the last item of an order."
+    else:
+        yield "Shipping is not refunded."
+    if policy.goodwill:
+        yield (
+            f"The agent may give a discount of up to {policy.goodwill.most_percent} % on the next order,"
+            f" once per order; its code is good for {policy.goodwill.valid_days} days."
+        )
+    for method, days in sorted(policy.expected_days.items()):
+        yield f"Money that goes back by {method} is expected {_within(days)}."
+
+
+def _within(business_days: int) -> str:
+    if business_days == 0:
+        return "at once"
+    return f"within {business_days} business {'day' if business_days == 1 else 'days'}"
+
+
+def _items(named: Named) -> Iterator[tuple[str, str]]:
+    if named.categories:
+        yield "the categories", _list(named.categories)
+    if named.item_ids:
+        yield "the items", _list(named.item_ids)
+
+
+def _cap(cap: Cap) -> str:
+    words = [_amounts(cap.money)] if cap.money else []
+    words += [] if cap.count is None else [f"{cap.count} refunds"]
+    return " and ".join(words)
+
+
+def _amounts(amounts: Mapping[str, int]) -> str:
+    listed = sorted(amounts.items())
+    return ", ".join(str(Money(minor, currency)) for currency, minor in listed) or "nothing"
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))

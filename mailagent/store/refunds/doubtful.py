@@ -1,5 +1,5 @@
-"""What a database that was restored from a backup cannot know: mail that waited then, to go out or to be
-answered. What `flask mails doubt` wrote itself is not in doubt."""
+"""Mail whose state is in doubt after a restore from a backup: it may have been sent or answered since the
+backup. Mail that `flask mails doubt` wrote itself is not in doubt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mailagent.store.mail import throttled
 
 _ours, _theirs = schema.outbound_mails, schema.inbound_mails
 
-# So that the command may be broken off, and run again: these are as new as the restored database.
+# Marks the command's own mails, so that it can be interrupted and run again.
 WRITTEN = "mail written after a restore"
 
 _WAITS = _theirs.c.status.in_([MailStatus.UNANSWERED.value, MailStatus.THROTTLED.value])
@@ -26,7 +26,7 @@ _FLOODED = sa.and_(
 
 
 def list_ours(connection: sa.Connection) -> list[str]:
-    """Return mails of ours that wait to go out, or were about to, but those written since the restore."""
+    """Return our mails that are queued or being sent, without those written since the restore."""
     of_now = sa.exists().where(
         schema.audit.c.subject == _ours.c.outbound_id, schema.audit.c.action == WRITTEN
     )
@@ -37,15 +37,15 @@ def list_ours(connection: sa.Connection) -> list[str]:
 
 
 def record_written(connection: sa.Connection, since: datetime, now: datetime) -> None:
-    """Record that the mails of ours from `since` on were written after the restore."""
+    """Record that our mails from `since` on were written after the restore."""
     query = sa.select(_ours.c.outbound_id).where(_ours.c.created_at >= since)
     for outbound_id in list(connection.scalars(query)):
         audit.record(connection, now, audit.CLOCK, WRITTEN, outbound_id)
 
 
 def list_conversations(connection: sa.Connection) -> Sequence[Row]:
-    """Return the conversations in which mail waits: for the agent, for somebody to send a draft, or
-    throttled; each with how many `mails`, and how many of these are only `flooded`, throttled by a budget."""
+    """Return the conversations with unanswered or throttled mail: how many `mails`, and how many of these
+    are `flooded`, throttled by a budget."""
     flooded = sa.func.sum(sa.case((_FLOODED, 1), else_=0))
     return connection.execute(
         sa.select(
@@ -58,7 +58,7 @@ def list_conversations(connection: sa.Connection) -> Sequence[Row]:
 
 
 def leave(connection: sa.Connection, conversation_id: str, reason: str) -> list[str]:
-    """Record that all mail which waits in a conversation is people's; return the mails."""
+    """Leave all waiting mail of a conversation to people; return the mails."""
     left = (
         _theirs.update()
         .where(_WAITS, _theirs.c.conversation_id == conversation_id)

@@ -1,4 +1,4 @@
-"""Discounts given for goodwill, as rows: one per order, each good for one use."""
+"""Goodwill discounts as rows: one for each order, each for one use."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OF_MAILS = _OLDEST_FIRST.where(_codes.c.mail_id.in_(sa.bindparam("mail_ids", ex
 
 
 def new_code() -> str:
-    """Return a fresh code such as `K7MX-4PQR-9TWZ`: 58 bits of chance, for people to type."""
+    """Return a new random code of 58 bits that people can type, such as `K7MX-4PQR-9TWZ`."""
     letters = [
         [secrets.choice(CODE_ALPHABET) for _ in range(CODE_GROUP_LENGTH)]
         for _ in range(CODE_GROUPS)
@@ -44,7 +44,7 @@ def new_code() -> str:
 
 
 def issue(connection: sa.Connection, code: GoodwillCode) -> None:
-    """Record a discount. Raises IntegrityError when the order has one: hold the order's lock, look."""
+    """Record a discount. Lock the order first. Raises IntegrityError if the order has a discount already."""
     connection.execute(
         _codes.insert().values(
             code=code.code,
@@ -60,7 +60,7 @@ def issue(connection: sa.Connection, code: GoodwillCode) -> None:
 
 
 def find(connection: sa.Connection, typed: str) -> GoodwillCode | None:
-    """Return the discount with this code, in whatever case and with whatever blanks it is typed."""
+    """Return the discount with this code, without regard to case and blanks."""
     return _first(_list(connection, _codes.c.code == normalise_code(typed)))
 
 
@@ -81,7 +81,7 @@ def list_of_customer(connection: sa.Connection, email: str) -> tuple[GoodwillCod
 
 
 def list_codes_for(connection: sa.Connection, conversation_id: str, email: str) -> tuple[str, ...]:
-    """Return the codes that mails of a conversation may hold: its own, and all of its customer's."""
+    """Return the codes that the mails of a conversation may contain: its own, and all of its customer's."""
     theirs = sa.select(schema.orders.c.order_id).where(schema.orders.c.customer_email == email)
     here = sa.or_(_codes.c.conversation_id == conversation_id, _codes.c.order_id.in_(theirs))
     return tuple(connection.scalars(sa.select(_codes.c.code).where(here)))
@@ -93,10 +93,8 @@ def list_all(connection: sa.Connection) -> tuple[GoodwillCode, ...]:
 
 
 def redeem(connection: sa.Connection, typed: str, order_id: str, now: datetime) -> Redemption:
-    """Use a discount on an order, if it can be used; return what came of it.
-
-    Of two at once only one gets it: the lock is held until the commit.
-    """
+    """Use a discount on an order, if it is valid; return the outcome. The lock on the code lets only one of
+    two concurrent uses succeed."""
     code = normalise_code(typed)
     connection.execute(sa.select(_codes.c.code).where(_codes.c.code == code).with_for_update())
     redemption = decide_redemption(find(connection, code), order_id, now)

@@ -1,5 +1,5 @@
-"""The built-in payment gateway: refunds are recorded here and settled elsewhere (the shop's books, its
-bank). One entry per idempotency key, and entries never change: a trigger sees to that."""
+"""The built-in payment gateway: it records refunds that the shop settles elsewhere, such as by its bank. There
+is one entry for each idempotency key; a trigger keeps entries from changing."""
 
 from __future__ import annotations
 

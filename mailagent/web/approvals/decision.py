@@ -125,7 +125,7 @@ def typed(field: str) -> str:
 
 def _parse_amount(refund: Refund) -> Money | None:
     if not request.form.get("amount", ""):
-        return None  # Only an empty field means all of it: blanks were typed by somebody who meant an amount.
+        return None  # All of it. Blanks are refused below: they were meant as an amount.
     try:
         amount = parse_money(typed("amount"), refund.amount.currency)
     except ValueError as problem:

@@ -76,8 +76,8 @@ def _lock(connection: sa.Connection, approval_id: str) -> tuple[Standing, Review
 
 
 def _find_refusal(link: ApprovalLink, refund: Refund, owners: tuple[str, ...]) -> Response | None:
-    """Return the page for a reader who may not decide and so sees no details: somebody who is no longer a
-    manager, or one of the `owners` of the order and the request."""
+    """Return the page for a reader who may not decide and sees no details: a former manager, or one of the
+    `owners` of the order and the request. None for a manager who may."""
     if refusal := _find_former(link):
         return refusal
     if is_one_of(owners, link.manager_email):
@@ -116,7 +116,7 @@ def _show(
     if refund.status is RefundStatus.WITHDRAWN:
         return page("approvals/withdrawn.html", 200, review=facts, withdrawn_at=refund.decided_at)
     last = second or made
-    # An approval that nobody countersigned in time decided nothing.
+    # A first approval without a second in time decided nothing.
     if last is None or (refund.four_eyes and last.approves and second is None):
         return page("approvals/expired.html", 200, review=facts, first=first)
     return page(
