@@ -598,6 +598,18 @@ def test_a_chargeback_holds_by_whichever_name_the_order_has_the_payment(shop: Ha
     assert not charged_back(shop)
 
 
+def test_a_chargeback_that_came_at_the_same_moment_as_its_order_stops_the_payment(
+    shop: Harness, stripe: StripeServer
+) -> None:
+    refund_id = approved(shop)
+    say(shop, TAKEN[0], dispute("needs_response"), "evt_1")
+    with shop.live.database.transaction() as connection:  # as if neither had seen the other
+        connection.execute(sa.text("UPDATE order_payments SET charged_back_at = NULL"))
+    assert pay(refund_id)["status"] == "failed"
+    assert stripe.keys_used == []
+    assert charged_back(shop)
+
+
 def test_what_the_record_itself_said_of_a_chargeback_it_may_take_back(shop: Harness) -> None:
     shop.stock(order(payments=[{**CARD, "charged_back_at": "2026-11-10T10:00:00Z"}]))
     assert charged_back(shop)

@@ -4,13 +4,14 @@ are applied when the order comes."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from mailagent.domain.money import Money, parse_money
-from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.order import Order, Payment
 from mailagent.domain.refunds.payment import GatewayRefund, RefundedTotal, RefundState
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.store import audit, schema
@@ -138,15 +139,22 @@ def apply_total(connection: sa.Connection, total: RefundedTotal, now: datetime) 
     return owner if isinstance(owner, str) else _record_total(connection, total, owner, now)
 
 
-def apply_earlier_events(connection: sa.Connection, order: Order, now: datetime) -> None:
-    """Apply the events about an order's payments that came before the order. Lock the order first."""
+def apply_earlier_events(connection: sa.Connection, order: Order, now: datetime) -> Order:
+    """Apply the events about an order's payments that came before the order, or at the same moment, when
+    neither transaction saw the other. Lock the order first. Return it with its chargebacks."""
     for payment in order.payments:
         for event in list_about(connection, [payment.payment_id]):
             _apply_again(connection, event, order.order_id, now)
+    marked = with_chargebacks(connection, order, order)
+    for payment in marked.payments:
+        if payment not in order.payments:
+            since = payment.charged_back_at
+            mark_charged_back(connection, order.order_id, payment.payment_id, since)
+    return marked
 
 
 def _apply_again(connection: sa.Connection, event: Row, order_id: str, now: datetime) -> None:
-    # A dispute counts already: the order's payments are marked from the events.
+    # A dispute counts in any case: `with_chargebacks` marks the order's payments.
     counts = bool(event.body.get("dispute"))
     for refund in _refunds_of(event):
         owner = _find_owner(connection, refund.payment_ids, refund.amount, refund.order_id)
@@ -266,6 +274,22 @@ def charged_back_since(connection: sa.Connection, payment_ids: Iterable[str]) ->
         if charged_back is not None:
             since[dispute] = (since.get(dispute) or row.occurred_at) if charged_back else None
     return min((each for each in since.values() if each), default=None)
+
+
+def with_chargebacks(connection: sa.Connection, order: Order, stored: Order | None) -> Order:
+    """Add the chargebacks that the gateway reported, also those from before the order came. A later
+    record may take back only what an earlier record said."""
+    before = {each.payment_id: each.charged_back_at for each in stored.payments} if stored else {}
+
+    def charged_back(payment: Payment) -> Payment:
+        if payment.charged_back_at:
+            return payment
+        since = charged_back_since(connection, [payment.payment_id])
+        if since is None:
+            return payment
+        return replace(payment, charged_back_at=before.get(payment.payment_id) or since)
+
+    return replace(order, payments=tuple(charged_back(each) for each in order.payments))
 
 
 def mark_charged_back(

@@ -43,7 +43,7 @@ def save(
     # Of two that create the same order, the second waits here and then finds the first's row.
     created = insert_once(connection, _orders, _values(order, now), "order_id")
     stored = None if created else orders.lock_known(connection, order.order_id)
-    order = _with_chargebacks(connection, order, stored)
+    order = gateway_events.with_chargebacks(connection, order, stored)
     if stored == order and expected_version != 0:
         gateway_events.apply_earlier_events(connection, order, now)
         return Saved.UNCHANGED
@@ -83,22 +83,6 @@ def version(connection: sa.Connection, order_id: str) -> int:
     """Return the version of an order: 1 when created, one more with every change, 0 for no order."""
     query = sa.select(_orders.c.version).where(_orders.c.order_id == order_id)
     return connection.scalar(query) or 0
-
-
-def _with_chargebacks(connection: sa.Connection, order: Order, stored: Order | None) -> Order:
-    """Add the chargebacks that the gateway reported, also those from before the order came. A later
-    record may take back only what an earlier record said."""
-    before = {each.payment_id: each.charged_back_at for each in stored.payments} if stored else {}
-
-    def charged_back(payment: Payment) -> Payment:
-        if payment.charged_back_at:
-            return payment
-        since = gateway_events.charged_back_since(connection, [payment.payment_id])
-        if since is None:
-            return payment
-        return replace(payment, charged_back_at=before.get(payment.payment_id) or since)
-
-    return replace(order, payments=tuple(charged_back(each) for each in order.payments))
 
 
 def _check_version(stored: int, expected: int | None, order: Order) -> None:

@@ -108,7 +108,7 @@ def _intend(refund_id: str) -> list[_Intent] | None:
         if refund.status is not RefundStatus.APPROVED or order is None:
             return None
         # An event and its order may have been recorded at the same moment, neither seeing the other.
-        gateway_events.apply_earlier_events(connection, order, live.now())
+        order = gateway_events.apply_earlier_events(connection, order, live.now())
         rows = refund_payments.list_payments(connection, refund_id)
         asked_before = may_have_been_asked(bool(rows), refund.requested_at, live.now())
         asked_by = conversations.load_address(connection, refund.conversation_id)
