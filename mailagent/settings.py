@@ -249,7 +249,7 @@ class Settings(BaseModel):
     )
     requests_per_minute: _Limit = _setting(
         "the most model calls per minute, of all workers together; `0`: no limit: "
-        "[docs/operate.md](docs/operate.md#limits-and-fairness)",
+        "[docs/monitoring.md](docs/monitoring.md#limits-and-fairness)",
         0,
         name="OPENAI_REQUESTS_PER_MINUTE",
         shown="–",
@@ -360,7 +360,7 @@ class Settings(BaseModel):
     )
     conversation_concurrency: Annotated[int, _whole(values.MOST_CONVERSATIONS)] = _setting(
         "conversations that one worker answers at the same time; each takes 0.4 MB: "
-        "[docs/operate.md](docs/operate.md#limits-and-fairness)",
+        "[docs/monitoring.md](docs/monitoring.md#limits-and-fairness)",
         64,
     )
     mails_per_hour: Annotated[int, _whole(values.MOST_MAILS_AN_HOUR)] = _setting(
@@ -369,7 +369,7 @@ class Settings(BaseModel):
         Limits().mails_per_hour,
     )
     log_format_set: Annotated[str, _among(*LOG_FORMATS)] | None = _setting(
-        "format of the log: `text` or `json` (an object a line): [docs/operate.md](docs/operate.md#seeing-it)",
+        "format of the log: `text` or `json`: [docs/monitoring.md](docs/monitoring.md#the-log)",
         name="LOG_FORMAT",
         shown="`json` in production, else `text`",
     )

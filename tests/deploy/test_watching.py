@@ -244,7 +244,7 @@ def test_each_alert_is_shown_to_fire_and_to_stay_quiet() -> None:
 
 
 def test_the_prometheus_operator_is_given_the_same_rules() -> None:
-    text = (DEPLOY.parent / "operate.md").read_text("utf-8")
+    text = (DEPLOY.parent / "monitoring.md").read_text("utf-8")
     (script,) = re.findall(r"^(for name in recorded alerts;.*?^done) \| kubectl", text, re.M | re.S)
     made = subprocess.run(
         ["sh", "-c", script], cwd=RULES, capture_output=True, text=True, timeout=60, check=True

@@ -1,4 +1,4 @@
-"""The metrics keep Prometheus' conventions, and docs/operate.md has all of them."""
+"""The metrics keep Prometheus' conventions, and docs/monitoring.md has all of them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 
 from mailagent.domain.operations.metric import METRICS, Metric, MetricType, table
 
-OPERATE = Path(__file__).resolve().parents[2] / "docs" / "operate.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "monitoring.md"
 
 
 def test_the_table_in_the_docs_is_the_codes() -> None:
     begin, end = "tests/domain/test_metric.py -->\n", "\n<!-- end of metrics -->"
     rows = ["| metric | type | labels | meaning |", "|---|---|---|---|", *table()]
-    told = OPERATE.read_text("utf-8").partition(begin)[2].partition(end)[0]
-    assert told == "\n".join(rows), "docs/operate.md should have:\n" + "\n".join(rows)
+    told = DOCUMENT.read_text("utf-8").partition(begin)[2].partition(end)[0]
+    assert told == "\n".join(rows), "docs/monitoring.md should have:\n" + "\n".join(rows)
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)

@@ -1,5 +1,5 @@
 """The metrics that the outside reads: names, types, labels and meanings. What each comes to is counted in
-`store`; docs/operate.md has the same table, and a test compares them. Pure."""
+`store`; docs/monitoring.md has the same table, and a test compares them. Pure."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ METRICS = (
 
 
 def table() -> Iterator[str]:
-    """Yield the lines of the table in docs/operate.md."""
+    """Yield the lines of the table in docs/monitoring.md."""
     for metric in METRICS:
         labels = ", ".join(f"`{label}`" for label in metric.labels) or "–"
         yield f"| `{metric.name}` | {metric.kind} | {labels} | {metric.meaning} |"
