@@ -106,3 +106,14 @@ def test_a_decision_is_one_page_with_date_and_status(decision: Path) -> None:
 
 def test_the_readme_stays_short() -> None:
     assert lines(ROOT / "README.md") <= LIMITS["lines_of_readme"]
+
+
+# Pages that programs write, or that are lists by nature.
+NO_GUIDES = {"reference.md", "glossary.md", "CONTRIBUTING.md"}
+WRITTEN_BY_PROGRAMS = re.compile(r"<!-- (?!end)[^>]*-->.*?<!-- end of [^>]*-->", re.DOTALL)
+
+
+def test_the_guides_do_not_grow() -> None:
+    guides = (path for path in (ROOT / "docs").glob("*.md") if path.name not in NO_GUIDES)
+    texts = (WRITTEN_BY_PROGRAMS.sub("", path.read_text("utf-8")) for path in guides)
+    assert sum(len(text.split()) for text in texts) <= LIMITS["words_of_guides"]
