@@ -90,7 +90,7 @@ def test_after_a_purge_of_histories_everything_is_as_before_but_those(shop: Harn
     services.bind(shop.live)
 
     assert set().union(*kept_of_runs(shop).values()) == {waiting.run_id}
-    assert "not kept any more" in shop.log_in(OLGA).get(f"/ops/runs/{ended}").text
+    assert "its record has been deleted" in shop.log_in(OLGA).get(f"/ops/runs/{ended}").text
     for verb in ("show", "replay"):
         told = flask(shop, "runs", verb, ended)
         assert (told.exit_code, "not kept any more" in told.output) == (1, True)

@@ -47,7 +47,7 @@ def test_each_day_is_shown_with_what_it_cost(shop: Harness) -> None:
     record(shop, 1)
     record(shop, 1, model="small")
     shown = shop.log_in(OLGA).get("/ops/model").text
-    assert "The budget for a day is $5.00; operators are told at 60 %" in shown
+    assert "The budget for a day is $5.00; operators get a mail at 60 %" in shown
     today, yesterday, before, *_ = shown.partition("<tbody>")[2].split("</tr>")
     assert "$1.12" in today
     assert "large, small" in yesterday
