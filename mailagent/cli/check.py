@@ -177,8 +177,8 @@ def _renamed_policy(policy: Policy) -> list[str]:
 
 
 def _version_problems() -> list[str]:
-    """Report that workers of this release get no new runs, as after a rollback."""
-    latest = services.current().workflow_client.recovery.latest_version()
+    """Name it when the workers of this release get no new runs: it was rolled back."""
+    latest = services.current().workflow_client.runs.latest_version()
     if latest in (None, engine.APPLICATION_VERSION):
         return []
     return [
@@ -188,10 +188,8 @@ def _version_problems() -> list[str]:
 
 
 def _runs_of_other_versions() -> list[str]:
-    """Report runs of other releases. Only workers of their own release can finish them."""
-    live = services.current()
-    with live.database.snapshot() as connection:
-        counts = live.workflow_client.recovery.count_of_other_versions(connection)
+    """Name the runs that this release's workers leave alone: those of their own release have to end them."""
+    counts = services.current().workflow_client.runs.count_of_other_versions()
     return [
         f"{count} {'run waits' if count == 1 else 'runs wait'} for workers of version {version}, and this"
         f" release is version {engine.APPLICATION_VERSION}: keep a worker of that release until they have"

@@ -6,11 +6,7 @@ in one transaction. Nothing here runs a workflow.
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-
-from mailagent.engine.client import BeforeReplay, Dbos, Describe
-from mailagent.engine.enqueue import Queue
-from mailagent.engine.garbage_collection import Histories, OldRun
+from mailagent.engine.client import WorkflowClient
 from mailagent.engine.names import (
     ACTIVE,
     APPLICATION_NAME,
@@ -31,10 +27,19 @@ from mailagent.engine.names import (
     WAKE_TOPIC,
     run_id_of,
 )
-from mailagent.engine.recovery import Recovery
-from mailagent.engine.replay import Refusal, ReplayRefused, Replays
-from mailagent.engine.run import RecordedStep, Run, first_step_to_repeat, no_such_run, subject_of
-from mailagent.engine.runs import RunFilter, Runs, parse_position, position_of
+from mailagent.engine.replay import Refusal, ReplayRefused
+from mailagent.engine.run import (
+    OldRun,
+    RecordedStep,
+    Run,
+    RunFilter,
+    first_step_to_repeat,
+    no_such_run,
+    parse_position,
+    position_of,
+    subject_of,
+)
+from mailagent.engine.tables import LATE_AFTER
 
 __all__ = [
     "ACTIVE",
@@ -46,6 +51,7 @@ __all__ = [
     "DELIVERY",
     "FAILED",
     "HOUSEKEEPING",
+    "LATE_AFTER",
     "PREVIEWS",
     "QUEUE_OF",
     "REFUND",
@@ -68,26 +74,3 @@ __all__ = [
     "run_id_of",
     "subject_of",
 ]
-
-
-class WorkflowClient:
-    """Enqueues and wakes workflows, reads and replays their runs, from any process and by name: it imports no
-    workflow code."""
-
-    def __init__(
-        self,
-        engine: sa.Engine,
-        describe: Describe | None = None,
-        before_replay: BeforeReplay | None = None,
-    ) -> None:
-        """Connect to nothing yet; arguments as for `Dbos`."""
-        self._dbos = Dbos(engine, describe, before_replay)
-        self.queue = Queue(self._dbos)
-        self.runs = Runs(self._dbos)
-        self.replays = Replays(self._dbos, self.runs)
-        self.recovery = Recovery(self._dbos)
-        self.histories = Histories(self._dbos)
-
-    def close(self) -> None:
-        """Close DBOS's client."""
-        self._dbos.close()

@@ -1,11 +1,11 @@
-"""What workflows, queues, states and runs are called."""
+"""The names of workflows, queues, statuses and runs."""
 
 from __future__ import annotations
 
 CONVERSATION, REFUND, DELIVERY, SWEEP = "conversation", "refund", "delivery", "sweep"
 HOUSEKEEPING, PREVIEWS = "housekeeping", "previews"
 
-# What a clock begins, not a row.
+# The workflows that a schedule starts, not a row.
 SCHEDULED = (SWEEP, HOUSEKEEPING, PREVIEWS)
 
 CONVERSATIONS = "conversations"  # partitioned: one run per customer at a time
@@ -14,10 +14,11 @@ DELIVERIES = "deliveries"
 
 QUEUE_OF = {CONVERSATION: CONVERSATIONS, REFUND: REFUNDS, DELIVERY: DELIVERIES}
 
-# DBOS's own, where a run waits that was put into no other. The schedule uses it, too.
+# DBOS's own queue, for runs that were enqueued without naming one. The schedule uses it, too.
 INTERNAL_QUEUE = "_dbos_internal_queue"
+OTHER_QUEUE = "other"  # how the metrics name every queue that is not in QUEUE_OF
 
-WAKE_TOPIC = "look"  # the topic of every wake-up
+WAKE_TOPIC = "look"  # the topic of every wake-up message
 
 STATUSES = (
     "ENQUEUED", "PENDING", "DELAYED", "SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED",
@@ -32,12 +33,6 @@ APPLICATION_VERSION = "1"
 
 
 def run_id_of(workflow: str, row_id: str, again: int | str = 0) -> str:
-    """Return the id of the run that is queued for a row; `again` tells later ones apart."""
+    """Return the id of the run that is enqueued for a row. `again` distinguishes later ones."""
     name = f"{workflow}-{row_id.partition('_')[2]}"
     return f"{name}-{again}" if again else name
-
-
-def fork_id_of(run_id: str, number: int) -> str:
-    """Return the id of a run's first, second, … fork. Two forks asked for at once get the same: one of
-    them is refused."""
-    return f"{run_id}-fork-{number}"

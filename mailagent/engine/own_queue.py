@@ -1,9 +1,9 @@
-"""Triggers on DBOS's table of runs: a run of ours waits in its own queue, and a conversation in the partition
-of its customer, no incident which tool queues it.
+"""Triggers on DBOS's table of runs: they keep a run in its own queue, and a conversation in the partition of
+its customer, whichever tool enqueues it.
 
 `dbos workflow fork` and `resume`, the DBOS console and a plain `DBOSClient` put a run into DBOS's internal
-queue, and a fork or rewind into no partition: there it would run beside another run of the same customer.
-None of them asks us, so the database puts it right (docs/decisions/0001).
+queue, and a fork or rewind into no partition. There it would run beside another run of the same customer
+(docs/decisions/0001).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from mailagent.engine.names import CONVERSATION, CONVERSATIONS, INTERNAL_QUEUE, 
 _NAME = "mailagent_own_queue"
 _OURS = ", ".join(f"'{workflow}'" for workflow in QUEUE_OF)
 _QUEUE = " ".join(f"WHEN '{workflow}' THEN '{queue}'" for workflow, queue in QUEUE_OF.items())
-# In the queue of conversations a run without a partition would never be taken.
-_IS_ASTRAY = (
+# DBOS never starts a run of the partitioned queue that has no partition.
+_IS_MISPLACED = (
     f"NEW.name IN ({_OURS}) AND (NEW.queue_name = '{INTERNAL_QUEUE}'"
     f" OR (NEW.queue_name = '{CONVERSATIONS}' AND NEW.queue_partition_key IS NULL))"
 )
 
 
 def keep_own_queues(connection: sa.Connection) -> None:
-    """Make the triggers, unless they are there. DBOS's tables must be."""
+    """Create the triggers if they are missing. DBOS's tables must exist."""
     is_postgresql = connection.dialect.name == "postgresql"
     for statement in _POSTGRESQL if is_postgresql else _SQLITE:
         connection.exec_driver_sql(statement)
@@ -51,7 +51,7 @@ _FUNCTION = dedent(f"""
     END
     $$
 """)  # noqa: S608 - names of ours, no input
-# The trigger is made only where it is missing: making it waits for all who write to the table.
+# Created only where it is missing: creating it waits for every transaction that writes to the table.
 _TRIGGER = dedent(f"""
     DO $do$ BEGIN
         IF NOT EXISTS (
@@ -59,7 +59,7 @@ _TRIGGER = dedent(f"""
             WHERE tgname = '{_NAME}' AND tgrelid = 'dbos.workflow_status'::regclass
         ) THEN
             CREATE TRIGGER {_NAME} BEFORE INSERT OR UPDATE OF queue_name ON dbos.workflow_status
-            FOR EACH ROW WHEN ({_IS_ASTRAY}) EXECUTE FUNCTION {_NAME}();
+            FOR EACH ROW WHEN ({_IS_MISPLACED}) EXECUTE FUNCTION {_NAME}();
         END IF;
     END $do$
 """)  # noqa: S608 - names of ours, no input
@@ -69,7 +69,7 @@ _POSTGRESQL = (_FUNCTION, _TRIGGER)
 def _on_sqlite(event: str, former_key: str) -> str:
     return dedent(f"""
         CREATE TRIGGER IF NOT EXISTS {_NAME}_{event.split(maxsplit=1)[0].lower()}
-        AFTER {event} ON workflow_status WHEN {_IS_ASTRAY}
+        AFTER {event} ON workflow_status WHEN {_IS_MISPLACED}
         BEGIN
             UPDATE workflow_status SET
                 queue_name = CASE NEW.name {_QUEUE} END,

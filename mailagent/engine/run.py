@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from dbos import WorkflowStatus
 
-from mailagent.engine.names import ACTIVE, FAILED, SCHEDULED
+from mailagent.domain.text import is_one_line
+from mailagent.engine.names import ACTIVE, FAILED, QUEUE_OF, SCHEDULED
 
 # DBOSMaxStepRetriesExceeded, as DBOS keeps it.
 _TRIED_TOO_OFTEN = "has exceeded its maximum of"
@@ -28,11 +29,11 @@ class RecordedStep:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a workflow, as DBOS sees it. `attributes` are what it can be found by."""
+    """One run of a workflow, as DBOS recorded it. `attributes`: what it can be found by."""
 
     run_id: str
     workflow: str
-    subject: str  # the conversation, refund or mail it looks after
+    subject: str  # the id of the conversation, refund or mail it is about
     status: str
     created_at: datetime
     updated_at: datetime
@@ -51,8 +52,8 @@ class Run:
 
     @property
     def outlasted(self) -> bool:
-        """Whether it failed only because the database was away for longer than a step tries: nothing else
-        is tried more than once (`workflows.steps.recording`)."""
+        """Whether it failed because the database was unavailable for longer than a step retries. Steps are
+        retried for no other reason."""
         return self.has_failed and _TRIED_TOO_OFTEN in (self.error or "")
 
     @property
@@ -60,10 +61,48 @@ class Run:
         return self.status in FAILED
 
 
-def first_step_to_repeat(run: Run) -> int:
-    """Return where a replay starts unless it is told: the first step that recorded an error.
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs are wanted: by DBOS status (then without failed runs that another run replaces), by workflow,
+    by an id or a customer's address, and by the time they were created.
 
-    A failed run without one failed in its body, after its last step: everything recorded is kept.
+    `after` is the position of the last run of the page before.
+    """
+
+    statuses: Collection[str] = ()
+    workflows: Collection[str] = tuple(QUEUE_OF)
+    about: str | None = None
+    since: datetime | None = None
+    before: datetime | None = None
+    after: str | None = None
+
+
+def position_of(run: Run) -> str:
+    """Return where a run stands in a list, so that the next page begins behind it."""
+    return f"{round(run.created_at.timestamp() * 1000)}.{run.run_id}"
+
+
+def parse_position(text: str) -> str | None:
+    """Return a position that stands in a URL, or None for anything else."""
+    at, _, run_id = text.partition(".")
+    is_number = at.isascii() and at.isdigit() and len(at) <= 15
+    return text if is_number and run_id and is_one_line(run_id) else None
+
+
+@dataclass(frozen=True, slots=True)
+class OldRun:
+    """A run whose history may be old enough to delete. `subject`: the row it is about."""
+
+    run_id: str
+    workflow: str
+    subject: str
+    created_ms: int
+
+
+def first_step_to_repeat(run: Run) -> int:
+    """Return the step at which a replay starts by default: the first one that recorded an error.
+
+    A failed run without such a step failed in its body. Then all recorded steps are kept.
     """
     for step in run.steps:
         if step.error is not None:
@@ -74,16 +113,15 @@ def first_step_to_repeat(run: Run) -> int:
 
 
 def no_such_run(run_id: str) -> str:
-    """Return what the command line says of a run that DBOS does not know."""
     return (
-        f"there is no run {run_id}, or it ended so long ago that its history is not kept any more "
-        "(RUN_DAYS); see `flask runs list`"
+        f"there is no run {run_id}, or it ended more than RUN_DAYS ago and its history was deleted; "
+        "see `flask runs list`"
     )
 
 
 def subject_of(run: Run) -> str:
-    """Return what a run was queued for: the same for all repeats, and for forks that we made. One made
-    elsewhere is an incident of its own; all sweeps of a day are one."""
+    """Return what operators are told of once: the row that a run and our forks of it are about, or the day of a
+    scheduled run. A fork that was made elsewhere counts on its own."""
     if run.workflow in SCHEDULED:
         return f"{run.workflow}-{run.created_at:%Y-%m-%d}"
     if not run.run_id.startswith(f"{run.workflow}-"):
@@ -92,10 +130,9 @@ def subject_of(run: Run) -> str:
 
 
 def read_run(status: WorkflowStatus, steps: tuple[RecordedStep, ...] = ()) -> Run:
-    """Return what DBOS says of a run."""
-    # An input that cannot be read is left as text by DBOS; one such run must not hide the others.
+    # DBOS leaves an input that it cannot read as text. One such run must not hide the others.
     arguments = status.input["args"] if isinstance(status.input, dict) else ("",)
-    # What DBOS keeps there itself, such as a trace, is no text.
+    # DBOS adds attributes of its own, such as a trace, which are not text.
     attributes = {
         name: value for name, value in (status.attributes or {}).items() if isinstance(value, str)
     }

@@ -37,7 +37,7 @@ def plan(email: str) -> Plan:
         scope = erasure_scope.find(connection, email)
         counts = erasure.count(connection, scope)
         obstacles = erasure_scope.list_obstacles(connection, scope)
-    runs = live.workflow_client.histories.list_histories(scope.subjects)
+    runs = live.workflow_client.runs.list_histories(scope.subjects)
     ended = tuple(run_id for run_id, status in runs.items() if status not in ACTIVE)
     return Plan(
         email,
@@ -76,11 +76,12 @@ def erase(email: str, actor: str) -> str:
     planned = plan(email)
     if planned.obstacles:
         raise erasure.ErasureRefusedError(planned.obstacles)
-    live.workflow_client.histories.delete_histories(planned.ended_runs)
+    live.workflow_client.replays.delete_histories(planned.ended_runs)
     with live.database.transaction() as connection:
         alias, scope = erasure.erase(connection, email, actor, len(planned.ended_runs), live.now())
     # Runs that started and ended between the plan and the lock.
-    histories = live.workflow_client.histories
-    late = histories.list_histories(scope.subjects).items()
-    histories.delete_histories([run_id for run_id, status in late if status not in ACTIVE])
+    late = live.workflow_client.runs.list_histories(scope.subjects).items()
+    live.workflow_client.replays.delete_histories(
+        [run_id for run_id, status in late if status not in ACTIVE]
+    )
     return alias

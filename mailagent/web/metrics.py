@@ -102,8 +102,8 @@ def _count(on_response: Callable[..., None]) -> Sequence[Sample]:
         with live.database.snapshot(STATEMENT_SECONDS) as connection:
             sa.event.listen(connection, "after_cursor_execute", on_response)
             runs = Runs(
-                live.workflow_client.runs.count_active(connection),
-                live.workflow_client.runs.failed_runs(),
+                live.workflow_client.tables.count_active(connection),
+                live.workflow_client.tables.failed_runs(),
             )
             return metric_figures.read(connection, runs, use, live.policy.limits, now)
     except sa.exc.SQLAlchemyError as problem:

@@ -1,26 +1,23 @@
-"""The `conversation` workflow: answers all unanswered mail of one thread with one mail, then ends.
+"""The `conversation` workflow: answers all unanswered mail of a conversation with one mail, then ends.
 
-Its queue runs one workflow a customer at a time.
+Its queue runs one workflow per customer at a time.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from dbos import DBOS
 
 from mailagent import engine
-from mailagent.workflows.steps.conversation.absence import put_off
-from mailagent.workflows.steps.conversation.batch import Batch, take_batch
-from mailagent.workflows.steps.conversation.loop_guard import stop_loop
-from mailagent.workflows.steps.conversation.model_call import ask_model
+from mailagent.workflows.steps.conversation.batch import Batch, put_off, take_batch
+from mailagent.workflows.steps.conversation.model_call import ask_model, call_tool
 from mailagent.workflows.steps.conversation.people import (
     forward_team_replies,
     hand_over,
     pass_on_to_people,
+    stop_loop,
 )
 from mailagent.workflows.steps.conversation.reply import write_reply
-from mailagent.workflows.steps.conversation.tool_call import call_tool
+from mailagent.workflows.steps.conversation.texts import StoredText
 from mailagent.workflows.steps.delivery.send import send_mail
 
 
@@ -45,13 +42,16 @@ def conversation(conversation_id: str) -> str:
 
 
 def _answer(batch: Batch) -> tuple[list[str], str]:
-    """Ask the model and use its tools until a reply agrees with the rows, or a person takes over."""
-    items: list[dict[str, Any]] = []
+    """Ask the model and run its tools until a reply agrees with the rows, or a person takes over. Returns the
+    mails to send, and what was done."""
+    items: list[StoredText] = []
     spent: dict[str, int] = {}
     while True:
         move = ask_model(batch, items, spent)
         items, spent = items + move["items"], move["spent"]
         match move["kind"]:
+            case "again":
+                continue
             case "call":
                 items += call_tool(batch, move)
             case "reply":

@@ -1,6 +1,6 @@
 """The `delivery` workflow: sends one mail that could not be sent at once, or finds out what became of it.
 
-Other workflows send their mail in a step; they enqueue this one only when that failed.
+Other workflows send their mail in a step, and enqueue this one only if that fails.
 """
 
 from __future__ import annotations

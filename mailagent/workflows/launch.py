@@ -27,30 +27,35 @@ from mailagent.workflows.steps.recording import at_work
 
 logger = logging.getLogger(__name__)
 
-# Registering is importing: DBOS finds the workflows because these modules were loaded.
+# DBOS registers workflows when their modules are imported.
 WORKFLOWS = (conversation, delivery, maintenance, refund)
 
 SQLITE_POLL_SECONDS = 0.2
-# How often each queue is looked at, in seconds: nearly all that a worker does with nothing to do. A customer
-# waits for an answer; a delivery's run sends what could not go out at once.
+# How often a worker polls each queue; nearly all that an idle worker does. A customer waits for an answer; a
+# delivery run sends what could not be sent at once.
 QUEUE_POLL_SECONDS = {
     workflow_client.CONVERSATIONS: 0.2,
     workflow_client.REFUNDS: 0.5,
     workflow_client.DELIVERIES: 1.0,
 }
 CLOSE_SECONDS = 3.0
-# For the steps of runs that wait without a thread, beside the conversations, which have one each.
+# Threads for the steps of async workflows, beside one for each conversation.
 STEP_THREADS = 64
 CONDUCTOR_URL = "wss://cloud.dbos.dev/conductor/v1alpha1"  # DBOS's own
-# To DBOS it is a mistake if no connection is free for so long, and the run ends: so it waits, as it does for a
-# database that is away.
+# DBOS fails a run when it gets no connection in this time, so let it wait as for a database that is away.
 POOL_SECONDS = 3600.0
+
+_SCHEDULES = {
+    workflow_client.SWEEP: (maintenance.sweep, maintenance.EVERY_MINUTE),
+    workflow_client.HOUSEKEEPING: (maintenance.housekeeping, maintenance.EVERY_HOUR),
+    workflow_client.PREVIEWS: (maintenance.previews, maintenance.EVERY_MINUTE),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """How the engine runs here. `worker_id` must be the same after a restart: a process takes up only
-    the runs that were begun under its own name."""
+    """How the engine runs here. `worker_id` must be the same after a restart: a process recovers only the runs
+    that it began under its own name."""
 
     database_url: str
     worker_id: str | None
@@ -61,23 +66,21 @@ class Engine:
     beat_file: Path | None = None
 
 
-_held_locks: list[IO[str]] = []
-
-
 @dataclass(frozen=True, slots=True)
 class _Launched:
-    """`system`: the engine for DBOS's own tables where it is ours; DBOS opens SQLite's itself."""
+    """`system`: our engine for DBOS's tables; None on SQLite, where DBOS opens its own."""
 
     dbos: DBOS
     system: sa.Engine | None
 
 
 _launched: list[_Launched] = []
+_held_locks: list[IO[str]] = []
 
 
 def _runs_here() -> frozenset[str] | None:
-    """Return the runs that DBOS executes in this process, those that only wait included; None while it
-    starts or stops, and while some run that it has taken may still wait for a thread."""
+    """Return the runs that DBOS executes in this process, including those that wait. None while it starts or
+    stops, or while a run may wait for a thread."""
     for each in _launched:
         executor = each.dbos._executor_field
         if executor is not None and executor._work_queue.empty():
@@ -89,14 +92,14 @@ _heartbeat = Heartbeat(_runs_here)
 
 
 def launch(engine: Engine) -> None:
-    """Start running workflows. The schema must be migrated already: no DDL is run here."""
+    """Start running workflows. The schema must be migrated already."""
     sqlite = sa.make_url(engine.database_url).drivername == "sqlite"
     system = None if sqlite else _open_system(engine.database_url)
     worker_id = engine.worker_id or claim_worker_id(engine.database_url)
     log_ids.describe_process(worker_id=worker_id)
     mark_outages()
     at_work.open()
-    # Before it has runs: those of a worker that nobody knows are taken.
+    # Before the first run: other workers take over the runs of a worker without a lease.
     _heartbeat.start(worker_id, engine.beat_file)
     dbos = DBOS(config=_config(engine, worker_id, system))
     _launched.append(_Launched(dbos, system))
@@ -120,12 +123,12 @@ def _config(engine: Engine, worker_id: str, system: sa.Engine | None) -> DBOSCon
         serializer=DBOSPortableJSONSerializer(),
         run_migrations=False,
         system_database_engine=system,
-        # When the database fails, DBOS logs the statement; its parameters are what steps returned.
+        # DBOS logs failed statements, and their parameters are what steps returned.
         db_engine_kwargs={"hide_parameters": True, "pool_timeout": POOL_SECONDS},
         notification_listener_polling_interval_sec=1.0 if system else SQLITE_POLL_SECONDS,
         log_level="WARNING",
         enable_patching=True,
-        # Without a bound each step of a refund takes a thread of its own, and none is ever given back.
+        # Without a bound, each step of a refund takes a new thread, and DBOS never ends it.
         max_executor_threads=engine.conversation_concurrency + STEP_THREADS,
         enable_otlp=spans.is_on(),
         otel_attribute_format="semconv",
@@ -155,31 +158,15 @@ def _connect_console(dbos: DBOS, engine: Engine, key: str) -> ConductorThread:
 def _apply_schedules() -> None:
     DBOS.apply_schedules(
         [
-            {
-                "schedule_name": workflow_client.SWEEP,
-                "workflow_fn": maintenance.sweep,
-                "schedule": maintenance.EVERY_MINUTE,
-                "context": None,
-            },
-            {
-                "schedule_name": workflow_client.HOUSEKEEPING,
-                "workflow_fn": maintenance.housekeeping,
-                "schedule": maintenance.EVERY_HOUR,
-                "context": None,
-            },
-            {
-                "schedule_name": workflow_client.PREVIEWS,
-                "workflow_fn": maintenance.previews,
-                "schedule": maintenance.EVERY_MINUTE,
-                "context": None,
-            },
+            {"schedule_name": name, "workflow_fn": workflow, "schedule": cron, "context": None}
+            for name, (workflow, cron) in _SCHEDULES.items()
         ]
     )
 
 
 def _register_queues(conversation_concurrency: int) -> None:
-    # One run per customer at a time, on all workers together; so many on this one. DBOS takes partitions
-    # in random order where there are more than there is room for, so nobody stands behind a flood.
+    # One run per customer on all workers together. DBOS takes partitions in random order when there are more
+    # than it has room for, so that a flood of one customer holds up no other.
     DBOS.register_queue(
         workflow_client.CONVERSATIONS,
         partition_concurrency=1,
@@ -192,26 +179,25 @@ def _register_queues(conversation_concurrency: int) -> None:
 
 
 def stop(drain_seconds: float = 0, hurry: Callable[[], bool] = lambda: False) -> bool:
-    """Stop running workflows: steps at work end, within `drain_seconds` and until somebody is in a
-    `hurry`; then the worker signs out, and every run that has not ended is queued for the others.
+    """Stop running workflows: let running steps end within `drain_seconds`, or until `hurry` returns true;
+    then sign the worker out, and enqueue every run that has not ended for the other workers.
 
-    Runs that only wait hold up nothing. Returns whether all steps have ended; the thread of one that
-    has not may hang on.
+    Returns whether all steps have ended; a step that has not may keep its thread.
     """
     at_work.leave()
     ending = list(_launched)
     _launched.clear()
     for each in ending:
         for event in each.dbos.background_thread_stop_events:
-            event.set()  # queues and schedule: no run is taken any more
+            event.set()  # queues and schedules start no more runs
     done = at_work.wait_until_done(drain_seconds, hurry)
     if not done:
         logger.warning("a step did not end within the time for it; its run goes on elsewhere")
     closing = threading.Thread(target=_close, args=(ending,), name="closing", daemon=True)
     closing.start()
-    # It waits for each of its threads; a process that ends has no time for one that hangs.
+    # DBOS waits for each of its threads. A process that ends has no time for one that hangs.
     closing.join(CLOSE_SECONDS if drain_seconds else None)
-    _heartbeat.stop()  # after the last look at a queue: it could take what was just given back
+    _heartbeat.stop()  # after DBOS's last poll, which could take a run that was just given back
     return done
 
 
@@ -223,9 +209,9 @@ def _close(ending: list[_Launched]) -> None:
 
 
 def claim_worker_id(database_url: str) -> str:
-    """Return host name + the lowest number that no other process here has for this database.
+    """Return the host name and the lowest number that no other process here has for this database.
 
-    The operating system gives the number back when the process dies, so a restart gets it again.
+    The operating system releases the number when the process dies, so a restart gets it again.
     """
     database = hashlib.sha256(database_url.encode()).hexdigest()[:12]
     for number in range(1, 1000):

@@ -13,74 +13,92 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.engine.recovery import LATE_AFTER
+from mailagent.engine import LATE_AFTER
 from mailagent.store.operations import metric_figures, workers
 
 logger = logging.getLogger(__name__)
 
-# Between these, by chance: workers that were started together would all look at the same moment.
+# Chosen at random in between: workers that were started together must not all recover at the same moment.
 BEAT_SECONDS = (4.0, 6.0)
-# Whoever ends waits no longer for a beat under way or for somebody's lock: then it has to be missed.
+# On shutdown, the longest wait for a running heartbeat, and for a lock. After that the other workers detect
+# the missing lease.
 LEAVE_SECONDS = 3.0
-# From the time on when those of the schedule should have been seen.
-SWEEPS_LOOKED_FOR_SECONDS = 60.0
-# What the metrics count, up to some minutes ago.
+SWEEP_CHECK_SECONDS = 60.0
 COUNTERS_SECONDS = 60.0
+# A worker that takes a run begins it within milliseconds.
+UNATTENDED_AFTER = timedelta(minutes=1)
+
+# Returns the ids of the runs that this process executes, including those that wait; None if it cannot tell.
+RunsHere = Callable[[], frozenset[str] | None]
 
 
 class Heartbeat:
-    """One thread that signs the worker in, again and again, and out at the end."""
+    """A thread that renews the worker's lease, and after each renewal recovers workflows."""
 
     def __init__(self, runs_here: RunsHere = lambda: None) -> None:
-        """`runs_here` returns the ids of the runs that this process executes; None if it cannot tell."""
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._worker_id = ""
         self._beat_file: Path | None = None
-        self._looks_for_sweeps_at = self._counters_due_at = 0.0
+        self._sweep_check_at = self._counters_at = 0.0
         self._unattended = Unattended(runs_here)
 
     def start(self, worker_id: str, beat_file: Path | None = None) -> None:
-        """Sign in. To be called before the first run is taken: whoever has one unsigned is an orphan.
+        """Sign in. Call this before the worker takes its first run: others take over the runs of a worker that
+        has no lease.
 
-        `beat_file` is touched at every beat, whatever became of it: a look at it tells that we live.
+        `beat_file` is touched at every beat, even if the database is away: it shows that the process lives.
         """
         self._worker_id, self._beat_file = worker_id, beat_file
         self._stopping = threading.Event()
-        self._looks_for_sweeps_at = time.monotonic() + LATE_AFTER.total_seconds()
-        if self._beat():
-            self._take_up_own()
+        self._sweep_check_at = time.monotonic() + LATE_AFTER.total_seconds()
+        self._attempt("could not renew its lease", self._sign_in)
         self._touch()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Sign out, and queue again what is unfinished: others go on with it at once."""
+        """Sign out, and enqueue unfinished runs again: other workers continue them at once."""
         if self._thread is None:
             return
         self._stopping.set()
         self._thread.join(LEAVE_SECONDS)
         self._thread = None
-        live = services.current()
-        try:
-            with live.database.transaction() as connection:
-                if connection.dialect.name == "postgresql":
-                    connection.execute(sa.text(f"SET LOCAL lock_timeout = '{LEAVE_SECONDS:g}s'"))
-                workers.sign_out(connection, self._worker_id)
-                live.workflow_client.recovery.give_back(connection, self._worker_id)
-        except sa.exc.SQLAlchemyError:
-            logger.warning("worker %s could not sign out; it will be missed", self._worker_id)
+        self._attempt("could not sign out; its lease ends by itself", self._sign_out)
 
     def _run(self) -> None:
         while not self._stopping.wait(random.uniform(*BEAT_SECONDS)):  # noqa: S311 - no secret
-            if self._beat():
-                self._look_for_orphans()
-                self._look_for_unattended()
-                self._look_for_sweeps()
-                self._move_counters_on()
+            if self._attempt("could not renew its lease", self._sign_in):
+                self._attempt("could not take over runs", take_over)
+                self._attempt(
+                    "could not check its own runs", lambda: self._unattended.look(self._worker_id)
+                )
+                self._attempt("could not check the schedule", self._check_sweeps)
+                self._attempt("could not update the counters", self._update_counters)
             else:
                 self._unattended.forget()
             self._touch()
+
+    def _attempt(self, problem: str, task: Callable[[], object]) -> bool:
+        """Do a task and return whether it was done. If the database fails: the next beat tries again."""
+        try:
+            task()
+        except sa.exc.SQLAlchemyError:
+            logger.exception("worker %s %s", self._worker_id, problem)
+            return False
+        return True
+
+    def _sign_in(self) -> None:
+        with services.current().database.transaction() as connection:
+            workers.sign_in(connection, self._worker_id)
+
+    def _sign_out(self) -> None:
+        live = services.current()
+        with live.database.transaction() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(sa.text(f"SET LOCAL lock_timeout = '{LEAVE_SECONDS:g}s'"))
+            workers.sign_out(connection, self._worker_id)
+            live.workflow_client.tables.give_back(connection, self._worker_id)
 
     def _touch(self) -> None:
         if self._beat_file is None:
@@ -90,74 +108,32 @@ class Heartbeat:
         except OSError as problem:
             logger.warning("worker %s cannot touch its beat file: %s", self._worker_id, problem)
 
-    def _beat(self) -> bool:
-        """Say that this worker lives; return whether it could."""
-        try:
-            with services.current().database.transaction() as connection:
-                workers.sign_in(connection, self._worker_id)
-        except sa.exc.SQLAlchemyError:
-            logger.exception("worker %s could not say that it lives", self._worker_id)
-            return False
-        return True
+    def _check_sweeps(self) -> None:
+        if time.monotonic() >= self._sweep_check_at:
+            self._sweep_check_at = time.monotonic() + SWEEP_CHECK_SECONDS
+            enqueue_late_sweep()
 
-    def _take_up_own(self) -> None:
-        try:
-            with services.current().database.transaction() as connection:
-                taken = services.current().workflow_client.recovery.take_up(
-                    connection, self._worker_id
-                )
-        except sa.exc.SQLAlchemyError:
-            logger.exception("worker %s leaves its runs to the engine", self._worker_id)
-            return
-        if taken:
-            logger.info("worker %s takes up %s runs again", self._worker_id, taken)
-
-    def _look_for_orphans(self) -> None:
-        try:
-            take_over()
-        except sa.exc.SQLAlchemyError:
-            logger.exception("worker %s could not take runs over; it tries again", self._worker_id)
-
-    def _look_for_unattended(self) -> None:
-        try:
-            self._unattended.look(self._worker_id)
-        except sa.exc.SQLAlchemyError:
-            logger.exception("worker %s could not look for its own runs", self._worker_id)
-
-    def _move_counters_on(self) -> None:
-        if time.monotonic() < self._counters_due_at:
-            return
-        try:
-            more = move_counters_on()
-        except sa.exc.SQLAlchemyError:
-            logger.exception("worker %s could not count for the metrics", self._worker_id)
-            more = False
-        self._counters_due_at = time.monotonic() + (0.0 if more else COUNTERS_SECONDS)
-
-    def _look_for_sweeps(self) -> None:
-        if time.monotonic() < self._looks_for_sweeps_at:
-            return
-        self._looks_for_sweeps_at = time.monotonic() + SWEEPS_LOOKED_FOR_SECONDS
-        try:
-            see_to_sweeps()
-        except sa.exc.SQLAlchemyError:
-            logger.exception("worker %s could not look for sweeps", self._worker_id)
+    def _update_counters(self) -> None:
+        if time.monotonic() >= self._counters_at:
+            self._counters_at = time.monotonic() + COUNTERS_SECONDS
+            if update_counters():
+                self._counters_at = 0.0
 
 
-def see_to_sweeps() -> bool:
-    """Begin a sweep if the schedule has begun none for minutes; return whether it was so."""
+def enqueue_late_sweep() -> bool:
+    """Enqueue a sweep if the schedule has started none for minutes; return whether one was missing."""
     live = services.current()
     with live.database.snapshot() as connection:
-        late = live.workflow_client.recovery.is_sweep_late(connection, live.now())
+        late = live.workflow_client.tables.is_sweep_late(connection, live.now())
     if late:
-        logger.warning("the schedule began no sweep for minutes; one is begun for it")
+        logger.warning("the schedule started no sweep for minutes; enqueueing one")
         with live.database.transaction() as connection:
-            live.workflow_client.recovery.enqueue_sweep(connection, live.now())
+            live.workflow_client.queue.enqueue_sweep(connection, live.now())
     return late
 
 
-def move_counters_on() -> bool:
-    """Count further what has come in and gone out; return whether there is more to count at once."""
+def update_counters() -> bool:
+    """Count the rows that were added since the last time; return whether there are more to count at once."""
     live = services.current()
     more = False
     for source in metric_figures.SOURCES:
@@ -167,14 +143,14 @@ def move_counters_on() -> bool:
 
 
 def take_over() -> int:
-    """Queue the runs again whose worker has vanished, in one transaction. Returns how many.
+    """Enqueue again the runs of workers whose lease ended, in one transaction. Returns how many.
 
-    Any number of workers may do so at once. Should one that is missed live after all, it can record
-    nothing more for them: a run belongs to whoever took it last.
+    Several workers may do so at once. If a worker without a lease still lives, it can record nothing more for
+    these runs: a run belongs to the worker that took it last.
     """
     live = services.current()
     with live.database.transaction() as connection:
-        taken = live.workflow_client.recovery.take_over_orphans(
+        taken = live.workflow_client.tables.take_over_orphans(
             connection, workers.alive(connection), workers.can_be_missed(connection)
         )
     if taken:
@@ -182,47 +158,36 @@ def take_over() -> int:
     return taken
 
 
-# --- unattended -----------------------------------------------------------------------------------
-
-
-# Who took a run begins it within milliseconds.
-UNATTENDED_AFTER = timedelta(minutes=1)
-
-# Returns the ids of the runs that this process executes, those that wait included; None if it cannot tell.
-RunsHere = Callable[[], frozenset[str] | None]
-
-
 class Unattended:
-    """Looks twice before it queues a run again: one that is just about to begin, or to be recorded as
-    ended, is left alone. Should it be wrong all the same, whoever has the run can record nothing more."""
+    """Finds runs that this worker has taken and does not execute, for example because the database's answer was
+    lost. Enqueues a run again only when two checks in a row find it."""
 
     def __init__(self, runs_here: RunsHere) -> None:
         self._runs_here = runs_here
         self._seen: frozenset[str] = frozenset()
 
     def forget(self) -> None:
-        """Begin anew: the next look is a first one."""
+        """Start anew: the next check is a first one."""
         self._seen = frozenset()
 
     def look(self, worker_id: str) -> int:
-        """Queue again what was unattended at the last look, too. Returns how many runs that were, those of
-        the schedule not counted. Raises SQLAlchemyError if the database is in trouble."""
+        """Enqueue again what was unattended at the last check, too. Returns how many runs, without those of the
+        schedule. Raises SQLAlchemyError if the database fails."""
         seen_before, self._seen = self._seen, frozenset()
         live = services.current()
+        tables = live.workflow_client.tables
         with live.database.snapshot() as connection:
-            taken = live.workflow_client.recovery.find_taken(
-                connection, worker_id, UNATTENDED_AFTER
-            )
+            started = tables.find_started(connection, worker_id, UNATTENDED_AFTER)
         here = self._runs_here()
         if here is None:
             return 0
-        self._seen = taken - here
-        again = self._seen & seen_before
-        if not again:
+        self._seen = started - here
+        twice = self._seen & seen_before
+        if not twice:
             return 0
         with live.database.transaction() as connection:
-            queued = live.workflow_client.recovery.queue_unattended(
-                connection, worker_id, again, UNATTENDED_AFTER
-            )
-        logger.warning("queued %s runs again that worker %s had and did not run", queued, worker_id)
-        return queued
+            count = tables.enqueue_unattended(connection, worker_id, twice, UNATTENDED_AFTER)
+        logger.warning(
+            "enqueued %s runs again that worker %s had and did not run", count, worker_id
+        )
+        return count

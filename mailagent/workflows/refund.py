@@ -1,8 +1,7 @@
 """The `refund` workflow, one for each refund: waits for a manager's decision, pays, tells the customer.
 
-Nothing else asks the gateway to pay. It is async, so that waiting takes no thread. Messages only wake it; it
-then reads the rows.
-"""
+Only this workflow calls the payment gateway. It is async, so that waiting takes no thread. Messages only wake
+it; it then reads its state from the database."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ async def refund(refund_id: str) -> str:
             else:
                 await DBOS.sleep_async(state["wait_seconds"])
     told = await tell_customer(refund_id)
-    while isinstance(told, dict):
+    while not isinstance(told, list):  # the receipt waits for other refunds of the same mail
         await DBOS.recv_async(engine.WAKE_TOPIC, timeout_seconds=told["wait_seconds"])
         told = await tell_customer(refund_id)
     for outbound_id in told:

@@ -256,36 +256,9 @@ SQLITE_RECORDS = (
     ),
 )
 
-# --- queueing a run -------------------------------------------------------------------------------
-
-# DBOS's tables and functions are looked for when it is called: they are made after this.
-QUEUE_RUN = """
-CREATE FUNCTION mailagent_queue_run(
-    the_workflow TEXT, the_queue TEXT, the_subject JSON, the_run TEXT, the_partition TEXT,
-    the_application TEXT, the_attributes JSONB
-) RETURNS BOOLEAN LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    -- A run that is there stays as it is: `updated_at` says for how long it has been quiet.
-    IF EXISTS (SELECT 1 FROM dbos.workflow_status WHERE workflow_uuid = the_run) THEN
-        RETURN false;
-    END IF;
-    PERFORM dbos.enqueue_workflow(
-        workflow_name => the_workflow, queue_name => the_queue,
-        positional_args => ARRAY[the_subject], workflow_id => the_run,
-        queue_partition_key => the_partition, application_name => the_application
-    );
-    -- Of two that queue the same run at the same moment the first describes it.
-    UPDATE dbos.workflow_status SET attributes = the_attributes
-    WHERE workflow_uuid = the_run AND attributes IS NULL;
-    RETURN true;
-END
-$$
-"""
-
 POSTGRESQL = (
     *POSTGRESQL_HOLD,
     *(statement for each in REFUSED for statement in _refuse_in_postgresql(*each)),
     *POSTGRESQL_RECORDS,
-    QUEUE_RUN,
 )
 SQLITE = (*SQLITE_HOLD, *(_refuse_in_sqlite(*each) for each in REFUSED), *SQLITE_RECORDS)

@@ -235,7 +235,7 @@ def test_back_off_doubles_up_to_an_hour(attempt: int, seconds: float) -> None:
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 AT_WORK, OVER, FAILED, CANCELLED = LastRun.AT_WORK, LastRun.OVER, LastRun.FAILED, LastRun.CANCELLED
-LEAVE, RING, PEOPLE = Care.LEAVE, Care.RING, Care.GIVE_TO_PEOPLE
+LEAVE, RING, PEOPLE = Care.LEAVE, Care.ENQUEUE, Care.GIVE_TO_PEOPLE
 
 
 @pytest.mark.parametrize(

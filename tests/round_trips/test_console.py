@@ -23,7 +23,7 @@ from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.engine import CONVERSATION, CONVERSATIONS, REFUND, Run, first_step_to_repeat
 from mailagent.workflows.steps import operators
-from mailagent.workflows.steps.maintenance import neglected, sweep
+from mailagent.workflows.steps.maintenance import sweep, unfinished
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, big_order
 from tests.conductor import Console
 from tests.dbos_command import dbos
@@ -339,7 +339,7 @@ def test_the_sweep_leaves_a_refund_to_the_fork_of_its_run(scene: Scene) -> None:
     fork = scene.console.fork(run.run_id, first_step_to_repeat(run))
     wait_until(lambda: scene.find(fork).status == "PENDING", 20, "the fork to wait")
     scene.clock.put_forward(600)  # the pause after a run of a refund that failed is five minutes
-    neglected.enqueue_refunds()
+    unfinished.enqueue_refunds()
     runs = [
         each.run_id
         for each in shop.live.workflow_client.runs.list_runs()
@@ -398,7 +398,9 @@ def test_a_run_that_is_taken_up_again_elsewhere_waits_for_its_turn(
         assert scene.places() == [(CONVERSATIONS, hash_customer(ADA))] * 2
         # Longer than DBOS's own queue would need to begin it.
         time.sleep(3)
-        assert [run.run_id for run in shop.live.workflow_client.runs.list_pending()] == [first]
+        assert [run.run_id for run in shop.live.workflow_client.runs.list_runs("PENDING")] == [
+            first
+        ]
         go_on.set()
         wait_until(scene.is_quiet, 30, "both to end")
     shop.wait_for_mails(ADA, 2)
@@ -503,7 +505,9 @@ def test_a_worker_that_is_believed_dead_and_lives_answers_once(scene: Scene) -> 
         shop.write(QUESTION)
         wait_for_run(shop, CONVERSATION, "PENDING")
         wait_until(
-            lambda: bool(shop.live.workflow_client.runs.list_pending()), 20, "the run to begin"
+            lambda: bool(shop.live.workflow_client.runs.list_runs("PENDING")),
+            20,
+            "the run to begin",
         )
         # The console asks again while nothing comes of it.
         for _ in range(4):

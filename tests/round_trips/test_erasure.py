@@ -282,7 +282,7 @@ def _runs_about(shop: Harness, email: str) -> list[str]:
     (thread,) = shop.rows(
         "SELECT conversation_id FROM conversations WHERE customer_email = :email", email=email
     )
-    histories = shop.live.workflow_client.histories.list_histories([thread.conversation_id])
+    histories = shop.live.workflow_client.runs.list_histories([thread.conversation_id])
     return [run_id for run_id, status in histories.items() if status in ACTIVE]
 
 

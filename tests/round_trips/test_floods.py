@@ -15,9 +15,9 @@ from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.mail.message import confirm_code
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
-from mailagent.workflows.steps.conversation import loop_guard, people
+from mailagent.workflows.steps.conversation import people
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
-from mailagent.workflows.steps.maintenance import flood, sweep
+from mailagent.workflows.steps.maintenance import flood
 from tests.cast import ADA, GRACE, TESS
 from tests.harness import Harness, running, wait_until
 
@@ -85,13 +85,13 @@ def test_a_flood_of_many_senders_is_throttled_too(small_shop: Harness) -> None:
 def test_throttled_mail_is_let_in_bit_by_bit(small_shop: Harness) -> None:
     for number in range(5):
         small_shop.write(f"Mail {number}", subject=f"s{number}")
-    assert sweep.release_throttled_mail() == 0  # not before an hour has passed
+    assert flood.release_throttled_mail() == 0  # not before an hour has passed
     now = small_shop.live.now() + timedelta(minutes=61)
     services.bind(replace(small_shop.live, now=lambda: now))
-    assert sweep.release_throttled_mail() == 1
+    assert flood.release_throttled_mail() == 1
     assert statuses(small_shop, ADA) == ["unanswered"] * 4 + ["throttled"]
-    assert sweep.release_throttled_mail() == 1
-    assert sweep.release_throttled_mail() == 0
+    assert flood.release_throttled_mail() == 1
+    assert flood.release_throttled_mail() == 0
 
 
 # --- forged mail ----------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def stop(shop: Harness, written: MailContent) -> list[str]:
     batch = take_batch(row_of(shop, written).conversation_id)
     assert batch is not None
     assert batch["task"] == "stop"
-    return loop_guard.stop_loop(batch)
+    return people.stop_loop(batch)
 
 
 def conversation_of(shop: Harness, written: MailContent) -> Any:
@@ -227,7 +227,7 @@ def test_a_replay_of_a_blown_loop_guard_takes_nothing_back_from_the_agent(
         "task": "stop",
     }
     (letter,) = to_team(shop)  # it may not have been sent yet
-    assert loop_guard.stop_loop(batch) == [letter.outbound_id]
+    assert people.stop_loop(batch) == [letter.outbound_id]
     assert len(to_team(shop)) == 1
     assert conversation_of(shop, tripped).status == "open"
     assert row_of(shop, tripped).status == "unanswered"
@@ -247,15 +247,15 @@ def test_people_hear_once_an_hour_of_what_came_after_the_loop_guard(
         assert stop(shop, written) == []  # it takes the whole batch
     assert {row_of(shop, written).status for written in later} == {"throttled"}
     pass_time(shop, minutes=59)
-    assert sweep.release_throttled_mail() == 0
+    assert flood.release_throttled_mail() == 0
     assert len(to_team(shop)) == 1
     pass_time(shop, minutes=61)
-    assert sweep.release_throttled_mail() == 0
+    assert flood.release_throttled_mail() == 0
     _first, second = to_team(shop)
     assert "Later 2" in second.text
     assert "3)" in second.text
     assert {row_of(shop, written).status for written in later} == {"no_answer"}
-    sweep.release_throttled_mail()
+    flood.release_throttled_mail()
     assert len(to_team(shop)) == 2
 
 
@@ -346,12 +346,12 @@ def test_throttled_mail_whose_time_is_up_goes_to_people(small_shop: Harness) -> 
     flood.give_overdue_to_people()
     assert row_of(small_shop, throttled).status == "throttled"
     pass_time(small_shop, seconds=overdue + 1)
-    assert sweep.release_throttled_mail() == 0
+    assert flood.release_throttled_mail() == 0
     assert row_of(small_shop, throttled).status == "no_answer"
     assert conversation_of(small_shop, throttled).status == "handed_over"
     (told,) = to_team(small_shop)
     assert "Throttled 0" in told.text
-    sweep.release_throttled_mail()
+    flood.release_throttled_mail()
     assert len(to_team(small_shop)) == 1
 
 
@@ -362,7 +362,7 @@ def test_a_mass_of_throttled_mail_is_told_in_one_notice_an_hour(
     many = threads > flood.CASES_PER_HOUR
     throttled = park(small_shop, threads)
     pass_time(small_shop, hours=5)
-    sweep.release_throttled_mail()
+    flood.release_throttled_mail()
     assert {row_of(small_shop, each).status for each in throttled} == {"no_answer"}
     told = to_team(small_shop)
     assert len(told) == (1 if many else threads)
@@ -379,13 +379,13 @@ def test_the_next_notice_of_a_flood_comes_in_the_next_hour(small_shop: Harness) 
     pass_time(small_shop, minutes=1)
     more = [small_shop.write(f"More {n}", subject=f"m{n}") for n in range(30)]
     pass_time(small_shop, hours=4)
-    sweep.release_throttled_mail()
+    flood.release_throttled_mail()
     pass_time(small_shop, hours=4, minutes=2)
-    sweep.release_throttled_mail()
+    flood.release_throttled_mail()
     assert len(to_team(small_shop)) == 1
     assert "throttled" in {row_of(small_shop, each).status for each in more}
     pass_time(small_shop, hours=5)
-    sweep.release_throttled_mail()
+    flood.release_throttled_mail()
     assert len(to_team(small_shop)) == 2
     assert "throttled" not in {row_of(small_shop, each).status for each in more}
 

@@ -11,7 +11,7 @@ from functools import partial
 from dbos import DBOS
 
 from mailagent import services
-from mailagent.workflows.steps.maintenance.neglected import enqueue_refunds
+from mailagent.workflows.steps.maintenance.unfinished import enqueue_refunds
 from tests.cast import MONA, big_order
 from tests.harness import Harness, beside, wait_until
 from tests.programs.replay_sweep.at_work import stories_at_work, sweep_at_work

@@ -9,7 +9,7 @@ import pytest
 
 from mailagent import services
 from mailagent.domain.mail.conversation import Limits
-from mailagent.workflows.steps.maintenance import sweep
+from mailagent.workflows.steps.maintenance import flood
 from tests.harness import Harness
 
 
@@ -48,7 +48,7 @@ def test_throttled_mail_is_let_in_going_round_the_domains(small_shop: Harness) -
     later = small_shop.live.now() + timedelta(minutes=61)
     limits = replace(small_shop.live.limits, mails_per_hour=120)
     services.bind(replace(small_shop.live, now=lambda: later, limits=limits))
-    assert sweep.release_throttled_mail() == 2
+    assert flood.release_throttled_mail() == 2
     assert write_from(small_shop) == []
     let_in = (
         "SELECT 1 FROM inbound_mails WHERE from_address = 'c6@other.test' AND status = 'unanswered'"

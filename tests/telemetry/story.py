@@ -51,7 +51,7 @@ def tell(shop: Harness, web: Web, worker: Worker | None) -> None:
 
 def _no_run_at_work(shop: Harness) -> bool:
     with shop.live.database.snapshot() as connection:
-        return not shop.live.workflow_client.runs.count_active(connection).total()
+        return not shop.live.workflow_client.tables.count_active(connection).total()
 
 
 def _write(shop: Harness, web: Web) -> None:

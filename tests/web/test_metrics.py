@@ -28,7 +28,7 @@ from mailagent.store.operations import metric_figures, model_calls
 from mailagent.store.operations.model_calls import Spending
 from mailagent.web import metrics
 from mailagent.web.metrics import CACHE, CachedSamples
-from mailagent.workflows.recovery import move_counters_on
+from mailagent.workflows.recovery import update_counters
 from mailagent.workflows.steps.circuit_breaker import Permit, note_outcome
 from tests.cast import ADA
 from tests.harness import Harness, open_shop
@@ -141,7 +141,7 @@ def test_tokens_and_money_count_on_when_their_rows_are_purged(shop: Harness) -> 
     for age in (timedelta(days=500), timedelta(hours=1), timedelta(0)):
         record_call(shop, age)
     before = scrape(shop)
-    assert not move_counters_on()
+    assert not update_counters()
     assert scrape(shop) == pytest.approx(before, abs=60)
     with shop.live.database.transaction() as connection:
         purged = connection.execute(
@@ -183,7 +183,7 @@ def test_mail_is_counted_that_comes_after_a_clock_was_set_back(shop: Harness) ->
         clock.put_forward((begun + timedelta(hours=hours) - clock.now()).total_seconds())
         if hours != 24:  # the clock is wrong, and nothing comes in
             shop.write(f"Where is my kettle? {hours}")
-        while move_counters_on():
+        while update_counters():
             pass
         assert scrape(shop)["mailagent_mails_received_total{customer}"] == count
 
@@ -196,11 +196,11 @@ def test_a_counter_moves_on_bit_by_bit_and_counts_nothing_twice(
         record_call(shop, timedelta(hours=hours))
     monkeypatch.setattr(metric_figures, "ROWS_AT_ONCE", 2)
     rounds = 1
-    while move_counters_on():
+    while update_counters():
         rounds += 1
         assert scrape(shop)["mailagent_model_calls_total{small,done}"] == 4
     assert rounds > 1
-    assert not move_counters_on()
+    assert not update_counters()
     assert scrape(shop)["mailagent_model_calls_total{small,done}"] == 4
 
 

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.store.mail import inbound
-from mailagent.workflows.steps.conversation import absence
 from mailagent.workflows.steps.maintenance import sweep
+from mailagent.workflows.steps.maintenance import sweep as sweep_steps
 from tests.cast import ADA, GRACE
 from tests.harness import Harness
 from tests.workflows.test_sweep import forget_runs
@@ -72,7 +72,7 @@ def test_forged_mail_takes_no_turn_of_its_alleged_sender(limited_shop: Harness) 
 def test_mail_that_a_run_is_at_keeps_no_other_from_being_brought_back(
     limited_shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(absence, "BROUGHT_BACK_AT_ONCE", 2)
+    monkeypatch.setattr(sweep_steps, "BROUGHT_BACK_AT_ONCE", 2)
     forgotten = limited_shop.write("Hello?", from_address=GRACE)
     forget_runs(limited_shop)
     for address in CUSTOMERS:

@@ -16,10 +16,10 @@ from mailagent.store.mail import arrivals
 from mailagent.store.privacy import erasure
 from mailagent.store.refunds import goodwill
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
-from mailagent.workflows.steps.conversation.context import case_of
 from mailagent.workflows.steps.conversation.reply import write_reply
 from tests.cast import ADA, GRACE, OLGA, order
 from tests.harness import Harness
+from tests.workflows.moves import case_of, reply_move
 
 CODE = "K7MX-4PQR-9TWZ"
 DAY = timedelta(days=1)
@@ -51,7 +51,8 @@ def take(thread: Any) -> Batch:
 
 
 def answer(thread: Any, text: str = "Hello, we will look.") -> None:
-    assert write_reply(take(thread), {"text": text}, SPENT)["kind"] == "written"
+    batch = take(thread)
+    assert write_reply(batch, reply_move(batch, text), SPENT)["kind"] == "written"
 
 
 def give(shop: Harness, thread: Any, order_id: str = "W1001") -> None:
@@ -129,7 +130,7 @@ def test_what_comes_after_the_mails_were_taken_up_is_not_told(shop: Harness) -> 
     told = case_of(batch).item
     assert "And my pot?" in told["content"]
     write_again(shop, thread, "And my lamp?")
-    assert write_reply(batch, {"text": "Hello, we will look."}, SPENT)["kind"] == "written"
+    assert write_reply(batch, reply_move(batch, "Hello, we will look."), SPENT)["kind"] == "written"
     assert case_of(batch).item == told
 
 
@@ -152,7 +153,7 @@ def test_an_answer_says_the_discount_that_was_given_after_the_mail_was_taken_up(
     thread = write(shop)
     batch = take(thread)
     give(shop, thread)
-    write_reply(batch, {"text": "Hello Ada, you find your discount below."}, SPENT)
+    write_reply(batch, reply_move(batch, "Hello Ada, you find your discount below."), SPENT)
     (mail,) = shop.rows("SELECT text FROM outbound_mails")
     assert CODE in mail.text
 
@@ -169,7 +170,7 @@ def test_an_answer_may_name_the_day_of_an_earlier_one(shop: Harness) -> None:
         )
     batch = take(write_again(shop, thread))
     text = f"Hello Ada, as we wrote on {long_ago}, we look for it."
-    assert write_reply(batch, {"text": text}, SPENT)["kind"] == "written"
+    assert write_reply(batch, reply_move(batch, text), SPENT)["kind"] == "written"
 
 
 def in_the_thread(shop: Harness) -> Any:

@@ -20,12 +20,12 @@ def sweeps(shop: Harness) -> list[str]:
 
 
 def test_a_sweep_is_begun_where_the_schedule_begins_none_and_only_one(shop: Harness) -> None:
-    assert recovery.see_to_sweeps()
-    assert not recovery.see_to_sweeps()
+    assert recovery.enqueue_late_sweep()
+    assert not recovery.enqueue_late_sweep()
     assert len(sweeps(shop)) == 1
     with running(shop):
         wait_until(lambda: sweeps(shop) == ["SUCCESS"], 30, "the sweep to end")
-    assert not recovery.see_to_sweeps()
+    assert not recovery.enqueue_late_sweep()
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_sweep_is_begun_where_the_schedule_begins_none_and_only_one(shop: Harn
 def test_a_sweep_counts_for_three_minutes_by_the_databases_clock(
     shop: Harness, ended_ago: timedelta, late: bool
 ) -> None:
-    assert recovery.see_to_sweeps()
+    assert recovery.enqueue_late_sweep()
     ended_at = shop.live.now() - ended_ago
     with shop.live.database.transaction() as connection:
         connection.execute(
@@ -50,4 +50,4 @@ def test_a_sweep_counts_for_three_minutes_by_the_databases_clock(
             ),
             {"at": int(ended_at.timestamp() * 1000)},
         )
-        assert shop.live.workflow_client.recovery.is_sweep_late(connection, shop.live.now()) is late
+        assert shop.live.workflow_client.tables.is_sweep_late(connection, shop.live.now()) is late

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.demo.fakes.webhooks import build_body
+from mailagent.workflows.steps import recording
 from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
-from mailagent.workflows.steps.recording import try_no_more_than
 from tests.cast import ADA, MONA, big_order, order
 from tests.harness import Harness, letter, running, wait_until
 from tests.round_trips.test_refunds import decide, link_in
@@ -52,16 +52,18 @@ def sweep_at_once(shop: Harness) -> None:
     services.bind(shop.live)
 
 
-def test_a_server_away_for_longer_than_a_step_tries_costs_nothing(own_server: Harness) -> None:
+def test_a_server_away_for_longer_than_a_step_tries_costs_nothing(
+    own_server: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shop, server = own_server, own_server.app.config["SERVER"]
     shop.stock(order(), big_order())
-    undo = try_no_more_than(2)
+    monkeypatch.setattr(recording, "MOST_TRIES", 2)
     late = build_body(letter(WISH.replace("kettle", "kettle, bought as a present,")))
     with watched("propose_refund before", once(server.stop)) as seen, running(shop):
         shop.write(DESK)
         wait_until(lambda: seen["propose_refund before"] >= 2, 30, "the step to give up")
         assert [shop.post_inbound(late).status_code for _ in range(2)] == [503, 503]
-        undo()
+        monkeypatch.undo()
         server.start()
         back_at = time.time()
         wait_for_run(shop, "conversation", "ERROR")

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-import sqlalchemy as sa
 
-from mailagent.agent.loop import Spent
 from mailagent.engine import RecordedStep
 from mailagent.web.console.run_steps import with_text
-from mailagent.workflows.steps.conversation import model_call
-from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.recording import AtWork
-from mailagent.workflows.tools import look_at_order, registry
 from tests.cast import ADA, order
 from tests.harness import Harness, wait_until
 from tests.round_trips.test_hostile_model import calls, says
-from tests.workflows.trouble import Mistake, once, wait_for_run, watched
 
 QUESTION = "Where is my order W1001?"
 
@@ -73,31 +66,6 @@ def test_a_step_asks_twice_at_most_and_the_next_one_is_told_all(busy_shop: Harne
     assert len(answered) == 2
 
 
-def test_a_database_in_trouble_while_looking_costs_no_ask_more(
-    busy_shop: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lost = sa.exc.OperationalError("SELECT", None, Exception("cut"))
-    lost.connection_invalidated = True
-
-    def fail() -> None:
-        raise lost
-
-    fail_once = once(fail)
-
-    def look(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        fail_once()
-        return look_at_order.look_at_order(batch, arguments)
-
-    monkeypatch.setitem(registry._tools, "look_at_order", replace(look_at_order.TOOL, run=look))
-    busy_shop.stock(order())
-    with watched("", lambda: None) as seen:
-        busy_shop.write(QUESTION)
-        busy_shop.wait_for_mails(ADA)
-        wait_until(busy_shop.at_rest, 30, "all to be done")
-    assert (seen["ask_model before"], seen["ask_model after"]) == (2, 1)
-    assert requests(busy_shop) == 2
-
-
 def test_a_process_that_is_leaving_begins_no_second_ask(
     busy_shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,32 +75,3 @@ def test_a_process_that_is_leaving_begins_no_second_ask(
     busy_shop.wait_for_mails(ADA)
     assert [step.name for step in steps_of(busy_shop)].count("ask_model") == 2
     assert requests(busy_shop) == 2
-
-
-def test_what_a_step_got_is_let_go_when_it_fails(
-    busy_shop: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(_batch: Batch, _arguments: Mapping[str, Any]) -> dict[str, Any]:
-        raise Mistake("not an outage")
-
-    monkeypatch.setitem(registry._tools, "look_at_order", replace(look_at_order.TOOL, run=fail))
-    busy_shop.stock(order())
-    busy_shop.write(QUESTION)
-    wait_for_run(busy_shop, "conversation", "ERROR")
-    assert requests(busy_shop) == 1
-    assert not model_call._unrecorded._kept
-
-
-def test_what_a_step_got_is_let_go_when_it_never_comes_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    got = model_call.Unrecorded()
-    progress = model_call._Progress(Spent())
-    monkeypatch.setattr(model_call, "_place", lambda: ("run", 1))
-    got.keep(progress)
-    monkeypatch.setattr(model_call, "_place", lambda: ("run", 2))
-    got.keep(progress)
-    assert set(got._kept) == {("run", 1), ("run", 2)}
-    monkeypatch.setattr(model_call, "KEPT_SECONDS", -1.0)
-    got.keep(progress)
-    assert set(got._kept) == {("run", 2)}

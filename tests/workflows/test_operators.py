@@ -16,8 +16,8 @@ from mailagent.engine import DELIVERY, SWEEP, Run, subject_of
 from mailagent.store.database import UtcDateTime
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.workflows.steps import operators
-from mailagent.workflows.steps.maintenance import neglected
 from mailagent.workflows.steps.maintenance import sweep as steps
+from mailagent.workflows.steps.maintenance import unfinished
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from tests.cast import ADA, GRACE, JUERGEN, NOW, TESS, order
 from tests.harness import Harness, open_shop, running, wait_until
@@ -99,7 +99,7 @@ def test_repeats_for_one_row_are_one_incident(shop: Harness) -> None:
         wait_for_run(shop, "refund", "ERROR")
         assert operators.report_failed_runs() == 1
         later(shop, minutes=6)
-        assert neglected.enqueue_refunds() == 1
+        assert unfinished.enqueue_refunds() == 1
         wait_until(lambda: len(failed(shop)) == 2, 30, "the second run to fail")
         assert operators.report_failed_runs() == 0
 

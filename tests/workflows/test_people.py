@@ -18,6 +18,7 @@ from mailagent.workflows.steps.conversation.people import (
 from mailagent.workflows.steps.conversation.reply import write_reply
 from tests.cast import TESS
 from tests.harness import Harness
+from tests.workflows.moves import person_move, reply_move
 
 SPENT = {"model_turns": 1, "tokens": 1}
 
@@ -55,7 +56,7 @@ def asked_again(shop: Harness) -> Batch:
 
 def written_by_team(shop: Harness, *texts: str, subject: str = "Re: My order") -> Batch:
     """Let the team write into a conversation that it looks after."""
-    hand_over(asked_by_customer(shop), {"reason": "CUSTOMER_ASKED"})
+    hand_over(asked_by_customer(shop), person_move("CUSTOMER_ASKED"))
     door = f"team+{thread(shop).team_token}@shop.example"
     for text in texts:
         shop.write(text, from_address=TESS, from_name="Tess Team", to=door, subject=subject)
@@ -70,7 +71,7 @@ def everything(shop: Harness) -> list[object]:
 
 HAND_OVER = pytest.param(
     asked_by_customer,
-    lambda batch: hand_over(batch, {"reason": "CUSTOMER_ASKED", "summary": "a summary"}),
+    lambda batch: hand_over(batch, person_move("CUSTOMER_ASKED")),
     give_to_agent,
     id="hand_over",
 )
@@ -142,13 +143,13 @@ def test_a_batch_of_which_people_took_one_mail_gets_no_answer_of_the_agents(shop
     assert len(batch["mail_ids"]) == 2
     with shop.live.database.transaction() as connection:
         inbound.leave_unanswered(connection, batch["mail_ids"][:1], "a test")
-    write_reply(batch, {"text": "Good morning."}, SPENT)
+    write_reply(batch, reply_move(batch, "Good morning."), SPENT)
     assert shop.rows("SELECT 1 FROM outbound_mails") == []
 
 
 def test_what_was_answered_stays_answered_when_a_stop_comes_late(shop: Harness) -> None:
     batch = asked_by_customer(shop)
-    write_reply(batch, {"text": "Good morning."}, SPENT)
+    write_reply(batch, reply_move(batch, "Good morning."), SPENT)
     with shop.live.database.transaction() as connection:
         inbound.leave_unanswered(connection, batch["mail_ids"], "the loop guard stopped it")
     (mail,) = shop.rows("SELECT status, no_answer_reason FROM inbound_mails")

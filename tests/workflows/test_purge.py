@@ -160,8 +160,7 @@ def test_a_sweep_takes_all_that_is_due_in_many_batches(
     young = keep(shop.live.database, now - timedelta(days=29, hours=23))
     batches = Batches(monkeypatch)
     assert [steps.purge_raw_mail(), steps.purge_raw_mail()] == [505, 0]
-    assert batches.sizes[0] == steps.RAW_MAILS_AT_FIRST
-    assert max(batches.sizes) <= steps.RAW_MAILS_AT_MOST
+    assert max(batches.sizes) == steps.RAW_MAILS_AT_ONCE
     assert raw_ids(shop.live.database) == young
 
 
@@ -187,16 +186,8 @@ def test_a_sweep_of_a_worker_that_is_to_end_stops_between_two_batches(
     with running(shop):
         # Its last step: what was deleted by then is recorded, and the next sweep goes on.
         DBOS.start_workflow(sweep, datetime.now(UTC), None).get_result()
-    assert batches.sizes == [steps.RAW_MAILS_AT_FIRST]
-    assert len(raw_ids(shop.live.database)) == 100 - steps.RAW_MAILS_AT_FIRST
-
-
-@pytest.mark.parametrize(
-    ("limit", "seconds", "then"),
-    [(20, 0.01, 40), (320, 0.01, 320), (40, 0.07, 40), (40, 0.2, 20), (1, 60.0, 1)],
-)
-def test_the_next_batch_is_as_large_as_goes_quickly(limit: int, seconds: float, then: int) -> None:
-    assert steps.size_after(limit, seconds) == then
+    assert batches.sizes == [steps.RAW_MAILS_AT_ONCE]
+    assert len(raw_ids(shop.live.database)) == 100 - steps.RAW_MAILS_AT_ONCE
 
 
 @pytest.mark.parametrize(

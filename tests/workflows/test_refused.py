@@ -18,7 +18,7 @@ from mailagent.store import schema
 from mailagent.store.operations import circuit_breakers
 from mailagent.workflows.steps import operators
 from mailagent.workflows.steps.delivery import send
-from mailagent.workflows.steps.maintenance import neglected
+from mailagent.workflows.steps.maintenance import unfinished
 from tests.cast import GRACE, MAX, MONA, OLGA, TESS
 from tests.harness import Harness, running, wait_until
 from tests.programs.stampede.story import Clock
@@ -248,10 +248,10 @@ def test_the_sweep_lets_one_mail_try_and_the_others_follow(shop: Harness, clock:
     shop.faults.sendgrid.append(no_key)
     for outbound_id in waiting:
         send.send_mail(outbound_id)
-    neglected.enqueue_deliveries()
+    unfinished.enqueue_deliveries()
     assert {look(outbound_id)["kind"] for outbound_id in waiting} == {"wait"}
     clock.put_forward(15)
-    neglected.enqueue_deliveries()
+    unfinished.enqueue_deliveries()
     assert sorted(look(outbound_id)["kind"] for outbound_id in waiting) == ["send", "wait", "wait"]
 
 

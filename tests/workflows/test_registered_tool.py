@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from mailagent.workflows.steps.conversation import tool_call
+from mailagent.workflows.steps.conversation import model_call
 from mailagent.workflows.steps.recording import CRASH_POINTS
 from mailagent.workflows.tools import registry
 from mailagent.workflows.tools.tool import Arguments, Tool
@@ -35,7 +35,7 @@ def toy() -> Iterator[Tool]:
     registry.register(tool)
     yield tool
     del registry._tools[tool.name]
-    tool_call.tool_step.cache_clear()
+    model_call.tool_step.cache_clear()
     CRASH_POINTS.pop(tool.name, None)
 
 

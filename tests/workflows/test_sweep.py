@@ -13,9 +13,9 @@ from dbos import DBOS
 from mailagent import services
 from mailagent.store import audit
 from mailagent.store.mail import inbound
-from mailagent.workflows.steps.maintenance import neglected, overdue
+from mailagent.workflows.steps.maintenance import overdue, unfinished
 from mailagent.workflows.steps.maintenance import sweep as steps
-from mailagent.workflows.steps.maintenance.rows import see_to_waiting
+from mailagent.workflows.steps.maintenance.rows import process_waiting
 from tests.cast import ADA, MONA, TESS, big_order, order
 from tests.harness import Harness, beside, running, wait_until
 from tests.workflows.trouble import let_be_missed, set_run, table_of_runs, wait_for_run
@@ -79,7 +79,7 @@ def test_what_a_run_sees_to_while_the_sweep_looks_is_left_alone(
         return 1
 
     unanswered = sa.text("SELECT mail_id FROM inbound_mails WHERE status = 'unanswered'")
-    done = see_to_waiting(
+    done = process_waiting(
         lambda connection, _limit, _after: list(connection.scalars(unanswered)),
         str,
         runs_of,
@@ -140,8 +140,8 @@ def test_a_refund_without_a_run_gets_one(shop: Harness) -> None:
         wait_until(lambda: shop.refunds()[0].run_id is not None, 20, "a run to take the refund")
     forget_runs(shop)
     later(shop, minutes=2)
-    assert neglected.enqueue_refunds() == 1
-    assert neglected.enqueue_refunds() == 0
+    assert unfinished.enqueue_refunds() == 1
+    assert unfinished.enqueue_refunds() == 0
 
 
 def test_a_mail_of_ours_that_never_went_out_is_sent(shop: Harness) -> None:
@@ -151,8 +151,8 @@ def test_a_mail_of_ours_that_never_went_out_is_sent(shop: Harness) -> None:
     steps.enqueue_mail()
     forget_runs(shop)
     later(shop, hours=5, minutes=2)
-    assert neglected.enqueue_deliveries() == 1
-    assert neglected.enqueue_deliveries() == 0
+    assert unfinished.enqueue_deliveries() == 1
+    assert unfinished.enqueue_deliveries() == 0
     services.bind(shop.live)
     with running(shop):
         shop.wait_for_mails(TESS)
@@ -167,9 +167,9 @@ def test_a_refund_expires_although_its_run_was_cancelled(shop: Harness) -> None:
         assert run_id is not None
         shop.live.workflow_client.replays.cancel_run(run_id)
         later(shop, days=1)
-        assert neglected.enqueue_refunds() == 0  # an operator's, for now
+        assert unfinished.enqueue_refunds() == 0  # an operator's, for now
         later(shop, days=8)
-        assert neglected.enqueue_refunds() == 1
+        assert unfinished.enqueue_refunds() == 1
         assert shop.wait_for_refund("expired").paid_at is None
 
 

@@ -28,9 +28,11 @@ def wait_for_a_refund_that_waits(shop: Harness) -> str:
     shop.write(WISH)
     shop.wait_for_mails(MONA)
     wait_until(
-        lambda: len(shop.live.workflow_client.runs.list_pending()) == 1, 20, "the answer to be sent"
+        lambda: len(shop.live.workflow_client.runs.list_runs("PENDING")) == 1,
+        20,
+        "the answer to be sent",
     )
-    return shop.live.workflow_client.runs.list_pending()[0].run_id
+    return shop.live.workflow_client.runs.list_runs("PENDING")[0].run_id
 
 
 def vanish(shop: Harness, run_id: str, worker_id: str) -> None:
@@ -85,12 +87,12 @@ def test_a_run_is_left_as_dbos_itself_leaves_one_that_it_recovers(shop: Harness)
     with running(shop):
         run_id = wait_for_a_refund_that_waits(shop)
     vanish(shop, run_id, "gone")
-    dbos = shop.live.workflow_client._dbos.client._sys_db
+    dbos = shop.live.workflow_client._dbos._sys_db
     assert dbos.reenqueue_for_recovery(run_id, ["gone"], "_dbos_internal_queue")
     theirs = columns_of(shop, run_id)
     vanish(shop, run_id, "gone")
     with shop.live.database.transaction() as connection:
-        assert shop.live.workflow_client.recovery.give_back(connection, "gone") == 1
+        assert shop.live.workflow_client.tables.give_back(connection, "gone") == 1
     assert columns_of(shop, run_id) == theirs
 
 
@@ -131,22 +133,12 @@ def test_a_worker_that_cannot_say_that_it_lives_takes_nothing(shop: Harness) -> 
         assert recovery.take_over() == 0
 
 
-def test_a_worker_that_starts_again_takes_up_all_of_its_own_at_once(
-    tmp_path: Path, database_url: str
-) -> None:
+def test_a_worker_that_starts_again_takes_up_its_own(tmp_path: Path, database_url: str) -> None:
     with open_shop(tmp_path, database_url, {"WORKER_ID": "first"}) as shop:
         with running(shop):
             run_id = wait_for_a_refund_that_waits(shop)
         vanish(shop, run_id, "first")
         left = columns_of(shop, run_id)
-        with shop.live.database.transaction() as connection:
-            assert shop.live.workflow_client.recovery.take_up(connection, "second") == 0
-        assert columns_of(shop, run_id) == left
-        with shop.live.database.transaction() as connection:
-            assert shop.live.workflow_client.recovery.take_up(connection, "first") == 1
-        queued = columns_of(shop, run_id)
-        assert (queued["status"], queued["owner_xid"]) == ("ENQUEUED", None)
-        vanish(shop, run_id, "first")
         (request,) = shop.mails_to(MONA)
         with running(shop):
             decide(shop, link_in(request.text), "approve")

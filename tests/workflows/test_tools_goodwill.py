@@ -15,11 +15,11 @@ from mailagent.domain.refunds.policy import Goodwill, Policy
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.refunds import goodwill
 from mailagent.workflows.steps.conversation.batch import Batch
-from mailagent.workflows.steps.conversation.context import case_of
 from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.tools.offer_goodwill import offer_goodwill
 from tests.cast import GRACE, order
 from tests.harness import Harness, wait_until
+from tests.workflows.moves import case_of, reply_move
 from tests.workflows.test_tools import answer, batch_of, later_batch
 from tests.workflows.test_tools_withdrawal import ONE_DATABASE
 
@@ -52,7 +52,7 @@ def codes(shop: Harness) -> list[Any]:
 
 def reply(shop: Harness, batch: Batch, text: str) -> str:
     """Write the model's reply; return the text of the mail, or nothing when it was found untrue."""
-    written = write_reply(batch, {"text": text}, {"model_turns": 1, "tokens": 1})
+    written = write_reply(batch, reply_move(batch, text), {"model_turns": 1, "tokens": 1})
     if written["kind"] == "untrue":
         return ""
     (row,) = shop.rows(

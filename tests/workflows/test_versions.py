@@ -56,12 +56,15 @@ def test_workers_run_under_that_version_and_leave_runs_of_others_alone(small_sho
     with running(small_shop):
         assert DBOS.application_version == APPLICATION_VERSION
         with small_shop.live.database.transaction() as connection:
-            small_shop.live.workflow_client.recovery.give_back(
+            small_shop.live.workflow_client.tables.give_back(
                 connection, WORKER
             )  # as if it had vanished
         small_shop.write(QUESTION)
         small_shop.wait_for_mails(ADA)  # which a worker has taken from its queue since
         assert tables.outcome(old.run_id)[0] == "ENQUEUED"
+        dbos = small_shop.live.workflow_client._dbos
+        dbos._sys_db.create_application_version(OTHER)
+        dbos.set_latest_application_version(APPLICATION_VERSION)
         said = check(small_shop)
         assert f"note: 1 run waits for workers of version {OTHER}" in said
         assert "Everything is in place" in said

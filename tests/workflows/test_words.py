@@ -90,7 +90,7 @@ def test_a_replay_whose_words_are_gone_says_so_and_may_begin_anew(busy_shop: Har
         connection.execute(schema.step_texts.delete())
     workflow_client = busy_shop.live.workflow_client
     workflow_client.replays.replay_run(run_id)
-    told = "are not kept any more: replay this run from its first step"
+    told = "was deleted: replay this run from its first step"
 
     def error() -> str:
         run = workflow_client.runs.find_run(run_id)

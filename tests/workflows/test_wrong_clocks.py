@@ -20,7 +20,7 @@ from mailagent import services
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, build_body
 from mailagent.demo.process import ROOT
 from mailagent.demo.show import find_port
-from mailagent.workflows.steps.maintenance.neglected import enqueue_refunds
+from mailagent.workflows.steps.maintenance.unfinished import enqueue_refunds
 from tests.cast import ADA, MAX, MONA, SUPPORT, TESS, big_order
 from tests.harness import Harness, letter, wait_until
 from tests.programs.bench.child import Child, base_environment, wait_until_ready

@@ -1,6 +1,6 @@
-"""Who of the shop may do what in the console: roles come from the settings, at every request anew.
+"""Who of the shop's people may do what in the console. Roles come from the settings. Pure.
 
-Pure. Deciding on refunds is nobody's right here: it belongs to whoever an approval was sent to.
+No role may decide on refunds: only the person to whom an approval was sent may.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class Role(StrEnum):
 
 
 class Permission(StrEnum):
-    """What a page or an act of the console needs."""
+    """What a page or an action of the console requires."""
 
     VIEW = "view"  # the inbox, the search, conversations, refunds, customers
     ANSWER = "answer"  # drafts, taking over, writing to customers, dismissing
-    RUNS = "runs"  # what the workflow engine recorded, replaying and stopping it
-    ERASE = "erase"  # forgetting a customer
+    RUNS = "runs"  # what the workflow engine recorded, replaying and cancelling it
+    ERASE = "erase"  # erasing a customer
     AUDIT = "audit"  # who did what, and its export
 
 
@@ -35,10 +35,8 @@ PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
 
 
 def roles_of(email: str, shop: Shop) -> frozenset[Role]:
-    """Return the roles of an address, as the settings name it; none for a stranger.
-
-    Capitals do not matter; a tag behind a plus does: it is another address to whoever reads mail.
-    """
+    """Return the roles of an address. Letter case does not matter; a tag behind a plus does, because it may
+    be another mailbox."""
     named = {
         Role.OPERATOR: shop.ops_emails,
         Role.MANAGER: shop.manager_emails,

@@ -1,8 +1,7 @@
-"""A breaker for each provider: after several failures in a row nobody asks it but one at a time. Pure.
+"""The circuit breaker of each provider. Pure.
 
-Closed, everybody asks. Open, nobody does until a time; then one who asks is the probe, and what comes of
-that closes the breaker or opens it for longer.
-"""
+Closed, every call is made. After several failures in a row it opens, and no call is made until a time. Then
+one call is the probe: it closes the breaker or opens it for longer."""
 
 from __future__ import annotations
 
@@ -15,11 +14,11 @@ from mailagent.domain.operations.retry import share_of
 FAILURES_TO_OPEN = 5  # in a row, of all workers together
 FIRST_PAUSE_SECONDS = 10.0
 LONGEST_PAUSE_SECONDS = 60.0  # between two probes, unless the provider itself names a longer one
-LONGEST_WISH_SECONDS = 900.0  # of a provider's own word (Retry-After), which may be a day
-# A provider that names a longer pause than this is not asked again before: no run waits it out.
+LONGEST_WISH_SECONDS = 900.0  # of the provider's own Retry-After, which may be a day
+# A longer Retry-After opens the breaker: no run sleeps for so long.
 LONGEST_WAIT_AT_WORK_SECONDS = 120.0
-# After so long the probe's process has died: the model's adapter gives an answer up after 90 seconds,
-# SendGrid's after 30. A Stripe that sends a byte now and then may hold a probe longer; then there are two.
+# After so long the probe's process has died: the model's adapter gives up after 90 seconds, SendGrid's after
+# 30. A Stripe that sends a byte now and then may hold a probe longer; then there are two.
 PROBE_SECONDS = 120.0
 
 FIRST_LOOK_SECONDS = 60.0
@@ -27,7 +26,7 @@ LAST_LOOK_SECONDS = 900.0
 
 
 class Provider(StrEnum):
-    """Whom we depend on over the network."""
+    """The services that we call over the network."""
 
     OPENAI = "openai"
     SENDGRID = "sendgrid"
@@ -49,8 +48,8 @@ _MEANS = {
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """What is on record of a provider that has failed lately. `failures` in a row; `needs_operator`: it
-    refuses us, and waiting alone does not help."""
+    """The record of a provider that has failed lately. `failures` in a row; `needs_operator`: it refuses us,
+    and waiting does not help."""
 
     failures: int = 0
     opened_at: datetime | None = None
@@ -60,7 +59,7 @@ class Breaker:
 
 
 class Standing(Enum):
-    """Who may ask a provider now."""
+    """The state of a breaker: who may call the provider now."""
 
     CLOSED = "everybody"
     PROBE = "one"
@@ -69,8 +68,8 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that the provider did not answer as it should. `wish_seconds`: the pause that it asked for
-    itself; `needs_operator`: it refuses us, so every call would fail."""
+    """A call that failed. `wish_seconds`: the pause that the provider asked for; `needs_operator`: it refuses
+    us, so every call would fail."""
 
     why: str
     wish_seconds: float = 0.0
@@ -78,8 +77,7 @@ class Failure:
 
 
 def standing(breaker: Breaker | None, now: datetime) -> Standing:
-    """Return who may ask. A time further off than any pause was set by a clock that went wrong, and
-    holds nobody up."""
+    """Return a breaker's state. A time further away than any pause was set by a wrong clock and is ignored."""
     if breaker is None or breaker.until_at is None:
         return Standing.CLOSED
     ahead = (breaker.until_at - now).total_seconds()
@@ -87,10 +85,8 @@ def standing(breaker: Breaker | None, now: datetime) -> Standing:
 
 
 def after_failure(breaker: Breaker, failure: Failure, now: datetime, probing: bool) -> Breaker:
-    """Return the breaker after one more failure.
-
-    Of calls that were under way when it opened no pause becomes longer; a probe's failure doubles it.
-    """
+    """Return the breaker after one more failure. Calls that were running when it opened do not lengthen the
+    pause; a failed probe does."""
     is_open = breaker.until_at is not None
     if is_open and not probing:
         if not failure.needs_operator or breaker.needs_operator:
@@ -118,31 +114,29 @@ def _opens(counted: Breaker, failure: Failure) -> bool:
 
 
 def _pause_seconds(open_seconds: float, failure: Failure) -> float:
-    """Return the pause before the next probe: as long as the breaker has been open, so that it doubles,
-    within 10 and 60 seconds; or what the provider asked for, if that is longer."""
+    """Return the pause before the next probe: as long as the breaker has been open, so that it doubles, from
+    10 to 60 seconds; or what the provider asked for, if that is longer."""
     own = min(max(open_seconds, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
     return max(own, min(failure.wish_seconds, LONGEST_WISH_SECONDS))
 
 
 def given_another_chance(breaker: Breaker) -> Breaker:
-    """Return the breaker after an operator has put something right and replays: everybody asks, and the
-    first failure opens it again. A provider that still refuses us is no news."""
+    """Return the breaker after an operator replays: it is closed, and the first failure opens it again. It
+    keeps `needs_operator`, so that a provider that still refuses us opens no second incident."""
     failures = min(breaker.failures, FAILURES_TO_OPEN - 1)
     return Breaker(failures, needs_operator=breaker.needs_operator, why=breaker.why)
 
 
 def look_again_seconds(row_id: str, age_seconds: float) -> float:
-    """Return how long a row waits whose provider is not asked, before it is looked at again.
-
-    As long as it has waited already, within a minute and seven and a half, and up to twice that: by its
-    id, so that thousands of rows do not come back in the same second.
-    """
+    """Return how long a row waits before its provider's breaker is checked again: as long as it has waited
+    already, from 1 to 7.5 minutes, and up to twice that by its id, so that not all rows come back in the same
+    second."""
     base = min(max(age_seconds, FIRST_LOOK_SECONDS), LAST_LOOK_SECONDS / 2)
     return base * (1 + share_of(row_id))
 
 
 def away_name(provider: Provider) -> str:
-    """Return what the console calls a provider whose breaker is open."""
+    """Return the console's name for an open breaker."""
     return f"away:{provider}"
 
 

@@ -1,5 +1,5 @@
-"""Incidents that operators are told of once, however many mails they hold up: what each is called, and what
-to do about it. Pure."""
+"""Incidents: their titles, and what operators do about them. Operators are told once for each incident.
+Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class IncidentKind(StrEnum):
-    """Something that is wrong for everybody, from the first time it is met until it works again."""
+    """A problem that concerns all mail or all refunds, until it is over."""
 
     OPENAI = "provider:openai"
     SENDGRID = "provider:sendgrid"
@@ -22,7 +22,7 @@ class IncidentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IncidentText:
-    """What people are told: `title` for a subject or a banner, `to_do` in a sentence or two."""
+    """`title` for a subject or a banner; `to_do` in one or two sentences."""
 
     title: str
     to_do: str
@@ -65,7 +65,7 @@ WORDS = {
     ),
 }
 
-# What is mailed instead where the mail itself can only arrive when it is over.
+# The text of the mail, if the mail can arrive only after the incident is over.
 MAILED = WORDS | {
     IncidentKind.SENDGRID: IncidentText(
         "SendGrid has refused mail of ours",
@@ -75,7 +75,7 @@ MAILED = WORDS | {
     )
 }
 
-# What an outage means to those who cannot put it right.
+# What an outage means for people who cannot fix it.
 _MEANS = {
     IncidentKind.OPENAI: "Mail is not being answered at the moment.",
     IncidentKind.SENDGRID: "Mail of ours does not go out at the moment.",
@@ -86,7 +86,7 @@ _MEANS = {
 
 @dataclass(frozen=True, slots=True)
 class OpenIncident:
-    """An incident that has not been put right yet, since when, and what was met first."""
+    """An open incident, and its first cause."""
 
     incident: IncidentKind
     since: datetime
@@ -94,12 +94,12 @@ class OpenIncident:
 
     @property
     def is_outage(self) -> bool:
-        """Whether everything of a sort is held up until somebody acts; what piles up is in lists of its own."""
+        """Whether it stops all mail or all refunds."""
         return self.incident in _MEANS
 
     @property
     def means(self) -> str:
-        """What is held up, for those who cannot put it right; empty for what holds nothing up."""
+        """What stops, for people who cannot fix it; empty if nothing does."""
         return _MEANS.get(self.incident, "")
 
     @property

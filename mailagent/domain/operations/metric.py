@@ -1,5 +1,5 @@
-"""The metrics that the outside reads: names, types, labels and meanings. What each comes to is counted in
-`store`; docs/monitoring.md has the same table, and a test compares them. Pure."""
+"""The Prometheus metrics: names, types, labels and meanings. `store` counts them; a test compares the table in
+docs/monitoring.md. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a metric comes to for one set of labels, in the metric's order."""
+    """The value of a metric for one set of labels, in the metric's order."""
 
     metric: Metric
     labels: tuple[str, ...]

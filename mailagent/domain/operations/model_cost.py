@@ -16,8 +16,8 @@ _KINDS = ("input", "cached", "output", "cache_write")
 
 @dataclass(frozen=True, slots=True)
 class TokenPrices:
-    """US dollars for a million tokens: read, read again from the provider's cache, written, and read while
-    being put into the cache (None: as read)."""
+    """US dollars for a million tokens: input, cached input, output, and input that is written to the cache
+    (None: the price of input)."""
 
     input: Decimal
     cached: Decimal
@@ -26,8 +26,7 @@ class TokenPrices:
 
 
 def parse_prices(text: str) -> TokenPrices:
-    """Return the prices that a setting names as `input,cached,output` or, where the provider charges for
-    what it puts into its cache, `input,cached,output,cache_write`. Raises ValueError."""
+    """Parse `input,cached,output` or `input,cached,output,cache_write`. Raises ValueError."""
     parts = [part.strip() for part in text.split(",")]
     if len(parts) not in (3, 4) or not all(_PRICE.fullmatch(part) for part in parts):
         raise ValueError(
@@ -44,11 +43,10 @@ def cost_usd(
     output_tokens: int,
     cache_write_tokens: int = 0,
 ) -> Decimal:
-    """Return what a call cost in US dollars, exactly.
+    """Return the exact cost of a call in US dollars.
 
-    Cached tokens, and others that were put into the cache, are among the input tokens (Responses API,
-    `usage.input_tokens_details`); a server that counts more of them than it read is charged for what was
-    read.
+    Cached tokens and tokens written to the cache are among the input tokens (Responses API,
+    `usage.input_tokens_details`). If a server reports more of them than input tokens, the input tokens count.
     """
     cached = min(cached_tokens, input_tokens)
     put = min(cache_write_tokens, input_tokens - cached)
@@ -59,21 +57,21 @@ def cost_usd(
 
 
 def micro_usd(prices: TokenPrices, usage: Mapping[str, int]) -> int:
-    """Return what one call cost, to be recorded: in millionths of a US dollar, a half rounded up. `usage` is
-    plain data of the model's adapter."""
+    """Return the cost of a call in millionths of a US dollar, a half rounded up. `usage` comes from the
+    adapter."""
     cost = cost_usd(prices, *(usage.get(kind, 0) for kind in _KINDS))
     return int(cost.scaleb(6).quantize(Decimal(1), ROUND_HALF_UP))
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What some calls of one model took; `cached` ones are among the `input` ones."""
+    """The tokens of some calls of one model; `cached` ones are among the `input` ones."""
 
     calls: int = 0
     input: int = 0
     cached: int = 0
     output: int = 0
-    # Those of them whose cost is on record, and that cost.
+    # The calls whose cost was recorded, and that cost.
     priced_calls: int = 0
     priced_input: int = 0
     priced_cached: int = 0
@@ -87,19 +85,19 @@ class Tokens:
 def tokens_of(
     calls: int, input_tokens: int, cached: int, output: int, micro_usd: int | None
 ) -> Tokens:
-    """Return what calls took that together cost `micro_usd`; None: nobody recorded it."""
+    """Return the tokens of calls that cost `micro_usd` together, or None if the cost was not recorded."""
     numbers = (calls, input_tokens, cached, output)
     return Tokens(*numbers) if micro_usd is None else Tokens(*numbers, *numbers, micro_usd)
 
 
 def plus(one: Mapping[str, Tokens], other: Mapping[str, Tokens]) -> dict[str, Tokens]:
-    """Return two uses together, each by the model's name."""
+    """Add up two uses, each by the model's name."""
     return {name: one.get(name, Tokens()) + other.get(name, Tokens()) for name in {**one, **other}}
 
 
 def cost_of(use: Iterable[Tokens], prices: TokenPrices | None) -> Decimal | None:
-    """Return what a use cost: what is on record, and the rest by `prices`; None if they are needed and there
-    are none."""
+    """Return the cost of a use: the recorded cost, and the rest by `prices`; None if prices are needed and
+    missing."""
     total = Decimal(0)
     for tokens in use:
         total += Decimal(tokens.micro_usd).scaleb(-6)
@@ -117,7 +115,7 @@ def cost_of(use: Iterable[Tokens], prices: TokenPrices | None) -> Decimal | None
 
 
 def format_usd(amount: Decimal) -> str:
-    """Return an amount as people read it: to the cent, and of less than one cent what there is of it."""
+    """Return an amount for people: to the cent, or all digits if it is less than a cent."""
     if amount == 0:
         return "$0.00"
     if amount < _CENT:
@@ -135,7 +133,7 @@ ALARM_PERCENT = 80
 
 @dataclass(frozen=True, slots=True)
 class DailyBudget:
-    """`usd`: at so much no further mail is begun that day; `alarm_percent`: of it, operators are told."""
+    """When `usd` are spent, no more mail is begun that day; at `alarm_percent` of it operators are told."""
 
     usd: Decimal
     alarm_percent: int = ALARM_PERCENT
@@ -148,12 +146,12 @@ class DailyBudget:
 
 
 def parse_amount(text: str) -> Decimal:
-    """Return an amount of US dollars. Raises ValueError."""
+    """Parse an amount of US dollars. Raises ValueError."""
     if not _AMOUNT.fullmatch(text) or not Decimal(text):
         raise ValueError(f"{text[:40]!r} is no amount in USD, more than nothing; write 25 or 12.50")
     return Decimal(text)
 
 
 def day_begins_at(now: datetime) -> datetime:
-    """Return when the day of `now` began."""
+    """Return the start of the day (UTC)."""
     return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

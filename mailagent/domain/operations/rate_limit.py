@@ -1,12 +1,10 @@
-"""How fast a provider may be asked: its limits of requests and tokens a minute, as times. Pure.
+"""A provider's limits of requests and tokens a minute, by the generic cell rate algorithm (ITU-T I.371). Pure.
 
-Each call takes the time that its share of the minute lasts, and the next one starts when that is over (the
-generic cell rate algorithm, ITU-T I.371). So in no minute, wherever it begins, start more than the limits
-allow: what may start at once is taken off what is let through evenly.
+Each call takes its share of a minute, and the next one starts after it. So no minute, wherever it begins, has
+more calls than the limits allow. Calls that may start at once are subtracted from what is let through evenly.
 
-A call takes the tokens that it sends and the most that its answer may have: so OpenAI counts it before
-there is an answer, and what the answer did not need is not known to be given back.
-"""
+A call takes the tokens that it sends and the most that its answer may have. OpenAI counts both before it
+answers, and does not document that it gives unused tokens back."""
 
 from __future__ import annotations
 
@@ -15,30 +13,29 @@ from math import ceil, floor
 
 MINUTE = 60_000_000  # microseconds, as all times here
 
-# Requests that come within a second of each other need not wait for their turn within it.
+# Requests within the same second do not wait for each other.
 REQUESTS_AT_ONCE = 1_000_000
-# Of the tokens of a minute a tenth may start at once, but a usual call at least if that is no more than
-# half; a call that is larger starts when nothing is owed, and later by what it is larger.
+# A tenth of a minute's tokens may start at once, or a usual call if that is at most half. A larger call
+# starts later.
 TOKENS_AT_ONCE = 10
 TOKENS_OF_A_CALL = 12_000
 
-# Before its first call a mail is put off rather than held for longer: its run would keep a place in which
-# the team's words and hand-overs could be seen to. What has begun waits its turn, since the calls
-# that were made already would have to be paid again.
+# A run that would wait longer for its first call puts its mail off, because a waiting run keeps its slot in
+# the queue. A run that has made a call waits, because the calls before would have to be paid again.
 LONGEST_FIRST_WAIT_SECONDS = 20.0
 LONGEST_WAIT_SECONDS = 600.0
-# A turn that was not taken for so long is given up: the worker was stopped meanwhile.
+# A reservation that was not used for so long is lost: the worker was stopped meanwhile.
 TURN_SECONDS = 5.0
 
-# Of one mail, as a rule: how much is brought back a minute is reckoned with these.
+# What one mail usually takes; used to decide how many mails the sweep enqueues a minute.
 CALLS_OF_A_MAIL = 3
 TOKENS_OF_A_MAIL = 33_000
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a call takes of each limit, in microseconds: for how long, and how long before its turn it may
-    start if less was asked before (after its turn, if less than 0)."""
+    """What a call takes of each limit, in microseconds: its duration, and how long before its turn it may
+    start if the limit was not used up before (after its turn, if negative)."""
 
     requests: int
     requests_ahead: int
@@ -66,7 +63,7 @@ class RateLimit:
         return max(1, min(known)) if known else None
 
     def step(self, tokens: int, owed: int = 0) -> Step:
-        """Return what one call of so many tokens takes, and with it `owed` tokens of earlier ones."""
+        """Return what one call of so many tokens takes, together with `owed` tokens of earlier calls."""
         requests = ceil((MINUTE + REQUESTS_AT_ONCE) / self.requests) if self.requests else 0
         if not self.tokens:
             return Step(requests, REQUESTS_AT_ONCE if requests else 0, 0, 0)

@@ -1,10 +1,9 @@
-"""What a replay will do: which recorded steps are kept, which run again, and what each of them does
-to mail, money and the model, given the present state of the rows. Pure.
-"""
+"""What a replay will do: which recorded steps are kept, which run again, and what each does to mail, money
+and the model, by the rows as they are now. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -16,7 +15,7 @@ from mailagent.domain.refunds.refund import RefundStatus
 
 
 class Reach(StrEnum):
-    """What a step may touch beyond our own rows."""
+    """What a step may reach outside our database."""
 
     MAIL = "mail"
     MONEY = "money"
@@ -25,7 +24,7 @@ class Reach(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepEffect:
-    """What a step does, said so that it ends a sentence that begins with its name."""
+    """What a step does, as the end of a sentence that begins with its name."""
 
     does: str
     reaches: frozenset[Reach] = frozenset()
@@ -92,7 +91,7 @@ EFFECTS: Mapping[str, StepEffect] = {
 
 
 def effect_of(step: str) -> StepEffect:
-    """Return what a step does when it runs again, by the name under which it is recorded."""
+    """Return what a step does when it runs again, by its recorded name."""
     return EFFECTS.get(step) or (
         EFFECTS["DBOS.patch"] if step.startswith("DBOS.patch") else _UNKNOWN
     )
@@ -103,7 +102,7 @@ def effect_of(step: str) -> StepEffect:
 
 @dataclass(frozen=True, slots=True)
 class MailNow:
-    """A mail of ours. `lost`: it did not arrive, or nobody can tell."""
+    """A mail of ours."""
 
     purpose: Purpose
     to_address: str
@@ -120,16 +119,13 @@ class RefundNow:
     paid_at: datetime | None = None
     decided_by: str | None = None
     expires_at: datetime | None = None
-    # Whether the gateway was asked and has not said what came of it.
+    # Whether the gateway was called and its answer is not known.
     asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RowsNow:
-    """What a run looks after, as it is now: a conversation with its unanswered mail, a refund, a mail.
-
-    `unanswered` leaves out mail that a draft answers; `draft_ids` are the drafts that wait.
-    """
+    """What a run is about, as it is now. `unanswered` leaves out mail that a waiting draft answers."""
 
     unanswered: int | None = None
     draft_ids: tuple[str, ...] = ()
@@ -139,21 +135,17 @@ class RowsNow:
 
 
 def tell_rows(rows: RowsNow) -> tuple[str, ...]:
-    """Return what a replay comes to as the rows are, one sentence for each fact."""
-    told: list[str] = []
-    told += [_tell_draft(draft_id) for draft_id in rows.draft_ids]
+    """Return what a replay does as the rows are now, in one sentence for each fact."""
+    told = [
+        "An answer waits as a draft: nothing new is written until somebody sends or discards it: "
+        f"/ops/drafts/{draft_id}"
+        for draft_id in rows.draft_ids
+    ]
     if rows.unanswered or (rows.unanswered == 0 and not rows.draft_ids):
         told.append(_tell_unanswered(rows.unanswered, rows.handed_over))
     if rows.refund is not None:
         told.append(_tell_refund(rows.refund))
-    return (*told, *_tell_mails(rows.mails))
-
-
-def _tell_draft(draft_id: str) -> str:
-    return (
-        "An answer waits as a draft: nothing new is written until somebody sends or discards it: "
-        f"/ops/drafts/{draft_id}"
-    )
+    return (*told, *map(_tell_mail, rows.mails))
 
 
 def _tell_unanswered(count: int, handed_over: bool) -> str:
@@ -188,10 +180,6 @@ def _tell_refund(refund: RefundNow) -> str:
             by = f" by {refund.decided_by}" if refund.decided_by else ""
             return f"The refund of {refund.amount} is approved{by} and not paid: it will be paid, once."
     return f"The refund of {refund.amount} is {refund.status.value}: a replay does not change that."
-
-
-def _tell_mails(mails: Iterable[MailNow]) -> list[str]:
-    return [_tell_mail(mail) for mail in mails]
 
 
 _NAMES = {
@@ -251,8 +239,8 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """A replay from step `start`. `may_reach`: what the run may come to after the recorded steps; `facts`:
-    sentences about what has happened already and will not happen again."""
+    """A replay from step `start`. `may_reach`: what the run may reach after the recorded steps; `facts`:
+    sentences about what the replay does as the rows are now."""
 
     start: int
     kept: tuple[PlannedStep, ...]
@@ -266,7 +254,7 @@ class ReplayPlan:
         return frozenset[Reach]().union(*(step.effect.reaches for step in self.again))
 
 
-# What a workflow may come to once it goes on, whatever it had recorded.
+# What a workflow may reach when it goes on.
 _MAY_REACH: Mapping[str, frozenset[Reach]] = {
     "conversation": frozenset({Reach.MODEL, Reach.MAIL}),
     "refund": frozenset({Reach.MONEY, Reach.MAIL}),
@@ -277,7 +265,6 @@ _MAY_REACH: Mapping[str, frozenset[Reach]] = {
 def plan_replay(
     workflow: str, steps: Sequence[Recorded], start: int, rows: RowsNow | None = None
 ) -> ReplayPlan:
-    """Return what a replay of a run from step `start` does. `rows` is what its row is like now."""
     planned = [
         PlannedStep(step.number, step.name, step.error is not None, effect_of(step.name))
         for step in steps
@@ -299,7 +286,7 @@ _AMONG = {
 
 
 def tell_reach(plan: ReplayPlan) -> tuple[str, ...]:
-    """Return a sentence for each thing outside that the replay reaches, or may come to."""
+    """Return a sentence for each thing outside that the replay reaches, or may reach."""
     told = []
     for reach, words in _AMONG.items():
         if reach in plan.reaches:

@@ -12,25 +12,25 @@ from mailagent.domain.mail.delivery import Blame, Trace
 from mailagent.domain.mail.message import OutboundStatus, Purpose
 
 MAIL_IS_STALE_AFTER = timedelta(days=3)  # as long as SendGrid itself keeps trying (72 hours)
-SILENCES_BEFORE_GIVING_UP = (
-    3  # of `outcome_seconds` each, in which a later mail may show events come
-)
+SILENCES_BEFORE_GIVING_UP = 3  # of `outcome_seconds` each
 PAYMENT_NEEDS_OPERATOR_AFTER = 40  # attempts: about a day and a half of back-off
-# Of a gateway that is away: as long as those attempts.
-PAYMENT_IS_STUCK_AFTER = timedelta(hours=36)
-# Looks at a refund that the gateway has and has not settled: two weeks of one an hour. Banks take days.
-PENDING_NEEDS_OPERATOR_AFTER = 336
+PAYMENT_IS_STUCK_AFTER = timedelta(hours=36)  # the same for a gateway that is away
+PENDING_NEEDS_OPERATOR_AFTER = (
+    336  # hourly looks at a pending refund: two weeks, because banks take days
+)
 
 MOST_WAKE_UPS = 5  # for one row; then people have it
-CANCELLED_IS_LEFT_FOR = timedelta(days=1)  # long enough for whoever cancelled it to come back to it
+CANCELLED_IS_LEFT_FOR = timedelta(
+    days=1
+)  # time for the operator who cancelled the run to return to it
 
 
-# A mail that is refused while no other is handed over waits so long for one that shows what it is about.
+# How long a refused mail waits for another mail, whose outcome shows what the refusal is about.
 REFUSED_ALONE_FOR = timedelta(minutes=2)
-RECIPIENTS_OF_AN_OUTAGE = 3  # refused in a row: then it is not about them
-# Refused again so often after another mail was accepted: once may be a SendGrid that comes and goes.
+RECIPIENTS_OF_AN_OUTAGE = 3  # so many refused in a row: it is not about the recipients
+# Refusals of a mail after other mail was accepted; one alone may be an unstable SendGrid.
 REFUSALS_OF_ONE_MAIL = 2
-# The same while others are refused, too: so that a few bad addresses do not hold up all mail for days.
+# The same while other mail is refused too, so that a few bad addresses do not hold up all mail for days.
 REFUSALS_AMONG_OTHERS = 6
 
 
@@ -45,13 +45,11 @@ class Verdict(Enum):
 def judge_refusal(
     blame: Blame, refused_for: timedelta, refused_beside: int, recipients: int
 ) -> Verdict:
-    """Decide about a mail that was refused, for the first time since another was accepted `refused_for` ago.
+    """Decide about a refused mail. The blame is not enough: an unstable SendGrid answers 400 to everything.
 
-    `refused_beside`: how often it was refused again after another mail had been accepted in between.
-    `recipients`: to how many different addresses mail was refused in that time and before it, back to when
-    one was last accepted, this one's among them. What SendGrid says is not enough: while it is in trouble
-    it answers 400 to everything.
-    """
+    `refused_for`: the time since its first refusal after another mail was accepted. `refused_beside`: how
+    often it was refused after another mail was accepted in between. `recipients`: how many addresses, with
+    its own, were refused since SendGrid last accepted a mail."""
     if blame is Blame.MAIL:
         return Verdict.FAILED
     enough = REFUSALS_OF_ONE_MAIL if recipients == 1 else REFUSALS_AMONG_OTHERS
@@ -65,7 +63,7 @@ def judge_refusal(
 
 
 def backoff_seconds(attempt: int, first_seconds: float = 5, longest_seconds: float = 3600) -> float:
-    """Return how long to wait after the `attempt`-th failure (from 1): doubling, with a ceiling."""
+    """Return the pause after the `attempt`-th failure (from 1): it doubles up to a ceiling."""
     return float(min(longest_seconds, first_seconds * 2 ** min(attempt - 1, 30)))
 
 
@@ -74,9 +72,9 @@ def share_of(name: str) -> float:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") / 2**32
 
 
-# Whether a mail may go out twice, under one Message-ID, where nobody can tell whether it went out. Of their
-# money customers have to hear. Of an answer the team is told, which writes to the customer itself; and of mail
-# to our own people the next of them is asked or told.
+# Whether a mail may be sent again, under the same Message-ID, if its outcome stays unknown. Customers must
+# learn what became of their money. For an answer, the team is told instead; for mail to the shop's people,
+# the next person.
 MAY_GO_TWICE: Mapping[Purpose, bool] = {
     Purpose.RECEIPT: True,
     Purpose.REFUND_OUTCOME: True,
@@ -95,10 +93,11 @@ NOBODY_KNOWS = "nobody knows whether it went out, and twice is better than never
 
 @dataclass(frozen=True, slots=True)
 class MailState:
-    """What is on record about a mail of ours. `accepted`: an event shows that the vendor has it;
-    `undelivered`: an event shows that its recipient did not get it; `sent_again`: it was handed over
-    once more already because nobody knew. `away`: the vendor is not asked for now; `back_at`: when it was
-    last asked again after that. `trace`: what the vendor's records say; `may_go_twice`: of its purpose."""
+    """What is known of a mail of ours.
+
+    `accepted`: an event shows that the vendor has it; `undelivered`: an event shows that it did not arrive;
+    `sent_again`: it was sent again because its outcome was unknown; `away`: the vendor's breaker is open;
+    `back_at`: when it last closed; `trace`: what the vendor's records say."""
 
     status: OutboundStatus
     created_at: datetime
@@ -114,11 +113,11 @@ class MailState:
 
 
 class Events(StrEnum):
-    """What the event webhook has told so far, other than about the mail in question."""
+    """What events have come so far about other mails."""
 
-    NEVER = "never"  # nothing, of any mail
-    NONE_LATER = "none later"  # of earlier mails only: perhaps events are late, or come no more
-    LATER = "later"  # of a mail that was handed over later
+    NEVER = "never"
+    NONE_LATER = "none later"  # about earlier mails only: events may be late, or come no more
+    LATER = "later"  # about a mail that was sent later
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +132,7 @@ class WaitFor:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """The mail's state is known now, or will never be: record `status`. `why`: why it is sent again."""
+    """Record `status`: the mail's state is known, or will never be. `why`: why it is sent again."""
 
     status: OutboundStatus
     why: str = ""
@@ -147,16 +146,14 @@ class Settled:
 def decide_delivery(
     mail: MailState, now: datetime, outcome_seconds: int, events: Events
 ) -> SendNow | WaitFor | Settle | Settled:
-    """Decide what to do about a mail that did not simply go out.
+    """Decide what to do about a mail that was not sent at once.
 
-    A mail that says "sending" was with the vendor when the process died, or the answer was lost. If any event
-    names it, or the vendor's records have it, it went out. If none came for `outcome_seconds`, but one for a
-    mail handed over later did, or the records have such a mail and no trace of this one, it did not, and is
-    sent again under the same Message-ID: once. Silence alone proves nothing; if no later mail breaks it, the
-    mail is given up, or sent once more if it may go twice. Where no event ever came, at once.
-    While the vendor is away no later mail can break it, so silence begins when it is back; but a mail
-    that is too old to be sent is not waited for any longer.
-    """
+    A mail is "sending" if the process died while it sent it, or if the answer was lost. It was sent if an
+    event names it or the vendor's records have it. It was not sent if after `outcome_seconds` an event names
+    a later mail, or the records have a later mail and not this one: then it is sent again, once, under the
+    same Message-ID. If neither happens it is given up, or sent once more if it may go twice; at once if no
+    event ever came. While the vendor is away there are no later mails, so the time begins when it is back,
+    unless the mail is too old."""
     if mail.undelivered and mail.status is not OutboundStatus.UNDELIVERED:
         return Settle(OutboundStatus.UNDELIVERED)
     if mail.status not in (OutboundStatus.QUEUED, OutboundStatus.SENDING):
@@ -198,7 +195,7 @@ def _give_up(mail: MailState, now: datetime) -> Settle:
 
 
 def is_trace_wanted(mail: MailState, now: datetime, outcome_seconds: int) -> bool:
-    """Return whether the vendor is to be asked for its records of a mail: nobody knows, and it was silent."""
+    """Return whether to search the vendor's records: the outcome is unknown and no event came in time."""
     unknown = mail.status is OutboundStatus.SENDING and not (mail.accepted or mail.undelivered)
     silence = timedelta(seconds=outcome_seconds)
     return unknown and not mail.away and _silent_for(mail, now) >= silence
@@ -214,10 +211,10 @@ def _silent_for(mail: MailState, now: datetime) -> timedelta:
 
 
 class LastRun(StrEnum):
-    """What became of the latest run that was enqueued for a row."""
+    """The state of the latest run that was enqueued for a row."""
 
     AT_WORK = "at work"
-    OVER = "over"  # it ended well, or there is none: nobody looks after the row
+    OVER = "over"  # it succeeded, or there is none
     FAILED = "failed"
     CANCELLED = "cancelled"  # by an operator
 
@@ -226,13 +223,13 @@ class Care(Enum):
     """What the sweep does about a row that waits."""
 
     LEAVE = "leave"
-    RING = "wake"
+    ENQUEUE = "enqueue"
     GIVE_TO_PEOPLE = "give to people"
 
 
 def wake_pause(wake_ups: int) -> timedelta:
-    """Return how long a row waits after a failed run before it is enqueued for again: 5 minutes, then
-    three times as long each time, at most a day. Five wake-ups take about ten hours."""
+    """Return the pause between a failed run and the next: 5 minutes, then three times as long each time, at
+    most a day. Five runs take about ten hours."""
     return min(timedelta(minutes=5 * 3 ** min(wake_ups, 10)), timedelta(days=1))
 
 
@@ -243,25 +240,24 @@ def decide_care(
     overdue: bool | None = None,
     cancel_counts: bool = True,
 ) -> Care:
-    """Decide about a row that waits, `quiet_for` long after its last run ended, after `wake_ups` wake-ups.
+    """Decide about a waiting row, `quiet_for` after its last run ended and after `wake_ups` runs of the sweep.
 
-    `wake_ups` above MOST_WAKE_UPS says that people have it already. `overdue` is None for a row without a
-    date of its own. A date that has passed must be acted on, whatever became of the runs. Without
-    `cancel_counts` a cancelled run is one that is over: nothing it could have stopped is left to do.
-    """
+    `wake_ups` above MOST_WAKE_UPS: people have the row already. `overdue`: None for a row without a date; a
+    passed date must be acted on, whatever became of the runs. Without `cancel_counts`, a cancelled run counts
+    as over."""
     if last_run is LastRun.CANCELLED and not cancel_counts:
         last_run = LastRun.OVER
     if last_run is LastRun.AT_WORK:
         return Care.LEAVE
     rested = last_run is LastRun.OVER or quiet_for >= wake_pause(wake_ups)
     if overdue and rested:
-        return Care.RING
+        return Care.ENQUEUE
     if wake_ups > MOST_WAKE_UPS:
         return Care.LEAVE
     if last_run is LastRun.CANCELLED:
-        # What an operator stopped stays stopped. Its date comes by itself; without one people must see it.
+        # A cancelled run stays cancelled. Its row has a date, or people must see it.
         is_forgotten = overdue is None and quiet_for >= CANCELLED_IS_LEFT_FOR
         return Care.GIVE_TO_PEOPLE if is_forgotten else Care.LEAVE
     if wake_ups == MOST_WAKE_UPS:
         return Care.GIVE_TO_PEOPLE
-    return Care.RING if rested else Care.LEAVE
+    return Care.ENQUEUE if rested else Care.LEAVE

@@ -1,4 +1,4 @@
-"""What a run of a workflow can be found by: ids, and a hash in place of a customer's address. Pure."""
+"""The attributes by which a run is found: ids, and a hash in place of a customer's address. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-# Ours begin with what they name; an order's is the shop's own.
+# The prefixes of our ids. An order's id is the shop's own.
 _KEYS = {"conversation_": "conversation", "refund_": "refund"}
 
 
 class HeldUpBy(StrEnum):
-    """What held a run up last: the model's provider (away, or refusing us), the day's budget for the model, or
-    its limits of calls and tokens a minute. The attribute `held_up_by` of the run."""
+    """What a run waited for last, in its attribute `held_up_by`: the model's provider, the daily budget, or
+    the limits of calls and tokens a minute."""
 
     MODEL = "model"
     BUDGET = "budget"
@@ -21,14 +21,14 @@ class HeldUpBy(StrEnum):
 
 
 def hash_customer(email: str) -> str:
-    """Return what stands for a customer's address where no personal data belongs: at the model's
-    provider and in the attributes of runs."""
+    """Return a hash of a customer's address, for the model's provider and the attributes of runs: no personal
+    data belongs there."""
     return hashlib.sha256(email.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True)
 class RunAbout:
-    """What a run is about, as far as it is known."""
+    """What a run is about, as far as known."""
 
     conversation_id: str | None = None
     order_id: str | None = None
@@ -36,8 +36,8 @@ class RunAbout:
     customer_email: str | None = None
 
     def attributes(self, subject: str) -> dict[str, str]:
-        """Return the attributes of a run that looks after the row `subject`. They are read in the DBOS
-        console, too: nothing in them tells who the customer is."""
+        """Return the attributes of a run about the row `subject`. The DBOS console shows them, so they do not
+        name the customer."""
         hashed = None if self.customer_email is None else hash_customer(self.customer_email)
         named = {
             "subject": subject,
@@ -50,8 +50,8 @@ class RunAbout:
 
 
 def attributes_to_search(term: str) -> list[Mapping[str, str]]:
-    """Return the attributes that a run about `term` may carry, one of which is enough. `term` is an id
-    or a customer's address, as a person types it."""
+    """Return attributes of which a run about `term` has at least one. `term` is an id or a customer's
+    address."""
     word = term.strip()
     if "@" in word:
         written = dict.fromkeys((word, word.casefold()))

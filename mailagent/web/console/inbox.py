@@ -82,7 +82,7 @@ def show() -> Response:
     """Show the lists with their oldest lines; with `waiting`, show one list."""
     waiting = request.args.get("waiting")
     with services.current().database.snapshot() as connection:
-        lists = Lists(connection, services.current().workflow_client.runs.failed_runs())
+        lists = Lists(connection, services.current().workflow_client.tables.failed_runs())
         if waiting in tuple(Waiting):
             return _show_list(connection, lists, Waiting(waiting))
         return _show_all(connection, lists)
@@ -197,7 +197,7 @@ class CachedFigures:
             if cached is None or not is_fresh or cached.at < since <= now:
                 live = services.current()
                 with live.database.snapshot() as connection:
-                    failed = live.workflow_client.runs.failed_runs()
+                    failed = live.workflow_client.tables.failed_runs()
                     cached = self._figures = inbox.read(connection, failed, now)
             return cached
 

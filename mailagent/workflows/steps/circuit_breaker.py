@@ -1,4 +1,4 @@
-"""Leave to ask a provider, and what came of asking: the breakers as steps meet them."""
+"""Permits to call a provider, and the outcomes of calls, by the circuit breaker of each provider."""
 
 from __future__ import annotations
 
@@ -7,21 +7,15 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.operations.circuit_breaker import (
-    Breaker,
-    Failure,
-    Provider,
-    Standing,
-    standing,
-)
+from mailagent.domain.operations.circuit_breaker import Failure, Provider, Standing, standing
 from mailagent.domain.text import tell_error
 from mailagent.store.operations import circuit_breakers, metric_figures
 
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """Leave to ask a provider once. `probing`: everybody else waits for what comes of it; `failed_lately`:
-    there is something on record that an answer ends."""
+    """A permit to call a provider once. `probing`: all others wait for the outcome of this call.
+    `failed_lately`: a success has to be recorded."""
 
     provider: Provider
     probing: bool = False
@@ -29,58 +23,33 @@ class Permit:
 
 
 def find_permit(connection: sa.Connection, provider: Provider) -> Permit | None:
-    """Return leave to ask a provider, or None while nobody is to. In a transaction, which takes the turn of
-    a probe."""
+    """Return a permit to call a provider, or None while its breaker is open."""
+    now = services.current().now()
     found = circuit_breakers.find(connection, provider)
-    how = standing(found, services.current().now())
-    if how is Standing.PROBE:
-        return _take_trial(connection, provider)
-    return _permit(provider, found, how)
+    match standing(found, now):
+        case Standing.CLOSED:
+            return Permit(provider, failed_lately=found is not None)
+        case Standing.PROBE if circuit_breakers.claim_probe(connection, provider, now):
+            return Permit(provider, probing=True, failed_lately=True)
+    return None
 
 
-def take_permit(provider: Provider, found: Breaker | None) -> Permit | None:
-    """Return leave to ask a provider of which `found` was just read, or None while nobody is to."""
-    live = services.current()
-    how = standing(found, live.now())
-    if how is not Standing.PROBE:
-        return _permit(provider, found, how)
-    with live.database.transaction() as connection:
-        return _take_trial(connection, provider)
+def give_back(connection: sa.Connection, permit: Permit) -> None:
+    """Give back a permit that was not used."""
+    if permit.probing:
+        circuit_breakers.free_probe(connection, permit.provider, services.current().now())
 
 
-def _permit(provider: Provider, found: Breaker | None, how: Standing) -> Permit | None:
-    return None if how is Standing.OPEN else Permit(provider, failed_lately=found is not None)
-
-
-def _take_trial(connection: sa.Connection, provider: Provider) -> Permit | None:
-    if not circuit_breakers.claim_probe(connection, provider, services.current().now()):
-        return None
-    return Permit(provider, probing=True, failed_lately=True)
-
-
-def give_back(connection: sa.Connection, leave: Permit) -> None:
-    """Give leave back that was not used."""
-    if leave.probing:
-        circuit_breakers.free_probe(connection, leave.provider, services.current().now())
-
-
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """What a call came to for those who ask next. `is_open`: the provider is not asked for now."""
-
-    is_open: bool = False
-
-
-def note_outcome(connection: sa.Connection, leave: Permit, failure: Failure | None) -> Noted:
-    """Record whether a provider has answered (None) or failed."""
+def note_outcome(connection: sa.Connection, permit: Permit, failure: Failure | None) -> bool:
+    """Record whether a provider has answered (None) or failed. Return whether its breaker is open now."""
     now = services.current().now()
     if failure is None:
-        if leave.failed_lately:
-            circuit_breakers.record_success(connection, leave.provider, leave.probing, now)
-        return Noted()
+        if permit.failed_lately:
+            circuit_breakers.record_success(connection, permit.provider, permit.probing, now)
+        return False
     told = Failure(tell_error(failure.why), failure.wish_seconds, failure.needs_operator)
     _before, after = circuit_breakers.record_failure(
-        connection, leave.provider, told, now, leave.probing
+        connection, permit.provider, told, now, permit.probing
     )
-    metric_figures.count_failure(connection, leave.provider.value)
-    return Noted(after.until_at is not None)
+    metric_figures.count_failure(connection, permit.provider.value)
+    return after.until_at is not None

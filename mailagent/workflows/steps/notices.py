@@ -1,4 +1,4 @@
-"""How operators are written to: a few lines, once for each key."""
+"""Mail to the shop's people: notices to operators, and conversations handed to the team."""
 
 from __future__ import annotations
 
@@ -7,13 +7,59 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from mailagent import mailers, services
+from mailagent.domain.mail.conversation import Conversation, HandOverReason
+from mailagent.domain.text import tell_error
+from mailagent.store import audit
+from mailagent.store.mail import conversations
 
 
 def tell_operators(connection: sa.Connection, title: str, lines: Sequence[str], key: str) -> None:
-    """Mail a notice to the operators, or to the team when nobody is named as one. `key` says what it is
-    about: once to each of them."""
+    """Mail a notice to the operators, or to the team if there are none; once for each `key`."""
     live = services.current()
     notice = mailers.Notice(f"operators:{key}", title, lines)
     addresses = live.shop.ops_emails or live.shop.team_emails
-    for outbound_id in mailers.write_notice(connection, notice, addresses):
-        live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
+    written = mailers.write_notice(connection, notice, addresses)
+    live.workflow_client.queue.enqueue_deliveries(connection, written)
+
+
+def tell_team(connection: sa.Connection, key: str, title: str, lines: Sequence[str]) -> None:
+    """Mail a notice to the team; once for each `key`."""
+    live = services.current()
+    notice = mailers.Notice(key, title, lines)
+    written = mailers.write_notice(connection, notice, live.shop.team_emails)
+    live.workflow_client.queue.enqueue_deliveries(connection, written)
+
+
+def tell_of_row(row_id: str, error: str) -> None:
+    """Tell the operators, once, that the sweep failed on a row."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        if audit.told(connection, [row_id]):
+            return
+        audit.record(connection, live.now(), audit.CLOCK, audit.TOLD, row_id)
+        title, lines = (
+            f"The sweep cannot see to {row_id}",
+            [tell_error(error), "The log says more."],
+        )
+        tell_operators(connection, title, lines, f"row:{row_id}")
+
+
+def hand_to_team(
+    connection: sa.Connection, conversation: Conversation, why: HandOverReason
+) -> None:
+    """Record that the team has a conversation now."""
+    live, conversation_id = services.current(), conversation.conversation_id
+    conversations.hand_over(connection, conversation_id, why.value, live.now())
+    audit.record(connection, live.now(), audit.CLOCK, "conversation handed over", conversation_id)
+
+
+def write_case(
+    connection: sa.Connection,
+    conversation: Conversation,
+    why: HandOverReason,
+    key: str,
+    summary: str | None = None,
+) -> None:
+    """Mail a conversation to the team as a case; once for each `key`."""
+    written = mailers.write_to_team(connection, conversation, why.value, summary, key)
+    services.current().workflow_client.queue.enqueue_deliveries(connection, written)

@@ -1,7 +1,4 @@
-"""What operators are told by mail: runs that failed, rows that the sweep cannot see to. Once each.
-
-What is wrong for everybody is in `incidents`.
-"""
+"""The step that mails operators about runs that failed, once for each."""
 
 from __future__ import annotations
 
@@ -22,35 +19,40 @@ from mailagent.workflows.steps.maintenance.incidents import update_incidents
 from mailagent.workflows.steps.notices import tell_operators
 from mailagent.workflows.steps.recording import step
 
-# What failed while no sweep ran for longer than this is in `flask runs list` only.
+# Earlier failures are in `flask runs list` only.
 LOOK_BACK = timedelta(days=3)
 RUNS_IN_ONE_MAIL = 20
-# Of runs that are refused at the same moment one opens the incident; the others were asked before.
+# Of runs that the model's provider refuses at the same moment, one opens the incident.
 SAME_INCIDENT = timedelta(hours=1)
 RUNS_AT_ONCE = 500
+# What happens while a scheduled workflow fails.
+_WITHOUT = {
+    engine.SWEEP: "Rows that wait may not be enqueued",
+    engine.HOUSEKEEPING: "Old data is not deleted",
+    engine.PREVIEWS: "Pages show no new photos",
+}
 
 
 @step
 def report_failed_runs() -> int:
-    """Mail the operators about runs that failed and that they have not been told of, in one mail; and about
-    matters that hold up many. Runs that fail by such an incident are no news of their own."""
+    """Open and close incidents, and mail the operators about newly failed runs, in one mail. Runs that failed
+    because of an open incident are left out. Returns how many runs the mail is about."""
     live = services.current()
     update_incidents()
     with live.database.snapshot() as connection:
-        failed = live.workflow_client.runs.list_failed(connection, live.now() - LOOK_BACK)
+        failed = live.workflow_client.tables.list_failed(connection, live.now() - LOOK_BACK)
         untold = _without_told(connection, failed)[:RUNS_AT_ONCE]
     runs = live.workflow_client.runs.find_runs(untold)
     with live.database.transaction() as connection:
         by_subject = {subject_of(run): run for run in reversed(list(runs.values()))}
         told = audit.told(connection, list(by_subject))
-        fresh = [run for incident, run in by_subject.items() if incident not in told]
         for subject in {*by_subject, *runs} - told:
             audit.record(connection, live.now(), audit.CLOCK, audit.TOLD, subject)
         known = _failed_by_known_incident(connection)
         to_tell = [
             run
-            for run in fresh
-            if run.run_id not in known and not _carries_a_notice(connection, run)
+            for subject, run in by_subject.items()
+            if not (subject in told or run.run_id in known or _delivers_notice(connection, run))
         ]
         if to_tell:
             _tell(connection, sorted(to_tell, key=lambda run: run.updated_at))
@@ -65,15 +67,15 @@ def _without_told(connection: sa.Connection, run_ids: Sequence[str]) -> list[str
 
 
 def _failed_by_known_incident(connection: sa.Connection) -> set[str]:
-    """Return the runs that fail because the model's provider refuses us, as operators know already."""
+    """Return the runs that failed because the model's provider refuses us, which operators know."""
     refused = incidents.find_open(connection, IncidentKind.OPENAI)
     if refused is None:
         return set()
     return incidents.runs_refused_by_model(connection, refused.since - SAME_INCIDENT)
 
 
-def _carries_a_notice(connection: sa.Connection, run: Run) -> bool:
-    """Whether the run was to deliver a notice: telling of it would be one more to deliver."""
+def _delivers_notice(connection: sa.Connection, run: Run) -> bool:
+    # A notice about a failed notice would fail, too.
     if run.workflow != engine.DELIVERY:
         return False
     return outbound.load(connection, run.subject).purpose is Purpose.NOTICE
@@ -90,23 +92,6 @@ def _tell(connection: sa.Connection, runs: Sequence[Run]) -> None:
 
 def _lines(run: Run) -> list[str]:
     told = f"{run.run_id}, {run.status}, of {run.subject}: {tell_error(run.error)}"
-    if run.workflow == engine.SWEEP:
-        return [told, "Rows that wait may not be enqueued until this is put right: see the log."]
-    if run.workflow == engine.HOUSEKEEPING:
-        return [told, "Old data is not deleted until this is put right: see the log."]
-    if run.workflow == engine.PREVIEWS:
-        return [told, "Pages show no new photos until this is put right: see the log."]
+    if run.workflow in _WITHOUT:
+        return [told, f"{_WITHOUT[run.workflow]} until this is put right: see the log."]
     return [told, f"flask runs show {run.run_id}", f"flask runs replay {run.run_id}"]
-
-
-def tell_of_row(row_id: str, error: str) -> None:
-    """Tell the operators, once, that the sweep cannot see to a row."""
-    live = services.current()
-    with live.database.transaction() as connection:
-        if audit.told(connection, [row_id]):
-            return
-        audit.record(connection, live.now(), audit.CLOCK, audit.TOLD, row_id)
-        title = f"The sweep cannot see to {row_id}"
-        tell_operators(
-            connection, title, [tell_error(error), "The log says more."], f"row:{row_id}"
-        )

@@ -1,7 +1,7 @@
-"""The step decorator: records an effect, retries it after transient database errors, and names the crash
-points of the tests (`mark`, `watch`). Also counts the steps at work, so that a worker can drain.
+"""The step decorator: records an effect and retries it after transient database errors. Also counts the running
+steps, so that a worker can drain, and names the crash points of the tests.
 
-A step may be retried from its start, so it must record in a row what it is about to do outside.
+A step may be retried from its start, so before it does something outside it must record that in a row.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ R = TypeVar("R")
 
 Watcher = Callable[[str, str], None]
 
-# Ten tries with nine pauses between them, 0.5 to 128 seconds: about five minutes in all, by which
-# time a PostgreSQL that was restarted is back. What lasts longer is the sweep's.
+# Ten tries with nine pauses between them, 0.5 to 128 seconds: about five minutes. By then a PostgreSQL that was
+# restarted is back. After a longer outage the sweep enqueues the rows again.
 FIRST_PAUSE_SECONDS = 0.5
 MOST_TRIES = 10
 
@@ -37,47 +37,36 @@ AROUND = ("before", "after", "recorded")
 CRASH_POINTS: dict[str, tuple[str, ...]] = {}
 
 _watchers: list[Watcher] = []
-_most_tries = [MOST_TRIES]
-
-
-def try_no_more_than(tries: int) -> Callable[[], None]:
-    """Give up after so many tries from now on, until what this returns is called. Only tests have so little
-    patience; nothing else uses it."""
-    _most_tries.append(tries)
-    return lambda: _most_tries.remove(tries)
 
 
 def watch(watcher: Watcher) -> Callable[[], None]:
-    """Call `watcher(step name, "before" | "after" | "recorded")` at every step from now on, until what
-    this returns is called."""
+    """Call `watcher(step name, point)` at every point of every step from now on. Returns a function that ends
+    it."""
     _watchers.append(watcher)
     return lambda: _watchers.remove(watcher)
 
 
 def mark(name: str, point: str) -> None:
-    """Say that the step `name` has come to `point` of its effect; declared with `declare_marks`."""
-    _pass(name, point)
-
-
-def _pass(name: str, point: str) -> None:
+    """Tell the watchers that a step has come to a point; other points than AROUND are declared first."""
     for watcher in _watchers:
         watcher(name, point)
 
 
-def _name(effect: Callable[P, R]) -> str:
-    return effect.__name__.removeprefix("_")
+def declare_marks(name: str, *points: str) -> None:
+    """Declare the points that a step marks, so that crash tests find them."""
+    CRASH_POINTS[name] = (*AROUND, *points)
 
 
 class StepFailedError(Exception):
-    """A step failed by a mistake. The text is all that is recorded of it: which kind of error, and where. Its
-    own words may be a customer's; the log has them, under this one."""
+    """A step failed because of a bug. DBOS records only this text: the kind of error, and where. The error's
+    own text may quote a customer, so it goes to the log only."""
 
     def __init__(self, problem: Exception) -> None:
         super().__init__(f"{type(problem).__name__} in {_place_of(problem)}; the log has the rest")
 
 
 def _place_of(problem: Exception) -> str:
-    """Return the module and the line of ours in which an error came up, the innermost."""
+    """Return the innermost module and line of ours in an error's traceback."""
     ours = [
         f"{frame.f_globals['__name__']}:{line}"
         for frame, line in traceback.walk_tb(problem.__traceback__)
@@ -86,41 +75,30 @@ def _place_of(problem: Exception) -> str:
     return ours[-1] if ours else __name__
 
 
-def _watched(effect: Callable[P, R]) -> Callable[P, R]:
-    name = _name(effect)
+def _observed(name: str, effect: Callable[P, R]) -> Callable[P, R]:
+    """Return the effect with ids in its log lines, its crash points, and errors that hide their text."""
     CRASH_POINTS.setdefault(name, AROUND)
-
-    def done(*args: P.args, **kwargs: P.kwargs) -> R:
-        _pass(name, "before")
-        result = effect(*args, **kwargs)
-        _pass(name, "after")
-        return result
 
     @wraps(effect)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         run_id = DBOS.workflow_id
         if run_id is not None:
-            # With a backlog it waited for a thread for long; and another try is a beginning, too.
-            at_work.check()
+            at_work.check()  # a step may have waited long for a thread
         with log_ids.about(*args, run_id=run_id):
             spans.note_ids()
-            if run_id is None:
-                return done(*args, **kwargs)
             try:
-                return done(*args, **kwargs)
+                mark(name, "before")
+                result = effect(*args, **kwargs)
+                mark(name, "after")
             except NeedsOperatorError:
                 raise
             except Exception as problem:
-                if is_outage(problem):  # tried again; in the end DBOS records that it was in vain
+                if run_id is None or is_outage(problem):
                     raise
                 raise StepFailedError(problem) from problem
+        return result
 
     return run
-
-
-def declare_marks(name: str, *points: str) -> None:
-    """Declare the points that a step's effect marks, so that crash tests find them."""
-    CRASH_POINTS[name] = (*AROUND, *points)
 
 
 def _options(name: str) -> StepOptions:
@@ -129,7 +107,7 @@ def _options(name: str) -> StepOptions:
         retries_allowed=True,
         interval_seconds=FIRST_PAUSE_SECONDS,
         backoff_rate=2.0,
-        max_attempts=_most_tries[-1],
+        max_attempts=MOST_TRIES,
         should_retry=is_outage,
     )
 
@@ -137,31 +115,33 @@ def _options(name: str) -> StepOptions:
 def step(effect: Callable[P, R]) -> Callable[P, R]:
     """Make an effect a recorded step for workflow bodies that block their thread.
 
-    Called outside a run, as tests do, it is just done.
+    Outside a run, as in tests, it just does the effect.
     """
-    name, watched = _name(effect), _watched(effect)
+    name = effect.__name__.removeprefix("_")
+    observed = _observed(name, effect)
 
     @wraps(effect)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         if DBOS.workflow_id is None:
-            return watched(*args, **kwargs)
+            return observed(*args, **kwargs)
         with at_work.one_step():
-            result = DBOS.run_step(_options(name), watched, *args, **kwargs)
-            _pass(name, "recorded")
+            result = DBOS.run_step(_options(name), observed, *args, **kwargs)
+            mark(name, "recorded")
         return result
 
     return run
 
 
 def async_step(effect: Callable[P, R]) -> Callable[P, Awaitable[R]]:
-    """Make an effect a recorded step for `async` bodies; the effect itself runs off the loop."""
-    name, watched = _name(effect), _watched(effect)
+    """Make an effect a recorded step for `async` bodies. The effect itself runs in a thread."""
+    name = effect.__name__.removeprefix("_")
+    observed = _observed(name, effect)
 
     @wraps(effect)
     async def run(*args: P.args, **kwargs: P.kwargs) -> R:
         with at_work.one_step():
-            result = await DBOS.run_step_async(_options(name), watched, *args, **kwargs)
-            _pass(name, "recorded")
+            result = await DBOS.run_step_async(_options(name), observed, *args, **kwargs)
+            mark(name, "recorded")
         return result
 
     return run
@@ -173,12 +153,12 @@ def async_step(effect: Callable[P, R]) -> Callable[P, Awaitable[R]]:
 class Left(asyncio.CancelledError):
     """This process begins no more steps; the run goes on elsewhere.
 
-    Not an Exception, so DBOS records nothing of it and the run stays as it is.
+    It is no Exception, so DBOS records nothing and the run stays as it is.
     """
 
 
 class AtWork:
-    """Counts the steps of runs from their beginning until they are recorded."""
+    """Counts the steps of runs that have begun and are not recorded."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -199,13 +179,13 @@ class AtWork:
                 self._changed.notify_all()
 
     def check(self) -> None:
-        """Raise Left when no more may begin: for a step that had to wait for a thread."""
+        """Raise Left when no more steps may begin."""
         if self._leaving:
             raise Left
 
     @property
     def is_leaving(self) -> bool:
-        """Whether no more steps may begin: one that lasts ends as soon as it can."""
+        """Whether no more steps may begin. A long step then ends as soon as it can."""
         return self._leaving
 
     def open(self) -> None:
@@ -214,13 +194,13 @@ class AtWork:
             self._leaving, self._steps = False, 0
 
     def leave(self) -> None:
-        """Let no more steps begin; those at work go on."""
+        """Let no more steps begin; running ones go on."""
         with self._changed:
             self._leaving = True
 
     def wait_until_done(self, seconds: float, hurry: Callable[[], bool]) -> bool:
-        """Wait for the steps at work to end, at most so long and until somebody is in a hurry. Returns
-        whether they have."""
+        """Wait for running steps to end, at most so long and until `hurry` returns true. Returns whether they
+        have ended."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while self._steps > 0 and time.monotonic() < deadline and not hurry():

@@ -7,8 +7,9 @@ from typing import Any
 
 from mailagent import services
 from mailagent.domain.refunds.order import Order
+from mailagent.store.mail import conversations
 from mailagent.store.refunds import orders
-from mailagent.workflows.steps.conversation.batch import Batch, customer_of
+from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.tools.tool import Arguments, Output, Tool, day, not_verified_output
 
 ORDERS_SHOWN = 10
@@ -23,7 +24,7 @@ def find_my_orders(batch: Batch, _arguments: Mapping[str, Any]) -> dict[str, Any
     if not batch["verified"]:
         return not_verified_output()
     with services.current().database.snapshot() as connection:
-        address = customer_of(connection, batch)
+        address = conversations.load_address(connection, batch["conversation_id"])
         found, total = orders.list_of_customer(connection, address, ORDERS_SHOWN)
     return orders_output(found, total)
 

@@ -20,7 +20,7 @@ from mailagent.app import create_app
 from mailagent.store.console import sessions
 from mailagent.web import metrics
 from mailagent.web.guard import SESSION_KEY
-from mailagent.workflows.recovery import move_counters_on
+from mailagent.workflows.recovery import update_counters
 from tests.cast import MAX, MONA, OLGA, TESS
 from tests.databases import postgres_copy, postgres_server, postgres_template
 from tests.programs.bench.console_fill import COMMON, RARE, UNCOMMON, Size, fill
@@ -126,7 +126,7 @@ def main(mails: int, times: int, keep: bool) -> None:
     ):
         began = time.perf_counter()
         fill(services.current().database.engine, size)
-        while move_counters_on():
+        while update_counters():
             pass
         click.echo(f"{mails:,} mails, filled in {time.perf_counter() - began:.0f} s")
         if keep:

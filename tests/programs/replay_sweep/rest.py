@@ -6,8 +6,8 @@ import json
 import time
 from typing import Any
 
-from mailagent.workflows.steps.maintenance.neglected import enqueue_deliveries, enqueue_refunds
 from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
+from mailagent.workflows.steps.maintenance.unfinished import enqueue_deliveries, enqueue_refunds
 from tests.harness import Harness
 from tests.workflows.trouble import is_sqlite
 

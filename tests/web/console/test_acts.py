@@ -19,6 +19,7 @@ from tests.cast import ADA, MONA, OLGA, TESS
 from tests.harness import Harness, post_form
 from tests.web.console.test_drafts import SPENT, age, door, mail_statuses
 from tests.web.test_approvals_four_eyes import ONE_DATABASE
+from tests.workflows.moves import reply_move
 
 
 def write(harness: Harness, text: str = "Hello, is anybody there?") -> str:
@@ -61,7 +62,9 @@ def test_taking_over_stops_the_agent_in_the_middle_of_its_work(shop: Harness) ->
     assert (response.status_code, response.location) == (
         303, f"/ops/conversations/{conversation_id}",
     )  # fmt: skip
-    assert write_reply(batch, {"text": "Hello, how can I help?"}, SPENT)["outbound_ids"] == []
+    assert (
+        write_reply(batch, reply_move(batch, "Hello, how can I help?"), SPENT)["outbound_ids"] == []
+    )
     assert shop.rows("SELECT * FROM outbound_mails") == []
     conversation = thread(shop)
     assert (conversation.status, conversation.handed_over_reason, conversation.owner_email) == (
@@ -157,7 +160,7 @@ def test_what_the_agent_did_meanwhile_overtakes_too_and_a_forged_sight_is_none(
     seen = field(client.get(f"/ops/conversations/{conversation_id}").text, "seen")
     batch = take_batch(conversation_id)
     assert batch is not None
-    write_reply(batch, {"text": "Hello, how can I help?"}, SPENT)
+    write_reply(batch, reply_move(batch, "Hello, how can I help?"), SPENT)
     for saw in (seen, "", "x", "|||", "\0|a|b|c", "|" * 700):
         fields = {"text": "I am here.", "once": new_id("once"), "seen": saw}
         told = press(client, conversation_id, "answer", **fields)

@@ -21,6 +21,7 @@ from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import ADA, MALLORY, OLGA, TESS, order
 from tests.harness import Harness, open_shop, post_form
 from tests.web.test_approvals_four_eyes import ONE_DATABASE
+from tests.workflows.moves import person_move, reply_move
 
 SPENT = {"model_turns": 1, "tokens": 10, "tool_calls": 0, "unusable_replies": 0,
          "provider_retries": 0}  # fmt: skip
@@ -41,7 +42,7 @@ def take(harness: Harness) -> Batch:
 
 
 def reply(batch: Batch, text: str = ANSWER) -> Written:
-    return write_reply(batch, {"text": text}, SPENT)
+    return write_reply(batch, reply_move(batch, text), SPENT)
 
 
 def draft(harness: Harness, text: str = "Where is my parcel?", answer: str = ANSWER) -> Any:
@@ -92,7 +93,7 @@ def test_the_steps_done_again_write_no_second_draft_and_no_mail(drafting: Harnes
     assert reply(batch)["done"] == "wrote a draft"
     for state in ("waiting", "sent"):
         assert reply(batch)["outbound_ids"] == [row.outbound_id for row in written(drafting)]
-        assert hand_over(batch, {"reason": "CUSTOMER_ASKED"}) == [
+        assert hand_over(batch, person_move("CUSTOMER_ASKED")) == [
             row.outbound_id for row in written(drafting)
         ]
         assert take_batch(batch["conversation_id"]) is None

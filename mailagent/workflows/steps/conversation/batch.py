@@ -1,4 +1,4 @@
-"""The mails that one run works on together, what is to be done with them, and which tools they allow."""
+"""The mails that one run works on together, and what it does with them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,10 @@ from mailagent.workflows.steps.recording import step
 
 
 class Batch(TypedDict):
-    """The mails that one run works on together; either all of their senders are proven or none.
+    """The mails that one run works on together. Either all of their senders are proven or none.
 
-    `task`: `answer` them, `pass_on` to people, `forward` the team's words, or `stop` a loop. `taken_at`, in
-    the words of ISO 8601: what came and was written later is no history of theirs. Runs of older releases
-    have recorded none.
-    """
+    `task`: `answer` them, `pass_on` to people, `forward` the team's words, or `stop` a loop. `taken_at` (ISO
+    8601): what came or was written later does not belong to their history."""
 
     conversation_id: str
     mail_ids: list[str]
@@ -39,28 +37,30 @@ class Batch(TypedDict):
 
 @step
 def take_batch(conversation_id: str) -> Batch | None:
-    """Find what is unanswered in a thread; None when nothing is."""
-    taken_at = services.current().now()
-    with services.current().database.snapshot() as connection:
-        conversation = conversations.load(connection, conversation_id)
+    """Return the unanswered mail of a conversation and what to do with it; None if there is none."""
+    live = services.current()
+    taken_at = live.now()
+    with live.database.transaction() as connection:
+        conversation = conversations.lock(connection, conversation_id)
         waiting = inbound.list_unanswered(connection, conversation_id)
         first = next((mail for mail in waiting if mail.awaits_agent), None)
         if first is None:
             return None
         task = _task(connection, conversation, first)
-    if task == "answer" and conversation.stopped_by_loop_guard:
-        _open_again(conversation_id)
-    # A forged mail must not be answered along with an honest one as if both were honest.
-    together = [
-        mail
-        for mail in waiting
-        if (mail.kind, mail.identity.proven) == (first.kind, first.identity.proven)
-    ]
-    if any(mail.draft_id for mail in together):
-        together = _take_drafts_back(conversation_id, together)
-    if not together:
-        return None
-    _note_language(conversation, together)
+        if task == "answer" and conversation.stopped_by_loop_guard:
+            conversations.give_back(connection, conversation_id)
+            audit.record(connection, live.now(), audit.CLOCK, "loop guard reset", conversation_id)
+        # A forged mail must not be answered along with an honest one as if both were honest.
+        together = [
+            mail
+            for mail in waiting
+            if (mail.kind, mail.identity.proven) == (first.kind, first.identity.proven)
+        ]
+        if any(mail.draft_id for mail in together):
+            together = _take_drafts_back(connection, together)
+        if not together:
+            return None
+        _record_language(connection, conversation, together)
     return Batch(
         conversation_id=conversation_id,
         mail_ids=[mail.mail_id for mail in together],
@@ -70,27 +70,25 @@ def take_batch(conversation_id: str) -> Batch | None:
     )
 
 
-def _take_drafts_back(conversation_id: str, mails: Sequence[InboundMail]) -> list[InboundMail]:
-    """Take back the drafts that wait for these mails, because the customer has written again; return
-    the mails that are still to be answered: somebody may have sent a draft at this moment."""
-    live = services.current()
-    with live.database.transaction() as connection:
-        conversations.lock(connection, conversation_id)
-        waiting = sorted({mail.draft_id for mail in mails if mail.draft_id})
-        run_id = DBOS.workflow_id
-        for draft_id in drafts.supersede(connection, waiting, audit.AGENT, live.now(), run_id):
-            audit.record(connection, live.now(), audit.AGENT, "draft superseded", draft_id)
-        found = inbound.list_by_id(connection, [mail.mail_id for mail in mails])
-        return [mail for mail in found if mail.awaits_agent]
+def _take_drafts_back(connection: sa.Connection, mails: Sequence[InboundMail]) -> list[InboundMail]:
+    """Take back the drafts that answer these mails, because the customer has written again. Return the mails
+    that still await an answer: a person may just have sent a draft."""
+    now = services.current().now()
+    waiting = sorted({mail.draft_id for mail in mails if mail.draft_id})
+    for draft_id in drafts.supersede(connection, waiting, audit.AGENT, now, DBOS.workflow_id):
+        audit.record(connection, now, audit.AGENT, "draft superseded", draft_id)
+    found = inbound.list_by_id(connection, [mail.mail_id for mail in mails])
+    return [mail for mail in found if mail.awaits_agent]
 
 
-def _note_language(conversation: Conversation, mails: Sequence[InboundMail]) -> None:
-    """Record in which language the customer writes, by the newest of `mails` that tells."""
+def _record_language(
+    connection: sa.Connection, conversation: Conversation, mails: Sequence[InboundMail]
+) -> None:
+    """Record the customer's language: that of the newest mail whose language can be told."""
     written = (mail.new_text for mail in reversed(mails) if mail.kind is MailKind.CUSTOMER)
     found = next((language for text in written if (language := find_language(text))), None)
     if found not in (None, conversation.language):
-        with services.current().database.transaction() as connection:
-            conversations.record_language(connection, conversation.conversation_id, found)
+        conversations.record_language(connection, conversation.conversation_id, found)
 
 
 def _task(connection: sa.Connection, conversation: Conversation, mail: InboundMail) -> str:
@@ -111,22 +109,21 @@ def is_answered_too_often(
 ) -> bool:
     """Whether so many automatic answers went out lately that a machine may be answering them.
 
-    Only what was written in answer to mail like this one counts, proven or not. Whoever of the team
-    gives the conversation back to the agent begins the count anew.
+    Only answers to mail like this one count, proven or not. The count begins anew when the team gives the
+    conversation back to the agent.
     """
-    live = services.current()
     conversation_id, address = conversation.conversation_id, conversation.customer_email
-    since = live.now() - LOOP_WINDOW
+    since = services.current().now() - LOOP_WINDOW
     answers = arrivals.list_automatic(connection, since, proven, conversation_id, address)
-    if not _trip(answers):
+    if not _is_loop(answers):
         return False
     given_back_at = audit.latest_at(connection, conversation_id, audit.GIVEN_BACK)
     if given_back_at is None:
         return True
-    return _trip([answer for answer in answers if answer.at >= given_back_at])
+    return _is_loop([answer for answer in answers if answer.at >= given_back_at])
 
 
-def _trip(answers: Sequence[arrivals.Automatic]) -> bool:
+def _is_loop(answers: Sequence[arrivals.Automatic]) -> bool:
     limits = services.current().limits
     in_thread = [answer.at for answer in answers if answer.in_thread]
     to_sender = [answer.at for answer in answers if not answer.in_thread]
@@ -136,7 +133,8 @@ def _trip(answers: Sequence[arrivals.Automatic]) -> bool:
 
 
 def _people_answer(connection: sa.Connection, conversation: Conversation) -> bool:
-    """Whether somebody of the team took up what the loop guard had stopped: then it stays theirs."""
+    """Whether the team has answered since the loop guard stopped the agent: then the conversation stays
+    theirs."""
     if not conversation.stopped_by_loop_guard or conversation.handed_over_at is None:
         return False
     conversation_id = conversation.conversation_id
@@ -144,29 +142,16 @@ def _people_answer(connection: sa.Connection, conversation: Conversation) -> boo
     return answered_at is not None and answered_at >= conversation.handed_over_at
 
 
-def _open_again(conversation_id: str) -> None:
-    """Record that the agent looks after a thread again whose loop guard has cooled down, or never blew for
-    mail like this."""
-    live = services.current()
-    with live.database.transaction() as connection:
-        if conversations.lock(connection, conversation_id).stopped_by_loop_guard:
-            conversations.give_back(connection, conversation_id)
-            audit.record(connection, live.now(), audit.CLOCK, "loop guard reset", conversation_id)
-
-
-# --- tool rights ----------------------------------------------------------------------------------
-
-
-def customer_of(connection: sa.Connection, batch: Batch) -> str:
-    """Return the address whose orders the tools reach."""
-    return conversations.load_address(connection, batch["conversation_id"])
-
-
 def is_waiting(connection: sa.Connection, batch: Batch) -> bool:
-    """Say whether the batch still waits for an answer: a replayed run may be late with its wishes.
-
-    As for a reply: where people took one of the mails, or one has a draft that waits, the agent is
-    through with all of them.
-    """
+    """Whether no mail of the batch was answered, drafted for or taken by people: a replayed run may be late."""
     mails = inbound.list_by_id(connection, batch["mail_ids"])
     return all(mail.awaits_agent for mail in mails)
+
+
+@step
+def put_off(batch: Batch) -> int:
+    """Record that the model could not be asked: the sweep enqueues these mails again. Returns how many."""
+    with services.current().database.transaction() as connection:
+        return inbound.put_off(
+            connection, batch["conversation_id"], batch["mail_ids"], DBOS.workflow_id
+        )

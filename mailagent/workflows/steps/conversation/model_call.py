@@ -1,15 +1,16 @@
-"""Asking the model what to do next: when it may be asked, the record of what that took, and the move that
-follows, as plain data for the body of the workflow.
+"""The steps that ask the model, and that run the tools it calls.
 
-The model's words decide nothing: arguments were checked by `agent`, and what follows is up to other steps."""
+The model's text decides nothing: `agent` has checked the arguments, and other steps decide what follows.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cache
+from typing import Any, Literal, NotRequired, TypedDict
 
+import sqlalchemy as sa
 from dbos import DBOS
 
 from mailagent import services
@@ -20,232 +21,209 @@ from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.run_about import HeldUpBy, hash_customer
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store import ids
-from mailagent.store.errors import is_outage
-from mailagent.store.operations import model_calls
+from mailagent.store.operations import circuit_breakers, model_calls
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.circuit_breaker import (
-    Noted,
     Permit,
+    find_permit,
     give_back,
     note_outcome,
-    take_permit,
 )
 from mailagent.workflows.steps.conversation.batch import Batch
-from mailagent.workflows.steps.conversation.context import CaseOfStep
+from mailagent.workflows.steps.conversation.context import Case, read_case
 from mailagent.workflows.steps.conversation.rate_limit import (
+    Turn,
     is_above_the_limit,
     note_tokens,
     note_wish,
     take_turn,
     why_stopped,
 )
+from mailagent.workflows.steps.conversation.texts import (
+    StoredText,
+    read_items,
+    read_text,
+    store_text,
+)
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import at_work, declare_marks, mark, step
-from mailagent.workflows.steps.texts import items_of, store_texts
 from mailagent.workflows.tools import registry
 from mailagent.workflows.tools.hand_over import HandOver
 from mailagent.workflows.tools.tool import Misfit, parse_call
 
-# A look-up lies between two asks of the model. More of them would make a step last for minutes, and a worker
-# that is to end waits for its steps.
+# A worker that shuts down waits for its steps. More calls of the model would make a step last for minutes.
 REQUESTS_IN_A_STEP = 2
-
-# The tries of a step take five minutes. What is older is of one that has given up; it may hold a mail's words.
-KEPT_SECONDS = 900.0
-
-# What a recorded move holds itself: names, reasons and numbers of ours. All else in it are words.
-_RECORDED = frozenset({"kind", "spent", "tool", "reason", "after_seconds", "why"})
 
 declare_marks("ask_model", "looked")
 
 
-@dataclass(slots=True)
-class _Asked:
-    """An answer of the model, or what came instead of one."""
+class LookUp(TypedDict):
+    """A tool that only reads, and when it was run."""
 
-    outcome: Mapping[str, Any]
-    leave: Permit
-    call_id: int = field(default_factory=ids.new_number)
-    noted: Noted = Noted()
+    tool: str
+    at: str
+
+
+class Move(TypedDict):
+    """What the run does next. `kind`:
+
+    `call`: run the tool `tool`; `again`: ask once more; `reply`: write the reply; `wait`: sleep for
+    `after_seconds`; `later`: end, because the model may not be asked now; `person`: hand over, for `reason`.
+    `items` is what the model is told next time on top of what it was told, `spent` what its answers have cost,
+    `text_id` the text of the move: arguments, reply or summary.
+    """
+
+    kind: Literal["call", "again", "reply", "wait", "later", "person"]
+    items: list[StoredText]
+    spent: dict[str, int]
+    tool: NotRequired[str]
+    reason: NotRequired[str]
+    after_seconds: NotRequired[float]
+    why: NotRequired[str]
+    looked: NotRequired[list[LookUp]]
+    text_id: NotRequired[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Next:
+    """A move that is not recorded yet. `plain` may be recorded; `text` is stored in a row.
+
+    `held_up_by` goes into the run's attributes. `operator_error`: the step fails with it instead.
+    """
+
+    kind: Literal["call", "again", "reply", "wait", "later", "person"]
+    plain: Mapping[str, Any] = field(default_factory=dict)
+    text: Mapping[str, Any] = field(default_factory=dict)
+    held_up_by: HeldUpBy | None = None
+    operator_error: str | None = None
+
+    @property
+    def is_look_up(self) -> bool:
+        return self.kind == "call" and registry.reads_only(self.plain["tool"])
 
 
 @dataclass(slots=True)
 class _Progress:
-    """How far a step has come, for its next try: `asked` is an answer that is not on record yet, `call` a
-    look-up that is not done, `move` what follows in the end; `items` is what the model is told on top of what
-    the step was given."""
+    """How far a step has come. `told`: what the model was told before the step; `items`: what it said and was
+    told in the step; `looked`: what it looked up."""
 
-    used: loop.Spent
+    batch: Batch
+    before: Sequence[StoredText]
+    spent: loop.Spent
+    has_begun: bool
+    case: Case | None = None
+    told: list[dict[str, Any]] = field(default_factory=list)
     items: list[dict[str, Any]] = field(default_factory=list)
     looked: list[dict[str, Any]] = field(default_factory=list)
-    asked: _Asked | None = None
-    call: dict[str, Any] | None = None
-    move: dict[str, Any] | None = None
-
-
-class Unrecorded:
-    """Answers that a step has got and could not record, by the run and the place in it: its next try records
-    them without asking again. They are gone with the process; then the step asks again."""
-
-    def __init__(self) -> None:
-        self._kept: dict[tuple[str, int], tuple[float, _Progress]] = {}
-
-    def find(self) -> _Progress | None:
-        """Return what an earlier try of this step got, or None. A replay is no further try."""
-        place = _place()
-        if place is None:
-            return None
-        status = DBOS.step_status
-        if status is None or not status.current_attempt:
-            self._kept.pop(place, None)
-        found = self._kept.get(place)
-        return found[1] if found else None
-
-    def keep(self, got: _Progress) -> None:
-        """Keep what was got until `forget`."""
-        place, now = _place(), time.monotonic()
-        for old, (since, _) in list(self._kept.items()):
-            if now - since > KEPT_SECONDS:
-                self._kept.pop(old, None)
-        if place is not None:
-            self._kept[place] = now, got
-
-    def forget(self) -> None:
-        """Let go of what is on record now."""
-        place = _place()
-        if place is not None:
-            self._kept.pop(place, None)
-
-
-def _place() -> tuple[str, int] | None:
-    run_id, number = DBOS.workflow_id, DBOS.step_id
-    return None if run_id is None or number is None else (run_id, number)
-
-
-_unrecorded = Unrecorded()
 
 
 @step
-def ask_model(batch: Batch, items: list[dict[str, Any]], spent: dict[str, int]) -> dict[str, Any]:
-    """Ask the model what to do next, and say so as plain data. What it wants to look up is looked up, and it
-    is asked once more.
+def ask_model(batch: Batch, items: list[StoredText], spent: dict[str, int]) -> Move:
+    """Ask the model what to do next. If it looks something up, do so and ask once more.
 
-    `kind` is `call` (use a tool), `again`, `reply`, `wait`, `later` (it is not to be asked for now: the run
-    ends) or `person`; `text_id` names the words of it (`words.words_of`), `items` those that the model is to
-    be told next time on top of what it was told; `spent` is what the answers have cost.
-
-    Raises NeedsOperatorError when no mail can be answered: recorded as this step's error, so that a
+    Raises NeedsOperatorError when no mail can be answered. It is recorded as this step's error, so that a
     replay begins with asking again.
     """
-    told = items_of(items)
-    progress = _unrecorded.find() or _Progress(loop.Spent(**spent))
-    try:
-        if progress.move is None:
-            progress.move = _next_move(batch, told, progress, bool(items or spent))
-        recorded = _without_words(batch, _whole(progress.move, progress))
-    except Exception as problem:
-        if not is_outage(problem):  # else the step is tried again
-            _unrecorded.forget()
-        raise
-    _unrecorded.forget()
-    return recorded
-
-
-def _whole(move: dict[str, Any], progress: _Progress) -> dict[str, Any]:
-    """Return a move with what was looked up before it."""
-    looked = {"looked": progress.looked} if progress.looked else {}
-    return move | {"items": [*progress.items, *move["items"]]} | looked
-
-
-def _next_move(
-    batch: Batch, items: list[dict[str, Any]], progress: _Progress, has_begun: bool
-) -> dict[str, Any]:
-    case = CaseOfStep(batch)
-    while True:
-        if progress.call is None:
-            move = _ask_once(case, batch, items, progress, has_begun)
-            if move["kind"] != "call" or not registry.reads_only(move["tool"]):
-                return move
-            progress.call = move
-        _look(batch, progress.call, progress)
+    progress = _Progress(batch, items, loop.Spent(**spent), has_begun=bool(items or spent))
+    found = _ask(progress)
+    while isinstance(found, _Next):
+        _look_up(progress, found)
         mark("ask_model", "looked")
         if len(progress.looked) >= REQUESTS_IN_A_STEP or at_work.is_leaving:
-            return _move_of("again", progress.used, why="has looked something up")
+            return _record_without_call(
+                progress, _Next("again", {"why": "has looked something up"})
+            )
+        found = _ask(progress)
+    return found
 
 
-def _look(batch: Batch, call: Mapping[str, Any], progress: _Progress) -> None:
-    """Look up what the model wants to know; of now, and again if the step is tried again."""
-    tool, arguments = call["tool"], call["arguments"]
+def _look_up(progress: _Progress, call: _Next) -> None:
+    tool, arguments = call.plain["tool"], call.text["arguments"]
     at = services.current().now().isoformat()
-    output = registry.run(tool, batch, arguments)
-    progress.items += [*call["items"], *tool_items(call, output)]
+    output = registry.run(tool, progress.batch, arguments)
+    progress.items += _tool_items(tool, call.text, output)
     progress.looked.append({"tool": tool, "arguments": arguments, "output": output, "at": at})
-    progress.call = None
 
 
-def _ask_once(
-    case: CaseOfStep,
-    batch: Batch,
-    items: list[dict[str, Any]],
-    progress: _Progress,
-    has_begun: bool,
-) -> dict[str, Any]:
-    """Ask the model, record what that took, and return the move that follows."""
-    told, used = [*items, *progress.items], progress.used
-    over = used.why_over(services.current().budget)
-    if progress.asked is None and over is not None:
-        return _move_of("person", used, reason=over.name, summary="")
-    if progress.asked is None:
-        found = _ask_in_turn(case, told, used, has_begun or bool(progress.items))
-        if not isinstance(found, _Asked):
-            return found
-        progress.asked = found
-        _unrecorded.keep(progress)
-    asked, outcome = progress.asked, progress.asked.outcome
-    record_call(batch, asked)
-    used = used.plus(outcome)
-    progress.asked, progress.used = None, used
-    move = _plain_move(loop.next_move(outcome), used, asked.noted)
-    return move | {"items": [*outcome.get("items", []), *move["items"]]}
-
-
-# --- one ask ----------------------------------------------------------------------------------------
-
-
-def _ask_in_turn(
-    case_of_step: CaseOfStep, items: Sequence[dict[str, Any]], used: loop.Spent, has_begun: bool
-) -> _Asked | dict[str, Any]:
-    """Ask the model if it may be asked now; else return what to do instead."""
-    stopped = None if has_begun else why_stopped()
-    if stopped is not None:
-        return _held_up(HeldUpBy.BUDGET, "later", used, why=stopped)
-    case = case_of_step.find()
-    told = [case.item, *items]
-    if is_above_the_limit(_instructions(), told):
-        why = "the case is more than OPENAI_TOKENS_PER_MINUTE lets through"
-        return _move_of("person", used, reason=HandOverReason.BUDGET_SPENT.name, summary=why)
-    leave = take_permit(Provider.OPENAI, case.breaker)
-    if leave is None:
-        why = case.breaker.why if case.breaker else ""
-        return _held_up(HeldUpBy.MODEL, "later", used, why=why)
-    turn = take_turn(_instructions(), told, used.turn_ms, has_begun)
-    if turn is None or turn.wait_seconds:
-        _give_back(leave)
-        if turn is None:
-            why = "the limits of calls and tokens a minute are used up"
-            return _held_up(HeldUpBy.LIMITS, "later", used, why=why)
-        waits = replace(used, turn_ms=turn.at_ms)
-        why = "its turn is yet to come"
-        return _held_up(HeldUpBy.LIMITS, "wait", waits, after_seconds=turn.wait_seconds, why=why)
-    outcome = _request(told, case.address)
+def _ask(progress: _Progress) -> Move | _Next:
+    """Ask the model once, if it may be asked now. Return the recorded move, or the look-up that the model
+    wants."""
+    prepared = _prepare(progress)
+    if isinstance(prepared, _Next):
+        return _record_without_call(progress, prepared)
+    permit, turn = prepared
+    outcome = _request(progress)
     note_tokens(turn, outcome)
-    return _Asked(outcome, leave)
+    live, conversation_id = services.current(), progress.batch["conversation_id"]
+    about = (ids.new_number(), conversation_id, DBOS.workflow_id)
+    with live.database.transaction() as connection:
+        model_calls.record(connection, *about, outcome, live.now(), live.token_prices)
+        note_wish(connection, outcome)
+        is_open = note_outcome(connection, permit, loop.failure_of(outcome))
+        progress.has_begun, progress.spent = True, progress.spent.plus(outcome)
+        progress.items += outcome.get("items", [])
+        following = _decide(connection, progress, outcome, is_open)
+        if following.is_look_up:
+            return following
+        move = _record(connection, progress, following)
+    _raise_or_describe(following)
+    return move
 
 
-def _give_back(leave: Permit) -> None:
-    if leave.probing:
+# --- before a call ----------------------------------------------------------------------------------
+
+
+def _prepare(progress: _Progress) -> tuple[Permit, Turn] | _Next:
+    """Check budget, breaker and limits. Return what the call needs, or what to do instead."""
+    over = progress.spent.why_over(services.current().budget)
+    if over is not None:
+        return _Next("person", {"reason": over.name})
+    stopped = None if progress.has_begun else why_stopped()
+    if stopped is not None:
+        return _Next("later", {"why": stopped}, held_up_by=HeldUpBy.BUDGET)
+    permit = _read_case(progress) if progress.case is None else Permit(Provider.OPENAI)
+    if isinstance(permit, _Next):
+        return permit
+    turn = _take_turn(progress)
+    if not isinstance(turn, _Next):
+        return permit, turn
+    if permit.probing:
         with services.current().database.transaction() as connection:
-            give_back(connection, leave)
+            give_back(connection, permit)
+    return turn
+
+
+def _read_case(progress: _Progress) -> Permit | _Next:
+    """Read what the model is told, and take a permit in the same transaction."""
+    with services.current().database.transaction() as connection:
+        progress.case = read_case(connection, progress.batch)
+        progress.told = read_items(connection, progress.before)
+        permit = find_permit(connection, Provider.OPENAI)
+        if permit is not None:
+            return permit
+        breaker = circuit_breakers.find(connection, Provider.OPENAI)
+    return _Next("later", {"why": breaker.why if breaker else ""}, held_up_by=HeldUpBy.MODEL)
+
+
+def _input(progress: _Progress) -> list[dict[str, Any]]:
+    first = [progress.case.item] if progress.case else []
+    return [*first, *progress.told, *progress.items]
+
+
+def _take_turn(progress: _Progress) -> Turn | _Next:
+    instructions, items = _instructions(), _input(progress)
+    if is_above_the_limit(instructions, items):
+        why = "the case is more than OPENAI_TOKENS_PER_MINUTE lets through"
+        return _Next("person", {"reason": HandOverReason.BUDGET_SPENT.name}, {"summary": why})
+    turn = take_turn(instructions, items, progress.spent.turn_ms, progress.has_begun)
+    if turn is None:
+        why = "the limits of calls and tokens a minute are used up"
+        return _Next("later", {"why": why}, held_up_by=HeldUpBy.LIMITS)
+    if turn.wait_seconds:
+        progress.spent = replace(progress.spent, turn_ms=turn.at_ms)
+        wait = {"after_seconds": turn.wait_seconds, "why": "its turn is yet to come"}
+        return _Next("wait", wait, held_up_by=HeldUpBy.LIMITS)
+    return turn
 
 
 def _instructions() -> str:
@@ -255,111 +233,132 @@ def _instructions() -> str:
     return prompt.instructions(live.shop.name, live.shop.support_address, most_percent)
 
 
-def _request(items: list[dict[str, Any]], address: str) -> Mapping[str, Any]:
+def _request(progress: _Progress) -> Mapping[str, Any]:
     live, instructions = services.current(), _instructions()
     schemas = registry.schemas(live.policy)
+    version = prompt.version(instructions, schemas)
+    customer = hash_customer(progress.case.address if progress.case else "")
     with spans.call(Provider.OPENAI, "ask"):
-        return live.model.ask(
-            instructions,
-            items,
-            schemas,
-            prompt.version(instructions, schemas),
-            hash_customer(address),
-        )
+        return live.model.ask(instructions, _input(progress), schemas, version, customer)
 
 
-def record_call(batch: Batch, asked: _Asked) -> None:
-    """Record what asking took, whatever came of it, and whether the provider is well. Once: a commit may
-    have been done although nobody was told so, and the step is tried again."""
-    live, outcome = services.current(), asked.outcome
-    about = (asked.call_id, batch["conversation_id"], DBOS.workflow_id)
-    with live.database.transaction() as connection:
-        if model_calls.record(connection, *about, outcome, live.now(), live.token_prices):
-            note_wish(connection, outcome)
-            asked.noted = note_outcome(connection, asked.leave, loop.failure_of(outcome))
+# --- after a call -----------------------------------------------------------------------------------
 
 
-# --- the move that follows --------------------------------------------------------------------------
-
-
-def _move_of(kind: str, used: loop.Spent, **more: Any) -> dict[str, Any]:
-    """Return a move of a kind, with what belongs to it."""
-    return {"kind": kind, "items": [], "spent": used.plain(), **more}
-
-
-def _held_up(by: HeldUpBy, kind: str, used: loop.Spent, **more: Any) -> dict[str, Any]:
-    """Return the move of a run that cannot go on now, and say among its attributes what holds it up."""
-    _note_hold_up(by)
-    return _move_of(kind, used, **more)
-
-
-def _note_hold_up(by: HeldUpBy) -> None:
-    run_id = DBOS.workflow_id
-    if run_id is not None:
-        services.current().workflow_client.queue.describe_hold_up(run_id, by)
-
-
-def _plain_move(move: loop.Move, used: loop.Spent, noted: Noted) -> dict[str, Any]:
-    """Return a move as plain data. Raises NeedsOperatorError when an operator is needed who is not told
-    yet."""
-    match move:
-        case loop.CallTool():
-            return _plain_call(move, used)
+def _decide(
+    connection: sa.Connection, progress: _Progress, outcome: Mapping[str, Any], is_open: bool
+) -> _Next:
+    """Return what follows from an answer. `is_open`: the circuit breaker has opened."""
+    used = progress.spent
+    match loop.next_move(outcome):
+        case loop.CallTool() as call:
+            return _decide_call(progress, call)
         case loop.Reply(text):
-            return _move_of("reply", used, text=text)
-        case loop.AskAgain(why=why) if noted.is_open or loop.is_limited_for_long(
-            move, used, services.current().budget
-        ):
-            return _held_up(HeldUpBy.MODEL, "later", used, why=why)
-        case loop.AskAgain(why=why):
+            return _Next("reply", text={"text": text})
+        case loop.AskAgain(why=why) as move:
+            if is_open or loop.is_limited_for_long(move, used, services.current().budget):
+                return _Next("later", {"why": why}, held_up_by=HeldUpBy.MODEL)
             pause = loop.pause_seconds(move, used, str(DBOS.workflow_id))
-            return _held_up(HeldUpBy.MODEL, "wait", used, after_seconds=pause, why=why)
+            wait = {"after_seconds": pause, "why": why}
+            return _Next("wait", wait, held_up_by=HeldUpBy.MODEL)
         case loop.AskOperator(why):
-            with services.current().database.transaction() as connection:
-                is_news = open_incident(connection, IncidentKind.OPENAI, why)
-            if not is_news:  # operators know, and one failed run is enough
-                return _held_up(HeldUpBy.MODEL, "later", used, why=why)
-            _note_hold_up(HeldUpBy.MODEL)
-            raise NeedsOperatorError(why)
+            # One failed run is enough: later runs wait until the model can be asked again.
+            is_new = open_incident(connection, IncidentKind.OPENAI, why)
+            error = why if is_new else None
+            return _Next("later", {"why": why}, {}, HeldUpBy.MODEL, operator_error=error)
         case loop.AskPerson(reason, why):
-            return _move_of("person", used, reason=reason.name, summary=why)
+            return _Next("person", {"reason": reason.name}, {"summary": why})
 
 
-def _plain_call(move: loop.CallTool, used: loop.Spent) -> dict[str, Any]:
+def _decide_call(progress: _Progress, call: loop.CallTool) -> _Next:
     offered = registry.offered(services.current().policy)
-    call = parse_call(offered, move.name, move.arguments)
-    if isinstance(call, Misfit):
-        return _move_of("again", used, items=loop.tool_result_items(move, call.output))
-    if isinstance(call, HandOver):
-        return _move_of("person", used, reason=call.hand_over_reason.name, summary=call.summary)
-    return _move_of(
-        "call",
-        used,
-        tool=move.name,
-        arguments=call.model_dump(mode="json"),
-        call_id=move.call_id,
-        other_call_ids=list(move.other_call_ids),
-    )
+    arguments = parse_call(offered, call.name, call.arguments)
+    if isinstance(arguments, Misfit):
+        progress.items += loop.tool_result_items(call, arguments.output)
+        return _Next("again")
+    if isinstance(arguments, HandOver):
+        reason = arguments.hand_over_reason.name
+        return _Next("person", {"reason": reason}, {"summary": arguments.summary})
+    text = {
+        "arguments": arguments.model_dump(mode="json"),
+        "call_id": call.call_id,
+        "other_call_ids": list(call.other_call_ids),
+    }
+    return _Next("call", {"tool": call.name}, text)
 
 
-def _without_words(batch: Batch, move: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a move to be recorded: its words stand in a row of their own. `items` is what names them there,
-    if the model is to be told of any; `looked` names what was looked up."""
-    recorded = {name: move[name] for name in move if name in _RECORDED} | {"items": []}
-    words = {name: move[name] for name in move if name not in _RECORDED}
-    if not any(words.values()):
-        return recorded
-    named = store_texts(batch, words)
-    looked = [{"tool": look["tool"], "at": look["at"]} for look in move.get("looked", ())]
-    return (
-        recorded
-        | named
-        | ({"looked": looked} if looked else {})
-        | {"items": [named] if move["items"] else []}
-    )
+def _record_without_call(progress: _Progress, following: _Next) -> Move:
+    with services.current().database.transaction() as connection:
+        move = _record(connection, progress, following)
+    _raise_or_describe(following)
+    return move
 
 
-def tool_items(move: Mapping[str, Any], output: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what the model is told about the call in `move`: the tool's output."""
-    call = loop.CallTool(move["tool"], "", move["call_id"], tuple(move["other_call_ids"]))
-    return loop.tool_result_items(call, output)
+def _record(connection: sa.Connection, progress: _Progress, following: _Next) -> Move:
+    """Return a move as the step records it, and store its text."""
+    move = Move(kind=following.kind, items=[], spent=progress.spent.plain())
+    move.update(following.plain)  # type: ignore[typeddict-item]  # the keys of Move that may be recorded
+    text = {**following.text, "items": progress.items}
+    if progress.looked:
+        text["looked"] = progress.looked
+    if not any(text.values()):
+        return move
+    stored = store_text(connection, progress.batch, text)
+    move["text_id"] = stored["text_id"]
+    if progress.items:
+        move["items"] = [stored]
+    if progress.looked:
+        move["looked"] = [LookUp(tool=each["tool"], at=each["at"]) for each in progress.looked]
+    return move
+
+
+def _raise_or_describe(following: _Next) -> None:
+    run_id = DBOS.workflow_id
+    if following.held_up_by is not None and run_id is not None:
+        queue = services.current().workflow_client.queue
+        queue.describe_hold_up(run_id, following.held_up_by)
+    if following.operator_error is not None:
+        raise NeedsOperatorError(following.operator_error)
+
+
+# --- tools that change something --------------------------------------------------------------------
+
+# These parts of an output have values from closed lists of ours, so they may stand in the step's record.
+_RECORDED = ("outcome", "error", "reason")
+
+
+def call_tool(batch: Batch, move: Move) -> list[StoredText]:
+    """Run the tool that a move of the kind `call` names, in a step of the tool's name. Return what the model is
+    told of it."""
+    done = tool_step(move["tool"])(batch, move)
+    return [StoredText(text_id=done["text_id"])]
+
+
+@cache
+def tool_step(name: str) -> Callable[[Batch, Move], dict[str, Any]]:
+    """Return the step of a tool."""
+
+    def use(batch: Batch, move: Move) -> dict[str, Any]:
+        database = services.current().database
+        with database.snapshot() as connection:
+            call = read_text(connection, move)
+        output = registry.run(name, batch, call["arguments"])
+        with database.transaction() as connection:
+            text = {"output": output, "items": _tool_items(name, call, output)}
+            stored = store_text(connection, batch, text)
+        return {**stored, **{part: output[part] for part in _RECORDED if part in output}}
+
+    use.__name__ = use.__qualname__ = name
+    return step(use)
+
+
+def _tool_items(
+    tool: str, call: Mapping[str, Any], output: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return what the model is told about its call: the tool's output."""
+    made = loop.CallTool(tool, "", call["call_id"], tuple(call["other_call_ids"]))
+    return loop.tool_result_items(made, output)
+
+
+for name in registry.changing():  # the crash tests read the list of all steps
+    tool_step(name)

@@ -1,6 +1,4 @@
-"""Limits before a model call: requests and tokens per minute of all workers together, and the daily
-budget.
-"""
+"""Limits before a model call: requests and tokens a minute of all workers together, and the daily budget."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ from mailagent.domain.operations.rate_limit import (
 )
 from mailagent.store.operations import rate_limits
 
-# Sleeps end by the machine's clock, turns begin by the database's.
+# A sleep ends by the machine's clock, a turn begins by the database's.
 CLOSE_ENOUGH_SECONDS = 0.05
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -36,8 +34,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """When a call may be made. `wait_seconds`: 0 for now; `at_ms`: the booked time, in milliseconds since
-    1970, to be shown again after the wait; `tokens`: how many were booked, 0 without a limit of them."""
+    """A reservation for one call. `wait_seconds`: 0 if it may be made now; `at_ms`: the reserved time, in
+    milliseconds since 1970, to be passed in again after the wait; `tokens`: how many were reserved."""
 
     wait_seconds: float = 0.0
     at_ms: int = 0
@@ -45,7 +43,7 @@ class Turn:
 
 
 class _Owed:
-    """Tokens that this process's calls were counted beyond what was booked: the next one books them."""
+    """Tokens that this process's calls took beyond their reservations. The next call reserves them."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -56,7 +54,6 @@ class _Owed:
             self._tokens += tokens
 
     def take(self) -> int:
-        """Return what is owed, for the caller to book."""
         with self._lock:
             owed, self._tokens = self._tokens, 0
             return owed
@@ -68,9 +65,9 @@ _owed = _Owed()
 def take_turn(
     instructions: str, items: Sequence[Mapping[str, Any]], at_ms: int, has_begun: bool
 ) -> Turn | None:
-    """Return a call's turn, or None if it would come too late: then nothing is booked.
+    """Reserve a turn for a call; None, without a reservation, if it would come too late.
 
-    `at_ms` is the turn that was booked before a wait, 0 for none. Whose run has begun waits for longer.
+    `at_ms` is the turn that was reserved before a wait, 0 for none. A run that has begun may wait longer.
     """
     live = services.current()
     if not live.pace.is_limited:
@@ -95,22 +92,22 @@ def take_turn(
 
 
 def is_above_the_limit(instructions: str, items: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a call takes more tokens than a whole minute has: its turn never comes."""
+    """Return whether a call takes more tokens than the limit of a whole minute."""
     limit = services.current().pace.tokens
     return limit is not None and _tokens_of(instructions, items) > limit
 
 
 def note_tokens(turn: Turn, outcome: Mapping[str, Any]) -> None:
-    """Note what a call was counted beyond what was booked for it. What its answer did not need stays booked:
-    no provider says that it is given back."""
+    """Note the tokens that a call took beyond its reservation. What its answer did not need stays reserved: no
+    provider documents that it gives that back."""
     usage = outcome.get("usage")
     if turn.tokens and usage:
         _owed.add(max(0, usage.get("input", 0) + MAX_OUTPUT_TOKENS - turn.tokens))
 
 
 def note_wish(connection: sa.Connection, outcome: Mapping[str, Any]) -> None:
-    """Let all workers wait as long as a provider has asked for whose limits a minute are used up. A pause that
-    no run waits out is the breaker's."""
+    """Hold all workers' calls for the pause that a provider asks for when its limits are used up. Longer pauses
+    are the circuit breaker's."""
     live, wish = services.current(), outcome.get("after_seconds")
     if outcome.get("limited") and wish and live.pace.is_limited:
         seconds = min(wish, LONGEST_WAIT_AT_WORK_SECONDS)
@@ -133,7 +130,7 @@ def _standing_tokens(instructions: str) -> int:
 
 
 def cost_of_today() -> Decimal | None:
-    """Return what the model has cost today, a few seconds old at most; None without a budget."""
+    """Return what the model has cost today, at most a few seconds old; None without a budget."""
     live = services.current()
     if live.daily_budget is None:
         return None
@@ -142,7 +139,7 @@ def cost_of_today() -> Decimal | None:
 
 
 def why_stopped() -> str | None:
-    """Return why no mail is begun, for people; None if it is."""
+    """Return why the agent begins no mail, for people; None if it does."""
     budget, cost = services.current().daily_budget, cost_of_today()
     if budget is None or cost is None or not budget.is_spent(cost):
         return None
@@ -150,7 +147,7 @@ def why_stopped() -> str | None:
 
 
 def why_alarmed() -> str | None:
-    """Return that the budget will be spent before long; None if it is far from it."""
+    """Return, for people, that the budget is nearly spent; None if it is not."""
     budget, cost = services.current().daily_budget, cost_of_today()
     if budget is None or cost is None or not budget.is_near(cost):
         return None

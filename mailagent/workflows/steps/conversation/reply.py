@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NotRequired, TypedDict
+from collections.abc import Iterator, Sequence
+from typing import Literal, NotRequired, TypedDict
 
 import sqlalchemy as sa
 
@@ -17,66 +17,59 @@ from mailagent.store import audit
 from mailagent.store.mail import conversations, drafts, inbound
 from mailagent.store.refunds import goodwill, orders, refunds
 from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.steps.conversation.model_call import Move
+from mailagent.workflows.steps.conversation.texts import StoredText, read_text, store_text
 from mailagent.workflows.steps.recording import step
-from mailagent.workflows.steps.texts import store_texts, words_of
 
 
 class Written(TypedDict):
-    """What became of a reply: `written` with the mails to send (none if it waits as a draft, which
-    `done` says), or `untrue`; `items` names what to tell the model then."""
+    """What became of a reply. `kind`: `written`, with the mails to send (none if it waits as a draft, which
+    `done` says), or `untrue`, with the `items` that tell the model why."""
 
-    kind: str
+    kind: Literal["written", "untrue"]
     outbound_ids: list[str]
-    items: list[dict[str, Any]]
+    items: list[StoredText]
     spent: dict[str, int]
     done: NotRequired[str]
 
 
 @step
-def write_reply(batch: Batch, move: Mapping[str, Any], spent: dict[str, int]) -> Written:
-    """Write the model's reply, the text of a move, as a mail to be sent, or as a draft, if it agrees with
-    the rows. Raises NeedsOperatorError as `words.words_of` does."""
-    problems, written = _write_if_true(batch, str(words_of(move)["text"]), spent)
-    if written is not None:
-        return written
-    more = loop.Spent(**spent).plus_unusable_reply()
-    items = [store_texts(batch, {"items": [loop.correction_item(problems)]})]
-    return Written(kind="untrue", outbound_ids=[], items=items, spent=more.plain())
+def write_reply(batch: Batch, move: Move, spent: dict[str, int]) -> Written:
+    """Write the model's reply as a mail to be sent, or as a draft, if it agrees with the rows.
 
-
-def _write_if_true(
-    batch: Batch, text: str, spent: dict[str, int]
-) -> tuple[Sequence[str], Written | None]:
-    """Return what in a reply is not true; if nothing, what was written."""
+    Raises NeedsOperatorError when the text of the move was deleted.
+    """
     live = services.current()
     with live.database.transaction() as connection:
+        text = str(read_text(connection, move)["text"])
         conversation = conversations.lock(connection, batch["conversation_id"])
+        conversation_id = conversation.conversation_id
         mails = inbound.list_by_id(connection, batch["mail_ids"])
+        written = Written(kind="written", outbound_ids=[], items=[], spent=spent)
         if not all(mail.awaits_agent for mail in mails):
-            return (), Written(
-                kind="written", outbound_ids=answers_of(mails), items=[], spent=spent
-            )
+            return {**written, "outbound_ids": answers_of(mails)}
         verified = batch["verified"]
         problems = mailers.find_untrue(connection, conversation, mails, verified, text)
         if problems:
-            return problems, None
+            correction = {"items": [loop.correction_item(problems)]}
+            items = [store_text(connection, batch, correction)]
+            more = loop.Spent(**spent).plus_unusable_reply().plain()
+            return Written(kind="untrue", outbound_ids=[], items=items, spent=more)
         used = (spent["model_turns"], spent["tokens"])
-        conversations.count_model_use(connection, conversation.conversation_id, *used)
+        conversations.count_model_use(connection, conversation_id, *used)
         if _write_draft_if_wanted(connection, conversation, mails, text):
-            return (), Written(
-                kind="written", outbound_ids=[], items=[], spent=spent, done="wrote a draft"
-            )
+            return {**written, "done": "wrote a draft"}
         outbound_id = mailers.write_reply(connection, conversation, mails, text)
-        answered = [mail.mail_id for mail in mails]
-        inbound.answer(connection, answered, outbound_id)
-        audit.record(connection, live.now(), audit.AGENT, "mail answered", answered[-1])
-    return (), Written(kind="written", outbound_ids=[outbound_id], items=[], spent=spent)
+        mail_ids = [mail.mail_id for mail in mails]
+        inbound.answer(connection, mail_ids, outbound_id)
+        audit.record(connection, live.now(), audit.AGENT, "mail answered", mail_ids[-1])
+        return {**written, "outbound_ids": [outbound_id]}
 
 
 def _write_draft_if_wanted(
     connection: sa.Connection, conversation: Conversation, mails: Sequence[InboundMail], text: str
 ) -> bool:
-    """Write the answer as a draft if the shop wants that; return whether it does."""
+    """Write the answer as a draft if a person has to send it. Return whether that is so."""
     live = services.current()
     if live.draft_replies is DraftReplies.NONE:
         return False
@@ -92,20 +85,20 @@ def _write_draft_if_wanted(
 
 
 def answers_of(mails: Sequence[InboundMail]) -> list[str]:
-    """Return the mails of ours that answer these already: written before a crash, perhaps not sent."""
+    """Return the mails of ours that answer these. A step that died may have written them without sending
+    them."""
     return list(dict.fromkeys(mail.answered_by for mail in mails if mail.answered_by))
 
 
 # --- topics ---------------------------------------------------------------------------------------
 
-
-ORDERS_LOOKED_AT = 1000
+ORDERS_SEARCHED = 1000
 
 
 def find_topics(
     connection: sa.Connection, conversation: Conversation, mail_ids: Sequence[str], text: str
 ) -> tuple[Topic, ...]:
-    """Return the topics of an answer to these mails, in the order of Topic; never none."""
+    """Return the topics of an answer to these mails, in the order of Topic; at least one."""
     found = set(_topics(connection, conversation, mail_ids, text))
     return tuple(topic for topic in Topic if topic in (found or {Topic.OTHER}))
 
@@ -115,7 +108,7 @@ def _topics(
 ) -> Iterator[Topic]:
     address = conversation.customer_email
     known = refunds.list_of_customer(connection, address)
-    bought, _ = orders.list_of_customer(connection, address, ORDERS_LOOKED_AT)
+    bought, _ = orders.list_of_customer(connection, address, ORDERS_SEARCHED)
     order_ids = [order.order_id for order in bought]
     declined = audit.subjects_of_mails(connection, order_ids, audit.DECLINED, mail_ids)
     if declined or any(refund.mail_id in mail_ids for refund in known):

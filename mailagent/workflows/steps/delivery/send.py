@@ -1,4 +1,5 @@
-"""Sending our mail: the row says "sending" before the vendor is called, and the outcome after."""
+"""The steps that send our mail. The row says "sending" before the provider is called, and the outcome after
+it."""
 
 from __future__ import annotations
 
@@ -48,49 +49,49 @@ from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark, step
 
-# How many mails go out together when SendGrid is back; the sweep takes up the rest.
+# How many mails are woken when SendGrid is back; the sweep wakes the rest.
 TAKEN_UP_AT_ONCE = 100
 
 _OPEN = (OutboundStatus.QUEUED, OutboundStatus.SENDING)
 
 
 def _send_mail(outbound_id: str) -> str:
-    """Send a mail that is queued. What does not go out at once is left to a `delivery` run."""
+    """Send a queued mail, and return its state. If it cannot be sent at once, enqueue a `delivery` run."""
     live = services.current()
     claimed = _claim(outbound_id)
     if isinstance(claimed, str):
         return claimed
-    mail, leave = claimed
+    mail, permit = claimed
     mark("send_mail", "claimed")
     with spans.call(Provider.SENDGRID, "send"):
         outcome = live.sender.send(mail)
     mark("send_mail", "handed over")
     with live.database.transaction() as connection:
         verdict = _judge(connection, mail, outcome) if isinstance(outcome, Refused) else None
-        # First: whoever takes a turn locks the breaker's row before the mail's, too.
-        _note(connection, leave, outcome, verdict)
+        # The breaker's row is locked before the mail's, as in `_claim`.
+        _note(connection, permit, outcome, verdict)
         status = _record(connection, mail, outcome, verdict)
         state = _leave_to_delivery(connection, outbound_id, status)
-    if isinstance(outcome, Accepted) and leave.failed_lately:
+    if isinstance(outcome, Accepted) and permit.failed_lately:
         take_up(TAKEN_UP_AT_ONCE)
     return state
 
 
 def _claim(outbound_id: str) -> tuple[OutboundMail, Permit] | str:
-    """Take a queued mail to "sending", with leave to ask SendGrid; when it is not queued, SendGrid is away, or
-    nothing is sent to its address, see to that and return the mail's state."""
+    """Set a queued mail to "sending" and return it with a permit to call SendGrid. Return the mail's state
+    instead if it is not queued, if the circuit breaker is open, or if its address is suppressed."""
     live = services.current()
     with live.database.transaction() as connection:
-        leave = find_permit(connection, Provider.SENDGRID)
-        if leave is None:
+        permit = find_permit(connection, Provider.SENDGRID)
+        if permit is None:
             _put_off(connection, outbound_id)
             return _leave_as_it_is(connection, outbound_id)
         mail = outbound.claim_for_sending(connection, outbound_id, live.now())
-        # Asked after the claim: it may have waited for somebody who changed the address or suppressed it.
+        # After the claim: it may have waited for a transaction that suppressed the address.
         why_not = suppressions.why_suppressed(connection, mail.to_address) if mail else None
         if mail is not None and why_not is None:
-            return mail, leave
-        give_back(connection, leave)
+            return mail, permit
+        give_back(connection, permit)
         if mail is None:
             return _leave_as_it_is(connection, outbound_id)
         _fail(connection, mail, f"nothing is sent to {mail.to_address} any more ({why_not})")
@@ -110,36 +111,36 @@ def _judge(connection: sa.Connection, mail: OutboundMail, refused: Refused) -> V
 
 
 def _note(
-    connection: sa.Connection, leave: Permit, outcome: SendOutcome, verdict: Verdict | None
+    connection: sa.Connection, permit: Permit, outcome: SendOutcome, verdict: Verdict | None
 ) -> None:
-    """Record how SendGrid is. That it refuses one mail says nothing of it."""
+    """Record for the circuit breaker how SendGrid answered. A refusal of one mail says nothing about it."""
     match outcome:
         case Accepted():
-            note_outcome(connection, leave, None)
+            note_outcome(connection, permit, None)
         case Refused(why) if verdict is Verdict.OUTAGE:
-            note_outcome(connection, leave, Failure(why, needs_operator=True))
+            note_outcome(connection, permit, Failure(why, needs_operator=True))
         case Refused():
-            give_back(connection, leave)
+            give_back(connection, permit)
         case NotSent(why, seconds):
-            note_outcome(connection, leave, Failure(why, wish_seconds=seconds))
+            note_outcome(connection, permit, Failure(why, wish_seconds=seconds))
         case OutcomeUnknown(why):
-            note_outcome(connection, leave, Failure(why))
+            note_outcome(connection, permit, Failure(why))
 
 
 def take_up(most: int) -> int:
-    """Have mails go out that were put off while SendGrid was away: `most` if it is back, one as a probe if it
-    may be asked again, none while it may not. Return how many."""
+    """Wake mails that were put off while SendGrid was away: `most` if it is back, one to probe it, none while
+    the breaker is open. Returns how many."""
     live = services.current()
     with live.database.transaction() as connection:
         how = standing(circuit_breakers.find(connection, Provider.SENDGRID), live.now())
         limit = {Standing.CLOSED: most, Standing.PROBE: 1, Standing.OPEN: 0}[how]
         due = outbound.take_up(connection, limit, live.now()) if limit else []
-        live.workflow_client.queue.wake_deliveries_at_work(connection, due)
+        live.workflow_client.queue.wake_deliveries(connection, due)
     return len(due)
 
 
 def _put_off(connection: sa.Connection, outbound_id: str) -> float:
-    """Have a queued mail wait without asking SendGrid, which is away; return for how long, in seconds."""
+    """Let a queued mail wait while the breaker is open; return for how many seconds."""
     now = services.current().now()
     seconds = _seconds_to_look_again(connection, outbound_id)
     outbound.put_off(connection, outbound_id, now + timedelta(seconds=seconds), now)
@@ -152,10 +153,9 @@ def _seconds_to_look_again(connection: sa.Connection, outbound_id: str) -> float
 
 
 def _leave_to_delivery(connection: sa.Connection, outbound_id: str, status: OutboundStatus) -> str:
-    """Wake a `delivery` run unless the mail is settled. Returns the mail's state.
+    """Enqueue a `delivery` run unless the mail is settled. Returns the mail's state.
 
-    A mail that is found "sending" was being sent by a process that died, or is by one that lives:
-    either way this one must not send it too.
+    If the mail is "sending", another process sends it or has died while it did: this one must not send it too.
     """
     if status in _OPEN:
         services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
@@ -168,7 +168,7 @@ def _record(
     outcome: SendOutcome,
     verdict: Verdict | None = None,
 ) -> OutboundStatus:
-    """Record what SendGrid made of a mail, and the `verdict` on a refusal; return the mail's state."""
+    """Record the outcome of a mail, with the `verdict` on a refusal; return the mail's state."""
     now = services.current().now()
     match outcome:
         case Accepted(provider_id):
@@ -179,7 +179,7 @@ def _record(
         case NotSent(why, seconds):
             return _retry(connection, mail, why, max(seconds, backoff_seconds(mail.attempts)))
         case OutcomeUnknown(why):
-            # Stays "sending": only an event, or silence for long enough, can tell.
+            # Stays "sending": a `delivery` run finds out what became of it.
             return outbound.record_outcome(connection, mail, OutboundStatus.SENDING, error=why)
 
 
@@ -223,8 +223,8 @@ def _fail(connection: sa.Connection, mail: OutboundMail, why: str) -> OutboundSt
 
 
 class Outlook(TypedDict):
-    """What a `delivery` run does next: `send`, `wait` for a message or for so long, or nothing because the mail
-    is settled."""
+    """What a `delivery` run does next. `kind`: `send`; `wait`, for a message or `wait_seconds`; or
+    `settled`."""
 
     kind: str
     status: str
@@ -232,13 +232,14 @@ class Outlook(TypedDict):
 
 
 def _look_at_delivery(outbound_id: str) -> Outlook:
-    """Look at a mail that did not go out at once, settle its state if it can be told, say what next."""
+    """Find out what became of a mail that was not sent at once, settle it if that is known, and say what is
+    next."""
     live = services.current()
     trace = _find_trace(outbound_id)
     with live.database.transaction() as connection:
         row = outbound.row_of(connection, outbound_id, lock=True)
         state = _state_of(connection, row, trace)
-        # Also when the mail is settled: a signed event may follow a bounce that came by mail.
+        # Even if the mail is settled: a signed event may follow a bounce that came by mail.
         _suppress(connection, outbound_id, row.to_address)
         decision = decide_delivery(
             state, live.now(), live.waits.mail_outcome_seconds, _events_so_far(connection, row)
@@ -274,8 +275,8 @@ def _state_of(connection: sa.Connection, row: Row, trace: Trace = Trace.NOT_ASKE
 
 
 def _find_trace(outbound_id: str) -> Trace:
-    """Ask SendGrid's records for a mail of which nobody knows. That they do not have it counts only if they
-    have one that it took later: they may be late, or not be searched as we think."""
+    """Search SendGrid's records for a mail whose outcome is unknown. A miss counts only if they have a later
+    mail: they may be late, or the search may not work as we think."""
     live = services.current()
     with live.database.snapshot() as connection:
         row = outbound.row_of(connection, outbound_id)
@@ -295,7 +296,7 @@ def _wait(status: str, seconds: float) -> Outlook:
 
 
 def _is_open(connection: sa.Connection) -> bool:
-    # Also between two probes, when one may ask.
+    # True between two probes, too.
     found = circuit_breakers.find(connection, Provider.SENDGRID)
     return found is not None and found.until_at is not None
 
@@ -318,7 +319,7 @@ def _settle(
     live = services.current()
     row, mail = outbound.row_of(connection, outbound_id), outbound.load(connection, outbound_id)
     outbound.settle(connection, outbound_id, status, live.now(), sent_again_why)
-    # At most once: whoever finds this on record does not do it again.
+    # This record makes `MailState.sent_again` true, so it happens at most once.
     action = audit.SENT_AGAIN if status is OutboundStatus.QUEUED else "mail settled"
     details = {"status": status.value} | ({"why": sent_again_why} if sent_again_why else {})
     audit.record(connection, live.now(), audit.CLOCK, action, outbound_id, details)
@@ -332,9 +333,9 @@ def _settle(
 
 
 def _suppress(connection: sa.Connection, outbound_id: str, to_address: str) -> None:
-    """End all mail to a customer's address after a permanent bounce or a complaint that was signed.
+    """Suppress a customer's address after a permanent bounce or a complaint in a signed event.
 
-    Not to the shop's own people: a full mailbox would cut a manager off from every later refund.
+    The shop's own people are never suppressed: a full mailbox would cut a manager off from every later refund.
     """
     live = services.current()
     why = delivery_events.why_unwelcome(connection, outbound_id)

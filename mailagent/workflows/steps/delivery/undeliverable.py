@@ -1,8 +1,4 @@
-"""What follows when a mail of ours did not reach its reader: somebody else is asked, or people are told.
-
-The one door for mail that was refused, suppressed, returned, or of which nobody knows. Settling the
-mail's own state belongs to `delivery`.
-"""
+"""What happens when a mail of ours did not reach its reader: another manager is asked, or people are told."""
 
 from __future__ import annotations
 
@@ -29,13 +25,12 @@ _FATES = {
 def act_on_lost(
     connection: sa.Connection, mail: OutboundMail, status: OutboundStatus, why: str
 ) -> None:
-    """See to it that nobody waits for a mail that was lost.
+    """Act on a mail that failed, was not delivered, or whose outcome stays unknown.
 
-    Asks the next manager, else tells the team, else the managers, else the operators: the first
-    circle in which somebody is left. A notice that was lost goes on to the next circle.
-    """
+    Ask the next manager; else tell the team, the managers or the operators: the first group in which another
+    person is left. A lost notice goes to the next group."""
     if mail.purpose is Purpose.LOGIN:
-        return  # whoever waits for the link sees that none comes, and asks again
+        return  # the person sees that no link comes, and asks again
     if mail.purpose is Purpose.NOTICE:
         _pass_on(connection, mail)
         return
@@ -46,7 +41,7 @@ def act_on_lost(
         if following is not None:
             services.current().workflow_client.queue.enqueue_delivery(connection, following)
         if mailers.is_waited_for(connection, mail.refund_id):
-            return  # somebody else has the question
+            return  # another manager is asked
     notice = mailers.Notice(
         f"undelivered:{mail.outbound_id}",
         f"A mail to {mail.to_address} {_FATES[status]}",
@@ -60,15 +55,14 @@ def act_on_lost(
     for circle in services.current().shop.circles:
         others = [address for address in circle if address != mail.to_address]
         if others:
-            _enqueue(
-                connection, mailers.write_notice(connection, notice, others, mail.conversation_id)
-            )
+            written = mailers.write_notice(connection, notice, others, mail.conversation_id)
+            services.current().workflow_client.queue.enqueue_deliveries(connection, written)
             return
-    _nobody_is_left(connection, mail)
+    _log_nobody_left(connection, mail)
 
 
 def _refunds_of(connection: sa.Connection, mail: OutboundMail) -> str:
-    """Return the refunds that a mail tells of, for people to read."""
+    """Return the refunds that a mail is about, for people to read."""
     if mail.refund_id is None:
         return "-"
     sharing: list[str] = []
@@ -78,7 +72,7 @@ def _refunds_of(connection: sa.Connection, mail: OutboundMail) -> str:
 
 
 def _pass_on(connection: sa.Connection, mail: OutboundMail) -> None:
-    """Send a notice on to the next circle, once nobody of the last one can have got it."""
+    """Send a lost notice to the next group, once all copies to the last group are lost."""
     shop = services.current().shop
     key = outbound.row_of(connection, mail.outbound_id).dedup_key.removesuffix(
         f":{mail.to_address}"
@@ -90,23 +84,16 @@ def _pass_on(connection: sa.Connection, mail: OutboundMail) -> None:
     told = {copy.to_address for copy in copies}
     begun = [number for number, circle in enumerate(shop.circles) if told.intersection(circle)]
     last = max(begun, default=-1)
-    # After the last one to be told, those before it: a notice to operators goes back to the team.
+    # After the last group come the groups before it: a notice to operators goes back to the team.
     others = [*shop.circles[last + 1 :], *shop.circles[: max(last, 0)]]
     following = next((circle for circle in others if not told.intersection(circle)), ())
     if not following:
-        _nobody_is_left(connection, mail)
-    _enqueue(
-        connection,
-        [mailers.copy_notice(connection, mail, key, address) for address in following],
-    )
+        _log_nobody_left(connection, mail)
+    copied = [mailers.copy_notice(connection, mail, key, address) for address in following]
+    services.current().workflow_client.queue.enqueue_deliveries(connection, copied)
 
 
-def _enqueue(connection: sa.Connection, outbound_ids: list[str]) -> None:
-    for outbound_id in outbound_ids:
-        services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
-
-
-def _nobody_is_left(connection: sa.Connection, mail: OutboundMail) -> None:
+def _log_nobody_left(connection: sa.Connection, mail: OutboundMail) -> None:
     logger.error(
         "mail %s was lost, and no team member, manager or operator is left to tell: "
         "run `flask check`, put their addresses right",

@@ -1,7 +1,7 @@
-"""Incidents as steps meet them: operators are told when one comes up, and it ends when it works again.
+"""Opens and closes incidents. Operators are told once, however many mails an incident holds up.
 
-Told once, however many mails it holds up. If SendGrid itself refuses us the notice waits with all other
-mail: the log, `flask check` and the console say it at once.
+If SendGrid refuses us, the notice waits with all other mail: the log, `flask check` and the console show the
+incident at once.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from mailagent.workflows.steps.notices import tell_operators
 
 logger = logging.getLogger(__name__)
 
-# After so long without another one the next loop guard that blows is news again.
+# The incident of loops closes when no loop guard has tripped for so long.
 QUIET_AFTER = timedelta(hours=1)
 
 
 def open_incident(connection: sa.Connection, incident: IncidentKind, why: str) -> bool:
-    """Record that an incident is met and tell the operators, unless they know; return whether it is new."""
+    """Open an incident and tell the operators, unless it is open; return whether it is new."""
     live = services.current()
     number = incidents.open_incident(connection, live.now(), incident, tell_error(why))
     if number is None:
@@ -39,7 +39,7 @@ def open_incident(connection: sa.Connection, incident: IncidentKind, why: str) -
 
 
 def update_incidents() -> None:
-    """Note what has come up on its own, and end what works again."""
+    """Open the incidents that only the sweep can see, and close those that are over."""
     live = services.current()
     with live.database.transaction() as connection:
         for incident, find_sign in _SIGNS.items():
@@ -62,7 +62,7 @@ def _throttled_mail(connection: sa.Connection, _now: datetime) -> str | None:
     return f"mails that are throttled: {count}" if count else None
 
 
-# What nobody meets at work: the sweep looks for it.
+# Incidents that no other step notices.
 _SIGNS: Mapping[IncidentKind, Callable[[sa.Connection, datetime], str | None]] = {
     IncidentKind.LOOP_DETECTED: _loops,
     IncidentKind.THROTTLED: _throttled_mail,

@@ -1,6 +1,5 @@
-"""Hands mail that was not answered in time to people, and reminds of drafts that wait. Many at once are
-one notice.
-"""
+"""Gives mail that was not answered in time to people, and reminds them of drafts. Many at once are one
+notice."""
 
 from __future__ import annotations
 
@@ -10,27 +9,27 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from mailagent import mailers, services
-from mailagent.domain.mail.conversation import HOUR, Conversation, HandOverReason
+from mailagent import services
+from mailagent.domain.mail.conversation import HOUR, HandOverReason
 from mailagent.domain.mail.draft import Draft
 from mailagent.domain.mail.message import Purpose
 from mailagent.domain.operations.incident import IncidentKind
-from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import conversations, correspondence, drafts, inbound, outbound
 from mailagent.store.operations import incidents
 from mailagent.workflows.steps.conversation.rate_limit import why_stopped
 from mailagent.workflows.steps.maintenance.flood import CASES_PER_HOUR, count_senders
-from mailagent.workflows.steps.maintenance.rows import see_to_each
+from mailagent.workflows.steps.maintenance.rows import process_each
+from mailagent.workflows.steps.notices import hand_to_team, tell_team, write_case
 
-# Mail that has waited for longer is people's by all accounts.
+# Mail that has waited for longer is overdue in any case.
 LOOKS_BACK = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """When mail has waited for too long. `budget_back_at`: when there was a budget for the model again after
-    one was spent, oldest first; `has_budget`: whether there is one now."""
+    """When mail has waited too long. `budget_back_at`: the times when there was a budget for the model again
+    after one was spent, oldest first; `has_budget`: whether there is one now."""
 
     now: datetime
     longest: timedelta
@@ -38,11 +37,10 @@ class Deadlines:
     has_budget: bool
 
     def are_over(self, row: Row) -> bool:
-        """Say whether a mail, as `mailbox.list_waiting` gives it, is to go to people.
+        """Return whether a mail of `inbound.list_waiting` goes to people.
 
-        While the budget is why it waits it is left alone, and its time begins when there is one again. Once:
-        what the next day's budget does not last for either goes to people in the end.
-        """
+        Mail that was put off does not while the budget is spent; its time begins when there is a budget
+        again. This happens once: if the next budget does not last either, the mail goes to people."""
         since = _waits_since(row)
         if row.put_off:
             back_at = next((at for at in self.budget_back_at if at > since), None)
@@ -53,7 +51,6 @@ class Deadlines:
 
 
 def find_deadlines() -> Deadlines:
-    """Return when mail has waited for too long, by the budget and what operators were told of it."""
     live = services.current()
     now, incident = live.now(), IncidentKind.BUDGET_SPENT
     with live.database.snapshot() as connection:
@@ -69,27 +66,25 @@ def _waits_since(row: Row) -> datetime:
 
 
 def give_to_people(rows: Sequence[Row]) -> int:
-    """Leave mails that `mailbox.list_waiting` gave to the team. Returns for how many.
+    """Give mails of `inbound.list_waiting` to the team, and return how many.
 
-    Each as a case, unless there are too many for an hour: then one notice says how many there are, and all
-    conversations are theirs. What comes on top within the hour waits for the next notice.
-    """
+    Each is a case, unless there are too many for an hour: then one notice has counts. Mail that becomes
+    overdue within an hour of a notice waits for the next."""
     if not rows:
         return 0
     live = services.current()
     with live.database.snapshot() as connection:
         member = live.shop.team_emails[0]
         cases = correspondence.count_to(connection, member, Purpose.HAND_OVER, live.now() - HOUR)
-    if len(rows) + cases <= CASES_PER_HOUR:
-        return see_to_each(rows, lambda row: str(row.mail_id), lambda row: _give(row, True))
-    if not _sum_up(rows):
+    as_cases = len(rows) + cases <= CASES_PER_HOUR
+    if not as_cases and not _sum_up(rows):
         return 0
-    return see_to_each(rows, lambda row: str(row.mail_id), lambda row: _give(row, False))
+    return process_each(rows, lambda row: str(row.mail_id), lambda row: _give(row, as_cases))
 
 
 def _sum_up(rows: Sequence[Row]) -> bool:
-    """Tell the team in one notice; False if they had one within this hour. It is written before the mails
-    are theirs: if that is broken off, the next one has the rest."""
+    """Tell the team in one notice; return False if they had one within this hour. It is written before the
+    mails are given to them: if that is interrupted, the next notice has the rest."""
     live = services.current()
     key = f"overdue:{live.now():%Y-%m-%dT%H}"
     with live.database.transaction() as connection:
@@ -101,39 +96,25 @@ def _sum_up(rows: Sequence[Row]) -> bool:
             "There are too many for a mail about each. Their conversations are the team's now, and stand "
             f"in the inbox: {live.shop.public_url}/ops",
         ]
-        notice = mailers.Notice(key, f"{len(rows)} mails were not answered in time", lines)
-        for outbound_id in mailers.write_notice(connection, notice, live.shop.team_emails):
-            live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
+        tell_team(connection, key, f"{len(rows)} mails were not answered in time", lines)
     return True
 
 
-def _give(row: Row, with_case: bool) -> int:
-    """Leave a mail to the team. Returns for how many: none that was answered, drafted for or given back since
-    it was read."""
-    live = services.current()
-    reason = HandOverReason.LEFT_UNANSWERED.value
+def _give(row: Row, as_case: bool) -> int:
+    """Give a mail to the team. Returns 0 if it was answered, drafted for or given back since it was read."""
+    live, why = services.current(), HandOverReason.LEFT_UNANSWERED
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, row.conversation_id)
         still = inbound.find_waiting(connection, row.mail_id)
         if still is None or _waits_since(still) != _waits_since(row):
             return 0
-        inbound.leave_unanswered(connection, [row.mail_id], reason)
-        conversation_id = conversation.conversation_id
-        conversations.hand_over(connection, conversation_id, reason, live.now())
-        audit.record(
-            connection, live.now(), audit.CLOCK, "conversation handed over", conversation_id
-        )
-        if with_case:
-            _write_case(connection, conversation, row)
+        inbound.leave_unanswered(connection, [row.mail_id], why.value)
+        hand_to_team(connection, conversation, why)
+        if as_case:
+            # Mail that people gave back is a new case if the agent still cannot answer it.
+            again = f":{row.given_back_at:%Y-%m-%dT%H:%M:%S.%f}" if row.given_back_at else ""
+            write_case(connection, conversation, why, f"unanswered:{row.mail_id}{again}")
     return 1
-
-
-def _write_case(connection: sa.Connection, conversation: Conversation, row: Row) -> None:
-    # People who gave it back are told once more if the agent still cannot answer it.
-    again = f":{row.given_back_at:%Y-%m-%dT%H:%M:%S.%f}" if row.given_back_at else ""
-    key, why = f"unanswered:{row.mail_id}{again}", HandOverReason.LEFT_UNANSWERED.value
-    for outbound_id in mailers.write_to_team(connection, conversation, why, None, key):
-        services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
 
 
 # --- waiting drafts -------------------------------------------------------------------------------
@@ -143,27 +124,18 @@ DRAFTS_NAMED = 20
 
 
 def remind() -> int:
-    """Mail the team about drafts that have waited too long; return how many there were."""
+    """Mail the team about drafts that have waited too long; return how many there are."""
     live = services.current()
     now = live.now()
     before = now - timedelta(seconds=live.waits.draft_reminder_seconds)
     with live.database.transaction() as connection:
         due = drafts.take_due(connection, before, now)
         if due:
-            _tell(connection, due)
+            many = f"{len(due)} answers wait" if len(due) > 1 else "An answer waits"
+            title = f"{many} for somebody of the team to send"
+            lines = list(_lines(connection, due))
+            tell_team(connection, f"drafts:{due[0].draft_id}", title, lines)
     return len(due)
-
-
-def _tell(connection: sa.Connection, due: Sequence[Draft]) -> None:
-    live = services.current()
-    many = f"{len(due)} answers wait" if len(due) > 1 else "An answer waits"
-    notice = mailers.Notice(
-        f"drafts:{due[0].draft_id}",
-        f"{many} for somebody of the team to send",
-        list(_lines(connection, due)),
-    )
-    for outbound_id in mailers.write_notice(connection, notice, live.shop.team_emails):
-        live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
 
 
 def _lines(connection: sa.Connection, due: Sequence[Draft]) -> Iterator[str]:

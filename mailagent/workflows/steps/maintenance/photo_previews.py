@@ -1,4 +1,4 @@
-"""Previews of photos, each tried once. One that cannot be made is a row that says why, never a failed run."""
+"""Previews of photos, each tried once. If one cannot be made, its row says why; the run does not fail."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from mailagent.store.mail import inbound, photo_previews
 from mailagent.workflows.steps.maintenance.housekeeping import Clock
 from mailagent.workflows.steps.recording import step
 
-# Well within the minute until the next run; what is left is the next one's.
+# Less than the minute until the next run, which continues.
 PREVIEW_SECONDS = 40.0
 MAILS_AT_ONCE = 100
 
 
 @step
 def make_previews() -> int:
-    """Make a picture of each photo that was not tried yet, of proven senders first, then the newest
-    mails; return how many photos were tried."""
+    """Make a preview of each photo that was not tried yet: proven senders first, then the newest mails.
+    Return how many photos were tried."""
     live, clock, tried = services.current(), Clock(PREVIEW_SECONDS), 0
     with live.database.snapshot() as connection:
         mail_ids = photo_previews.list_mails_without(connection, MAILS_AT_ONCE)
@@ -42,7 +42,7 @@ def _try_photos_of(mail_id: str, clock: Clock) -> int:
         if clock.is_over():
             break
         with live.database.transaction() as connection:
-            # Stands before the try: a photo that ends this process is not tried again.
+            # Committed before the try: a photo that crashes this process is not tried again.
             if not photo_previews.begin(connection, mail_id, number, live.now()):
                 continue
         file = live.mail_provider.find_attachment(raw.content_type, raw.body, number)

@@ -1,7 +1,7 @@
-"""Mail in a database that was restored from a backup: what waits there may have gone out, or been answered,
-in the time that is lost. Sent once more it would be a second answer, so people are told of it instead.
+"""Mail in a database that was restored from a backup. What waits there may have gone out, or been answered,
+since the backup was made; sent again it would be a second answer. So people are told of it instead.
 
-All of it may be broken off, and run again: every row is settled with what people are told of it.
+All of it may be interrupted and run again: each row is settled in the transaction that tells people of it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from mailagent import mailers, services
+from mailagent import services
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import OutboundStatus
 from mailagent.store import audit
 from mailagent.store.mail import conversations, drafts, outbound, throttled
 from mailagent.store.refunds import doubtful
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
-from mailagent.workflows.steps.maintenance.flood import CASES_PER_HOUR, count_senders
+from mailagent.workflows.steps.maintenance.flood import (
+    CASES_PER_HOUR,
+    KEPT_UNANSWERED,
+    count_senders,
+)
+from mailagent.workflows.steps.notices import hand_to_team, tell_team, write_case
 
 _WHY = "a backup was restored: it may have gone out in the time that is lost"
 
@@ -28,8 +33,8 @@ DOUBTED = "mail doubted after a restore"
 
 @dataclass(frozen=True, slots=True)
 class Doubtful:
-    """What waits: `ours` to go out; `mails` of customers in conversations of which each becomes a case,
-    or, where a flood was throttled and nothing else waits, are told of in one notice; and `drafts`."""
+    """What waits: `ours` are mails to be sent; `mails` counts mails of customers. Each of `conversation_ids`
+    becomes a case. `flooded`: one notice tells of conversations in which only throttled mail waits."""
 
     ours: tuple[str, ...]
     conversation_ids: tuple[str, ...]
@@ -39,7 +44,7 @@ class Doubtful:
 
 
 def find_doubtful() -> Doubtful:
-    """Return what may have been sent or answered in the time that is lost."""
+    """Return what may have been sent or answered since the backup."""
     with services.current().database.snapshot() as connection:
         waiting = doubtful.list_conversations(connection)
         only_throttled = {row.conversation_id for row in waiting if row.mails == row.flooded}
@@ -68,7 +73,7 @@ def give_to_people(found: Doubtful) -> None:
 
 @contextmanager
 def _writing() -> Iterator[sa.Connection]:
-    """One transaction; what is written in it for people is not in doubt when this is run again."""
+    """A transaction. The mails that it writes are not doubtful when this is run again."""
     live = services.current()
     with live.database.transaction() as connection:
         begun_at = live.now()
@@ -77,8 +82,7 @@ def _writing() -> Iterator[sa.Connection]:
 
 
 def _doubt_ours(outbound_id: str) -> None:
-    """Note that it is not known whether a mail of ours went out. Events of SendGrid's that would tell may
-    be among what is lost, so nobody waits for them."""
+    """Settle a mail of ours as unknown. SendGrid's events about it may be lost, so nothing waits for them."""
     live = services.current()
     with _writing() as connection:
         row = outbound.row_of(connection, outbound_id, lock=True)
@@ -92,20 +96,16 @@ def _doubt_ours(outbound_id: str) -> None:
 
 
 def _hand_over(conversation_id: str) -> None:
-    """Give a conversation to the team, who see in SendGrid's activity what was answered. Its drafts are
-    taken back: one that was sent in the lost time would be sent again."""
-    live, why = services.current(), HandOverReason.RESTORED.value
+    """Give a conversation to the team, who see in SendGrid's activity what was answered. Its drafts are taken
+    back: one may have been sent since the backup."""
+    live, why = services.current(), HandOverReason.RESTORED
     with _writing() as connection:
         conversation = conversations.lock(connection, conversation_id)
-        if not doubtful.leave(connection, conversation_id, why):
+        if not doubtful.leave(connection, conversation_id, why.value):
             return
-        conversations.hand_over(connection, conversation_id, why, live.now())
-        audit.record(
-            connection, live.now(), audit.CLOCK, "conversation handed over", conversation_id
-        )
+        hand_to_team(connection, conversation, why)
         key = f"restored:{conversation_id}:{live.now():%Y-%m-%dT%H:%M:%S.%f}"
-        for outbound_id in mailers.write_to_team(connection, conversation, why, None, key):
-            live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
+        write_case(connection, conversation, why, key)
 
 
 def _sum_up() -> None:
@@ -114,14 +114,8 @@ def _sum_up() -> None:
     with _writing() as connection:
         now = live.now()
         senders = throttled.close_overdue(connection, now, throttled.SUMMED_UP)
-        notice = mailers.Notice(
-            f"restored-flood:{now:%Y-%m-%dT%H:%M:%S.%f}",
-            f"{len(senders)} mails of a flood may have been answered before a backup was restored",
-            [
-                *count_senders(senders),
-                "They are kept, and the agent does not answer them any more. Whoever writes again is "
-                "answered as always. To read them: flask conversations list.",
-            ],
+        key = f"restored-flood:{now:%Y-%m-%dT%H:%M:%S.%f}"
+        title = (
+            f"{len(senders)} mails of a flood may have been answered before a backup was restored"
         )
-        for outbound_id in mailers.write_notice(connection, notice, live.shop.team_emails):
-            live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
+        tell_team(connection, key, title, [*count_senders(senders), KEPT_UNANSWERED])

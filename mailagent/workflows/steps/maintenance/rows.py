@@ -1,5 +1,5 @@
-"""How the sweep goes through rows that wait: page by page, with the runs that were enqueued for them, and
-each row by itself, so that one which makes trouble stops no other."""
+"""How the sweep goes through waiting rows: page by page, with the runs that were enqueued for them. Each row
+has its own transaction, so that one that fails stops no other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.engine import Run
 from mailagent.store.errors import is_outage
-from mailagent.workflows.steps.operators import tell_of_row
+from mailagent.workflows.steps.notices import tell_of_row
 
 logger = logging.getLogger(__name__)
 
@@ -21,54 +21,51 @@ ROWS_AT_ONCE = 500
 R = TypeVar("R")
 
 
-def see_to_waiting(
+def process_waiting(
     read: Callable[[sa.Connection, int, str], Sequence[R]],
-    name: Callable[[R], str],
+    id_of: Callable[[R], str],
     runs_of: Callable[[R], Sequence[str]],
-    see_to: Callable[[R, Mapping[str, Run]], int],
+    process: Callable[[R, Mapping[str, Run]], int],
 ) -> int:
-    """See to all rows that `read` gives, and return how many there was something to do about.
+    """Process all rows that `read` returns, and return the sum of what `process` returns.
 
-    `read` takes a connection, a limit, and the name of the last row that it gave; `runs_of` names the
-    runs that may look after a row; `see_to` is given those that exist.
+    `read` takes a connection, a limit, and the id of the last row before. `runs_of` returns the ids of the runs
+    that may be enqueued for a row; `process` gets those that exist.
     """
+
+    def read_page(last: str) -> Sequence[R]:
+        with services.current().database.snapshot() as connection:
+            return read(connection, ROWS_AT_ONCE, last)
+
     done, last = 0, ""
-    while True:
-        page = _read(read, last)
-        if page:
-            runs = services.current().workflow_client.runs.find_latest(
-                [r for row in page for r in runs_of(row)]
-            )
-            # A run that has ended since the rows were read has left its mark in them.
-            unchanged = set(_read(read, last))
-            waiting = [row for row in page if row in unchanged]
-            done += see_to_each(waiting, name, lambda row, runs=runs: see_to(row, runs))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+    while page := read_page(last):
+        run_ids = [run_id for row in page for run_id in runs_of(row)]
+        runs = services.current().workflow_client.runs.find_latest(run_ids)
+        # A run that ended since the first reading has changed its row.
+        unchanged = set(read_page(last))
+        waiting = [(row, runs) for row in page if row in unchanged]
+        done += process_each(waiting, lambda pair: id_of(pair[0]), lambda pair: process(*pair))
         if len(page) < ROWS_AT_ONCE:
-            return done
-        last = name(page[-1])
+            break
+        last = id_of(page[-1])
+    return done
 
 
-def _read(read: Callable[[sa.Connection, int, str], Sequence[R]], last: str) -> Sequence[R]:
-    with services.current().database.snapshot() as connection:
-        return read(connection, ROWS_AT_ONCE, last)
+def process_each(rows: Iterable[R], id_of: Callable[[R], str], process: Callable[[R], int]) -> int:
+    """Process each row, and return the sum of what `process` returns.
 
-
-def see_to_each(rows: Iterable[R], name: Callable[[R], str], see_to: Callable[[R], int]) -> int:
-    """See to each row by itself, and return how many there was something to do about.
-
-    A row that makes trouble is logged, the operators are told of it once, and the others go on.
-    Raises what the database says when it is in trouble itself: then no row can be seen to.
-    """
+    If a row fails, log it, tell the operators once, and go on with the others. Raises the database's error if
+    the database itself fails."""
     done, failed = 0, 0
     for row in rows:
         try:
-            done += see_to(row)
+            done += process(row)
         except Exception as error:
             if is_outage(error):
                 raise
             failed += 1
-            logger.exception("the sweep cannot see to %s; it goes on with the others", name(row))
-            tell_of_row(name(row), f"{type(error).__name__}: {error}")
+            logger.exception("the sweep cannot see to %s; it goes on with the others", id_of(row))
+            tell_of_row(id_of(row), f"{type(error).__name__}: {error}")
     if failed:
         logger.error("the sweep could not see to %s rows", failed)
     return done

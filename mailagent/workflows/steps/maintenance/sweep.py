@@ -1,87 +1,77 @@
-"""Effects of the sweep: take over runs, let throttled mail in, enqueue mail that waits, purge raw mail.
+"""Steps of the sweep: recover runs, enqueue unanswered mail, delete raw mail.
 
-A conversation's run that failed or was cancelled is left alone: it is an operator's, until the mail's
-time is up; but not one that failed because the database was away for too long. Refunds and mail of ours
-are in `neglected`.
+A conversation's run that failed or was cancelled is left to operators until the mail's time is up, unless it
+failed because the database was unavailable for too long.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from datetime import timedelta
 
 from mailagent import services
 from mailagent.domain.mail.message import Identity
+from mailagent.domain.operations.circuit_breaker import Provider, Standing, standing
 from mailagent.domain.operations.retry import MOST_WAKE_UPS
 from mailagent.engine import Run
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound
-from mailagent.store.operations import workers
+from mailagent.store.operations import circuit_breakers, workers
 from mailagent.workflows.recovery import take_over
-from mailagent.workflows.steps.conversation import absence, loop_guard
-from mailagent.workflows.steps.maintenance import flood, overdue
-from mailagent.workflows.steps.maintenance.housekeeping import PAUSE_SECONDS, Clock
-from mailagent.workflows.steps.maintenance.rows import see_to_each, see_to_waiting
+from mailagent.workflows.steps.conversation.rate_limit import why_stopped
+from mailagent.workflows.steps.maintenance import overdue
+from mailagent.workflows.steps.maintenance.housekeeping import Clock, repeat
+from mailagent.workflows.steps.maintenance.rows import process_each, process_waiting
 from mailagent.workflows.steps.recording import step
+
+# The page size, and the most mails that a sweep enqueues after the model was unavailable.
+BROUGHT_BACK_AT_ONCE = 500
 
 
 @step
 def take_over_runs() -> int:
-    """Queue the runs again whose worker has not been seen for a while: it was killed, or cut off.
-
-    Every worker does so at each of its beats; this is for the case that none of them comes to it.
-    """
+    """Enqueue again the runs of workers whose lease ended, in case no heartbeat does it. Returns how many."""
     taken = take_over()
     with services.current().database.transaction() as connection:
         workers.forget(connection)
     return taken
 
 
-@step
-def release_throttled_mail() -> int:
-    """See to throttled mail: what the loop guard stopped and what waited too long goes to people, of the rest
-    the oldest is let in. Returns how many mails were let in."""
-    loop_guard.tell_people_of_stopped_mail()
-    flood.give_overdue_to_people()
-    return flood.let_in()
+# --- unanswered mail --------------------------------------------------------------------------------
 
 
 @step
 def enqueue_mail() -> int:
-    """Enqueue unanswered mail without a run; what waits too long goes to people, who are also reminded
-    of drafts that wait for them. Mail that was put off is brought back bit by bit."""
+    """Enqueue unanswered mail without a run. Give people what waits too long, and remind them of drafts.
+    Returns how many mails it did something about."""
     overdue.remind()
     live = services.current()
     before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
     deadlines = overdue.find_deadlines()
     late: list[Row] = []
-    seen_to = see_to_waiting(
+    enqueued = process_waiting(
         lambda connection, limit, after: inbound.list_waiting(connection, before, limit, after),
         lambda row: str(row.mail_id),
-        _runs_to_look_at,
-        lambda row, runs: _see_to_mail(row, runs, deadlines, late),
+        # Mail that was put off is enqueued below.
+        lambda row: [row.run_id] if row.run_id and (not row.put_off or _is_given_up(row)) else [],
+        lambda row, runs: _process_mail(row, runs, deadlines, late),
     )
-    return seen_to + overdue.give_to_people(late) + _bring_back()
-
-
-def _runs_to_look_at(row: Row) -> list[str]:
-    """Return the run of a mail; none of one that was put off, which is brought back apart."""
-    return [row.run_id] if row.run_id and (not row.put_off or _is_given_up(row)) else []
+    back = process_each(list_to_bring_back(), lambda row: str(row.mail_id), _enqueue)
+    return enqueued + overdue.give_to_people(late) + back
 
 
 def _is_given_up(row: Row) -> bool:
-    # An absent provider is no reason to give mail up before its time.
+    # Mail that waits for the model's provider is not given up for it.
     return bool(row.wake_ups - row.put_off >= MOST_WAKE_UPS)
 
 
-def _see_to_mail(
+def _process_mail(
     row: Row, runs: Mapping[str, Run], deadlines: overdue.Deadlines, late: list[Row]
 ) -> int:
-    """Enqueue a mail if nobody is at it; note among `late` what is for people."""
+    """Enqueue a mail that has no run, or add it to `late` if it is for people."""
     run = runs.get(row.run_id)
-    at_work = run is not None and run.is_active
-    if deadlines.are_over(row) or (_is_given_up(row) and not at_work):
+    is_active = run is not None and run.is_active
+    if deadlines.are_over(row) or (_is_given_up(row) and not is_active):
         late.append(row)
         return 0
     return 0 if row.put_off or not _is_over(run) else _enqueue(row)
@@ -105,40 +95,52 @@ def _enqueue(row: Row) -> int:
     return 1
 
 
-def _bring_back() -> int:
-    """Enqueue mail that was put off because the model's provider was away, as far as it is due."""
-    due = absence.list_to_bring_back(_is_over)
-    return see_to_each(due, lambda row: str(row.mail_id), _enqueue)
+def list_to_bring_back() -> list[Row]:
+    """Return the mails to enqueue that were put off because the model could not be asked.
+
+    While the provider is well: as many as its limits allow, by turns of the customers. To probe it: one of
+    those that were put off least often. Mail whose run is active or has failed is left out."""
+    most, by_turns = _most_to_bring_back()
+    due: list[Row] = []
+    seen = 0
+    while len(due) < most:
+        with services.current().database.snapshot() as connection:
+            page = inbound.list_put_off(connection, BROUGHT_BACK_AT_ONCE, seen, by_turns)
+        run_ids = [row.run_id for row in page if row.run_id]
+        runs = services.current().workflow_client.runs.find_latest(run_ids)
+        due += [row for row in page if _is_over(runs.get(row.run_id))]
+        seen += len(page)
+        if len(page) < BROUGHT_BACK_AT_ONCE:
+            break
+    return due[:most]
 
 
-# A sweep must be over well within its minute. What is left is the next minute's.
+def _most_to_bring_back() -> tuple[int, bool]:
+    """Return how many mails may be enqueued, and whether by turns of the customers."""
+    live = services.current()
+    if why_stopped() is not None:
+        return 0, True
+    with live.database.snapshot() as connection:
+        state = standing(circuit_breakers.find(connection, Provider.OPENAI), live.now())
+    if state is Standing.CLOSED:
+        return min(BROUGHT_BACK_AT_ONCE, live.pace.mails_a_minute or BROUGHT_BACK_AT_ONCE), True
+    return (1, False) if state is Standing.PROBE else (0, True)
+
+
+# --- raw mail ---------------------------------------------------------------------------------------
+
+# A sweep must end within its minute; the next one continues.
 RAW_SECONDS = 10.0
-# In a transaction; on SQLite a delete holds up every other writer, and one mail may have 40 MB. So a few at
-# first, and more as long as they go quickly.
-RAW_MAILS_AT_FIRST, RAW_MAILS_AT_MOST = 20, 320
-RAW_BATCH_SECONDS = 0.1
+# In one transaction. On SQLite a delete holds up every other writer, and one mail may have 40 MB.
+RAW_MAILS_AT_ONCE = 50
 
 
 @step
 def purge_raw_mail() -> int:
-    """Delete raw bytes of mail that are older than they may be kept; what was read of it stays."""
+    """Delete the raw bytes of mail that is old enough; what was parsed of it stays. Returns how many mails."""
     live = services.current()
-    before, clock = live.now() - live.waits.raw_mail_kept, Clock(RAW_SECONDS)
-    purged, limit = 0, RAW_MAILS_AT_FIRST
-    while not clock.is_over():
-        began = time.monotonic()
-        with live.database.transaction() as connection:
-            batch = inbound.purge_raw(connection, before, limit)
-        purged += batch
-        if batch < limit:
-            break
-        limit = size_after(limit, time.monotonic() - began)
-        time.sleep(PAUSE_SECONDS)
-    return purged
-
-
-def size_after(limit: int, seconds: float) -> int:
-    """Return how many raw mails the next transaction may delete, after so many took so long."""
-    if seconds > RAW_BATCH_SECONDS:
-        return max(limit // 2, 1)
-    return min(limit * 2, RAW_MAILS_AT_MOST) if seconds < RAW_BATCH_SECONDS / 2 else limit
+    before = live.now() - live.waits.raw_mail_kept
+    clock = Clock(RAW_SECONDS)
+    return repeat(
+        lambda connection: inbound.purge_raw(connection, before, RAW_MAILS_AT_ONCE), clock
+    )

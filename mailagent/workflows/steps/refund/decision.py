@@ -18,10 +18,10 @@ from mailagent.store.mail import conversations, inbound, outbound
 from mailagent.store.refunds import approvals, orders, pending_notices, refunds
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 
-# A wake-up comes at once; the sweep repeats one that was missed. It looks this often anyway,
-# and not oftener: each look is three records, which a restart reads again for every refund that waits.
+# A message ends the wait at once, and the sweep repeats a message that was missed. A shorter wait would make
+# the history of every waiting refund longer, which a restart reads again.
 LONGEST_SLEEP_SECONDS = 6 * 3600.0
-# Where nobody may decide: whoever is made a manager is to be asked soon.
+# While no manager may decide: a new manager is asked soon.
 NOBODY_SLEEP_SECONDS = 3600.0
 
 declare_marks("claim_refund", "claimed")
@@ -29,8 +29,8 @@ declare_marks("claim_refund", "claimed")
 
 @async_step
 def claim_refund(refund_id: str) -> State:
-    """Make this run the one that wake-ups for the refund reach. If it waits for a manager, look as
-    `look_at_decision` does, which writes to whoever is to decide: from now on no wake-up is missed."""
+    """Record this run as the one that messages about the refund go to. If the refund waits for a manager,
+    continue as `look_at_decision`: from now on no message is missed."""
     with services.current().database.transaction() as connection:
         status = refunds.claim(connection, refund_id, DBOS.workflow_id or "")
     mark("claim_refund", "claimed")
@@ -41,22 +41,21 @@ def claim_refund(refund_id: str) -> State:
 
 @async_step
 def look_at_decision(refund_id: str) -> State:
-    """Look whether a manager has decided; when the date has passed, expire the refund: closed.
+    """Read whether a manager has decided. After the approval's date, expire the refund.
 
-    While it waits, whoever is due is asked or reminded: the next manager after a while, a second one
-    where the first has approved and the policy wants two.
-    """
+    Before it, ask or remind the managers who are due: the next one after a while, or a second one if the
+    policy wants two approvals."""
     with services.current().database.snapshot() as connection:
         status = refunds.status_of(connection, refund_id)
     if status is not RefundStatus.AWAITING_APPROVAL:
-        return state_of(status)  # what is decided waits no more
+        return state_of(status)
     return _look(refund_id)
 
 
 def _look(refund_id: str) -> State:
     live = services.current()
     with live.database.transaction() as connection:
-        # The order first, as everywhere: to expire a refund changes what its order has left.
+        # The order is locked first, as everywhere: an expired refund changes what its order has left.
         orders.lock_row_of_refund(connection, refund_id)
         refund = refunds.lock(connection, refund_id)
         if refund.status is not RefundStatus.AWAITING_APPROVAL:
@@ -73,7 +72,7 @@ def _look(refund_id: str) -> State:
 
 
 def _wait(connection: sa.Connection, refund: Refund, standing: approvals.Standing) -> State:
-    """Ask and remind whoever is due; say what is to be sent, and when there is more to do."""
+    """Ask and remind the managers who are due. Return the mails to send, and how long to wait."""
     now = services.current().now()
     asking = mailers.ask_managers(connection, refund, standing)
     longest = LONGEST_SLEEP_SECONDS if asking.candidates else NOBODY_SLEEP_SECONDS
@@ -93,19 +92,19 @@ _TEMPLATES = {
 
 
 class Awaiting(TypedDict):
-    """How long the receipt of a refund waits for others that the same mail may lead to."""
+    """How long a receipt waits for other refunds of the same mail."""
 
     wait_seconds: float
 
 
 @async_step
 def tell_customer(refund_id: str) -> list[str] | Awaiting:
-    """Write to the customer how the refund ended, and return the mails to send; a failed one also goes to the
-    team, as a case. Refunds of one mail that are paid at about the same time share a receipt, so it may have to
-    wait."""
+    """Write to the customer how the refund ended, and return the mails to send. A failed refund is also a
+    case for the team. Refunds of one mail that are paid at about the same time share a receipt, so it may
+    have to wait."""
     live = services.current()
     with live.database.transaction() as connection:
-        # The order first, as everywhere: one that is replaced meanwhile would be read half old, half new.
+        # The order is locked first, as everywhere: it may be replaced meanwhile.
         orders.lock_row_of_refund(connection, refund_id)
         refund, others = refunds.lock_of_mail(connection, refund_id)
         template = _TEMPLATES.get(refund.status)
@@ -126,7 +125,7 @@ def tell_customer(refund_id: str) -> list[str] | Awaiting:
 
 
 def _receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]) -> str | Awaiting:
-    """Return the receipt that tells of a paid refund, written now if there is none; or how long it waits."""
+    """Return the receipt of a paid refund, written now if there is none, or how long it waits."""
     if refund.receipt_id is not None:
         return refund.receipt_id
     keys = {each.refund_id: f"outcome:{each.refund_id}" for each in (refund, *others)}
@@ -148,7 +147,8 @@ def _receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]
 
 
 def _is_answering(connection: sa.Connection, refund: Refund) -> bool:
-    """Whether the agent is at the mail that asked for it. What a manager approved was answered before."""
+    """Whether the agent is answering the mail that asked for it. A manager's approval comes after the
+    answer."""
     if refund.decided_by != audit.POLICY:
         return False
     mail = inbound.find(connection, refund.mail_id)
@@ -158,8 +158,8 @@ def _is_answering(connection: sa.Connection, refund: Refund) -> bool:
 
 
 def _give_to_team(connection: sa.Connection, refund: Refund) -> list[str]:
-    """Write the case of a failed refund to the team; once, and once more if money turns out to have
-    been given back after all. A replay must not take from the agent what the team gave back to it."""
+    """Write the case of a failed refund to the team: once, and again if it turns out that money was given
+    back. A replay does not hand the conversation over again: the team may have given it back."""
     live = services.current()
     incident = f"failed:{refund.refund_id}"
     if refund.returned is not None:
@@ -180,8 +180,8 @@ def _give_to_team(connection: sa.Connection, refund: Refund) -> list[str]:
 
 
 class State(TypedDict):
-    """Where a refund stands, and how long its run may wait before it looks again. `outbound_ids`: mail to be
-    sent first, such as the request to a manager. `wakes`: whether a message ends the wait."""
+    """The state of a refund, and how long its run waits before it reads it again. `outbound_ids`: mails to send
+    first, such as the request to a manager. `wakes`: whether a message ends the wait."""
 
     status: str
     wait_seconds: float
@@ -195,7 +195,6 @@ def state_of(
     outbound_ids: Sequence[str] = (),
     wakes: bool = True,
 ) -> State:
-    """Return a state as the run records it."""
     return State(
         status=status.value,
         wait_seconds=wait_seconds,

@@ -1,4 +1,4 @@
-"""The facts that the policy decides a refund by, from rows. Nothing is written or decided here."""
+"""Reads the facts by which the policy decides on a refund. Writes and decides nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked for: units of an order with their worth, and what of the carriage goes with them."""
+    """The refund that is asked for: units of an order, their worth, and the share of the shipping costs."""
 
     order: Order
     lines: tuple[RefundLine, ...]
@@ -49,17 +49,14 @@ class Asked:
 
 
 def shipping_of(order: Order, lines: Sequence[RefundLine], earlier: Sequence[Refund]) -> Money:
-    """Return what of the carriage goes back with these lines, if the policy gives it back at all."""
+    """Return the share of the shipping costs that goes back with these lines, if the policy refunds it."""
     if not services.current().policy.refund_shipping:
         return Money(0, order.currency)
     return price_shipping(order, lines, earlier)
 
 
 def lock_caps(connection: sa.Connection, order: Order) -> None:
-    """Wait for the decisions that count towards the same caps; the order must be locked already.
-
-    Without a cap nobody waits for anybody.
-    """
+    """Lock what counts towards the same caps. The order must be locked already."""
     limits = services.current().policy.caps
     if limits.customer:
         orders.lock_customer(connection, order.customer_email)
@@ -68,13 +65,13 @@ def lock_caps(connection: sa.Connection, order: Order) -> None:
 
 
 def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> RefundFacts:
-    """Return the facts of what is asked for. `lock_caps` comes first where a decision follows."""
+    """Return the facts. Call `lock_caps` first if a decision follows."""
     order, earlier = asked.order, asked.earlier
     unasked = [each.held.minor for each in earlier if each.decided_by == audit.POLICY]
     alone = sum(each.held.minor for each in earlier if not each.four_eyes)
     remaining = _remaining(connection, order)
     return RefundFacts(
-        # What was given back elsewhere is asked of nobody again. Where nothing is left, it is declined.
+        # What was refunded elsewhere is not refunded again. If nothing is left, the policy declines.
         amount=min(asked.worth, remaining) if remaining.minor else asked.worth,
         remaining=remaining,
         order_status=order.status,
@@ -123,7 +120,7 @@ def _of_day(connection: sa.Connection, order: Order) -> Granted | None:
 
 
 def count_photos(mails: Sequence[Row]) -> int:
-    """Return how many photos the customer sent in these mails, of those that are proven to be theirs."""
+    """Return how many photos came with those of these mails that are proven to be the customer's."""
     return sum(
         is_photo(Attachment(**file))
         for mail in mails

@@ -1,7 +1,7 @@
-"""Effects of the refund workflow that move money.
+"""The step of the refund workflow that moves money.
 
-Paid once: the intent is a row before the gateway is asked, the key is the refund's own id, and an
-answer that was lost is looked up under that key before anything is asked again.
+A refund is paid once: its intent is a row before the gateway is called, the idempotency key is made from the
+refund's id, and if an answer was lost the step looks the payment up under that key before it calls again.
 """
 
 from __future__ import annotations
@@ -63,24 +63,23 @@ _CHARGED_BACK = "the customer's bank took the payment back (chargeback) before t
 
 @async_step
 def pay_refund(refund_id: str) -> State:
-    """Have the gateway pay an approved refund, as far as that is possible now; while it is away it is not
-    asked.
+    """Let the gateway pay an approved refund, unless the gateway's circuit breaker is open.
 
-    Raises NeedsOperatorError when it will not pay until somebody has put something right, when it was tried
-    too often, or is away for too long. The refund stays approved: the next run of it pays what is not paid.
-    """
+    Raises NeedsOperatorError when the gateway does not pay until an operator puts something right, after too
+    many attempts, or when the gateway is away for too long. The refund stays approved: a replay pays what is
+    not paid."""
     intents = _intend(refund_id)
     if intents is None:
         with services.current().database.snapshot() as connection:
             return state_of(refunds.load(connection, refund_id).status)
     mark("pay_refund", "intended")
     for intent in intents:
-        leave = find_gateway_permit(intent.request)
-        if leave is None:
+        permit = find_gateway_permit(intent.request)
+        if permit is None:
             return wait_for_gateway(refund_id)
         outcome = _ask_gateway(intent)
         mark("pay_refund", "asked")
-        state = _record_outcome(intent, outcome, leave)
+        state = _record_outcome(intent, outcome, permit)
         if state is not None:
             return state
         if not isinstance(outcome, Refunded | Refused):
@@ -91,8 +90,8 @@ def pay_refund(refund_id: str) -> State:
 
 @dataclass(frozen=True, slots=True)
 class _Intent:
-    """What the gateway is to be asked. `asked_before`: perhaps it was, under this key; `stopped`: why
-    what was not paid by now is not paid any more, such as an order that was cancelled meanwhile."""
+    """A call to the gateway. `asked_before`: it may have been made before, under this key; `stopped`: why
+    what is not paid yet is not paid any more, such as an order that was cancelled meanwhile."""
 
     request: RefundRequest
     asked_before: bool
@@ -100,14 +99,14 @@ class _Intent:
 
 
 def _intend(refund_id: str) -> list[_Intent] | None:
-    """Write down, under the order's lock, what the gateway will be asked; None when nothing is to pay."""
+    """Record, under the order's lock, what the gateway will be asked; None when nothing is to be paid."""
     live = services.current()
     with live.database.transaction() as connection:
         order = orders.lock_of_refund(connection, refund_id)
         refund = refunds.lock(connection, refund_id)
         if refund.status is not RefundStatus.APPROVED or order is None:
             return None
-        # An event and its order may have been recorded at the same moment, neither seeing the other.
+        # A gateway event and its order may have been recorded at the same moment, without seeing each other.
         order = gateway_events.apply_earlier_events(connection, order, live.now())
         rows = refund_payments.list_payments(connection, refund_id)
         asked_before = may_have_been_asked(bool(rows), refund.requested_at, live.now())
@@ -127,9 +126,8 @@ def _intend(refund_id: str) -> list[_Intent] | None:
 
 
 def _stopped(order: Order, refund: Refund, asked_by: str) -> str | None:
-    """Return why nothing more is to be paid of a refund, or None: an order that was cancelled since it
-    was approved may have been refunded by whoever cancelled it; one that has another address by now may not be
-    of the customer who asked."""
+    """Return why nothing more of a refund is paid, or None. A shop that cancels an order may have refunded it
+    itself; an order with a new address may belong to another customer than the one who asked."""
     if order.status is OrderStatus.CANCELLED and not refund.despite_cancel:
         return _CANCELLED
     known = (refund.approved_for, hash_customer(asked_by))
@@ -139,7 +137,7 @@ def _stopped(order: Order, refund: Refund, asked_by: str) -> str | None:
 
 
 def _write_intents(connection: sa.Connection, refund: Refund, order: Order) -> list[Row] | str:
-    """Write down which payments give back how much, and return that; or why it cannot be."""
+    """Record how much each payment gives back, and return the rows; or return why it cannot be paid."""
     orders.lock_payments(connection, order)
     earlier = refund_payments.refunded_by_payment(connection, order)
     try:
@@ -175,7 +173,7 @@ def _ask_gateway(intent: _Intent) -> PaymentOutcome:
         if not isinstance(known, NotDone):
             return known
         if known.failed and not intent.stopped and not _is_known_failure(known.failed):
-            return known  # for an operator, whose replay asks again
+            return known  # for an operator, whose replay calls the gateway again
     if intent.stopped:
         return Refused(intent.stopped)
     with spans.call(gateway.name, "refund"):
@@ -187,12 +185,12 @@ def _is_known_failure(reference: str) -> bool:
         return external_refunds.is_known_failure(connection, reference)
 
 
-def _record_outcome(intent: _Intent, outcome: PaymentOutcome, leave: Permit) -> State | None:
-    """Record what the gateway said of one intent, and how the refund ends if that settles the last of them;
-    return its state then."""
+def _record_outcome(intent: _Intent, outcome: PaymentOutcome, permit: Permit) -> State | None:
+    """Record the gateway's answer to one intent. If no intent is open any more, conclude the refund and
+    return its state."""
     live, request = services.current(), intent.request
     with live.database.transaction() as connection:
-        note_answer(connection, leave, request, outcome)
+        note_answer(connection, permit, request, outcome)
         orders.lock_row(connection, request.order_id)
         refund = refunds.lock(connection, request.refund_id)
         match outcome:
@@ -205,7 +203,7 @@ def _record_outcome(intent: _Intent, outcome: PaymentOutcome, leave: Permit) -> 
                     problem=None,
                     done_at=live.now(),
                 )
-                _heed_failure(connection, request, reference)
+                _record_early_failure(connection, request, reference)
             case Refused(why):
                 refund_payments.record_payment(
                     connection, request.idempotency_key, "refused", problem=why
@@ -223,7 +221,7 @@ def _record_outcome(intent: _Intent, outcome: PaymentOutcome, leave: Permit) -> 
                     connection, request.idempotency_key, "asked", problem=why
                 )
             case NotDone(why) | OutcomeUnknown(why):
-                # A look that failed does not make a pending refund an unanswered one.
+                # A refund that was pending stays so when a look-up fails.
                 kept = _pending_problem(connection, request)
                 refund_payments.record_payment(
                     connection, request.idempotency_key, "asked", problem=kept or why
@@ -234,8 +232,10 @@ def _record_outcome(intent: _Intent, outcome: PaymentOutcome, leave: Permit) -> 
         return _conclude(connection, refund, rows)
 
 
-def _heed_failure(connection: sa.Connection, request: RefundRequest, reference: str) -> None:
-    """Heed a word of failure that overtook the answer: the answer is the older one."""
+def _record_early_failure(
+    connection: sa.Connection, request: RefundRequest, reference: str
+) -> None:
+    """Record a failure event that came before the gateway's answer, which is older."""
     why = gateway_events.find_failure(connection, request.payment_id, reference)
     if why is not None:
         refund_payments.mark_returned(
@@ -250,8 +250,8 @@ def _pending_problem(connection: sa.Connection, request: RefundRequest) -> str |
 
 
 def _stop_for_operator(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown) -> None:
-    """Raise NeedsOperatorError where asking again does not help. Of those that meet a refused key only the
-    first stops: the others wait until the gateway may be asked again."""
+    """Raise NeedsOperatorError if another call does not help. If the gateway refuses our key, only the first
+    refund fails; the others wait until the gateway can be called again."""
     if isinstance(outcome, Pending):
         return
     stops = outcome.for_people
@@ -286,13 +286,13 @@ def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown
         )
     if isinstance(outcome, Pending):
         return state_of(RefundStatus.APPROVED, wanted)
-    # A pause that the gateway asks for is kept, whatever its events say meanwhile.
+    # No message ends a pause that the gateway asks for.
     pause = max(wanted, backoff_seconds(attempts))
     return state_of(RefundStatus.APPROVED, pause, wakes=False)
 
 
 def _conclude_again(refund_id: str) -> State:
-    """Conclude a refund of which nothing is left to ask."""
+    """Conclude a refund whose payments are all settled."""
     with services.current().database.transaction() as connection:
         orders.lock_row_of_refund(connection, refund_id)
         refund = refunds.lock(connection, refund_id)
@@ -300,7 +300,7 @@ def _conclude_again(refund_id: str) -> State:
 
 
 def _conclude(connection: sa.Connection, refund: Refund, rows: Sequence[Row]) -> State:
-    """Record how a locked refund ends, of which all payments are settled."""
+    """Record how a locked refund ends whose payments are all settled."""
     live = services.current()
     if refund.status is not RefundStatus.APPROVED:
         return state_of(refund.status)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.engine import REFUND, run_id_of
-from mailagent.workflows.steps.maintenance import neglected
+from mailagent.workflows.steps.maintenance import unfinished
 from tests.cast import ADA, MONA, TESS, big_order, order
 from tests.harness import Harness, open_shop, running, wait_until
 from tests.round_trips.test_outages import limited
@@ -110,10 +110,10 @@ def test_a_decision_before_any_run_took_the_refund_makes_no_second_run(shop: Har
 def test_a_failed_run_is_rung_for_again_after_a_pause(shop: Harness) -> None:
     leave_approved(shop)
     later(shop, minutes=4)
-    assert neglected.enqueue_refunds() == 0
+    assert unfinished.enqueue_refunds() == 0
     later(shop, minutes=6)
-    assert neglected.enqueue_refunds() == 1
-    assert neglected.enqueue_refunds() == 0  # the new run is at it
+    assert unfinished.enqueue_refunds() == 1
+    assert unfinished.enqueue_refunds() == 0  # the new run is at it
     assert is_paid_once(shop)
 
 
@@ -121,14 +121,14 @@ def test_the_pauses_grow_and_then_people_have_the_case(shop: Harness) -> None:
     leave_approved(shop)
     for wake_ups, minutes in enumerate((5, 15, 45, 135, 405)):
         later(shop, minutes=minutes - 1)
-        assert neglected.enqueue_refunds() == 0, wake_ups
+        assert unfinished.enqueue_refunds() == 0, wake_ups
         later(shop, minutes=minutes + 1)
-        assert neglected.enqueue_refunds() == 1, wake_ups
+        assert unfinished.enqueue_refunds() == 1, wake_ups
         services.bind(shop.live)
         set_run(shop, str(shop.refunds()[0].run_id), "ERROR")
     later(shop, minutes=2)
-    assert neglected.enqueue_refunds() == 1
-    assert neglected.enqueue_refunds() == 0
+    assert unfinished.enqueue_refunds() == 1
+    assert unfinished.enqueue_refunds() == 0
     assert shop.rows("SELECT status FROM conversations")[0].status == "handed_over"
     services.bind(shop.live)
     with running(shop):
@@ -143,10 +143,10 @@ def test_what_an_operator_cancelled_is_left_alone_for_a_day_and_then_shown(shop:
     run_id = leave_approved(shop)
     set_run(shop, run_id, "CANCELLED")
     later(shop, hours=23)
-    assert neglected.enqueue_refunds() == 0
+    assert unfinished.enqueue_refunds() == 0
     later(shop, hours=25)
-    assert neglected.enqueue_refunds() == 1
-    assert neglected.enqueue_refunds() == 0
+    assert unfinished.enqueue_refunds() == 1
+    assert unfinished.enqueue_refunds() == 0
     services.bind(shop.live)
     with running(shop):
         shop.wait_for_mails(TESS)
@@ -162,7 +162,7 @@ def test_a_request_that_never_reached_its_manager_is_made_again(shop: Harness) -
         shop.write(DEAR_WISH)
         wait_for_run(shop, "refund", "ERROR")
     later(shop, minutes=6)
-    assert neglected.enqueue_refunds() == 1
+    assert unfinished.enqueue_refunds() == 1
     services.bind(shop.live)
     with running(shop):
         assert len(shop.wait_for_mails(MONA)) == 1
@@ -182,9 +182,9 @@ def test_a_customer_is_told_although_the_run_ended_before(
         wait_until(shop.at_rest, 30, "the answer to be sent")
     assert len(shop.mails_to(ADA)) == 1
     later(shop, minutes=minutes)
-    assert neglected.enqueue_refunds() == 1
+    assert unfinished.enqueue_refunds() == 1
     assert is_paid_once(shop)
-    assert neglected.enqueue_refunds() == 0
+    assert unfinished.enqueue_refunds() == 0
 
 
 # --- mail of ours -------------------------------------------------------------------------------
@@ -202,10 +202,10 @@ def leave_mail(shop: Harness) -> str:
 def test_mail_whose_delivery_failed_is_rung_for_after_a_pause(shop: Harness) -> None:
     leave_mail(shop)
     later(shop, minutes=4)
-    assert neglected.enqueue_deliveries() == 0
+    assert unfinished.enqueue_deliveries() == 0
     later(shop, minutes=6)
-    assert neglected.enqueue_deliveries() == 1
-    assert neglected.enqueue_deliveries() == 0
+    assert unfinished.enqueue_deliveries() == 1
+    assert unfinished.enqueue_deliveries() == 0
     services.bind(shop.live)
     with running(shop):
         shop.wait_for_mails(ADA)
@@ -224,7 +224,7 @@ def test_mail_that_no_run_can_send_becomes_peoples(shop: Harness, state: str, en
             )
     set_run(shop, run_id, "ERROR")
     later(shop, minutes=2)
-    assert neglected.enqueue_deliveries() == 1
+    assert unfinished.enqueue_deliveries() == 1
     (mail,) = shop.rows("SELECT status FROM outbound_mails WHERE purpose = 'reply'")
     assert mail.status == ends
     services.bind(shop.live)
@@ -240,9 +240,9 @@ def test_mail_whose_delivery_was_cancelled_is_peoples_after_a_day(shop: Harness)
     (run_id,) = (run.run_id for run in shop.live.workflow_client.runs.list_runs(status="ERROR"))
     set_run(shop, run_id, "CANCELLED")
     later(shop, hours=23)
-    assert neglected.enqueue_deliveries() == 0
+    assert unfinished.enqueue_deliveries() == 0
     later(shop, hours=25)
-    assert neglected.enqueue_deliveries() == 1
+    assert unfinished.enqueue_deliveries() == 1
     assert shop.rows("SELECT 1 FROM outbound_mails WHERE status = 'failed'")
 
 
@@ -269,4 +269,4 @@ def test_rows_behind_a_page_of_waiting_ones_are_seen(shop: Harness) -> None:
                 connection, f"outbound_000{number}{outbound_id}"
             )
     later(shop, minutes=6)
-    assert neglected.enqueue_deliveries() == 1
+    assert unfinished.enqueue_deliveries() == 1

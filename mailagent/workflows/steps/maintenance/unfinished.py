@@ -1,5 +1,5 @@
-"""Refunds and mail of ours that wait although no run looks after them: enqueued for again, with pauses that
-grow, and in the end given to people. What is due is decided by `domain.retry.decide_care`."""
+"""Refunds and mail of ours that wait without an active run: enqueued again with growing pauses, and in the
+end given to people. `domain.operations.retry.decide_care` decides what is due."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from mailagent import mailers, services
+from mailagent import services
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import OutboundStatus, Purpose
 from mailagent.domain.operations.retry import MOST_WAKE_UPS, Care, LastRun, decide_care
@@ -19,11 +19,11 @@ from mailagent.store.mail import conversations, outbound
 from mailagent.store.refunds import pending_notices, refunds
 from mailagent.workflows.steps.delivery.send import take_up
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
-from mailagent.workflows.steps.maintenance.rows import see_to_waiting
-from mailagent.workflows.steps.notices import tell_operators
+from mailagent.workflows.steps.maintenance.rows import process_waiting
+from mailagent.workflows.steps.notices import tell_operators, write_case
 from mailagent.workflows.steps.recording import step
 
-TAKEN_UP_BY_SWEEP = 1_000  # of mails that were put off; a sweep must be over well within its minute
+TAKEN_UP_BY_SWEEP = 1_000  # mails that were put off; a sweep must end within its minute
 
 # A refund may wait for a manager until it expires, and then for the gateway for some days.
 UNTOLD_SINCE = timedelta(days=30)
@@ -46,31 +46,28 @@ def _quiet_for(run: Run | None) -> timedelta:
 
 @step
 def enqueue_refunds() -> int:
-    """Enqueue refunds that have to be decided, paid or told of and that no run looks after, or only one
-    that waits for a wake-up that it has missed."""
+    """Enqueue refunds that are not decided, not paid or not told of and that have no active run; wake runs that
+    missed a message. Returns how many."""
     live = services.current()
     before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
     since = live.now() - live.waits.approval_expiry - UNTOLD_SINCE
     with live.database.transaction() as connection:
-        unheard = live.workflow_client.queue.wake_unheard(connection, refunds.has_moved_on, before)
-    under_way = see_to_waiting(
+        woken = live.workflow_client.queue.wake_again(connection, refunds.has_moved_on, before)
+    enqueued = process_waiting(
         lambda connection, limit, after: refunds.list_under_way(connection, before, limit, after),
         _refund_id,
         _runs_of_refund,
-        _see_to_refund,
+        _process_refund,
     )
-    return (
-        unheard
-        + under_way
-        + see_to_waiting(
-            lambda connection, limit, after: pending_notices.list_untold(
-                connection, since, limit, after
-            ),
-            _refund_id,
-            _runs_of_refund,
-            _see_to_untold,
-        )
+    untold = process_waiting(
+        lambda connection, limit, after: pending_notices.list_untold(
+            connection, since, limit, after
+        ),
+        _refund_id,
+        _runs_of_refund,
+        _process_untold,
     )
+    return woken + enqueued + untold
 
 
 def _refund_id(row: Row) -> str:
@@ -81,7 +78,7 @@ def _runs_of_refund(row: Row) -> list[str]:
     return [row.run_id or run_id_of(REFUND, row.refund_id)]
 
 
-def _see_to_refund(row: Row, runs: Mapping[str, Run]) -> int:
+def _process_refund(row: Row, runs: Mapping[str, Run]) -> int:
     run = runs.get(_runs_of_refund(row)[0])
     overdue = None if row.expires_at is None else services.current().now() >= row.expires_at
     if overdue and run is not None and run.is_active:
@@ -90,7 +87,7 @@ def _see_to_refund(row: Row, runs: Mapping[str, Run]) -> int:
 
 
 def _wake(row: Row, run: Run) -> int:
-    """Wake a run that should have expired its refund: by the clock of its worker it may be too early."""
+    """Wake a run that should have expired its refund: its worker's clock may be slow."""
     live = services.current()
     late = timedelta(seconds=live.waits.sweep_after_seconds)
     if live.now() < row.expires_at + late:
@@ -102,7 +99,7 @@ def _wake(row: Row, run: Run) -> int:
     return 1
 
 
-def _see_to_untold(row: Row, runs: Mapping[str, Run]) -> int:
+def _process_untold(row: Row, runs: Mapping[str, Run]) -> int:
     run = runs.get(_runs_of_refund(row)[0])
     care = decide_care(_last_run(run), _quiet_for(run), row.wake_ups, cancel_counts=False)
     return _take_care(row, care, run)
@@ -113,7 +110,7 @@ def _take_care(row: Row, care: Care, run: Run | None) -> int:
     if care is Care.LEAVE:
         return 0
     with live.database.transaction() as connection:
-        if care is Care.RING:
+        if care is Care.ENQUEUE:
             run_id = live.workflow_client.queue.enqueue_refund(
                 connection, row.refund_id, None, row.wake_ups + 1
             )
@@ -124,21 +121,18 @@ def _take_care(row: Row, care: Care, run: Run | None) -> int:
 
 
 def _give_refund_to_people(connection: sa.Connection, refund_id: str, run: Run | None) -> None:
-    """Give the case to the team, once, and tell the operators. The refund stays as it is: whoever
-    replays its run has it paid."""
+    """Give the case to the team, once, and tell the operators. The refund stays as it is: a replay of its run
+    pays it."""
     live = services.current()
     refund = refunds.lock(connection, refund_id)
     if not refunds.stop_waking(connection, refund_id, MOST_WAKE_UPS + 1):
         return
     conversation = conversations.lock(connection, refund.conversation_id)
-    why = HandOverReason.REFUND_STUCK.value
-    conversations.hand_over(connection, conversation.conversation_id, why, live.now())
+    why = HandOverReason.REFUND_STUCK
+    conversations.hand_over(connection, conversation.conversation_id, why.value, live.now())
     audit.record(connection, live.now(), audit.CLOCK, "refund given to people", refund_id)
     summary = f"Refund {refund_id} of {refund.amount} for order {refund.order_id}"
-    for outbound_id in mailers.write_to_team(
-        connection, conversation, why, summary, f"stuck:{refund_id}"
-    ):
-        live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
+    write_case(connection, conversation, why, f"stuck:{refund_id}", summary)
     _tell_operators(connection, f"Refund {refund_id} ({refund.status.value})", refund_id, run)
 
 
@@ -155,35 +149,37 @@ def _tell_operators(connection: sa.Connection, what: str, row_id: str, run: Run 
 
 @step
 def enqueue_deliveries() -> int:
-    """Enqueue mail of ours that should have gone out; a run that is at it already is not doubled. What was put
-    off goes on if SendGrid is back, bit by bit."""
+    """Enqueue mail of ours that should have gone out and has no active run. Returns how many.
+
+    Mail that was put off goes out, bit by bit, when SendGrid is back.
+    """
     live = services.current()
     take_up(TAKEN_UP_BY_SWEEP)
     before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
-    return see_to_waiting(
+    return process_waiting(
         lambda connection, limit, after: outbound.list_under_way(connection, before, limit, after),
         str,
         _runs_of_mail,
-        _see_to_mail,
+        _process_mail,
     )
 
 
 def _runs_of_mail(outbound_id: str) -> list[str]:
-    """Return the ids of the runs that may have been enqueued for a mail, first to last."""
+    """Return the ids of the runs that may have been enqueued for a mail, the first one first."""
     return [run_id_of(DELIVERY, outbound_id, number) for number in range(MOST_WAKE_UPS + 1)]
 
 
-def _see_to_mail(outbound_id: str, runs: Mapping[str, Run]) -> int:
+def _process_mail(outbound_id: str, runs: Mapping[str, Run]) -> int:
     live = services.current()
     woken = [runs[run_id] for run_id in _runs_of_mail(outbound_id) if run_id in runs]
     run = woken[-1] if woken else None
-    # The first one is woken by whoever could not send the mail: no repeat of the sweep's.
+    # The step that could not send the mail enqueued the first run; the sweep enqueued the others.
     wake_ups = max(0, len(woken) - 1)
     care = decide_care(_last_run(run), _quiet_for(run), wake_ups)
     if care is Care.LEAVE:
         return 0
     with live.database.transaction() as connection:
-        if care is Care.RING:
+        if care is Care.ENQUEUE:
             live.workflow_client.queue.enqueue_delivery(connection, outbound_id, len(woken))
         else:
             _give_up(connection, outbound_id, run)
@@ -191,7 +187,7 @@ def _see_to_mail(outbound_id: str, runs: Mapping[str, Run]) -> int:
 
 
 def _give_up(connection: sa.Connection, outbound_id: str, run: Run | None) -> None:
-    """Settle a mail that no run could bring on its way: the next manager is asked, or people told."""
+    """Settle a mail that no run could send: the next manager is asked, or people are told."""
     live = services.current()
     row = outbound.row_of(connection, outbound_id, lock=True)
     if row.status not in (OutboundStatus.QUEUED, OutboundStatus.SENDING):

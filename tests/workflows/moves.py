@@ -1,0 +1,26 @@
+"""Moves of the model as the step that asked it records them, and the case that it was told."""
+
+from __future__ import annotations
+
+from mailagent import services
+from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.steps.conversation.context import Case, read_case
+from mailagent.workflows.steps.conversation.model_call import Move
+from mailagent.workflows.steps.conversation.texts import store_text
+
+
+def reply_move(batch: Batch, text: str) -> Move:
+    """Return the move of a model that replies with a text."""
+    with services.current().database.transaction() as connection:
+        stored = store_text(connection, batch, {"text": text})
+    return Move(kind="reply", items=[], spent={}, text_id=stored["text_id"])
+
+
+def person_move(reason: str) -> Move:
+    """Return the move of a model that asks for a person."""
+    return Move(kind="person", items=[], spent={}, reason=reason)
+
+
+def case_of(batch: Batch) -> Case:
+    with services.current().database.snapshot() as connection:
+        return read_case(connection, batch)
