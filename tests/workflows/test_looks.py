@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+import sqlalchemy as sa
 
 from mailagent.engine import RecordedStep
 from mailagent.web.console.run_steps import with_text
+from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.recording import AtWork
+from mailagent.workflows.tools import look_at_order, registry
 from tests.cast import ADA, order
 from tests.harness import Harness, wait_until
 from tests.round_trips.test_hostile_model import calls, says
+from tests.workflows.trouble import once
 
 QUESTION = "Where is my order W1001?"
 
@@ -64,6 +69,29 @@ def test_a_step_asks_twice_at_most_and_the_next_one_is_told_all(busy_shop: Harne
     assert asked[1]["spent"]["model_turns"] == requests(busy_shop) == 4
     answered = [item["call_id"] for item in asked[0]["items"] if "output" in item]
     assert len(answered) == 2
+
+
+def test_a_database_in_trouble_while_looking_costs_no_ask_more(
+    busy_shop: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = sa.exc.OperationalError("SELECT", None, Exception("cut"))
+    lost.connection_invalidated = True
+
+    def fail() -> None:
+        raise lost
+
+    fail_once = once(fail)
+
+    def look(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        fail_once()
+        return look_at_order.look_at_order(batch, arguments)
+
+    monkeypatch.setitem(registry._tools, "look_at_order", replace(look_at_order.TOOL, run=look))
+    busy_shop.stock(order())
+    busy_shop.write(QUESTION)
+    busy_shop.wait_for_mails(ADA)
+    wait_until(busy_shop.at_rest, 30, "all to be done")
+    assert requests(busy_shop) == 2
 
 
 def test_a_process_that_is_leaving_begins_no_second_ask(

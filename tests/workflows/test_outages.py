@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from mailagent.demo.fakes.http_server import Answer
+from mailagent.store.operations import metric_figures
+from mailagent.workflows.steps.conversation import model_call
 from tests.cast import ADA, order
 from tests.harness import Harness, running, wait_until
 from tests.workflows.trouble import (
@@ -126,6 +130,63 @@ def test_a_locked_file_costs_one_more_try(shop: Harness, step: str) -> None:
     with watched(f"{step} before", once(lock)) as seen, running(shop):
         play(shop)
     assert seen[f"{step} before"] > seen[f"{step} after"]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_an_answer_that_could_not_be_recorded_is_not_asked_for_again(
+    shop: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    lose_patience(shop)
+    held = threading.Event()
+
+    def hold() -> None:
+        with locked_file(shop):
+            held.set()
+            time.sleep(0.4)
+
+    holder = threading.Thread(target=hold)
+
+    def answer_while_locked() -> Answer:
+        holder.start()
+        assert held.wait(30)
+        return Answer(400, {"error": {"message": "no", "code": "invalid_prompt"}})
+
+    shop.faults.openai.append(answer_while_locked)
+    shop.write("Hello")
+    with running(shop):
+        dealt_with = "SELECT 1 FROM inbound_mails WHERE status <> 'unanswered'"
+        wait_until(lambda: bool(shop.rows(dealt_with)), 30, "the mail to be dealt with")
+    assert "cannot record" in caplog.text
+    # Asked again the model would have answered, and well.
+    (call,) = shop.rows("SELECT outcome FROM model_calls")
+    assert call.outcome == "person"
+
+
+def test_a_call_whose_commit_nobody_acknowledged_is_counted_once(
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, lost = model_call._record_answer, sa.exc.OperationalError("", None, Exception("cut"))
+    lost.connection_invalidated = True
+
+    def lose_the_acknowledgement() -> None:
+        raise lost
+
+    lose_once = once(lose_the_acknowledgement)
+
+    def record_and_hear_nothing(*arguments: Any) -> Any:
+        recorded = record(*arguments)
+        lose_once()
+        return recorded
+
+    monkeypatch.setattr(model_call, "_record_answer", record_and_hear_nothing)
+    shop.faults.openai.append(lambda: Answer(503, {"error": {"message": "overloaded"}}))
+    shop.write("Hello")
+    with running(shop):
+        wait_until(lambda: len(shop.mails_to(ADA)) > 0, 60, "an answer")
+    calls = [row.outcome for row in shop.rows("SELECT outcome FROM model_calls ORDER BY at")]
+    assert calls.count("retry") == 1
+    with shop.live.database.snapshot() as connection:
+        assert metric_figures.list_failures(connection) == {"openai": 1}
 
 
 def test_what_was_done_is_recorded_when_the_database_is_back(shop: Harness) -> None:

@@ -7,6 +7,7 @@ A step may be retried from its start, so before it does something outside it mus
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 import traceback
@@ -20,6 +21,8 @@ from dbos import DBOS, StepOptions
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store.errors import is_outage
 from mailagent.telemetry import log_ids, spans
+
+logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -110,6 +113,26 @@ def _options(name: str) -> StepOptions:
         max_attempts=MOST_TRIES,
         should_retry=is_outage,
     )
+
+
+def retry_outages(effect: Callable[[], R]) -> R:
+    """Do something with the database inside a step, and retry it as long as a step is retried.
+
+    For what follows an answer from outside: if the whole step were retried, it would ask again.
+    """
+    pause_seconds = FIRST_PAUSE_SECONDS
+    for _ in range(MOST_TRIES - 1):
+        try:
+            return effect()
+        except Exception as problem:
+            if at_work.is_leaving or not is_outage(problem):
+                raise
+            logger.warning(
+                "cannot record: database unavailable; trying again in %s s", pause_seconds
+            )
+        time.sleep(pause_seconds)
+        pause_seconds *= 2.0
+    return effect()
 
 
 def step(effect: Callable[P, R]) -> Callable[P, R]:

@@ -46,7 +46,13 @@ from mailagent.workflows.steps.conversation.texts import (
     store_text,
 )
 from mailagent.workflows.steps.maintenance.incidents import open_incident
-from mailagent.workflows.steps.recording import at_work, declare_marks, mark, step
+from mailagent.workflows.steps.recording import (
+    at_work,
+    declare_marks,
+    mark,
+    retry_outages,
+    step,
+)
 from mailagent.workflows.tools import registry
 from mailagent.workflows.tools.hand_over import HandOver
 from mailagent.workflows.tools.tool import Misfit, parse_call
@@ -88,7 +94,8 @@ class Move(TypedDict):
 class _Next:
     """A move that is not recorded yet. `plain` may be recorded; `text` is stored in a row.
 
-    `held_up_by` goes into the run's attributes. `operator_error`: the step fails with it instead.
+    `held_up_by` goes into the run's attributes. `operator_error`: the step fails with it instead. `items`: what
+    the model is told about its answer.
     """
 
     kind: Literal["call", "again", "reply", "wait", "later", "person"]
@@ -96,6 +103,7 @@ class _Next:
     text: Mapping[str, Any] = field(default_factory=dict)
     held_up_by: HeldUpBy | None = None
     operator_error: str | None = None
+    items: Sequence[Mapping[str, Any]] = ()
 
     @property
     def is_look_up(self) -> bool:
@@ -140,7 +148,7 @@ def ask_model(batch: Batch, items: list[StoredText], spent: dict[str, int]) -> M
 def _look_up(progress: _Progress, call: _Next) -> None:
     tool, arguments = call.plain["tool"], call.text["arguments"]
     at = services.current().now().isoformat()
-    output = registry.run(tool, progress.batch, arguments)
+    output = retry_outages(lambda: registry.run(tool, progress.batch, arguments))
     progress.items += _tool_items(tool, call.text, output)
     progress.looked.append({"tool": tool, "arguments": arguments, "output": output, "at": at})
 
@@ -154,20 +162,33 @@ def _ask(progress: _Progress) -> Move | _Next:
     permit, turn = prepared
     outcome = _request(progress)
     note_tokens(turn, outcome)
-    live, conversation_id = services.current(), progress.batch["conversation_id"]
-    about = (ids.new_number(), conversation_id, DBOS.workflow_id)
-    with live.database.transaction() as connection:
-        model_calls.record(connection, *about, outcome, live.now(), live.token_prices)
-        note_wish(connection, outcome)
-        is_open = note_outcome(connection, permit, loop.failure_of(outcome))
-        progress.has_begun, progress.spent = True, progress.spent.plus(outcome)
-        progress.items += outcome.get("items", [])
-        following = _decide(connection, progress, outcome, is_open)
-        if following.is_look_up:
-            return following
-        move = _record(connection, progress, following)
+    progress.has_begun, progress.spent = True, progress.spent.plus(outcome)
+    progress.items += outcome.get("items", [])
+    call_id = ids.new_number()
+    # Asking again would be paid for again, so only what follows the answer is retried.
+    following, move = retry_outages(lambda: _record_answer(progress, permit, call_id, outcome))
+    if move is None:
+        return following
     _raise_or_describe(following)
     return move
+
+
+def _record_answer(
+    progress: _Progress, permit: Permit, call_id: int, outcome: Mapping[str, Any]
+) -> tuple[_Next, Move | None]:
+    """Record an answer, its cost and the move that follows; no move if the model wants to look something up."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        about = (call_id, progress.batch["conversation_id"], DBOS.workflow_id)
+        if model_calls.record(connection, *about, outcome, live.now(), live.token_prices):
+            note_wish(connection, outcome)
+            is_open = note_outcome(connection, permit, loop.failure_of(outcome))
+        else:  # recorded by an earlier try whose commit was not acknowledged
+            breaker = circuit_breakers.find(connection, Provider.OPENAI)
+            is_open = breaker is not None and breaker.until_at is not None
+        following = _decide(connection, progress, outcome, is_open)
+        move = None if following.is_look_up else _record(connection, progress, following)
+    return following, move
 
 
 # --- before a call ----------------------------------------------------------------------------------
@@ -252,7 +273,7 @@ def _decide(
     used = progress.spent
     match loop.next_move(outcome):
         case loop.CallTool() as call:
-            return _decide_call(progress, call)
+            return _decide_call(call)
         case loop.Reply(text):
             return _Next("reply", text={"text": text})
         case loop.AskAgain(why=why) as move:
@@ -270,12 +291,11 @@ def _decide(
             return _Next("person", {"reason": reason.name}, {"summary": why})
 
 
-def _decide_call(progress: _Progress, call: loop.CallTool) -> _Next:
+def _decide_call(call: loop.CallTool) -> _Next:
     offered = registry.offered(services.current().policy)
     arguments = parse_call(offered, call.name, call.arguments)
     if isinstance(arguments, Misfit):
-        progress.items += loop.tool_result_items(call, arguments.output)
-        return _Next("again")
+        return _Next("again", items=loop.tool_result_items(call, arguments.output))
     if isinstance(arguments, HandOver):
         reason = arguments.hand_over_reason.name
         return _Next("person", {"reason": reason}, {"summary": arguments.summary})
@@ -298,14 +318,15 @@ def _record(connection: sa.Connection, progress: _Progress, following: _Next) ->
     """Return a move as the step records it, and store its text."""
     move = Move(kind=following.kind, items=[], spent=progress.spent.plain())
     move.update(following.plain)  # type: ignore[typeddict-item]  # the keys of Move that may be recorded
-    text = {**following.text, "items": progress.items}
+    items = [*progress.items, *following.items]
+    text = {**following.text, "items": items}
     if progress.looked:
         text["looked"] = progress.looked
     if not any(text.values()):
         return move
     stored = store_text(connection, progress.batch, text)
     move["text_id"] = stored["text_id"]
-    if progress.items:
+    if items:
         move["items"] = [stored]
     if progress.looked:
         move["looked"] = [LookUp(tool=each["tool"], at=each["at"]) for each in progress.looked]
