@@ -62,6 +62,7 @@ def worker(drain_seconds: int) -> None:
 
     A second signal stops it at once.
     """
+    from mailagent.workflows import affinity
     from mailagent.workflows.launch import launch, stop
 
     settings: Settings = current_app.config["MAILAGENT"]
@@ -83,6 +84,7 @@ def worker(drain_seconds: int) -> None:
         return
     if settings.otlp_endpoint:
         spans.start(settings.otlp_endpoint, settings.role)
+    affinity.start()
     launch(engine_of(settings))
     click.echo("The worker runs. Stop it with SIGTERM or Ctrl-C.")
     signals.get()
