@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
@@ -20,6 +21,9 @@ ROOT = Path(__file__).resolve().parent.parent
 # The migrations of the app, and one of a release to come.
 VERSIONS = ROOT / "migrations" / "versions"
 SAMPLE = ROOT / "tests" / "migrations" / "sample"
+
+# For rules in which the database has no part.
+ONE_DATABASE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 _numbers = itertools.count(1)
 

@@ -87,3 +87,14 @@ def _guess(kind: int, left: int, above: int, corner: int) -> int:
         by = {each: abs(left + above - corner - each) for each in (corner, above, left)}
         return min((left, above, corner), key=lambda each: by[each])
     return (0, left, above, (left + above) // 2)[kind]
+
+
+def huge_png() -> bytes:
+    """Return a PNG that says it has 40,000 x 40,000 pixels, in a few hundred bytes."""
+    header = struct.pack(">IIBBBBB", 40_000, 40_000, 8, 2, 0, 0, 0)
+    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(b"\0" * 10_000)), (b"IEND", b"")]
+    body = b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + body

@@ -27,7 +27,7 @@ from tests.programs.replay_sweep.facts import (
 )
 from tests.programs.replay_sweep.stories import STORIES, End
 from tests.programs.replay_sweep.table import table
-from tests.workflows.test_refund import propose
+from tests.workflows.paying import propose
 
 # A customer who was written to by nobody.
 STORY = replace(STORIES[0], end=End(None, 0))

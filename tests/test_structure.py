@@ -117,3 +117,15 @@ def test_the_guides_do_not_grow() -> None:
     guides = (path for path in (ROOT / "docs").glob("*.md") if path.name not in NO_GUIDES)
     texts = (WRITTEN_BY_PROGRAMS.sub("", path.read_text("utf-8")) for path in guides)
     assert sum(len(text.split()) for text in texts) <= LIMITS["words_of_guides"]
+
+
+IMPORT_OF_A_TEST = re.compile(
+    r"^\s*(?:from tests\S*\.test_\w+ import|from tests\S* import .*\btest_)", re.M
+)
+
+
+def test_nothing_imports_from_a_test_module() -> None:
+    modules = (path for path in (ROOT / "tests").rglob("*.py") if path.parent.name != "agent")
+    assert [
+        name(each) for each in modules if IMPORT_OF_A_TEST.search(each.read_text("utf-8"))
+    ] == []

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from typing import Any
 
+from mailagent.demo.fakes.http_server import Answer
+from mailagent.demo.fakes.openai import answer_to
+from mailagent.demo.scripted_model import Call, Say, Turn
 from mailagent.domain.refunds.policy import Goodwill, Policy
 from mailagent.workflows.tools import registry
 from mailagent.workflows.tools.tool import Arguments, Misfit, parse_call
@@ -18,3 +23,19 @@ ALL_SCHEMAS: list[dict[str, Any]] = registry.schemas(WITH_GOODWILL)
 def parse(name: str, arguments: str, policy: Policy = WITH_GOODWILL) -> Arguments | Misfit:
     """Check a call of the model as the agent does."""
     return parse_call(registry.offered(policy), name, arguments)
+
+
+_numbers = itertools.count(1)
+
+
+def turn(taken: Turn) -> Callable[[], Answer]:
+    raw = f"turn {next(_numbers)}".encode()
+    return lambda: Answer(200, answer_to({"model": "hostile"}, taken, raw))
+
+
+def calls(name: str, **arguments: Any) -> Callable[[], Answer]:
+    return turn(Call(name, arguments))
+
+
+def says(text: str) -> Callable[[], Answer]:
+    return turn(Say(text))

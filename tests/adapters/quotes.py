@@ -199,3 +199,62 @@ OWN_LINES = (
     ),
     *("I paid on 3.11.2026 at 10:12", "2 mugs broke on 3.11.2026 at 10:12", "Em 3 de novembro"),
 )
+
+
+OURS = "Hello Ada,\n\nyour kettle is on its way and should reach you on Tuesday.\n\nThe shop"
+
+
+NEW = "The kettle came today, but the lid is broken.\nWhat can you do?"
+
+
+ATTRIBUTIONS = {
+    "gmail en": "On Tue, Nov 3, 2026 at 10:12 AM The Shop <support@shop.example> wrote:",
+    "gmail en wrapped": "On Tue, Nov 3, 2026 at 10:12 AM The Shop <support@shop.example>\nwrote:",
+    "gmail en wrapped in the address": "On Tue, Nov 3, 2026 at 10:12 AM The Shop <\n"
+    "support@shop.example> wrote:",
+    "gmail de": "Am Di., 3. Nov. 2026 um 10:12 Uhr schrieb The Shop <\nsupport@shop.example>:",
+    "gmail fr": "Le mar. 3 nov. 2026 à 10:12, The Shop <support@shop.example> a écrit :",
+    "gmail es": "El mar, 3 nov 2026 a las 10:12, The Shop (<support@shop.example>) escribió:",
+    "gmail it": "Il giorno mar 3 nov 2026 alle ore 10:12 The Shop <\nsupport@shop.example> ha scritto:",
+    "gmail pt-br": "Em ter., 3 de nov. de 2026 às 10:12, The Shop <support@shop.example>\nescreveu:",
+    "gmail pt": "The Shop <support@shop.example> escreveu (terça, 3/11/2026 à(s) 10:12):",
+    "gmail nl": "Op di 3 nov 2026 om 10:12 schreef The Shop <support@shop.example>:",
+    "gmail sv": "Den tis 3 nov. 2026 kl 10:12 skrev The Shop <support@shop.example>:",
+    "gmail no": "tir. 3. nov. 2026 kl. 10:12 skrev The Shop <support@shop.example>:",
+    "gmail fi": "ti 3. marrask. 2026 klo 10.12 The Shop (support@shop.example) kirjoitti:",
+    "gmail pl": "wt., 3 lis 2026 o 10:12 The Shop <support@shop.example> napisał(a):",
+    "gmail cs": "út 3. 11. 2026 v 10:12 odesílatel The Shop <support@shop.example> napsal:",
+    "gmail hu": "The Shop <support@shop.example> ezt írta (időpont: 2026. nov. 3., K, 10:12):",
+    "gmail ro": "mar., 3 nov. 2026 la 10:12, The Shop <support@shop.example> a scris:",
+    "gmail ru": "вт, 3 нояб. 2026 г. в 10:12, The Shop <support@shop.example>:",
+    "gmail uk": "вт, 3 лист. 2026 р. о 10:12 The Shop <support@shop.example> пише:",
+    "gmail tr": "The Shop <support@shop.example>, 3 Kas 2026 Sal, 10:12 tarihinde şunu yazdı:",
+    "gmail el": "Στις Τρί 3 Νοε 2026 στις 10:12 π.μ., ο χρήστης The Shop <\n"
+    "support@shop.example> έγραψε:",
+    "gmail ja": "2026年11月3日(火) 10:12 The Shop <support@shop.example>:",
+    "gmail ko": "2026년 11월 3일 (화) 오전 10:12, The Shop <support@shop.example>님이 작성:",
+    "gmail zh": "The Shop <support@shop.example> 于2026年11月3日周二 10:12写道：",
+    "gmail he": "\u202bב-יום ג׳, 3 בנוב׳ 2026 ב-10:12 מאת \u202aThe Shop\u202c\u200f"
+    " <\u202asupport@shop.example\u202c\u200f>:\u202c",
+    "apple en": "On 3 Nov 2026, at 10:12, The Shop <support@shop.example> wrote:",
+    "apple nl": "Op 3 nov. 2026, om 10:12 heeft The Shop <support@shop.example> het volgende geschreven:",
+    "apple fi": "The Shop <support@shop.example> kirjoitti 3.11.2026 kello 10.12:",
+    "apple pl": "Wiadomość napisana przez The Shop <support@shop.example> w dniu 3 lis 2026, o godz. 10:12:",
+    "apple zh": "在 2026年11月3日，10:12，The Shop <support@shop.example> 写道：",
+    "yahoo en": "    On Tuesday, November 3, 2026 at 10:12:33 AM GMT+1, The Shop"
+    " <support@shop.example> wrote:",
+    "yahoo de": "    Am Dienstag, 3. November 2026 um 10:12:33 MEZ hat The Shop"
+    " <support@shop.example> Folgendes geschrieben:",
+    "spark": "On 3 Nov 2026, 10:12 +0100, The Shop <support@shop.example>, wrote:",
+    "zoho": "---- On Tue, 03 Nov 2026 10:12:33 +0100 The Shop <support@shop.example> wrote ----",
+    "mail.ru": "Вторник, 3 ноября 2026, 10:12 +03:00 от The Shop <support@shop.example>:",
+    "yandex": '03.11.2026, 10:12, "The Shop" <support@shop.example>:',
+    "groupwise": ">>> The Shop <support@shop.example> 11/3/2026 10:12 AM >>>",
+    "notes de": "The Shop <support@shop.example> schrieb am 03.11.2026 10:12:33:",
+    "proton": "------- Original Message -------\n"
+    "On Tuesday, November 3rd, 2026 at 10:12 AM, The Shop <support@shop.example> wrote:",
+}
+
+
+def quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))

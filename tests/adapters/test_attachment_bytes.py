@@ -17,6 +17,7 @@ from mailagent.adapters.mime.attachment import (
     harmless_name,
 )
 from mailagent.adapters.sendgrid.inbound import find_attachment
+from tests.adapters.multipart import HTML, PHOTO, PLAIN, multipart, part
 from tests.adapters.parse_requests import (
     CONTENT_TYPE,
     common_fields,
@@ -25,7 +26,6 @@ from tests.adapters.parse_requests import (
     parse,
     raw_request,
 )
-from tests.adapters.test_mail_text import HTML, PHOTO, PLAIN, multipart, part
 from tests.cast import ADA, SUPPORT
 
 JPEG = b"\xff\xd8" * 50

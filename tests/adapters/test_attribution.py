@@ -8,8 +8,15 @@ import time
 import pytest
 
 from mailagent.adapters.mime.reply_text import new_text
-from tests.adapters.quotes import MORE_ATTRIBUTIONS, OWN_LINES, WITHOUT_COLON
-from tests.adapters.test_reply_text import ATTRIBUTIONS, NEW, OURS, quoted
+from tests.adapters.quotes import (
+    ATTRIBUTIONS,
+    MORE_ATTRIBUTIONS,
+    NEW,
+    OURS,
+    OWN_LINES,
+    WITHOUT_COLON,
+    quoted,
+)
 
 # Of these three no line is ever wrapped.
 NAMED = {

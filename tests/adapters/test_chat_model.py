@@ -18,11 +18,10 @@ import pytest
 from mailagent.adapters.openai.client import MAX_OUTPUT_TOKENS, ChatModel
 from mailagent.agent.loop import inert_json
 from mailagent.domain.mail.conversation import HandOverReason
+from tests.adapters.model_answers import ITEMS, LETTER, message, response
 from tests.tool_calls import SCHEMAS
 
 KEY = "sk-test-0123456789"
-LETTER = "My kettle of order W1001 is broken"
-ITEMS: list[dict[str, Any]] = [{"role": "user", "content": LETTER}]
 MODEL = "gpt-5.4-mini"
 
 
@@ -85,17 +84,6 @@ def ask(model: ChatModel, items: list[dict[str, Any]] | None = None) -> dict[str
     return outcome
 
 
-def message(text: str, **more: Any) -> dict[str, Any]:
-    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-    return {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "status": "completed",
-        "content": [part],
-    } | more
-
-
 def call(name: str | None = "look_at_order", **more: Any) -> dict[str, Any]:
     return {
         "id": "fc_1",
@@ -104,23 +92,6 @@ def call(name: str | None = "look_at_order", **more: Any) -> dict[str, Any]:
         "name": name,
         "arguments": '{"order_id": "W1001"}',
         "call_id": "call_1",
-    } | more
-
-
-def response(*output: dict[str, Any], **more: Any) -> dict[str, Any]:
-    return {
-        "id": "resp_1",
-        "object": "response",
-        "status": "completed",
-        "error": None,
-        "incomplete_details": None,
-        "output": list(output),
-        "usage": {
-            "input_tokens": 100,
-            "input_tokens_details": {"cached_tokens": 60},
-            "output_tokens": 20,
-            "total_tokens": 120,
-        },
     } | more
 
 

@@ -15,7 +15,7 @@ from mailagent.adapters.http import within
 from mailagent.adapters.openai.client import ChatModel
 from mailagent.adapters.sendgrid.sender import MailSender
 from mailagent.domain.mail.delivery import OutcomeUnknown
-from tests.adapters.test_mail_sender import MAIL
+from tests.adapters.outgoing_mail import MAIL
 from tests.harness import wait_until
 
 HEADERS = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n"

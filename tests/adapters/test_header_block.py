@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mailagent.adapters.mime.reply_text import new_text
-from tests.adapters.quotes import LABELS
-from tests.adapters.test_reply_text import NEW, OURS
+from tests.adapters.quotes import LABELS, NEW, OURS
 
 VALUES = ("The Shop <support@shop.example>", "3. 11. 2026 10:12", "Ada <ada@example.com>", "Kettle")
 

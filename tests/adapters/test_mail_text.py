@@ -14,6 +14,7 @@ from mailagent.adapters.mime.multipart import Span
 from mailagent.adapters.mime.parser import parse_mime
 from mailagent.domain.mail.message import Attachment, shows_nothing
 from tests.adapters import tnef_files
+from tests.adapters.multipart import HTML, PHOTO, PLAIN, multipart, part
 from tests.growth import assert_linear
 
 
@@ -22,25 +23,6 @@ def read(source: bytes | str) -> MailText:
     return read_text(parse_mime(data, Span(0, len(data))))
 
 
-def part(content_type: str, body: str, *headers: str) -> str:
-    return "\n".join([f"Content-Type: {content_type}", *headers, "", body])
-
-
-def multipart(subtype: str, *parts: str, boundary: str = "b") -> str:
-    framed = "".join(f"--{boundary}\n{one}\n" for one in parts)
-    return part(
-        f'multipart/{subtype}; boundary="{boundary}"', f"preamble\n{framed}--{boundary}--\n"
-    )
-
-
-PLAIN = part("text/plain; charset=utf-8", "plain")
-HTML = part("text/html; charset=utf-8", "<p>html</p>")
-PHOTO = part(
-    "image/jpeg; name=photo.jpg",
-    base64.b64encode(b"\xff\xd8" * 50).decode(),
-    "Content-Transfer-Encoding: base64",
-    "Content-Disposition: attachment",
-)
 PHOTO_FILE = Attachment("photo.jpg", "image/jpeg", 100)
 
 

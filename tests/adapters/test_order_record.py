@@ -13,7 +13,7 @@ from mailagent.adapters.order_files.record import parse_order, render_order
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
 from tests.cast import order_record
 from tests.databases import ROOT
-from tests.domain.test_prices import purchases
+from tests.domain.purchases import purchases
 
 ITEM = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"}
 PAYMENT = {"payment_id": "p", "method": "card", "amount": "49.99"}

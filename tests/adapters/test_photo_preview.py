@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-import struct
-import zlib
 
 import pytest
 from PIL import Image
 
 from mailagent.adapters.mime.photo_preview import PREVIEW_PIXELS, Preview, count_scans, make_preview
+from tests.small_png import huge_png
 
 
 def photo(kind: str, size: tuple[int, int] = (1600, 1200), mode: str = "RGB") -> bytes:
@@ -57,17 +56,6 @@ def test_what_is_transparent_is_white() -> None:
     written = io.BytesIO()
     Image.new("RGBA", (20, 20), (0, 0, 0, 0)).save(written, "PNG")
     assert opened(make_preview(written.getvalue())).getpixel((5, 5)) == (255, 255, 255)
-
-
-def huge_png() -> bytes:
-    """Return a PNG that says it has 40,000 x 40,000 pixels, in a few hundred bytes."""
-    header = struct.pack(">IIBBBBB", 40_000, 40_000, 8, 2, 0, 0, 0)
-    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(b"\0" * 10_000)), (b"IEND", b"")]
-    body = b"".join(
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-        for name, data in chunks
-    )
-    return b"\x89PNG\r\n\x1a\n" + body
 
 
 @pytest.mark.parametrize(

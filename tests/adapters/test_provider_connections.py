@@ -19,8 +19,8 @@ import pytest
 from mailagent.adapters.openai.client import ChatModel
 from mailagent.adapters.sendgrid.sender import MailSender
 from mailagent.domain.mail.delivery import Accepted, Blame, NotSent, OutcomeUnknown, Refused
-from tests.adapters.test_chat_model import ITEMS, message, response
-from tests.adapters.test_mail_sender import MAIL, write_certificate
+from tests.adapters.model_answers import ITEMS, message, response
+from tests.adapters.outgoing_mail import MAIL, write_certificate
 
 TAKEN = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
 BIG = b"x" * 8_000_000  # more than what lies on the way between the two ends

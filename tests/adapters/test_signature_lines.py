@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mailagent.adapters.mime.reply_text import new_text
-from tests.adapters.test_reply_text import ATTRIBUTIONS, NEW, OURS, quoted
+from tests.adapters.quotes import ATTRIBUTIONS, NEW, OURS, quoted
 
 QUOTE = f"{ATTRIBUTIONS['gmail en']}\n{quoted(OURS)}"
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from PIL import Image
 
 from mailagent.workflows.steps.maintenance.photo_previews import make_previews
-from tests.adapters.test_photo_preview import huge_png
 from tests.attacks.conftest import Served, pss_bytes
 from tests.cast import a_photo
 from tests.harness import open_shop
-from tests.web.test_attachments import ask, mail_with
+from tests.small_png import huge_png
+from tests.web.mail_with_files import ask, mail_with
 
 PADDING = bytes(10_000)  # what is smaller is taken for a logo
 

@@ -17,8 +17,7 @@ from tests.adapters.parse_requests import CONTENT_TYPE, FACTS, letter, signature
 from tests.attacks.signing import ALL_FIELDS, MODES, replaced, request, sign, verdict
 from tests.cast import ADA, MALLORY, MONA, SUPPORT, order
 from tests.harness import Harness
-from tests.web.test_approval_reply import ask
-from tests.web.test_approvals import Question, question
+from tests.web.questions import Question, ask, question
 
 __all__ = ["question"]
 

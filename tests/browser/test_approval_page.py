@@ -9,10 +9,8 @@ import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.cast import ADA, MAX, MONA, big_order
+from tests.databases import ONE_DATABASE
 from tests.harness import Harness
-
-# What happens in the browser is the same on both.
-ON_ONE_DATABASE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 PHONE: ViewportSize = {"width": 360, "height": 740}
 
@@ -99,7 +97,7 @@ def test_nothing_on_the_page_breaks_its_own_policy(link: str, browser: Browser) 
     page.close()
 
 
-@ON_ONE_DATABASE
+@ONE_DATABASE
 def test_of_two_managers_at_once_the_first_decides_and_the_other_is_told_who(
     served: Harness, link: str, browser: Browser
 ) -> None:
@@ -120,7 +118,7 @@ def test_of_two_managers_at_once_the_first_decides_and_the_other_is_told_who(
     max_.context.close()
 
 
-@ON_ONE_DATABASE
+@ONE_DATABASE
 def test_approving_with_the_keyboard_alone(served: Harness, link: str, browser: Browser) -> None:
     page = browser.new_page()
     page.goto(link)

@@ -15,8 +15,8 @@ from mailagent.store.operations import incidents
 from tests.browser.people import log_in
 from tests.cast import OLGA
 from tests.harness import Harness, beside
-from tests.store.test_inbox import lose_mail
-from tests.web.console.test_inbox import keep_figures
+from tests.store.lost_mail import lose_mail
+from tests.web.console.failed_runs import keep_figures
 
 
 @pytest.fixture

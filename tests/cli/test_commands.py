@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -22,28 +18,10 @@ from mailagent.cli.printing import explain
 from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
 from mailagent.store.mail import outbound, suppressions
 from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, TESS, big_order, order, order_record
-from tests.databases import ROOT
+from tests.cli.commands import flask, process
 from tests.harness import Harness, running
-from tests.round_trips.test_replays import wait_for_quiet
-from tests.workflows.test_policy_facts import propose, write
-
-
-def flask(shop: Harness, *arguments: str, given: bytes = b"") -> Result:
-    """Run a command in the shop."""
-    return shop.app.test_cli_runner().invoke(args=list(arguments), input=given)
-
-
-def process(environ: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "flask", *arguments],
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"], **environ},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+from tests.round_trips.replays import wait_for_quiet
+from tests.workflows.proposals import propose, write
 
 
 def lines(*records: object) -> bytes:

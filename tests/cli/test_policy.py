@@ -13,7 +13,7 @@ from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.refunds.refund import RefundReason
 from mailagent.store.refunds import policies
 from tests.cast import NOW, big_order, order
-from tests.cli.test_commands import flask, process
+from tests.cli.commands import flask, process
 from tests.harness import Harness, running
 
 RULES = Policy(

@@ -10,13 +10,23 @@ import pytest
 
 from mailagent import services
 from tests.cast import order
-from tests.cli.test_commands import flask
+from tests.cli.commands import flask
 from tests.harness import Harness
 from tests.stripe_server import StripeServer, error, shown
-from tests.web import test_stripe
-from tests.web.test_stripe import CARD, approved, dispute, elsewhere, held, paid, pay, say
+from tests.web.stripe_shop import (
+    CARD,
+    approved,
+    dispute,
+    elsewhere,
+    held,
+    paid,
+    pay,
+    say,
+    shop,
+    stripe,
+)
 
-stripe, shop = test_stripe.stripe, test_stripe.shop
+__all__ = ["shop", "stripe"]
 
 
 def test_books_that_agree_have_no_differences(shop: Harness, stripe: StripeServer) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from mailagent.demo.fakes.webhooks import WebhookKey
 from mailagent.demo.process import ROOT
 
 UNITS = ROOT / "docs" / "deploy" / "systemd"
@@ -139,3 +140,20 @@ def _by_kubernetes() -> Iterator[Started]:
             pod["spec"].get("terminationGracePeriodSeconds", 30)
             - (float(before[-1]) if before else 0),
         )
+
+
+EXAMPLE = dict(
+    re.findall(r"^(\w+)=(.*)$", (ROOT / ".env.example").read_text("utf-8"), re.MULTILINE)
+)
+
+
+def filled_in(folder: Path) -> dict[str, str]:
+    """Return the example as a shop fills it in."""
+    public = WebhookKey(folder / "key.pem").public_text()
+    keys = {name: public for name in EXAMPLE if name.endswith("_PUBLIC_KEY")}
+    keys["OPENAI_DAILY_BUDGET"] = "none"
+    made = keys | dict.fromkeys(("SECRET_KEY", "METRICS_TOKEN"), "kD3v-Qz81_hT0sWnRyX5bJmEo7uLcAfG")
+    return {
+        name: made.get(name) or value.replace(".example", ".test") or "x"
+        for name, value in EXAMPLE.items()
+    }

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
-from mailagent.demo.fakes.webhooks import WebhookKey
 from mailagent.demo.process import ROOT
 from mailagent.settings import SettingsProblem, load_settings
-from tests.deploy.files import compose
+from tests.deploy.files import EXAMPLE, compose, filled_in
 
-EXAMPLE = dict(
-    re.findall(r"^(\w+)=(.*)$", (ROOT / ".env.example").read_text("utf-8"), re.MULTILINE)
-)
 FIXED = {"MAILAGENT_ENV": "production", "DATABASE_URL": "postgresql+psycopg://mailagent@db/m"}
-
-
-def filled_in(folder: Path) -> dict[str, str]:
-    """Return the example as a shop fills it in."""
-    public = WebhookKey(folder / "key.pem").public_text()
-    keys = {name: public for name in EXAMPLE if name.endswith("_PUBLIC_KEY")}
-    keys["OPENAI_DAILY_BUDGET"] = "none"
-    made = keys | dict.fromkeys(("SECRET_KEY", "METRICS_TOKEN"), "kD3v-Qz81_hT0sWnRyX5bJmEo7uLcAfG")
-    return {
-        name: made.get(name) or value.replace(".example", ".test") or "x"
-        for name, value in EXAMPLE.items()
-    }
 
 
 @pytest.mark.parametrize("role", ["web", "worker"])

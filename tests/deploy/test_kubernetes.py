@@ -18,13 +18,13 @@ from tests.deploy.files import (
     MANIFESTS,
     compose,
     documents,
+    filled_in,
     given_whole,
     instructions,
     manifests,
     pods,
 )
-from tests.deploy.test_compose import filled_in
-from tests.deploy.test_watching import find_problems
+from tests.deploy.metric_queries import find_problems
 
 PODS = list(pods())
 LARGEST_MAIL_MEGABYTES = 30  # SendGrid's limit for message and attachments

@@ -16,29 +16,20 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from mailagent.domain.operations.metric import METRICS, MetricType
 from tests.deploy.files import manifests
+from tests.deploy.metric_queries import (
+    _MATCHER,
+    _NAME,
+    _SELECTED,
+    METRIC,
+    RECORDED,
+    find_problems,
+)
 from tests.harness import open_shop
-from tests.web.doors import METRICS_TOKEN, furnish
-from tests.web.test_metrics import record_call
+from tests.web.doors import METRICS_TOKEN, furnish, record_call
 
 DEPLOY = Path(__file__).resolve().parents[2] / "docs" / "deploy"
 RULES = DEPLOY / "prometheus"
-METRIC = {metric.name: metric for metric in METRICS}
-# By the name under which each is recorded for all processes together.
-RECORDED = {
-    f"mailagent:{name.removeprefix('mailagent_').removesuffix('_total')}:max": name
-    for name in METRIC
-}
-LONGEST_RAW_MINUTES = 10  # a process that is replaced is soon forgotten
-
-_NAME = re.compile(r"\bmailagent[_:][a-z_:]+")
-_SELECTED = re.compile(r"\b(mailagent[_:][a-z_:]+)\{([^}]*)\}")
-_MATCHER = re.compile(r'\s*([a-z_]+)\s*(?:=|!=|=~|!~)\s*"([^"]*)"\s*')
-_GROUPED = re.compile(r"\bby \(([^)]*)\)")
-_COUNTED = re.compile(r"\b(\w+)\((mailagent[_:][a-z_:]+)(?:\{[^}]*\})?\[(\d+)([mhd])\]")
-_MINUTES = {"m": 1, "h": 60, "d": 24 * 60}
-_SHOWN = re.compile(r"\{\{ ?(?:\$labels\.)?([a-z_]+) ?\}\}")
 
 
 def rules(name: str) -> list[dict[str, Any]]:
@@ -64,27 +55,6 @@ def asked() -> dict[str, tuple[str, str]]:
 
 
 ASKED = asked()
-
-
-def find_problems(query: str, words: str) -> list[str]:
-    """Return which names and labels of a query are not told."""
-    names = {RECORDED.get(name, name) for name in _NAME.findall(query)}
-    problems = [f"no metric {name}" for name in sorted(names - METRIC.keys())]
-    labels = {label for name in names & METRIC.keys() for label in METRIC[name].labels} | {"job"}
-    for name, matchers in _SELECTED.findall(query):
-        rest = [part for part in _MATCHER.sub("", matchers).split(",") if part]
-        chosen = {label for label, _ in _MATCHER.findall(matchers)}
-        raw = RECORDED.get(name, name)
-        own = METRIC[raw].labels if raw in METRIC else ()
-        problems += [f"{name} has no label {label}" for label in sorted(chosen - set(own))] + rest
-    grouped = {label.strip() for part in _GROUPED.findall(query) for label in part.split(",")}
-    problems += [f"nothing has the label {label}" for label in sorted(grouped - labels)]
-    problems += [f"no {label} is left" for label in sorted(set(_SHOWN.findall(words)) - grouped)]
-    return problems + [
-        problem
-        for function, name, number, unit in _COUNTED.findall(query)
-        if (problem := find_wrong_count(function, name, int(number) * _MINUTES[unit]))
-    ]
 
 
 Told = dict[str, list[dict[str, str]]]  # by the metric's name, the labels of each sample
@@ -146,17 +116,6 @@ def test_every_value_that_is_asked_for_is_told(told: Told) -> None:
 )
 def test_a_value_that_is_misspelt_is_named(told: Told, query: str, problem: str) -> None:
     assert find_unknown_values(query, told) == [problem]
-
-
-def find_wrong_count(function: str, name: str, minutes: int) -> str:
-    """Return why something is not to be counted so, or nothing. A process that is new has no past, so hours
-    are counted by what is recorded; that may fall for a moment, so it is no counter."""
-    grows = name in METRIC and METRIC[name].kind is MetricType.COUNTER
-    if (function == "delta") != (name in RECORDED) or (name in METRIC and not grows):
-        return f"{function} is not for {name}"
-    if name in METRIC and minutes > LONGEST_RAW_MINUTES:
-        return f"{minutes} minutes of {name} are not those of one process"
-    return ""
 
 
 @pytest.mark.parametrize("where", sorted(ASKED))

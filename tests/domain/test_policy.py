@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -19,42 +18,11 @@ from mailagent.domain.refunds.policy import (
     Policy,
     return_by,
 )
-from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts, decide
-from mailagent.domain.refunds.refund import RefundReason
+from mailagent.domain.refunds.policy_rules import RefundFacts, decide
 from tests.cast import NOW
+from tests.domain.policy_facts import SECOND, facts
 
-DELIVERED = NOW - timedelta(days=10)
 POLICY = Policy()
-KETTLE = LineFacts("K1")
-
-
-def facts(
-    amount: int = 50_00,
-    remaining: int = 5_000_00,
-    unasked: int = 0,
-    status: OrderStatus = OrderStatus.DELIVERED,
-    delivered_at: datetime | None = DELIVERED,
-    currency: str = "USD",
-    **changes: Any,
-) -> RefundFacts:
-    values: dict[str, Any] = {
-        "amount": Money(amount, currency),
-        "remaining": Money(remaining, currency),
-        "granted_unasked": Granted(1 if unasked else 0, unasked),
-        "order_status": status,
-        "delivered_at": delivered_at,
-        "reason": RefundReason.DAMAGED,
-        "refused_before": False,
-        "shared_payments": (),
-        "lines": (KETTLE,),
-        "methods": ("card",),
-        "photos": 0,
-        "charged_back": Money(0, currency),
-        "of_customer": None,
-        "of_day": None,
-        "seen_by_one": Money(0, currency),
-    }
-    return RefundFacts(**(values | changes))
 
 
 def manager(*reasons: ManagerReason) -> NeedsManager:
@@ -62,7 +30,6 @@ def manager(*reasons: ManagerReason) -> NeedsManager:
 
 
 WINDOW = timedelta(days=POLICY.return_window_days)
-SECOND = timedelta(seconds=1)
 DAY = timedelta(days=1)
 
 

@@ -27,7 +27,7 @@ from mailagent.domain.refunds.policy import (
 from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts, decide, weigh
 from mailagent.domain.refunds.refund import RefundReason
 from tests.cast import NOW
-from tests.domain.test_policy import SECOND, facts
+from tests.domain.policy_facts import SECOND, facts
 
 DAMAGED, CHANGED_MIND = RefundReason.DAMAGED, RefundReason.CHANGED_MIND
 SALE, SHOES = LineFacts("S1", final_sale=True), LineFacts("H1", category="Shoes")

@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.order import Order, OrderLine, Payment
+from mailagent.domain.refunds.order import OrderLine, Payment
 from mailagent.domain.refunds.refund import (
     ItemsProblem,
     Refund,
     RefundLine,
-    RefundReason,
     RefundStatus,
     WantedItem,
     check_transition,
@@ -24,28 +23,16 @@ from mailagent.domain.refunds.refund import (
     split_over_payments,
 )
 from tests.cast import NOW, order
-
-MUGS = {"item_id": "M", "name": "Mug", "quantity": 3, "unit_price": "10.00"}
-POT = {"item_id": "P", "name": "Pot", "quantity": 1, "unit_price": "25.00"}
-
-
-def table_ware(
-    paid: str = "65.00", items: tuple[dict[str, object], ...] = (MUGS, POT, MUGS)
-) -> Order:
-    return order(
-        items=list(items), payments=[{"payment_id": "p1", "method": "card", "amount": paid}]
-    )
-
-
-def earlier(*lines: RefundLine, status: RefundStatus = RefundStatus.PAID) -> Refund:
-    total = Money(sum(line.amount.minor for line in lines), "USD")
-    return Refund(
-        "refund_1", "W1001", "c", "m", total, lines, (), RefundReason.DAMAGED, status, NOW
-    )
-
-
-def usd(minor: int) -> Money:
-    return Money(minor, "USD")
+from tests.domain.table_ware import (
+    MUGS,
+    PAID,
+    POT,
+    REJECTED,
+    asked,
+    earlier,
+    table_ware,
+    usd,
+)
 
 
 def covered(lines: tuple[RefundLine, ...]) -> list[tuple[int, int, int]]:
@@ -118,17 +105,6 @@ def test_a_refund_holds_its_amount_until_it_ends_unpaid(status: RefundStatus) ->
     if status is RefundStatus.FAILED:
         in_part = replace(refund, part_paid=usd(5_00))
         assert (in_part.holds_money, in_part.held) == (True, usd(5_00))
-
-
-ITEMS = {1: "M", 2: "P", 3: "M"}
-REJECTED, EXPIRED, PAID = RefundStatus.REJECTED, RefundStatus.EXPIRED, RefundStatus.PAID
-
-
-def asked(*units: tuple[int, int], status: RefundStatus = REJECTED) -> Refund:
-    """An earlier refund of so many units of these lines."""
-    lines = tuple(RefundLine(line_no, quantity, usd(1)) for line_no, quantity in units)
-    items = tuple(ITEMS[line_no] for line_no, _ in units)
-    return replace(earlier(*lines, status=status), item_ids=items)
 
 
 def test_the_same_units_are_the_same_wish_whatever_they_are_worth_now() -> None:

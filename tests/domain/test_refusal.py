@@ -8,7 +8,7 @@ import pytest
 
 from mailagent.domain.refunds.duplicates import overlaps_refused
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundStatus
-from tests.domain.test_refund import EXPIRED, MUGS, PAID, POT, REJECTED, asked, table_ware, usd
+from tests.domain.table_ware import EXPIRED, MUGS, PAID, POT, REJECTED, asked, table_ware, usd
 
 
 def came_back(*units: tuple[int, int], left: int = 0) -> Refund:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from tests.harness import Harness, open_shop, running, wait_until
 from tests.histories.history import FOLDER, ROWS, History, Step, write
 from tests.histories.stories import STORIES, Story, ended, settings_of
-from tests.round_trips.test_refunds import link_in
+from tests.round_trips.approvals import link_in
 
 # How DBOS's tables are called on SQLite, where they stand beside ours.
 _NOT_OURS = re.compile(

@@ -19,8 +19,8 @@ from mailagent.engine import ACTIVE
 from tests import stripe_server
 from tests.cast import ADA, GRACE, MAX, MONA, TESS, big_order, order
 from tests.harness import Harness, beside, wait_until
-from tests.round_trips.test_outages import QUESTION, limited, lost_after, lost_before, model_says
-from tests.round_trips.test_refunds import decide, link_in
+from tests.round_trips.approvals import decide, link_in
+from tests.round_trips.provider_faults import QUESTION, limited, lost_after, lost_before, model_says
 from tests.stripe_server import StripeServer
 
 KETTLE = "My kettle from order W1001 arrived broken. I want my money back."

@@ -15,7 +15,7 @@ from tests.histories.history import read_all
 from tests.histories.old_shop import read_old_shop
 from tests.histories.stories import TEN_YEARS
 from tests.histories.tables import Tables
-from tests.round_trips.test_refunds import decide
+from tests.round_trips.approvals import decide
 
 STORY = "waiting for a manager"
 # However long ago it was recorded, nobody is to be reminded meanwhile.

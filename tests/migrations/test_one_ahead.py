@@ -8,7 +8,7 @@ from mailagent.store.migration import check_schema
 from mailagent.store.schema import metadata
 from tests.cast import ADA, MONA, big_order
 from tests.harness import Harness, running
-from tests.round_trips.test_refunds import decide, link_in
+from tests.round_trips.approvals import decide, link_in
 
 
 def add_everywhere(shop: Harness) -> None:

@@ -12,17 +12,15 @@ from mailagent.domain.operations.circuit_breaker import Provider
 from mailagent.store.operations import circuit_breakers
 from mailagent.workflows.steps.maintenance import sweep
 from tests.cast import ADA, GRACE, JUERGEN, TESS
+from tests.databases import ONE_DATABASE
 from tests.harness import Harness, wait_until
 from tests.programs.stampede.__main__ import is_calm
 from tests.programs.stampede.provider import AbsentOpenAI
 from tests.programs.stampede.story import Clock, at_work, is_put_off, open_busy_shop, play
-from tests.round_trips.test_outages import model_says
+from tests.round_trips.provider_faults import model_says
 from tests.workflows.trouble import wait_for_run
 
 QUESTION = "Which orders of mine do you have? I forgot the number."
-
-
-ONE_DATABASE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
 @pytest.fixture

@@ -17,11 +17,11 @@ from tests import stripe_server
 from tests.cast import ADA, MONA, TESS, big_order, order
 from tests.harness import Harness, open_shop, running, wait_until
 from tests.histories.stories import ended
-from tests.round_trips.test_erasure import write_with_file
-from tests.round_trips.test_hostile_model import calls, says
-from tests.round_trips.test_outages import limited, model_says
-from tests.round_trips.test_refunds import decide, link_in
+from tests.round_trips.approvals import decide, link_in
+from tests.round_trips.mail_with_file import write_with_file
+from tests.round_trips.provider_faults import limited, model_says
 from tests.stripe_server import StripeServer
+from tests.tool_calls import calls, says
 from tests.workflows.trouble import watched
 
 CANARY = "Canary"  # also in what `write_with_file` writes

@@ -11,7 +11,7 @@ from mailagent.demo.fakes.webhooks import build_body
 from mailagent.store.mail import suppressions
 from tests.cast import ADA, GRACE, MAX, MONA, TESS, big_order
 from tests.harness import Harness, letter, running, wait_until
-from tests.round_trips.test_refunds import decide, link_in
+from tests.round_trips.approvals import decide, link_in
 
 OLGA = "olga@shop.example"
 

@@ -11,7 +11,7 @@ import pytest
 from mailagent.store.ids import new_id
 from tests.cast import ADA, MONA, OLGA, TESS, order
 from tests.harness import Harness, open_shop, post_form, running, wait_until
-from tests.round_trips.test_replays import facts, wait_for_quiet
+from tests.round_trips.replays import facts, wait_for_quiet
 
 POLICY = '[draft]\nrefunds_above = { USD = "20.00" }\nunasked_reasons = ["changed_mind"]\n'
 

@@ -15,36 +15,21 @@ from mailagent.domain.mail.redaction import Mention
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.engine import ACTIVE
 from mailagent.store import audit, schema
-from mailagent.store.ids import new_id
 from mailagent.store.mail import suppressions
 from mailagent.store.privacy import erasure
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MONA, OLGA, SUPPORT, TESS, big_order, order
 from tests.harness import Harness, post_form, wait_until
-from tests.round_trips.test_refunds import decide, link_in
-from tests.round_trips.test_replays import wait_for_quiet
+from tests.round_trips.approvals import decide, link_in
+from tests.round_trips.mail_with_file import NAME, write_with_file
+from tests.round_trips.replays import wait_for_quiet
 
 pytestmark = pytest.mark.both_databases
 
-NAME = "Ada Canaryname"
 # What must be found nowhere; in small letters, as it is searched for.
 _WORDS = ("name", "subject", "body", "file", "note", "draft")
 CANARIES = (ADA, hash_customer(ADA), *(f"canary{word}" for word in _WORDS))
 ERASE = f"/ops/customers/{ADA}/erase"
-
-
-def write_with_file(shop: Harness, text: str, **headers: str) -> None:
-    """Let Ada write a mail with a file and a subject that name her."""
-    message = EmailMessage()
-    message["From"], message["To"] = f"{NAME} <{ADA}>", SUPPORT
-    message["Subject"] = "Canarysubject"
-    message["Message-ID"] = f"<{new_id('letter')}@example.com>"
-    for name, value in headers.items():
-        message[name.replace("_", "-")] = value
-    message.set_content(text)
-    message.add_attachment(b"\xff\xd8\xff", "image", "jpeg", filename="Canaryfile.jpg")
-    body = raw_request(message.as_bytes(), dkim="{@example.com : pass}", envelope_from=ADA)
-    assert shop.post_inbound(body).status_code == 200
 
 
 def return_a_letter(shop: Harness) -> None:

@@ -3,7 +3,6 @@ each way there is. Paid once, written once, and links mailed before still work."
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -17,19 +16,17 @@ from mailagent import services
 from mailagent.adapters.stripe.gateway import StripeGateway
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.refunds.order import Order
-from mailagent.domain.refunds.payment import OutcomeUnknown, PaymentOutcome, RefundRequest
 from mailagent.engine import CONVERSATION, DELIVERY, REFUND, first_step_to_repeat
-from mailagent.store.refunds.ledger import LedgerGateway
 from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
 from mailagent.workflows.steps.operators import report_failed_runs
 from tests import stripe_server
 from tests.cast import MONA, OLGA, big_order, order
 from tests.dbos_command import dbos
-from tests.harness import Harness, beside, open_shop, post_form, running, wait_until
+from tests.harness import Harness, open_shop, running, wait_until
 from tests.programs.stampede.story import Clock
-from tests.round_trips.test_outages import model_says, no_key
-from tests.round_trips.test_refunds import decide, link_in
-from tests.round_trips.test_replays import wait_for_quiet
+from tests.round_trips.approvals import decide, link_in
+from tests.round_trips.provider_faults import model_says, no_key
+from tests.round_trips.replays import ClosedBank, by_our_command, in_the_console, wait_for_quiet
 from tests.stripe_server import StripeServer
 from tests.workflows.trouble import failing, is_sqlite, wait_for_run
 
@@ -41,21 +38,6 @@ Way = Callable[[Harness, str], None]
 
 
 # --- the ways to replay ---------------------------------------------------------------------------
-
-
-def in_the_console(shop: Harness, run_id: str, how: str) -> None:
-    client = shop.log_in(OLGA)
-    page = client.get(f"/ops/runs/{run_id}/replay").text
-    fields = dict(re.findall(r'name="(from_step|seen|number)" value="([^"]*)"', page))
-    answer = post_form(
-        client, f"/ops/runs/{run_id}/replay", f"/ops/runs/{run_id}/replay", how=how, **fields
-    )
-    assert answer.status_code == 303, answer.text
-
-
-def by_our_command(shop: Harness, run_id: str) -> None:
-    result = beside(lambda: shop.app.test_cli_runner().invoke(args=["runs", "replay", run_id]))
-    assert result.exit_code == 0, result.output
 
 
 def by_dbos_command(shop: Harness, run_id: str) -> None:
@@ -163,13 +145,6 @@ def test_the_models_key_is_revoked(busy_shop: Harness, way: Way) -> None:
     assert len(busy_shop.rows("SELECT 1 FROM ledger_entries")) == 1
     assert busy_shop.live.workflow_client.runs.list_runs(status="ERROR") == []
     assert len(notices(busy_shop)) == 1
-
-
-class ClosedBank(LedgerGateway):
-    """A gateway whose answers are of no use, so that somebody has to look."""
-
-    def refund(self, request: RefundRequest) -> PaymentOutcome:
-        return OutcomeUnknown(f"the bank says nothing of {request.refund_id}", for_people=True)
 
 
 def test_the_gateway_is_out_of_order(busy_shop: Harness) -> None:

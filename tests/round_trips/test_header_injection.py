@@ -12,7 +12,7 @@ from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MALLORY, MAX, MONA, OLGA, SUPPORT, TESS, big_order
 from tests.harness import Harness, post_form, wait_until
 from tests.hostile import be_answered
-from tests.round_trips.test_hostile_customer import approval_path
+from tests.round_trips.approvals import approval_path
 
 # What is looked at here is the same on both databases.
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -7,11 +7,10 @@ import re
 
 import pytest
 
-from mailagent.adapters.links import Links
 from tests.cast import MONA, OLGA, TESS
 from tests.harness import Harness, post_form, wait_until
-from tests.hostile import HOSTILE, ORDER, be_answered, bounce, code, write_everywhere
-from tests.web.doors import doors
+from tests.hostile import HOSTILE, be_answered, bounce, code, write_everywhere
+from tests.round_trips.approvals import approval_path, starts
 from tests.web.page_source import PageSource, crawl
 
 # What is looked at here is the same on both databases.
@@ -26,21 +25,6 @@ SEEN_BY_OPERATOR = {"SUBJECT", "TEXT", "ITEM", "FILE", "NOTE", "ANSWER"}
 def attacked(busy_shop: Harness) -> Harness:
     write_everywhere(busy_shop)
     return busy_shop
-
-
-def approval_path(harness: Harness) -> str:
-    (approval,) = harness.rows("SELECT approval_id FROM approvals")
-    links: Links = harness.live.links
-    return links.sign_approval(approval.approval_id, MONA).replace(harness.live.shop.public_url, "")
-
-
-def starts(harness: Harness) -> list[str]:
-    """Return the pages of the console that a person opens first."""
-    return [
-        door.rule.rule
-        for door in doors(harness)
-        if door.method == "GET" and door.rule.rule.startswith("/ops") and not door.rule.arguments
-    ] + [f"/ops/customers/{HOSTILE}", f"/ops/search?q={ORDER}", f"/ops/search?q={code('QUERY')}"]
 
 
 def fields_in(pages: dict[str, PageSource]) -> set[str]:

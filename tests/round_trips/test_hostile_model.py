@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,28 +11,14 @@ import pytest
 from mailagent import services
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.fakes.openai import answer_to
-from mailagent.demo.scripted_model import Call, Say, Turn
+from mailagent.demo.scripted_model import Call
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import Goodwill, Policy
 from tests.cast import ADA, MALLORY, MONA, TESS, order
 from tests.harness import Harness, wait_until
-from tests.round_trips.test_refunds import decide, link_in
-from tests.round_trips.test_replays import wait_for_quiet
-
-_numbers = itertools.count(1)
-
-
-def turn(taken: Turn) -> Callable[[], Answer]:
-    raw = f"turn {next(_numbers)}".encode()
-    return lambda: Answer(200, answer_to({"model": "hostile"}, taken, raw))
-
-
-def calls(name: str, **arguments: Any) -> Callable[[], Answer]:
-    return turn(Call(name, arguments))
-
-
-def says(text: str) -> Callable[[], Answer]:
-    return turn(Say(text))
+from tests.round_trips.approvals import decide, link_in
+from tests.round_trips.replays import wait_for_quiet
+from tests.tool_calls import _numbers, calls, says
 
 
 def raw_call(name: str, arguments: str) -> Callable[[], Answer]:

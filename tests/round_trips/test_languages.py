@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.cast import JUERGEN, MONA, order
 from tests.harness import Harness, code_in, open_shop, running
-from tests.round_trips.test_refunds import decide, link_in
+from tests.round_trips.approvals import decide, link_in
 
 OWN_SIGNATURE = "Ihr Team vom Laden an der Ecke\n{{ marker_line(support_address) }}"
 

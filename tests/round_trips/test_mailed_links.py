@@ -9,8 +9,8 @@ from typing import Any
 from mailagent.demo.fakes.http_server import Answer
 from tests.cast import MONA, OLGA, big_order
 from tests.harness import Harness, post_form, wait_until
-from tests.round_trips.test_outages import limited
-from tests.round_trips.test_refunds import decide, link_in
+from tests.round_trips.approvals import decide, link_in
+from tests.round_trips.provider_faults import limited
 
 LINK = re.compile(r"/(?:approvals|ops/login)/(?!…)\S+")
 

@@ -9,8 +9,8 @@ from mailagent import services
 from mailagent.demo.fakes.mailboxes import SentMail
 from tests.cast import ADA, MAX, MONA, big_order
 from tests.harness import Harness, wait_until
-from tests.round_trips.test_refunds import decide, link_in
-from tests.round_trips.test_replays import wait_for_quiet
+from tests.round_trips.approvals import decide, link_in
+from tests.round_trips.replays import wait_for_quiet
 
 WISH = "The standing desk of order {} is damaged, please refund it."
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +10,20 @@ import pytest
 from mailagent.demo.fakes.http_server import Answer, LineCut
 from tests.cast import ADA, GRACE, TESS, order
 from tests.harness import Harness, open_shop, running, wait_until
-
-Accept = Callable[[], Answer]
-
-QUESTION = "Which orders of mine do you have? I forgot the number."
-
-
-def lost_before(_accept: Accept) -> Answer:
-    raise LineCut
-
-
-def lost_after(accept: Accept) -> Answer:
-    accept()
-    raise LineCut
+from tests.round_trips.provider_faults import (
+    QUESTION,
+    Accept,
+    limited,
+    lost_after,
+    lost_before,
+    model_says,
+    no_key,
+)
 
 
 def taken_but_500(accept: Accept) -> Answer:
     accept()
     return Answer(500)
-
-
-def limited(_accept: Accept) -> Answer:
-    return Answer(429, None, {"X-RateLimit-Reset": str(int(time.time()) + 1)})
-
-
-def no_key(_accept: Accept) -> Answer:
-    return Answer(401, {"errors": [{"message": "revoked", "field": None, "help": None}]})
 
 
 def state_of_reply(shop: Harness) -> Any:
@@ -145,13 +131,6 @@ def test_a_revoked_sendgrid_key_loses_nothing(busy_shop: Harness) -> None:
 
 
 # --- the model ------------------------------------------------------------------------------------
-
-
-def model_says(
-    status: int, code: str, headers: dict[str, str] | None = None
-) -> Callable[[], Answer]:
-    error = {"error": {"message": code, "type": "error", "param": None, "code": code}}
-    return lambda: Answer(status, error, headers or {})
 
 
 def model_hangs_up() -> Answer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +9,9 @@ import pytest
 
 from tests.cast import ADA, GRACE, MONA, TESS, big_order, order
 from tests.harness import Harness, code_in, open_shop, running, wait_until
+from tests.round_trips.approvals import decide, link_in
 
 pytestmark = pytest.mark.both_databases
-
-
-def decide(shop: Harness, link: str, decision: str, **form: str) -> str:
-    """Open a manager's link and press a button, as a browser would."""
-    path = link.replace(shop.live.shop.public_url, "")
-    client = shop.client
-    token = re.search(r'name="csrf_token" value="([^"]+)"', client.get(path).text)
-    assert token is not None
-    return client.post(path, data={"decision": decision, "csrf_token": token[1], **form}).text
-
-
-def link_in(text: str) -> str:
-    found = re.search(r"http://localhost:8000/approvals/\S+", text)
-    assert found is not None
-    return found[0]
 
 
 def test_a_small_refund_is_paid_without_a_person(busy_shop: Harness) -> None:

@@ -8,53 +8,20 @@ from typing import Any
 import pytest
 from dbos import DBOS, WorkflowHandle
 
-from mailagent.engine import ACTIVE, REFUNDS, ReplayRefused
-from tests.cast import ADA, MONA, TESS, big_order, order
+from mailagent.engine import REFUNDS, ReplayRefused
+from tests.cast import ADA, MONA, big_order, order
 from tests.harness import Harness, beside, wait_until
-from tests.round_trips.test_refunds import decide, link_in
-
-
-def wait_for_quiet(shop: Harness) -> None:
-    def quiet() -> bool:
-        return not any(run.status in ACTIVE for run in shop.live.workflow_client.runs.list_runs())
-
-    wait_until(quiet, 30, "every run to end")
+from tests.round_trips.approvals import decide, link_in
+from tests.round_trips.replays import facts, play_approved, runs_of, wait_for_quiet
 
 
 def _fork(run_id: str, step: int) -> WorkflowHandle[str]:
     return beside(partial(DBOS.fork_workflow, run_id, step, queue_name=REFUNDS))
 
 
-def runs_of(shop: Harness, workflow: str) -> list[str]:
-    return [
-        run.run_id for run in shop.live.workflow_client.runs.list_runs() if run.workflow == workflow
-    ]
-
-
-def facts(shop: Harness) -> tuple[Any, ...]:
-    """Return what must not change by a replay: mail, money, decisions."""
-    return (
-        [mail.mail_id for person in (ADA, MONA, TESS) for mail in shop.mails_to(person)],
-        shop.rows("SELECT * FROM ledger_entries"),
-        shop.rows("SELECT refund_id, status, amount_minor, gateway_reference FROM refunds"),
-        shop.rows("SELECT * FROM decisions"),
-        shop.rows("SELECT mail_id, status, answered_by FROM inbound_mails"),
-    )
-
-
 def play_small(shop: Harness) -> None:
     shop.stock(order())
     shop.write("My kettle from order W1001 arrived broken. I want my money back.")
-    shop.wait_for_refund("paid")
-    shop.wait_for_mails(ADA, 2)
-    wait_for_quiet(shop)
-
-
-def play_approved(shop: Harness) -> None:
-    shop.stock(big_order())
-    shop.write("The standing desk of order W2001 is damaged, please refund it.")
-    (request,) = shop.wait_for_mails(MONA)
-    decide(shop, link_in(request.text), "approve")
     shop.wait_for_refund("paid")
     shop.wait_for_mails(ADA, 2)
     wait_for_quiet(shop)

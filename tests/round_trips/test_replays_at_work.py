@@ -17,8 +17,8 @@ from tests.harness import Harness, beside, wait_until
 from tests.programs.replay_sweep.at_work import stories_at_work, sweep_at_work
 from tests.programs.replay_sweep.points import Point
 from tests.programs.replay_sweep.ways import Hands
-from tests.round_trips.test_refunds import decide, link_in
-from tests.round_trips.test_replays import facts, play_approved, runs_of, wait_for_quiet
+from tests.round_trips.approvals import decide, link_in
+from tests.round_trips.replays import facts, play_approved, runs_of, wait_for_quiet
 
 # Where a run that is not alone could pay or write a second time.
 SAMPLED = (

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.cast import ADA, TESS
-from tests.cli.test_commands import flask
+from tests.cli.commands import flask
 from tests.harness import Harness, running, wait_until
 from tests.programs.restore.databases import sqlite_file
 from tests.programs.restore.story import play

@@ -15,10 +15,10 @@ from mailagent.demo.fakes.mailboxes import MailContent
 from mailagent.demo.fakes.webhooks import build_body
 from mailagent.workflows.steps.maintenance import housekeeping
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, big_order, order
-from tests.cli.test_commands import flask
+from tests.cli.commands import flask
 from tests.harness import Harness, post_form, running, wait_until
-from tests.round_trips.test_refunds import decide, link_in
-from tests.round_trips.test_replays import facts, runs_of, wait_for_quiet
+from tests.round_trips.approvals import decide, link_in
+from tests.round_trips.replays import facts, runs_of, wait_for_quiet
 from tests.workflows.trouble import set_run, table_of_runs
 
 pytestmark = pytest.mark.both_databases

@@ -15,7 +15,7 @@ from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.web.guard import Guard
 from tests.cast import ADA, GRACE, MAX, MONA, OLGA, TESS, big_order, order
 from tests.harness import Harness, open_shop, post_form, running, wait_until
-from tests.round_trips.test_hostile_customer import approval_path, starts
+from tests.round_trips.approvals import approval_path, starts
 from tests.web.doors import doors, furnish, open_fullest, visit
 from tests.web.page_source import crawl
 

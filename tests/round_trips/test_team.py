@@ -6,7 +6,7 @@ import pytest
 
 from tests.cast import ADA, MALLORY, TESS
 from tests.harness import Harness, wait_until
-from tests.round_trips.test_replays import facts, wait_for_quiet
+from tests.round_trips.replays import facts, wait_for_quiet
 
 
 def handed_over(shop: Harness) -> str:

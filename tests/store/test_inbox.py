@@ -10,7 +10,6 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent.engine import WorkflowClient
-from mailagent.store import schema
 from mailagent.store.console import inbox
 from mailagent.store.console.entries import Entry
 from mailagent.store.console.inbox import Asked, Lists, Waiting
@@ -24,33 +23,12 @@ from mailagent.store.pagination import (
     parse_cursor,
     parse_moment,
 )
-from tests.cast import ADA, MAX, MONA, NOW, TESS
+from tests.cast import MAX, MONA, NOW, TESS
 from tests.databases import postgres_copy
 from tests.programs.bench.console_fill import Size, fill
+from tests.store.lost_mail import lose_mail
 
 LOST = Asked(Waiting.UNDELIVERED)
-
-
-def lose_mail(connection: sa.Connection, name: str, minutes: int = 0) -> str:
-    """Write a mail that did not arrive, so many minutes after noon."""
-    outbound_id = f"outbound_{name}"
-    connection.execute(
-        schema.outbound_mails.insert().values(
-            outbound_id=outbound_id,
-            dedup_key=name,
-            purpose="notice",
-            to_address=ADA,
-            from_address="support@shop.example",
-            subject="",
-            text="",
-            message_id=f"{name}@shop.example",
-            mail_references=[],
-            auto_submitted="auto-generated",
-            status="undelivered",
-            created_at=NOW + timedelta(minutes=minutes),
-        )
-    )
-    return outbound_id
 
 
 def look(database: Database, asked: Asked, window: Window) -> Part[Entry]:

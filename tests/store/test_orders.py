@@ -11,7 +11,7 @@ from mailagent.store.database import Database
 from mailagent.store.refunds import order_import, orders, refunds, reviews
 from tests.cast import NOW, order
 from tests.harness import Harness
-from tests.workflows.test_policy_facts import propose, write
+from tests.workflows.proposals import propose, write
 
 KETTLE = {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "30.00"}
 TEAPOT = {"item_id": "T1", "name": "Teapot", "quantity": 1, "unit_price": "20.00"}

@@ -18,7 +18,7 @@ from tests.histories.history import History, read_all
 from tests.histories.replay import replay
 from tests.processes import Worker
 from tests.programs.bench.child import base_environment
-from tests.round_trips.test_refunds import decide, link_in
+from tests.round_trips.approvals import decide, link_in
 from tests.upgrades import changed_refund
 from tests.upgrades.changed_refund import LOOKED
 

@@ -10,6 +10,9 @@ import pytest
 
 from tests.harness import Harness
 from tests.web.doors import HTTPS, open_fullest
+from tests.web.questions import dear, question
+
+__all__ = ["dear", "question"]
 
 
 @pytest.fixture

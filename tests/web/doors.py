@@ -23,8 +23,9 @@ from mailagent.demo.fakes.sendgrid import SendGridServer
 from mailagent.domain.money import Money
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
-from mailagent.store import schema
+from mailagent.store import ids, schema
 from mailagent.store.console import sessions
+from mailagent.store.operations import model_calls
 from mailagent.store.refunds import approvals, refunds
 from mailagent.web.guard import Guard, guard_of
 from tests.adapters.parse_requests import raw_request
@@ -234,3 +235,19 @@ def csrf_token(client: FlaskClient) -> str:
     found = re.search(r'name="csrf_token" value="([^"]+)"', client.get("/ops/login").text)
     assert found is not None
     return found[1]
+
+
+ANSWER = {"kind": "done", "model": "small", "usage": {"input": 100, "cached": 80, "output": 10}}
+
+
+def record_call(shop: Harness, age: timedelta) -> None:
+    furnished = shop.rows("SELECT conversation_id FROM conversations")
+    with shop.live.database.transaction() as connection:
+        model_calls.record(
+            connection,
+            ids.new_number(),
+            furnished[0].conversation_id,
+            None,
+            ANSWER,
+            shop.live.now() - age,
+        )

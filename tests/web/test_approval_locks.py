@@ -9,10 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.harness import Harness
-from tests.web import test_approvals
-from tests.web.test_approvals import Question
-
-question = test_approvals.question
+from tests.web.questions import Question
 
 
 @contextmanager

@@ -12,26 +12,15 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from mailagent import mailers, services
+from mailagent import services
 from mailagent.demo.fakes.webhooks import build_body
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.refunds import approval_requests as store
 from mailagent.store.refunds import orders, refunds
 from tests.cast import ADA, MALLORY, MAX, MONA, TESS
+from tests.databases import ONE_DATABASE
 from tests.harness import Harness, letter, wait_until
-from tests.web.test_approvals import Question, question
-from tests.web.test_approvals_four_eyes import ONE_DATABASE, dear
-
-__all__ = ["dear", "question"]
-
-
-def ask(asked: Question, manager: str = MONA) -> Any:
-    """Ask a manager; return the row of the mail."""
-    with asked.shop.live.database.transaction() as connection:
-        refund = refunds.load(connection, asked.refund_id)
-        written = mailers.write_approval_request(connection, refund, manager)
-    (mail,) = asked.shop.rows("SELECT * FROM outbound_mails WHERE outbound_id = :id", id=written)
-    return mail
+from tests.web.questions import Question, ask
 
 
 def reply(asked: Question, text: str, sender: str = MONA, **changes: Any) -> Any:

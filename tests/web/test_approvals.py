@@ -3,105 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from types import MappingProxyType
 
 import pytest
 import sqlalchemy as sa
-from flask.testing import FlaskClient
-from werkzeug.test import TestResponse
 
 from mailagent import mailers, services
 from mailagent.adapters.links import Links
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
+from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.refunds import approvals, orders, refunds, reviews
 from mailagent.web.approvals import decision
 from mailagent.web.approvals.decision import Form, FormProblem
-from tests.cast import ADA, MAX, MONA, big_order
-from tests.harness import Harness
-
-AMOUNT = Money(1_499_00, "USD")
-
-
-@dataclass
-class Question:
-    """A refund that waits for Mona."""
-
-    shop: Harness
-    refund_id: str
-    approval_id: str
-
-    def link(self, manager: str = MONA) -> str:
-        return self.shop.live.links.sign_approval(self.approval_id, manager).replace(
-            self.shop.live.shop.public_url, ""
-        )
-
-    def refund(self) -> Refund:
-        with self.shop.live.database.snapshot() as connection:
-            return refunds.load(connection, self.refund_id)
-
-    def decide(
-        self,
-        decision: str = "approve",
-        manager: str = MONA,
-        form: Mapping[str, str] = MappingProxyType({}),
-    ) -> TestResponse:
-        client = self.shop.client
-        page = client.get(self.link(manager)).text
-        found = re.search(r'name="csrf_token" value="([^"]+)"', page)
-        token = found[1] if found else ""
-        return client.post(
-            self.link(manager), data={"decision": decision, "csrf_token": token} | dict(form)
-        )
-
-    def token(self, manager: str = MONA) -> tuple[FlaskClient, str]:
-        """Open the page; return the browser that has it open, and the token in its form."""
-        client = self.shop.client
-        found = re.search(r'name="csrf_token" value="([^"]+)"', client.get(self.link(manager)).text)
-        assert found is not None
-        return client, found[1]
-
-    def press(
-        self,
-        opened: tuple[FlaskClient, str],
-        decision: str,
-        manager: str = MONA,
-        form: Mapping[str, str] = MappingProxyType({}),
-    ) -> TestResponse:
-        """Press a button of a page that was opened before."""
-        client, token = opened
-        data = {"decision": decision, "csrf_token": token} | dict(form)
-        return client.post(self.link(manager), data=data)
-
-
-@pytest.fixture
-def question(shop: Harness) -> Question:
-    shop.stock(big_order())
-    shop.write("My desk <script>alert(1)</script> W2001 wobbles. See https://evil.example/x")
-    (mail,) = shop.rows("SELECT mail_id, conversation_id FROM inbound_mails")
-    now = shop.live.now()
-    refund = Refund(
-        refund_id="refund_1",
-        order_id="W2001",
-        conversation_id=mail.conversation_id,
-        mail_id=mail.mail_id,
-        amount=AMOUNT,
-        lines=(RefundLine(1, 1, AMOUNT),),
-        item_ids=("D1",),
-        reason=RefundReason.DAMAGED,
-        status=RefundStatus.AWAITING_APPROVAL,
-        requested_at=now,
-        policy_reasons=("above_limit",),
-    )
-    with shop.live.database.transaction() as connection:
-        refunds.record(connection, refund, "key", {}, {1: "D1"})
-        approval = approvals.request(connection, "refund_1", now, now + timedelta(days=7))
-        shop.live.workflow_client.queue.enqueue_refund(connection, "refund_1", None)
-    return Question(shop, "refund_1", approval.approval_id)
+from tests.cast import ADA, MAX, MONA
+from tests.web.questions import Question, everything
 
 
 def test_the_page_and_the_mail_show_what_of_it_is_for_carriage(question: Question) -> None:
@@ -120,12 +37,6 @@ def test_the_page_and_the_mail_show_what_of_it_is_for_carriage(question: Questio
     )
     assert "- Shipping: $9.00" in mail.text
     assert "<li>Shipping: $9.00</li>" in mail.html
-
-
-def everything(shop: Harness) -> list[object]:
-    """Return every row that a GET could change."""
-    tables = ("refunds", "approvals", "decisions", "audit", "outbound_mails", "orders")
-    return [shop.rows(f"SELECT * FROM {table}") for table in tables]
 
 
 def test_the_page_shows_the_case(question: Question) -> None:

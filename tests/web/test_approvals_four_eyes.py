@@ -14,20 +14,8 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.refunds import approvals
 from tests.cast import MAX, MONA
-from tests.web.test_approvals import Question, everything, question
-
-__all__ = ["question"]
-
-# For rules in which the database has no part.
-ONE_DATABASE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-
-
-@pytest.fixture
-def dear(question: Question) -> Question:
-    """A question that needs two managers."""
-    with question.shop.live.database.transaction() as connection:
-        connection.execute(sa.text("UPDATE refunds SET four_eyes = true"))
-    return question
+from tests.databases import ONE_DATABASE
+from tests.web.questions import Question, everything
 
 
 def expires_at(question: Question) -> datetime:

@@ -4,93 +4,26 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from email.message import EmailMessage
 
 import pytest
 from PIL import Image
-from werkzeug.test import TestResponse
 
 from mailagent import services
 from mailagent.adapters.links import Links
 from mailagent.adapters.mime.attachment import DOWNLOAD_MAX_BYTES
-from mailagent.domain.money import Money
-from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
+from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.console import sessions
 from mailagent.store.mail import photo_previews
-from mailagent.store.refunds import approvals, refunds
+from mailagent.store.refunds import refunds
 from mailagent.workflows.steps.maintenance.photo_previews import make_previews
 from mailagent.workflows.steps.maintenance.sweep import purge_raw_mail
 from tests.adapters.parse_requests import common_fields, form, raw_request
-from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, TESS, a_photo, big_order
+from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, TESS, a_photo
 from tests.harness import Harness
-
-JPEG = b"\xff\xd8\xff\xe0<script>alert(1)</script>" * 30
-
-
-def mail_with(
-    *files: tuple[str, str, bytes], sender: str = ADA, message_id: str = "m1@example.com"
-) -> bytes:
-    """Return the raw-mode request for a mail with these files: name, type, bytes."""
-    message = EmailMessage()
-    message["From"], message["To"], message["Subject"] = sender, SUPPORT, "My desk"
-    message["Message-ID"] = f"<{message_id}>"
-    message.set_content("My desk of order W2001 wobbles.")
-    for name, content_type, data in files:
-        main, _, sub = content_type.partition("/")
-        message.add_attachment(data, maintype=main, subtype=sub, filename=name)
-    domain = sender.partition("@")[2]
-    return raw_request(message.as_bytes(), dkim=f"{{@{domain} : pass}}", envelope_from=sender)
-
-
-@dataclass
-class Desk:
-    """A refund that waits for Mona, asked for in a mail with files."""
-
-    shop: Harness
-    approval_id: str
-    mail_id: str
-    conversation_id: str
-
-    def link(self, manager: str = MONA) -> str:
-        signed = self.shop.live.links.sign_approval(self.approval_id, manager)
-        return signed.replace(self.shop.live.shop.public_url, "")
-
-    def page(self) -> str:
-        page = self.shop.client.get(self.link())
-        assert page.status_code == 200
-        return page.text
-
-    def get(self, number: object = 0, mail_id: str | None = None) -> TestResponse:
-        path = f"{self.link()}/attachments/{mail_id or self.mail_id}/{number}"
-        return self.shop.client.get(path)
-
-
-def ask(shop: Harness, body: bytes) -> Desk:
-    """Let a mail come in and a refund wait on it."""
-    shop.stock(big_order())
-    assert shop.post_inbound(body).status_code == 200
-    mail = shop.rows(
-        "SELECT mail_id, conversation_id FROM inbound_mails ORDER BY received_at DESC LIMIT 1"
-    )[0]
-    now, amount = shop.live.now(), Money(1_499_00, "USD")
-    refund = Refund(
-        refund_id="refund_1",
-        order_id="W2001",
-        conversation_id=mail.conversation_id,
-        mail_id=mail.mail_id,
-        amount=amount,
-        lines=(RefundLine(1, 1, amount),),
-        item_ids=("D1",),
-        reason=RefundReason.DAMAGED,
-        status=RefundStatus.AWAITING_APPROVAL,
-        requested_at=now,
-    )
-    with shop.live.database.transaction() as connection:
-        refunds.record(connection, refund, "key", {}, {1: "D1"})
-        approval = approvals.request(connection, "refund_1", now, now + timedelta(days=60))
-    return Desk(shop, approval.approval_id, mail.mail_id, mail.conversation_id)
+from tests.web.mail_with_files import JPEG, Desk, ask, mail_with
 
 
 @pytest.fixture

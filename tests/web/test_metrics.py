@@ -23,8 +23,8 @@ from mailagent.domain.operations.circuit_breaker import Failure, Provider
 from mailagent.domain.operations.metric import METRICS, MetricType
 from mailagent.domain.operations.model_cost import parse_prices
 from mailagent.domain.refunds.refund import RefundStatus
-from mailagent.store import ids, schema
-from mailagent.store.operations import metric_figures, model_calls
+from mailagent.store import schema
+from mailagent.store.operations import metric_figures
 from mailagent.store.operations.model_calls import Spending
 from mailagent.web import metrics
 from mailagent.web.metrics import CACHE, CachedSamples
@@ -33,16 +33,14 @@ from mailagent.workflows.steps.circuit_breaker import Permit, note_outcome
 from tests.cast import ADA
 from tests.harness import Harness, open_shop
 from tests.programs.stampede.story import Clock
-from tests.web.doors import furnish
+from tests.web.doors import METRICS_TOKEN, furnish, record_call
 
-TOKEN = "the-token-of-those-that-watch-for-tests"
-ANSWER = {"kind": "done", "model": "small", "usage": {"input": 100, "cached": 80, "output": 10}}
 PRICES = "1,0.1,10"
 
 
 @pytest.fixture
 def shop(tmp_path: Path, database_url: str) -> Iterator[Harness]:
-    settings = {"METRICS_TOKEN": TOKEN, "OPENAI_PRICES": PRICES}
+    settings = {"METRICS_TOKEN": METRICS_TOKEN, "OPENAI_PRICES": PRICES}
     with open_shop(tmp_path, database_url, settings) as harness:
         yield harness
 
@@ -51,7 +49,7 @@ def scrape(shop: Harness) -> dict[str, float]:
     """Return every sample by its name and labels, counted just now."""
     shop.app.extensions.clear()
     services.bind(replace(services.current(), spending=Spending()))
-    answer = shop.client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})
+    answer = shop.client.get("/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"})
     assert answer.status_code == 200
     return {
         f"{sample.name}{{{','.join(sample.labels.values())}}}": sample.value
@@ -121,19 +119,6 @@ def test_the_first_refund_of_a_currency_is_a_step_up_from_zero(shop: Harness) ->
         for status in RefundStatus:
             assert told[f"mailagent_refunds{{{currency},{status}}}"] == 0
             assert told[f"mailagent_refunds_amount{{{currency},{status}}}"] == 0
-
-
-def record_call(shop: Harness, age: timedelta) -> None:
-    furnished = shop.rows("SELECT conversation_id FROM conversations")
-    with shop.live.database.transaction() as connection:
-        model_calls.record(
-            connection,
-            ids.new_number(),
-            furnished[0].conversation_id,
-            None,
-            ANSWER,
-            shop.live.now() - age,
-        )
 
 
 def test_tokens_and_money_count_on_when_their_rows_are_purged(shop: Harness) -> None:
@@ -216,14 +201,14 @@ def test_a_provider_that_fails_is_counted_and_told_while_it_is_away(shop: Harnes
 
 
 def test_a_database_that_is_away_is_told_with_200(tmp_path: Path) -> None:
-    settings = {"METRICS_TOKEN": TOKEN, "MAILAGENT_ROLE": "web"}
+    settings = {"METRICS_TOKEN": METRICS_TOKEN, "MAILAGENT_ROLE": "web"}
     nobody = "postgresql+psycopg://mailagent:secret@127.0.0.1:1/mailagent"
     with open_shop(tmp_path, nobody, settings) as harness:
         assert scrape(harness) == {"mailagent_database_up{}": 0}
 
 
 def test_a_second_scrape_within_seconds_counts_nothing(shop: Harness) -> None:
-    headers = {"Authorization": f"Bearer {TOKEN}"}
+    headers = {"Authorization": f"Bearer {METRICS_TOKEN}"}
     first = shop.client.get("/metrics", headers=headers)
     shop.write("Where is my kettle?")
     assert shop.client.get("/metrics", headers=headers).text == first.text
@@ -234,12 +219,12 @@ def test_a_database_that_says_nothing_is_away_in_time_and_asked_by_one_only(
 ) -> None:
     counts = Mock(wraps=begin)
     monkeypatch.setattr(metrics, "begin", counts)
-    settings = {"METRICS_TOKEN": TOKEN, "MAILAGENT_ROLE": "web"}
+    settings = {"METRICS_TOKEN": METRICS_TOKEN, "MAILAGENT_ROLE": "web"}
     with socket.create_server(("127.0.0.1", 0)) as server:  # takes connections, and that is all
         nobody = f"postgresql+psycopg://mailagent@127.0.0.1:{server.getsockname()[1]}/mailagent"
         with open_shop(tmp_path, nobody, settings) as harness:
             harness.app.extensions[CACHE] = CachedSamples(wait_seconds=0.3)
-            headers, begun = {"Authorization": f"Bearer {TOKEN}"}, time.monotonic()
+            headers, begun = {"Authorization": f"Bearer {METRICS_TOKEN}"}, time.monotonic()
             told = [harness.client.get("/metrics", headers=headers) for _ in range(3)]
             assert time.monotonic() - begun < 3  # the driver itself waits for ten
             assert {answer.status_code for answer in told} == {200}
@@ -260,7 +245,7 @@ def test_a_database_that_is_slow_is_not_told_as_away(
         return read(connection, *rest)
 
     monkeypatch.setattr(metric_figures, "read", slow)
-    headers = {"Authorization": f"Bearer {TOKEN}"}
+    headers = {"Authorization": f"Bearer {METRICS_TOKEN}"}
     assert shop.client.get("/metrics", headers=headers).status_code == 503
     over.set()
     assert shop.client.get("/metrics", headers=headers).status_code == 200
@@ -271,7 +256,7 @@ def test_a_count_that_takes_too_long_is_given_up(
     shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics, "STATEMENT_SECONDS", 0.1)
-    headers = {"Authorization": f"Bearer {TOKEN}"}
+    headers = {"Authorization": f"Bearer {METRICS_TOKEN}"}
     with shop.live.database.transaction() as connection:
         connection.execute(sa.text("LOCK TABLE outbound_mails"))
         connection.execute(sa.text("SET LOCAL idle_in_transaction_session_timeout = 5000"))
@@ -284,7 +269,7 @@ def test_a_count_that_takes_too_long_is_given_up(
 def test_labels_are_bounded_and_nobodys_words_or_addresses_are_told(shop: Harness) -> None:
     case = furnish(shop)
     shop.app.extensions.clear()
-    told = shop.client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).text
+    told = shop.client.get("/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"}).text
     assert not [trace for trace in (ADA, case.order_id, case.words) if trace in told]
     assert not re.search(r"_[0-9A-HJKMNP-TV-Z]{26}", told)
 

@@ -12,10 +12,7 @@ from mailagent.domain.refunds.payment import GatewayRefund, RefundState
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.refunds import external_refunds
 from tests.cast import order
-from tests.web import test_approvals
-from tests.web.test_approvals import Question
-
-question = test_approvals.question
+from tests.web.questions import Question
 
 
 def refund_elsewhere(question: Question, minor: int) -> None:

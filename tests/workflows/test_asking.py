@@ -22,7 +22,7 @@ from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
 from mailagent.workflows.steps.refund import decision
 from tests.cast import MAX, MONA, OLGA, TESS, order
 from tests.harness import Harness
-from tests.workflows.test_refund import propose
+from tests.workflows.paying import propose
 
 claim: Callable[[str], Any] = inspect.unwrap(decision.claim_refund)
 look: Callable[[str], Any] = inspect.unwrap(decision.look_at_decision)

@@ -17,8 +17,8 @@ from mailagent.workflows.steps import recording
 from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
 from tests.cast import ADA, MONA, big_order, order
 from tests.harness import Harness, letter, running, wait_until
-from tests.round_trips.test_refunds import decide, link_in
-from tests.workflows.test_outages import WISH
+from tests.round_trips.approvals import decide, link_in
+from tests.workflows.dead_workers import WISH
 from tests.workflows.trouble import (
     is_sqlite,
     once,

@@ -16,7 +16,7 @@ from mailagent.workflows.steps.recording import AtWork
 from mailagent.workflows.tools import look_at_order, registry
 from tests.cast import ADA, order
 from tests.harness import Harness, wait_until
-from tests.round_trips.test_hostile_model import calls, says
+from tests.tool_calls import calls, says
 from tests.workflows.trouble import once
 
 QUESTION = "Where is my order W1001?"

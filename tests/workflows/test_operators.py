@@ -21,7 +21,7 @@ from mailagent.workflows.steps.maintenance import unfinished
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from tests.cast import ADA, GRACE, JUERGEN, NOW, TESS, order
 from tests.harness import Harness, open_shop, running, wait_until
-from tests.workflows.test_sweep import later
+from tests.workflows.lost_runs import later
 from tests.workflows.trouble import failing, set_run, wait_for_run
 
 OPS = "olga@shop.example"

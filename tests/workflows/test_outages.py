@@ -14,6 +14,7 @@ from mailagent.store.operations import metric_figures
 from mailagent.workflows.steps.conversation import model_call
 from tests.cast import ADA, order
 from tests.harness import Harness, running, wait_until
+from tests.workflows.dead_workers import WISH
 from tests.workflows.trouble import (
     cut_connections,
     failing,
@@ -26,8 +27,6 @@ from tests.workflows.trouble import (
 )
 
 pytestmark = pytest.mark.both_databases
-
-WISH = "My kettle from order W1001 arrived broken. I want my money back."
 
 
 def is_done(shop: Harness) -> bool:

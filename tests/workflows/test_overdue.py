@@ -14,7 +14,7 @@ from mailagent.workflows.steps.maintenance import sweep as steps
 from mailagent.workflows.steps.maintenance.flood import CASES_PER_HOUR
 from tests.cast import ADA, GRACE, NOW, TESS
 from tests.harness import Harness
-from tests.workflows.test_sweep import forget_runs, later
+from tests.workflows.lost_runs import forget_runs, later
 
 FOUR_HOURS = timedelta(hours=4)
 

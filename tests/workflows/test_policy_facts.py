@@ -16,11 +16,12 @@ from mailagent.domain.refunds.policy import Cap, Caps, ManagerReason, Named, Pol
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.store import schema
 from mailagent.store.refunds import policies, refunds
-from mailagent.workflows.steps.conversation.batch import Batch, take_batch
+from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import ADA, GRACE, NOW, order
 from tests.harness import Harness
-from tests.web.test_attachments import mail_with
+from tests.web.mail_with_files import mail_with
+from tests.workflows.proposals import batch_of, propose, write
 
 PHOTO = ("kettle.jpg", "image/jpeg", b"\xff\xd8" * 6_000)
 MANY = 8
@@ -35,31 +36,10 @@ def kettle_of(customer: str, number: int, **changes: Any) -> Order:
     return order(f"W{number}", customer={"email": customer, "name": "A customer"}, **changes)
 
 
-def batch_of(shop: Harness, message_id: str) -> Batch:
-    """Return what the run of one mail's thread works on."""
-    (mail,) = shop.rows(
-        "SELECT conversation_id FROM inbound_mails WHERE message_id = :id", id=message_id
-    )
-    batch = take_batch(mail.conversation_id)
-    assert batch is not None
-    return batch
-
-
-def write(shop: Harness, customer: str = ADA, subject: str = "My kettle") -> Batch:
-    return batch_of(
-        shop, shop.write("My kettle broke.", from_address=customer, subject=subject).message_id
-    )
-
-
 def post(shop: Harness, message_id: str, *files: tuple[str, str, bytes]) -> Batch:
     """Have Ada write a mail with files."""
     assert shop.post_inbound(mail_with(*files, message_id=message_id)).status_code == 200
     return batch_of(shop, message_id)
-
-
-def propose(batch: Batch, order_id: str, quantity: int | None = None) -> dict[str, Any]:
-    items = [{"item_id": "K1", "quantity": quantity}]
-    return propose_refund(batch, {"order_id": order_id, "items": items, "reason": "damaged"})
 
 
 def propose_at_once(shop: Harness, customers: Sequence[str]) -> list[dict[str, Any]]:

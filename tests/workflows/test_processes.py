@@ -24,7 +24,7 @@ from tests.harness import Harness, letter, open_shop, running, wait_until
 from tests.processes import Web, Worker
 from tests.programs.bench.child import base_environment
 from tests.programs.soak.take_overs import count_left, see_taken_over
-from tests.round_trips.test_outages import model_says
+from tests.round_trips.provider_faults import model_says
 from tests.workflows.trouble import let_be_missed, wait_for_run
 
 WISH = "My kettle from order {} arrived broken. I want my money back."

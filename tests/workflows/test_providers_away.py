@@ -25,10 +25,10 @@ from tests import stripe_server
 from tests.cast import OLGA, TESS, order
 from tests.harness import Harness, open_shop
 from tests.programs.stampede.story import Clock
-from tests.round_trips.test_outages import lost_before, no_key
+from tests.round_trips.provider_faults import lost_before, no_key
 from tests.stripe_server import StripeServer
-from tests.workflows.test_refund import propose
-from tests.workflows.test_sweep import forget_runs
+from tests.workflows.lost_runs import forget_runs
+from tests.workflows.paying import propose
 
 pay: Callable[[str], Any] = inspect.unwrap(payment.pay_refund)
 look: Callable[[str], Any] = inspect.unwrap(send.look_at_delivery)

@@ -17,7 +17,7 @@ from mailagent.workflows import launch
 from mailagent.workflows.steps.recording import at_work
 from tests.cast import MONA, big_order
 from tests.harness import Harness, open_shop, running, wait_until
-from tests.round_trips.test_refunds import decide, link_in
+from tests.round_trips.approvals import decide, link_in
 from tests.workflows.trouble import table_of_runs, watched
 
 pytestmark = pytest.mark.both_databases

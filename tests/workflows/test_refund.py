@@ -3,10 +3,9 @@ was paid is never forgotten."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -21,9 +20,6 @@ from mailagent.domain.refunds.payment import (
     GatewayRefund,
     NotDone,
     OutcomeUnknown,
-    PaymentGateway,
-    PaymentOutcome,
-    RefundRequest,
     RefundState,
     Refused,
 )
@@ -35,106 +31,24 @@ from mailagent.web.webhooks.payment_events import follow_refund
 from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
 from mailagent.workflows.steps.recording import watch
-from mailagent.workflows.steps.refund import decision as outcome
-from mailagent.workflows.steps.refund import decision as refund_decision
-from mailagent.workflows.steps.refund import payment
 from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import ADA, GRACE, MALLORY, MONA, TESS, big_order, order
 from tests.harness import Harness, beside, running, wait_until
-from tests.round_trips.test_refunds import decide
-from tests.round_trips.test_replays import wait_for_quiet
-
-CARD, GIFT = "pay_card", "pay_gift"
-
-# The steps themselves, without a run around them.
-pay: Callable[[str], Any] = inspect.unwrap(payment.pay_refund)
-tell: Callable[[str], Any] = inspect.unwrap(outcome.tell_customer)
-look: Callable[[str], Any] = inspect.unwrap(refund_decision.look_at_decision)
-
-
-@dataclass
-class MoodyGateway:
-    """The ledger behind a bad line: `says` gives its answers, by payment, next first. An answer may
-    come after the money has moved (`moved`), as from a gateway whose answer was lost."""
-
-    ledger: PaymentGateway
-    says: dict[str, list[PaymentOutcome]] = field(default_factory=dict)
-    moved: frozenset[str] = frozenset()
-    before: Callable[[], None] = lambda: None
-    name: str = "moody"
-    asked: list[str] = field(default_factory=list)
-
-    def is_remote(self, payment_id: str) -> bool:
-        return self.ledger.is_remote(payment_id)
-
-    def refund(self, request: RefundRequest) -> PaymentOutcome:
-        self.before()
-        self.asked.append(request.payment_id)
-        answers = self.says.get(request.payment_id)
-        if not answers:
-            return self.ledger.refund(request)
-        if request.payment_id in self.moved:
-            self.ledger.refund(request)
-        return answers.pop(0)
-
-    def look_up(self, request: RefundRequest) -> PaymentOutcome:
-        self.asked.append(f"look up {request.payment_id}")
-        return self.ledger.look_up(request)
-
-    def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
-        return self.ledger.list_refunds(payment_id)
-
-
-def moody(shop: Harness, says: dict[str, list[PaymentOutcome]], **changes: Any) -> MoodyGateway:
-    """Have the shop's refunds paid by a gateway of moods."""
-    gateway = MoodyGateway(shop.live.gateway, says, **changes)
-    services.bind(replace(shop.live, gateway=gateway))
-    return gateway
-
-
-def two_payments(**changes: Any) -> Any:
-    """A kettle and a lamp that Ada paid with a gift card and a card."""
-    return order(
-        items=[
-            {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"},
-            {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "30.00"},
-        ],
-        payments=[
-            {"payment_id": GIFT, "method": "gift_card", "amount": "20.00"},
-            {"payment_id": CARD, "method": "card", "amount": "59.99"},
-        ],
-        **changes,
-    )
-
-
-def propose(
-    shop: Harness, item_id: str = "K1", subject: str = "My order", order_id: str = "W1001"
-) -> dict[str, Any]:
-    """Let Ada ask for an item in a thread of its own."""
-    written = shop.write("I want a refund for W1001.", subject=subject)
-    (mail,) = shop.rows(
-        "SELECT conversation_id FROM inbound_mails WHERE message_id = :id", id=written.message_id
-    )
-    batch = take_batch(mail.conversation_id)
-    assert batch is not None
-    items = [{"item_id": item_id, "quantity": None}]
-    return propose_refund(batch, {"order_id": order_id, "items": items, "reason": "damaged"})
-
-
-def approved(shop: Harness) -> Refund:
-    """A kettle's refund that is to be paid."""
-    shop.stock(two_payments())
-    assert propose(shop)["outcome"] == "approved"
-    return shop.refunds()[0]
-
-
-def held(shop: Harness) -> int:
-    return int(shop.rows("SELECT held_minor FROM orders")[0].held_minor)
-
-
-def ledger(shop: Harness) -> dict[str, int]:
-    rows = shop.rows("SELECT payment_id, amount_minor FROM ledger_entries")
-    return {row.payment_id: row.amount_minor for row in rows}
+from tests.round_trips.approvals import decide
+from tests.round_trips.replays import wait_for_quiet
+from tests.workflows.paying import (
+    CARD,
+    GIFT,
+    approved,
+    held,
+    ledger,
+    look,
+    moody,
+    pay,
+    propose,
+    tell,
+    two_payments,
+)
 
 
 def cancel(shop: Harness) -> None:

@@ -9,8 +9,8 @@ from mailagent.domain.refunds.payment import OutcomeUnknown, Refunded
 from mailagent.store.refunds import gateway_events
 from tests.cast import order
 from tests.harness import Harness
-from tests.workflows.test_policy_facts import propose, write
-from tests.workflows.test_refund import held, moody, pay
+from tests.workflows.paying import held, moody, pay
+from tests.workflows.proposals import propose, write
 
 PAID, REFERENCE = "pay_card", "re_1"
 

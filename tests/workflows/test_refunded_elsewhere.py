@@ -10,8 +10,8 @@ from mailagent.store.refunds import external_refunds, order_import
 from mailagent.workflows.tools.look_at_order import look_at_order
 from tests.cast import order
 from tests.harness import Harness
-from tests.workflows.test_policy_facts import propose, write
-from tests.workflows.test_refund import pay
+from tests.workflows.paying import pay
+from tests.workflows.proposals import propose, write
 
 KETTLE = {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "30.00"}
 

@@ -22,7 +22,7 @@ from mailagent.workflows.steps.maintenance import unfinished
 from tests.cast import GRACE, MAX, MONA, OLGA, TESS
 from tests.harness import Harness, running, wait_until
 from tests.programs.stampede.story import Clock
-from tests.round_trips.test_outages import no_key
+from tests.round_trips.provider_faults import no_key
 
 look: Callable[[str], Any] = inspect.unwrap(send.look_at_delivery)
 

@@ -14,7 +14,7 @@ from mailagent.workflows.tools import registry
 from mailagent.workflows.tools.tool import Arguments, Tool
 from tests.cast import ADA
 from tests.harness import Harness
-from tests.round_trips.test_hostile_model import calls, says
+from tests.tool_calls import calls, says
 
 RINGS: list[str] = []
 

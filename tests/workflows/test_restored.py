@@ -16,7 +16,7 @@ from mailagent.store.mail import drafts, throttled
 from mailagent.workflows.steps.maintenance import restored
 from mailagent.workflows.steps.maintenance.flood import CASES_PER_HOUR
 from tests.cast import ADA, GRACE, JUERGEN, MALLORY, TESS
-from tests.cli.test_commands import flask
+from tests.cli.commands import flask
 from tests.harness import Harness
 
 SENDERS = (ADA, GRACE, JUERGEN, MALLORY)

@@ -20,8 +20,8 @@ from mailagent.store.refunds import approvals, orders
 from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import MONA, order
 from tests.harness import Harness
-from tests.workflows.test_policy_facts import batch_of
-from tests.workflows.test_refund import look
+from tests.workflows.paying import look
+from tests.workflows.proposals import batch_of
 from tests.workflows.trouble import is_sqlite
 
 VIENNA, NEW_YORK = ZoneInfo("Europe/Vienna"), ZoneInfo("America/New_York")

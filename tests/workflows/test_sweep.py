@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 
 import pytest
@@ -18,22 +16,10 @@ from mailagent.workflows.steps.maintenance import sweep as steps
 from mailagent.workflows.steps.maintenance.rows import process_waiting
 from tests.cast import ADA, MONA, TESS, big_order, order
 from tests.harness import Harness, beside, running, wait_until
+from tests.workflows.lost_runs import forget_runs, later
 from tests.workflows.trouble import let_be_missed, set_run, table_of_runs, wait_for_run
 
 pytestmark = pytest.mark.both_databases
-
-
-def later(shop: Harness, **delta: float) -> None:
-    """Let time pass for the rows."""
-    now = shop.live.now() + timedelta(**delta)
-    services.bind(replace(shop.live, now=lambda: now))
-
-
-def forget_runs(shop: Harness) -> None:
-    """Lose every wake-up, as a restored backup of the app's tables would."""
-    schema = "" if shop.live.database.engine.dialect.name == "sqlite" else "dbos."
-    with shop.live.database.transaction() as connection:
-        connection.execute(sa.text(f"DELETE FROM {schema}workflow_status"))
 
 
 def test_a_mail_whose_bell_is_lost_is_answered_all_the_same(shop: Harness) -> None:

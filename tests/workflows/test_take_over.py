@@ -12,38 +12,13 @@ from mailagent.store import schema
 from mailagent.store.operations import workers
 from mailagent.workflows import recovery
 from mailagent.workflows.steps.maintenance import sweep as steps
-from tests.cast import MONA, big_order
-from tests.harness import Harness, open_shop, running, wait_until
-from tests.round_trips.test_refunds import decide, link_in
-from tests.workflows.trouble import let_be_missed, set_run, table_of_runs
+from tests.cast import MONA
+from tests.harness import Harness, open_shop, running
+from tests.round_trips.approvals import decide, link_in
+from tests.workflows.dead_workers import columns_of, vanish, wait_for_a_refund_that_waits
+from tests.workflows.trouble import let_be_missed, table_of_runs
 
 pytestmark = pytest.mark.both_databases
-
-WISH = "The standing desk of order W2001 is damaged, please refund it."
-
-
-def wait_for_a_refund_that_waits(shop: Harness) -> str:
-    """Let a refund wait for its manager, with all else ended; return the id of its run."""
-    shop.stock(big_order())
-    shop.write(WISH)
-    shop.wait_for_mails(MONA)
-    wait_until(
-        lambda: len(shop.live.workflow_client.runs.list_runs("PENDING")) == 1,
-        20,
-        "the answer to be sent",
-    )
-    return shop.live.workflow_client.runs.list_runs("PENDING")[0].run_id
-
-
-def vanish(shop: Harness, run_id: str, worker_id: str) -> None:
-    """Leave a run as a worker that was killed does."""
-    set_run(shop, run_id, "PENDING", worker_id)
-
-
-def columns_of(shop: Harness, run_id: str) -> dict[str, object]:
-    (row,) = shop.rows(f"SELECT * FROM {table_of_runs(shop)} WHERE workflow_uuid = :it", it=run_id)
-    changed_by_the_test = {"updated_at": None, "completed_at": None}
-    return dict(row._mapping) | changed_by_the_test
 
 
 @pytest.mark.parametrize("worker_id", ["first", ""])

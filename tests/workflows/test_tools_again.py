@@ -11,7 +11,7 @@ from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import order
 from tests.harness import Harness
-from tests.workflows.test_tools import batch_of, later_batch, page_of, propose, reject
+from tests.workflows.camera import batch_of, later_batch, page_of, propose, reject
 
 MUG, POT, LAMP = "M", "P", "L"
 

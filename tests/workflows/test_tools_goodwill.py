@@ -18,10 +18,10 @@ from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.tools.offer_goodwill import offer_goodwill
 from tests.cast import GRACE, order
+from tests.databases import ONE_DATABASE
 from tests.harness import Harness, wait_until
+from tests.workflows.camera import answer, batch_of, later_batch
 from tests.workflows.moves import case_of, reply_move
-from tests.workflows.test_tools import answer, batch_of, later_batch
-from tests.workflows.test_tools_withdrawal import ONE_DATABASE
 
 CODE = re.compile(r"\b[2-9A-HJKMNP-TV-Z]{4}-[2-9A-HJKMNP-TV-Z]{4}-[2-9A-HJKMNP-TV-Z]{4}\b")
 

@@ -16,8 +16,9 @@ from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.refund.decision import tell_customer
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import GRACE, MONA
+from tests.databases import ONE_DATABASE
 from tests.harness import Harness
-from tests.workflows.test_tools import (
+from tests.workflows.camera import (
     BOTH,
     CAMERA,
     LENS,
@@ -31,9 +32,6 @@ from tests.workflows.test_tools import (
     propose,
     reject,
 )
-
-# For rules in which the database has no part.
-ONE_DATABASE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
 def withdraw(batch: Batch, order_id: str = "W1010") -> dict[str, Any]:

@@ -17,8 +17,8 @@ from mailagent.workflows import launch, recovery
 from mailagent.workflows.recovery import Unattended
 from tests.cast import ADA, MONA, order
 from tests.harness import Harness, running, wait_until
-from tests.round_trips.test_refunds import decide, link_in
-from tests.workflows.test_take_over import columns_of, vanish, wait_for_a_refund_that_waits
+from tests.round_trips.approvals import decide, link_in
+from tests.workflows.dead_workers import columns_of, vanish, wait_for_a_refund_that_waits
 from tests.workflows.trouble import once, table_of_runs, watched
 
 WISH = "My kettle from order W1001 arrived broken. I want my money back."

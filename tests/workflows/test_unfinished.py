@@ -13,9 +13,9 @@ from mailagent.engine import REFUND, run_id_of
 from mailagent.workflows.steps.maintenance import unfinished
 from tests.cast import ADA, MONA, TESS, big_order, order
 from tests.harness import Harness, open_shop, running, wait_until
-from tests.round_trips.test_outages import limited
-from tests.round_trips.test_refunds import decide, link_in
-from tests.workflows.test_sweep import forget_runs, later
+from tests.round_trips.approvals import decide, link_in
+from tests.round_trips.provider_faults import limited
+from tests.workflows.lost_runs import forget_runs, later
 from tests.workflows.trouble import failing, set_run, wait_for_run
 
 OPS = "olga@shop.example"

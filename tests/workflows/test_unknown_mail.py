@@ -15,8 +15,8 @@ from mailagent.workflows.steps.delivery import send
 from tests.cast import ADA, GRACE, MONA, TESS
 from tests.harness import Harness
 from tests.programs.stampede.story import Clock
-from tests.round_trips.test_outages import lost_after, lost_before
-from tests.workflows.test_refund import approved, pay, tell
+from tests.round_trips.provider_faults import lost_after, lost_before
+from tests.workflows.paying import approved, pay, tell
 from tests.workflows.trouble import watched
 
 look: Callable[[str], Any] = inspect.unwrap(send.look_at_delivery)

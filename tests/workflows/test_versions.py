@@ -18,7 +18,7 @@ from tests.cast import ADA
 from tests.harness import Harness, beside, open_shop, running
 from tests.histories.history import History, read_all
 from tests.histories.tables import WORKER, Tables
-from tests.round_trips.test_outages import QUESTION
+from tests.round_trips.provider_faults import QUESTION
 
 OTHER = "of another release"
 

@@ -16,8 +16,8 @@ from mailagent.workflows.steps.maintenance import housekeeping
 from tests.cast import ADA, order
 from tests.harness import Harness, beside, running, wait_until
 from tests.programs.replay_sweep.ways import Hands
-from tests.round_trips.test_hostile_model import calls, says
-from tests.round_trips.test_replays import wait_for_quiet
+from tests.round_trips.replays import wait_for_quiet
+from tests.tool_calls import calls, says
 from tests.workflows.trouble import failing, wait_for_run
 
 pytestmark = pytest.mark.both_databases

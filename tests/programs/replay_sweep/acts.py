@@ -10,7 +10,7 @@ from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.store import schema
 from tests.cast import MONA, TESS, big_order, order
 from tests.harness import Harness, post_form, wait_until
-from tests.round_trips.test_refunds import decide, link_in
+from tests.round_trips.approvals import decide, link_in
 
 PATIENCE_SECONDS = 40.0
 

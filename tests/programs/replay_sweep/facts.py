@@ -128,7 +128,7 @@ def _check_money(harness: Harness, story: Story, customer: Customer) -> None:
 
 
 def _check_link(harness: Harness, customer: Customer) -> None:
-    from tests.round_trips.test_refunds import link_in
+    from tests.round_trips.approvals import link_in
 
     path = link_in(request_of(harness, customer).text).replace(harness.live.shop.public_url, "")
     page = harness.client.get(path)

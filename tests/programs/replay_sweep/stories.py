@@ -24,8 +24,8 @@ from tests.programs.replay_sweep.acts import (
     writes,
     writes_first,
 )
-from tests.round_trips.test_failures_replayed import ClosedBank
-from tests.round_trips.test_outages import lost_after, model_says
+from tests.round_trips.provider_faults import lost_after, model_says
+from tests.round_trips.replays import ClosedBank
 from tests.workflows.trouble import failing
 
 Trouble = Callable[[Harness], AbstractContextManager[object]]

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cast import ADA, GRACE, JUERGEN, MONA, TESS, order
-from tests.cli.test_commands import flask, process
+from tests.cli.commands import flask, process
 from tests.databases import ROOT
 from tests.harness import Harness, open_shop, running, wait_until
 from tests.programs.restore.databases import BackedUp
-from tests.round_trips.test_refunds import decide, link_in
+from tests.round_trips.approvals import decide, link_in
 from tests.stripe_server import StripeServer
 
 DESK, LAMP = "pi_desk", "pi_lamp"

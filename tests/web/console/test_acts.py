@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
-from flask.testing import FlaskClient
 
 from mailagent.domain.mail.draft import LONGEST_ANSWER
 from mailagent.store.ids import new_id
@@ -16,9 +14,9 @@ from mailagent.workflows.steps.conversation.people import forward_team_replies, 
 from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
 from tests.cast import ADA, MONA, OLGA, TESS
-from tests.harness import Harness, post_form
-from tests.web.console.test_drafts import SPENT, age, door, mail_statuses
-from tests.web.test_approvals_four_eyes import ONE_DATABASE
+from tests.databases import ONE_DATABASE
+from tests.harness import Harness
+from tests.web.console.drafts import SPENT, age, door, field, mail_statuses, press
 from tests.workflows.moves import reply_move
 
 
@@ -29,20 +27,6 @@ def write(harness: Harness, text: str = "Hello, is anybody there?") -> str:
 
 def thread(harness: Harness) -> Any:
     return harness.rows("SELECT * FROM conversations")[0]
-
-
-def press(client: FlaskClient, conversation_id: str, act: str, **fields: str) -> Any:
-    """Press a button of a conversation's page; `seen` is what stands there now, unless it is given."""
-    path = f"/ops/conversations/{conversation_id}"
-    if act == "answer" and "seen" not in fields:
-        fields["seen"] = field(client.get(path).text, "seen")
-    return post_form(client, f"{path}/{act}", page="/ops", **fields)
-
-
-def field(page: str, name: str) -> str:
-    """Return a hidden field of a form, or nothing where no such form is."""
-    found = re.search(rf'name="{name}" value="([^"]*)"', page)
-    return found[1] if found else ""
 
 
 def answers(harness: Harness) -> list[Any]:

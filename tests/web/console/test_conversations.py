@@ -15,21 +15,15 @@ from mailagent.store import audit, schema
 from mailagent.web.console.page import redact
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, big_order, order
 from tests.harness import Harness
-from tests.round_trips.test_refunds import decide, link_in
-from tests.round_trips.test_replays import wait_for_quiet
-from tests.web.test_attachments import JPEG, mail_with
-
-SCRIPT = "<script>alert('x')</script>"
+from tests.round_trips.approvals import decide, link_in
+from tests.round_trips.replays import wait_for_quiet
+from tests.web.console.pages import SCRIPT, plain
+from tests.web.mail_with_files import JPEG, mail_with
 
 
 def thread_of(shop: Harness) -> str:
     (row,) = shop.rows("SELECT conversation_id FROM conversations")
     return str(row.conversation_id)
-
-
-def plain(page: str) -> str:
-    """Return the words of a page, on one line."""
-    return " ".join(re.sub(r"<[^>]+>", " ", page).split())
 
 
 def test_all_that_happened_is_in_one_timeline(busy_shop: Harness) -> None:

@@ -7,9 +7,9 @@ import re
 from mailagent.store.mail import suppressions
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, order
+from tests.databases import ONE_DATABASE
 from tests.harness import Harness, post_form
-from tests.web.console.test_conversations import SCRIPT, plain
-from tests.web.test_approvals_four_eyes import ONE_DATABASE
+from tests.web.console.pages import SCRIPT, plain
 
 PAGE = f"/ops/customers/{ADA}"
 

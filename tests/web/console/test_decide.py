@@ -7,11 +7,9 @@ import pytest
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import schema
 from tests.cast import ADA, MAX, MONA, OLGA, TESS
+from tests.databases import ONE_DATABASE
 from tests.harness import post_form
-from tests.web.test_approvals import Question, everything, question
-from tests.web.test_approvals_four_eyes import ONE_DATABASE, dear
-
-__all__ = ["dear", "question"]
+from tests.web.questions import Question, everything
 
 PATH = "/ops/refunds/refund_1/decide"
 

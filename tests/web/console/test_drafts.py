@@ -19,12 +19,11 @@ from mailagent.workflows.steps.maintenance.overdue import remind
 from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
 from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import ADA, MALLORY, OLGA, TESS, order
+from tests.databases import ONE_DATABASE
 from tests.harness import Harness, open_shop, post_form
-from tests.web.test_approvals_four_eyes import ONE_DATABASE
+from tests.web.console.drafts import SPENT, age, door, mail_statuses
 from tests.workflows.moves import person_move, reply_move
 
-SPENT = {"model_turns": 1, "tokens": 10, "tool_calls": 0, "unusable_replies": 0,
-         "provider_retries": 0}  # fmt: skip
 ANSWER = "Hello Ada, please send us the number of the order."
 
 
@@ -63,11 +62,6 @@ def press(harness: Harness, draft_id: str, action: str, person: str = TESS, **fi
 
 def written(harness: Harness) -> list[Any]:
     return harness.rows("SELECT * FROM outbound_mails WHERE purpose = 'reply'")
-
-
-def mail_statuses(harness: Harness) -> list[str]:
-    rows = harness.rows("SELECT status FROM inbound_mails WHERE kind = 'customer' ORDER BY mail_id")
-    return [row.status for row in rows]
 
 
 def test_a_draft_is_no_mail_until_somebody_sends_it(drafting: Harness) -> None:
@@ -193,11 +187,6 @@ def test_a_new_mail_takes_the_draft_back_and_both_are_answered_together(drafting
     assert mail_statuses(drafting) == ["answered", "answered"]
 
 
-def door(harness: Harness) -> str:
-    token = harness.rows("SELECT reply_token FROM conversations")[0].reply_token
-    return f"case+{token}@shop.example"
-
-
 def test_a_forged_mail_takes_no_draft_back(drafting: Harness) -> None:
     first = draft(drafting)
     drafting.write("Forget it.", to=door(drafting), aligned=False)
@@ -280,14 +269,6 @@ def test_the_sweep_lets_a_draft_wait_and_reminds_of_all_that_are_due_once(
 
 def notices(harness: Harness) -> list[Any]:
     return harness.rows("SELECT * FROM outbound_mails WHERE purpose = 'notice'")
-
-
-def age(harness: Harness, table: str, column: str, hours: int) -> None:
-    """Let the rows of a table be so many hours older."""
-    rows = schema.metadata.tables[table]
-    with harness.live.database.transaction() as connection:
-        moment = harness.live.now() - timedelta(hours=hours)
-        connection.execute(rows.update().values({column: moment}))
 
 
 def test_mail_of_a_draft_that_was_taken_back_has_its_time_anew(drafting: Harness) -> None:

@@ -9,28 +9,30 @@ from html import unescape
 
 import pytest
 from flask.testing import FlaskClient
-from werkzeug.test import TestResponse
 
 from mailagent.domain.money import Money
 from mailagent.domain.operations.circuit_breaker import Failure, Provider
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.refunds.escalation import Question as Asking
 from mailagent.domain.refunds.refund import RefundLine
-from mailagent.store.ids import new_id
 from mailagent.store.mail import drafts
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.pagination import microseconds
 from mailagent.store.refunds import approval_requests, approvals, refunds
-from mailagent.web.console.inbox import CACHE, CachedFigures
 from tests.cast import MAX, MONA, OLGA, TESS, order
+from tests.databases import ONE_DATABASE
 from tests.harness import Harness, post_form
-from tests.store.test_inbox import lose_mail
-from tests.web.test_approvals import Question, question
-from tests.web.test_approvals_four_eyes import ONE_DATABASE
+from tests.store.lost_mail import lose_mail
+from tests.web.console.failed_runs import (
+    change_run,
+    fail_run,
+    keep_figures,
+    lose,
+    told,
+)
+from tests.web.questions import Question
 
 pytestmark = pytest.mark.both_databases
-
-__all__ = ["question"]
 
 
 def titles(client: FlaskClient) -> list[str]:
@@ -40,37 +42,6 @@ def titles(client: FlaskClient) -> list[str]:
         " ".join(re.sub(r"<[^>]+>", "", tile).split()[1:3])
         for tile in tiles.split("<li>")[1:]
     ]  # fmt: skip
-
-
-def tables_of_runs(harness: Harness) -> str:
-    sqlite = harness.live.database.engine.dialect.name == "sqlite"
-    return "workflow_status" if sqlite else "dbos.workflow_status"
-
-
-def fail_run(harness: Harness, minutes_ago: int = 5) -> str:
-    """Have a run that failed in DBOS's table, and return its id."""
-    run_id = new_id("x").replace("x_", "delivery-")
-    failed = harness.live.now() - timedelta(minutes=minutes_ago)
-    failed_ms = microseconds(failed) // 1000
-    with harness.live.database.transaction() as connection:
-        connection.exec_driver_sql(
-            f"INSERT INTO {tables_of_runs(harness)} (workflow_uuid, status, name, created_at, updated_at,"
-            f" completed_at, priority) VALUES ('{run_id}', 'ERROR', 'delivery', {failed_ms},"
-            f" {failed_ms}, {failed_ms}, 0)"
-        )
-    return run_id
-
-
-def change_run(harness: Harness, run_id: str, change: str) -> None:
-    with harness.live.database.transaction() as connection:
-        connection.exec_driver_sql(
-            f"UPDATE {tables_of_runs(harness)} SET {change} WHERE workflow_uuid = '{run_id}'"
-        )
-
-
-def lose(harness: Harness, name: str) -> str:
-    with harness.live.database.transaction() as connection:
-        return lose_mail(connection, name)
 
 
 def acts(harness: Harness) -> list[tuple[str, str, str]]:
@@ -244,17 +215,6 @@ def test_a_long_list_is_paged_by_links(shop: Harness) -> None:
     assert path == ""
     assert len(seen) == 120
     assert set(seen) == wanted
-
-
-def keep_figures(harness: Harness, seconds: float) -> None:
-    """Have the figures of the live page kept for so long."""
-    harness.app.extensions[CACHE] = cache = CachedFigures()
-    cache.seconds = seconds
-
-
-def told(answer: TestResponse, name: str) -> tuple[str, int]:
-    facts = answer.get_json()
-    return facts["counts"][name], facts["newer"][name]
 
 
 def test_what_is_new_is_counted_since_the_page_was_made(shop: Harness) -> None:

@@ -12,8 +12,8 @@ from flask.testing import FlaskClient
 from mailagent.store.pagination import microseconds
 from tests.cast import OLGA, TESS, order
 from tests.harness import Harness, post_form
-from tests.web.console.test_inbox import change_run, fail_run, lose, told
-from tests.workflows.test_policy_facts import propose, write
+from tests.web.console.failed_runs import change_run, fail_run, lose, told
+from tests.workflows.proposals import propose, write
 
 
 def rows_of(client: FlaskClient, path: str) -> list[str]:

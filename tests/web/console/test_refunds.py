@@ -7,8 +7,8 @@ from typing import Any
 from mailagent.domain.refunds.order import Order
 from tests.cast import ADA, MONA, OLGA, TESS, order
 from tests.harness import Harness
-from tests.round_trips.test_refunds import decide, link_in
-from tests.web.console.test_conversations import SCRIPT, plain
+from tests.round_trips.approvals import decide, link_in
+from tests.web.console.pages import SCRIPT, plain
 
 
 def _dear(customer: dict[str, str], name: str) -> Order:

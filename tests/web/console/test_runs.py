@@ -13,7 +13,7 @@ from werkzeug.test import TestResponse
 from mailagent.engine import REFUND, Run
 from tests.cast import ADA, GRACE, MALLORY, MONA, OLGA, TESS, order
 from tests.harness import Harness, post_form, running
-from tests.round_trips.test_replays import wait_for_quiet
+from tests.round_trips.replays import wait_for_quiet
 from tests.workflows.trouble import failing, set_run, table_of_runs, wait_for_run
 
 KETTLE = "My kettle from order W1001 arrived broken. I want my money back."

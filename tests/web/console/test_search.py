@@ -19,7 +19,7 @@ from mailagent.store.pagination import Window
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, order
 from tests.databases import postgres_copy
 from tests.harness import Harness, open_shop
-from tests.web.console.test_inbox import fail_run
+from tests.web.console.failed_runs import fail_run
 
 pytestmark = pytest.mark.both_databases
 

@@ -12,10 +12,9 @@ from mailagent.web.console import assignment
 from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.people import forward_team_replies, pass_on_to_people
 from tests.cast import OLGA, TESS
+from tests.handed_over import by_button, customer_mails, overdue, overdue_while_throttled, thread
 from tests.harness import Harness
-from tests.test_custody import by_button, customer_mails, overdue, overdue_while_throttled, thread
-from tests.web.console.test_acts import press
-from tests.web.console.test_drafts import door
+from tests.web.console.drafts import door, press
 
 
 def answer(shop: Harness, up_to: str | None) -> None:

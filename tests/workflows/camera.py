@@ -1,0 +1,97 @@
+"""A camera with a lens and straps, and proposals to refund them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.store.refunds import approvals, refunds
+from mailagent.workflows.steps.conversation.batch import Batch, take_batch
+from mailagent.workflows.tools.propose_refund import propose_refund
+from tests.cast import MONA, order
+from tests.harness import Harness
+from tests.round_trips.approvals import decide
+
+CAMERA, LENS, STRAPS = "CAM", "LENS", "STRAP"
+BOTH = ((CAMERA, None), (LENS, None))
+
+
+def camera_order(**changes: Any) -> Order:
+    """A camera and a lens that are dear together but not alone, and ten straps."""
+    items = [
+        {"item_id": CAMERA, "name": "Camera", "quantity": 1, "unit_price": "640.00"},
+        {"item_id": LENS, "name": "Lens", "quantity": 1, "unit_price": "480.00"},
+        {"item_id": STRAPS, "name": "Strap", "quantity": 10, "unit_price": "110.00"},
+    ]
+    paid = {"payment_id": "pay_W1010", "method": "card", "amount": "2220.00"}
+    return order("W1010", **({"items": items, "payments": [paid]} | changes))
+
+
+def batch_of(shop: Harness, subject: str = "My camera", **changes: Any) -> Batch:
+    """Let Ada write; return what the next run of that thread works on."""
+    written = shop.write("I want my money back for W1010.", subject=subject, **changes)
+    (mail,) = shop.rows(
+        "SELECT conversation_id FROM inbound_mails WHERE message_id = :id", id=written.message_id
+    )
+    batch = take_batch(mail.conversation_id)
+    assert batch is not None
+    return batch
+
+
+def later_batch(shop: Harness, batch: Batch) -> Batch:
+    """Let Ada write once more in the same thread, after an answer."""
+    answer(shop, batch)
+    (thread,) = shop.rows(
+        "SELECT reply_token FROM conversations WHERE conversation_id = :id",
+        id=batch["conversation_id"],
+    )
+    return batch_of(shop, to=f"case+{thread.reply_token}@shop.example")
+
+
+def answer(shop: Harness, batch: Batch, many: int = 1) -> None:
+    """Deal with the first mails of a batch."""
+    with shop.live.database.transaction() as connection:
+        for mail_id in batch["mail_ids"][:many]:
+            connection.execute(
+                sa.text(
+                    "UPDATE inbound_mails SET status = 'no_answer', no_answer_reason = 'a test'"
+                    " WHERE mail_id = :id"
+                ),
+                {"id": mail_id},
+            )
+
+
+def propose(batch: Batch, *items: tuple[str, int | None]) -> dict[str, Any]:
+    wanted = [{"item_id": item_id, "quantity": quantity} for item_id, quantity in items]
+    return propose_refund(batch, {"order_id": "W1010", "items": wanted, "reason": "changed_mind"})
+
+
+def end(shop: Harness, status: RefundStatus) -> Refund:
+    """Take the newest refund, which waits for a manager, to another state."""
+    refund = shop.refunds()[-1]
+    assert refund.status is RefundStatus.AWAITING_APPROVAL
+    with shop.live.database.transaction() as connection:
+        refunds.move(connection, refunds.lock(connection, refund.refund_id), status)
+    return refund
+
+
+def reject(shop: Harness) -> None:
+    """Have the manager say no to the newest refund, on the page."""
+    refund = shop.refunds()[-1]
+    with shop.live.database.snapshot() as connection:
+        approval = approvals.find_of_refund(connection, refund.refund_id)
+    assert approval is not None
+    decide(shop, shop.live.links.sign_approval(approval.approval_id, MONA), "reject")
+    assert shop.refunds()[-1].status is RefundStatus.REJECTED
+
+
+def page_of(shop: Harness) -> str:
+    """The page on which the newest refund is decided."""
+    with shop.live.database.snapshot() as connection:
+        approval = approvals.find_of_refund(connection, shop.refunds()[-1].refund_id)
+    assert approval is not None
+    link = shop.live.links.sign_approval(approval.approval_id, MONA)
+    return shop.client.get(link.replace(shop.live.shop.public_url, "")).text
