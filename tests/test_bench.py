@@ -10,10 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.programs.bench.__main__ import open_ground
-from tests.programs.bench.document import DOCUMENT, fill_in, note_change, within
+from tests.programs.bench.document import DOCUMENT, fill_in, within
 from tests.programs.bench.ground import HANDFUL, Ground
 from tests.programs.bench.report import PARTS, Report, measure
-from tests.programs.bench.told import Aim
 
 OTHERS = [name for name in PARTS if name != "costs"]
 
@@ -70,32 +69,3 @@ def test_each_part_is_on_record_with_its_day_and_its_aims(name: str) -> None:
     block = within(DOCUMENT.read_text("utf-8"), name)
     assert re.match(r"```\n20\d\d-\d\d-\d\d, commit [0-9a-f]{7,}; cores \d", block)
     assert re.search(r"aim [≥≤] .*: (met|missed)$", block, re.MULTILINE)
-
-
-@pytest.mark.parametrize(
-    ("figure", "at_least", "met"),
-    [(2.0, False, True), (2.1, False, False), (2.0, True, True), (1.9, True, False)],
-)
-def test_an_aim_is_met_at_its_limit_and_says_so(figure: float, at_least: bool, met: bool) -> None:
-    aim = Aim("start", figure, 2, "s", at_least)
-    assert aim.data()["met"] is met
-    sign, word = "≥" if at_least else "≤", "met" if met else "missed"
-    assert aim.line() == f"start: {figure:.2f} s, aim {sign} 2 s: {word}"
-
-
-def test_a_change_has_one_line_with_before_and_after() -> None:
-    text = "<!-- bench: changes -->\n| a | b |\n|---|---|\n<!-- end of changes -->\n"
-    for before, after in ((60.0, 50.0), (60.0, 40.0)):
-        text = note_change(text, "Fewer steps", _costs(before), _costs(after))
-    text = note_change(text, "Something else", _costs(40.0), _costs(30.0))
-    assert [line.split(" | ")[:2] for line in text.splitlines()[3:-1]] == [
-        ["| Fewer steps", "60.0 → 40.0"],
-        ["| Something else", "40.0 → 30.0"],
-    ]
-
-
-def _costs(cpu_ms: float) -> dict[str, object]:
-    mail = {"cpu_ms": cpu_ms, "transactions": 4.0, "per_second": 9.0}
-    names = ("question about an order", "small refund", "approved refund", "  receive", "  run")
-    rows = [{"name": name, "mail": mail} for name in names]
-    return {"parts": {"costs": {"figures": {"rows": rows}}}}

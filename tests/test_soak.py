@@ -3,23 +3,15 @@ demand: `python -m tests.programs.soak`."""
 
 from __future__ import annotations
 
-import random
-import shutil
-from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mailagent.domain.mail.conversation import HandOverReason
 from tests.cast import ADA, GRACE, MAX, MONA, TESS
-from tests.programs.soak import report, take_overs
-from tests.programs.soak.chaos import SHARES as PROCESS_FAULTS
-from tests.programs.soak.chaos import plan
 from tests.programs.soak.checker import find_damage
 from tests.programs.soak.damage import Damage
-from tests.programs.soak.enough import find_shortage
 from tests.programs.soak.evidence import (
     Arrived,
     Evidence,
@@ -29,10 +21,7 @@ from tests.programs.soak.evidence import (
     RefundRow,
     RunRow,
 )
-from tests.programs.soak.providers import KINDS
-from tests.programs.soak.report import Soak
 from tests.programs.soak.story import Click, End, Kind, Story, TakeOver, Written
-from tests.programs.soak.take_overs import see_taken_over
 
 OVERDUE = HandOverReason.LEFT_UNANSWERED.value
 STRANGER = "mallory@evil.example"
@@ -382,78 +371,3 @@ def test_each_kind_of_damage_is_found_and_called_by_its_name(what: str) -> None:
     damage, word, left_behind = DAMAGED[what]
     found = find_damage(left_behind)
     assert any(each.damage is damage and word in each.what for each in found), found
-
-
-MAILS = {kind.value: 25 for kind in Kind}
-REFUNDS = {"paid": 9, "rejected": 1, "withdrawn": 1}
-FAULTS = dict.fromkeys(PROCESS_FAULTS, 2) | {
-    f"{provider} {kind}": 1 for provider, kinds in KINDS.items() for kind in kinds
-}
-
-
-def short(
-    mails: dict[str, int] = MAILS,
-    refunds: dict[str, int] = REFUNDS,
-    minutes: float = 5.0,
-    **no: int,
-) -> list[str]:
-    faults = {**FAULTS, **{name.replace("_", " "): count for name, count in no.items()}}
-    return find_shortage(minutes, 0.9, mails, refunds, faults)
-
-
-@pytest.mark.parametrize(
-    ("missing", "of"),
-    [
-        ([], short()),
-        (["mails"], short({kind.value: 19 for kind in Kind})),
-        (["mails, hand-over"], short({**MAILS, "hand-over": 0})),
-        (["refunds that were rejected"], short(refunds={**REFUNDS, "rejected": 0})),
-        (["PostgreSQL crashed"], short(PostgreSQL_crashed=1)),
-        ([], short(PostgreSQL_crashed=1, minutes=4.9)),
-        (["PostgreSQL crashed"], short(PostgreSQL_crashed=0, minutes=4.9)),
-        (["Stripe lost after"], short(Stripe_lost_after=0)),
-    ],
-    ids=lambda value: "-".join(value)[:40] or "nothing" if isinstance(value, list) else "",
-)
-def test_a_soak_that_tried_too_little_says_of_what(missing: list[str], of: list[str]) -> None:
-    assert [each.split(": ")[1] for each in of] == missing
-
-
-def test_each_fault_of_processes_comes_twice_whatever_chance_says() -> None:
-    planned = plan(random.Random(1))
-    assert Counter(planned) == Counter(dict.fromkeys(PROCESS_FAULTS, 2))
-    assert set(planned[: len(PROCESS_FAULTS)]) == set(PROCESS_FAULTS)
-
-
-@pytest.mark.parametrize(
-    ("counts", "runs"), [([0], 0), ([None, 2, 1, None, 0], 2), ([3, 3, 3, 3, 3, 3], 3)]
-)
-def test_the_runs_of_a_killed_worker_are_watched_until_none_is_left_or_patience_ends(
-    monkeypatch: pytest.MonkeyPatch, counts: list[int | None], runs: int
-) -> None:
-    monkeypatch.setattr(take_overs, "LOOK_SECONDS", 0.05)
-    left, patience = iter(counts), 0.22
-    seen = see_taken_over("worker-1", lambda _worker, _before: next(left), patience)
-    assert (seen.process, seen.runs) == ("worker-1", runs)
-    # On a slow machine patience ends after fewer looks.
-    assert seen.seconds >= min(0.05 * (len(counts) - 1), patience)
-
-
-def test_the_figures_of_a_run_take_the_place_of_those_before(tmp_path: Path) -> None:
-    docs = tmp_path / "reliability.md"
-    shutil.copy(report.DOCS, docs)
-    before, after = docs.read_text("utf-8").split(report.BEGIN)[0], "\n## Behind it\n"
-    docs.write_text(docs.read_text("utf-8") + after, "utf-8")
-    run = Soak(
-        *(9.0, 1, {"question": 2}, 3, 4, 5, {"web killed": 6}, {"OpenAI 429": 7}, 8),
-        *(0.5, 1.0, 2.0, 3.0, 4.0, "18.4"),
-    )
-    for minutes in (9.0, 10.0):
-        figures = report.figures(replace(run, minutes=minutes), SOUND, find_damage(SOUND), [])
-        report.put_into_docs(figures, docs)
-    written = docs.read_text("utf-8")
-    assert written.startswith(before)
-    assert written.endswith(after)
-    assert "| length | 10 minutes" in written
-    assert "9 minutes" not in written.partition(report.BEGIN)[2].partition(report.END)[0]
-    assert written.count("| lost | 0 |") == 1

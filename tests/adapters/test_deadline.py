@@ -2,54 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import threading
 import time
-from collections.abc import Iterator
 from contextvars import ContextVar
 
 import pytest
 
 from mailagent.adapters.http import within
-from mailagent.adapters.openai.client import ChatModel
-from mailagent.adapters.sendgrid.sender import MailSender
-from mailagent.domain.mail.delivery import OutcomeUnknown
-from tests.adapters.outgoing_mail import MAIL
 from tests.harness import wait_until
-
-HEADERS = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n"
-
-
-@pytest.fixture(params=[b"HTTP/1.1 200 OK\r\nX-Slow: ", HEADERS], ids=["headers", "body"])
-def url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A server that begins to answer and goes on byte by byte, until the test is over."""
-    over = threading.Event()
-
-    def drip() -> None:
-        connection, _ = server.accept()
-        with connection, contextlib.suppress(OSError):
-            connection.recv(65536)
-            connection.sendall(request.param)
-            while not over.wait(0.02):
-                connection.sendall(b" ")
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=drip)
-        thread.start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
-        over.set()
-        thread.join()
-
-
-def test_a_model_that_drips_is_left(url: str) -> None:
-    outcome = ChatModel("sk-test", f"{url}/v1", "gpt", timeout_seconds=0.2).ask("", [], [], "", "")
-    assert outcome["kind"] == "retry"
-    assert "within 0.3 s" in outcome["why"]
-
-
-def test_a_sendgrid_that_drips_is_left(url: str) -> None:
-    assert isinstance(MailSender("SG.x", url, timeout_seconds=0.2).send(MAIL), OutcomeUnknown)
 
 
 def test_what_a_call_returns_or_raises_comes_through() -> None:

@@ -23,7 +23,6 @@ from mailagent.adapters.sendgrid import sender as mail_sender
 from mailagent.adapters.sendgrid.sender import MailSender
 from mailagent.domain.mail.delivery import Accepted, Blame, NotSent, OutcomeUnknown, Refused, Trace
 from tests.adapters.outgoing_mail import MAIL, write_certificate
-from tests.harness import wait_until
 
 
 @dataclass
@@ -307,25 +306,6 @@ def test_when_the_answer_is_lost_the_outcome_is_unknown_and_nothing_is_tried_aga
     assert len(sendgrid.requests) == 1
 
 
-@pytest.mark.parametrize("status", [202, 400, 503])
-def test_mails_share_a_connection(sendgrid: LocalSendGrid, status: int) -> None:
-    sender, taken = sendgrid.sender(), sendgrid.answer
-    sendgrid.answer = answer(status, b"{}")
-    sender.send(MAIL)
-    sendgrid.answer = taken
-    assert sender.send(MAIL) == Accepted("sg-1")
-    assert (len(sendgrid.requests), sendgrid.connections) == (2, 1)
-
-
-def test_a_connection_that_was_closed_meanwhile_is_not_used_again(sendgrid: LocalSendGrid) -> None:
-    sender = sendgrid.sender()
-    sendgrid.answer = answer(202, headers={"X-Message-Id": "sg-1"}, hangs_up=True)
-    for _ in range(2):
-        assert sender.send(MAIL) == Accepted("sg-1")
-        wait_until(lambda: sendgrid.closed == sendgrid.connections, 5, "the end of the connection")
-    assert (len(sendgrid.requests), sendgrid.connections) == (2, 2)
-
-
 def test_a_connection_that_rested_for_long_is_not_used_again(
     sendgrid: LocalSendGrid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -343,36 +323,6 @@ def test_what_is_lost_on_a_kept_connection_is_not_sent_again(sendgrid: LocalSend
     sendgrid.answer = hang_up
     assert isinstance(sender.send(MAIL), OutcomeUnknown)
     assert (len(sendgrid.requests), sendgrid.connections) == (2, 1)
-
-
-def test_a_proxy_is_asked_where_the_environment_names_one(
-    sendgrid: LocalSendGrid, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in {"no_proxy": "", "NO_PROXY": "", "http_proxy": sendgrid.url}.items():
-        monkeypatch.setenv(name, value)
-    assert MailSender("SG.secret", "http://sendgrid.example").send(MAIL) == Accepted("sg-1")
-    assert sendgrid.requests[0].path == "http://sendgrid.example/v3/mail/send"
-
-
-@pytest.mark.parametrize("connection", ["keep-alive", "close"])
-def test_the_certificates_are_read_once(
-    secret_sendgrid: LocalSendGrid, monkeypatch: pytest.MonkeyPatch, connection: str
-) -> None:
-    read: list[ssl.SSLContext] = []
-    load = ssl.SSLContext.load_verify_locations
-
-    def note(context: ssl.SSLContext, *files: str | None) -> None:
-        read.append(context)
-        load(context, *files)
-
-    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", note)
-    sender = secret_sendgrid.sender()
-    said = {"X-Message-Id": "sg-1", "Connection": connection}
-    secret_sendgrid.answer = answer(202, headers=said)
-    for _ in range(3):
-        assert sender.send(MAIL) == Accepted("sg-1")
-    assert len(read) == 1
-    assert secret_sendgrid.connections == (3 if connection == "close" else 1)
 
 
 def test_a_server_that_is_somebody_else_is_told_nothing(

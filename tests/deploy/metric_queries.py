@@ -13,9 +13,9 @@ RECORDED = {
     for name in METRIC
 }
 LONGEST_RAW_MINUTES = 10  # a process that is replaced is soon forgotten
-_NAME = re.compile(r"\bmailagent[_:][a-z_:]+")
-_SELECTED = re.compile(r"\b(mailagent[_:][a-z_:]+)\{([^}]*)\}")
-_MATCHER = re.compile(r'\s*([a-z_]+)\s*(?:=|!=|=~|!~)\s*"([^"]*)"\s*')
+NAME = re.compile(r"\bmailagent[_:][a-z_:]+")
+SELECTED = re.compile(r"\b(mailagent[_:][a-z_:]+)\{([^}]*)\}")
+MATCHER = re.compile(r'\s*([a-z_]+)\s*(?:=|!=|=~|!~)\s*"([^"]*)"\s*')
 _GROUPED = re.compile(r"\bby \(([^)]*)\)")
 _COUNTED = re.compile(r"\b(\w+)\((mailagent[_:][a-z_:]+)(?:\{[^}]*\})?\[(\d+)([mhd])\]")
 _MINUTES = {"m": 1, "h": 60, "d": 24 * 60}
@@ -24,12 +24,12 @@ _SHOWN = re.compile(r"\{\{ ?(?:\$labels\.)?([a-z_]+) ?\}\}")
 
 def find_problems(query: str, words: str) -> list[str]:
     """Return which names and labels of a query are not told."""
-    names = {RECORDED.get(name, name) for name in _NAME.findall(query)}
+    names = {RECORDED.get(name, name) for name in NAME.findall(query)}
     problems = [f"no metric {name}" for name in sorted(names - METRIC.keys())]
     labels = {label for name in names & METRIC.keys() for label in METRIC[name].labels} | {"job"}
-    for name, matchers in _SELECTED.findall(query):
-        rest = [part for part in _MATCHER.sub("", matchers).split(",") if part]
-        chosen = {label for label, _ in _MATCHER.findall(matchers)}
+    for name, matchers in SELECTED.findall(query):
+        rest = [part for part in MATCHER.sub("", matchers).split(",") if part]
+        chosen = {label for label, _ in MATCHER.findall(matchers)}
         raw = RECORDED.get(name, name)
         own = METRIC[raw].labels if raw in METRIC else ()
         problems += [f"{name} has no label {label}" for label in sorted(chosen - set(own))] + rest

@@ -39,15 +39,3 @@ def test_a_mail_is_taken_at_once_after_the_connections_were_cut(shop: Harness) -
     fill_and_cut(shop)
     assert shop.post_inbound(body).status_code == 200
     assert len(shop.rows("SELECT 1 FROM inbound_mails")) == 1
-
-
-def test_a_connection_that_was_just_used_is_not_asked_again(
-    shop: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(_connection: object) -> bool:
-        raise AssertionError("was asked")
-
-    monkeypatch.setattr(shop.live.database.engine.dialect, "do_ping", fail)
-    for _ in range(POOLED):
-        with shop.live.database.transaction() as connection:
-            connection.execute(sa.select(1))

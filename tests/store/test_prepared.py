@@ -33,24 +33,12 @@ def read_twice(database: Database) -> list[object]:
         return [each.scalar(query, {"id": "K1"}) for each in (one, other)]
 
 
-def count_prepared(database: Database) -> int:
-    count = sa.text("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%kettles%'")
-    with database.transaction() as one, database.transaction() as other:
-        return min(int(each.scalar(count) or 0) for each in (one, other))
-
-
 @pytest.fixture
 def kettles(pair: Database) -> Database:
     with pair.transaction() as connection:
         connection.execute(sa.text("CREATE TABLE kettles (kettle_id text, version int)"))
         connection.execute(sa.text("INSERT INTO kettles VALUES ('K1', 1)"))
     return pair
-
-
-def test_what_snapshots_read_again_is_prepared(kettles: Database) -> None:
-    for _ in range(TIMES):
-        assert read_twice(kettles) == [1, 1]
-    assert count_prepared(kettles) == 1
 
 
 def test_a_column_that_changes_its_type_costs_one_try(kettles: Database, database_url: str) -> None:

@@ -167,8 +167,3 @@ def test_an_unreachable_database_is_not_ready(tmp_path: Path) -> None:
         assert shop.client.get("/readyz").status_code == 503
         letter = shop.post_inbound(b"--x", "multipart/form-data; boundary=x")
         assert letter.status_code == 503
-
-
-def test_wait_until_gives_up_loudly() -> None:
-    with pytest.raises(AssertionError, match="in vain for godot"):
-        wait_until(lambda: False, 0.1, "godot")

@@ -118,11 +118,6 @@ def test_no_template_has_inline_code_or_anything_from_outside(template: Path) ->
     assert not re.search(r"\|\s*safe\b|autoescape\s+false|Markup", text)
 
 
-def test_the_look_for_inline_code_finds_it() -> None:
-    page = '<p style="x" onclick="y"><a href="javascript:z">a</a><script>1</script><style>'
-    assert len(PageSource(page).problems) == 5
-
-
 def test_no_script_makes_code_or_markup_from_text() -> None:
     made = r"\beval\(|new Function|document\.write|innerHTML|outerHTML|insertAdjacentHTML"
     found = [script.name for script in SCRIPTS if re.search(made, script.read_text("utf-8"))]
