@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from encodings.aliases import aliases
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mailagent.adapters.mime.address_list import Mailbox, parse_addresses
+from mailagent.adapters.mime.dmarc import organisational_domain
 from mailagent.adapters.mime.headers import (
+    clean,
+    decode,
     decode_words,
     parse_block,
     parse_date,
@@ -191,3 +196,168 @@ def test_hostile_values_take_linear_time(piece: str) -> None:
         parse_ids({"x": (value,)}, "x")
 
     assert_linear(read, piece, 5_000)
+
+
+# --- address list ---------------------------------------------------------------------------------
+
+
+def one(name: str, address: str) -> list[Mailbox]:
+    return [Mailbox(name, address)]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("Ada <ada@example.com>", one("Ada", "ada@example.com")),
+        ("ada@example.com", one("", "ada@example.com")),
+        ("Ada Example<Ada@Example.com>", one("Ada Example", "ada@example.com")),
+        ('"Example, Ada" <ada@example.com>', one("Example, Ada", "ada@example.com")),
+        ("Example, Ada <ada@example.com>", one("Ada", "ada@example.com")),
+        ('"\\"Ada\\"" <ada@example.com>', one('"Ada"', "ada@example.com")),
+        ("=?utf-8?q?J=C3=BCrgen=2C_X?= <j@example.net>", one("Jürgen, X", "j@example.net")),
+        ("ada@example.com (Ada)", one("", "ada@example.com")),
+        ("Ada (of (London)) <ada@example.com>", one("Ada", "ada@example.com")),
+        ('"ada@example.com" <ada@example.com>', one("ada@example.com", "ada@example.com")),
+        ("ada@example.com <ada@example.com>", one("ada@example.com", "ada@example.com")),
+        ("<mailto:ada@example.com>", one("", "ada@example.com")),
+        ("<@relay.example:ada@example.com>", one("", "ada@example.com")),
+        (
+            "Team: Ada <ada@example.com>, grace@example.org;",
+            [Mailbox("Ada", "ada@example.com"), Mailbox("", "grace@example.org")],
+        ),
+        ("undisclosed-recipients:;", []),
+        ("MAILER-DAEMON", []),
+        ("<>", []),
+        ("", []),
+    ],
+)
+def test_plain_fields_are_read(value: str, expected: list[Mailbox]) -> None:
+    assert list(parse_addresses(value)) == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "ada@example.com <mallory@evil.example>",
+        "ada@example.com, <mallory@evil.example>",
+        "<ada@example.com> <mallory@evil.example>",
+        "<mallory@evil.example> ada@example.com",
+        "mallory@evil.example:<ada@example.com>",
+        '"Ada <ada@example.com>, <mallory@evil.example>',
+        "Ada (<ada@example.com>, <mallory@evil.example>",
+        "ada@example.com mallory@evil.example",
+        '"x\\" <ada@example.com>',
+        "Ada <ada@example.com",
+        "<ada@example.com>x",
+        "<ada(x)@example.com>",
+    ],
+)
+def test_fields_that_can_be_read_in_two_ways_prove_nothing(value: str) -> None:
+    found = parse_addresses(value)
+    assert len(found) != 1 or not found[0].plain
+
+
+def test_a_display_name_is_never_the_address() -> None:
+    assert list(parse_addresses('"help@shop.example" <mallory@evil.example>')) == one(
+        "help@shop.example", "mallory@evil.example"
+    )
+
+
+@given(st.text())
+def test_no_text_raises(value: str) -> None:
+    parse_addresses(value)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["(", ")", "<", '"', '\\"', '"\\', ",", "a@b,", "<a@b>", ":", "a@b:", '( "', "<(@", ";"],
+)
+def test_hostile_fields_take_linear_time(piece: str) -> None:
+    assert_linear(parse_addresses, piece, 5_000)
+
+
+# --- charset --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "charset", "expected"),
+    [
+        (b"pidi\xa2", "cp850", "pidió"),
+        (b"caf\xe9", "iso-8859-1", "café"),
+        (b"it\x92s \x85", "windows-1252", "it’s …"),
+        (b"it\x92s", "ISO-8859-1", "it’s"),  # as browsers read it
+        (b"it\x92s", "us-ascii", "it’s"),
+        (b"f\xc3\xbcr", "us-ascii", "für"),
+        (b"f\xc3\xbcr", None, "für"),
+        (b"f\xfcr", None, "für"),
+        (b"f\xfcr", "utf-8", "für"),
+        (b"f\xc3\xbcr it\x92s", "utf-8", "für it’s"),
+        (b"f\xfcr", "no-such-charset", "für"),
+        (b"f\xfcr", "", "für"),
+        (b"f\xfcr", "zlib", "für"),
+        (b"f\xfcr", "unicode_escape", "für"),
+        (b"x\\u0041", "raw_unicode_escape", "x\\u0041"),
+        ("返金".encode("iso2022_jp"), "ISO-2022-JP", "返金"),
+        ("返金".encode("cp932"), "Shift_JIS", "返金"),
+        ("退款".encode("gb18030"), "gb2312", "退款"),
+        ("환불".encode("cp949"), "ks_c_5601-1987", "환불"),
+        ("возврат".encode("koi8_r"), "KOI8-R", "возврат"),
+        ("возврат".encode("koi8_u"), "koi8-u", "возврат"),
+        ("возврат".encode("cp1251"), '"windows-1251"', "возврат"),
+        (b"\xe1\xf0", "iso-8859-8-i", "בנ"),
+        (b"\xff\xfeA\x00", "utf-16", "A"),
+        (b"\xef\xbb\xbfA", "utf-8", "A"),
+        (b"J\xf6rgen", "iso-8859-10", "Jörgen"),
+        (b"A\x00B", None, "AB"),
+        (b"\xed\xa0\x80", None, "í\xa0€"),  # a lone surrogate is no UTF-8
+        (b"\x81\x8d", None, "\x81\x8d"),  # open places of windows-1252
+        (b"", None, ""),
+    ],
+)
+def test_declared_then_utf8_then_windows_1252(
+    data: bytes, charset: str | None, expected: str
+) -> None:
+    assert decode(data, charset) == expected
+
+
+@given(st.binary(), st.text(max_size=50) | st.sampled_from(sorted(aliases)))
+def test_no_bytes_and_no_name_raise(data: bytes, charset: str) -> None:
+    text = decode(data, charset)
+    text.encode("utf-8")
+    assert "\x00" not in text
+
+
+@given(st.binary())
+def test_text_without_a_charset_is_utf8_where_it_can_be(data: bytes) -> None:
+    try:
+        expected = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return
+    assert decode(data, None) == clean(expected)
+
+
+@pytest.mark.parametrize("piece", [b"\xff", b"a\xff", b"\xc3", b"\xe2\x82", b"+", b"\x1b$B", b"&-"])
+@pytest.mark.parametrize("charset", ["utf-8", "utf-7", "iso-2022-jp", "hz", "no-such-charset"])
+def test_hostile_bytes_take_linear_time(piece: bytes, charset: str) -> None:
+    assert_linear(lambda data: decode(data, charset), piece, 50_000)
+
+
+# --- organisational domain ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("domain", "expected"),
+    [
+        ("example.com", "example.com"),
+        ("mail.eu.example.com", "example.com"),
+        ("shop.example.co.uk", "example.co.uk"),
+        ("co.uk", None),
+        ("com", None),
+        ("ada.github.io", "ada.github.io"),
+        ("github.io", None),
+        ("xn--bcher-kva.example", "xn--bcher-kva.example"),
+        ("localhost", None),
+    ],
+)
+def test_organisations_end_at_the_public_suffix(domain: str, expected: str | None) -> None:
+    assert organisational_domain(domain) == expected

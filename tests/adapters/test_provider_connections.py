@@ -9,15 +9,18 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
 import pytest
 
+from mailagent.adapters.http import within
 from mailagent.adapters.openai.client import ChatModel
 from mailagent.adapters.sendgrid.sender import MailSender
 from mailagent.domain.mail.delivery import Accepted, Blame, NotSent, OutcomeUnknown, Refused
 from tests.adapters.model_answers import ITEMS, message, response
 from tests.adapters.outgoing_mail import MAIL
+from tests.harness import wait_until
 
 TAKEN = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
 BIG = b"x" * 8_000_000  # more than what lies on the way between the two ends
@@ -261,3 +264,36 @@ def test_a_mail_that_is_too_large_is_refused_though_it_was_not_read(server: Serv
     outcome = MailSender("SG.x", server.url).send(replace(MAIL, text=BIG.decode()))
     assert isinstance(outcome, Refused)
     assert outcome.blame is not Blame.ACCOUNT
+
+
+# --- deadline -------------------------------------------------------------------------------------
+
+
+def test_what_a_call_returns_or_raises_comes_through() -> None:
+    assert within(5, lambda: 17) == 17
+    with pytest.raises(ZeroDivisionError):
+        within(5, lambda: 1 // 0)
+
+
+def test_a_call_that_hangs_holds_nobody_and_its_thread_ends_after_it() -> None:
+    over, theirs = threading.Event(), []
+
+    def hang() -> None:
+        theirs.append(threading.current_thread())
+        over.wait()
+
+    with pytest.raises(TimeoutError):
+        within(0.05, hang)
+    assert within(5, lambda: 17) == 17
+    time.sleep(0.2)
+    assert theirs[0].is_alive()
+    over.set()
+    wait_until(lambda: not theirs[0].is_alive(), 5, "the end of the thread")
+
+
+def test_nothing_of_a_call_is_left_for_the_next() -> None:
+    mail: ContextVar[str] = ContextVar("mail", default="none")
+    whose = mail.set("ours")
+    assert within(5, lambda: (mail.get(), mail.set("theirs")))[0] == "ours"
+    mail.reset(whose)
+    assert within(5, mail.get) == "none"

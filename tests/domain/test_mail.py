@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from mailagent.domain.mail.conversation import is_loop
+from mailagent.domain.mail.language import find_language
 from mailagent.domain.mail.message import (
     AddressedToken,
     Door,
@@ -20,6 +23,7 @@ from mailagent.domain.mail.message import (
     holds_confirm_code,
     left_out,
 )
+from mailagent.domain.mail.webhook import age_seconds, is_fresh
 from tests.cast import ADA, NOW
 
 TOKEN = "abcdefghij234567abcd"
@@ -147,3 +151,136 @@ def test_every_token_has_a_code_of_six_digits() -> None:
 )
 def test_what_was_left_out_of_a_mail_is_known(body: str, new_text: str, rest: str) -> None:
     assert [line.strip() for line in left_out(body, new_text).splitlines()] == rest.splitlines()
+
+
+# --- language -------------------------------------------------------------------------------------
+
+
+WRITTEN = {
+    "en": ["Where is my order?", "The kettle leaks. Refund it please.", "I want my money back"],
+    "de": [
+        "Mein Wasserkocher ist kaputt. Bitte erstatten Sie das Geld.",
+        "Wo bleibt meine Bestellung W1001?",
+        "Guten Tag, der Artikel kam defekt an.\n\nSent from my iPhone",
+    ],
+    "fr": [
+        "Où est mon colis ?",
+        "La bouilloire est arrivée cassée, je voudrais un remboursement.",
+        "Je n'ai rien reçu",
+    ],
+    "es": [
+        "¿Dónde está mi pedido?",
+        "El hervidor llegó roto y quiero un reembolso",
+        "Quiero devolver la tetera",
+    ],
+    "it": [
+        "Il mio ordine non è arrivato, vorrei il rimborso.",
+        "Dov'è il mio pacco?",
+        "Buongiorno, ho ricevuto l'articolo rotto.",
+    ],
+    "nl": [
+        "Hoi, mijn bestelling is kapot aangekomen, ik wil het geld terug.",
+        "Waar blijft mijn pakket?",
+        "Dank u wel voor uw snelle antwoord.",
+    ],
+    "pt": [
+        "Olá, o meu pedido não chegou, por favor devolvam o dinheiro.",
+        "Onde está a minha encomenda?",
+        "Boa tarde, gostaria de devolver a chaleira.",
+    ],
+    "pl": [
+        "Gdzie jest moja paczka?",
+        "Dzień dobry, zamówienie W1001 nie dotarło.",
+        "Proszę o zwrot pieniędzy.",
+    ],
+}
+# Too short, in two languages at once, or in a language that has no catalogue.
+NOT_TOLD = [
+    "",
+    "W1001",
+    "Ok, danke!",
+    "Kettle kaputt, refund?",
+    "Dobrý den, vraťte mi prosím peníze.",
+    "Hej, min vattenkokare är trasig och jag vill ha pengarna tillbaka",
+    "返金してください。",
+]
+
+
+@pytest.mark.parametrize(
+    ("language", "text"), [(each, text) for each, texts in WRITTEN.items() for text in texts]
+)
+def test_a_language_that_our_mails_are_written_in_is_found(language: str, text: str) -> None:
+    assert find_language(text) == language
+
+
+@pytest.mark.parametrize("text", NOT_TOLD)
+def test_what_cannot_be_told_is_not_guessed(text: str) -> None:
+    assert find_language(text) is None
+
+
+# --- conversation ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("minutes", "tripped"),
+    [
+        ([], False),
+        ([0], False),
+        ([0, 1], False),
+        ([0, 1, 2], True),
+        ([2, 0, 1], True),
+        ([0, 0, 0], True),
+        ([0, 30, 59], True),
+        ([0, 30, 60], False),
+        ([0, 59, 60, 118], True),
+        ([0, 30, 60, 90, 120], False),
+        ([0, 600, 601, 602, 1400], True),
+    ],
+)
+def test_three_within_any_hour_blow_a_loop_guard_of_three(
+    minutes: list[int], tripped: bool
+) -> None:
+    times = [NOW + timedelta(minutes=minute) for minute in minutes]
+    assert is_loop(times, 3) is tripped
+
+
+def test_a_loop_guard_of_one_blows_at_the_first() -> None:
+    assert is_loop([NOW], 1)
+    assert not is_loop([], 1)
+
+
+# --- webhook --------------------------------------------------------------------------------------
+
+
+HERE = int(NOW.timestamp())
+DAY = 24 * 3600
+
+
+@pytest.mark.parametrize(
+    ("age", "hours", "fresh"),
+    [
+        (0, 24, True),
+        (DAY, 24, True),
+        (DAY + 1, 24, False),
+        (DAY + 1, 96, True),
+        (4 * DAY, 96, True),
+        (4 * DAY + 1, 96, False),
+        (-3600, 24, True),
+        (-3601, 24, False),
+        (-3601, 96, False),
+    ],
+)
+def test_a_request_is_fresh_for_some_hours_and_not_before_its_time(
+    age: int, hours: int, fresh: bool
+) -> None:
+    assert age_seconds(str(HERE - age), NOW) == age
+    assert is_fresh(str(HERE - age), NOW, hours) is fresh
+
+
+@pytest.mark.parametrize(
+    "timestamp",
+    ["", " ", "now", "-1", "+1", f"{HERE}.0", f" {HERE}", "1e9", "٣", "²", "9" * 13, "9" * 5_000],
+)
+def test_what_is_no_timestamp_is_never_fresh(timestamp: str) -> None:
+    assert age_seconds(timestamp, NOW) is None
+    assert not is_fresh(timestamp, NOW)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from mailagent.domain.mail.message import PHOTO_MIN_BYTES, Attachment, is_photo
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.policy import (
@@ -154,3 +155,25 @@ def test_a_return_window_ends_even_when_the_calendar_does(
     delivered_at: datetime, last: datetime
 ) -> None:
     assert return_by(delivered_at, POLICY) == last
+
+
+# --- photo ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content_type", "size", "expected"),
+    [
+        ("a.jpg", "image/jpeg", PHOTO_MIN_BYTES, True),
+        ("a.jpg", "image/jpeg", PHOTO_MIN_BYTES - 1, False),
+        ("IMG_1.HEIC", "application/octet-stream", 3_000_000, True),
+        ("photo", "IMAGE/PNG; name=photo", 20_000, True),
+        ("a.svg", "image/svg+xml", 20_000, False),
+        ("a.jpg", "application/pdf", 20_000, False),
+        ("a.exe", "application/octet-stream", 20_000, False),
+        ("invoice.pdf", "application/pdf", 20_000, False),
+    ],
+)
+def test_a_picture_of_some_size_is_a_photo(
+    name: str, content_type: str, size: int, expected: bool
+) -> None:
+    assert is_photo(Attachment(name, content_type, size)) is expected

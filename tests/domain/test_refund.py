@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.duplicates import find_covering, find_holding, overlaps_refused
 from mailagent.domain.refunds.order import OrderLine, Payment
 from mailagent.domain.refunds.refund import (
     ItemsProblem,
     Refund,
     RefundLine,
+    RefundReason,
     RefundStatus,
     WantedItem,
     check_transition,
@@ -24,6 +26,7 @@ from mailagent.domain.refunds.refund import (
 )
 from tests.cast import NOW, order
 from tests.domain.table_ware import (
+    EXPIRED,
     MUGS,
     PAID,
     POT,
@@ -228,3 +231,118 @@ def test_a_refund_takes_only_allowed_steps(current: RefundStatus, following: Ref
     else:
         with pytest.raises(ValueError, match="cannot become"):
             check_transition(current, following)
+
+
+# --- refusal --------------------------------------------------------------------------------------
+
+
+def came_back(*units: tuple[int, int], left: int = 0) -> Refund:
+    """A refund that was paid and came back, but for what is `left` of it."""
+    failed = asked(*units, status=RefundStatus.FAILED)
+    return replace(failed, returned=usd(1), part_paid=usd(left) if left else None)
+
+
+@pytest.mark.parametrize(
+    ("past", "units", "overlaps"),
+    [
+        pytest.param([], [(1, 3)], False, id="nothing was asked before"),
+        pytest.param([asked((1, 3))], [(2, 1)], False, id="another line was refused"),
+        pytest.param([asked((2, 1))], [(2, 1)], True, id="the same was refused"),
+        pytest.param([asked((1, 3), (2, 1))], [(2, 1)], True, id="a part of it"),
+        pytest.param([asked((2, 1))], [(1, 3), (2, 1)], True, id="more than it"),
+        pytest.param([came_back((2, 1))], [(2, 1)], True, id="the money came back"),
+        pytest.param([came_back((2, 1))], [(1, 1)], False, id="that of another line"),
+        pytest.param([came_back((1, 1), left=1)], [(1, 1)], False, id="a part of it did not"),
+        pytest.param([asked((1, 3))], [(3, 3)], True, id="the item's other line"),
+        pytest.param([asked((1, 2))], [(1, 1)], True, id="one that nobody asked for"),
+        pytest.param([asked((1, 1))], [(1, 2)], True, id="more of it than was refused"),
+        pytest.param(
+            [asked((1, 1)), asked((1, 1), status=PAID)], [(1, 1)], True, id="paid and refused"
+        ),
+        pytest.param([asked((1, 1), status=PAID)], [(1, 1)], False, id="one was paid"),
+        *(
+            pytest.param([asked((2, 1), status=status)], [(2, 1)], status in (REJECTED, EXPIRED),
+                         id=f"it is {status}")
+            for status in RefundStatus
+        ),
+    ],
+)  # fmt: skip
+def test_units_that_were_refused_are_known_again(
+    past: list[Refund], units: list[tuple[int, int]], overlaps: bool
+) -> None:
+    lines = [RefundLine(line_no, quantity, usd(1)) for line_no, quantity in units]
+    assert overlaps_refused(table_ware(), lines, past) is overlaps
+
+
+def test_a_refused_item_is_known_again_where_the_shop_has_moved_its_line() -> None:
+    moved = table_ware(items=(POT, MUGS))
+    pot, mug = RefundLine(1, 1, usd(25_00)), RefundLine(2, 1, usd(10_00))
+    assert overlaps_refused(moved, [pot], [asked((2, 1))])
+    assert not overlaps_refused(moved, [mug], [asked((2, 1))])
+
+
+# --- overlap --------------------------------------------------------------------------------------
+
+
+MUG_ORDER = order(
+    items=[
+        {"item_id": "M", "name": "Mug", "quantity": 3, "unit_price": "10.00"},
+        {"item_id": "K", "name": "Kettle", "quantity": 1, "unit_price": "19.99"},
+    ]
+)
+
+
+def refund(refund_id: str, status: RefundStatus, **units: int) -> Refund:
+    numbers = {"M": 1, "K": 2}
+    lines = tuple(RefundLine(numbers[item], n, Money(n, "USD")) for item, n in units.items())
+    return Refund(
+        refund_id=refund_id,
+        order_id="W1001",
+        conversation_id="c",
+        mail_id="m",
+        amount=Money(10, "USD"),
+        lines=lines,
+        item_ids=tuple(units),
+        reason=RefundReason.OTHER,
+        status=status,
+        requested_at=NOW,
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "got", "covering"),
+    [
+        ((WantedItem("M", 3),), {"M": 2}, ["r1"]),
+        ((WantedItem("M"),), {"M": 2}, ["r1"]),
+        ((WantedItem("M", 2),), {"M": 2}, []),
+        ((WantedItem("M", 2), WantedItem("K")), {"M": 2}, ["r2"]),
+        ((WantedItem("M"), WantedItem("K")), {"M": 2}, ["r1", "r2"]),
+    ],
+)
+def test_only_what_is_short_is_told_of(
+    wanted: tuple[WantedItem, ...], got: dict[str, int], covering: list[str]
+) -> None:
+    earlier = [
+        refund("r0", RefundStatus.REJECTED, M=3, K=1),
+        refund("r1", RefundStatus.PAID, M=1),
+        refund("r2", RefundStatus.AWAITING_APPROVAL, K=1),
+    ]
+    new = refund("r3", RefundStatus.APPROVED, **got)
+    found = find_covering(MUG_ORDER, wanted, new, [*earlier, new])
+    assert [each.refund_id for each in found] == covering
+
+
+@pytest.mark.parametrize(
+    ("item_ids", "holding"),
+    [(["M"], ["r1"]), (["K"], ["r2"]), (["K", "M"], ["r1", "r2"]), ([], [])],
+)
+def test_only_what_holds_units_of_the_same_items_is_found(
+    item_ids: list[str], holding: list[str]
+) -> None:
+    earlier = [
+        refund("r0", RefundStatus.REJECTED, M=3, K=1),
+        refund("r1", RefundStatus.PAID, M=1),
+        refund("r2", RefundStatus.AWAITING_APPROVAL, K=1),
+        refund("r3", RefundStatus.WITHDRAWN, M=1),
+    ]
+    assert [each.refund_id for each in find_holding(item_ids, earlier)] == holding

@@ -14,9 +14,13 @@ from contextlib import contextmanager
 import pytest
 import sqlalchemy as sa
 
+from mailagent.store.migration import check_schema
+from mailagent.store.schema import metadata
+from tests.cast import ADA, MONA, big_order
 from tests.databases import ROOT, migrate, postgres_at
-from tests.harness import wait_until
+from tests.harness import Harness, running, wait_until
 from tests.migrations.rules import find_blocking
+from tests.round_trips.approvals import decide, link_in
 
 # The first release, and the migration of the sample.
 BEFORE, SAMPLE = "0002", "9999"
@@ -190,3 +194,33 @@ def test_two_upgrades_at_once_both_end_well(postgres_url: str) -> None:
         said = [child.communicate(timeout=120)[0] for child in children]
         assert [child.returncode for child in children] == [0, 0], said
         assert is_current(url)
+
+
+# --- one ahead ------------------------------------------------------------------------------------
+
+
+def add_everywhere(shop: Harness) -> None:
+    """Do to every table what a migration may do, and say that it was done."""
+    with shop.live.database.transaction() as connection:
+        for table in metadata.tables:
+            for column in ("of_tomorrow TEXT", "counted_tomorrow INTEGER NOT NULL DEFAULT 0"):
+                connection.execute(sa.text(f"ALTER TABLE {table} ADD COLUMN {column}"))
+            connection.execute(
+                sa.text(f"CREATE INDEX ix_{table}_tomorrow ON {table} (of_tomorrow)")
+            )
+        connection.execute(sa.text("CREATE TABLE visits_of_tomorrow (visit_id TEXT PRIMARY KEY)"))
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
+
+
+def test_code_of_today_works_on_the_schema_of_tomorrow(shop: Harness) -> None:
+    shop.stock(big_order())
+    with running(shop):
+        shop.write("The standing desk of order W2001 is damaged, please refund it.")
+        (request,) = shop.wait_for_mails(MONA)
+        add_everywhere(shop)  # while it runs, and a refund waits
+        check_schema(shop.live.database)
+        decide(shop, link_in(request.text), "approve")
+        shop.wait_for_refund("paid")
+        shop.wait_for_mails(ADA, 2)
+        shop.write("Which orders of mine do you have?", from_address="grace@example.org")
+        shop.wait_for_mails("grace@example.org")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -15,6 +17,7 @@ from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.refunds import approvals
 from tests.cast import MAX, MONA
 from tests.databases import ONE_DATABASE
+from tests.harness import Harness
 from tests.web.questions import Question, everything
 
 
@@ -236,3 +239,37 @@ def test_a_withdrawn_refund_cannot_be_decided_on(question: Question) -> None:
         assert page.status_code == 200
         assert "Withdrawn by the customer" in page.text
     assert question.shop.rows("SELECT * FROM decisions") == []
+
+
+# --- approval locks -------------------------------------------------------------------------------
+
+
+@contextmanager
+def statements(shop: Harness) -> Iterator[list[str]]:
+    said: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_more: object) -> None:
+        if not statement.startswith("BEGIN"):
+            said.append(statement)
+
+    engine = shop.live.database.engine
+    sa.event.listen(engine, "before_cursor_execute", note)
+    yield said
+    sa.event.remove(engine, "before_cursor_execute", note)
+
+
+def locks(said: list[str]) -> list[str]:
+    return [each for each in said if "FOR UPDATE" in each]
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_the_order_is_locked_before_its_refund_and_all_else_is_read_after(
+    question: Question,
+) -> None:
+    opened = question.token()
+    with statements(question.shop) as said:
+        question.press(opened, "approve")
+    order, refund = locks(said)
+    assert "FOR UPDATE OF orders" in order
+    assert "FOR UPDATE OF refunds" in refund
+    assert said[0] == order

@@ -18,10 +18,11 @@ from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.console import sessions
 from mailagent.store.mail import photo_previews
 from mailagent.store.refunds import refunds
+from mailagent.web.approvals.attachments import ShownFile, count_files
 from mailagent.workflows.steps.maintenance.photo_previews import make_previews
 from mailagent.workflows.steps.maintenance.sweep import purge_raw_mail
 from tests.adapters.parse_requests import common_fields, form, raw_request
-from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, TESS, a_photo
+from tests.cast import ADA, GRACE, MAX, MONA, NOW, SUPPORT, TESS, a_photo
 from tests.harness import Harness
 from tests.web.mail_with_files import JPEG, Desk, ask, mail_with
 
@@ -319,3 +320,22 @@ def test_a_file_that_holds_a_working_link_is_kept_back(shop: Harness) -> None:
         for response in (desk.get(number), theirs):
             assert response.status_code == status
             assert ("may contain a secret link" in response.text) is (status == 403)
+
+
+# --- file count -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("types", "words"),
+    [
+        ((), ""),
+        (("image/jpeg",), "1 photo"),
+        (("image/jpeg", "image/png"), "2 photos"),
+        (("application/pdf",), "1 file"),
+        (("image/png", "application/pdf"), "1 photo and 1 other file"),
+        (("image/png", "text/plain", "application/pdf"), "1 photo and 2 other files"),
+    ],
+)
+def test_photos_are_counted_apart_from_other_files(types: tuple[str, ...], words: str) -> None:
+    files = [ShownFile("mail_1", 0, "x", each, "1 kB", NOW, True, "") for each in types]
+    assert count_files(files) == words

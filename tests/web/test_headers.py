@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from itertools import product
 from pathlib import Path
 
 import pytest
+from flask.testing import FlaskClient
+from gunicorn.config import Config
+from itsdangerous import TimestampSigner
 from werkzeug.test import TestResponse
 
+from mailagent.serving import ServerLog, without_tokens
+from mailagent.store.console import sessions
+from mailagent.web.guard import Cookies, Guard
 from tests.cast import OLGA
-from tests.harness import Harness
-from tests.web.doors import HTTPS, doors, furnish, visit
+from tests.harness import Harness, post_form
+from tests.web.doors import HTTPS, csrf_token, doors, furnish, visit
 from tests.web.page_source import PageSource
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -139,3 +148,157 @@ def test_no_python_of_ours_declares_text_to_be_safe() -> None:
         "mailagent/adapters/templates/formats.py",
         "mailagent/adapters/totp.py",
     ]
+
+
+# --- cookies --------------------------------------------------------------------------------------
+
+
+def signed_elsewhere(client: FlaskClient, off_seconds: int) -> None:
+    """Sign a client's cookie anew, as a web process would whose machine's clock is off."""
+
+    class Elsewhere(TimestampSigner):
+        def get_timestamp(self) -> int:
+            return super().get_timestamp() + off_seconds
+
+    with client.session_transaction() as cookies:
+        kept = dict(cookies)
+    serializer = Cookies().get_signing_serializer(client.application)
+    assert serializer is not None
+    serializer.signer = Elsewhere
+    client.set_cookie("mailagent", serializer.dumps(kept))
+
+
+@pytest.mark.parametrize("off_seconds", [-40 * 86_400, -1, 0, 2, 86_400])
+def test_a_form_and_a_login_last_however_wrong_the_signing_machines_clock_is(
+    shop: Harness, off_seconds: int
+) -> None:
+    client = shop.log_in(OLGA)
+    page = client.get("/ops")
+    token = re.search(r'name="csrf_token" value="([^"]+)"', page.text)
+    assert page.status_code == 200
+    assert token
+    signed_elsewhere(client, off_seconds)
+    assert client.post("/ops/logout", data={"csrf_token": token[1]}).status_code == 303
+    assert client.get("/ops").status_code == 303
+
+
+def test_a_browser_is_told_the_end_of_a_login_by_the_one_clock(shop: Harness) -> None:
+    secret, now = sessions.new_secret(), shop.live.now()
+    with shop.live.database.transaction() as connection:
+        sessions.record_link(connection, secret, OLGA, "/ops", now, now + timedelta(hours=1))
+    answer = post_form(shop.client, f"/ops/login/{secret}")
+    cookie = next(each for each in answer.headers.getlist("Set-Cookie") if "Expires=" in each)
+    expires = parsedate_to_datetime(cookie.partition("Expires=")[2].partition(";")[0])
+    lasts = timedelta(seconds=shop.live.waits.ops_session_seconds)
+    assert abs(expires - datetime.now(UTC) - lasts) < timedelta(minutes=1)
+
+
+def test_a_cookie_that_nobody_signed_is_no_login(shop: Harness) -> None:
+    client = shop.client
+    client.set_cookie("mailagent", "eyJhIjoxfQ.aaaaaa.bbbbbbbbbbbbbbbbbbbbbbbbbbb")
+    assert client.get("/ops").status_code in (302, 303)
+
+
+# --- redirects ------------------------------------------------------------------------------------
+
+
+NAMES = ("next", "url", "return_to", "redirect", "back", "page", "path", "from")
+ELSEWHERE = (
+    "https://evil.example/",
+    "//evil.example",
+    "/\\evil.example",
+    "/ops//evil.example",
+    "/ops/..//evil.example",
+    "javascript:alert(1)",
+    "https:evil.example",
+    "\thttps://evil.example",
+    "/ops\r\nLocation: https://evil.example",
+)
+HOSTS = {
+    "Host": "evil.example",
+    "X-Forwarded-Host": "evil.example",
+    "Forwarded": "host=evil.example",
+}
+
+
+def test_no_door_leads_to_another_host(fullest: Harness) -> None:
+    case = furnish(fullest)
+    operator, stranger = fullest.log_in(OLGA), fullest.client
+    token = csrf_token(operator)
+    redirects = 0
+    for door, client, wanted in product(doors(fullest), (operator, stranger), ELSEWHERE):
+        if door.rule.rule == "/demo/crash" or (door.method != "GET" and client is operator):
+            continue
+        hostile = dict.fromkeys(NAMES, wanted)
+        form = {**hostile, "csrf_token": token} if door.method == "POST" else None
+        answer, _ = visit(
+            client,
+            door.path(case.values),
+            door.method,
+            query_string=hostile,
+            data=form,
+            headers={**HOSTS, "Referer": "https://evil.example/"},
+        )
+        location = answer.headers.get("Location")
+        if location is not None:
+            redirects += 1
+            assert location.startswith("/"), (door.name, location)
+            assert not location.startswith(("//", "/\\")), (door.name, location)
+            assert "\r" not in location, (door.name, location)
+    assert redirects
+
+
+@pytest.mark.parametrize("wanted", ELSEWHERE)
+def test_a_login_that_asks_for_elsewhere_ends_in_the_console(shop: Harness, wanted: str) -> None:
+    post_form(shop.client, "/ops/login", email=OLGA, next=wanted)
+    (link,) = shop.rows("SELECT next_path FROM login_links")
+    assert link.next_path == "/ops"
+
+
+def test_a_mailed_link_names_our_host_whatever_host_was_asked(shop: Harness) -> None:
+    client, host = shop.client, "http://evil.example"
+    page = client.get("/ops/login", base_url=host, headers=HOSTS).text
+    token = page.partition('name="csrf_token" value="')[2].partition('"')[0]
+    form = {"email": OLGA, "csrf_token": token}
+    assert client.post("/ops/login", data=form, base_url=host, headers=HOSTS).status_code == 200
+    (mail,) = shop.rows("SELECT text, html FROM outbound_mails WHERE purpose = 'login'")
+    assert f"{shop.live.shop.public_url}/ops/login/" in mail.text
+    assert "evil.example" not in mail.text + mail.html
+
+
+# --- access log -----------------------------------------------------------------------------------
+
+
+def test_no_line_about_a_request_has_the_token_of_a_link(fullest: Harness) -> None:
+    case = furnish(fullest)
+    secrets = [case.values["token"], case.values["secret"]]
+    found = [door for door in doors(fullest) if door.guard is Guard.LINK]
+    assert found
+    for door in found:
+        path = door.path(case.values)
+        for line in (
+            path,
+            f"{door.method} {path}?x=1 HTTP/1.1",
+            f"https://agent.shop.example{path}",
+        ):
+            if any(secret in line for secret in secrets):
+                told = without_tokens(line)
+                assert not [secret for secret in secrets if secret in told], door.name
+                assert line.endswith(told.rpartition("…")[2]), "more than the token is gone"
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_no_line_about_an_error_has_the_token_of_a_link(
+    log_format: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LOG_FORMAT", log_format)
+    log = ServerLog(Config())
+    try:
+        for path in ("/approvals/secret.of-a_link?x=1", "/ops/login/secret"):
+            log.exception("Error handling request %s %s", "GET", path)
+        log.warning("Invalid request line: 'GET /approvals/secret HTTP/9'")
+    finally:
+        log.error_log.handlers.clear()
+    told = capsys.readouterr().err
+    assert told.count("/approvals/…") == 2 or told.count("/approvals/\\u2026") == 2
+    assert "secret" not in told

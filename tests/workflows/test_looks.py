@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 import sqlalchemy as sa
+from pydantic import Field
 
 from mailagent.engine import RecordedStep
 from mailagent.web.console.run_steps import with_text
+from mailagent.workflows.steps.conversation import model_call
 from mailagent.workflows.steps.conversation.batch import Batch
-from mailagent.workflows.steps.recording import AtWork
+from mailagent.workflows.steps.recording import CRASH_POINTS, AtWork
 from mailagent.workflows.tools import look_at_order, registry
+from mailagent.workflows.tools.tool import Arguments, Tool
 from tests.cast import ADA, order
 from tests.harness import Harness, wait_until
 from tests.tool_calls import calls, says
@@ -103,3 +106,46 @@ def test_a_process_that_is_leaving_begins_no_second_ask(
     busy_shop.wait_for_mails(ADA)
     assert [step.name for step in steps_of(busy_shop)].count("ask_model") == 2
     assert requests(busy_shop) == 2
+
+
+# --- registered tool ------------------------------------------------------------------------------
+
+
+RINGS: list[str] = []
+
+
+class CallCourier(Arguments):
+    parcel: str = Field(description="The number of the parcel.")
+
+
+def call_courier(_batch: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    RINGS.append(arguments["parcel"])
+    return {"outcome": "called", "say": "The courier comes tomorrow."}
+
+
+@pytest.fixture
+def toy() -> Iterator[Tool]:
+    RINGS.clear()
+    tool = Tool("call_courier", CallCourier, "Call the courier of a parcel.", call_courier)
+    registry.register(tool)
+    yield tool
+    del registry._tools[tool.name]
+    model_call.tool_step.cache_clear()
+    CRASH_POINTS.pop(tool.name, None)
+
+
+def test_a_tool_registered_from_outside_is_offered_and_run_as_a_step(
+    busy_shop: Harness, toy: Tool
+) -> None:
+    busy_shop.faults.openai += [
+        calls("call_courier", parcel="P7"),
+        says("Hello Ada, thank you for your mail."),
+    ]
+    busy_shop.write("Where is my parcel?")
+    busy_shop.wait_for_mails(ADA)
+    assert RINGS == ["P7"]
+
+
+def test_two_tools_cannot_have_one_name(toy: Tool) -> None:
+    with pytest.raises(ValueError, match="registered already"):
+        registry.register(toy)

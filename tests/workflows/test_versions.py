@@ -15,7 +15,7 @@ from dbos import DBOS
 
 from mailagent.engine import APPLICATION_VERSION, REFUND, names
 from tests.cast import ADA
-from tests.harness import Harness, beside, open_shop, running
+from tests.harness import Harness, beside, open_shop, running, wait_until
 from tests.histories.history import History, read_all
 from tests.histories.tables import WORKER, Tables
 from tests.round_trips.provider_faults import QUESTION
@@ -85,3 +85,20 @@ def test_a_release_that_was_rolled_back_says_that_it_gets_no_new_runs(small_shop
             {"name": OTHER},
         )
     assert f"problem: new runs go to workers of version {OTHER} only" in check(small_shop)
+
+
+# --- heartbeat ------------------------------------------------------------------------------------
+
+
+def test_a_worker_touches_its_file_at_every_beat(tmp_path: Path, database_url: str) -> None:
+    beat = tmp_path / "beat"
+    with open_shop(tmp_path, database_url, {"WORKER_BEAT_FILE": str(beat)}) as shop, running(shop):
+        first = beat.stat().st_mtime_ns
+        wait_until(lambda: beat.stat().st_mtime_ns > first, 30, "the next beat")
+
+
+def test_the_engine_runs_under_the_name_that_beats(shop: Harness) -> None:
+    with running(shop):
+        assert [row.worker_id for row in shop.rows("SELECT worker_id FROM workers")] == [
+            DBOS.executor_id
+        ]

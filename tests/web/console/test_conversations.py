@@ -12,6 +12,8 @@ import pytest
 from mailagent import services
 from mailagent.domain.operations.model_cost import parse_prices
 from mailagent.store import audit, schema
+from mailagent.store.ids import new_id
+from mailagent.web.console.labels import action_label, detail_label, detail_labels
 from mailagent.web.console.page import redact
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, big_order, order
 from tests.harness import Harness
@@ -233,3 +235,44 @@ def test_no_subject_shows_a_discount_or_a_link(shop: Harness) -> None:
         page = client.get(path).text
         assert "Use [code]" in page, path
         assert "4PQR-9TWZ" not in page, path
+
+
+# --- labels ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        ("refund awaiting_approval", "refund left to a manager"),
+        ("refund paid", "refund paid"),
+        ("mail given_up", "mail given up"),
+    ],
+)
+def test_an_act_is_told_in_words(action: str, words: str) -> None:
+    assert action_label(action) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("awaiting_approval", "waits for a manager"),
+        ("window_closed", "window closed"),
+        ("pay_W2001", "pay_W2001"),
+        ("mona@shop.example", "mona@shop.example"),
+        (15, "15"),
+    ],
+)
+def test_short_names_become_words_and_all_else_stays(value: object, words: str) -> None:
+    assert detail_label(value) == words
+
+
+def test_a_story_is_told_without_ids_and_empty_words() -> None:
+    details = {
+        "mail_id": new_id("mail"),
+        "amount": "49.99 USD",
+        "note": "stands with the decision",
+        "note_for": "the shop only",
+        "why": "",
+        "filters": ["actor"],
+    }
+    assert detail_labels(details) == [("amount", "49.99 USD"), ("note for", "the shop only")]

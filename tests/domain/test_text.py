@@ -1,10 +1,49 @@
-"""What somebody types to search for words means what it means to PostgreSQL."""
+"""Typed text: what is taken out, and what counts as one line."""
 
 from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.text import Term, parse_search, write_search
+from mailagent.domain.text import (
+    LONGEST,
+    Term,
+    is_one_line,
+    parse_search,
+    tell_error,
+    without_controls,
+    write_search,
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        ("fine", "fine"),
+        ("two\r\nlines\rand\tmore\n", "two\nlines\nand\tmore\n"),
+        ("o\x00k", "ok"),
+        ("\x1b[31mred\x07", "[31mred"),
+        ("a\x7f\x80\x85\x9fb", "ab"),
+        ("half \ud83d a pair", "half  a pair"),
+        ("\U0001f600 für Jürgen’s\u00a0Kessel", "\U0001f600 für Jürgen’s\u00a0Kessel"),
+    ],
+)
+def test_control_characters_are_taken_out_and_the_rest_stays(typed: str, kept: str) -> None:
+    assert without_controls(typed) == kept
+
+
+@pytest.mark.parametrize("text", ["", "W1001", "Kessel\u00a0groß", "\U0001f600", "a\u200bb"])
+def test_one_line_is_one_line(text: str) -> None:
+    assert is_one_line(text)
+
+
+@pytest.mark.parametrize(
+    "character", "\x00 \x1f \x7f \x85 \x9f \n \r \t \u2028 \u2029 \ud800 \udfff".split(" ")
+)
+def test_breaks_controls_and_surrogates_are_not_one_line(character: str) -> None:
+    assert not is_one_line(f"W1{character}")
+
+
+# --- search words ---------------------------------------------------------------------------------
 
 
 def plain(typed: str) -> str:
@@ -73,3 +112,26 @@ def test_what_is_typed_is_written_for_postgresql_with_nothing_superfluous(
 ) -> None:
     assert write_search(typed) == written
     assert parse_search(written) == parse_search(typed)
+
+
+# --- failure --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (None, "no reason is on record"),
+        ("  ", "no reason is on record"),
+        ("refund refund_01 could not be paid in 40 attempts", None),
+        ("no mail for ada@example.com here", "no mail for … here"),
+        ("no mail for <ada@example.com>, sorry", "no mail for <…>, sorry"),
+        ("cannot read 'my name is Ada'", "cannot read …"),
+        ('cannot read "my name is Ada"', "cannot read …"),
+        ("Key (subject)=(About my knee) exists", "Key (subject)=… exists"),
+        ("card 4111 1111 1111 1111 refused", "card … refused"),
+        ("401: the key is wrong\nDETAIL: Ada wrote this", "401: the key is wrong"),
+        ("x" * 300, "x" * (LONGEST - 1) + "…"),
+    ],
+)
+def test_one_line_without_what_a_person_wrote(error: str | None, told: str | None) -> None:
+    assert tell_error(error) == (told or error)
