@@ -26,6 +26,10 @@ GRACE = "grace@example.org"
 JUERGEN = "juergen@example.net"
 MALLORY = "mallory@evil.example"
 
+# What a customer writes about the kettle of `order` and the desk of `big_order`.
+KETTLE_WISH = "My kettle from order W1001 arrived broken. I want my money back."
+DESK_WISH = "The standing desk of order W2001 is damaged, please refund it."
+
 
 def a_photo(width: int = 640, height: int = 480) -> bytes:
     """Return a photo as a phone would send it, with a comment in it."""

@@ -256,6 +256,31 @@ def _providers(folder: Path, faults: Faults) -> Iterator[tuple[str, str, Mailbox
             server.stop()
 
 
+def shop_settings(
+    database_url: str,
+    openai_url: str,
+    sendgrid_url: str,
+    inbound_key: WebhookKey,
+    events_key: WebhookKey,
+) -> dict[str, str]:
+    """Return the settings of a shop with the people of the cast and these providers."""
+    return {
+        "DATABASE_URL": database_url,
+        "SECRET_KEY": "a key for tests only",
+        "WORKER_ID": "test",
+        "SUPPORT_ADDRESS": SUPPORT,
+        "MANAGER_EMAILS": f"{MONA},{MAX}",
+        "TEAM_EMAILS": TESS,
+        "OPS_EMAILS": OLGA,
+        "OPENAI_BASE_URL": f"{openai_url}/v1",
+        "OPENAI_API_KEY": "test",
+        "SENDGRID_BASE_URL": sendgrid_url,
+        "SENDGRID_API_KEY": "test",
+        "SENDGRID_INBOUND_PUBLIC_KEY": inbound_key.public_text(),
+        "SENDGRID_EVENTS_PUBLIC_KEY": events_key.public_text(),
+    }
+
+
 @contextmanager
 def open_shop(
     folder: Path, database_url: str, settings: Mapping[str, str] | None = None
@@ -265,19 +290,7 @@ def open_shop(
     faults = Faults()
     with _providers(folder, faults) as (openai_url, sendgrid_url, mailboxes):
         environ = {
-            "DATABASE_URL": database_url,
-            "SECRET_KEY": "a key for tests only",
-            "WORKER_ID": "test",
-            "SUPPORT_ADDRESS": SUPPORT,
-            "MANAGER_EMAILS": f"{MONA},{MAX}",
-            "TEAM_EMAILS": TESS,
-            "OPS_EMAILS": OLGA,
-            "OPENAI_BASE_URL": f"{openai_url}/v1",
-            "OPENAI_API_KEY": "test",
-            "SENDGRID_BASE_URL": sendgrid_url,
-            "SENDGRID_API_KEY": "test",
-            "SENDGRID_INBOUND_PUBLIC_KEY": inbound_key.public_text(),
-            "SENDGRID_EVENTS_PUBLIC_KEY": events_key.public_text(),
+            **shop_settings(database_url, openai_url, sendgrid_url, inbound_key, events_key),
             "MAIL_OUTCOME_SECONDS": "2",
             **(settings or {}),
         }

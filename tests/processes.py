@@ -5,19 +5,52 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from mailagent.demo.process import ROOT
 from tests.harness import wait_until
 from tests.ports import choose_port
 
 START_SECONDS = 60.0
+_STOP_SECONDS = 10.0
+# Nothing else of the caller's environment: a key or an endpoint set for real must not be used here.
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR")
+
+
+class ProcessFailed(AssertionError):
+    """A process ended or does not answer; the text holds the end of what it said."""
+
+
+def base_environment() -> dict[str, str]:
+    """Return what every process gets."""
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    local = "127.0.0.1,localhost"  # the SDKs would ask a proxy for servers of this machine, too
+    return {**kept, "NO_PROXY": local, "no_proxy": local, "PYTHONUNBUFFERED": "1"}
+
+
+def run_script(module: str, job: Mapping[str, Any]) -> Any:
+    """Run a module that reads a job as JSON and prints its result as JSON. Raises ProcessFailed."""
+    done = subprocess.run(
+        [sys.executable, "-m", module],
+        cwd=ROOT,
+        env=base_environment(),
+        input=json.dumps(job),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        end = "\n".join(done.stderr.splitlines()[-15:])
+        raise ProcessFailed(f"`{module}` ended ({done.returncode}):\n{end}")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 class Process:
@@ -53,6 +86,21 @@ class Process:
     def lives(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    def check(self) -> None:
+        """Raise ProcessFailed when the process has ended."""
+        if not self.lives:
+            code = self._process.returncode if self._process else None
+            raise ProcessFailed(f"{self.name} ended ({code}):\n{self.said()[-3000:]}")
+
+    def wait_until(self, ready: Callable[[], bool], seconds: float = START_SECONDS) -> None:
+        """Wait until `ready()` holds. Raises ProcessFailed when the process ends or takes too long."""
+        deadline = time.monotonic() + seconds
+        while not ready():
+            self.check()
+            if time.monotonic() > deadline:
+                raise ProcessFailed(f"{self.name} is not ready:\n{self.said()[-3000:]}")
+            time.sleep(0.02)
+
     @property
     def is_stopped(self) -> bool:
         """Whether the kernel has stopped it (state T of proc_pid_stat(5))."""
@@ -72,6 +120,13 @@ class Process:
         began = time.monotonic()
         wait_until(lambda: not self.lives, seconds, f"{self.name} to end")
         return time.monotonic() - began
+
+    def stop(self) -> None:
+        """Ask the process and its children to end, and kill them when they do not."""
+        self._signal_all(signal.SIGTERM)
+        with contextlib.suppress(AssertionError):
+            self.wait(_STOP_SECONDS)
+        self.kill()
 
     def kill(self) -> None:
         self._signal_all(signal.SIGKILL)
@@ -109,32 +164,28 @@ class Worker(Process):
     def start_and_wait(self) -> None:
         before = self.said().count("The worker runs")
         self.start()
-        wait_until(
-            lambda: self.said().count("The worker runs") > before or not self.lives,
-            START_SECONDS,
-            f"{self.name} to run",
-        )
-        assert self.lives, self.said()[-3000:]
+        self.wait_until(lambda: self.said().count("The worker runs") > before)
 
 
 class Web(Process):
-    """gunicorn; `role` may be `all`."""
+    """gunicorn; `role` may be `all`. `arguments`: what it serves, and how."""
 
     def __init__(
-        self, name: str, environment: Mapping[str, str], folder: Path, role: str = "web"
+        self,
+        name: str,
+        environment: Mapping[str, str],
+        folder: Path,
+        role: str = "web",
+        arguments: Sequence[str] = ("-c", "python:mailagent.serving", "wsgi:app"),
     ) -> None:
         self.port = choose_port()
-        arguments = [
-            *("gunicorn", "-c", "python:mailagent.serving", "wsgi:app"),
-            *("--bind", f"127.0.0.1:{self.port}"),
-        ]
+        arguments = ["gunicorn", *arguments, "--bind", f"127.0.0.1:{self.port}"]
         own = {"MAILAGENT_ROLE": role, "WORKER_ID": name}
         super().__init__(name, arguments, {**environment, **own}, folder / f"{name}.log")
 
     def start_and_wait(self) -> None:
         self.start()
-        wait_until(lambda: self.is_ready or not self.lives, START_SECONDS, f"{self.name} to answer")
-        assert self.lives, self.said()[-3000:]
+        self.wait_until(lambda: self.is_ready)
 
     @property
     def is_ready(self) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mailagent.demo.fakes.webhooks import WebhookKey
 from tests.databases import postgres_copy
-from tests.programs.bench.child import base_environment
+from tests.processes import base_environment
 from tests.programs.bench.flows import QUESTION, prepare
 from tests.programs.bench.roles import look_at_web
 

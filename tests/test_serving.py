@@ -13,7 +13,7 @@ import pytest
 from mailagent.demo.process import ROOT
 from mailagent.healthcheck import SILENT_SECONDS, find_problem
 from tests.ports import choose_port
-from tests.programs.bench.child import Child, ChildFailed, base_environment, wait_until_ready
+from tests.processes import Process, ProcessFailed, base_environment
 
 NOBODY_THERE = "postgresql+psycopg://mailagent:secret-17@127.0.0.1:1/mailagent"
 
@@ -70,15 +70,16 @@ def test_what_runs_workflows_waits_for_a_server_that_is_away_until_it_is_asked_t
         "DATABASE_URL": NOBODY_THERE,
         "WORKER_BEAT_FILE": str(beat),
     }
-    child = Child(arguments[role], environment, tmp_path / "log")
+    child = Process(role, arguments[role], environment, tmp_path / "log")
     try:
-        wait_until_ready(child, lambda: "Waiting for it." in child.said(), 60)
+        child.start()
+        child.wait_until(lambda: "Waiting for it." in child.said())
         child.check()
         assert role == "all" or find_problem(environment) is None
         # With 0 and not by the signal, which would not reach the first process of a container.
         os.kill(child.pid, signal.SIGTERM)
-        with pytest.raises(ChildFailed, match=r"ended \(0\)"):
-            wait_until_ready(child, lambda: False, 10)
+        with pytest.raises(ProcessFailed, match=r"ended \(0\)"):
+            child.wait_until(lambda: False, 10)
     finally:
         child.stop()
     assert "the database cannot be used" in child.said()

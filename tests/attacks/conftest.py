@@ -17,8 +17,7 @@ from mailagent.store.database import Database, open_database
 from tests.cast import MONA
 from tests.databases import postgres_copy
 from tests.harness import letter
-from tests.processes import Web, Worker
-from tests.programs.bench.child import base_environment
+from tests.processes import Web, Worker, base_environment
 
 INBOUND, EVENTS, STRIPE = (
     "/webhooks/sendgrid/inbound",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
-from tests.cast import ADA, MAX, MONA, big_order
+from tests.cast import ADA, DESK_WISH, MAX, MONA, big_order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
 
@@ -18,7 +18,7 @@ PHONE: ViewportSize = {"width": 360, "height": 740}
 @pytest.fixture
 def link(served: Harness) -> str:
     served.stock(big_order())
-    served.write("The standing desk of order W2001 is damaged, please refund it.")
+    served.write(DESK_WISH)
     (request,) = served.wait_for_mails(MONA)
     found = re.search(r"http://127\.0\.0\.1:\d+/approvals/\S+", request.text)
     assert found is not None

@@ -11,7 +11,7 @@ from mailagent import services
 from mailagent.domain.mail.draft import DraftReplies
 from mailagent.engine import REFUND
 from tests.browser.people import PHONE, link_in, log_in
-from tests.cast import ADA, OLGA, TESS, order
+from tests.cast import ADA, KETTLE_WISH, OLGA, TESS, order
 from tests.harness import Harness, wait_until
 from tests.workflows.trouble import failing, wait_for_run
 
@@ -115,7 +115,7 @@ def test_taking_over_answering_and_giving_back(served: Harness, browser: Browser
 def test_a_run_that_failed_is_replayed_once(served: Harness, browser: Browser) -> None:
     served.stock(order())
     with failing("pay_refund"):
-        served.write("My kettle from order W1001 arrived broken. I want my money back.")
+        served.write(KETTLE_WISH)
         run_id = wait_for_run(served, REFUND, "ERROR")
         served.wait_for_mails(ADA)
     context = log_in(served, browser, OLGA, viewport=PHONE, java_script_enabled=False)

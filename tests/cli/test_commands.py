@@ -17,7 +17,19 @@ from mailagent.cli.actor import actor
 from mailagent.cli.printing import explain
 from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
 from mailagent.store.mail import outbound, suppressions
-from tests.cast import ADA, GRACE, MAX, MONA, SUPPORT, TESS, big_order, order, order_record
+from tests.cast import (
+    ADA,
+    DESK_WISH,
+    GRACE,
+    KETTLE_WISH,
+    MAX,
+    MONA,
+    SUPPORT,
+    TESS,
+    big_order,
+    order,
+    order_record,
+)
 from tests.cli.commands import flask, process
 from tests.harness import Harness, running
 from tests.round_trips.replays import wait_for_quiet
@@ -211,7 +223,7 @@ def test_an_option_that_makes_no_sense_is_told(
 def test_what_happened_can_be_looked_at(shop: Harness) -> None:
     shop.stock(order())
     with running(shop):
-        shop.write("My kettle from order W1001 arrived broken. I want my money back.")
+        shop.write(KETTLE_WISH)
         shop.wait_for_refund("paid")
         shop.wait_for_mails(ADA, 2)
         wait_for_quiet(shop)
@@ -322,7 +334,7 @@ def test_a_limit_that_makes_no_sense_is_told(shop: Harness, group: str, limit: s
 def test_a_waiting_run_is_cancelled_and_then_replayed(shop: Harness) -> None:
     shop.stock(big_order())
     with running(shop):
-        shop.write("The standing desk of order W2001 is damaged, please refund it.")
+        shop.write(DESK_WISH)
         shop.wait_for_mails(MONA)
         run_id = str(shop.refunds()[0].run_id)
         assert "cancel" in flask(shop, "runs", "replay", run_id).output

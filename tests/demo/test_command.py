@@ -18,7 +18,7 @@ import pytest
 from mailagent.demo.process import ROOT
 from mailagent.demo.show import DEFAULT_PORT
 from tests.harness import wait_until
-from tests.programs.bench.child import base_environment
+from tests.processes import base_environment
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:

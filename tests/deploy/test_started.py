@@ -29,7 +29,7 @@ from tests.deploy.files import (
     started,
     unit,
 )
-from tests.programs.bench.child import base_environment
+from tests.processes import base_environment
 
 STARTED = started()
 # Not the app's: the database's container, the interpreter, the search path, the folder of temporary files.

@@ -17,14 +17,12 @@ from mailagent.demo.fakes.openai import answer_to
 from mailagent.demo.scripted_model import Call, Say, Turn
 from mailagent.engine import ACTIVE
 from tests import stripe_server
-from tests.cast import ADA, GRACE, MAX, MONA, TESS, big_order, order
+from tests.cast import ADA, DESK_WISH, GRACE, KETTLE_WISH, MAX, MONA, TESS, big_order, order
 from tests.harness import Harness, beside, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.provider_faults import QUESTION, limited, lost_after, lost_before, model_says
 from tests.stripe_server import StripeServer
 
-KETTLE = "My kettle from order W1001 arrived broken. I want my money back."
-DESK = "The standing desk of order W2001 is damaged, please refund it."
 OUTRAGE = "This is outrageous! I want to talk to a human being, now!"
 AWAY = "Thank you for writing. I have got your mail and will look at it when I am back."
 TEN_YEARS = str(10 * 365 * 24 * 3600)
@@ -85,14 +83,14 @@ def _question(shop: Harness) -> None:
 
 def _small_refund(shop: Harness) -> None:
     shop.stock(order())
-    shop.write(KETTLE)
+    shop.write(KETTLE_WISH)
     shop.wait_for_mails(ADA, 2)
 
 
 def _asked(shop: Harness) -> str:
     """Have a manager asked; return the link."""
     shop.stock(big_order())
-    shop.write(DESK)
+    shop.write(DESK_WISH)
     (request,) = shop.wait_for_mails(MONA)
     return link_in(request.text)
 
@@ -213,7 +211,7 @@ def _model_limited(shop: Harness) -> None:
 
 def _model_key_revoked(shop: Harness) -> None:
     shop.faults.openai += [model_says(401, "invalid_api_key")] * 3
-    shop.write(KETTLE)
+    shop.write(KETTLE_WISH)
     failed = "SELECT 1 FROM workflow_status WHERE status = 'ERROR'"
     wait_until(lambda: bool(shop.rows(failed)), 30, "the run to fail")
 
@@ -242,7 +240,7 @@ def _mail_answer_lost(shop: Harness) -> None:
 def _bank_answer_lost(shop: Harness) -> None:
     paid = {"payment_id": "pi_card", "method": "card", "amount": "49.99"}
     shop.stock(order(payments=[paid]))
-    shop.write(KETTLE)
+    shop.write(KETTLE_WISH)
     shop.wait_for_refund("paid")
 
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from mailagent.store.migration import check_schema
 from mailagent.store.schema import metadata
-from tests.cast import ADA, MONA, big_order
+from tests.cast import ADA, DESK_WISH, MONA, big_order
 from tests.databases import ROOT, migrate, postgres_at
 from tests.harness import Harness, running, wait_until
 from tests.migrations.rules import find_blocking
@@ -215,7 +215,7 @@ def add_everywhere(shop: Harness) -> None:
 def test_code_of_today_works_on_the_schema_of_tomorrow(shop: Harness) -> None:
     shop.stock(big_order())
     with running(shop):
-        shop.write("The standing desk of order W2001 is damaged, please refund it.")
+        shop.write(DESK_WISH)
         (request,) = shop.wait_for_mails(MONA)
         add_everywhere(shop)  # while it runs, and a refund waits
         check_schema(shop.live.database)

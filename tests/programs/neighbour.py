@@ -16,7 +16,7 @@ from mailagent.demo.process import AppProcess
 from tests.adapters.parse_requests import CONTENT_TYPE
 from tests.harness import wait_until
 from tests.ports import choose_port
-from tests.programs.bench.child import base_environment
+from tests.processes import base_environment
 
 ADDRESS = "support@club.example"
 TEAM = "tim@club.example"

@@ -10,7 +10,7 @@ from mailagent.engine import (
     ACTIVE,
 )
 from mailagent.store.refunds.ledger import LedgerGateway
-from tests.cast import ADA, MONA, OLGA, TESS, big_order
+from tests.cast import ADA, DESK_WISH, MONA, OLGA, TESS, big_order
 from tests.harness import Harness, beside, post_form, wait_until
 from tests.round_trips.approvals import decide, link_in
 
@@ -63,7 +63,7 @@ def facts(shop: Harness) -> tuple[Any, ...]:
 
 def play_approved(shop: Harness) -> None:
     shop.stock(big_order())
-    shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    shop.write(DESK_WISH)
     (request,) = shop.wait_for_mails(MONA)
     decide(shop, link_in(request.text), "approve")
     shop.wait_for_refund("paid")

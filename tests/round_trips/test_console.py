@@ -24,7 +24,7 @@ from mailagent.domain.operations.run_about import hash_customer
 from mailagent.engine import CONVERSATION, CONVERSATIONS, REFUND, Run, first_step_to_repeat
 from mailagent.workflows.steps import operators
 from mailagent.workflows.steps.maintenance import sweep, unfinished
-from tests.cast import ADA, GRACE, MONA, OLGA, TESS, big_order
+from tests.cast import ADA, DESK_WISH, GRACE, MONA, OLGA, TESS, big_order
 from tests.conductor import Console
 from tests.dbos_command import dbos
 from tests.harness import Harness, beside, open_shop, running, wait_until
@@ -328,7 +328,7 @@ def test_the_sweep_leaves_a_refund_to_the_fork_of_its_run(scene: Scene) -> None:
     shop = scene.shop
     shop.stock(big_order())
     with failing("look_at_decision"):
-        shop.write("The standing desk of order W2001 is damaged, please refund it.")
+        shop.write(DESK_WISH)
         shop.wait_for_mails(MONA)
         (refund,) = shop.rows("SELECT refund_id, run_id FROM refunds")
         with shop.live.database.transaction() as connection:

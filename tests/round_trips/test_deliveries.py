@@ -9,7 +9,7 @@ import pytest
 from mailagent import services
 from mailagent.demo.fakes.webhooks import build_body
 from mailagent.store.mail import suppressions
-from tests.cast import ADA, GRACE, MAX, MONA, TESS, big_order
+from tests.cast import ADA, DESK_WISH, GRACE, MAX, MONA, TESS, big_order
 from tests.harness import Harness, letter, running, wait_until
 from tests.round_trips.approvals import decide, link_in
 
@@ -20,7 +20,7 @@ QUESTION = "Which orders of mine do you have? I forgot the number."
 
 def test_an_undelivered_approval_request_goes_to_the_next_manager(busy_shop: Harness) -> None:
     busy_shop.stock(big_order())
-    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    busy_shop.write(DESK_WISH)
     (to_mona,) = busy_shop.wait_for_mails(MONA)
     for _ in range(2):  # events repeat
         assert busy_shop.report(to_mona, "bounce").status_code == 200
@@ -32,7 +32,7 @@ def test_an_undelivered_approval_request_goes_to_the_next_manager(busy_shop: Har
 
 def test_when_no_manager_can_be_reached_the_team_is_told(busy_shop: Harness) -> None:
     busy_shop.stock(big_order())
-    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    busy_shop.write(DESK_WISH)
     busy_shop.report(busy_shop.wait_for_mails(MONA)[0], "dropped")
     busy_shop.report(busy_shop.wait_for_mails(MAX)[0], "bounce")
     (told,) = busy_shop.wait_for_mails(TESS)

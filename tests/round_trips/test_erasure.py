@@ -18,7 +18,7 @@ from mailagent.store import audit, schema
 from mailagent.store.mail import suppressions
 from mailagent.store.privacy import erasure
 from tests.adapters.parse_requests import raw_request
-from tests.cast import ADA, GRACE, MONA, OLGA, SUPPORT, TESS, big_order, order
+from tests.cast import ADA, DESK_WISH, GRACE, MONA, OLGA, SUPPORT, TESS, big_order, order
 from tests.harness import Harness, post_form, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.mail_with_file import NAME, write_with_file
@@ -120,7 +120,7 @@ def shop_with_history(busy_shop: Harness) -> Harness:
         from_address=GRACE,
         from_name="Grace",
     )
-    write_with_file(busy_shop, "The standing desk of order W2001 is damaged, please refund it.")
+    write_with_file(busy_shop, DESK_WISH)
     write_with_file(busy_shop, "I am away. Canarybody", Auto_Submitted="auto-replied")
     return_a_letter(busy_shop)
     (request,) = busy_shop.wait_for_mails(MONA)

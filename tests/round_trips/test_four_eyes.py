@@ -10,7 +10,7 @@ import pytest
 from mailagent import services
 from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.domain.refunds.policy import Policy
-from tests.cast import ADA, MAX, MONA, big_order
+from tests.cast import ADA, DESK_WISH, MAX, MONA, big_order
 from tests.harness import Harness, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import wait_for_quiet
@@ -26,7 +26,7 @@ def careful_shop(busy_shop: Harness) -> Harness:
 
 
 def ask(shop: Harness) -> str:
-    shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    shop.write(DESK_WISH)
     (request,) = shop.wait_for_mails(MONA)
     return link_in(request.text)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mailagent.demo.fakes.http_server import Answer
-from tests.cast import JUERGEN, MONA, OLGA, big_order, order
+from tests.cast import DESK_WISH, JUERGEN, MONA, OLGA, big_order, order
 from tests.harness import Harness, code_in, open_shop, post_form, running, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.provider_faults import limited
@@ -107,7 +107,7 @@ def is_over(shop: Harness, address: str, status: str) -> Callable[[], bool]:
 
 def ask_a_manager(shop: Harness) -> None:
     shop.stock(big_order())
-    shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    shop.write(DESK_WISH)
 
 
 def test_a_request_that_went_out_holds_no_link_and_the_mailed_one_decides(

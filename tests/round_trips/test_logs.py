@@ -16,7 +16,7 @@ from mailagent.demo.show import find_port
 from tests.adapters.parse_requests import CONTENT_TYPE, raw_request
 from tests.cast import SUPPORT, order
 from tests.harness import Harness, wait_until
-from tests.programs.bench.child import base_environment
+from tests.processes import base_environment
 from tests.workflows.trouble import is_sqlite, table_of_runs
 
 # In small letters, as they are searched for; each stands in another place.
@@ -28,20 +28,14 @@ CUSTOMER = "canaryaddress@example.com"
 @contextmanager
 def app_beside(shop: Harness, log: Path) -> Iterator[int]:
     """Run the app of a shop in processes of its own, web and worker, with an access log; give its port."""
-    settings, port = shop.app.config["MAILAGENT"], find_port(0)
-    environment: dict[str, str] = {
-        **base_environment(),
+    port = find_port(0)
+    unsigned = {"SENDGRID_INBOUND_PUBLIC_KEY": "", "SENDGRID_EVENTS_PUBLIC_KEY": ""}
+    logged = {
         "GUNICORN_CMD_ARGS": "--access-logfile -",
         "LOG_FORMAT": "json",
-        "DATABASE_URL": settings.database_url,
-        "SECRET_KEY": settings.secret_keys[0],
         "WORKER_ID": "logged",
-        "SUPPORT_ADDRESS": SUPPORT,
-        "OPENAI_BASE_URL": str(settings.openai_base_url),
-        "OPENAI_API_KEY": "test",
-        "SENDGRID_BASE_URL": settings.sendgrid_base_url,
-        "SENDGRID_API_KEY": "test",
     }
+    environment = {**base_environment(), **shop.environ, **unsigned, **logged}
     app = AppProcess(port, environment, log)
     try:
         wait_until(app.is_ready, 60, "the app to be ready")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mailagent.demo.fakes.http_server import Answer, LineCut
-from tests.cast import ADA, GRACE, TESS, order
+from tests.cast import ADA, GRACE, KETTLE_WISH, TESS, order
 from tests.harness import Harness, open_shop, running, wait_until
 from tests.round_trips.provider_faults import (
     QUESTION,
@@ -162,7 +162,7 @@ def run_of_mail(shop: Harness) -> str:
 def test_a_revoked_model_key_fails_the_run_and_a_replay_answers_once(busy_shop: Harness) -> None:
     busy_shop.stock(order())
     busy_shop.faults.openai.append(model_says(401, "invalid_api_key"))
-    busy_shop.write("My kettle from order W1001 arrived broken. I want my money back.")
+    busy_shop.write(KETTLE_WISH)
     workflow_client = busy_shop.live.workflow_client
     run_id = run_of_mail(busy_shop)
 

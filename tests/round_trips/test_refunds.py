@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cast import ADA, GRACE, MONA, TESS, big_order, order
+from tests.cast import ADA, DESK_WISH, GRACE, KETTLE_WISH, MONA, TESS, big_order, order
 from tests.harness import Harness, code_in, open_shop, running, wait_until
 from tests.round_trips.approvals import decide, link_in
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.both_databases
 
 def test_a_small_refund_is_paid_without_a_person(busy_shop: Harness) -> None:
     busy_shop.stock(order())
-    busy_shop.write("My kettle from order W1001 arrived broken. I want my money back.")
+    busy_shop.write(KETTLE_WISH)
     refund = busy_shop.wait_for_refund("paid")
     assert (str(refund.amount), refund.decided_by) == ("49.99 USD", "policy")
     mails = busy_shop.wait_for_mails(ADA, 2)  # the receipt may be faster than the answer
@@ -70,7 +70,7 @@ def paid(shop: Harness) -> list[str]:
 
 def test_a_dear_refund_waits_for_the_manager(busy_shop: Harness) -> None:
     busy_shop.stock(big_order())
-    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    busy_shop.write(DESK_WISH)
     (request,) = busy_shop.wait_for_mails(MONA)
     assert busy_shop.rows("SELECT * FROM ledger_entries") == []
     assert "approved" in decide(busy_shop, link_in(request.text), "approve")
@@ -91,7 +91,7 @@ def test_the_managers_note_reaches_the_customer_without_card_numbers(
     busy_shop: Harness, decision: str, amount: str, status: str
 ) -> None:
     busy_shop.stock(big_order())
-    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    busy_shop.write(DESK_WISH)
     (request,) = busy_shop.wait_for_mails(MONA)
     busy_shop.wait_for_mails(ADA)
     page = decide(busy_shop, link_in(request.text), decision, note=NOTE, amount=amount)
@@ -106,7 +106,7 @@ def test_the_managers_note_reaches_the_customer_without_card_numbers(
 
 def test_a_rejected_refund_is_told_and_not_paid(busy_shop: Harness) -> None:
     busy_shop.stock(big_order())
-    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    busy_shop.write(DESK_WISH)
     (request,) = busy_shop.wait_for_mails(MONA)
     decide(busy_shop, link_in(request.text), "reject")
     _, told = busy_shop.wait_for_mails(ADA, 2)
@@ -190,7 +190,7 @@ def test_two_mails_before_the_answer_get_one(shop: Harness) -> None:
 def test_a_refund_that_nobody_decides_expires_closed(tmp_path: Path, database_url: str) -> None:
     with open_shop(tmp_path, database_url, {"APPROVAL_EXPIRY_SECONDS": "2"}) as shop, running(shop):
         shop.stock(big_order())
-        shop.write("The standing desk of order W2001 is damaged, please refund it.")
+        shop.write(DESK_WISH)
         shop.wait_for_refund("expired")
         assert len(shop.wait_for_mails(ADA, 2)) == 2
         assert shop.rows("SELECT * FROM ledger_entries") == []

@@ -12,7 +12,7 @@ from dbos import DBOS, WorkflowHandle
 from mailagent import services
 from mailagent.engine import REFUNDS, ReplayRefused
 from mailagent.workflows.steps.maintenance.unfinished import enqueue_refunds
-from tests.cast import ADA, MONA, big_order, order
+from tests.cast import ADA, DESK_WISH, KETTLE_WISH, MONA, big_order, order
 from tests.harness import Harness, beside, wait_until
 from tests.programs.replay_sweep.at_work import stories_at_work, sweep_at_work
 from tests.programs.replay_sweep.points import Point
@@ -27,7 +27,7 @@ def _fork(run_id: str, step: int) -> WorkflowHandle[str]:
 
 def play_small(shop: Harness) -> None:
     shop.stock(order())
-    shop.write("My kettle from order W1001 arrived broken. I want my money back.")
+    shop.write(KETTLE_WISH)
     shop.wait_for_refund("paid")
     shop.wait_for_mails(ADA, 2)
     wait_for_quiet(shop)
@@ -58,7 +58,7 @@ def test_rewinding_to_every_step_changes_nothing(busy_shop: Harness, play: Any) 
 
 def test_a_fork_of_a_waiting_refund_pays_once_by_the_link_mailed_before(busy_shop: Harness) -> None:
     busy_shop.stock(big_order())
-    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    busy_shop.write(DESK_WISH)
     (request,) = busy_shop.wait_for_mails(MONA)
     (run_id,) = runs_of(busy_shop, "refund")
     fork = _fork(run_id, 1)  # the original goes on waiting
@@ -77,7 +77,7 @@ def test_a_fork_of_a_waiting_refund_pays_once_by_the_link_mailed_before(busy_sho
 
 def test_a_cancelled_run_is_replayed_and_the_old_link_still_works(busy_shop: Harness) -> None:
     busy_shop.stock(big_order())
-    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    busy_shop.write(DESK_WISH)
     (request,) = busy_shop.wait_for_mails(MONA)
     (run_id,) = runs_of(busy_shop, "refund")
     busy_shop.live.workflow_client.replays.cancel_run(run_id)
@@ -95,7 +95,7 @@ def test_a_cancelled_run_is_replayed_and_the_old_link_still_works(busy_shop: Har
 
 def test_a_run_at_work_is_not_replayed(busy_shop: Harness) -> None:
     busy_shop.stock(big_order())
-    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    busy_shop.write(DESK_WISH)
     busy_shop.wait_for_mails(MONA)
     (run_id,) = runs_of(busy_shop, "refund")
     with pytest.raises(ReplayRefused, match="flask runs cancel"):
@@ -179,7 +179,7 @@ def test_a_replay_made_elsewhere_that_missed_its_bell_is_rung_once(busy_shop: Ha
 
 def test_forks_that_wait_hear_of_the_decision_and_not_before(busy_shop: Harness) -> None:
     busy_shop.stock(big_order())
-    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    busy_shop.write(DESK_WISH)
     (request,) = busy_shop.wait_for_mails(MONA)
     look_at_once(busy_shop)
     (run_id,) = runs_of(busy_shop, "refund")

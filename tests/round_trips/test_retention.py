@@ -14,7 +14,7 @@ from mailagent import services
 from mailagent.demo.fakes.mailboxes import MailContent
 from mailagent.demo.fakes.webhooks import build_body
 from mailagent.workflows.steps.maintenance import housekeeping
-from tests.cast import ADA, GRACE, MONA, OLGA, TESS, big_order, order
+from tests.cast import ADA, DESK_WISH, GRACE, KETTLE_WISH, MONA, OLGA, TESS, big_order, order
 from tests.cli.commands import flask
 from tests.harness import Harness, post_form, running, wait_until
 from tests.round_trips.approvals import decide, link_in
@@ -52,9 +52,9 @@ def play_everything(shop: Harness) -> MailContent:
     """Let money be paid with and without a manager, and one more manager be asked; return the first mail."""
     shop.stock(order(), big_order(), big_order("W2002", customer={"email": GRACE, "name": "Grace"}))
     with running(shop):
-        first = shop.write("My kettle from order W1001 arrived broken. I want my money back.")
+        first = shop.write(KETTLE_WISH)
         shop.wait_for_mails(ADA, 2, PATIENCE)
-        shop.write("The standing desk of order W2001 is damaged, please refund it.")
+        shop.write(DESK_WISH)
         (asked,) = shop.wait_for_mails(MONA, 1, PATIENCE)
         decide(shop, link_in(asked.text), "approve", note="It is fine.")
         shop.wait_for_mails(ADA, 4, PATIENCE)
@@ -136,7 +136,7 @@ def runs_done(shop: Harness) -> int:
 
 def test_a_run_whose_row_is_open_stays_however_old_it_is(shop: Harness) -> None:
     shop.stock(order())
-    shop.write("My kettle from order W1001 arrived broken. I want my money back.")
+    shop.write(KETTLE_WISH)
     (mail,) = shop.rows("SELECT run_id FROM inbound_mails")
     set_run(shop, mail.run_id, "CANCELLED")
     later(shop, days=400)

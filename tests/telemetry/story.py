@@ -9,13 +9,11 @@ from pathlib import Path
 import requests
 
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, build_body
-from tests.cast import ADA, MONA, big_order
+from tests.cast import ADA, DESK_WISH, MONA, big_order
 from tests.harness import Harness, letter, wait_until
-from tests.processes import Web, Worker
-from tests.programs.bench.child import base_environment
+from tests.processes import Web, Worker, base_environment
 from tests.workflows.trouble import is_sqlite
 
-WISH = "The standing desk of order W2001 is damaged, please refund it."
 SECONDS = 60.0
 
 
@@ -55,7 +53,7 @@ def _no_run_at_work(shop: Harness) -> bool:
 
 
 def _write(shop: Harness, web: Web) -> None:
-    body = build_body(letter(WISH))
+    body = build_body(letter(DESK_WISH))
     headers = {"Content-Type": CONTENT_TYPE, **shop.inbound_key.sign(body)}
     where = f"http://127.0.0.1:{web.port}/webhooks/sendgrid/inbound"
     assert requests.post(where, body, headers=headers, timeout=SECONDS).status_code == 200

@@ -18,7 +18,7 @@ from mailagent.demo.process import ROOT
 from mailagent.telemetry import spans
 from mailagent.telemetry.exporting import IdsOnly
 from tests.harness import Harness
-from tests.programs.bench.child import base_environment
+from tests.processes import base_environment
 from tests.workflows.trouble import table_of_runs
 
 SECRET = "My kettle is broken"

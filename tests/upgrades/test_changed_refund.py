@@ -11,13 +11,12 @@ import pytest
 from dbos import DBOS
 
 from mailagent.engine import APPLICATION_VERSION, REFUND
-from tests.cast import ADA, MONA, big_order, order
+from tests.cast import ADA, DESK_WISH, KETTLE_WISH, MONA, big_order, order
 from tests.databases import postgres_copy
 from tests.harness import Harness, open_shop, wait_until
 from tests.histories.history import History, read_all
 from tests.histories.replay import replay
-from tests.processes import Worker
-from tests.programs.bench.child import base_environment
+from tests.processes import Worker, base_environment
 from tests.round_trips.approvals import decide, link_in
 from tests.upgrades import changed_refund
 from tests.upgrades.changed_refund import LOOKED
@@ -84,7 +83,7 @@ def test_a_refund_that_waited_ends_as_it_began_and_a_later_one_in_the_new_way(
     )
     try:
         old.start_and_wait()
-        shop.write("The standing desk of order W2001 is damaged, please refund it.")
+        shop.write(DESK_WISH)
         (request,) = shop.wait_for_mails(MONA)
         shop.wait_for_mails(ADA)
         waits = "SELECT 1 FROM dbos.operation_outputs WHERE function_name = 'DBOS.sleep'"
@@ -94,7 +93,7 @@ def test_a_refund_that_waited_ends_as_it_began_and_a_later_one_in_the_new_way(
         new.start_and_wait()
         decide(shop, link_in(request.text), "approve")
         assert shop.wait_for_refund("paid").order_id == "W2001"
-        shop.write("My kettle from order W1001 arrived broken. I want my money back.")
+        shop.write(KETTLE_WISH)
         wait_until(lambda: len(shop.rows("SELECT * FROM ledger_entries")) == 2, 60, "both payments")
         shop.wait_for_mails(ADA, 4)  # two answers, two receipts
     finally:

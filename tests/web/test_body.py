@@ -17,7 +17,7 @@ from mailagent.demo.show import find_port
 from mailagent.web.webhooks import body as webhook_body
 from tests.cast import MONA
 from tests.harness import Harness, letter, wait_until
-from tests.programs.bench.child import base_environment
+from tests.processes import base_environment
 
 INBOUND, EVENTS = "/webhooks/sendgrid/inbound", "/webhooks/sendgrid/events"
 TOO_LONG = webhook_body.LARGEST_BYTES + 1

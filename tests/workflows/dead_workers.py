@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from tests.cast import MONA, big_order
+from tests.cast import DESK_WISH, MONA, big_order
 from tests.harness import Harness, wait_until
 from tests.workflows.trouble import (
     set_run,
     table_of_runs,
 )
 
-WISH = "My kettle from order W1001 arrived broken. I want my money back."
-WISH = "The standing desk of order W2001 is damaged, please refund it."
-
 
 def wait_for_a_refund_that_waits(shop: Harness) -> str:
     """Let a refund wait for its manager, with all else ended; return the id of its run."""
     shop.stock(big_order())
-    shop.write(WISH)
+    shop.write(DESK_WISH)
     shop.wait_for_mails(MONA)
     wait_until(
         lambda: len(shop.live.workflow_client.runs.list_runs("PENDING")) == 1,

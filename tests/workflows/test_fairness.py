@@ -17,8 +17,7 @@ from mailagent.workflows.steps.maintenance import sweep
 from tests.cast import ADA, GRACE, TESS
 from tests.databases import postgres_copy
 from tests.harness import Harness, open_shop, running, wait_until
-from tests.processes import Worker
-from tests.programs.bench.child import base_environment
+from tests.processes import Worker, base_environment
 from tests.programs.stampede.story import Clock
 from tests.workflows.counting_openai import CrowdedOpenAI
 from tests.workflows.trouble import table_of_runs

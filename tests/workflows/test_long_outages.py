@@ -15,10 +15,9 @@ from mailagent import services
 from mailagent.demo.fakes.webhooks import build_body
 from mailagent.workflows.steps import recording
 from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
-from tests.cast import ADA, MONA, big_order, order
+from tests.cast import ADA, DESK_WISH, KETTLE_WISH, MONA, big_order, order
 from tests.harness import Harness, letter, running, wait_until
 from tests.round_trips.approvals import decide, link_in
-from tests.workflows.dead_workers import WISH
 from tests.workflows.trouble import (
     is_sqlite,
     once,
@@ -28,8 +27,6 @@ from tests.workflows.trouble import (
 )
 
 pytestmark = pytest.mark.both_databases
-
-DESK = "The standing desk of order W2001 is damaged, please refund it."
 
 
 def quietly(look: Callable[[], bool]) -> Callable[[], bool]:
@@ -58,9 +55,9 @@ def test_a_server_away_for_longer_than_a_step_tries_costs_nothing(
     shop, server = own_server, own_server.app.config["SERVER"]
     shop.stock(order(), big_order())
     monkeypatch.setattr(recording, "MOST_TRIES", 2)
-    late = build_body(letter(WISH.replace("kettle", "kettle, bought as a present,")))
+    late = build_body(letter(KETTLE_WISH.replace("kettle", "kettle, bought as a present,")))
     with watched("propose_refund before", once(server.stop)) as seen, running(shop):
-        shop.write(DESK)
+        shop.write(DESK_WISH)
         wait_until(lambda: seen["propose_refund before"] >= 2, 30, "the step to give up")
         assert [shop.post_inbound(late).status_code for _ in range(2)] == [503, 503]
         monkeypatch.undo()
@@ -125,7 +122,7 @@ def test_a_server_that_takes_no_writes_or_nobody_is_waited_for(
     if is_sqlite(shop):
         pytest.skip("SQLite has neither standbys nor connections to refuse")
     shop.stock(order())
-    body = build_body(letter(WISH))
+    body = build_body(letter(KETTLE_WISH))
     is_away = threading.Event()
 
     def go_away() -> None:
@@ -133,7 +130,7 @@ def test_a_server_that_takes_no_writes_or_nobody_is_waited_for(
         is_away.set()
 
     with watched(point, once(go_away)) as seen, running(shop):
-        shop.write(WISH)
+        shop.write(KETTLE_WISH)
         assert is_away.wait(40)
         if point.endswith("intended"):
             wait_until(lambda: seen["pay_refund before"] > 1, 40, "another try")
@@ -205,7 +202,7 @@ def test_a_step_that_finds_the_disk_full_tries_again(shop: Harness) -> None:
     ):
         if is_sqlite(shop):
             pytest.skip("a small row finds room on a page of SQLite's that is there already")
-        shop.write(WISH)
+        shop.write(KETTLE_WISH)
         wait_until(lambda: seen["pay_refund before"] > 1, 40, "another try")
         room[0]()
         shop.wait_for_refund("paid", 40)

@@ -25,12 +25,10 @@ from mailagent.store.operations import model_calls
 from mailagent.store.operations.model_calls import Spending
 from mailagent.workflows.steps.conversation import rate_limit
 from mailagent.workflows.steps.maintenance import incidents, sweep
-from tests.cast import ADA, GRACE, OLGA, TESS, order
+from tests.cast import ADA, GRACE, KETTLE_WISH, OLGA, TESS, order
 from tests.harness import Harness, open_shop, running, wait_until
 from tests.programs.stampede.story import Clock
 from tests.workflows.watched_model import WatchedModel
-
-BROKEN = "My kettle from order W1001 arrived broken. I want my money back."
 
 # https://platform.openai.com/docs/guides/prompt-caching: from 1,024 tokens on.
 LEAST_CACHED_TOKENS = 1024
@@ -48,7 +46,7 @@ def test_all_that_stands_comes_before_all_that_changes(shop: Harness) -> None:
     services.bind(replace(shop.live, model=watched))
     shop.stock(order())
     with running(shop):
-        shop.write(BROKEN)
+        shop.write(KETTLE_WISH)
         wait_until(lambda: len(shop.mails_to(ADA)) == 2, 30, "answer and receipt")
         shop.write("Hello?", from_address=GRACE, from_name="Grace")
         shop.wait_for_mails(GRACE)
@@ -82,14 +80,14 @@ def test_what_comes_while_the_model_works_changes_nothing_that_it_was_told(shop:
     watched = InterruptedModel(shop)
     services.bind(replace(shop.live, model=watched))
     shop.stock(order())
-    watched.thread = shop.write(BROKEN).message_id
+    watched.thread = shop.write(KETTLE_WISH).message_id
     with running(shop):
         wait_until(lambda: len(shop.mails_to(ADA)) == 3, 60, "two answers and a receipt")
     cases = [json.loads(items[0]["content"]) for _, _, items, _ in watched.asked]
     turns = [
         items
         for case, (_, _, items, _) in zip(cases, watched.asked, strict=True)
-        if [each["text"] for each in case["mails"]] == [BROKEN]
+        if [each["text"] for each in case["mails"]] == [KETTLE_WISH]
     ]
     assert len(turns) > 2
     assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(turns))

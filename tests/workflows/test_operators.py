@@ -19,7 +19,7 @@ from mailagent.workflows.steps import operators
 from mailagent.workflows.steps.maintenance import sweep as steps
 from mailagent.workflows.steps.maintenance import unfinished
 from mailagent.workflows.steps.maintenance.incidents import open_incident
-from tests.cast import ADA, GRACE, JUERGEN, NOW, TESS, order
+from tests.cast import ADA, GRACE, JUERGEN, KETTLE_WISH, NOW, TESS, order
 from tests.harness import Harness, open_shop, running, wait_until
 from tests.workflows.lost_runs import later
 from tests.workflows.trouble import failing, set_run, wait_for_run
@@ -95,7 +95,7 @@ def test_many_failures_are_one_mail_with_their_number(shop: Harness) -> None:
 def test_repeats_for_one_row_are_one_incident(shop: Harness) -> None:
     shop.stock(order())
     with failing("pay_refund"), running(shop):
-        shop.write("My kettle from order W1001 arrived broken. I want my money back.")
+        shop.write(KETTLE_WISH)
         wait_for_run(shop, "refund", "ERROR")
         assert operators.report_failed_runs() == 1
         later(shop, minutes=6)

@@ -12,9 +12,8 @@ import sqlalchemy as sa
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.store.operations import metric_figures
 from mailagent.workflows.steps.conversation import model_call
-from tests.cast import ADA, order
+from tests.cast import ADA, KETTLE_WISH, order
 from tests.harness import Harness, running, wait_until
-from tests.workflows.dead_workers import WISH
 from tests.workflows.trouble import (
     cut_connections,
     failing,
@@ -41,7 +40,7 @@ def is_done(shop: Harness) -> bool:
 def play(shop: Harness) -> None:
     """Let a small refund go from mail to receipt, and see that all happened once."""
     shop.stock(order())
-    shop.write(WISH)
+    shop.write(KETTLE_WISH)
     wait_until(lambda: is_done(shop), 60, "the refund to be paid and told")
     assert len(shop.rows("SELECT * FROM ledger_entries")) == 1
     assert len(shop.mails_to(ADA)) == 2
@@ -213,6 +212,6 @@ def test_a_server_that_restarts_costs_nothing(own_server: Harness) -> None:
 def test_a_mistake_in_code_fails_at_once(shop: Harness) -> None:
     shop.stock(order())
     with failing("pay_refund") as seen, running(shop):
-        shop.write(WISH)
+        shop.write(KETTLE_WISH)
         wait_for_run(shop, "refund", "ERROR")
     assert seen["pay_refund before"] == 1

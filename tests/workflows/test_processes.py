@@ -17,12 +17,11 @@ import sqlalchemy as sa
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, build_body
 from mailagent.store import schema
-from tests.cast import ADA, MONA, big_order, order
+from tests.cast import ADA, DESK_WISH, MONA, big_order, order
 from tests.databases import postgres_copy
 from tests.dbos_command import dbos
 from tests.harness import Harness, letter, open_shop, running, wait_until
-from tests.processes import Web, Worker
-from tests.programs.bench.child import base_environment
+from tests.processes import Web, Worker, base_environment
 from tests.programs.soak.take_overs import count_left, see_taken_over
 from tests.round_trips.provider_faults import model_says
 from tests.workflows.trouble import let_be_missed, wait_for_run
@@ -213,7 +212,7 @@ def test_a_big_mail_that_is_coming_in_is_taken_before_all_in_one_process_ends(
     shop.stock(big_order())
     web = Web("web", environment(shop), shop.app.config["FOLDER"], role="all")
     web.start_and_wait()
-    shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    shop.write(DESK_WISH)
     shop.wait_for_mails(MONA)  # a refund that waits must not hold up the end
     body = build_body(letter("Hello\n" + "It is big. " * 2_000_000, from_address=ADA))
     headers = {"Content-Type": CONTENT_TYPE, **shop.inbound_key.sign(body)}

@@ -32,7 +32,7 @@ from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
 from mailagent.workflows.steps.recording import watch
 from mailagent.workflows.tools.propose_refund import propose_refund
-from tests.cast import ADA, GRACE, MALLORY, MONA, TESS, big_order, order
+from tests.cast import ADA, DESK_WISH, GRACE, MALLORY, MONA, TESS, big_order, order
 from tests.harness import Harness, beside, running, wait_until
 from tests.round_trips.approvals import decide
 from tests.round_trips.replays import wait_for_quiet
@@ -465,7 +465,7 @@ def test_a_decision_counts_at_whatever_moment_it_comes(
     interruption = Interruption(step, point, lambda: beside(press))
     shop.stock(big_order())
     with running(shop):
-        shop.write("The standing desk of order W2001 is damaged, please refund it.")
+        shop.write(DESK_WISH)
         status = {"approve": RefundStatus.PAID, "reject": RefundStatus.REJECTED}[decision]
         shop.wait_for_refund(status)
         wait_until(lambda: len(shop.mails_to(ADA)) == 2, 20, "the answer and the outcome")

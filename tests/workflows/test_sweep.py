@@ -14,7 +14,7 @@ from mailagent.store.mail import inbound
 from mailagent.workflows.steps.maintenance import overdue, unfinished
 from mailagent.workflows.steps.maintenance import sweep as steps
 from mailagent.workflows.steps.maintenance.rows import process_waiting
-from tests.cast import ADA, MONA, TESS, big_order, order
+from tests.cast import ADA, DESK_WISH, KETTLE_WISH, MONA, TESS, big_order, order
 from tests.harness import Harness, beside, running, wait_until
 from tests.workflows.lost_runs import forget_runs, later
 from tests.workflows.trouble import let_be_missed, set_run, table_of_runs, wait_for_run
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.both_databases
 
 def test_a_mail_whose_bell_is_lost_is_answered_all_the_same(shop: Harness) -> None:
     shop.stock(order())
-    shop.write("My kettle from order W1001 arrived broken. I want my money back.")
+    shop.write(KETTLE_WISH)
     forget_runs(shop)
     later(shop, minutes=2)
     assert steps.enqueue_mail() == 1
@@ -121,7 +121,7 @@ def test_a_failed_run_is_an_operators_until_time_is_up(shop: Harness, status: st
 def test_a_refund_without_a_run_gets_one(shop: Harness) -> None:
     shop.stock(big_order())
     with running(shop):
-        shop.write("The standing desk of order W2001 is damaged, please refund it.")
+        shop.write(DESK_WISH)
         shop.wait_for_refund("awaiting_approval")
         wait_until(lambda: shop.refunds()[0].run_id is not None, 20, "a run to take the refund")
     forget_runs(shop)
@@ -147,7 +147,7 @@ def test_a_mail_of_ours_that_never_went_out_is_sent(shop: Harness) -> None:
 def test_a_refund_expires_although_its_run_was_cancelled(shop: Harness) -> None:
     shop.stock(big_order())
     with running(shop):
-        shop.write("The standing desk of order W2001 is damaged, please refund it.")
+        shop.write(DESK_WISH)
         shop.wait_for_mails(MONA)
         run_id = shop.refunds()[0].run_id
         assert run_id is not None

@@ -15,13 +15,12 @@ from dbos._sys_db import SystemDatabase
 
 from mailagent.workflows import launch, recovery
 from mailagent.workflows.recovery import Unattended
-from tests.cast import ADA, MONA, order
+from tests.cast import ADA, KETTLE_WISH, MONA, order
 from tests.harness import Harness, running, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.workflows.dead_workers import columns_of, vanish, wait_for_a_refund_that_waits
 from tests.workflows.trouble import once, table_of_runs, watched
 
-WISH = "My kettle from order W1001 arrived broken. I want my money back."
 QUESTION = "What is the status of my order W1001? I would like to know whether it has arrived."
 
 
@@ -78,7 +77,7 @@ def test_a_run_whose_claim_was_committed_and_lost_is_done(
     lost: list[str] = []
     monkeypatch.setattr(SystemDatabase, claim, lost_once(getattr(SystemDatabase, claim), lost))
     with running(shop):
-        play(shop, WISH, 2)
+        play(shop, KETTLE_WISH, 2)
     assert [run_id.partition("-")[0] for run_id in lost] == [workflow]
 
 

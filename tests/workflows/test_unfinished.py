@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.engine import REFUND, run_id_of
 from mailagent.workflows.steps.maintenance import unfinished
-from tests.cast import ADA, MONA, TESS, big_order, order
+from tests.cast import ADA, DESK_WISH, KETTLE_WISH, MONA, TESS, big_order, order
 from tests.harness import Harness, open_shop, running, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.provider_faults import limited
@@ -19,8 +19,6 @@ from tests.workflows.lost_runs import forget_runs, later
 from tests.workflows.trouble import failing, set_run, wait_for_run
 
 OPS = "olga@shop.example"
-DEAR_WISH = "The standing desk of order W2001 is damaged, please refund it."
-SMALL_WISH = "My kettle from order W1001 arrived broken. I want my money back."
 
 
 @pytest.fixture
@@ -33,7 +31,7 @@ def shop(tmp_path: Path, database_url: str) -> Iterator[Harness]:
 def ask_manager(shop: Harness) -> str:
     """Let a dear refund wait for its manager; return the link that she got."""
     shop.stock(big_order())
-    shop.write(DEAR_WISH)
+    shop.write(DESK_WISH)
     (request,) = shop.wait_for_mails(MONA)
     wait_until(lambda: shop.refunds()[0].run_id is not None, 20, "a run to take the refund")
     return link_in(request.text)
@@ -43,7 +41,7 @@ def leave_approved(shop: Harness) -> str:
     """Let the run of an approved refund fail before it pays; return the run."""
     shop.stock(order())
     with failing("pay_refund"), running(shop):
-        shop.write(SMALL_WISH)
+        shop.write(KETTLE_WISH)
         run_id = wait_for_run(shop, "refund", "ERROR")
         wait_until(shop.at_rest, 30, "the answer to be sent")
     return run_id
@@ -91,7 +89,7 @@ def test_a_decision_wakes_a_refund_whose_run_is_lost(shop: Harness) -> None:
 def test_a_decision_before_any_run_took_the_refund_makes_no_second_run(shop: Harness) -> None:
     with failing("claim_refund"), running(shop):
         shop.stock(big_order())
-        shop.write(DEAR_WISH)
+        shop.write(DESK_WISH)
         run_id = wait_for_run(shop, "refund", "ERROR")
     set_run(shop, run_id, "ENQUEUED")
     (refund,) = shop.refunds()
@@ -159,7 +157,7 @@ def test_what_an_operator_cancelled_is_left_alone_for_a_day_and_then_shown(shop:
 def test_a_request_that_never_reached_its_manager_is_made_again(shop: Harness) -> None:
     shop.stock(big_order())
     with failing("claim_refund"), running(shop):
-        shop.write(DEAR_WISH)
+        shop.write(DESK_WISH)
         wait_for_run(shop, "refund", "ERROR")
     later(shop, minutes=6)
     assert unfinished.enqueue_refunds() == 1
@@ -177,7 +175,7 @@ def test_a_customer_is_told_although_the_run_ended_before(
 ) -> None:
     shop.stock(order())
     with failing("tell_customer"), running(shop):
-        shop.write(SMALL_WISH)
+        shop.write(KETTLE_WISH)
         set_run(shop, wait_for_run(shop, "refund", "ERROR"), status)
         wait_until(shop.at_rest, 30, "the answer to be sent")
     assert len(shop.mails_to(ADA)) == 1

@@ -21,9 +21,9 @@ from mailagent.demo.fakes.webhooks import CONTENT_TYPE, build_body
 from mailagent.demo.process import ROOT
 from mailagent.demo.show import find_port
 from mailagent.workflows.steps.maintenance.unfinished import enqueue_refunds
-from tests.cast import ADA, MAX, MONA, SUPPORT, TESS, big_order
+from tests.cast import ADA, DESK_WISH, MONA, big_order
 from tests.harness import Harness, letter, wait_until
-from tests.programs.bench.child import Child, base_environment, wait_until_ready
+from tests.processes import Process, base_environment
 from tests.workflows.trouble import is_sqlite
 
 HOUR, DAY = 3600, 86_400
@@ -33,7 +33,7 @@ HOUR, DAY = 3600, 86_400
 class Machine:
     """A process of the app on a machine whose clock a test sets."""
 
-    child: Child
+    child: Process
     clock: Path
     url: str = ""
 
@@ -49,7 +49,7 @@ def machine(
     shop: Harness, folder: Path, role: str, off_seconds: int, zone: str
 ) -> Iterator[Machine]:
     """Run the app in one role, with the providers and the database of a harness."""
-    settings, port = shop.app.config["MAILAGENT"], find_port(0)
+    port = find_port(0)
     clock = folder / f"{role}.clock"
     clock.write_text(str(off_seconds))
     arguments = {
@@ -65,27 +65,18 @@ def machine(
     }
     environment = {
         **base_environment(),
+        **shop.environ,
         "PYTHONPATH": str(ROOT / "tests" / "wrong_clock"),
         "WRONG_CLOCK": str(clock),
         "TZ": zone,
         "MAILAGENT_ROLE": role,
-        "DATABASE_URL": settings.database_url,
-        "SECRET_KEY": ",".join(settings.secret_keys),
         "WORKER_ID": role,
-        "SUPPORT_ADDRESS": SUPPORT,
-        "MANAGER_EMAILS": f"{MONA},{MAX}",
-        "TEAM_EMAILS": TESS,
-        "OPENAI_BASE_URL": settings.openai_base_url,
-        "OPENAI_API_KEY": "test",
-        "SENDGRID_BASE_URL": settings.sendgrid_base_url,
-        "SENDGRID_API_KEY": "test",
-        "SENDGRID_INBOUND_PUBLIC_KEY": shop.inbound_key.public_text(),
-        "SENDGRID_EVENTS_PUBLIC_KEY": shop.events_key.public_text(),
     }
-    child = Child(arguments[role], environment, folder / f"{role}.log")
+    child = Process(role, arguments[role], environment, folder / f"{role}.log")
     started = {"web": "Listening at", "worker": "The worker runs"}[role]
     try:
-        wait_until_ready(child, lambda: started in child.said(), 60)
+        child.start()
+        child.wait_until(lambda: started in child.said())
         yield Machine(child, clock, f"http://127.0.0.1:{port}")
     finally:
         child.stop()
@@ -149,7 +140,7 @@ def test_dates_hold_on_machines_whose_clocks_are_days_apart_and_jump(
         machine(shop, tmp_path, "web", 3 * HOUR, "Pacific/Kiritimati") as web,
         machine(shop, tmp_path, "worker", -DAY, "America/St_Johns") as worker,
     ):
-        post(web, shop, "The standing desk of order W2001 is damaged, please refund it.")
+        post(web, shop, DESK_WISH)
         (first,) = shop.wait_for_mails(MONA)
         post(web, shop, "The standing desk of order W2002 is damaged, please refund it.")
         later = shop.wait_for_mails(MONA, 2)[-1]

@@ -17,8 +17,8 @@ from typing import Any
 import click
 
 from tests.databases import postgres_server, postgres_template
+from tests.processes import ProcessFailed
 from tests.programs.bench.apps import Stable
-from tests.programs.bench.child import ChildFailed
 from tests.programs.bench.ground import HANDFUL, Ground, Sizes
 from tests.programs.bench.providers import Providers
 from tests.programs.bench.report import PARTS, measure
@@ -54,7 +54,7 @@ def bench(
             open_ground(server, template, sizes) as ground,
         ):
             report = measure(ground, names or PARTS)
-    except ChildFailed as failed:
+    except ProcessFailed as failed:
         raise click.ClickException(str(failed)) from failed
     click.echo(report.text())
     if handful:

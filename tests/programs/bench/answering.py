@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.programs.bench.child import ChildFailed
+from tests.processes import ProcessFailed
 from tests.programs.bench.deciding import approve, approve_all
 from tests.programs.bench.flows import APPROVED, QUESTION, REFUND, Flow, prepare
 from tests.programs.bench.ground import Ground
@@ -148,9 +148,9 @@ def _all_at_once(
 def wait_for_mails(
     ground: Ground, database_url: str, mails: int, patience_seconds: float = PATIENCE_SECONDS
 ) -> Counts:
-    """Wait until so many mails were sent. Raises ChildFailed, with what is left, in vain."""
+    """Wait until so many mails were sent. Raises ProcessFailed, with what is left, in vain."""
     try:
         return ground.providers.wait_for_mails(mails, patience_seconds)
-    except ChildFailed as failed:
+    except ProcessFailed as failed:
         left = "\n".join(list_left(database_url))
-        raise ChildFailed(f"{failed}; not done:\n{left}") from failed
+        raise ProcessFailed(f"{failed}; not done:\n{left}") from failed

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import http.client
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from mailagent import serving
 from mailagent.demo.fakes.webhooks import WebhookKey
-from tests.cast import MAX, MONA, SUPPORT, TESS
-from tests.ports import choose_port
-from tests.programs.bench.child import Child, base_environment, wait_until_ready
+from tests.harness import shop_settings
+from tests.processes import Process, Web, Worker, base_environment
 from tests.programs.bench.providers import Providers
 
 WEBHOOK = "/webhooks/sendgrid/inbound"
-_WORKER = ["flask", "--app", "wsgi", "worker"]
+_WORKER = ("flask", "--app", "wsgi", "worker")
+_BARE_VIEW = (
+    "tests.programs.bench.floor_view:make()",
+    *("--worker-class", serving.worker_class, "--threads", str(serving.threads)),
+)
 
 
 class Stable:
@@ -28,82 +30,54 @@ class Stable:
         self._providers = providers
 
     @contextmanager
-    def web(self, database_url: str, role: str, **settings: str) -> Iterator[tuple[Child, str]]:
+    def web(self, database_url: str, role: str, **settings: str) -> Iterator[tuple[Process, str]]:
         """Run the app under gunicorn; give the process and the webhook's URL."""
-        arguments = ["gunicorn", "-c", "python:mailagent.serving", "wsgi:app"]
         environment = self.environment(database_url, role) | settings
-        with _served(arguments, environment, self._log(role)) as served:
+        with _served(Web("bench", environment, self._folder, role)) as served:
             yield served
 
     @contextmanager
     def worker(
         self, database_url: str, watched: Path | None = None, **settings: str
-    ) -> Iterator[Child]:
+    ) -> Iterator[Process]:
         """Run workflows in a process without HTTP. `watched`: where it is to write down, several times a
         second, how many of its runs wait."""
-        log = self._log("worker")
         environment = self.environment(database_url, "worker") | settings
-        program = ["tests.programs.bench.watched_worker", str(watched)] if watched else _WORKER
-        child = Child(program, environment, log)
+        program = ("tests.programs.bench.watched_worker", str(watched)) if watched else _WORKER
+        name = settings.get("WORKER_ID", "bench")
+        worker = Worker(name, environment, self._folder, program)
         try:
-            wait_until_ready(child, lambda: "The worker runs" in child.said())
-            yield child
+            worker.start_and_wait()
+            yield worker
         finally:
-            child.stop()
+            worker.stop()
 
     @contextmanager
-    def bare_view(self, database_url: str) -> Iterator[tuple[Child, str]]:
+    def bare_view(self, database_url: str) -> Iterator[tuple[Process, str]]:
         """Run the floor of receiving, served as the app is."""
-        arguments = [
-            *("gunicorn", "tests.programs.bench.floor_view:make()"),
-            *("--worker-class", serving.worker_class, "--threads", str(serving.threads)),
-        ]
         environment = {**base_environment(), "DATABASE_URL": database_url}
-        with _served(arguments, environment, self._log("view")) as served:
+        with _served(Web("view", environment, self._folder, arguments=_BARE_VIEW)) as served:
             yield served
-
-    def _log(self, name: str) -> Path:
-        return self._folder / f"{name}.log"
 
     def environment(self, database_url: str, role: str) -> dict[str, str]:
         return {
             **base_environment(),
+            **shop_settings(
+                database_url,
+                self._providers.openai_url,
+                self._providers.sendgrid_url,
+                self.key,
+                self._events_key,
+            ),
             "MAILAGENT_ROLE": role,
-            "DATABASE_URL": database_url,
-            "SECRET_KEY": "a key for benchmarks only",
             "MAILS_PER_HOUR": "10000000",  # all come from one domain
-            "WORKER_ID": "bench",
-            "SUPPORT_ADDRESS": SUPPORT,
-            "MANAGER_EMAILS": f"{MONA},{MAX}",
-            "TEAM_EMAILS": TESS,
-            "OPENAI_BASE_URL": f"{self._providers.openai_url}/v1",
-            "OPENAI_API_KEY": "bench",
-            "SENDGRID_BASE_URL": self._providers.sendgrid_url,
-            "SENDGRID_API_KEY": "bench",
-            "SENDGRID_INBOUND_PUBLIC_KEY": self.key.public_text(),
-            "SENDGRID_EVENTS_PUBLIC_KEY": self._events_key.public_text(),
         }
 
 
 @contextmanager
-def _served(
-    arguments: list[str], environment: dict[str, str], log: Path
-) -> Iterator[tuple[Child, str]]:
-    port = choose_port()
-    child = Child([*arguments, "--bind", f"127.0.0.1:{port}"], environment, log)
+def _served(web: Web) -> Iterator[tuple[Process, str]]:
     try:
-        wait_until_ready(child, lambda: _answers(port))
-        yield child, f"http://127.0.0.1:{port}{WEBHOOK}"
+        web.start_and_wait()
+        yield web, f"http://127.0.0.1:{web.port}{WEBHOOK}"
     finally:
-        child.stop()
-
-
-def _answers(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
-    try:
-        connection.request("GET", "/readyz")
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
+        web.stop()

@@ -15,15 +15,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mailagent.demo.story import Browser
-from tests.programs.bench.child import ChildFailed, base_environment, run_script
+from tests.processes import ProcessFailed, run_script
 
 THREADS = 8
 
 
 def approve_all(webhook: str, links: Sequence[str]) -> None:
-    """Approve each once. Raises ChildFailed when the app does not take a decision."""
+    """Approve each once. Raises ProcessFailed when the app does not take a decision."""
     job = {"links": _at(webhook, links)}
-    run_script("tests.programs.bench.deciding", job, base_environment())
+    run_script("tests.programs.bench.deciding", job)
 
 
 def approve(webhook: str, link: str) -> float:
@@ -44,11 +44,11 @@ def _approve(link: str) -> float:
     browser = Browser()
     token = browser.open(link).csrf_token
     if token is None:
-        raise ChildFailed("an approval's page has no form")
+        raise ProcessFailed("an approval's page has no form")
     pressed_at = time.monotonic()
     answer = browser.send(link, decision="approve", csrf_token=token)
     if answer is None or answer.status != 200:
-        raise ChildFailed(f"a decision was not taken: {answer and answer.status}")
+        raise ProcessFailed(f"a decision was not taken: {answer and answer.status}")
     return pressed_at
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.programs.bench.child import base_environment, run_script
+from tests.processes import run_script
 from tests.programs.bench.ground import Ground
 from tests.programs.bench.meter import count_transactions, database_name, database_seconds
 from tests.programs.bench.table import Figures, Row
@@ -31,7 +31,7 @@ def _run_steps(ground: Ground, url: str, steps: tuple[int, ...], alone: int, mai
     transactions = count_transactions(ground.server_url, database)
     seconds = database_seconds(ground.server_url)
     job = {"steps": steps, "alone": alone, "database_url": url, "mails": mails}
-    done = run_script("tests.programs.bench.floor_steps", job, base_environment())
+    done = run_script("tests.programs.bench.floor_steps", job)
     return _Steps(
         done,
         count_transactions(ground.server_url, database) - transactions,
@@ -57,7 +57,7 @@ def measure_clients(ground: Ground) -> list[Row]:
         "sendgrid_url": ground.providers.sendgrid_url,
         "count": ground.mails,
     }
-    done = run_script("tests.programs.bench.clients", job, base_environment())
+    done = run_script("tests.programs.bench.clients", job)
     return [
         Row(name, _figures(done[part]), _figures(done[f"{part}_floor"]))
         for name, part in (("  model client", "model"), ("  mail client", "mail"))

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.databases import postgres_copy
+from tests.processes import Process
 from tests.programs.bench.apps import Stable
-from tests.programs.bench.child import Child
 from tests.programs.bench.meter import SETTLE_SECONDS, Meter, Used
 from tests.programs.bench.providers import Providers
 from tests.programs.bench.table import Figures
@@ -69,7 +69,7 @@ class Ground:
         with postgres_copy(self.server_url, self.template) as url:
             yield url
 
-    def meter(self, database_url: str, *children: Child) -> Meter:
+    def meter(self, database_url: str, *children: Process) -> Meter:
         return Meter(self.server_url, database_url, children, self.sizes.settle_seconds)
 
     def figures(self, used: Used, wall_ms: float, per_second: float) -> Figures:

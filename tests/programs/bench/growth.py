@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 import sqlalchemy as sa
 
 from mailagent.store.database import open_database
+from tests.processes import Process
 from tests.programs.bench.answering import Alone, one_by_one, wait_for_mails
-from tests.programs.bench.child import Child
 from tests.programs.bench.flows import QUESTION, prepare
 from tests.programs.bench.ground import Ground
 from tests.programs.bench.meter import Meter, Reading, Used, between
@@ -51,8 +51,8 @@ class _Shop:
     ground: Ground
     url: str
     webhook: str
-    web: Child
-    worker: Child
+    web: Process
+    worker: Process
 
     def measure(self, posts: Sequence[Post], rest: Sequence[Used], alone: Alone | None) -> Cost:
         """Let all mails come at once; `rest`: what waiting uses, which is taken off; `alone`: what was measured

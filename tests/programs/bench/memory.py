@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.programs.bench.child import Child
+from tests.processes import Process
 
 MB = 1024 * 1024
 _KB = 1024
@@ -30,7 +30,7 @@ class Memory:
     processes: int
 
 
-def read_memory(child: Child) -> Memory:
+def read_memory(child: Process) -> Memory:
     """Read what a program holds now (proc_pid_smaps(5), proc_pid_status(5))."""
     found = [(_sizes(entry, "smaps_rollup"), _sizes(entry, "status")) for entry in _group(child)]
     return Memory(
@@ -43,7 +43,7 @@ def read_memory(child: Child) -> Memory:
     )
 
 
-def _group(child: Child) -> Iterator[Path]:
+def _group(child: Process) -> Iterator[Path]:
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import sqlalchemy as sa
 
-from tests.programs.bench.child import Child, cpu_seconds_of_children
+from tests.processes import Process
 
 # A backend of PostgreSQL that goes idle keeps its latest counts to itself for up to ten seconds
 # (PGSTAT_IDLE_INTERVAL in pgstat.c); nothing makes another session's backend tell them earlier.
@@ -62,7 +64,7 @@ class Meter:
         self,
         server_url: str,
         database_url: str,
-        children: Sequence[Child],
+        children: Sequence[Process],
         settle_seconds: float,
     ) -> None:
         self._server_url = server_url
@@ -77,7 +79,7 @@ class Meter:
             child.check()
         return Reading(
             time.monotonic(),
-            sum(child.cpu_seconds() for child in self._children),
+            sum(map(cpu_seconds, self._children)),
             count_transactions(self._server_url, self._database),
             database_seconds(self._server_url),
         )
@@ -111,3 +113,43 @@ def database_seconds(server_url: str) -> float:
         seconds = cpu_seconds_of_children(backend, "postgres")
     engine.dispose()
     return seconds
+
+
+# --- /proc ------------------------------------------------------------------------------------------
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(process: Process) -> float:
+    """Return the CPU time of a process and its children so far, ended ones included."""
+    return sum(_ticks(entry, process.pid) for entry in Path("/proc").iterdir()) / _TICKS
+
+
+def _ticks(entry: Path, group: int) -> int:
+    """Return the CPU ticks of a process if it belongs to `group`."""
+    fields = _stat(entry)
+    return sum(map(int, fields[11:15])) if fields and int(fields[2]) == group else 0
+
+
+def _stat(entry: Path) -> list[str]:
+    """Return the fields of a process after its name: state, parent, group, … (proc_pid_stat(5)); none
+    when it has ended while we looked."""
+    if not entry.name.isdigit():
+        return []
+    try:
+        # The name in brackets may hold spaces and brackets itself; the fields begin after the last.
+        return (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def cpu_seconds_of_children(one: int, name: str) -> float:
+    """Return the CPU time of the parent of process `one` and of all its children, ended ones included; 0
+    if there is no such process here, or it is not called `name`."""
+    proc = Path("/proc")
+    fields = _stat(proc / str(one))
+    if not fields or (proc / str(one) / "comm").read_text("utf-8").strip() != name:
+        return 0.0
+    parent = fields[1]
+    family = [each for each in map(_stat, proc.iterdir()) if each and each[1] == parent]
+    return sum(sum(map(int, each[11:15])) for each in [*family, _stat(proc / parent)]) / _TICKS

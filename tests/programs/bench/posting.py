@@ -17,7 +17,7 @@ from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.programs.bench.child import ChildFailed, base_environment, run_script
+from tests.processes import ProcessFailed, run_script
 
 THREADS = 8
 
@@ -44,13 +44,11 @@ class Posted:
 
 
 def post_all(url: str, posts: Sequence[Post]) -> Posted:
-    """Post everything once. Raises ChildFailed when any answer is not 200."""
+    """Post everything once. Raises ProcessFailed when any answer is not 200."""
     requests = [
         {"body": base64.b64encode(post.body).decode(), "headers": post.headers} for post in posts
     ]
-    done = run_script(
-        "tests.programs.bench.posting", {"url": url, "posts": requests}, base_environment()
-    )
+    done = run_script("tests.programs.bench.posting", {"url": url, "posts": requests})
     return Posted(done["began_at"], done["ended_at"], tuple(done["latencies_ms"]))
 
 
@@ -63,13 +61,13 @@ class Poster:
         self._connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=60)
 
     def post(self, post: Post) -> float:
-        """Post one request and return how long the answer took, in ms. Raises ChildFailed."""
+        """Post one request and return how long the answer took, in ms. Raises ProcessFailed."""
         began = time.perf_counter()
         self._connection.request("POST", self._path, post.body, post.headers)
         answer = self._connection.getresponse()
         said = answer.read()
         if answer.status != 200:
-            raise ChildFailed(f"the webhook answered {answer.status}: {said[:200]!r}")
+            raise ProcessFailed(f"the webhook answered {answer.status}: {said[:200]!r}")
         return (time.perf_counter() - began) * 1000
 
 

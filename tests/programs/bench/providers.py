@@ -21,7 +21,7 @@ from mailagent.demo.fakes.mailboxes import Mailboxes
 from mailagent.demo.fakes.sendgrid import SendGridServer
 from mailagent.demo.story import find_link
 from tests.cast import SUPPORT
-from tests.programs.bench.child import Child, ChildFailed, base_environment, wait_until_ready
+from tests.processes import Process, ProcessFailed, base_environment
 from tests.programs.bench.model_server import ModelServer
 
 PATIENCE_SECONDS = 300.0
@@ -43,12 +43,12 @@ class Providers:
 
     def __init__(self, folder: Path) -> None:
         log = folder / "providers.log"
-        self._child = Child(
-            ["tests.programs.bench.providers", str(folder / "mailboxes.jsonl")],
-            base_environment(),
-            log,
+        module = "tests.programs.bench.providers"
+        self._child = Process(
+            "providers", [module, str(folder / "mailboxes.jsonl")], base_environment(), log
         )
-        wait_until_ready(self._child, lambda: "}" in self._child.said())
+        self._child.start()
+        self._child.wait_until(lambda: "}" in self._child.said())
         urls = json.loads(self._child.said().splitlines()[-1])
         self.openai_url: str = urls["openai"]
         self.sendgrid_url: str = urls["sendgrid"]
@@ -58,11 +58,11 @@ class Providers:
         )
 
     def wait_for_mails(self, count: int, seconds: float = PATIENCE_SECONDS) -> Counts:
-        """Wait until `count` mails were sent since the start. Raises ChildFailed in vain."""
+        """Wait until `count` mails were sent since the start. Raises ProcessFailed in vain."""
         job = {"mails": count, "seconds": seconds}
         counts = Counts(**self._request("/wait", job))
         if counts.mails < count:
-            raise ChildFailed(f"waited {seconds:g} s for {count} mails, {counts.mails} were sent")
+            raise ProcessFailed(f"waited {seconds:g} s for {count} mails, {counts.mails} were sent")
         return counts
 
     def counts(self) -> Counts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
-from tests.programs.bench.child import Child
+from tests.processes import Process
 from tests.programs.bench.flows import QUESTION, prepare
 from tests.programs.bench.ground import Ground
 from tests.programs.bench.meter import between
@@ -32,7 +32,7 @@ def measure_bare_view(ground: Ground) -> Received:
         return _measure(ground, url, view, webhook)
 
 
-def _measure(ground: Ground, database_url: str, child: Child, webhook: str) -> Received:
+def _measure(ground: Ground, database_url: str, child: Process, webhook: str) -> Received:
     poster = Poster(webhook)
     first = prepare(QUESTION, ground.alone, database_url, ground.stable.key)
     alone_ms = [poster.post(post) for post in first]

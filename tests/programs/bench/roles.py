@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tests.programs.bench.child import Child, base_environment, run_script
+from tests.processes import Process, run_script
 from tests.programs.bench.flows import QUESTION, prepare
 from tests.programs.bench.ground import Ground
 from tests.programs.bench.memory import MB, Memory, read_memory
@@ -64,7 +64,7 @@ def _measure(ground: Ground, url: str, role: str) -> Idle:
 
 
 @contextmanager
-def _started(ground: Ground, url: str, role: str) -> Iterator[Child]:
+def _started(ground: Ground, url: str, role: str) -> Iterator[Process]:
     if role == "worker":
         with ground.stable.worker(url) as child:
             yield child
@@ -80,7 +80,7 @@ def look_at_web(environment: Mapping[str, str], post: Post) -> dict[str, Any]:
         "body": base64.b64encode(post.body).decode(),
         "headers": post.headers,
     }
-    loaded: dict[str, Any] = run_script("tests.programs.bench.loaded", job, base_environment())
+    loaded: dict[str, Any] = run_script("tests.programs.bench.loaded", job)
     return loaded
 
 

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
+from tests.processes import Process
 from tests.programs.bench.answering import wait_for_mails
-from tests.programs.bench.child import Child
 from tests.programs.bench.flows import QUESTION, prepare
 from tests.programs.bench.ground import Ground
 from tests.programs.bench.memory import MB, Memory, read_memory
+from tests.programs.bench.meter import cpu_seconds
 from tests.programs.bench.posting import post_all
 from tests.programs.bench.records import read_records
 from tests.programs.bench.told import Aim, Told, render_lines
@@ -103,7 +104,7 @@ class _Shop:
     webhook: str
     latency_seconds: float
 
-    def measure(self, workers: list[Child], mails: int) -> Throughput:
+    def measure(self, workers: list[Process], mails: int) -> Throughput:
         """Let all mails come at once, once everything is warm."""
         providers = self.ground.providers
         # The first mail that a worker answers has it load what is needed but once.
@@ -132,11 +133,11 @@ class _Shop:
 
 
 @contextmanager
-def _worker(shop: _Shop, number: int, concurrency: int) -> Iterator[Child]:
+def _worker(shop: _Shop, number: int, concurrency: int) -> Iterator[Process]:
     names = {"WORKER_ID": f"bench-{number}", "CONVERSATION_CONCURRENCY": str(concurrency)}
     with shop.ground.stable.worker(shop.url, None, **names) as child:
         yield child
 
 
-def _cpu_seconds(children: list[Child]) -> float:
-    return sum(child.cpu_seconds() for child in children)
+def _cpu_seconds(children: list[Process]) -> float:
+    return sum(map(cpu_seconds, children))

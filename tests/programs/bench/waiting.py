@@ -13,7 +13,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from mailagent.store.database import Database, open_database
-from tests.programs.bench.child import Child, ChildFailed
+from tests.processes import Process, ProcessFailed
 from tests.programs.bench.deciding import approve
 from tests.programs.bench.ground import Ground
 from tests.programs.bench.memory import Memory, read_memory
@@ -47,21 +47,21 @@ class _Watch:
         self._database = database
         self._patience_seconds = patience_seconds
 
-    def wait_until_waiting(self, worker: Child, count: int) -> None:
+    def wait_until_waiting(self, worker: Process, count: int) -> None:
         self._wait(worker, lambda: self._waiting(worker) >= count, f"{count} runs that wait")
 
-    def wait_until_paid(self, worker: Child, count: int) -> None:
+    def wait_until_paid(self, worker: Process, count: int) -> None:
         self._wait(worker, lambda: self.count_paid() >= count, f"{count} refunds to be paid")
 
-    def _wait(self, worker: Child, over: Callable[[], bool], what: str) -> None:
+    def _wait(self, worker: Process, over: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + self._patience_seconds
         while not over():
             worker.check()
             if time.monotonic() > deadline:
-                raise ChildFailed(f"waited {self._patience_seconds:g} s in vain for {what}")
+                raise ProcessFailed(f"waited {self._patience_seconds:g} s in vain for {what}")
             time.sleep(_LOOK_SECONDS)
 
-    def _waiting(self, worker: Child) -> int:
+    def _waiting(self, worker: Process) -> int:
         try:
             seen: dict[str, int] = json.loads(self.file.read_text("utf-8"))
         except FileNotFoundError:
@@ -106,7 +106,7 @@ def measure(ground: Ground) -> Told:
 def _waited(
     ground: Ground,
     watch: _Watch,
-    worker: Child,
+    worker: Process,
     seconds: float,
     clicks: tuple[str, list[str]],
 ) -> Waited:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from mailagent.engine import CONVERSATION, REFUND
-from tests.cast import ADA, OLGA, TESS
+from tests.cast import ADA, KETTLE_WISH, OLGA, TESS
 from tests.programs.crash_sweep import people
-from tests.programs.crash_sweep.refund_stories import KETTLE
 from tests.programs.crash_sweep.shop import QUESTION, SweptShop
 from tests.programs.crash_sweep.story import WEBHOOKS, Story, steps
 
@@ -39,7 +38,7 @@ def _answered_by_a_person(shop: SweptShop) -> None:
 
 
 def _pays_for_the_kettle(shop: SweptShop) -> None:
-    shop.write(KETTLE)
+    shop.write(KETTLE_WISH)
     shop.wait_for_mails(ADA, 2)
     shop.wait_for_quiet()
 

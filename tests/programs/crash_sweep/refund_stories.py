@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.cast import ADA, MAX, MONA
+from tests.cast import ADA, DESK_WISH, KETTLE_WISH, MAX, MONA
 from tests.programs.crash_sweep import people
 from tests.programs.crash_sweep.shop import SweptShop
 from tests.programs.crash_sweep.story import WEBHOOKS, Story, steps
-
-KETTLE = "My kettle from order W1001 arrived broken. I want my money back."
-DESK = "The standing desk of order W2001 is damaged, please refund it."
 
 PAID = steps(
     "take_batch ask_model propose_refund write_reply send_mail claim_refund pay_refund"
@@ -22,7 +19,7 @@ PRESSED = WEBHOOKS | {"POST /approvals/<token>"}
 
 
 def _asks_for_the_kettle(shop: SweptShop) -> None:
-    shop.write(KETTLE)
+    shop.write(KETTLE_WISH)
     shop.wait_for_mails(ADA, 2)
     shop.wait_for_quiet()
 
@@ -31,7 +28,7 @@ def _told_by_stripe(shop: SweptShop) -> None:
     """Stripe is not done with the refund for a while, and tells when it is."""
     assert shop.stripe is not None
     shop.stripe.statuses.append("pending")
-    shop.write(KETTLE)
+    shop.write(KETTLE_WISH)
     shop.wait_for_mails(ADA)
     shop.wait(lambda: bool(_asked_of_stripe(shop)), "Stripe to be asked")
     shop.stripe.settle("succeeded")
@@ -45,21 +42,21 @@ def _asked_of_stripe(shop: SweptShop) -> list[Any]:
 
 
 def _approved(shop: SweptShop) -> None:
-    shop.write(DESK)
+    shop.write(DESK_WISH)
     people.decide(shop, MONA, "approve")
     shop.wait_for_mails(ADA, 2)
     shop.wait_for_quiet()
 
 
 def _rejected(shop: SweptShop) -> None:
-    shop.write(DESK)
+    shop.write(DESK_WISH)
     people.decide(shop, MONA, "reject")
     shop.wait_for_mails(ADA, 2)
     shop.wait_for_quiet()
 
 
 def _countersigned(shop: SweptShop) -> None:
-    shop.write(DESK)
+    shop.write(DESK_WISH)
     people.decide(shop, MONA, "approve")
     people.decide(shop, MAX, "approve")
     shop.wait_for_mails(ADA, 2)
@@ -67,14 +64,14 @@ def _countersigned(shop: SweptShop) -> None:
 
 
 def _approved_by_mail(shop: SweptShop) -> None:
-    shop.write(DESK)
+    shop.write(DESK_WISH)
     people.decide_by_mail(shop, MONA, "Approve")
     shop.wait_for_mails(ADA, 2)
     shop.wait_for_quiet()
 
 
 def _withdrawn(shop: SweptShop) -> None:
-    shop.write(DESK)
+    shop.write(DESK_WISH)
     shop.wait_for_mails(MONA)
     shop.wait_for_mails(ADA)
     shop.write("Never mind, I do not want a refund for order W2001 any more.")
@@ -83,13 +80,13 @@ def _withdrawn(shop: SweptShop) -> None:
 
 
 def _left_to_expire(shop: SweptShop) -> None:
-    shop.write(DESK)
+    shop.write(DESK_WISH)
     shop.wait_for_mails(ADA, 2)
     shop.wait_for_quiet()
 
 
 def _bounced(shop: SweptShop) -> None:
-    shop.write(DESK)
+    shop.write(DESK_WISH)
     asked = shop.wait_for_mails(MONA)[0]
     shop.wait(lambda: shop.post_event(asked, "bounce"), "the bounce to be taken")
     people.decide(shop, MAX, "approve")

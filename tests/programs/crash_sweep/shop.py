@@ -22,8 +22,8 @@ from mailagent.demo.scripted_model import read_request
 from mailagent.store.database import Database, open_database
 from mailagent.store.refunds import order_import
 from tests import stripe_server
-from tests.cast import ADA, GRACE, MAX, MONA, OLGA, SUPPORT, TESS, big_order, order
-from tests.harness import Faults, FaultySendGrid, letter, wait_until
+from tests.cast import ADA, GRACE, MAX, MONA, OLGA, TESS, big_order, order
+from tests.harness import Faults, FaultySendGrid, letter, shop_settings, wait_until
 from tests.ports import choose_port
 from tests.programs.crash_sweep.nursery import GrownApp, Nursery
 from tests.stripe_server import StripeServer
@@ -135,21 +135,16 @@ class SweptShop:
             "PATH": "/usr/bin:/bin",
             "NO_PROXY": "127.0.0.1",
             "no_proxy": "127.0.0.1",
-            "DATABASE_URL": self._database_url,
-            "SECRET_KEY": SECRET_KEY,
+            **shop_settings(
+                self._database_url,
+                self.openai.url,
+                self._sendgrid.url,
+                self._inbound,
+                self.events_key,
+            ),
             "WORKER_ID": "sweep",
             "PUBLIC_URL": self.url,
-            "SUPPORT_ADDRESS": SUPPORT,
-            "MANAGER_EMAILS": f"{MONA},{MAX}",
             "REFUND_POLICY": str(policy),
-            "TEAM_EMAILS": TESS,
-            "OPS_EMAILS": OLGA,
-            "OPENAI_BASE_URL": f"{self.openai.url}/v1",
-            "OPENAI_API_KEY": "test",
-            "SENDGRID_BASE_URL": self._sendgrid.url,
-            "SENDGRID_API_KEY": "test",
-            "SENDGRID_INBOUND_PUBLIC_KEY": self._inbound.public_text(),
-            "SENDGRID_EVENTS_PUBLIC_KEY": self.events_key.public_text(),
             "MAIL_OUTCOME_SECONDS": "12",  # longer than a busy machine takes to send the next mail
             **(stripe if self.stripe else {}),
             **self._story.settings,

@@ -17,10 +17,9 @@ from mailagent.demo.fakes.mailboxes import CustomerMailState
 from mailagent.domain.operations.circuit_breaker import Provider
 from mailagent.store import schema
 from mailagent.store.console import sessions
-from tests.cast import ADA, GRACE, JUERGEN, MALLORY, MONA, OLGA, TESS
+from tests.cast import ADA, DESK_WISH, GRACE, JUERGEN, MALLORY, MONA, OLGA, TESS
 from tests.programs.crash_sweep import people
 from tests.programs.crash_sweep.notifications import Bells
-from tests.programs.crash_sweep.refund_stories import DESK
 from tests.programs.crash_sweep.shop import QUESTION, SweptShop
 from tests.programs.crash_sweep.story import EVENTS, Story, steps
 
@@ -39,7 +38,7 @@ HOUSEKEEPING = steps("purge_short_lived purge_content purge_histories")
 def _leave_everything(shop: SweptShop) -> None:
     """Leave mail of ours and a refund without runs, then mails that came in, each in another trouble."""
     shop.faults.sendgrid += [_is_busy] * 20
-    shop.write(DESK)
+    shop.write(DESK_WISH)
     shop.wait(
         lambda: _count(shop, "outbound_mails", "attempts > 0 AND status = 'queued'") == 2,
         "two mails to be refused",

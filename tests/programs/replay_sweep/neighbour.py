@@ -13,9 +13,8 @@ from mailagent.app import create_app
 from mailagent.cli.worker import engine_of
 from mailagent.demo.process import ROOT
 from mailagent.workflows.launch import launch, stop
-from tests.cast import MAX, MONA, OLGA, SUPPORT, TESS
 from tests.harness import Harness
-from tests.programs.bench.child import base_environment
+from tests.processes import base_environment
 from tests.programs.replay_sweep.holding import Holding
 
 READY = "ready"
@@ -24,22 +23,8 @@ READY = "ready"
 @contextmanager
 def second_worker(harness: Harness, folder: Path) -> Iterator[None]:
     """Run another worker on the harness's database, which stops runs as this process does."""
-    settings = harness.app.config["MAILAGENT"]
-    environment = base_environment() | {
-        "MAILAGENT_ROLE": "worker",
-        "WORKER_ID": "second",
-        "DATABASE_URL": harness.live.database.engine.url.render_as_string(hide_password=False),
-        "SECRET_KEY": "a key for tests only",
-        "SUPPORT_ADDRESS": SUPPORT,
-        "MANAGER_EMAILS": f"{MONA},{MAX}",
-        "TEAM_EMAILS": TESS,
-        "OPS_EMAILS": OLGA,
-        "OPENAI_BASE_URL": settings.openai_base_url,
-        "OPENAI_API_KEY": "test",
-        "SENDGRID_BASE_URL": settings.sendgrid_base_url,
-        "SENDGRID_API_KEY": "test",
-        "MAIL_OUTCOME_SECONDS": str(harness.live.waits.mail_outcome_seconds),
-    }
+    own = {"MAILAGENT_ROLE": "worker", "WORKER_ID": "second"}
+    environment = {**base_environment(), **harness.environ, **own}
     command = [sys.executable, "-m", "tests.programs.replay_sweep.neighbour", str(folder)]
     with (
         (folder / "second.log").open("ab") as log,

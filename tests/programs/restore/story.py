@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cast import ADA, GRACE, JUERGEN, MONA, TESS, order
+from tests.cast import ADA, DESK_WISH, GRACE, JUERGEN, MONA, TESS, order
 from tests.cli.commands import flask, process
 from tests.databases import ROOT
 from tests.harness import Harness, open_shop, running, wait_until
@@ -67,7 +67,7 @@ def _before(shop: Harness, database: BackedUp) -> None:
     )
     database.backup()
     with running(shop):
-        shop.write("The standing desk of order W2001 is damaged, please refund it.")
+        shop.write(DESK_WISH)
         shop.wait_for_mails(MONA, 1, PATIENCE)
         wait_until(shop.at_rest, PATIENCE, "rest")
     shop.write("Which orders of mine do you have?", from_address=JUERGEN, from_name="Jürgen")

@@ -22,9 +22,9 @@ import click
 import sqlalchemy as sa
 
 from mailagent.store.database import Database, open_database
-from tests.cast import MAX, MONA, SUPPORT, TESS
-from tests.processes import Web, Worker
-from tests.programs.bench.child import base_environment
+from tests.cast import MAX, MONA, TESS
+from tests.harness import shop_settings
+from tests.processes import Web, Worker, base_environment
 from tests.programs.run_record import this_run
 from tests.programs.soak.chaos import Chaos
 from tests.programs.soak.checker import find_damage
@@ -105,18 +105,15 @@ class SoakStage:
     def _environment(self) -> dict[str, str]:
         return {
             **base_environment(),
-            "DATABASE_URL": self._server.url,
-            "SECRET_KEY": "a key for tests only",
+            **shop_settings(
+                self._server.url,
+                self.providers.openai.url,
+                self.providers.sendgrid.url,
+                self.people.inbound,
+                self.people.events,
+            ),
+            "OPS_EMAILS": "",
             "MAILS_PER_HOUR": "10000000",  # all come from one domain
-            "SUPPORT_ADDRESS": SUPPORT,
-            "MANAGER_EMAILS": f"{MONA},{MAX}",
-            "TEAM_EMAILS": TESS,
-            "OPENAI_BASE_URL": f"{self.providers.openai.url}/v1",
-            "OPENAI_API_KEY": "test",
-            "SENDGRID_BASE_URL": self.providers.sendgrid.url,
-            "SENDGRID_API_KEY": "test",
-            "SENDGRID_INBOUND_PUBLIC_KEY": self.people.inbound.public_text(),
-            "SENDGRID_EVENTS_PUBLIC_KEY": self.people.events.public_text(),
             "PAYMENT_GATEWAY": "stripe",
             "STRIPE_API_KEY": "sk_test_17",
             "STRIPE_API_BASE": self.providers.stripe.url,

@@ -14,8 +14,8 @@ from pathlib import Path
 import click
 
 from tests.databases import postgres_server, postgres_template
+from tests.processes import ProcessFailed
 from tests.programs.bench.__main__ import open_ground
-from tests.programs.bench.child import ChildFailed
 from tests.programs.bench.ground import HANDFUL
 from tests.programs.watched import page, prometheus
 from tests.programs.watched.results import Result, from_data
@@ -61,7 +61,7 @@ def _run(minutes: float, mails_per_second: float) -> Result:
             open_ground(server, template, HANDFUL) as ground,
         ):
             return watch(ground, program, minutes, mails_per_second)
-    except ChildFailed as failed:
+    except ProcessFailed as failed:
         raise click.ClickException(str(failed)) from failed
 
 

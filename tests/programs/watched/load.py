@@ -62,7 +62,7 @@ def _tell_of_cache(answer: Answer) -> None:
 def send(
     ground: Ground, url: str, webhook: str, model: MoodyModel, minutes: float, per_second: float
 ) -> Sent:
-    """Load the shop for so long. Raises ChildFailed when a mail or a decision is not taken."""
+    """Load the shop for so long. Raises ProcessFailed when a mail or a decision is not taken."""
     over = threading.Event()
     with ThreadPoolExecutor(1) as pool:
         decided = pool.submit(_decide, ground, webhook, over)

@@ -19,7 +19,7 @@ from urllib.request import ProxyHandler, build_opener
 import click
 
 from mailagent.demo.show import find_port
-from tests.programs.bench.child import base_environment
+from tests.processes import base_environment
 from tests.programs.watched.answers import Series, parse
 from tests.programs.watched.board import RULE_FILES
 

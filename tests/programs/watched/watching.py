@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import sqlalchemy as sa
 
 from mailagent.store.database import Database, open_database
-from tests.programs.bench.child import ChildFailed
+from tests.processes import ProcessFailed
 from tests.programs.bench.ground import Ground
 from tests.programs.run_record import this_run
 from tests.programs.watched import board, prometheus
@@ -45,7 +45,7 @@ _NOT_AT_REST = sa.text(
 
 
 def watch(ground: Ground, program: str, minutes: float, per_second: float) -> Result:
-    """Load a shop that is watched; return what was seen of it. Raises ChildFailed."""
+    """Load a shop that is watched; return what was seen of it. Raises ProcessFailed."""
     facts = this_run()
     model = MoodyModel()
     model.start()
@@ -67,11 +67,11 @@ def watch(ground: Ground, program: str, minutes: float, per_second: float) -> Re
 
 
 def _wait_for_rest(database: Database) -> None:
-    """Wait until nothing is under way but what a manager was left to decide. Raises ChildFailed."""
+    """Wait until nothing is under way but what a manager was left to decide. Raises ProcessFailed."""
     deadline = time.monotonic() + _REST_SECONDS
     while (left := _count_left(database)) > 0:
         if time.monotonic() > deadline:
-            raise ChildFailed(f"{left} rows are still under way after {_REST_SECONDS:g} s")
+            raise ProcessFailed(f"{left} rows are still under way after {_REST_SECONDS:g} s")
         time.sleep(1)
     time.sleep(SETTLE_SECONDS)
 

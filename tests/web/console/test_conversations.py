@@ -15,7 +15,7 @@ from mailagent.store import audit, schema
 from mailagent.store.ids import new_id
 from mailagent.web.console.labels import action_label, detail_label, detail_labels
 from mailagent.web.console.page import redact
-from tests.cast import ADA, GRACE, MONA, OLGA, TESS, big_order, order
+from tests.cast import ADA, DESK_WISH, GRACE, MONA, OLGA, TESS, big_order, order
 from tests.harness import Harness
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import wait_for_quiet
@@ -31,7 +31,7 @@ def thread_of(shop: Harness) -> str:
 def test_all_that_happened_is_in_one_timeline(busy_shop: Harness) -> None:
     services.bind(replace(busy_shop.live, token_prices=parse_prices("1000,100,2000")))
     busy_shop.stock(big_order())
-    busy_shop.write("The standing desk of order W2001 is damaged, please refund it.")
+    busy_shop.write(DESK_WISH)
     (request,) = busy_shop.wait_for_mails(MONA)
     decide(busy_shop, link_in(request.text), "approve", note="Sorry about the desk.")
     busy_shop.wait_for_refund("paid")

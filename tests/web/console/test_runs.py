@@ -11,12 +11,10 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from mailagent.engine import REFUND, Run
-from tests.cast import ADA, GRACE, MALLORY, MONA, OLGA, TESS, order
+from tests.cast import ADA, GRACE, KETTLE_WISH, MALLORY, MONA, OLGA, TESS, order
 from tests.harness import Harness, post_form, running
 from tests.round_trips.replays import wait_for_quiet
 from tests.workflows.trouble import failing, set_run, table_of_runs, wait_for_run
-
-KETTLE = "My kettle from order W1001 arrived broken. I want my money back."
 
 
 @pytest.fixture
@@ -29,7 +27,7 @@ def fail_to_pay(shop: Harness) -> str:
     """Let the run of a refund fail where it pays; return the run."""
     shop.stock(order())
     with failing("pay_refund"), running(shop):
-        shop.write(KETTLE)
+        shop.write(KETTLE_WISH)
         run_id = wait_for_run(shop, REFUND, "ERROR")
         shop.wait_for_mails(ADA)
         wait_for_quiet(shop)
