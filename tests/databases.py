@@ -6,8 +6,9 @@ import itertools
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -115,33 +116,46 @@ def make_sqlite_template(folder: Path) -> Path:
     return path
 
 
+Copy = Callable[[], AbstractContextManager[str]]
+
+
+@contextmanager
+def copies(kind: str) -> Iterator[Copy]:
+    """Give a function whose context is the URL of a new database; threads may call it."""
+    one_at_a_time = threading.Lock()
+    with ExitStack() as stack:
+        if kind == "sqlite":
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mailagent-db-"))
+            file = make_sqlite_template(Path(folder))
+            make: Copy = lambda: _sqlite_copy(file)  # noqa: E731
+        else:
+            server = stack.enter_context(postgres_server(durable=False))
+            name = stack.enter_context(postgres_template(server))
+            make = lambda: postgres_copy(server, name)  # noqa: E731
+
+        @contextmanager
+        def copy() -> Iterator[str]:
+            with ExitStack() as made:
+                with one_at_a_time:
+                    url = made.enter_context(make())
+                yield url
+
+        yield copy
+
+
+@contextmanager
+def _sqlite_copy(template: Path) -> Iterator[str]:
+    with tempfile.TemporaryDirectory(dir=template.parent) as folder:
+        path = Path(folder) / "shop.db"
+        shutil.copy(template, path)
+        yield f"sqlite:///{path}"
+
+
 @contextmanager
 def fresh_databases(kind: str) -> Iterator[Callable[[], str]]:
     """Give a function that returns the URL of a new database each time."""
-    folder = Path(tempfile.mkdtemp(prefix="mailagent-db-"))
-    try:
-        if kind == "sqlite":
-            template = make_sqlite_template(folder)
-
-            def copy() -> str:
-                path = folder / f"{next(_numbers)}.db"
-                shutil.copy(template, path)
-                return f"sqlite:///{path}"
-
-            yield copy
-        else:
-            with postgres_server(durable=False) as server, postgres_template(server) as name:
-                open_copies = []
-
-                def copy() -> str:
-                    open_copies.append(postgres_copy(server, name))
-                    return open_copies[-1].__enter__()
-
-                yield copy
-                for opened in open_copies:
-                    opened.__exit__(None, None, None)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with copies(kind) as copy, ExitStack() as opened:
+        yield lambda: opened.enter_context(copy())
 
 
 def _of(server: str, name: str) -> str:

@@ -39,8 +39,6 @@ def test_the_costs_have_all_rows_and_every_mail_is_answered(ground: Ground) -> N
         "approved refund",
         "receive",
         "run",
-        "model client",
-        "mail client",
     ]
     assert figures["answered"] == figures["received"] == 12  # three flows, and a worker alone
     assert report.wrong == []

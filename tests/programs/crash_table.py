@@ -7,28 +7,17 @@ app was killed there on each database, all of them held; anything else is said i
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 
-from tests.programs.run_record import told
+from tests.programs.run_record import put_table, told
 
-DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "reliability.md"
-BEGIN = "<!-- crash sweep: the table of its last full run goes here -->\n"
+BEGIN = "<!-- crash sweep: the table of its last full run goes here -->"
 END = "<!-- end of crash sweep -->"
 STORIES_NAMED = 3
 
 Rows = list[dict[str, str]]
-
-
-def main(files: list[str]) -> None:
-    """Write the table of these results into the document."""
-    results = [row for name in files for row in json.loads(Path(name).read_text("utf-8"))]
-    before, _, rest = DOCUMENT.read_text("utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    DOCUMENT.write_text(before + BEGIN + table(results) + END + after, "utf-8")
 
 
 def table(results: Rows) -> str:
@@ -62,4 +51,4 @@ def _told(rows: Iterable[dict[str, str]]) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    put_table(sys.argv[1:], table, BEGIN, END)

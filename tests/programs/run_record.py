@@ -1,14 +1,16 @@
-"""Of which program, and when, a proof was run: recorded with its results, told below its table."""
+"""Of which program, and when, a proof was run, and its table in the documentation."""
 
 from __future__ import annotations
 
+import json
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+RELIABILITY = ROOT / "docs" / "reliability.md"
 # What a proof runs. Documents are left out: putting one table there is no change of the next one's program.
 PROGRAM = ("mailagent", "migrations", "templates", "tests", "wsgi.py", "requirements.txt")
 
@@ -33,6 +35,23 @@ def told(results: Iterable[Mapping[str, Any]]) -> str:
         f"commit {commit}, {date}" if commit else "a commit that was not recorded"
         for date, commit in sorted(runs)
     )
+
+
+def put_between(document: Path, begin: str, end: str, block: str) -> None:
+    """Replace what stands between two marks of a document. Raises ValueError where it has none."""
+    before, found, rest = document.read_text("utf-8").partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise ValueError(f"{document} has no place for the result: put {begin} and {end} there")
+    document.write_text(f"{before}{begin}\n{block}{end}{after}", "utf-8")
+
+
+def put_table(
+    files: Iterable[str], table: Callable[[list[dict[str, str]]], str], begin: str, end: str
+) -> None:
+    """Put the table of the results in these JSON files into docs/reliability.md."""
+    rows = [row for name in files for row in json.loads(Path(name).read_text("utf-8"))]
+    put_between(RELIABILITY, begin, end, table(rows))
 
 
 def _git(root: Path, *arguments: str) -> str:

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -23,30 +22,24 @@ from tests.programs.bench.ground import HANDFUL, Ground, Sizes
 from tests.programs.bench.providers import Providers
 from tests.programs.bench.report import PARTS, measure
 
-_FULL = Sizes()
-_COUNT = click.IntRange(min=1)
-
 
 @click.command()
 @click.option(
     "--only", "names", multiple=True, type=click.Choice(list(PARTS)), help="Measure this part only."
 )
-@click.option("--mails", type=_COUNT, help=f"How many at once.  [default: {_FULL.mails}]")
-@click.option("--slow-mails", type=_COUNT, help=f"[default: {_FULL.slow_mails:,}]")
-@click.option("--waiting", type=_COUNT, help=f"Refunds.  [default: {_FULL.waiting:,}]")
-@click.option("--stock", type=click.IntRange(min=600), help=f"Mails.  [default: {_FULL.stock:,}]")
+@click.option(
+    "--mails", type=click.IntRange(min=1), help=f"How many at once.  [default: {Sizes().mails}]"
+)
 @click.option(
     "--handful", is_flag=True, help="So few of all else that it only shows that it works."
 )
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path), help="Write all figures here, too."
 )
-def bench(
-    names: tuple[str, ...], handful: bool, json_file: Path | None, **asked: int | None
-) -> None:
+def bench(names: tuple[str, ...], handful: bool, json_file: Path | None, mails: int | None) -> None:
     """Measure what mail costs on PostgreSQL, beside the least that it could cost and what it should."""
-    given: dict[str, Any] = {name: count for name, count in asked.items() if count is not None}
-    sizes = replace(HANDFUL if handful else _FULL, **given)
+    sizes = HANDFUL if handful else Sizes()
+    sizes = replace(sizes, mails=mails or sizes.mails)
     try:
         with (
             postgres_server() as server,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from tests.programs.bench.answering import FLOWS, Answered, Idle, measure_mails, measure_worker
-from tests.programs.bench.floors import measure_bare_steps, measure_clients
+from tests.programs.bench.floors import measure_bare_steps
 from tests.programs.bench.flows import APPROVED, QUESTION
 from tests.programs.bench.ground import Ground
 from tests.programs.bench.receiving import Received, measure_bare_view, measure_webhook
@@ -28,7 +28,6 @@ def measure(ground: Ground) -> Told:
         ),
         Row("  receive", webhook.figures, bare_view.figures),
         _run_row(worker, webhook, run),
-        *measure_clients(ground),
     ]
     return _told(ground, rows, {**flows, "worker alone": worker}, (webhook, bare_view), idle)
 

@@ -1,4 +1,4 @@
-"""The parts that run by themselves in a process of their own: the clients, and the floor of a run."""
+"""The floor of a run: as many steps that do nothing, in a process of their own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tests.processes import run_script
 from tests.programs.bench.ground import Ground
 from tests.programs.bench.meter import count_transactions, database_name, database_seconds
-from tests.programs.bench.table import Figures, Row
+from tests.programs.bench.table import Figures
 
 
 def measure_bare_steps(ground: Ground, flows: Sequence[tuple[int, ...]]) -> list[Figures]:
@@ -48,21 +48,3 @@ def _per_mail(ground: Ground, started: _Steps, ran: _Steps) -> Figures:
         wall_ms=ran.done["wall_ms"],
         per_second=ground.mails / ran.done["seconds"],
     )
-
-
-def measure_clients(ground: Ground) -> list[Row]:
-    """Measure the clients of both providers as one question about an order uses them."""
-    job = {
-        "openai_url": ground.providers.openai_url,
-        "sendgrid_url": ground.providers.sendgrid_url,
-        "count": ground.mails,
-    }
-    done = run_script("tests.programs.bench.clients", job)
-    return [
-        Row(name, _figures(done[part]), _figures(done[f"{part}_floor"]))
-        for name, part in (("  model client", "model"), ("  mail client", "mail"))
-    ]
-
-
-def _figures(measured: dict[str, float]) -> Figures:
-    return Figures(measured["cpu_ms"], wall_ms=measured["wall_ms"])

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 
+from tests.databases import Copy, copies
 from tests.programs.crash_sweep import report
-from tests.programs.crash_sweep.copies import Copy, copies
 from tests.programs.crash_sweep.nursery import Nursery
 from tests.programs.crash_sweep.point import Found, Point, find_points, try_point
 from tests.programs.crash_sweep.report import Result
@@ -44,7 +44,7 @@ def main() -> int:
     if options.json:
         report.write_json(options.json, results, run)
     report.print_summary(results, options.seed, time.monotonic() - began)
-    if not options.list and not report.are_any_tried(results):
+    if not report.are_any_tried(results):
         print("nothing was tried: no point has such a name")
         return 1
     return 1 if unswept or any(result.is_bad for result in results) else 0
@@ -60,9 +60,6 @@ def _parse_arguments() -> argparse.Namespace:
         "--first-only",
         action="store_true",
         help="not the second time, and so on, that a story comes to a point",
-    )
-    parser.add_argument(
-        "--list", action="store_true", help="say which points there are; kill nobody"
     )
     parser.add_argument("--jobs", type=int, default=3, help="points tried at the same time")
     parser.add_argument("--seed", type=int, default=int(time.time()))
@@ -85,9 +82,6 @@ def _sweep(
             wanted += [point for point in found.points if _is_wanted(point, options)]
         if options.sample:
             wanted = random.Random(options.seed).sample(wanted, min(options.sample, len(wanted)))
-        if options.list:
-            print(*(f"{kind:10}  {point}" for point in wanted), sep="\n")
-            return
         trying = [jobs.submit(_try, kind, copy, nursery, point) for point in wanted]
         for tried in as_completed(trying):
             yield _told(tried.result())

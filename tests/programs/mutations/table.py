@@ -4,25 +4,13 @@ into docs/reliability.md.
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
-from tests.programs.run_record import told
+from tests.programs.run_record import put_table, told
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "reliability.md"
-BEGIN = "<!-- deliberate bugs: the table of the last full run goes here -->\n"
+BEGIN = "<!-- deliberate bugs: the table of the last full run goes here -->"
 END = "<!-- end of deliberate bugs -->"
-
-
-def main(file: str) -> None:
-    """Write the table of these results into the document."""
-    rows = json.loads(Path(file).read_text("utf-8"))
-    before, begin, rest = DOCUMENT.read_text("utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{DOCUMENT.name} has no place for this table: {BEGIN.strip()} … {END}")
-    DOCUMENT.write_text(before + BEGIN + table(rows) + END + after, "utf-8")
 
 
 def table(rows: list[dict[str, str]]) -> str:
@@ -44,4 +32,4 @@ def _test(node: str) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    put_table(sys.argv[1:], table, BEGIN, END)

@@ -5,28 +5,15 @@ many points held.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
-from pathlib import Path
 
-from tests.programs.run_record import told
+from tests.programs.run_record import put_table, told
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "reliability.md"
-BEGIN = "<!-- replay sweep: the table of its last full run goes here -->\n"
+BEGIN = "<!-- replay sweep: the table of its last full run goes here -->"
 END = "<!-- end of replay sweep -->"
 
 Row = dict[str, str]
-
-
-def main(files: list[str]) -> None:
-    """Write the table of these results into the document."""
-    rows = [row for name in files for row in json.loads(Path(name).read_text("utf-8"))]
-    before, begin, rest = DOCUMENT.read_text("utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{DOCUMENT.name} has no place for this table: {BEGIN.strip()} … {END}")
-    DOCUMENT.write_text(before + BEGIN + table(rows) + END + after, "utf-8")
 
 
 def table(rows: list[Row]) -> str:
@@ -54,4 +41,4 @@ def _cell(rows: list[Row], story: str, way: str) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    put_table(sys.argv[1:], table, BEGIN, END)

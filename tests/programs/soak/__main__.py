@@ -25,19 +25,20 @@ from mailagent.store.database import Database, open_database
 from tests.cast import MAX, MONA, TESS
 from tests.harness import shop_settings
 from tests.processes import Web, Worker, base_environment
-from tests.programs.run_record import this_run
+from tests.programs.run_record import RELIABILITY, put_between, this_run
 from tests.programs.soak.chaos import Chaos
 from tests.programs.soak.checker import find_damage
 from tests.programs.soak.enough import find_shortage
 from tests.programs.soak.evidence import Evidence, read_evidence
 from tests.programs.soak.people import People
 from tests.programs.soak.providers import Providers
-from tests.programs.soak.report import Soak, figures, put_into_docs, render
+from tests.programs.soak.report import BEGIN, END, Soak, figures, render
 from tests.programs.soak.server import OwnServer, own_server
 from tests.programs.soak.take_overs import count_left
 
 WEBS, WORKERS = 2, 3
 REST_SECONDS = 900.0
+MAILS_PER_SECOND = 1.5
 # Longer than a worker is ever stopped: one that holds a mail for longer than this may send it again.
 MAIL_OUTCOME_SECONDS = 60
 _TAKEN = re.compile(r"took over (\d+) runs")
@@ -53,48 +54,41 @@ _NOT_AT_REST = (
 @click.command()
 @click.option("--minutes", default=10.0, show_default=True, help="How long there are faults.")
 @click.option("--seed", default=int(time.time()), help="Of all that is left to chance.")
-@click.option("--mails-per-second", default=1.5, show_default=True)
-@click.option("--share", default=0.05, show_default=True, help="Of provider requests that fail.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path))
 @click.option("--table", type=click.Path(path_type=Path), help="Only put this JSON into the docs.")
-@click.option("--keep", is_flag=True, help="Keep the logs of the processes.")
 def soak(
     minutes: float,
     seed: int,
-    mails_per_second: float,
-    share: float,
     json_file: Path | None,
     table: Path | None,
-    keep: bool,
 ) -> None:
     """Soak the app on a PostgreSQL of its own, and check the promises."""
     if table is not None:
-        put_into_docs(json.loads(table.read_text("utf-8")))
+        data = json.loads(table.read_text("utf-8"))
+        put_between(RELIABILITY, BEGIN, END, f"{render(data)}\n")
         return
     click.echo(f"seed {seed}", err=True)
     folder = Path(tempfile.mkdtemp(prefix="mailagent-soak-"))
-    with own_server() as server, _harness(folder, server, seed, share) as harness:
-        data = harness.play(minutes, mails_per_second)
+    with own_server() as server, _harness(folder, server, seed) as harness:
+        data = harness.play(minutes)
     click.echo(render(data))
     wrong = [*data["findings"], *data["shortage"]]
     for each in wrong:
         click.echo(each)
     if json_file is not None:
         json_file.write_text(json.dumps(data, indent=2) + "\n", "utf-8")
-    if keep or wrong:
-        click.echo(f"the logs are in {folder}", err=True)
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
     if wrong:
+        click.echo(f"the logs are in {folder}", err=True)
         sys.exit(1)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 class SoakStage:
     """Everything that takes part."""
 
-    def __init__(self, folder: Path, server: OwnServer, seed: int, share: float) -> None:
+    def __init__(self, folder: Path, server: OwnServer, seed: int) -> None:
         self._server, self._seed = server, seed
-        self.providers = Providers(folder, seed, share)
+        self.providers = Providers(folder, seed)
         self.database: Database = open_database(server.url)
         self.webs: list[Web] = []
         self.people = People(folder, self.webs, self.providers, self.database, seed)
@@ -120,7 +114,7 @@ class SoakStage:
             "MAIL_OUTCOME_SECONDS": str(MAIL_OUTCOME_SECONDS),
         }
 
-    def play(self, minutes: float, mails_per_second: float) -> dict[str, Any]:
+    def play(self, minutes: float) -> dict[str, Any]:
         """Load and break for so long, let all come to rest, and return the figures."""
         run = this_run()
         for web in self.webs:
@@ -130,7 +124,7 @@ class SoakStage:
         story = self.people.story
         left = partial(count_left, self.database)
         chaos = Chaos(self.workers, self.webs, self._server, self._seed, story, left)
-        self.people.start(mails_per_second)
+        self.people.start(MAILS_PER_SECOND)
         chaos.start()
         self._tell_of_time(minutes * 60)
         self.people.stop_writing()
@@ -141,7 +135,7 @@ class SoakStage:
         seen, soak = self._evidence(), self._soak(minutes, chaos, settled_after)
         shortage = find_shortage(
             minutes,
-            mails_per_second,
+            MAILS_PER_SECOND,
             soak.mails,
             Counter(refund.status for refund in seen.refunds),
             {**soak.process_faults, **soak.provider_faults},
@@ -230,8 +224,8 @@ class SoakStage:
 
 
 @contextmanager
-def _harness(folder: Path, server: OwnServer, seed: int, share: float) -> Iterator[SoakStage]:
-    harness = SoakStage(folder, server, seed, share)
+def _harness(folder: Path, server: OwnServer, seed: int) -> Iterator[SoakStage]:
+    harness = SoakStage(folder, server, seed)
     try:
         yield harness
     finally:

@@ -56,7 +56,7 @@ class RefundRow:
     status: str
     amount_minor: int
     has_approval: bool
-    asked: tuple[str, ...]
+    asked: Sequence[str]
     decision: str | None
     decided_by: str | None
 
@@ -127,41 +127,20 @@ def read_evidence(
             return connection.execute(sa.text(statement)).all()
 
         notices = rows("SELECT dedup_key FROM outbound_mails WHERE dedup_key LIKE '%undelivered:%'")
-        ours = rows("SELECT * FROM outbound_mails")
+        ours = [OurMail(*row) for row in rows(_OURS)]
         return Evidence(
             story=story,
-            inbound=[
-                InboundMail(
-                    row.mail_id,
-                    row.message_id,
-                    row.status,
-                    row.no_answer_reason,
-                    row.answered_by,
-                    row.conversation_id,
-                )
-                for row in rows("SELECT * FROM inbound_mails")
-            ],
-            ours=[
-                OurMail(
-                    row.outbound_id,
-                    row.status,
-                    row.purpose,
-                    row.refund_id,
-                    row.text,
-                    row.to_address,
-                    row.conversation_id,
-                )
-                for row in ours
-            ],
+            inbound=[InboundMail(*row) for row in rows(_INBOUND)],
+            ours=ours,
             arrived=[
                 Arrived(mail.custom_args["outbound_id"], mail.to, mail.text) for mail in mailboxes
             ],
             told=frozenset(
-                row.outbound_id
-                for row in ours
-                if any(row.outbound_id in notice.dedup_key for notice in notices)
+                mail.outbound_id
+                for mail in ours
+                if any(mail.outbound_id in notice.dedup_key for notice in notices)
             ),
-            refunds=[_refund(row) for row in rows(_REFUNDS)],
+            refunds=[RefundRow(*row) for row in rows(_REFUNDS)],
             moved=[
                 Moved(str(each["metadata"].get("refund_id")), each["payment"], each["amount"])
                 for each in moved
@@ -179,23 +158,18 @@ def _run(row: Any, ahead_seconds: float) -> RunRow:
     return RunRow(row.run_id, row.workflow, row.status, row.error, began, ended)
 
 
-def _refund(row: Any) -> RefundRow:
-    has_approval = row.approval_id is not None
-    return RefundRow(
-        row.refund_id,
-        row.order_id,
-        row.status,
-        row.amount_minor,
-        has_approval,
-        tuple(row.asked),
-        row.decision,
-        row.decided_by,
-    )
-
-
+_INBOUND = (
+    "SELECT mail_id, message_id, status, no_answer_reason, answered_by, conversation_id"
+    " FROM inbound_mails"
+)
+_OURS = (
+    "SELECT outbound_id, status, purpose, refund_id, text, to_address, conversation_id"
+    " FROM outbound_mails"
+)
 _REFUNDS = (
-    "SELECT refund_id, order_id, status, r.amount_minor, approval_id, d.decision, d.decided_by, ARRAY("
-    "SELECT manager_email FROM approval_requests a WHERE a.approval_id = approvals.approval_id) AS asked"
+    "SELECT refund_id, order_id, status, r.amount_minor, approval_id IS NOT NULL, ARRAY(SELECT"
+    " manager_email FROM approval_requests a WHERE a.approval_id = approvals.approval_id),"
+    " d.decision, d.decided_by"
     " FROM refunds r LEFT JOIN approvals USING (refund_id) LEFT JOIN decisions d USING (approval_id)"
 )
 _RUNS = (

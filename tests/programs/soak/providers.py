@@ -27,14 +27,15 @@ KINDS = {
 }
 # Until each kind has been there, of so many requests one goes wrong.
 FIRST_ROUND = 5
+# Of all later requests.
+SHARE = 0.05
 
 
 class Dice:
-    """Which fault comes next, if any. `share`: of all requests that one goes wrong with, once each kind of
-    its provider has been there."""
+    """Which fault comes next, if any."""
 
-    def __init__(self, seed: int, share: float) -> None:
-        self._chance, self._share = random.Random(seed), share
+    def __init__(self, seed: int) -> None:
+        self._chance = random.Random(seed)
         self.on = True
         self._asked: Counter[str] = Counter()
         self.thrown: Counter[str] = Counter()
@@ -47,7 +48,7 @@ class Dice:
         if missing:
             if self._asked[provider] % FIRST_ROUND:
                 return None
-        elif self._chance.random() >= self._share:
+        elif self._chance.random() >= SHARE:
             return None
         kind = self._chance.choice(missing or KINDS[provider])
         self.thrown[f"{provider} {kind}"] += 1
@@ -116,11 +117,11 @@ class SoakStripe(StripeServer):
 class Providers:
     """All three, in threads of this process."""
 
-    def __init__(self, folder: Path, seed: int, share: float) -> None:
+    def __init__(self, folder: Path, seed: int) -> None:
         # More than five at once may call; and whoever hangs up is no news.
         ThreadingHTTPServer.request_queue_size = 128
         _be_quiet(ThreadingHTTPServer)
-        self.dice = Dice(seed, share)
+        self.dice = Dice(seed)
         self.mailboxes = Mailboxes(folder / "mailboxes.jsonl")
         self.openai, self.sendgrid = SoakOpenAI(self.dice), SoakSendGrid(self.mailboxes, self.dice)
         self.openai.start()

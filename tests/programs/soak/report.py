@@ -8,14 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from tests.programs.run_record import told
 from tests.programs.soak.damage import Damage, Finding
 from tests.programs.soak.evidence import Evidence
 
-DOCS = Path(__file__).resolve().parent.parent.parent.parent / "docs" / "reliability.md"
 BEGIN = "<!-- soak: the figures of its last run go here -->"
 END = "<!-- end of soak -->"
 
@@ -101,16 +99,6 @@ def render(data: dict[str, Any]) -> str:
     return "\n".join(
         ["| what | figure |", "|---|---|", *(f"| {name} | {it} |" for name, it in rows)]
     )
-
-
-def put_into_docs(data: dict[str, Any], docs: Path = DOCS) -> None:
-    """Write the table into its place in `docs`. Raises ValueError when it has none."""
-    whole = docs.read_text("utf-8")
-    before, begin, rest = whole.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise ValueError(f"{docs} has no place for the figures: put {BEGIN} and {END} there")
-    docs.write_text(f"{before}{begin}\n{render(data)}\n{end}{after}", "utf-8")
 
 
 def _list(counts: dict[str, Any]) -> str:

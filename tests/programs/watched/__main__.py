@@ -5,11 +5,8 @@ the rows say.
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
-from dataclasses import asdict
-from pathlib import Path
 
 import click
 
@@ -18,32 +15,17 @@ from tests.processes import ProcessFailed
 from tests.programs.bench.__main__ import open_ground
 from tests.programs.bench.ground import HANDFUL
 from tests.programs.watched import page, prometheus
-from tests.programs.watched.results import Result, from_data
+from tests.programs.watched.results import Result
 from tests.programs.watched.watching import watch
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
 @click.option("--minutes", default=7.0, show_default=True, help="How long mail comes in.")
 @click.option("--mails-per-second", default=2.5, show_default=True)
 @click.option("--document", is_flag=True, help="Put the result into docs/loaded-run.md.")
-@click.option("--json", "json_file", type=_FILE, help="Write the result here, too.")
-@click.option("--table", type=_FILE, help="Only put this JSON into the page.")
-def watched(
-    minutes: float,
-    mails_per_second: float,
-    document: bool,
-    json_file: Path | None,
-    table: Path | None,
-) -> None:
+def watched(minutes: float, mails_per_second: float, document: bool) -> None:
     """Load a shop that Prometheus watches, and check what is seen of it."""
-    if table is not None:
-        page.write(from_data(json.loads(table.read_text("utf-8"))))
-        return
     result = _run(minutes, mails_per_second)
-    if json_file is not None:
-        json_file.write_text(json.dumps(asdict(result)) + "\n", "utf-8")
     if document:
         page.write(result)
     _tell(result)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from tests.programs.watched.answers import Point
 from tests.programs.watched.compare import Compared
@@ -60,19 +58,3 @@ class Result:
     alerts: list[Alert]
     compared: list[Compared]
     wrong: list[str] = field(default_factory=list)
-
-
-def from_data(data: Mapping[str, Any]) -> Result:
-    """Return a result from what `dataclasses.asdict` has made of it."""
-    panels = [
-        Shown(**{**each, "lines": [_line(line) for line in each["lines"]]})
-        for each in data["panels"]
-    ]
-    alerts = [Alert(**each) for each in data["alerts"]]
-    compared = [Compared(**each) for each in data["compared"]]
-    return Result(**{**data, "panels": panels, "alerts": alerts, "compared": compared})
-
-
-def _line(data: Mapping[str, Any]) -> Line:
-    points = [(at, value) for at, value in data["points"]]
-    return Line(data["name"], points, data["gone"])
