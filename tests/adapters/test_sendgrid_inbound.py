@@ -74,7 +74,7 @@ def test_parsed_mode_is_read() -> None:
     assert_is_adas_letter(parse(parsed_request()))
 
 
-def test_order_of_fields_and_line_ends_of_the_mail_do_not_incident() -> None:
+def test_order_of_fields_and_line_ends_of_the_mail_do_not_matter() -> None:
     fields = {**common_fields(), "email": RECEIVED % b"a1" + letter().replace(b"\n", b"\r\n")}
     assert_is_adas_letter(parse(form(fields)))
 

@@ -105,7 +105,7 @@ def test_forged_mail_uses_up_no_budget_of_its_alleged_sender(small_shop: Harness
     assert row_of(small_shop, honest).status == "unanswered"
 
 
-def test_forged_mail_of_many_names_parks_no_proven_mail(small_shop: Harness) -> None:
+def test_forged_mail_of_many_names_throttles_no_proven_mail(small_shop: Harness) -> None:
     for number in range(9):
         small_shop.write("Hi", from_address=f"c{number}@example.com", aligned=False)
     honest = small_shop.write("My kettle leaks.", from_address=GRACE)

@@ -162,7 +162,7 @@ def rewind_elsewhere(shop: Harness, run_id: str, step: int) -> str:
     return run_id
 
 
-def test_a_replay_made_elsewhere_that_missed_its_bell_is_rung_once(busy_shop: Harness) -> None:
+def test_a_replay_made_elsewhere_that_missed_its_wake_up_is_woken_once(busy_shop: Harness) -> None:
     play_approved(busy_shop)
     before = facts(busy_shop)
     look_at_once(busy_shop)

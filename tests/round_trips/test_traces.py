@@ -23,7 +23,7 @@ STEPS = {
     "pay_refund",
     "tell_customer",
 }
-BELLS = {"wake conversation", "wake refund"}
+WAKE_UPS = {"wake conversation", "wake refund"}
 WEBHOOK, DECISION = "POST /webhooks/sendgrid/inbound", "POST /approvals/<token>"
 WORDS = (ADA, MONA, SUPPORT, "standing desk", "damaged", "Ada Example", "My order", "/approvals/ey")
 
@@ -58,7 +58,7 @@ def test_an_approved_refund_is_one_connected_trace_without_anybodys_words(
     (start,) = (each for each in collector.spans if each.name == WEBHOOK)
     trace = [each for each in collector.spans if each.trace_id == start.trace_id]
     names = {each.name for each in trace}
-    assert names >= CALLS | RUNS | STEPS | BELLS, names
+    assert names >= CALLS | RUNS | STEPS | WAKE_UPS, names
     by_id = {each.span_id: each for each in trace}
     roots = {ancestors(each, by_id)[-1] for each in trace if each is not start}
     assert roots == {WEBHOOK}

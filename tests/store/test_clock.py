@@ -56,7 +56,7 @@ def times() -> Times:
 
 
 @pytest.mark.parametrize("off", [timedelta(hours=-1), timedelta(days=1), timedelta(days=-400)])
-def test_the_machines_own_clock_does_not_incident(times: Times, off: timedelta) -> None:
+def test_the_machines_own_clock_does_not_matter(times: Times, off: timedelta) -> None:
     times.machine += off
     now = times.clock()
     assert now() == NOON

@@ -89,7 +89,7 @@ def test_ids_are_found_in_what_is_given_and_nothing_else_is(
     assert log_ids.find_ids(*subjects) == found
 
 
-def test_a_run_that_rings_for_many_rows_is_about_none_of_them() -> None:
+def test_a_run_that_wakes_others_for_many_rows_is_about_none_of_them() -> None:
     with log_ids.about(run_id="sweep-1"):
         log_ids.note(REFUND)
         assert "refund_id" not in log_ids.known()

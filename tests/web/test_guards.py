@@ -194,7 +194,7 @@ def test_a_link_of_one_kind_opens_no_door_of_another(
     assert changed(before, books(fortress)) == []
 
 
-def test_a_good_link_shows_nothing_of_anybody_elses_incident(
+def test_a_good_link_shows_nothing_of_anybody_elses_case(
     fortress: Harness, cases: tuple[Case, Case]
 ) -> None:
     mine, theirs = cases

@@ -39,7 +39,7 @@ def counts(shop: Harness) -> tuple[int, int, int, int]:
     return one, two, three, four
 
 
-def test_a_mail_is_stored_whole_with_its_bell(shop: Harness) -> None:
+def test_a_mail_is_stored_whole_and_enqueued(shop: Harness) -> None:
     body = build_body(letter("My kettle arrived broken."))
     response = shop.post_inbound(body)
     assert (response.status_code, response.text) == (200, "stored\n")
@@ -249,7 +249,7 @@ def test_without_a_database_the_mail_is_left_with_sendgrid(shop: Harness) -> Non
     assert shop.post_inbound(build_body(letter("Hello"))).status_code == 200
 
 
-def test_what_fails_after_the_bell_leaves_neither_mail_nor_bell(
+def test_what_fails_after_the_enqueue_leaves_neither_mail_nor_run(
     shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     woken = []

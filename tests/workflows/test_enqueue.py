@@ -17,7 +17,7 @@ def runs(shop: Harness) -> list[Any]:
     return shop.rows(f"SELECT * FROM {schema}workflow_status ORDER BY created_at")
 
 
-def test_a_bell_that_is_rung_twice_queues_one_run_and_says_what_it_was_about_at_first(
+def test_enqueuing_twice_starts_one_run_with_the_first_attributes(
     shop: Harness,
 ) -> None:
     client, seen = shop.live.workflow_client, []
@@ -33,7 +33,7 @@ def test_a_bell_that_is_rung_twice_queues_one_run_and_says_what_it_was_about_at_
     assert known == ABOUT.attributes("conversation_1")
 
 
-def test_a_bell_is_silent_until_the_commit(shop: Harness) -> None:
+def test_an_enqueue_that_is_rolled_back_starts_nothing(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
         shop.live.workflow_client.queue.enqueue_conversation(
             connection, "conversation_1", "mail_1", 0, ABOUT

@@ -229,7 +229,7 @@ def test_a_refusal_by_sendgrid_is_in_the_inbox_and_in_the_check(shop: Harness) -
     assert "note: SendGrid refuses us since" in checked.output
 
 
-def test_throttled_mail_and_fuses_are_told_once_until_they_are_gone(shop: Harness) -> None:
+def test_throttled_mail_and_loop_guards_are_told_once_until_they_are_gone(shop: Harness) -> None:
     for _ in range(2):
         shop.write("Hello")
     states = (

@@ -370,7 +370,7 @@ def test_an_order_cancelled_while_its_last_answer_was_lost_ends_as_what_became_o
 
 
 @pytest.mark.parametrize("wanted", [0, 900])
-def test_the_pause_that_a_gateway_asks_for_is_the_runs_and_no_bell_shortens_it(
+def test_the_pause_that_a_gateway_asks_for_is_the_runs_and_no_wake_up_shortens_it(
     shop: Harness, wanted: float
 ) -> None:
     refund = approved(shop)

@@ -22,7 +22,7 @@ from tests.workflows.trouble import let_be_missed, set_run, table_of_runs, wait_
 pytestmark = pytest.mark.both_databases
 
 
-def test_a_mail_whose_bell_is_lost_is_answered_all_the_same(shop: Harness) -> None:
+def test_a_mail_whose_run_is_lost_is_answered_all_the_same(shop: Harness) -> None:
     shop.stock(order())
     shop.write(KETTLE_WISH)
     forget_runs(shop)
@@ -34,7 +34,7 @@ def test_a_mail_whose_bell_is_lost_is_answered_all_the_same(shop: Harness) -> No
         shop.wait_for_refund("paid")
 
 
-def test_young_mail_is_left_to_its_own_bell(shop: Harness) -> None:
+def test_young_mail_is_left_to_its_own_run(shop: Harness) -> None:
     shop.write("Hello")
     forget_runs(shop)
     assert steps.enqueue_mail() == 0

@@ -105,7 +105,7 @@ def test_a_decision_before_any_run_took_the_refund_makes_no_second_run(shop: Har
 # --- refunds that are approved ------------------------------------------------------------------
 
 
-def test_a_failed_run_is_rung_for_again_after_a_pause(shop: Harness) -> None:
+def test_a_failed_run_is_enqueued_again_after_a_pause(shop: Harness) -> None:
     leave_approved(shop)
     later(shop, minutes=4)
     assert unfinished.enqueue_refunds() == 0
@@ -197,7 +197,7 @@ def leave_mail(shop: Harness) -> str:
     return str(shop.rows("SELECT outbound_id FROM outbound_mails")[0].outbound_id)
 
 
-def test_mail_whose_delivery_failed_is_rung_for_after_a_pause(shop: Harness) -> None:
+def test_mail_whose_delivery_failed_is_enqueued_after_a_pause(shop: Harness) -> None:
     leave_mail(shop)
     later(shop, minutes=4)
     assert unfinished.enqueue_deliveries() == 0

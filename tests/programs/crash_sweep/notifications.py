@@ -10,10 +10,10 @@ from mailagent import engine
 from mailagent.store.ids import new_id
 from tests.programs.crash_sweep.shop import SweptShop
 
-RING_SECONDS = 4.0
+PAUSE_SECONDS = 4.0
 
 
-class Bells:
+class ScheduledRuns:
     """Wakes one scheduled workflow again and again, never twice within a few seconds."""
 
     def __init__(self, shop: SweptShop, workflow: str) -> None:
@@ -26,9 +26,9 @@ class Bells:
         self._workflow = workflow
         self._last_at = 0.0
 
-    def ring(self) -> bool:
+    def enqueue(self) -> bool:
         """Queue a run if the last one was a while ago; always True, so that a wait can go on with `and`."""
-        if time.monotonic() - self._last_at >= RING_SECONDS:
+        if time.monotonic() - self._last_at >= PAUSE_SECONDS:
             self._last_at = time.monotonic()
             self._client.enqueue(
                 {

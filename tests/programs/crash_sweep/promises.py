@@ -133,7 +133,7 @@ def _nothing_waits(shop: SweptShop, story: Story) -> None:
     for table, column, states in _WAITING:
         rows = shop.rows(f"SELECT * FROM {table} WHERE {column} IN ({states})")
         assert not rows, f"{table} that wait: {rows}"
-    if not story.rings_sweep:
+    if not story.wakes_sweep:
         seen_to = shop.rows(
             f"SELECT function_name, output FROM {shop.dbos}operation_outputs"
             " WHERE function_name LIKE 'ring_for_%' AND output <> '0'"

@@ -45,7 +45,7 @@ class Story:
     raw_mails_purged: int = 0
 
     @property
-    def rings_sweep(self) -> bool:
+    def wakes_sweep(self) -> bool:
         """Whether the sweep has to see to something, which it has not after a mere crash."""
         return "enqueue_mail" in self.reaches
 

@@ -19,7 +19,7 @@ from mailagent.store import schema
 from mailagent.store.console import sessions
 from tests.cast import ADA, DESK_WISH, GRACE, JUERGEN, MALLORY, MONA, OLGA, TESS
 from tests.programs.crash_sweep import people
-from tests.programs.crash_sweep.notifications import Bells
+from tests.programs.crash_sweep.notifications import ScheduledRuns
 from tests.programs.crash_sweep.shop import QUESTION, SweptShop
 from tests.programs.crash_sweep.story import EVENTS, Story, steps
 
@@ -127,12 +127,12 @@ def _let_time_pass(shop: SweptShop) -> None:
 
 
 def _the_sweep_sees_to_everything(shop: SweptShop) -> None:
-    sweeps = Bells(shop, engine.SWEEP)
-    shop.wait(lambda: sweeps.ring() and bool(shop.mails_to(MONA)), "the manager to be asked")
+    sweeps = ScheduledRuns(shop, engine.SWEEP)
+    shop.wait(lambda: sweeps.enqueue() and bool(shop.mails_to(MONA)), "the manager to be asked")
     people.decide(shop, MONA, "approve")
     for person, count in ((ADA, 2), (GRACE, 1), (JUERGEN, 1), (MALLORY, 1)):
         shop.wait(
-            lambda person=person, count=count: sweeps.ring() and _has(shop, person, count),  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
+            lambda person=person, count=count: sweeps.enqueue() and _has(shop, person, count),  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
             f"{count} mails to {person}",
         )
     shop.wait_for_quiet()
@@ -147,14 +147,14 @@ def _openai_is_away(shop: SweptShop) -> None:
     """Nobody is to ask the model when Ada writes; after a while it is well again."""
     with shop.database.transaction() as connection:
         connection.execute(schema.breakers.insert().values(_open_breaker(PAUSE)))
-    sweeps = Bells(shop, engine.SWEEP)
+    sweeps = ScheduledRuns(shop, engine.SWEEP)
     shop.write(QUESTION)
     put_off = f"put_off > 0 AND from_address = '{ADA}'"
     shop.wait(lambda: _count(shop, "inbound_mails", put_off) == 1, "the mail to be put off")
     shop.wait(lambda: not _conversations_at_work(shop), "the run to end")
     with shop.database.transaction() as connection:
         connection.execute(schema.breakers.update().values(_open_breaker(-PAUSE)))
-    shop.wait(lambda: sweeps.ring() and _has(shop, ADA, 1), "the answer")
+    shop.wait(lambda: sweeps.enqueue() and _has(shop, ADA, 1), "the answer")
     shop.wait_for_quiet()
     sweeps.close()
 
@@ -188,11 +188,11 @@ def _has_old_histories(shop: SweptShop) -> None:
 
 
 def _housekeeping_deletes_them(shop: SweptShop) -> None:
-    notifications = Bells(shop, engine.HOUSEKEEPING)
+    notifications = ScheduledRuns(shop, engine.HOUSEKEEPING)
     runs = f"SELECT count(*) FROM {shop.dbos}workflow_status WHERE name ="
     shop.wait(
         lambda: (
-            notifications.ring()
+            notifications.enqueue()
             and shop.scalar(f"{runs} 'housekeeping' AND status = 'SUCCESS'") > 0
         ),
         "the housekeeping to be done",

@@ -19,7 +19,7 @@ from tests.programs.replay_sweep.acts import Customer
 from tests.programs.replay_sweep.holding import Holding
 from tests.programs.replay_sweep.neighbour import second_worker
 from tests.programs.replay_sweep.points import Point, Result, runs_of
-from tests.programs.replay_sweep.rest import SWEEP_EVERY_SECONDS, list_busy, ring_anew
+from tests.programs.replay_sweep.rest import SWEEP_EVERY_SECONDS, list_busy, wake_again
 from tests.programs.replay_sweep.stories import STORIES, Kind, Story
 from tests.programs.replay_sweep.sweep import Choose, Sweep, open_harness
 from tests.programs.replay_sweep.ways import WAYS
@@ -114,7 +114,7 @@ class HeldSweep(Sweep):
             replayed = self._replay_held(list(zip(customers, points, strict=True)))
             self._holding.release()
             while not going_on.done():
-                ring_anew()
+                wake_again()
                 wait([going_on], SWEEP_EVERY_SECONDS)
             going_on.result()
         self._settle(customers)

@@ -22,7 +22,7 @@ _AT_REST = {
 }  # what a run records last before it waits for a wake-up
 
 
-def ring_anew() -> None:
+def wake_again() -> None:
     """Wake, as the sweep of each minute does, for what no run looks after."""
     enqueue_mail()
     enqueue_refunds()
@@ -41,7 +41,7 @@ def settle(harness: Harness) -> dict[str, str]:
         if now - began > PATIENCE_SECONDS:
             return busy or {"": "a mail is on its way, or put off"}
         if now - swept > SWEEP_EVERY_SECONDS:
-            ring_anew()
+            wake_again()
             swept = now
         time.sleep(0.05)
 

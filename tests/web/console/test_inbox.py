@@ -157,7 +157,7 @@ def test_a_failed_run_that_was_replayed_and_succeeded_vanishes_by_itself(shop: H
     assert run_id not in client.get("/ops?waiting=failed&shown=all").text
 
 
-def test_only_what_was_lost_or_failed_can_be_dismissals(shop: Harness) -> None:
+def test_only_what_was_lost_or_failed_can_be_dismissed(shop: Harness) -> None:
     lose(shop, "receipt")
     shop.write("Where is my kettle?")
     (mail,) = shop.rows("SELECT mail_id FROM inbound_mails")
@@ -167,14 +167,14 @@ def test_only_what_was_lost_or_failed_can_be_dismissals(shop: Harness) -> None:
     assert acts(shop) == []
 
 
-def test_a_manager_puts_nothing_away(shop: Harness) -> None:
+def test_a_manager_dismisses_nothing(shop: Harness) -> None:
     lost, path = lose(shop, "receipt"), "/ops?waiting=undelivered"
     client = shop.log_in(MONA)
     assert "/ops/dismiss" not in client.get(path).text
     assert post_form(client, "/ops/dismiss", path, subject=lost).status_code == 403
 
 
-def test_putting_away_leads_back_into_the_console_only(shop: Harness) -> None:
+def test_dismissing_leads_back_into_the_console_only(shop: Harness) -> None:
     lost, path = lose(shop, "receipt"), "/ops?waiting=undelivered"
     client = shop.log_in(TESS)
     gone = post_form(client, "/ops/dismiss", path, subject=lost, back="https://evil.example/ops")
