@@ -7,8 +7,6 @@ The pictures need Chromium on the PATH. Nothing here is a test; pytest does not 
 from __future__ import annotations
 
 import argparse
-import shutil
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from html import escape
@@ -19,9 +17,7 @@ from mailagent.adapters.templates.engine import MAIL_FOLDER, RenderedMail, Templ
 from mailagent.adapters.templates.mail_samples import COMMON, FIRST_APPROVAL, TO_CUSTOMERS, facts_of
 from mailagent.adapters.templates.template_check import list_languages
 from mailagent.domain.money import Money
-from tests.small_png import with_palette
 
-PICTURES = Path(__file__).resolve().parent.parent.parent / "docs" / "pictures"
 LARGEST_BYTES = 400_000
 WIDTH = 1100
 
@@ -172,26 +168,12 @@ def _page(title: str, body: str) -> str:
 
 def picture(sheets: Iterable[Path]) -> None:
     """Take a picture of each sheet. Raises SystemExit when one is too large or Chromium is missing."""
-    from playwright.sync_api import sync_playwright
+    from tests.programs.screenshots import opened, save, studio
 
-    from tests.programs.screenshots import CHROMIUM
-
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        sys.exit("Chromium is not on the PATH: install it (Debian: apt-get install chromium)")
-    with sync_playwright() as playwright:
-        flags = [*CHROMIUM, "--disable-lcd-text"]  # coloured edges of letters take twice the space
-        browser = playwright.chromium.launch(executable_path=chromium, args=flags)
-        page = browser.new_page(viewport={"width": WIDTH, "height": 900})
+    with studio() as (browser, _):
         for sheet in sheets:
-            page.goto(sheet.absolute().as_uri())
-            page.wait_for_load_state("load")
-            data = with_palette(page.screenshot(full_page=True))
-            (PICTURES / f"{sheet.stem}.png").write_bytes(data)
-            print(f"{sheet.stem}.png: {len(data) // 1000} kB")
-            if len(data) > LARGEST_BYTES:
-                sys.exit(f"{sheet.stem}.png is larger than {LARGEST_BYTES} bytes")
-        browser.close()
+            with opened(browser, sheet.absolute().as_uri(), (WIDTH, 900), "light") as page:
+                save(page, sheet.stem, whole=True, largest_bytes=LARGEST_BYTES, palette=True)
 
 
 if __name__ == "__main__":

@@ -11,15 +11,14 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 
-from playwright.sync_api import Browser, BrowserContext, Page, StorageState
+from playwright.sync_api import Browser, StorageState
 
 from mailagent.demo import shop as demo_shop
 from mailagent.demo.fakes.providers import Providers
 from mailagent.demo.process import Supervisor
 from tests.cast import GRACE, MAX, MONA, OLGA, TESS
 from tests.harness import wait_until
-from tests.programs.screenshots import PICTURES, demo_running, studio, write
-from tests.small_png import with_palette
+from tests.programs.screenshots import PICTURES, demo_running, opened, save, studio, write
 
 LARGEST_BYTES = 100_000
 DOCUMENT = PICTURES.parent / "screens.md"
@@ -149,29 +148,9 @@ def picture(browser: Browser, people: StorageState | None, name: str, url: str) 
     """Take a page in every window and scheme. Raises SystemExit for one that is too large."""
     for window, width, height in WINDOWS:
         for scheme in ("light", "dark"):
-            context = browser.new_context(
-                viewport={"width": width, "height": height},
-                color_scheme="dark" if scheme == "dark" else "light",
-                reduced_motion="reduce",
-                storage_state=people,
-            )
-            data = with_palette(taken(context, url, whole=window == "desktop"))
-            context.close()
-            path = PICTURES / f"{name}-{window}-{scheme}.png"
-            path.write_bytes(data)
-            if len(data) > LARGEST_BYTES:
-                sys.exit(f"{path.name} has {len(data)} bytes; at most {LARGEST_BYTES} are kept")
-
-
-def taken(context: BrowserContext, url: str, whole: bool) -> bytes:
-    """Return a picture of a page: of what the window shows, or of all of it that is not too tall."""
-    page: Page = context.new_page()
-    page.goto(url)
-    size = page.viewport_size
-    assert size is not None
-    tall = page.evaluate("document.documentElement.scrollHeight") if whole else size["height"]
-    clip = {"x": 0, "y": 0, "width": size["width"], "height": min(tall, TALLEST)}
-    return page.screenshot(animations="disabled", full_page=whole, clip=clip)  # type: ignore[arg-type]  # its own TypedDict
+            with opened(browser, url, (width, height), scheme, people) as page:
+                place, whole = f"{name}-{window}-{scheme}", window == "desktop"
+                save(page, place, whole, TALLEST, LARGEST_BYTES, palette=True)
 
 
 def document() -> str:
@@ -183,7 +162,7 @@ OPENING = """\
 # Screens
 
 Every page that people of the shop see, light or dark as the reader's own screen is.
-The pictures are taken from a running demo, by `python -m tests.programs.screens` and
+The pictures are taken from a running demo, by `python -m tests.programs.screens` and \
 `python -m tests.programs.screenshots`.
 To try the pages, start `flask demo` and log in at `/ops` as olga@shop.example.
 Her mailbox is on the demo's page.

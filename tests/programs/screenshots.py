@@ -12,11 +12,11 @@ import shutil
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, StorageState, sync_playwright
 
 from mailagent.demo import shop as demo_shop
 from mailagent.demo.fakes.providers import Providers
@@ -25,6 +25,7 @@ from mailagent.demo.show import find_port
 from mailagent.demo.story import find_link
 from tests.cast import MONA
 from tests.harness import wait_until
+from tests.small_png import with_palette
 
 PICTURES = Path(__file__).resolve().parent.parent.parent / "docs" / "pictures"
 LARGEST_BYTES = 200_000
@@ -40,6 +41,7 @@ CHROMIUM = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--disable-lcd-text",  # coloured edges of letters take twice the space
 ]
 
 
@@ -47,7 +49,6 @@ def main() -> None:
     """Take every picture. Raises SystemExit when one is too large or Chromium is missing."""
     with studio() as (browser, path):
         picture_demo(browser, path / "demo")
-        picture_expired(browser, path / "expired")
 
 
 @contextmanager
@@ -82,29 +83,14 @@ def picture_demo(browser: Browser, path: Path) -> None:
                 page.frame_locator("iframe").get_by_text("Why you are asked").first.wait_for()
                 page.mouse.move(0, 0)
                 save(page, f"demo-{scheme}")
-        with opened(browser, link, PHONE, "light") as page:
-            page.get_by_role("button", name="Approve the refund").click()
-            page.get_by_text("approved", exact=False).first.wait_for()
-            save(page, "decided-phone-light")
-
-
-def picture_expired(browser: Browser, path: Path) -> None:
-    """Picture the page of an approval whose date has passed."""
-    with demo_running(path, {"APPROVAL_EXPIRY_SECONDS": "2"}) as (providers, _):
-        write(providers, demo_shop.EXPENSIVE_REFUND, mails_to="grace@example.org", count=2)
-        link = find_link(providers.mailboxes.sent(MONA)[0]) or ""
-        take(browser, link, "expired-phone-light", PHONE, "light")
 
 
 @contextmanager
-def demo_running(
-    path: Path, settings: Mapping[str, str] | None = None
-) -> Iterator[tuple[Providers, Supervisor]]:
+def demo_running(path: Path) -> Iterator[tuple[Providers, Supervisor]]:
     """Run the demo's app and providers in a folder of their own."""
     folder, port = DemoFolder(path), find_port(0)
     providers = Providers(folder, port, os.environ)
-    environment = providers.environment() | dict(settings or {})
-    supervisor = Supervisor(folder, port, environment, print)
+    supervisor = Supervisor(folder, port, providers.environment(), print)
     providers.start()
     try:
         supervisor.prepare()
@@ -133,18 +119,26 @@ def take(
     browser: Browser, url: str, name: str, size: tuple[int, int], scheme: str, whole: bool = False
 ) -> None:
     """Picture one page as it opens; `whole`: also what has to be scrolled to."""
-    with opened(browser, url, size, scheme) as page:
+    with opened(browser, url, size, scheme, scale=2 if size == PHONE else 1) as page:
         save(page, name, whole)
 
 
 @contextmanager
-def opened(browser: Browser, url: str, size: tuple[int, int], scheme: str) -> Iterator[Page]:
-    """Open a page in a window of `size`, light or dark."""
+def opened(
+    browser: Browser,
+    url: str,
+    size: tuple[int, int],
+    scheme: str,
+    people: StorageState | None = None,
+    scale: int = 1,
+) -> Iterator[Page]:
+    """Open a page in a window of `size`, light or dark; `people`: who is logged in."""
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]},
-        device_scale_factor=2 if size == PHONE else 1,
+        device_scale_factor=scale,
         color_scheme="dark" if scheme == "dark" else "light",
         reduced_motion="reduce",
+        storage_state=people,
     )
     page = context.new_page()
     page.goto(url)
@@ -155,16 +149,30 @@ def opened(browser: Browser, url: str, size: tuple[int, int], scheme: str) -> It
         context.close()
 
 
-def save(page: Page, name: str, whole: bool = False) -> None:
-    """Write what the window shows, or the whole page.
+def save(
+    page: Page,
+    name: str,
+    whole: bool = False,
+    tallest: int | None = None,
+    largest_bytes: int = LARGEST_BYTES,
+    palette: bool = False,
+) -> None:
+    """Write what the window shows, or the whole page but no more than `tallest`; `palette`: in 256 colours.
 
     Raises SystemExit when the picture is too large to be kept.
     """
+    size = page.viewport_size
+    assert size is not None
+    height = page.evaluate("document.documentElement.scrollHeight") if whole else size["height"]
+    clip = {"x": 0, "y": 0, "width": size["width"], "height": min(height, tallest or height)}
+    data = page.screenshot(animations="disabled", full_page=whole, clip=clip)  # type: ignore[arg-type]  # its own TypedDict
+    if palette:
+        data = with_palette(data)
     path = PICTURES / f"{name}.png"
-    data = page.screenshot(path=path, animations="disabled", full_page=whole)
+    path.write_bytes(data)
     print(f"{path.name}: {len(data) // 1000} kB")
-    if len(data) > LARGEST_BYTES:
-        sys.exit(f"{path.name} has {len(data)} bytes; at most {LARGEST_BYTES} are kept")
+    if len(data) > largest_bytes:
+        sys.exit(f"{path.name} has {len(data)} bytes; at most {largest_bytes} are kept")
 
 
 if __name__ == "__main__":

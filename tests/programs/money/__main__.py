@@ -25,16 +25,13 @@ def main() -> int:
     parser.add_argument("--examples", type=int, default=200, help="stories for each database")
     parser.add_argument("--steps", type=int, default=60, help="steps of a story, at most")
     parser.add_argument("--database", choices=("sqlite", "postgresql"), action="append")
-    parser.add_argument("--as-found", action="store_true", help="do not look for a shorter story")
     options = parser.parse_args()
-    phases = [each for each in hypothesis.Phase if each is not hypothesis.Phase.shrink]
     settings = hypothesis.settings(
         max_examples=options.examples,
         stateful_step_count=options.steps,
         deadline=None,
         database=None,
         print_blob=True,
-        phases=phases if options.as_found else list(hypothesis.Phase),
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     for kind in options.database or ("sqlite", "postgresql"):

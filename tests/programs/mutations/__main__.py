@@ -2,7 +2,7 @@
 `python -m tests.programs.mutations`.
 
 Prints a line for each bug; exits with 1 if one survived or could not be tried, or if there is none. A bug
-is tried once its tests have passed without it. `--unharmed` does nothing but that.
+is tried once its tests have passed without it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.programs.mutations.bugs import Bug, load_bugs
+from tests.programs.mutations.bugs import load_bugs
 from tests.programs.mutations.trial import Trials, Verdict, snapshot
 from tests.programs.run_record import this_run
 
@@ -26,14 +25,11 @@ def main() -> int:
     parser.add_argument("--only", default="", help="only bugs whose name has this in it")
     parser.add_argument("--jobs", type=int, default=1, help="how many at once")
     parser.add_argument("--json", type=Path, help="write the results here, too")
-    parser.add_argument("--unharmed", action="store_true", help="the tests, without any bug")
     options = parser.parse_args()
     bugs = [bug for bug in load_bugs() if options.only in bug.name]
     if not bugs:
         print(f"no bug has {options.only!r} in its name")
         return 1
-    if options.unharmed:
-        return _try_unharmed(bugs)
     verdicts, run = [], this_run()
     with snapshot() as tree, ThreadPoolExecutor(options.jobs) as jobs:
         for verdict in jobs.map(Trials(tree).try_bug, bugs):
@@ -61,16 +57,6 @@ def _row(verdict: Verdict) -> dict[str, object]:
         "caught_by": verdict.caught_by,
         "seconds": round(verdict.seconds, 1),
     }
-
-
-def _try_unharmed(bugs: Sequence[Bug]) -> int:
-    """Run all tests that bugs name, without a bug; exit with 1 if one fails."""
-    tests = tuple(dict.fromkeys(test for bug in bugs for test in bug.tests))
-    with snapshot() as tree:
-        outcome, failed, said = Trials(tree).try_unharmed(tests)
-    passed = outcome == "survived"
-    print("passed" if passed else failed or said)
-    return 0 if passed else 1
 
 
 if __name__ == "__main__":

@@ -13,25 +13,24 @@ from tests.databases import fresh_databases
 from tests.programs.stampede.provider import AbsentOpenAI
 from tests.programs.stampede.story import Figures, open_busy_shop, play
 
+PROBES, CONCURRENCY = 10, 64
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mails", type=int, default=10_000)
-    parser.add_argument("--probes", type=int, default=10)
-    parser.add_argument("--concurrency", type=int, default=64)
-    parser.add_argument("--latency", type=float, default=0.0, help="seconds of each answer")
     parser.add_argument("--database", choices=("sqlite", "postgresql"), default="postgresql")
     options = parser.parse_args()
-    openai = AbsentOpenAI(options.latency)
+    openai = AbsentOpenAI()
     openai.start()
     with tempfile.TemporaryDirectory() as folder, fresh_databases(options.database) as fresh:
-        shop = open_busy_shop(Path(folder), fresh(), openai, options.concurrency)
+        shop = open_busy_shop(Path(folder), fresh(), openai, CONCURRENCY)
         with shop as (harness, clock):
-            figures = play(harness, clock, openai, options.mails, options.probes)
+            figures = play(harness, clock, openai, options.mails, PROBES)
     openai.stop()
     for name, value in asdict(figures).items():
         print(f"{name.replace('_', ' '):14} {value:.0f}")
-    return 0 if is_calm(figures, options.concurrency) else 1
+    return 0 if is_calm(figures, CONCURRENCY) else 1
 
 
 def is_calm(figures: Figures, concurrency: int) -> bool:

@@ -15,7 +15,7 @@ from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.people import forward_team_replies, pass_on_to_people
 from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
-from tests.cast import ADA, MONA, OLGA, TESS
+from tests.cast import ADA, OLGA, TESS
 from tests.databases import ONE_DATABASE
 from tests.handed_over import by_button, customer_mails, overdue, overdue_while_throttled, thread
 from tests.harness import Harness
@@ -242,15 +242,6 @@ def test_an_operator_who_took_over_may_answer_by_mail(shop: Harness) -> None:
     shop.write("I am here.", from_address=OLGA, to=team)
     (mail,) = shop.rows("SELECT * FROM inbound_mails WHERE kind = 'team'")
     assert mail.status == "unanswered"
-
-
-@pytest.mark.parametrize("act", ["take-over", "answer", "give-back"])
-def test_managers_and_strangers_do_nothing_here(shop: Harness, act: str) -> None:
-    conversation_id = write(shop)
-    fields = {"text": "Hi", "once": new_id("once")}
-    assert press(shop.log_in(MONA), conversation_id, act, **fields).status_code == 403
-    assert press(shop.log_in(OLGA), "conversation_nobody", act, **fields).status_code == 404
-    assert (thread(shop).status, answers(shop)) == ("open", [])
 
 
 # --- taking over ----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from mailagent.engine import REFUND, Run
-from tests.cast import ADA, GRACE, KETTLE_WISH, MALLORY, MONA, OLGA, TESS, order
+from tests.cast import ADA, GRACE, KETTLE_WISH, MALLORY, OLGA, order
 from tests.harness import Harness, post_form, running
 from tests.round_trips.replays import wait_for_quiet
 from tests.workflows.trouble import failing, set_run, table_of_runs, wait_for_run
@@ -244,19 +244,6 @@ def test_what_steps_returned_is_shown_as_inert_text(shop: Harness, olga: FlaskCl
     assert "take_batch" in page.text
     assert "<script>" not in page.text
     assert "approvals/secret" not in page.text
-
-
-def test_runs_are_for_operators(shop: Harness) -> None:
-    run_id, stranger = woken(shop), shop.client
-    for client in (shop.log_in(MONA), shop.log_in(TESS)):
-        for page in ("/ops/runs", path(run_id), f"{path(run_id)}/replay"):
-            assert client.get(page).status_code == 403
-            assert stranger.get(page).status_code == 303
-        token = _token(client.get("/ops").text)
-        for act in ("replay", "cancel"):
-            answer = client.post(f"{path(run_id)}/{act}", data={"csrf_token": token})
-            assert answer.status_code == 403
-    assert load(shop, run_id).status == "ENQUEUED"
 
 
 def test_a_run_whose_history_is_odd_is_shown(shop: Harness, olga: FlaskClient) -> None:
