@@ -97,7 +97,7 @@ def test_after_a_purge_of_histories_everything_is_as_before_but_those(shop: Harn
     check_pages(shop)
     assert shop.post_inbound(build_body(first)).status_code == 200
     with running(shop):
-        ring_for_all_again(shop)
+        wake_for_all_again(shop)
         wait_until(
             lambda: len(runs_of(shop, "refund")) == 3, PATIENCE, "the runs that were enqueued for"
         )
@@ -124,7 +124,7 @@ def check_pages(shop: Harness) -> None:
         assert client.get(path).status_code == 200, path
 
 
-def ring_for_all_again(shop: Harness) -> None:
+def wake_for_all_again(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
         for row in shop.rows("SELECT refund_id, run_id FROM refunds WHERE status = 'paid'"):
             shop.live.workflow_client.queue.enqueue_refund(connection, row.refund_id, row.run_id)
