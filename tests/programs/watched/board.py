@@ -15,8 +15,6 @@ from mailagent.demo.process import ROOT
 
 DEPLOY = ROOT / "docs" / "deploy"
 RULE_FILES = (DEPLOY / "prometheus" / "recorded.yaml", DEPLOY / "prometheus" / "alerts.yaml")
-# Queries of the dashboard, and recorded rules, that have no series in a run like this, and why.
-RIGHTLY_EMPTY: Mapping[str, str] = {}
 
 _SHOWN = re.compile(r"\{\{ ?([a-z_]+) ?\}\}")
 _ABSENT = re.compile(r"absent\((.+)\)")

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from mailagent.demo.process import ROOT
 from tests.programs.run_record import told as told_run
-from tests.programs.watched.board import RIGHTLY_EMPTY
 from tests.programs.watched.compare import Compared
 from tests.programs.watched.picture import DARK, LIGHT, draw, told
 from tests.programs.watched.results import Alert, Line, Result, Shown
@@ -110,8 +109,7 @@ def _row(shown: Shown) -> str:
     if still:
         cells.append(f"{still} more: 0" if moving else (f"all {still}: 0" if still > 1 else "0"))
     query = shown.query.replace("|", r"\|")
-    reason = RIGHTLY_EMPTY.get(shown.query, "nothing")
-    return f"| {shown.title} | `{query}` | {'<br>'.join(cells) or reason} |"
+    return f"| {shown.title} | `{query}` | {'<br>'.join(cells) or 'nothing'} |"
 
 
 def _line(line: Line, unit: str) -> str:

@@ -181,19 +181,13 @@ def _find_wrong(
     alerts: list[Alert],
     compared: list[Compared],
 ) -> Iterator[str]:
-    yield from find_empty({each.query: len(each.lines) for each in panels} | dict(recorded))
+    found = {each.query: len(each.lines) for each in panels} | dict(recorded)
+    yield from (f"{query} has no series" for query, number in found.items() if not number)
     for alert in alerts:
         yield from find_wrong_alert(alert)
     yield from find_unwell(server.rules())
     for each in compared:
         yield from (f"{each.query}: {line}" for line in each.wrong)
-
-
-def find_empty(series: Mapping[str, int]) -> Iterator[str]:
-    """Yield which queries have no series although they should, or have some although they should not."""
-    for query, number in series.items():
-        if (number == 0) != (query in board.RIGHTLY_EMPTY):
-            yield f"{query} has {number or 'no'} series"
 
 
 def find_unwell(rules: list[dict[str, Any]]) -> Iterator[str]:
