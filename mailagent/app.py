@@ -19,6 +19,7 @@ from mailagent.adapters.mail_providers import MailSender
 from mailagent.adapters.templates.engine import MAIL_FOLDER, Templates
 from mailagent.adapters.totp import Totp
 from mailagent.demo.command import demo_command
+from mailagent.domain.knowledge import Knowledge
 from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.mail.delivery import Blame, Refused, SendOutcome, Trace
 from mailagent.domain.mail.message import OutboundMail
@@ -62,6 +63,10 @@ def _give_another_chance(connection: sa.Connection) -> None:
     circuit_breakers.give_another_chance(connection, services.current().now())
 
 
+# How long a reply waits for its second reader.
+CHECK_SECONDS = 10.0
+
+
 def make_services(settings: Settings) -> services.Services:
     """Make the services from the settings, and bind them. This opens no connection."""
     database = open_database(settings.database_url)
@@ -96,6 +101,8 @@ def make_services(settings: Settings) -> services.Services:
         daily_budget=settings.daily_budget,
         pace=settings.pace,
         draft_replies=settings.draft_replies,
+        knowledge=settings.knowledge or Knowledge(),
+        check_model=_check_model(settings),
         retention=settings.retention,
         webhook_hours=settings.webhook_hours,
         limits=Limits(mails_per_hour=settings.mails_per_hour),
@@ -118,6 +125,16 @@ def _model(settings: Settings) -> services.Model:
     from mailagent.adapters.openai.client import ChatModel
 
     return ChatModel(settings.openai_api_key, settings.openai_base_url, settings.openai_model)
+
+
+def _check_model(settings: Settings) -> services.Model | None:
+    if not settings.openai_api_key or not settings.check_model or not settings.runs_workflows:
+        return None
+    from mailagent.adapters.openai.client import ChatModel
+
+    return ChatModel(
+        settings.openai_api_key, settings.openai_base_url, settings.check_model, CHECK_SECONDS
+    )
 
 
 def _sender(settings: Settings) -> MailSender:

@@ -14,6 +14,7 @@ from mailagent.adapters.links import Links
 from mailagent.adapters.mail_providers import MailProvider, MailSender
 from mailagent.adapters.templates.engine import Templates
 from mailagent.adapters.totp import Totp
+from mailagent.domain.knowledge import Knowledge
 from mailagent.domain.mail.conversation import Budget, Limits
 from mailagent.domain.mail.draft import DraftReplies
 from mailagent.domain.mail.webhook import USUAL_HOURS
@@ -38,6 +39,7 @@ class Model(Protocol):
         tools: list[dict[str, Any]],
         cache_key: str,
         customer_hash: str,
+        text: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Return the model's answer, or the error, as plain data."""
 
@@ -67,6 +69,8 @@ class Services:
     webhook_hours: int = USUAL_HOURS
     arrivals: Arrivals = field(default_factory=Arrivals)
     draft_replies: DraftReplies = DraftReplies.NONE
+    knowledge: Knowledge = Knowledge()
+    check_model: Model | None = None  # None: nobody reads the words of a reply a second time
     retention: Retention = Retention()
     budget: Budget = field(default_factory=Budget)
     limits: Limits = field(default_factory=Limits)

@@ -23,9 +23,11 @@ from pydantic.fields import FieldInfo
 from mailagent import settings_checks
 from mailagent.adapters import gateways, mail_providers
 from mailagent.adapters import setting_values as values
+from mailagent.adapters.knowledge import read_knowledge
 from mailagent.adapters.policy_file import PolicyFileProblem, load_policy
 from mailagent.adapters.sendgrid.signature import parse_public_key
 from mailagent.adapters.templates import template_check
+from mailagent.domain.knowledge import Knowledge
 from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.mail.draft import DraftRefunds, DraftReplies
 from mailagent.domain.mail.webhook import MOST_HOURS, USUAL_HOURS
@@ -119,6 +121,10 @@ def _policy(text: str) -> Policy:
         return load_policy(Path(text))
     except PolicyFileProblem as problem:
         raise ValueError(*problem.problems) from None
+
+
+def _knowledge(text: str) -> Knowledge:
+    return read_knowledge(Path(text))
 
 
 def _budget(text: str) -> Decimal | Literal["none"]:
@@ -232,6 +238,11 @@ class Settings(BaseModel):
     openai_api_key: _Key | None = _setting("API key of the model's provider")
     openai_base_url: _Url | None = _setting("a server with the Responses API", shown="OpenAI's")
     openai_model: _Line = _setting("the model that answers mail", DEFAULT_MODEL)
+    check_model: _Line | None = _setting(
+        "a cheaper model that reads the words of each reply a second time and can refuse them: "
+        "[docs/configure.md](docs/configure.md#a-second-reader)",
+        name="OPENAI_CHECK_MODEL",
+    )
     token_prices: Annotated[TokenPrices, PlainValidator(parse_prices)] | None = _setting(
         "the model's price in USD per million tokens: `input,cached,output` or "
         "`input,cached,output,cache_write`; without it `/ops` shows tokens only",
@@ -295,6 +306,10 @@ class Settings(BaseModel):
             (),
             name="STRIPE_WEBHOOK_SECRET",
         )
+    )
+    knowledge: Annotated[Knowledge, PlainValidator(_knowledge)] | None = _setting(
+        "path of a folder of Markdown files that the agent may quote: [docs/knowledge.md](docs/knowledge.md)",
+        name="SHOP_KNOWLEDGE",
     )
     refund_policy: Annotated[Policy, PlainValidator(_policy)] | None = _setting(
         "path of a TOML file with the shop's refund policy: [docs/policy.md](docs/policy.md)",

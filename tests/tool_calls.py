@@ -8,7 +8,7 @@ from typing import Any
 
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.fakes.openai import answer_to
-from mailagent.demo.scripted_model import Call, Say, Turn
+from mailagent.demo.scripted_model import Call, Fact, Say, Turn
 from mailagent.domain.refunds.policy import Goodwill, Policy
 from mailagent.workflows.tools import registry
 from mailagent.workflows.tools.tool import Arguments, Misfit, parse_call
@@ -37,5 +37,17 @@ def calls(name: str, **arguments: Any) -> Callable[[], Answer]:
     return turn(Call(name, arguments))
 
 
-def says(text: str) -> Callable[[], Answer]:
-    return turn(Say(text))
+def says(*parts: str | Fact, language: str = "en") -> Callable[[], Answer]:
+    return turn(Say(parts, language))
+
+
+def says_text(text: str) -> Callable[[], Answer]:
+    """An answer that is no composition."""
+    response = answer_to({"model": "hostile"}, Say(""), f"text {next(_numbers)}".encode())
+    response["output"][0]["content"][0]["text"] = text
+    return lambda: Answer(200, response)
+
+
+def refund_of(order_id: str, *items: tuple[str, int | None]) -> Callable[[], Answer]:
+    wanted = [{"item_id": item_id, "quantity": quantity} for item_id, quantity in items]
+    return calls("propose_refund", order_id=order_id, items=wanted, reason="damaged")

@@ -30,7 +30,7 @@ class CallTool:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The model has written its reply; whether it is true is for `reply_check` to find."""
+    """The model has composed its reply. The step that writes it checks it."""
 
     text: str
 
@@ -129,7 +129,7 @@ def correction_item(problems: Sequence[str]) -> Item:
         "reply_check": {
             "sent": False,
             "problems": list(problems),
-            "say": "Your reply was not sent. Write the whole reply again without these problems."
+            "say": "Your reply was not sent. Compose the whole reply again without these problems."
             " Look things up with the tools if you need to. If you cannot, call hand_over.",
         }
     }

@@ -1,4 +1,4 @@
-"""The demo's model: reads a mail, follows tool results, and writes a truthful reply.
+"""The demo's model: reads a mail, follows tool results, and composes a reply of words and facts.
 
 The same input always gives the same turn, so a run that is recovered after a crash continues as it began.
 """
@@ -6,8 +6,9 @@ The same input always gives the same turn, so a run that is recovered after a cr
 from __future__ import annotations
 
 import json
+import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,10 +36,27 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
-    """End the turn with this reply."""
+class Fact:
+    """A part of a reply: a fact that a tool showed."""
 
-    text: str
+    fact_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """End the turn with this reply: words, or words and facts in order."""
+
+    parts: str | Sequence[str | Fact]
+    language: str = "en"
+
+    @property
+    def text(self) -> str:
+        """Return the reply as the model writes it: JSON."""
+        parts = [self.parts] if isinstance(self.parts, str) else self.parts
+        plain = [
+            {"fact": part.fact_id} if isinstance(part, Fact) else {"words": part} for part in parts
+        ]
+        return json.dumps({"language": self.language, "parts": plain}, ensure_ascii=False)
 
 
 Turn = Call | Say
@@ -83,29 +101,58 @@ def read_request(content: str) -> CustomerRequest:
     return CustomerRequest(text, wish, guess_language(bodies, text, own), order_ids[:_MAX_ORDERS])
 
 
+def read_passages(instructions: str) -> dict[str, str]:
+    """Return the title of each passage of the shop's knowledge that the instructions tell, by its fact id."""
+    lines = [line for line in instructions.splitlines() if line.startswith('["knowledge/')]
+    return {fact_id: title for fact_id, title, _text in map(json.loads, lines)}
+
+
 def next_turn(
-    request: CustomerRequest, results: Sequence[ToolResult], corrected: bool = False
+    request: CustomerRequest,
+    results: Sequence[ToolResult],
+    corrected: bool = False,
+    passages: Mapping[str, str] | None = None,
 ) -> Turn:
-    """Decide what the model does next. `corrected`: the app found the last reply untrue."""
+    """Decide what the model does next. `corrected`: the app did not send the last reply. `passages`: titles of
+    the shop's knowledge, by fact id."""
     if corrected:
         return _hand_over("cannot_help", request)
     if request.wish is Wish.PERSON:
         return _hand_over("customer_asked", request)
     if request.wish is Wish.THANKS:
         return _say(request, phrase(request.language, "thanks"))
+    passage = None if request.order_ids else _passage_about(request.text, passages or {})
+    if passage is not None and request.wish in (Wish.UNCLEAR, Wish.NEWS):
+        return _say(request, Fact(passage))
     if request.wish in (Wish.UNCLEAR, Wish.YES) and not request.order_ids:
         return _say(request, phrase(request.language, "unclear"))
     order_ids = request.order_ids or _orders_meant(request, results)
     if isinstance(order_ids, Call | Say):
         return order_ids
     work_on = _withdraw if request.wish is Wish.WITHDRAW else _look_and_propose
-    paragraphs = []
+    facts: list[Fact] = []
     for order_id in order_ids:
-        told = work_on(request, results, order_id)
-        if isinstance(told, Call):
-            return told
-        paragraphs.append(told)
-    return _say(request, *dict.fromkeys(paragraphs))
+        found = work_on(request, results, order_id)
+        if isinstance(found, Call):
+            return found
+        facts += found
+    return _say(request, *dict.fromkeys(facts))
+
+
+def _passage_about(text: str, passages: Mapping[str, str]) -> str | None:
+    """Return the passage whose title has most of the longer words of a mail; None if none has two of them, or
+    one at the end of the title."""
+    words = {word[:5] for word in re.findall(r"[a-z]{4,}", text.casefold())} - _COMMON
+    best, most = None, 1
+    for fact_id, title in passages.items():
+        stems = [word[:5] for word in re.findall(r"[a-z]{4,}", title.casefold())]
+        shared = len(words & (set(stems) - _COMMON)) + (stems[-1:] != [] and stems[-1] in words)
+        if shared > most:
+            best, most = fact_id, shared
+    return best
+
+
+_COMMON = frozenset("where what when which does your have with that this order parce item".split())
 
 
 def _orders_meant(
@@ -116,11 +163,8 @@ def _orders_meant(
     if found is None:
         return Call("find_my_orders", {})
     if "error" in found:
-        told = _tool_error(request, found, "")
-        return told if isinstance(told, Call) else _say(request, told)
+        return _say(request, *_facts_of(found)) if _facts_of(found) else _give_up(request)
     orders = found.get("orders", [])
-    if not orders:
-        return _say(request, phrase(request.language, "no_orders"))
     named = [
         order
         for order in orders
@@ -129,25 +173,23 @@ def _orders_meant(
     meant = named or orders
     if len(meant) == 1:
         return (str(meant[0]["order_id"]),)
-    key = "your_orders" if request.wish is Wish.NEWS else "which_order"
-    lines = [
-        f"{order['order_id']} ({order['placed_at']}): {', '.join(order['items'])}"
-        for order in meant
-    ]
-    return _say(request, phrase(request.language, key), "\n".join(lines))
+    if not orders or request.wish is Wish.NEWS:
+        return _say(request, Fact("my_orders"))
+    return _say(request, phrase(request.language, "which_order"), Fact("my_orders"))
 
 
 def _look_and_propose(
     request: CustomerRequest, results: Sequence[ToolResult], order_id: str
-) -> str | Call:
-    """Look at an order, and propose a refund if that is the wish; then say what came of it."""
+) -> list[Fact] | Call:
+    """Look at an order, and propose a refund if that is the wish; then name what came of it."""
     order = _find(results, "look_at_order", order_id)
     if order is None:
         return Call("look_at_order", {"order_id": order_id})
     if "error" in order:
-        return _tool_error(request, order, order_id)
+        return _facts_of(order) or _give_up(request)
     if request.wish is not Wish.REFUND:
-        return order_news(request.language, order)
+        name = str(order["order_id"])
+        return [Fact(f"order/{name}"), *([Fact(f"refund/{name}")] if order.get("refunds") else [])]
     outcome = _find(results, "propose_refund", order_id)
     if outcome is None:
         items = choose_items(request.text, order.get("items", []))
@@ -159,26 +201,23 @@ def _look_and_propose(
                 "reason": str(pick_reason(request.text)),
             },
         )
-    if "error" in outcome:
-        return _tool_error(request, outcome, order_id)
-    return outcome_sentence(request.language, order, outcome)
+    return _facts_of(outcome)[:1] or _give_up(request)
 
 
-def _withdraw(request: CustomerRequest, results: Sequence[ToolResult], order_id: str) -> str | Call:
+def _withdraw(
+    request: CustomerRequest, results: Sequence[ToolResult], order_id: str
+) -> list[Fact] | Call:
     outcome = _find(results, "withdraw_refund", order_id)
     if outcome is None:
         return Call("withdraw_refund", {"order_id": order_id})
-    if "error" in outcome:
-        return _tool_error(request, outcome, order_id)
-    return withdrawal_sentence(request.language, outcome)
+    return _facts_of(outcome)[:1] or _give_up(request)
 
 
-def _tool_error(request: CustomerRequest, output: Mapping[str, Any], order_id: str) -> str | Call:
-    """Tell what a tool could not do; what cannot be told goes to a person."""
-    if output["error"] == "no_such_order" and order_id:
-        return phrase(request.language, "no_such_order", order_id=order_id)
-    if output["error"] == "sender_not_verified":
-        return phrase(request.language, "not_verified")
+def _facts_of(output: Mapping[str, Any]) -> list[Fact]:
+    return [Fact(fact_id) for fact_id in output.get("facts", {})]
+
+
+def _give_up(request: CustomerRequest) -> Call:
     return _hand_over("cannot_help", request)
 
 
@@ -187,8 +226,10 @@ def _hand_over(reason: str, request: CustomerRequest) -> Call:
     return Call("hand_over", {"reason": reason, "summary": f"The customer wrote: {opening}"})
 
 
-def _say(request: CustomerRequest, *paragraphs: str) -> Say:
-    return Say(letter(request.language, paragraphs))
+def _say(request: CustomerRequest, *parts: str | Fact) -> Say:
+    """Return a whole reply: greeting, parts, closing."""
+    greeting, closing = (phrase(request.language, key) for key in ("greeting", "closing"))
+    return Say((greeting, *parts, closing), request.language)
 
 
 def _find(
@@ -201,7 +242,7 @@ def _find(
     return None
 
 
-# --- replies --------------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------------------
 
 
 _PHRASES: dict[str, dict[str, str]] = tomllib.loads(
@@ -209,86 +250,6 @@ _PHRASES: dict[str, dict[str, str]] = tomllib.loads(
 )
 
 
-def phrase(language: Language, key: str, **facts: str) -> str:
-    """Return one sentence; a reason that has none of its own gives the plain refusal."""
-    phrases = _PHRASES[language]
-    return phrases.get(key, phrases["declined"]).format(**facts)
-
-
-def letter(language: Language, paragraphs: Iterable[str]) -> str:
-    """Return a whole reply: greeting, paragraphs, closing."""
-    phrases = _PHRASES[language]
-    first, *rest = paragraphs
-    if language is not Language.GERMAN:  # in German, the sentence after the greeting goes on small
-        first = _capitalised(first)
-    body = [first, *(_capitalised(paragraph) for paragraph in rest)]
-    return "\n\n".join([phrases["greeting"], *body, phrases["closing"]])
-
-
-def outcome_sentence(
-    language: Language, order: Mapping[str, Any], outcome: Mapping[str, Any]
-) -> str:
-    """Return what became of a proposed refund of `order`, as the tool said."""
-    kind = str(outcome.get("outcome"))
-    status = str(outcome.get("status", ""))
-    if kind == "declined":
-        key = str(outcome.get("reason"))
-    elif kind == "already_requested":
-        known = status in ("awaiting_approval", "approved", "paid")
-        key = f"already_{status}" if known else "already_closed"
-    else:
-        key = kind
-    return phrase(
-        language,
-        key,
-        order_id=str(order["order_id"]),
-        amount=str(outcome.get("amount", "")),
-        items=_item_names(order, outcome.get("items", [])),
-        status=status.replace("_", " "),
-    )
-
-
-def withdrawal_sentence(language: Language, outcome: Mapping[str, Any]) -> str:
-    """Return what became of a withdrawal, as the tool said."""
-    key, others = str(outcome.get("outcome")), outcome.get("not_withdrawn") or [{}]
-    if key == "too_late":
-        key = f"too_late_{others[-1].get('status')}"
-    return phrase(
-        language,
-        key,
-        order_id=str(outcome.get("order_id", "")),
-        amount=str(others[-1].get("amount", "")),
-    )
-
-
-def _item_names(order: Mapping[str, Any], items: Sequence[Any]) -> str:
-    """Return the names of a proposal's items, whether the tool gave names, ids or whole objects."""
-    names = {str(item["item_id"]): str(item["name"]) for item in order.get("items", [])}
-    told = []
-    for item in items:
-        if isinstance(item, Mapping):
-            told.append(str(item.get("name") or names.get(str(item.get("item_id")), "")))
-        else:
-            told.append(names.get(str(item), str(item)))
-    return ", ".join(dict.fromkeys(filter(None, told))) or ", ".join(names.values())
-
-
-def order_news(language: Language, order: Mapping[str, Any]) -> str:
-    """Return where an order and its refunds stand."""
-    lines = [
-        phrase(
-            language,
-            "order_news",
-            order_id=str(order["order_id"]),
-            status=str(order.get("status", "")),
-        )
-    ]
-    for refund in order.get("refunds", []):
-        status = str(refund.get("status", "")).replace("_", " ")
-        amount = str(refund.get("amount", ""))
-        lines.append(phrase(language, "refund_news", amount=amount, status=status))
-    return "\n".join(lines)
-
-
-def _capitalised(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
+def phrase(language: Language, key: str) -> str:
+    """Return the words for one purpose."""
+    return _PHRASES[language][key]

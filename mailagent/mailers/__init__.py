@@ -5,7 +5,7 @@ A floor of its own, because pages and workflows both write mail and must not kno
 
 from mailagent.mailers.approval_routing import is_waited_for
 from mailagent.mailers.compose import Notice, copy_notice, write_notice
-from mailagent.mailers.reply_validation import find_untrue
+from mailagent.mailers.letter import Letter, letter_by_person, write_letter
 from mailagent.mailers.to_customers import (
     write_handed_over,
     write_person_reply,
@@ -26,17 +26,19 @@ from mailagent.mailers.to_managers import (
 from mailagent.mailers.to_team import write_login_link, write_to_team
 
 __all__ = [
+    "Letter",
     "Notice",
     "answer_manager",
     "ask_managers",
     "ask_next_manager",
     "copy_notice",
-    "find_untrue",
     "is_waited_for",
+    "letter_by_person",
     "list_unsent_requests",
     "write_approval_request",
     "write_expired",
     "write_handed_over",
+    "write_letter",
     "write_login_link",
     "write_notice",
     "write_person_reply",

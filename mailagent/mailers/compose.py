@@ -33,7 +33,7 @@ class MailContent:
     """A mail of ours before it is rendered. A mail with the same `dedup_key` is written once.
 
     `language` is the reader's, None if unknown; the shop's own people read English. `by_person`: a person
-    wrote the mail, or pressed a button to send it.
+    wrote the mail, or pressed a button to send it. `sources`: the passages that it quotes.
     """
 
     purpose: Purpose
@@ -47,6 +47,7 @@ class MailContent:
     reply_to: str | None = None
     language: str | None = "en"
     by_person: bool = False
+    sources: tuple[str, ...] = ()
 
 
 def write_to_customer(
@@ -55,8 +56,14 @@ def write_to_customer(
     conversation: Conversation,
     mail: InboundMail | None,
     confirm: bool = False,
+    language: str | None = None,
 ) -> str:
-    """Record a mail to the customer of a conversation, in the thread of `mail`."""
+    """Record a mail to the customer of a conversation, in the thread of `mail`.
+
+    `confirm`: an answer proves the mailbox. `language`: that of the mail, if it is known. To a sender who is
+    not proven the subject is ours: theirs may be of somebody who uses us to write to a third person.
+    """
+    proven = mail is None or mail.identity.proven
     headers = answer_headers(mail) if mail else ThreadHeaders(f"Re: {conversation.subject}")
     written = mail.subject if mail else conversation.subject
     door = Door.CONFIRM if confirm else Door.CASE
@@ -65,13 +72,13 @@ def write_to_customer(
     addressed = replace(
         content,
         # If the customer wrote none, the template has one in their language.
-        facts={**content.facts, "subject": headers.subject if written else None},
+        facts={**content.facts, "subject": headers.subject if written and proven else None},
         to_address=conversation.customer_email,
         conversation_id=conversation.conversation_id,
         headers=headers,
         reply_to=token_address(door, token, services.current().shop.reply_domain),
         # Around a text of the agent or of a team member, the template is in the language of that text.
-        language=(find_language(text) if text else None) or conversation.language,
+        language=language or (find_language(text) if text else None) or conversation.language,
     )
     return queue_mail(connection, addressed)
 
@@ -109,6 +116,7 @@ def queue_mail(
         conversation_id=content.conversation_id,
         refund_id=content.refund_id,
         auto_submitted=automatic,
+        sources=content.sources,
     )
     return outbound.record(connection, mail, content.dedup_key, live.now())
 

@@ -14,6 +14,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.compose import MailContent, write_to_customer
+from mailagent.mailers.letter import Letter, reader_of
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.refunds import (
@@ -31,24 +32,45 @@ def write_reply(
     connection: sa.Connection,
     conversation: Conversation,
     mails: Sequence[InboundMail],
-    text: str,
+    letter: Letter,
     by_person: bool = False,
 ) -> str:
     """Write the agent's answer. An unproven sender proves the mailbox by replying to the confirmation
     address. `by_person`: a person has read and sent the answer."""
     confirm = not all(mail.identity.proven for mail in mails)
+    record = _record(connection, conversation, mails, letter.order_ids, letter.language)
     content = MailContent(
         Purpose.REPLY,
         "reply",
         {
-            "text": text,
+            "text": letter.text,
             "confirm_code": confirm_code(conversation.confirm_token) if confirm else None,
             "goodwill": _goodwill_facts(connection, mails),
+            "record": record,
         },
         dedup_key=f"reply:{mails[-1].mail_id}",
         by_person=by_person,
+        sources=letter.sources,
     )
-    return write_to_customer(connection, content, conversation, mails[-1], confirm)
+    return write_to_customer(
+        connection, content, conversation, mails[-1], confirm, language=letter.language
+    )
+
+
+def _record(
+    connection: sa.Connection,
+    conversation: Conversation,
+    mails: Sequence[InboundMail],
+    order_ids: Sequence[str],
+    language: str | None,
+) -> str | None:
+    """Return what is on record of these orders, as it stands at the end of a mail; None for no order."""
+    orders = reader_of(connection, conversation, mails).record(order_ids)
+    if not orders:
+        return None
+    live = services.current()
+    locale = live.shop.locale_for(language or conversation.language)
+    return live.templates.fragment("_record.txt", {"orders": orders}, locale)
 
 
 def write_handed_over(
@@ -58,10 +80,14 @@ def write_handed_over(
     untrue: bool,
 ) -> str:
     """Tell the customer that a person takes over; `untrue`: in place of an answer that we do not send."""
+    order_ids = reader_of(connection, conversation, mails).orders_of_mails()
     content = MailContent(
         Purpose.REPLY,
         "neutral_reply" if untrue else "handed_over",
-        {"goodwill": _goodwill_facts(connection, mails)},
+        {
+            "goodwill": _goodwill_facts(connection, mails),
+            "record": _record(connection, conversation, mails, order_ids, None),
+        },
         dedup_key=f"reply:{mails[-1].mail_id}",
     )
     return write_to_customer(connection, content, conversation, mails[-1])

@@ -75,6 +75,21 @@ def subjects_of_mails(
     return {row.subject for row in found if row.details.get("mail_id") in mail_ids}
 
 
+def detail_of_mails(
+    connection: sa.Connection, subject: str, action: str, mail_ids: Sequence[str], name: str
+) -> str | None:
+    """Return a detail of the last time that `action` was done to a row in answer to one of these mails."""
+    query = (
+        sa.select(schema.audit.c.details)
+        .where(schema.audit.c.subject == subject, schema.audit.c.action == action)
+        .order_by(schema.audit.c.audit_id.desc())
+    )
+    for details in connection.scalars(query):
+        if details.get("mail_id") in mail_ids:
+            return str(details[name]) if name in details else None
+    return None
+
+
 def count_of(connection: sa.Connection, subject: str) -> int:
     """Return how many acts on a row are on record."""
     query = sa.select(sa.func.count()).where(schema.audit.c.subject == subject)

@@ -34,7 +34,6 @@ from mailagent.domain.mail.message import (
     MailStatus,
     body_of_hidden,
 )
-from mailagent.domain.refunds.refund import RefundStatus
 from tests.cast import ADA, NOW, SUPPORT
 from tests.tool_calls import SCHEMAS
 
@@ -226,8 +225,7 @@ def test_what_is_sent_with_every_request_is_long_enough_to_be_cached() -> None:
 def test_the_instructions_name_every_tool_they_speak_of_and_no_secret() -> None:
     told = instructions("shop.example", SUPPORT)
     assert {"propose_refund", "hand_over"} <= set(told.replace(".", " ").replace(",", " ").split())
-    for status in (RefundStatus.PAID, RefundStatus.APPROVED, RefundStatus.AWAITING_APPROVAL):
-        assert f"`{status.value}`" in told
+    assert {"not_verified", "support_address"} <= set(told.replace(",", " ").split())
     assert "1,000" not in told, "limits are kept by code, not told"
 
 

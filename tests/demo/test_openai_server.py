@@ -24,7 +24,7 @@ CALL = {
 OUTPUT = {
     "type": "function_call_output",
     "call_id": "call_1",
-    "output": '{"error": "no_such_order", "say": "…"}',
+    "output": '{"error": "no_such_order", "facts": {"no_order/W1001": "…"}, "say": "…"}',
 }
 
 
@@ -56,7 +56,7 @@ def test_the_apps_own_client_understands_its_answers(server: OpenAIServer) -> No
     output = {**OUTPUT, "call_id": call_id}
     second = model.ask("Be kind.", [USER, *first["items"], output], [], "1", "hash")
     assert second["kind"] == "done"
-    assert "cannot find order W1001" in second["text"]
+    assert json.loads(second["text"])["parts"][1] == {"fact": "no_order/W1001"}
     assert second["usage"]["input"] > 0
 
 

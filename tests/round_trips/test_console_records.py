@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent.demo.fakes.http_server import Answer
+from mailagent.demo.scripted_model import Fact
 from mailagent.domain.refunds.order import Order
 from mailagent.store import schema
 from tests import stripe_server
@@ -97,7 +98,7 @@ def a_refund_that_the_model_asks_for_oddly(shop: Harness) -> None:
         calls("propose_refund", order_id=CANARY, items=items, reason="damaged"),
         calls("propose_refund", order_id="W1001", items=items, reason="damaged"),
         calls("withdraw_refund", order_id=CANARY),
-        says(f"Dear {CANARY}, your refund is approved and on its way."),
+        says(f"Dear {CANARY}", Fact("refund/W1001")),
     ]
     shop.write(f"My kettle of W1001 is broken. {CANARY}", **SAYS_IT)
     shop.wait_for_mails(ADA, 2)

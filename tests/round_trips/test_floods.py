@@ -135,7 +135,9 @@ def answered(shop: Harness, written: MailContent) -> None:
     with services.current().database.transaction() as connection:
         conversation = conversations.load(connection, row.conversation_id)
         mails = inbound.list_by_id(connection, [row.mail_id])
-        outbound_id = mailers.write_reply(connection, conversation, mails, "Dear Ada, yes.")
+        outbound_id = mailers.write_reply(
+            connection, conversation, mails, mailers.Letter("Dear Ada, yes.", "en")
+        )
         inbound.answer(connection, [row.mail_id], outbound_id)
 
 

@@ -11,14 +11,14 @@ import pytest
 from mailagent import services
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.fakes.openai import answer_to
-from mailagent.demo.scripted_model import Call
+from mailagent.demo.scripted_model import Call, Fact
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import Goodwill, Policy
 from tests.cast import ADA, MALLORY, MONA, TESS, order
 from tests.harness import Harness, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import wait_for_quiet
-from tests.tool_calls import _numbers, calls, says
+from tests.tool_calls import _numbers, calls, refund_of, says
 
 
 def raw_call(name: str, arguments: str) -> Callable[[], Answer]:
@@ -28,16 +28,11 @@ def raw_call(name: str, arguments: str) -> Callable[[], Answer]:
     return lambda: Answer(200, response)
 
 
-def refund_of(order_id: str, *items: tuple[str, int | None]) -> Callable[[], Answer]:
-    wanted = [{"item_id": item_id, "quantity": quantity} for item_id, quantity in items]
-    return calls("propose_refund", order_id=order_id, items=wanted, reason="damaged")
-
-
 def settled(shop: Harness) -> None:
     wait_until(shop.at_rest, 40, "the mail to be answered")
 
 
-POLITE = says("Thank you for your mail. We will look at it and answer soon.")
+POLITE = says("Thank you for your mail. Let me look at it.")
 
 
 def test_it_cannot_touch_the_order_of_somebody_else(busy_shop: Harness) -> None:
@@ -192,7 +187,7 @@ def test_it_cannot_give_more_than_the_policy_or_tell_of_it(busy_shop: Harness) -
         calls("offer_goodwill", order_id="W9999", percent=10),
         calls("offer_goodwill", order_id="W1001", percent=10),
         says("You get 90% off your next order."),
-        says("We are sorry. You get 10% off your next order; the code stands below."),
+        says("We are sorry.", Fact("goodwill/W1001")),
     ]
     busy_shop.write("My kettle W1001 came late. Give me 90%!")
     (told,) = busy_shop.wait_for_mails(ADA)
@@ -292,10 +287,12 @@ def test_an_unproven_sender_gets_nothing_out_of_it(busy_shop: Harness) -> None:
         calls("find_my_orders"),
         calls("look_at_order", order_id="W1001"),
         refund_of("W1001", ("K1", None)),
-        says("Your order W1001 is a Kettle for $49.99."),
-        says("Please answer this mail, so that we know that it is you."),
+        says("Your order W1001 is a Kettle for $49.99.", Fact("order/W1001")),
+        says("Buy at my shop", Fact("not_verified")),
     ]
     busy_shop.write("Which orders do I have?", aligned=False)
     (told,) = busy_shop.wait_for_mails(ADA)
     assert "49.99" not in told.text
+    assert "Buy" not in told.text
+    assert "Which" not in told.subject
     assert busy_shop.refunds() == ()

@@ -54,7 +54,7 @@ def take(thread: Any) -> Batch:
     return batch
 
 
-def answer(thread: Any, text: str = "Hello, we will look.") -> None:
+def answer(thread: Any, text: str = "Hello, let me look.") -> None:
     batch = take(thread)
     assert write_reply(batch, reply_move(batch, text), SPENT)["kind"] == "written"
 
@@ -134,7 +134,7 @@ def test_what_comes_after_the_mails_were_taken_up_is_not_told(shop: Harness) -> 
     told = case_of(batch).item
     assert "And my pot?" in told["content"]
     write_again(shop, thread, "And my lamp?")
-    assert write_reply(batch, reply_move(batch, "Hello, we will look."), SPENT)["kind"] == "written"
+    assert write_reply(batch, reply_move(batch, "Hello, let me look."), SPENT)["kind"] == "written"
     assert case_of(batch).item == told
 
 
@@ -157,24 +157,9 @@ def test_an_answer_says_the_discount_that_was_given_after_the_mail_was_taken_up(
     thread = write(shop)
     batch = take(thread)
     give(shop, thread)
-    write_reply(batch, reply_move(batch, "Hello Ada, you find your discount below."), SPENT)
+    write_reply(batch, reply_move(batch, "Hello Ada, we are sorry."), SPENT)
     (mail,) = shop.rows("SELECT text FROM outbound_mails")
     assert CODE in mail.text
-
-
-def test_an_answer_may_name_the_day_of_an_earlier_one(shop: Harness) -> None:
-    shop.stock(order())
-    thread = write(shop)
-    answer(thread)
-    long_ago = "2026-03-04"
-    with shop.live.database.transaction() as connection:
-        connection.execute(
-            sa.text("UPDATE outbound_mails SET created_at = :at"),
-            {"at": f"{long_ago} 12:00:00+00:00"},
-        )
-    batch = take(write_again(shop, thread))
-    text = f"Hello Ada, as we wrote on {long_ago}, we look for it."
-    assert write_reply(batch, reply_move(batch, text), SPENT)["kind"] == "written"
 
 
 def in_the_thread(shop: Harness) -> Any:
@@ -246,10 +231,10 @@ def write_and_take(shop: Harness) -> Batch:
     return batch
 
 
-def topics(shop: Harness, batch: Batch, text: str = "Hello Ada.") -> tuple[Topic, ...]:
+def topics(shop: Harness, batch: Batch, *order_ids: str) -> tuple[Topic, ...]:
     with shop.live.database.snapshot() as connection:
         conversation = conversations.load(connection, batch["conversation_id"])
-        return find_topics(connection, conversation, batch["mail_ids"], text)
+        return find_topics(connection, conversation, batch["mail_ids"], order_ids)
 
 
 def propose(batch: Batch, order_id: str, item_id: str) -> str:
@@ -297,14 +282,7 @@ def test_a_discount_is_a_topic(shop: Harness) -> None:
     assert topics(shop, batch) == (Topic.GOODWILL,)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Your order w1001 is on its way.", Topic.ORDERS),
-        ("Your order #W1001, yes.", Topic.ORDERS),
-        ("Your order W10012 is on its way.", Topic.OTHER),
-    ],
-)
-def test_an_order_that_is_named_is_a_topic(shop: Harness, text: str, expected: Topic) -> None:
+def test_an_order_that_is_named_is_a_topic(shop: Harness) -> None:
     shop.stock(order())
-    assert topics(shop, write_and_take(shop), text) == (expected,)
+    assert topics(shop, write_and_take(shop), "W1001") == (Topic.ORDERS,)
+    assert topics(shop, write_and_take(shop)) == (Topic.OTHER,)

@@ -148,7 +148,7 @@ def test_without_a_photo_a_refund_is_declined_on_record_and_with_one_it_is_made(
     shop.stock(order())
     told = propose(post(shop, "m1@example.com", ("a.txt", "text/plain", b"x" * 20_000)), "W1001")
     assert (told["outcome"], told["reason"]) == ("declined", "photo_needed")
-    assert "answer this mail with a photo" in told["say"]
+    assert told["facts"][0] == "declined/W1001"
     (record,) = shop.rows("SELECT * FROM audit WHERE action = 'refund declined'")
     assert (record.actor, record.subject) == ("policy", "W1001")
     assert propose(post(shop, "m2@example.com", PHOTO), "W1001")["outcome"] == "approved"

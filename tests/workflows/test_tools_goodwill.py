@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mailagent import mailers, services
+from mailagent.demo.scripted_model import Fact
 from mailagent.domain.refunds.policy import Goodwill, Policy
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.refunds import goodwill
@@ -50,9 +51,9 @@ def codes(shop: Harness) -> list[Any]:
     return shop.rows("SELECT * FROM goodwill_codes ORDER BY issued_at")
 
 
-def reply(shop: Harness, batch: Batch, text: str) -> str:
+def reply(shop: Harness, batch: Batch, *parts: str | Fact) -> str:
     """Write the model's reply; return the text of the mail, or nothing when it was found untrue."""
-    written = write_reply(batch, reply_move(batch, text), {"model_turns": 1, "tokens": 1})
+    written = write_reply(batch, reply_move(batch, *parts), {"model_turns": 1, "tokens": 1})
     if written["kind"] == "untrue":
         return ""
     (row,) = shop.rows(
@@ -107,7 +108,8 @@ def test_nobody_is_given_what_is_not_theirs_now(kind_shop: Harness, who: str) ->
     batch = batch_of(kind_shop)
     if who == "stranger":
         told = offer(batch_of(kind_shop, "Mine", from_address=GRACE))
-        assert told == offer(batch, order_id="W9999")
+        other = offer(batch, order_id="W9999")
+        assert told == {**other, "facts": ["no_order/W1010"]}
     elif who == "unproven":
         told = offer({**batch, "verified": False})
     elif who == "no such order":
@@ -134,14 +136,14 @@ def test_a_batch_of_which_people_took_one_mail_gets_no_discount(kind_shop: Harne
 
 
 @ONE_DATABASE
-def test_the_answer_carries_the_code_and_may_speak_of_the_discount(kind_shop: Harness) -> None:
+def test_the_answer_carries_the_code_and_may_name_the_discount(kind_shop: Harness) -> None:
     batch = batch_of(kind_shop)
-    promise = "Dear Ada, we are sorry. You get 10% off a later order; the code stands below."
-    assert reply(kind_shop, batch, promise) == ""  # nothing was given yet
+    promise = Fact("goodwill/W1010")
+    assert reply(kind_shop, batch, "Dear Ada,", promise) == ""  # nothing was given yet
     offer(batch)
     (row,) = codes(kind_shop)
-    assert reply(kind_shop, batch, promise.replace("10%", "15%")) == ""
-    told = reply(kind_shop, batch, promise)
+    assert reply(kind_shop, batch, "Dear Ada, you get 15 percent off.") == ""
+    told = reply(kind_shop, batch, "Dear Ada,", promise)
     assert row.code in told
     assert "10% off one later order" in told
 
@@ -191,7 +193,7 @@ def test_a_later_answer_neither_repeats_the_code_nor_shows_it_to_the_model(
     batch = batch_of(kind_shop)
     offer(batch)
     (row,) = codes(kind_shop)
-    assert row.code in reply(kind_shop, batch, "Dear Ada, you get 10% off; the code stands below.")
+    assert row.code in reply(kind_shop, batch, "Dear Ada,", Fact("goodwill/W1010"))
     (thread,) = kind_shop.rows("SELECT reply_token FROM conversations")
     kind_shop.write(
         f"My code {row.code.lower().replace('-', ' ')} does not work",
@@ -214,7 +216,7 @@ def test_a_code_that_is_over_may_not_be_promised(kind_shop: Harness, seconds: in
         (code,) = goodwill.list_all(connection)
     then = code.expires_at + timedelta(seconds=seconds)
     services.bind(replace(services.current(), now=lambda: then))
-    told = reply(kind_shop, batch, "Dear Ada, you get 10% off a later order.")
+    told = reply(kind_shop, batch, Fact("goodwill/W1010"))
     assert bool(told) is (seconds < 0)
 
 

@@ -104,7 +104,7 @@ def test_what_does_not_wait_is_told_as_it_is(
     told = withdraw(later_batch(shop, batch))
     assert told["outcome"] == outcome
     assert states(shop) == [ended.value]
-    assert ("cannot be taken back" in told["say"]) is (outcome == "too_late")
+    assert ("not_withdrawn/" in told["facts"][0]) is (outcome == "too_late")
 
 
 @ONE_DATABASE

@@ -28,7 +28,8 @@ class WatchedModel:
         tools: list[dict[str, Any]],
         cache_key: str,
         customer_hash: str,
+        text: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         self.asked_at.append(time.monotonic())
         self.asked.append((tools, instructions, items, cache_key))
-        return self.model.ask(instructions, items, tools, cache_key, customer_hash)
+        return self.model.ask(instructions, items, tools, cache_key, customer_hash, text)

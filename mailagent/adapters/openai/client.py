@@ -48,6 +48,7 @@ _DISPENSABLE: Mapping[str, tuple[str, ...]] = {
     "include": ("encrypted content is not supported", "reasoning.encrypted_content"),
     "prompt_cache_key": ("prompt_cache_key",),
     "safety_identifier": ("safety_identifier",),
+    "text": ("text.format", "json_schema", "response_format"),
 }
 
 
@@ -82,6 +83,7 @@ class ChatModel:
         tools: Sequence[Json],
         cache_key: str,
         customer_hash: str,
+        text: Json | None = None,
     ) -> Json:
         """Return the model's answer to `items`, or what to do instead, as plain JSON data. One of:
 
@@ -91,7 +93,7 @@ class ChatModel:
         - `{"kind": "person", "reason", "why"}`: `reason` is the name of a HandOverReason
 
         All have `model`, its name; most have `usage`, the tokens. `why` holds nothing of the mail or the key.
-        `customer_hash`: at most 64 characters.
+        `customer_hash`: at most 64 characters. `text`: the format of the last answer.
         """
         core: Json = {
             "model": self._model,
@@ -103,6 +105,7 @@ class ChatModel:
         if tools:
             core |= {"tools": list(tools), "parallel_tool_calls": False}
         extras = {
+            **({"text": text} if text else {}),
             "include": ["reasoning.encrypted_content"],
             "prompt_cache_key": cache_key,
             "safety_identifier": customer_hash,

@@ -74,13 +74,7 @@ class Templates:
         Raises ValueError for a mail that does not exist, jinja2.UndefinedError for a missing fact.
         """
         spoken = self._find_locale(purpose_name, locale)
-        context: dict[str, object] = {
-            **self._common,
-            **facts,
-            "locale": spoken,
-            "language": str(spoken).replace("_", "-"),
-            "direction": spoken.text_direction,
-        }
+        context = self._context(facts, spoken)
         environment = self._environment(spoken)
 
         def part(suffix: str) -> str:
@@ -92,6 +86,23 @@ class Templates:
             subject = subject[: _SUBJECT_LENGTH - 1] + "…"
         context["subject_line"] = subject
         return RenderedMail(subject, part(".txt"), part(".html"))
+
+    def fragment(self, name: str, facts: Mapping[str, object], locale: str) -> str:
+        """Return a part of a mail, the file `name`, by itself. `locale` as for `render`."""
+        wanted = _parse_locale(locale)
+        written = wanted.language == _DEFAULT_LANGUAGE or self._catalogues(wanted.language)
+        spoken = wanted if written else Locale.parse(_DEFAULT_LANGUAGE)
+        template = self._environment(spoken).get_template(name)
+        return template.render(self._context(facts, spoken)).strip()
+
+    def _context(self, facts: Mapping[str, object], spoken: Locale) -> dict[str, object]:
+        return {
+            **self._common,
+            **facts,
+            "locale": spoken,
+            "language": str(spoken).replace("_", "-"),
+            "direction": spoken.text_direction,
+        }
 
     def is_written_in(self, language: str, name: str) -> bool:
         """Say whether the mail `name` exists in `language`, such as `de` or `de_CH`: by a catalogue, or

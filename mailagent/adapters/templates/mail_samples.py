@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.policy import DeclineReason
 
 # Mails that customers get; all others go to people of the shop.
 TO_CUSTOMERS = frozenset(
@@ -36,6 +37,7 @@ _ANSWER = (
     "Hello Ada,\n\nthank you for the photo. The kettle of order W1001 was delivered on 4 November."
     "\n\nKind regards\nshop.example"
 )
+_RECORD = "W1001: 1 × Kettle"  # rendered before, from _record.txt
 _NOTICE = (
     "Our mail to ada@example.com about order W1001 could not be sent: the mailbox does not exist.",
     "Conversation: c_17. The mail says: your refund of 49.99 USD was paid.",
@@ -78,7 +80,9 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
     thread = {"subject": say("My kettle")}
     refund = thread | {"order_id": "W1001", "amount": _USD}
     return {
-        "reply": thread | {"text": say(_ANSWER), "confirm_code": "482716", "goodwill": _GOODWILL},
+        "reply": thread
+        | {"text": say(_ANSWER), "confirm_code": "482716", "goodwill": _GOODWILL}
+        | {"record": say(_RECORD)},
         "receipt": refund | _receipt(say),
         "receipts": thread
         | {"refunds": [refund | _receipt(say) | {"note": words}, _PLAIN_RECEIPT]},
@@ -86,8 +90,8 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
         "refund_expired": refund | {"requested_at": NOON - timedelta(days=7)},
         "refund_failed": refund | {"part_paid": _PART, "payments": _payments(say)[-1:]},
         "refund_returned": refund | {"returned": _PART, "reference": say("re_3Qx81Kd02")},
-        "handed_over": thread | {"goodwill": _GOODWILL},
-        "neutral_reply": thread | {"goodwill": _GOODWILL},
+        "handed_over": thread | {"goodwill": _GOODWILL, "record": say(_RECORD)},
+        "neutral_reply": thread | {"goodwill": _GOODWILL, "record": say(_RECORD)},
         "team_reply": thread | {"text": say(_ANSWER), "member": say("Tess")},
         "notice": {
             "title": say("Mail could not be sent"),
@@ -102,7 +106,7 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
 # What of those facts may be missing, or otherwise.
 _WITHOUT: dict[str, dict[str, Any]] = {
     "receipts": {"subject": None, "refunds": [_PLAIN_RECEIPT, _PLAIN_RECEIPT]},
-    "reply": {"subject": None, "confirm_code": None, "goodwill": None},
+    "reply": {"subject": None, "confirm_code": None, "goodwill": None, "record": None},
     "receipt": {
         "subject": None,
         "shipping": None,
@@ -114,8 +118,8 @@ _WITHOUT: dict[str, dict[str, Any]] = {
     "refund_expired": {"subject": None},
     "refund_failed": {"subject": None, "part_paid": None, "payments": []},
     "refund_returned": {"subject": None, "returned": _USD, "reference": None},
-    "handed_over": {"subject": None, "goodwill": None},
-    "neutral_reply": {"subject": None, "goodwill": None},
+    "handed_over": {"subject": None, "goodwill": None, "record": None},
+    "neutral_reply": {"subject": None, "goodwill": None, "record": None},
     "team_reply": {"subject": None},
     "approval_request": {
         "customer_name": "",
@@ -133,6 +137,66 @@ _WITHOUT: dict[str, dict[str, Any]] = {
     },
     "hand_over": {"customer_name": "", "sender_verified": True, "summary": None, "refunds": []},
 }
+
+
+def list_fragments() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the fragments that replies are made of, each with the facts that it takes."""
+    for fact in _list_facts():
+        yield "_fact.txt", {"fact": fact}
+    refunds = [_refund(status, part_paid) for status, part_paid in _REFUND_STATES]
+    for some, elsewhere in ((refunds, None), ([], None), ([], _PART)):
+        record = {"order_id": "W1001", "refunds": some, "elsewhere": elsewhere}
+        yield "_record.txt", {"orders": [record]}
+
+
+_REFUND_STATES = (
+    ("awaiting_approval", None), ("approved", None), ("paid", None), ("rejected", None),
+    ("expired", None), ("withdrawn", None), ("failed", None), ("failed", _PART),
+)  # fmt: skip
+
+
+def _refund(status: str, part_paid: Money | None) -> dict[str, Any]:
+    return {
+        "status": status,
+        "amount": _USD,
+        "items": [{"name": "Kettle", "quantity": 2}],
+        "requested_at": NOON,
+        "paid_at": NOON,
+        "part_paid": part_paid,
+        "returned": part_paid,
+        "decided_by": NOON + timedelta(days=7) if status == "awaiting_approval" else None,
+    }
+
+
+def _list_facts() -> Iterator[dict[str, Any]]:
+    order = {"order_id": "W1001"}
+    for status in ("pending", "shipped", "delivered", "cancelled"):
+        state = {"kind": "order", "status": status, "placed_at": NOON}
+        yield order | state | {"delivered_at": NOON if status == "delivered" else None}
+    yield order | {"kind": "items", "items": [{"name": "Kettle", "quantity": 2}], "paid": _USD}
+    periods = [{"ends_at": NOON, "is_over": over, "items": ["Kettle"]} for over in (True, False)]
+    for some in (periods[:1], periods[1:], periods):
+        yield order | {"kind": "return_period", "periods": some}
+    for refund_status, part_paid in _REFUND_STATES:
+        yield order | {"kind": "refund", "refunds": [_refund(refund_status, part_paid)]}
+    yield order | {"kind": "refund", "refunds": []}
+    for reason in DeclineReason:
+        yield order | {"kind": "declined", "reason": reason.value}
+    for status in ("paid", "approved"):
+        yield order | {"kind": "not_withdrawn", "status": status}
+    yield order | {"kind": "nothing_waits"}
+    yield order | {"kind": "goodwill", "percent": 10}
+    listed = [order | {"placed_at": NOON, "items": ["Kettle", "Mug"]}]
+    for orders, more in ((listed, 0), (listed, 1), ([], 0)):
+        yield {"kind": "my_orders", "orders": orders, "more": more}
+    for order_id in ("W9999", None):
+        yield {"kind": "no_order", "order_id": order_id}
+    yield {"kind": "not_verified"}
+    yield {
+        "kind": "knowledge",
+        "text": "You can send items back within 30 days.\n\nhttps://shop.example",
+    }
+    yield {"kind": "support_address", "address": "support@shop.example"}
 
 
 def list_samples(name: str) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,13 @@ from jinja2 import TemplateSyntaxError
 
 from mailagent.adapters.templates import catalogue
 from mailagent.adapters.templates.engine import MAIL_FOLDER, PARTS, Templates
-from mailagent.adapters.templates.mail_samples import COMMON, TO_CUSTOMERS, facts_of, list_samples
+from mailagent.adapters.templates.mail_samples import (
+    COMMON,
+    TO_CUSTOMERS,
+    facts_of,
+    list_fragments,
+    list_samples,
+)
 from mailagent.domain.mail.message import confirm_code, holds_confirm_code
 
 _CONFIRM = "abcdefghij234567abcd"
@@ -104,6 +110,8 @@ def _problems_of_mail(
     try:
         for facts in list_samples(name):
             templates.render(name, facts, language)
+        for fragment, facts in list_fragments() if name == "reply" else ():
+            templates.fragment(fragment, facts, language)
         return _problems_of_code(templates, language) if name == "reply" else []
     except Exception as problem:  # noqa: BLE001 - a template can raise whatever it calls raises
         return [f"{_place_of(problem, own_folder / language)}: {problem}"]

@@ -12,7 +12,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mailagent.demo.fakes.http_server import Answer, LocalServer, Request
-from mailagent.demo.scripted_model import Say, ToolResult, Turn, next_turn, read_request
+from mailagent.demo.scripted_model import (
+    Say,
+    ToolResult,
+    Turn,
+    next_turn,
+    read_passages,
+    read_request,
+)
 
 MODEL_NAME = "scripted-demo-model"
 
@@ -70,7 +77,8 @@ def _turn(body: Mapping[str, Any]) -> Turn:
     if not users:
         raise ValueError("input: there is no user item")
     corrected = len(items) > 1 and items[-1].get("role") in ("user", "developer", "system")
-    return next_turn(read_request(users[0]), tool_results(items), corrected)
+    passages = read_passages(str(body.get("instructions") or ""))
+    return next_turn(read_request(users[0]), tool_results(items), corrected, passages)
 
 
 def _text(item: Mapping[str, Any]) -> str:
@@ -123,7 +131,7 @@ def answer_to(body: Mapping[str, Any], turn: Turn, raw: bytes) -> dict[str, Any]
         "previous_response_id": None,
         "reasoning": {"effort": None, "summary": None},
         "temperature": 1.0,
-        "text": {"format": {"type": "text"}},
+        "text": body.get("text") or {"format": {"type": "text"}},
         "tool_choice": body.get("tool_choice") or "auto",
         "tools": body.get("tools") or [],
         "top_p": 1.0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from mailagent.demo import shop
 from mailagent.demo.fakes.mailboxes import Mailboxes
@@ -85,6 +86,7 @@ class Providers:
             "WORKER_ID": "demo",
             "MAIL_OUTCOME_SECONDS": str(_MAIL_OUTCOME_SECONDS),
             "MAILAGENT_DEMO": self.sendgrid.url,
+            "SHOP_KNOWLEDGE": str(Path(__file__).parents[1] / "knowledge"),
             # Otherwise the SDKs would use a proxy even for local servers.
             "NO_PROXY": "127.0.0.1,localhost," + self._environ.get("NO_PROXY", ""),
             "no_proxy": "127.0.0.1,localhost," + self._environ.get("no_proxy", ""),

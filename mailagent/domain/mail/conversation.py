@@ -19,6 +19,7 @@ class HandOverReason(StrEnum):
 
     MODEL_ASKED = "the agent asked for a person"
     CUSTOMER_ASKED = "the customer asked for a person"
+    NOT_IN_KNOWLEDGE = "the shop's knowledge has no answer"
     REPLY_NOT_TRUE = "the agent's answer did not agree with our records"
     MODEL_REFUSED = "the model would not answer"
     BUDGET_SPENT = "the agent used up its turns, tool calls or tokens for this mail"

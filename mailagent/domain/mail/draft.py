@@ -68,6 +68,7 @@ class Draft:
     decided_by: str | None = None
     decided_at: datetime | None = None
     outbound_id: str | None = None
+    composition: str | None = None
 
     @property
     def waits(self) -> bool:

@@ -169,6 +169,7 @@ class OutboundMail:
     conversation_id: str | None = None
     refund_id: str | None = None
     auto_submitted: str = "auto-replied"
+    sources: tuple[str, ...] = ()
     status: OutboundStatus = OutboundStatus.QUEUED
     attempts: int = 0
 

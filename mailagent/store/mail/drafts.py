@@ -26,8 +26,12 @@ def record(
     topics: Sequence[str],
     text: str,
     now: datetime,
+    composition: str | None = None,
 ) -> str:
-    """Record an answer that waits, and that these mails wait for it; return its id."""
+    """Record an answer that waits, and that these mails wait for it; return its id.
+
+    `composition`: the words and facts that `text` was made of, as JSON.
+    """
     draft_id = new_id("draft")
     connection.execute(
         _drafts.insert().values(
@@ -36,6 +40,7 @@ def record(
             mail_ids=list(mail_ids),
             topics=list(topics),
             text=text,
+            composition=composition,
             state=DraftState.WAITING.value,
             created_at=now,
         )
@@ -74,6 +79,7 @@ def _draft(row: Row) -> Draft:
         decided_by=row.decided_by,
         decided_at=row.decided_at,
         outbound_id=row.outbound_id,
+        composition=row.composition,
     )
 
 

@@ -80,6 +80,7 @@ def record(connection: sa.Connection, mail: OutboundMail, dedup_key: str, now: d
         "in_reply_to": mail.in_reply_to,
         "mail_references": list(mail.references),
         "auto_submitted": mail.auto_submitted,
+        "sources": list(mail.sources) or None,
         "status": OutboundStatus.QUEUED.value,
         "created_at": now,
     }
@@ -288,6 +289,7 @@ def from_row(row: Row) -> OutboundMail:
         conversation_id=row.conversation_id,
         refund_id=row.refund_id,
         auto_submitted=row.auto_submitted,
+        sources=tuple(row.sources or ()),
         status=OutboundStatus(row.status),
         attempts=row.attempts,
     )

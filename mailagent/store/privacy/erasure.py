@@ -203,7 +203,7 @@ def _erase_gateway_text(connection: sa.Connection, scope: Scope, alias: str) -> 
 
 def _erase_threads(connection: sa.Connection, scope: Scope, alias: str) -> None:
     threads, drafts = schema.conversations, schema.drafts
-    _update(connection, drafts.c.draft_id, scope.draft_ids, {"text": ""})
+    _update(connection, drafts.c.draft_id, scope.draft_ids, {"text": "", "composition": None})
     for some in batches(scope.conversation_ids):
         step_texts.delete_of_conversations(connection, some)
     for conversation_id in scope.conversation_ids:

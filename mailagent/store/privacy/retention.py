@@ -107,7 +107,9 @@ def purge_conversations(
     _blank_in(connection, came)
     _blank_out(connection, _ids(connection, _outbound.c.outbound_id, about))
     step_texts.delete_of_conversations(connection, ids)
-    connection.execute(_drafts.update().where(_drafts.c.conversation_id.in_(ids)).values(text=""))
+    connection.execute(
+        _drafts.update().where(_drafts.c.conversation_id.in_(ids)).values(text="", composition=None)
+    )
     values = {"subject": "", "content_purged_at": now}
     connection.execute(_threads.update().where(key.in_(ids)).values(**values))
     return len(ids)

@@ -180,6 +180,9 @@ outbound_mails = sa.Table(
     sa.Column("in_reply_to", sa.Text),
     sa.Column("mail_references", Json, nullable=False),
     sa.Column("auto_submitted", sa.Text, nullable=False),
+    sa.Column(
+        "sources", Json
+    ),  # passages of the shop's knowledge that it quotes: `file/heading@version`
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
     sa.Column("created_at", UtcDateTime, nullable=False),
@@ -249,6 +252,7 @@ drafts = sa.Table(
     sa.Column("mail_ids", Json, nullable=False),
     sa.Column("topics", Json, nullable=False),
     sa.Column("text", sa.Text, nullable=False),  # as the agent wrote it
+    sa.Column("composition", sa.Text),  # the words and facts that it is made of, as JSON
     sa.Column("state", sa.Text, nullable=False),
     sa.Column("created_at", UtcDateTime, nullable=False),
     sa.Column("reminded_at", UtcDateTime),

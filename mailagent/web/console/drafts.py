@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from flask import Blueprint, Response, redirect, request
 
 from mailagent import mailers, services
+from mailagent.agent.reply.composition import parse
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.draft import DRAFT_TOPICS, LONGEST_ANSWER, Draft, DraftState
 from mailagent.domain.operations.access import Permission
@@ -68,9 +69,10 @@ def decide(draft_id: str) -> Response:
         if found is None:
             return not_found("draft")
         conversation = conversations.lock(connection, found.conversation_id)
-        draft = drafts.find(connection, draft_id) or found
+        stored = drafts.find(connection, draft_id) or found
+        draft = _with_facts_of_now(connection, conversation, stored)
         try:
-            action = parse_action(draft)
+            action = parse_action(draft, stored.text)
         except DraftProblem as problem:
             if draft.waits:
                 return _page(connection, draft, problem)
@@ -93,6 +95,17 @@ def _find(connection: sa.Connection, draft_id: str) -> Draft | None:
     return drafts.find(connection, draft_id) if draft_id.isprintable() else None
 
 
+def _with_facts_of_now(
+    connection: sa.Connection, conversation: Conversation, draft: Draft
+) -> Draft:
+    """Return a waiting draft with the sentences of its facts as the rows are now."""
+    if not draft.waits or draft.composition is None:
+        return draft
+    mails = inbound.list_by_id(connection, draft.mail_ids)
+    letter = mailers.write_letter(connection, conversation, mails, parse(draft.composition))
+    return draft if letter.problems else replace(draft, text=letter.text)
+
+
 def _too_late(connection: sa.Connection, draft: Draft) -> Response:
     """Say who was first. A second click of the same person just shows the draft."""
     if draft.decided_by == current_person().email:
@@ -109,13 +122,12 @@ def _page(
     conversation = conversations.load(connection, draft.conversation_id)
     mails = inbound.list_by_id(connection, draft.mail_ids)
     verified = bool(mails) and all(mail.identity.proven for mail in mails)
+    stored_text = draft.text
+    draft = _with_facts_of_now(connection, conversation, draft)
     others = drafts.list_waiting_of(connection, draft.conversation_id)
     unanswered = inbound.list_unanswered(connection, draft.conversation_id)
     typed = request.form.get("text") if problem or late else None
     codes = goodwill.list_codes_for(connection, draft.conversation_id, conversation.customer_email)
-    untrue: tuple[str, ...] = ()
-    if draft.waits:  # the draft was true when it was written
-        untrue = mailers.find_untrue(connection, conversation, mails, verified, draft.text)
     return page(
         "ops/draft.html",
         409 if late else 422 if problem else 200,
@@ -131,7 +143,7 @@ def _page(
             for mail in mails
         ],
         verified=verified,
-        untrue=untrue,
+        has_changed=draft.text != stored_text,
         wrote_again=draft.waits and any(mail.awaits_agent for mail in unanswered),
         following=next((each for each in others if each.draft_id != draft.draft_id), None),
         next_id=None if draft.waits else drafts.find_next_waiting(connection, draft.draft_id),
@@ -165,12 +177,19 @@ class Action:
     reason: str = ""
 
 
-def parse_action(draft: Draft) -> Action:
-    """Return the action that the form of a draft asks for. Raises DraftProblem."""
+def parse_action(draft: Draft, text_before: str) -> Action:
+    """Return the action that the form of a draft asks for. Raises DraftProblem.
+
+    `text_before`: the draft before the facts of now were put in; the form may have it.
+    """
     name = request.form.get("action", "")
     typed = request.form.get("text", "" if name == "edit" else draft.text)
     is_changed = _comparable(typed) != _comparable(draft.text)
     match name:
+        case "send" if is_changed and _comparable(typed) == _comparable(text_before):
+            raise DraftProblem(
+                "text", "Our records have changed. Please read the text again before you send it."
+            )
         case "send" if is_changed:
             raise DraftProblem(
                 "text",
@@ -220,9 +239,8 @@ def _act(
         is_edited = action.name == "edit"
         state = DraftState.EDITED if is_edited else DraftState.SENT
         mails = inbound.list_by_id(connection, draft.mail_ids)
-        outbound_id = mailers.write_reply(
-            connection, conversation, mails, action.text, by_person=True
-        )
+        letter = mailers.letter_by_person(connection, conversation, mails, action.text)
+        outbound_id = mailers.write_reply(connection, conversation, mails, letter, by_person=True)
         inbound.answer(connection, draft.mail_ids, outbound_id)
         drafts.settle(connection, draft_id, state, person, now, outbound_id)
         live.workflow_client.queue.enqueue_delivery(connection, outbound_id)

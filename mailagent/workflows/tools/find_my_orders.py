@@ -32,6 +32,7 @@ def find_my_orders(batch: Batch, _arguments: Mapping[str, Any]) -> dict[str, Any
 def orders_output(orders: Sequence[Order], total: int) -> Output:
     """Return what find_my_orders answers: the newest orders, and how many more there are."""
     return {
+        "facts": ["my_orders", *(f"order/{order.order_id}" for order in orders)],
         "orders": [
             {
                 "order_id": order.order_id,

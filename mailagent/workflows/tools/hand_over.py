@@ -14,11 +14,12 @@ SUMMARY_MAX_LENGTH = 2_000
 _HAND_OVER_REASONS = {
     "customer_asked": HandOverReason.CUSTOMER_ASKED,
     "cannot_help": HandOverReason.MODEL_ASKED,
+    "not_in_knowledge": HandOverReason.NOT_IN_KNOWLEDGE,
 }
 
 
 class HandOver(Arguments):
-    reason: Literal["customer_asked", "cannot_help"]
+    reason: Literal["customer_asked", "cannot_help", "not_in_knowledge"]
     summary: Annotated[str, text(SUMMARY_MAX_LENGTH, lines=True)] = Field(
         description="For the colleague, in English: what is wanted, what was found."
     )

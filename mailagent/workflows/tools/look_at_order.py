@@ -8,11 +8,16 @@ from typing import Any
 from pydantic import Field
 
 from mailagent import services
-from mailagent.agent.reply.order_amounts import item_amounts, order_amounts
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order, OrderLine
 from mailagent.domain.refunds.policy import Policy, return_by
-from mailagent.domain.refunds.refund import Refund, taken_units
+from mailagent.domain.refunds.refund import (
+    Refund,
+    left_of_payments,
+    taken_units,
+    worth_of_all,
+    worth_of_item,
+)
 from mailagent.store.refunds import orders, refunds
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.tools.tool import (
@@ -25,6 +30,8 @@ from mailagent.workflows.tools.tool import (
     no_such_order_output,
     not_verified_output,
 )
+
+_FACTS = ("order", "items", "return_period", "refund")
 
 
 class LookAtOrder(Arguments):
@@ -40,7 +47,7 @@ def look_at_order(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
             connection, arguments["order_id"], batch["conversation_id"]
         )
         if found is None:
-            return no_such_order_output()
+            return no_such_order_output(arguments["order_id"])
         order, elsewhere = found
         earlier = refunds.list_of_order(connection, order.order_id)
     return order_output(order, earlier, services.current().policy, elsewhere)
@@ -54,6 +61,7 @@ def order_output(
     held = sum(refund.held.minor for refund in refunds) + elsewhere_minor
     delivered_at = order.delivered_at
     return {
+        "facts": [f"{kind}/{order.order_id}" for kind in _FACTS],
         "order_id": order.order_id,
         "status": order.status.value,
         "placed_at": day(order.placed_at),
@@ -62,7 +70,7 @@ def order_output(
         "items": _items(order, refunds, policy),
         "paid": str(order.paid),
         "refunded_or_under_way": str(Money(held, order.currency)),
-        **order_amounts(order, refunds, policy, elsewhere_minor),
+        **_order_amounts(order, refunds, policy, elsewhere_minor),
         "refunds": [
             {
                 "items": item_names(refund, order),
@@ -91,7 +99,7 @@ def _items(order: Order, refunds: Sequence[Refund], policy: Policy) -> list[Outp
             "refundable": left,
             "unit_price": ", ".join(dict.fromkeys(str(line.unit_price) for line in lines)),
         }
-        amounts = item_amounts(order, lines, refunds, left)
+        amounts = _item_amounts(order, lines, refunds, left)
         shown.append({**item, **amounts, **_terms(order, lines, policy)})
     return shown
 
@@ -105,6 +113,40 @@ def _terms(order: Order, lines: Sequence[OrderLine], policy: Policy) -> Output:
     if any(line.final_sale or policy.is_final(line.item_id, line.category) for line in lines):
         terms["final_sale"] = True
     return terms
+
+
+def _order_amounts(
+    order: Order, refunds: Sequence[Refund], policy: Policy, elsewhere_minor: int
+) -> Output:
+    """Return what belongs to the order as a whole, and what all that is left of it would give back: never more
+    than its payments have left."""
+    parts = {
+        "discount": order.discount_minor,
+        "shipping": order.shipping_minor,
+        "tax": order.tax_minor,
+    }
+    told = {name: str(Money(minor, order.currency)) for name, minor in parts.items() if minor}
+    in_all = min(
+        worth_of_all(order, refunds, policy.refund_shipping),
+        left_of_payments(order, refunds, elsewhere_minor),
+    )
+    return told | {"refundable_in_all": str(in_all)}
+
+
+def _item_amounts(
+    order: Order, lines: Sequence[OrderLine], refunds: Sequence[Refund], refundable: int
+) -> Output:
+    """Return what an item's units that are left would give back, and one of several."""
+    item_id = lines[0].item_id
+    told = {}
+    discount = sum(line.discount_minor for line in lines)
+    if discount:
+        told["discount"] = str(Money(discount, order.currency))
+    if refundable:
+        told["refundable_amount"] = str(worth_of_item(order, item_id, None, refunds))
+    if refundable > 1:
+        told["refundable_amount_of_one"] = str(worth_of_item(order, item_id, 1, refunds))
+    return told
 
 
 TOOL = Tool(

@@ -57,7 +57,7 @@ def offer_goodwill(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]
             connection, arguments["order_id"], batch["conversation_id"]
         )
         if order is None:
-            return no_such_order_output()
+            return no_such_order_output(arguments["order_id"])
         conversations.lock(connection, batch["conversation_id"])  # after the order, as everywhere
         known = goodwill.find_of_order(connection, order.order_id)
         if known is not None and known.mail_id in batch["mail_ids"]:
@@ -110,12 +110,12 @@ def offered_output(code: GoodwillCode) -> Output:
     """Return the answer when a discount was given, now or by the same call before."""
     return {
         "outcome": "offered",
+        "facts": [f"goodwill/{code.order_id}"],
         "order_id": code.order_id,
         "percent": code.percent,
         "valid_until": _last_day(code),
-        "say": f"Tell the customer that they get {code.percent}% off a later order, and that the code"
-        " and its last day stand below your text, in the same mail. The shop adds them; do not"
-        f" write a code yourself. {_NO_OTHER}",
+        "say": "The shop adds the discount, its code and its last day below your text. You may apologise"
+        f" in words. {_NO_OTHER}",
     }
 
 
@@ -123,6 +123,7 @@ def already_given_output(code: GoodwillCode) -> Output:
     """Return the answer for an order, or a mail, that has had its discount."""
     return {
         "outcome": "already_given",
+        "facts": [f"goodwill/{code.order_id}"],
         "order_id": code.order_id,
         "percent": code.percent,
         "valid_until": _last_day(code),

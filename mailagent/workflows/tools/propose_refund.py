@@ -64,15 +64,7 @@ from mailagent.workflows.tools.tool import (
 ITEMS_MAX = 50
 QUANTITY_MAX = 1_000_000
 
-_NO_MONEY = "Do not say or hint that money was or will be sent."
-_ON_ITS_WAY = (
-    "Tell the customer that the refund is approved and on its way, and that a receipt follows by"
-    " mail once it is paid. Do not say that it was paid, nor when the money arrives."
-)
-_WITH_A_MANAGER = (
-    "Tell the customer that a manager has to decide on this refund and that they will hear from us"
-    " by mail. Do not promise that it will be approved or paid."
-)
+_NAME_IT = "Name the fact, which tells the customer its state."
 _DECLINED: Mapping[DeclineReason, str] = {
     DeclineReason.ORDER_CANCELLED: "The order was cancelled, and nothing is left of what was paid for"
     " it: it was given back before. Tell what the order's refunds say.",
@@ -86,20 +78,11 @@ _DECLINED: Mapping[DeclineReason, str] = {
     DeclineReason.FINAL_SALE: "Some of these items were sold as a final sale, which is not taken back"
     " for this reason. Items that were not can be asked for without them.",
     DeclineReason.PHOTO_NEEDED: "For this reason we need a photo that shows what is wrong, and none has"
-    " come. Ask the customer to answer this mail with a photo attached. Once it has come, propose the"
-    " refund again.",
+    " come. The fact asks the customer for one. Once it has come, propose the refund again.",
 }
 _ALREADY: Mapping[RefundStatus, str] = {
-    RefundStatus.AWAITING_APPROVAL: _WITH_A_MANAGER,
-    RefundStatus.APPROVED: _ON_ITS_WAY,
-    RefundStatus.PAID: "Tell the customer that this refund was paid; the receipt went to them by"
-    " mail.",
-    RefundStatus.REJECTED: f"Tell the customer that a manager decided against it. {_NO_MONEY}",
-    RefundStatus.EXPIRED: "Tell the customer that no manager decided in time, so the request"
-    f" lapsed. {_NO_MONEY} If they still want the refund, call hand_over.",
-    RefundStatus.WITHDRAWN: "Tell the customer that this request was withdrawn."
-    f" {_NO_MONEY} If they want it after all, they can ask again in a new mail.",
-    RefundStatus.FAILED: f"This refund could not be paid. {_NO_MONEY} Call hand_over.",
+    RefundStatus.EXPIRED: f"{_NAME_IT} If they still want the refund, call hand_over.",
+    RefundStatus.FAILED: "This refund could not be paid: call hand_over.",
 }
 
 
@@ -128,7 +111,7 @@ def propose_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]
         conversation_id = batch["conversation_id"]
         order = orders.lock_of_conversation(connection, arguments["order_id"], conversation_id)
         if order is None:
-            return no_such_order_output()
+            return no_such_order_output(arguments["order_id"])
         key = _proposal_key(batch, order.order_id, wanted)
         earlier, same = refunds.list_of_proposal(connection, order.order_id, key)
         if same is not None:
@@ -173,7 +156,7 @@ def _propose(connection: sa.Connection, batch: Batch, wish: _Wish) -> dict[str, 
     version = policies.record(connection, live.policy, live.now())
     if isinstance(decision, Declined):
         _record_declined(connection, decision, batch, order, facts, version)
-        return declined_output(decision)
+        return declined_output(decision, order.order_id)
     refund = _refund(batch, asked, facts, decision, version)
     _record_refund(connection, refund, order, wish.key, facts)
     return _proposed_output(refund, order, wanted, earlier)
@@ -311,10 +294,10 @@ def _add_earlier(
     told, say = dict(output), output["say"]
     if covering:
         told["already_covered"] = [_earlier(each, order) for each in covering]
-        say += " What stands under already_covered was asked for before: tell it as it is there."
+        say += " What stands under already_covered was asked for before; the fact has its state."
     if others:
         told["same_items_before"] = [_earlier(each, order) for each in others]
-        say += " Mention what units of the same items were refunded before: see same_items_before."
+        say += " Units of the same items were refunded before: see same_items_before."
     return told | {"say": say}
 
 
@@ -326,31 +309,36 @@ def _proposal_key(batch: Batch, order_id: str, wanted: Sequence[WantedItem]) -> 
 
 def approved_output(refund: Refund, order: Order) -> Output:
     """Return what propose_refund answers for a refund that needs nobody's decision."""
-    return _proposed("approved", refund, order, _ON_ITS_WAY)
+    return _proposed("approved", refund, order)
 
 
 def needs_manager_output(refund: Refund, order: Order) -> Output:
     """Return what propose_refund answers for a refund that waits for a manager."""
-    return _proposed("needs_manager", refund, order, _WITH_A_MANAGER)
+    return _proposed("needs_manager", refund, order)
 
 
-def _proposed(outcome: str, refund: Refund, order: Order, say: str) -> Output:
+def _proposed(outcome: str, refund: Refund, order: Order) -> Output:
     return {
         "outcome": outcome,
+        "facts": [f"refund/{order.order_id}"],
         "order_id": order.order_id,
         "amount": str(refund.amount),
         "items": item_names(refund, order),
-        "say": say,
+        "say": _NAME_IT,
     }
 
 
-def declined_output(decision: Declined) -> Output:
+def declined_output(decision: Declined, order_id: str) -> Output:
     """Return what propose_refund answers where the policy says no."""
     why = _DECLINED[decision.reason]
     if decision.ended_at is not None:
         why = f"{why} It ended on {day(decision.ended_at)}."
-    say = f"{why} Explain this kindly. {_NO_MONEY}"
-    return {"outcome": "declined", "reason": decision.reason.value, "say": say}
+    return {
+        "outcome": "declined",
+        "facts": [f"declined/{order_id}", f"refund/{order_id}"],
+        "reason": decision.reason.value,
+        "say": f"{why} Name the fact declined/{order_id}.",
+    }
 
 
 def _earlier(refund: Refund, order: Order) -> Output:
@@ -374,12 +362,13 @@ def already_requested_output(refund: Refund, order: Order) -> Output:
     """Return what propose_refund answers for items that a refund of the order already covers."""
     return {
         "outcome": "already_requested",
+        "facts": [f"refund/{order.order_id}"],
         "status": refund.status.value,
         "amount": str(refund.amount),
         "items": item_names(refund, order),
         "quantities": _quantities(refund),
         "say": f"This, or units of the same items, was asked for before, on order {order.order_id}, on"
-        f" {day(refund.requested_at)}; nothing new was asked for now. {_ALREADY[refund.status]}"
+        f" {day(refund.requested_at)}; nothing new was asked for now. {_ALREADY.get(refund.status, _NAME_IT)}"
         " Items that are not in it can be asked for without those that are. If they want more units"
         " of the same item than that, or others, call hand_over.",
     }

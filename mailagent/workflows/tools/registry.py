@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mailagent import services
 from mailagent.domain.refunds.policy import Policy
+from mailagent.mailers.facts import Reader, sentence
+from mailagent.store.mail import conversations
 from mailagent.workflows.tools import (
     find_my_orders,
     hand_over,
@@ -52,7 +55,17 @@ def run(name: str, batch: Mapping[str, Any], arguments: Mapping[str, Any]) -> Ou
     found = _tools[name].run
     if found is None:
         raise KeyError(f"{name} ends the agent's work and is not run")
-    return found(batch, arguments)
+    output = found(batch, arguments)
+    return output | {"facts": _sentences(batch, output["facts"])} if "facts" in output else output
+
+
+def _sentences(batch: Mapping[str, Any], fact_ids: Sequence[str]) -> dict[str, str]:
+    """Return the facts that a tool shows as the customer will read them, by id, in English."""
+    with services.current().database.snapshot() as connection:
+        conversation = conversations.load(connection, batch["conversation_id"])
+        reader = Reader(connection, conversation, batch["mail_ids"], batch["verified"])
+        found = {fact_id: reader.find(fact_id) for fact_id in fact_ids}
+    return {fact_id: sentence(fact) for fact_id, fact in found.items() if fact is not None}
 
 
 for module in (

@@ -189,12 +189,12 @@ def case_closed_output() -> Output:
     }
 
 
-def no_such_order_output() -> Output:
+def no_such_order_output(order_id: str) -> Output:
     """Return the answer for an order that does not exist or is somebody else's: the same bytes."""
     return {
         "error": "no_such_order",
-        "say": "This customer has no such order. Ask them to check the number, or to write from the"
-        " address that they ordered with. Say nothing else about that order.",
+        "facts": [f"no_order/{order_id}"],
+        "say": "This customer has no such order. Name the fact, and say nothing else about that order.",
     }
 
 
@@ -202,8 +202,9 @@ def not_verified_output() -> Output:
     """Return the answer of every tool while it is not proven who wrote."""
     return {
         "error": "sender_not_verified",
-        "say": "We do not know yet that this mail is really from its sender. Ask the customer to"
-        " answer this mail, which shows us that the mailbox is theirs. Say nothing about any order.",
+        "facts": ["not_verified"],
+        "say": "We do not know yet that this mail is really from its sender. Name the fact, which asks the"
+        " customer to answer, and say nothing about any order.",
     }
 
 

@@ -23,12 +23,6 @@ from mailagent.workflows.tools.tool import (
     not_verified_output,
 )
 
-_TOO_LATE: Mapping[RefundStatus, str] = {
-    RefundStatus.APPROVED: "It is approved and on its way, and cannot be taken back here. Tell the"
-    " customer so; a receipt follows by mail once it is paid.",
-    RefundStatus.PAID: "It was paid, and cannot be taken back here. Tell the customer so; the"
-    " receipt went to them by mail.",
-}
 _SETTLED = (RefundStatus.APPROVED, RefundStatus.PAID)
 
 
@@ -49,7 +43,7 @@ def withdraw_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any
             connection, arguments["order_id"], batch["conversation_id"]
         )
         if order is None:
-            return no_such_order_output()
+            return no_such_order_output(arguments["order_id"])
         if not is_waiting(connection, batch):
             return case_closed_output()
         for refund in refunds.list_of_order(connection, order.order_id):
@@ -104,15 +98,12 @@ def _output(connection: sa.Connection, batch: Batch, order_id: str) -> dict[str,
 
 def withdrawn_output(order_id: str, gone: Sequence[Refund], others: Sequence[Refund]) -> Output:
     """Return the answer when `gone` were withdrawn, now or before; `others` are approved or paid."""
-    say = (
-        f"Tell the customer that their request for a refund on order {order_id} is withdrawn, as they"
-        " wished: nobody decides on it any more and no money is sent for it. If they want it after"
-        " all, they can ask again in a new mail."
-    )
+    say = "The request is withdrawn: name the fact. They can ask again in a new mail."
     if others:
         say += " What stands under not_withdrawn was approved or paid before and stays as it is."
     return {
         "outcome": "withdrawn",
+        "facts": [f"refund/{order_id}"],
         "order_id": order_id,
         "withdrawn": [_amount(refund) for refund in gone],
         "not_withdrawn": [_state(refund) for refund in others],
@@ -124,9 +115,10 @@ def too_late_output(order_id: str, refunds: Sequence[Refund]) -> Output:
     """Return the answer when every refund of the order is approved or paid; the newest is told of."""
     return {
         "outcome": "too_late",
+        "facts": [f"not_withdrawn/{order_id}", f"refund/{order_id}"],
         "order_id": order_id,
         "not_withdrawn": [_state(refund) for refund in refunds],
-        "say": f"Nothing was withdrawn. {_TOO_LATE[refunds[-1].status]}",
+        "say": "Nothing was withdrawn, and nothing can be any more: name the fact not_withdrawn.",
     }
 
 
@@ -134,9 +126,9 @@ def nothing_waits_output(order_id: str) -> Output:
     """Return the answer when no refund of the order waits, is approved or was paid."""
     return {
         "outcome": "nothing_waits",
+        "facts": [f"nothing_waits/{order_id}", f"refund/{order_id}"],
         "order_id": order_id,
-        "say": f"No refund of order {order_id} waits for a decision, so there is nothing to withdraw."
-        " Do not say or hint that money was or will be sent.",
+        "say": "No refund of this order waits for a decision: name the fact nothing_waits.",
     }
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from mailagent.demo.fakes.http_server import Answer
-from mailagent.demo.scripted_model import Call, CustomerRequest, Say, ToolResult, Turn
+from mailagent.demo.scripted_model import Call, CustomerRequest, Fact, Say, ToolResult, Turn
 from mailagent.domain.mail.conversation import Limits
 from tests.cast import ADA, OLGA, TESS
 from tests.programs.crash_sweep import people
@@ -56,10 +56,7 @@ def _says_discount(
         return None
     if not results:
         return Call("offer_goodwill", {"order_id": "W1001", "percent": 10})
-    return Say(
-        "Hello,\n\nWe would like to apologise with a 10 % discount on a later order; the code is below."
-        "\n\nKind regards"
-    )
+    return Say(("Hello, we are sorry.", Fact("goodwill/W1001")))
 
 
 def _says_what_is_false(
@@ -70,7 +67,7 @@ def _says_what_is_false(
         return None
     if not corrected:
         return Say("Hello,\n\nYour refund of 49.99 USD has been paid.\n\nKind regards")
-    return Say("Hello,\n\nThank you for your mail.\n\nKind regards")
+    return Say("Hello, thank you for your mail.")
 
 
 def _is_answered_falsely(shop: SweptShop) -> None:

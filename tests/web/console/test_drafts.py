@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from mailagent.demo.scripted_model import Fact
 from mailagent.domain.mail.draft import LONGEST_ANSWER
-from mailagent.store import schema
 from mailagent.store.mail import arrivals, conversations
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.conversation.people import hand_over
@@ -24,7 +24,7 @@ from tests.harness import Harness, open_shop, post_form
 from tests.web.console.drafts import SPENT, age, door, mail_statuses
 from tests.workflows.moves import person_move, reply_move
 
-ANSWER = "Hello Ada, please send us the number of the order."
+ANSWER = "Hello Ada, which order is it about?"
 
 
 @pytest.fixture
@@ -40,11 +40,11 @@ def take(harness: Harness) -> Batch:
     return batch
 
 
-def reply(batch: Batch, text: str = ANSWER) -> Written:
-    return write_reply(batch, reply_move(batch, text), SPENT)
+def reply(batch: Batch, *parts: str | Fact) -> Written:
+    return write_reply(batch, reply_move(batch, *(parts or (ANSWER,))), SPENT)
 
 
-def draft(harness: Harness, text: str = "Where is my parcel?", answer: str = ANSWER) -> Any:
+def draft(harness: Harness, text: str = "Where is my parcel?", answer: str | Fact = ANSWER) -> Any:
     """Have Ada write and the agent answer; return the row of the draft."""
     harness.write(text)
     reply(take(harness), answer)
@@ -192,7 +192,7 @@ def test_a_forged_mail_takes_no_draft_back(drafting: Harness) -> None:
     drafting.write("Forget it.", to=door(drafting), aligned=False)
     batch = take(drafting)
     assert len(batch["mail_ids"]) == 1
-    reply(batch, "Please answer this mail.")
+    reply(batch, Fact("not_verified"))
     rows = drafting.rows("SELECT * FROM drafts WHERE state = 'waiting' ORDER BY draft_id")
     assert rows[0].draft_id == first.draft_id
     assert len(rows) == 2
@@ -285,7 +285,7 @@ def test_mail_of_a_draft_that_was_taken_back_has_its_time_anew(drafting: Harness
 
 def test_the_list_shows_whom_and_about_what(drafting: Harness) -> None:
     drafting.stock(order())
-    draft(drafting, answer="Your order W1001 was delivered.")
+    draft(drafting, answer=Fact("order/W1001"))
     page = drafting.log_in(TESS).get("/ops/drafts").text
     assert ADA in page
     assert "an order" in page
@@ -295,14 +295,22 @@ def test_the_list_shows_whom_and_about_what(drafting: Harness) -> None:
     assert "No answer waits" in page
 
 
-def test_what_is_not_true_any_more_is_said_beside_the_draft(drafting: Harness) -> None:
+def test_facts_that_changed_since_are_read_anew_and_nothing_is_sent_unread(
+    drafting: Harness,
+) -> None:
     drafting.stock(order())
-    waiting = draft(drafting, answer="You paid 49.99 USD for order W1001.")
+    waiting = draft(drafting, answer=Fact("order/W1001"))
     path = f"/ops/drafts/{waiting.draft_id}"
-    assert "no longer support" not in drafting.log_in(TESS).get(path).text
-    with drafting.live.database.transaction() as connection:
-        connection.execute(schema.drafts.update().values(text="You paid 51.99 USD."))
-    assert "no longer support all of this" in drafting.log_in(TESS).get(path).text
+    assert "records have changed" not in drafting.log_in(TESS).get(path).text
+    drafting.stock(order(status="cancelled"))
+    told = drafting.log_in(TESS).get(path).text
+    assert "records have changed" in told
+    assert "was cancelled." in told
+    refused = press(drafting, waiting.draft_id, "send", text=waiting.text)
+    assert "read the text again" in refused.text
+    assert written(drafting) == []
+    press(drafting, waiting.draft_id, "send")
+    assert "was cancelled." in written(drafting)[0].text
 
 
 def test_only_answers_that_speak_of_money_wait_if_the_shop_wants_that(
@@ -317,6 +325,6 @@ def test_only_answers_that_speak_of_money_wait_if_the_shop_wants_that(
         batch = take(harness)
         items = [{"item_id": "K1", "quantity": 1}]
         propose_refund(batch, {"order_id": "W1001", "items": items, "reason": "damaged"})
-        reply(batch, "The refund of 49.99 USD is approved.")
+        reply(batch, Fact("refund/W1001"))
         assert len(written(harness)) == 1
         assert "refund" in latest(harness).topics

@@ -15,6 +15,7 @@ from dbos import DBOS
 
 from mailagent import services
 from mailagent.agent import loop, prompt
+from mailagent.agent.reply import composition
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.operations.circuit_breaker import Provider
 from mailagent.domain.operations.incident import IncidentKind
@@ -251,7 +252,9 @@ def _instructions() -> str:
     live = services.current()
     goodwill = live.policy.goodwill
     most_percent = goodwill.most_percent if goodwill else None
-    return prompt.instructions(live.shop.name, live.shop.support_address, most_percent)
+    return prompt.instructions(
+        live.shop.name, live.shop.support_address, most_percent, live.knowledge.passages
+    )
 
 
 def _request(progress: _Progress) -> Mapping[str, Any]:
@@ -260,7 +263,9 @@ def _request(progress: _Progress) -> Mapping[str, Any]:
     version = prompt.version(instructions, schemas)
     customer = hash_customer(progress.case.address if progress.case else "")
     with spans.call(Provider.OPENAI, "ask"):
-        return live.model.ask(instructions, _input(progress), schemas, version, customer)
+        return live.model.ask(
+            instructions, _input(progress), schemas, version, customer, composition.FORMAT
+        )
 
 
 # --- after a call -----------------------------------------------------------------------------------

@@ -1,8 +1,7 @@
-"""The agent's reply: sent only if it agrees with the rows; in draft mode only after a person sends it."""
+"""The agent's reply: its facts are read from the rows. In draft mode a person sends it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NotRequired, TypedDict
 
@@ -10,14 +9,17 @@ import sqlalchemy as sa
 
 from mailagent import mailers, services
 from mailagent.agent import loop
+from mailagent.agent.reply.composition import CompositionProblem, parse
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.draft import DraftReplies, Topic, waits_for_click
 from mailagent.domain.mail.message import InboundMail
+from mailagent.mailers import Letter
 from mailagent.store import audit
 from mailagent.store.mail import conversations, drafts, inbound
 from mailagent.store.refunds import goodwill, orders, refunds
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.conversation.model_call import Move
+from mailagent.workflows.steps.conversation.second_reader import find_doubts
 from mailagent.workflows.steps.conversation.texts import StoredText, read_text, store_text
 from mailagent.workflows.steps.recording import step
 
@@ -35,21 +37,24 @@ class Written(TypedDict):
 
 @step
 def write_reply(batch: Batch, move: Move, spent: dict[str, int]) -> Written:
-    """Write the model's reply as a mail to be sent, or as a draft, if it agrees with the rows.
+    """Write the model's reply as a mail, or as a draft, if its facts are on record and its words state nothing.
 
     Raises NeedsOperatorError when the text of the move was deleted.
     """
     live = services.current()
+    with live.database.snapshot() as connection:
+        answer = str(read_text(connection, move)["text"])
+    doubts = find_doubts(batch, answer)
     with live.database.transaction() as connection:
-        text = str(read_text(connection, move)["text"])
         conversation = conversations.lock(connection, batch["conversation_id"])
         conversation_id = conversation.conversation_id
         mails = inbound.list_by_id(connection, batch["mail_ids"])
         written = Written(kind="written", outbound_ids=[], items=[], spent=spent)
         if not all(mail.awaits_agent for mail in mails):
             return {**written, "outbound_ids": answers_of(mails)}
-        verified = batch["verified"]
-        problems = mailers.find_untrue(connection, conversation, mails, verified, text)
+        is_second_try = spent["unusable_replies"] > 0
+        letter = _compose(connection, conversation, mails, answer, is_second_try)
+        problems = [*letter.problems, *doubts]
         if problems:
             correction = {"items": [loop.correction_item(problems)]}
             items = [store_text(connection, batch, correction)]
@@ -57,28 +62,50 @@ def write_reply(batch: Batch, move: Move, spent: dict[str, int]) -> Written:
             return Written(kind="untrue", outbound_ids=[], items=items, spent=more)
         used = (spent["model_turns"], spent["tokens"])
         conversations.count_model_use(connection, conversation_id, *used)
-        if _write_draft_if_wanted(connection, conversation, mails, text):
+        if _write_draft_if_wanted(connection, conversation, mails, letter, answer):
             return {**written, "done": "wrote a draft"}
-        outbound_id = mailers.write_reply(connection, conversation, mails, text)
+        outbound_id = mailers.write_reply(connection, conversation, mails, letter)
         mail_ids = [mail.mail_id for mail in mails]
         inbound.answer(connection, mail_ids, outbound_id)
         audit.record(connection, live.now(), audit.AGENT, "mail answered", mail_ids[-1])
         return {**written, "outbound_ids": [outbound_id]}
 
 
+def _compose(
+    connection: sa.Connection,
+    conversation: Conversation,
+    mails: Sequence[InboundMail],
+    answer: str,
+    is_second_try: bool,
+) -> Letter:
+    try:
+        composition = parse(answer)
+    except CompositionProblem as problem:
+        return Letter("", "en", problems=(str(problem),))
+    return mailers.write_letter(
+        connection, conversation, mails, composition, leave_out=is_second_try
+    )
+
+
 def _write_draft_if_wanted(
-    connection: sa.Connection, conversation: Conversation, mails: Sequence[InboundMail], text: str
+    connection: sa.Connection,
+    conversation: Conversation,
+    mails: Sequence[InboundMail],
+    letter: Letter,
+    answer: str,
 ) -> bool:
     """Write the answer as a draft if a person has to send it. Return whether that is so."""
     live = services.current()
     if live.draft_replies is DraftReplies.NONE:
         return False
     mail_ids = [mail.mail_id for mail in mails]
-    topics = find_topics(connection, conversation, mail_ids, text)
+    topics = find_topics(connection, conversation, mail_ids, letter.order_ids)
     if not waits_for_click(live.draft_replies, topics):
         return False
     conversation_id, now = conversation.conversation_id, live.now()
-    draft_id = drafts.record(connection, conversation_id, mail_ids, topics, text, now)
+    draft_id = drafts.record(
+        connection, conversation_id, mail_ids, topics, letter.text, now, composition=answer
+    )
     details = {"mail_id": mail_ids[-1]}
     audit.record(connection, now, audit.AGENT, "draft written", draft_id, details)
     return True
@@ -96,15 +123,21 @@ ORDERS_SEARCHED = 1000
 
 
 def find_topics(
-    connection: sa.Connection, conversation: Conversation, mail_ids: Sequence[str], text: str
+    connection: sa.Connection,
+    conversation: Conversation,
+    mail_ids: Sequence[str],
+    order_ids: Sequence[str],
 ) -> tuple[Topic, ...]:
-    """Return the topics of an answer to these mails, in the order of Topic; at least one."""
-    found = set(_topics(connection, conversation, mail_ids, text))
+    """Return the topics of an answer that names these orders, in the order of Topic; at least one."""
+    found = set(_topics(connection, conversation, mail_ids, order_ids))
     return tuple(topic for topic in Topic if topic in (found or {Topic.OTHER}))
 
 
 def _topics(
-    connection: sa.Connection, conversation: Conversation, mail_ids: Sequence[str], text: str
+    connection: sa.Connection,
+    conversation: Conversation,
+    mail_ids: Sequence[str],
+    named_ids: Sequence[str],
 ) -> Iterator[Topic]:
     address = conversation.customer_email
     known = refunds.list_of_customer(connection, address)
@@ -118,6 +151,5 @@ def _topics(
         yield Topic.WITHDRAWAL
     if goodwill.find_of_mails(connection, mail_ids):
         yield Topic.GOODWILL
-    words = set(re.findall(r"[\w-]+", text.casefold()))
-    if any(order_id.casefold().lstrip("#") in words for order_id in order_ids):
+    if named_ids:
         yield Topic.ORDERS

@@ -1,0 +1,93 @@
+"""The model's last answer: it names facts and writes the words around them. Code writes the facts."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+PARTS_MAX = 30
+WORDS_MAX_LENGTH = 2_000
+LETTER_MAX_LENGTH = 4_000
+FACT_ID_MAX_LENGTH = 500
+
+# Local servers wrap JSON into a code block.
+_FENCE = re.compile(r"\A```(?:json)?\s*(.*?)\s*```\Z", re.DOTALL)
+
+
+class CompositionProblem(ValueError):
+    """The answer is no composition; the text tells the model what to write instead."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Words(_Part):
+    """Free text: a greeting, sympathy, a question."""
+
+    words: str = Field(min_length=1, max_length=WORDS_MAX_LENGTH)
+
+
+class FactName(_Part):
+    """A fact by the id under which a tool showed it."""
+
+    fact: str = Field(min_length=1, max_length=FACT_ID_MAX_LENGTH)
+
+
+class Composition(_Part):
+    """A reply. `language` is an ISO 639 code, such as `de`."""
+
+    language: str = Field(pattern=r"\A[a-z]{2,3}(?:-[A-Za-z]{2,4})?\z")
+    parts: list[Words | FactName] = Field(min_length=1, max_length=PARTS_MAX)
+
+    @property
+    def words(self) -> list[str]:
+        return [part.words for part in self.parts if isinstance(part, Words)]
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+_TEXT = {"type": "string"}
+# Strict mode of the Responses API, which knows no lengths: `parse` checks them.
+FORMAT: dict[str, Any] = {
+    "format": {
+        "type": "json_schema",
+        "name": "reply",
+        "strict": True,
+        "schema": _object(
+            language={"type": "string", "description": "ISO 639-1 code, such as en"},
+            parts={
+                "type": "array",
+                "items": {"anyOf": [_object(words=_TEXT), _object(fact=_TEXT)]},
+            },
+        ),
+    }
+}
+
+
+def parse(text: str) -> Composition:
+    """Return the composition that the model's text is. Raises CompositionProblem."""
+    fenced = _FENCE.match(text.strip())
+    try:
+        composition = Composition.model_validate(json.loads(fenced[1] if fenced else text))
+    except (ValueError, RecursionError) as problem:
+        place = ""
+        if isinstance(problem, ValidationError):
+            place = ".".join(str(part) for part in problem.errors()[0]["loc"])
+        raise CompositionProblem(
+            f"The answer does not fit the schema{f' at {place[:60]}' if place else ''}. Answer with one"
+            ' JSON object: {"language": "en", "parts": [{"words": "..."}, {"fact": "an id"}]}.'
+        ) from None
+    if sum(map(len, composition.words)) > LETTER_MAX_LENGTH:
+        raise CompositionProblem(f"All words together may have {LETTER_MAX_LENGTH} characters.")
+    return composition

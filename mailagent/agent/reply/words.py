@@ -1,0 +1,194 @@
+"""Checks the words of a reply: they may state nothing, since facts are named and written by code.
+
+Three nets. Marks and figures need no language. Each sentence must be a question, or plainly thanks, sympathy,
+a greeting, a pointer to what follows or a closing. And no sentence may have a stem of what only facts may speak
+of. The latter two are short lists, one file a language in `stems`. Whatever slips through stands above the
+record of the same mail, which says what is true.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from mailagent.domain.mail.language import find_language
+
+_STEMS = Path(__file__).with_name("stems")
+
+# What each kind of problem tells the model.
+_WHY = {
+    "money": "speaks of money or refunds",
+    "decision": "speaks of a decision or a promise",
+    "gift": "speaks of a gift, discount or replacement",
+    "date": "speaks of a date or a length of time",
+    "figure": "has a figure that no order number or item has",
+    "contact": "has a link, address, number or another way to make contact",
+    "credential": "asks for a credential, a payment or access",
+    "change": "says that something was done or will be done",
+    "statement": "is neither a question nor plainly a greeting, thanks, sympathy or a closing",
+    "letters": "has letters that are not from one alphabet, or are spaced out",
+    "code": "has code, JSON or an internal name in it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A piece of text that may state something. `kind` is a key of `_WHY`."""
+
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f'"{self.text[:80]}" {_WHY[self.kind]}: leave it out, or name a fact instead'
+
+
+def find_statements(
+    words: str, language: str, known: Collection[str], reader: str | None = None
+) -> list[Finding]:
+    """Return what may state something in `words`, at most one finding of each kind.
+
+    `language` is the one that the model named, `reader` the customer's; `known` are order numbers and item
+    names, which may be repeated.
+    """
+    text = unicodedata.normalize("NFKC", words).replace("’", "'").replace("`", "'")
+    found = [*_marks(text), *_figures(text, known)]
+    if is_checked(language):
+        found += _foreign_letters(text, known)
+    for name in sorted(known, key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", text, flags=re.IGNORECASE)
+    always = {"en", language[:2], reader, find_language(text)}
+    for sentence in re.split(r"(?<=[.!?:\n])\s+", text):
+        spoken = _with_stems(always | {find_language(sentence)})
+        folded = _folded(sentence)
+        for each in spoken:
+            found += _stems_in(folded, each)
+        if is_checked(language) and not _is_harmless(folded, spoken):
+            found.append(Finding("statement", sentence.strip()))
+    return list({finding.kind: finding for finding in reversed(found)}.values())[::-1]
+
+
+def _with_stems(languages: Collection[str | None]) -> list[str]:
+    return [each for each in sorted(filter(None, languages)) if is_checked(each)]
+
+
+@cache
+def is_checked(language: str) -> bool:
+    """Return whether there are stems for a language, such as `de`."""
+    return (_STEMS / f"{language[:2]}.toml").is_file()
+
+
+def _foreign_letters(text: str, known: Collection[str]) -> Iterator[Finding]:
+    """Yield words in an alphabet that no language with stems is written in."""
+    for word in re.findall(r"[^\W\d_]+", text):
+        if _script(word[0]) != "LATIN" and word not in known:
+            yield Finding("letters", word)
+
+
+# --- marks and figures ------------------------------------------------------------------------------
+
+_HOST = r"[^\W_](?:[\w-]*[^\W_])?"
+_MARKS = (
+    ("contact", re.compile(r"(?:https?|hxxps?|ftp|mailto|tel|sms|data)\s?:|//|www\b|\S*@\S*", re.I)),
+    # A host: no blank after the full stop, or the ending of a domain behind it.
+    ("contact", re.compile(rf"{_HOST}\s?\.\s?(?:com|net|org|info|biz|shop|io|app|site|top|xyz)\b", re.I)),
+    ("contact", re.compile(rf"(?<!\w){_HOST}\.[^\W\d_]{{2,24}}(?:[/:?#]\S*)?(?!\w)")),
+    ("contact", re.compile(r"[(\[{<]\s?(?:at|dot|punkt|point|punto|ponto|kropka|chiocciola)\s?[)\]}>]", re.I)),
+    ("contact", re.compile(r"\b[A-Za-z0-9]{24,}\b")),
+    ("money", re.compile(r"[$€£¥₿₹%‰]|\b(?:USD|EUR|GBP|CHF|PLN|JPY|CAD|AUD|BRL|BTC|ETH|USDT)\b")),
+    ("code", re.compile(r"[{}<>\[\]|\\]|\w_\w|\*\*|^#+ |^\s*[-*] \S+:", re.M)),
+)  # fmt: skip
+_SPACED = re.compile(r"(?<![^\W_])[^\W\d_](?:[ .*_~-]{1,2}[^\W\d_](?![^\W_])){3,}")
+_HIDDEN = frozenset({"Cf", "Cc", "Co", "Cn"})
+
+
+def _marks(text: str) -> Iterator[Finding]:
+    for kind, pattern in _MARKS:
+        match = pattern.search(text)
+        if match:
+            yield Finding(kind, match[0])
+    spaced = _SPACED.search(text)
+    if spaced:
+        yield Finding("letters", spaced[0])
+    for word in re.findall(r"[^\W\d_]+", text):
+        if len({_script(letter) for letter in word}) > 1:
+            yield Finding("letters", word)
+    if any(unicodedata.category(letter) in _HIDDEN and letter not in "\n\t\r" for letter in text):
+        yield Finding("letters", "a hidden character")
+
+
+@cache
+def _script(letter: str) -> str:
+    """Return the alphabet of a letter: the first word of its name in Unicode."""
+    return "" if unicodedata.combining(letter) else unicodedata.name(letter, "?").split()[0]
+
+
+def _figures(text: str, known: Collection[str]) -> Iterator[Finding]:
+    allowed = {name.casefold().lstrip("#") for name in known}
+    allowed |= {part for name in allowed for part in re.split(r"[^\w-]+", name)}
+    for match in re.finditer(
+        r"[^\s,;:!?()\"'„“”«»…]*[^\W\D][^\s,;:!?()\"'„“”«»…]*|[^\s\w]*[\u00bc-\u00be\u2150-\u218b\u2460-\u24ff]",
+        text,
+    ):
+        if match[0].casefold().strip("#.") not in allowed:
+            yield Finding("figure", match[0])
+
+
+# --- stems ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Stems:
+    allowed: re.Pattern[str]
+    safe: re.Pattern[str]
+    by_kind: tuple[tuple[str, re.Pattern[str]], ...]
+
+
+@cache
+def _stems(language: str) -> _Stems:
+    """Read a file of stems.
+
+    Between blanks stand beginnings of words. `=word`: the whole word; `*stem`: anywhere in a word; `_`: a blank
+    or a hyphen. `allowed` has what is harmless although a stem is in it.
+    """
+    lists = tomllib.loads((_STEMS / f"{language[:2]}.toml").read_text("utf-8"))
+    allowed, safe = _pattern(lists.pop("allowed")), _pattern(lists.pop("safe"))
+    return _Stems(allowed, safe, tuple((kind, _pattern(stems)) for kind, stems in lists.items()))
+
+
+def _pattern(stems: str) -> re.Pattern[str]:
+    found = []
+    for stem in _folded(stems).split():
+        body = re.escape(stem.lstrip("=*")).replace("_", r"[\s-]+")
+        before = r"\w*" if stem.startswith("*") else r"(?<!\w)"
+        found.append(before + body + (r"(?!\w)" if stem.startswith("=") else r"\w*"))
+    return re.compile("|".join(found))
+
+
+def _folded(text: str) -> str:
+    """Return text in small letters without accents: `Rückgabe` as `ruckgabe`."""
+    plain = unicodedata.normalize("NFD", text.casefold().replace("ł", "l").replace("ß", "ss"))
+    return "".join(letter for letter in plain if not unicodedata.combining(letter))
+
+
+# A name, or what is left of a greeting, states nothing.
+_SHORT_WORDS = 3
+
+
+def _is_harmless(folded: str, languages: Collection[str]) -> bool:
+    if "?" in folded or len(re.findall(r"\w+", folded)) <= _SHORT_WORDS:
+        return True
+    return any(_stems(language).safe.search(folded) for language in languages)
+
+
+def _stems_in(folded: str, language: str) -> Iterator[Finding]:
+    stems = _stems(language)
+    text = stems.allowed.sub(" ", folded)
+    for kind, pattern in stems.by_kind:
+        match = pattern.search(text)
+        if match:
+            yield Finding(kind, match[0].strip())

@@ -1,0 +1,238 @@
+"""Facts that a reply may name. Code reads each from the rows when the mail is written, so what is not on record
+cannot be said.
+
+An id is a kind, and for most kinds an order's number: `refund/W1001`. `templates/mail/_fact.txt` has the
+sentence of each kind. Whether a tool showed an id does not matter: it is read for this customer only, and true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.mail.conversation import Conversation
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.policy import return_by
+from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.store import audit
+from mailagent.store.refunds import approvals, goodwill, orders, refunds, reviews
+
+ORDERS_LISTED = 10
+NO_ORDER_ID_MAX_LENGTH = 40
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A fact as it was read. `order_id`: the order that it is about, for the record below the reply.
+    `source`: the passage of the shop's knowledge that it quotes, and its version."""
+
+    kind: str
+    values: Mapping[str, Any]
+    order_id: str | None = None
+    source: str | None = None
+
+    def plain(self) -> Values:
+        """Return what the template takes."""
+        return {"kind": self.kind, **self.values}
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads the facts of one customer. `verified`: the mails that are answered are proven to be theirs; without
+    that no fact about an order can be read."""
+
+    connection: sa.Connection
+    conversation: Conversation
+    mail_ids: Sequence[str]
+    verified: bool
+
+    def find(self, fact_id: str) -> Fact | None:
+        """Return the fact of this id; None if there is none on record."""
+        kind, _, subject = fact_id.strip().partition("/")
+        if kind in _OF_SHOP and not subject:
+            return _OF_SHOP[kind](self)
+        if kind == "knowledge":
+            return _quote(subject)
+        if not self.verified or not subject:
+            return None
+        if kind == "no_order":
+            return self._no_order(subject)
+        order = self._order(subject)
+        values = _OF_ORDER[kind](self, order) if order and kind in _OF_ORDER else None
+        if order is None or values is None:
+            return None
+        return Fact(kind, {"order_id": order.order_id, **values}, order.order_id)
+
+    def _order(self, order_id: str) -> Order | None:
+        if not order_id.isprintable():  # PostgreSQL refuses NUL
+            return None
+        found = orders.find_of_conversation(
+            self.connection, order_id, self.conversation.conversation_id
+        )
+        return found[0] if found else None
+
+    def _no_order(self, subject: str) -> Fact | None:
+        """Say that a number is none of the customer's orders; name it only if it can be a number."""
+        if self._order(subject) is not None:
+            return None
+        is_number = subject.replace("-", "").isalnum() and len(subject) <= NO_ORDER_ID_MAX_LENGTH
+        named = subject if is_number and any(map(str.isdigit, subject)) else None
+        return Fact("no_order", {"order_id": named})
+
+    def state(self, order: Order) -> Values:
+        """Return where an order stands."""
+        return {
+            "status": order.status.value,
+            "placed_at": order.placed_at,
+            "delivered_at": order.delivered_at,
+        }
+
+    def items(self, order: Order) -> Values:
+        lines = [{"name": line.name, "quantity": line.quantity} for line in order.lines]
+        return {"items": lines, "paid": order.paid}
+
+    def return_period(self, order: Order) -> Values | None:
+        """Return until when the items of an order can be returned; None before the delivery."""
+        if order.delivered_at is None:
+            return None
+        live, names = services.current(), dict[datetime, list[str]]()
+        for line in order.lines:
+            ends_at = return_by(order.delivered_at, live.policy, [line.category])
+            names.setdefault(ends_at, []).append(line.name)
+        periods = [
+            {"ends_at": ends_at, "is_over": ends_at < live.now(), "items": items}
+            for ends_at, items in sorted(names.items())
+        ]
+        return {"periods": periods}
+
+    def refunds(self, order: Order) -> Values:
+        """Return the state of each refund of an order, oldest first."""
+        known = refunds.list_of_order(self.connection, order.order_id)
+        return {"refunds": [self._refund(each, order) for each in known]}
+
+    def _refund(self, refund: Refund, order: Order) -> Values:
+        approval = approvals.find_of_refund(self.connection, refund.refund_id)
+        return {
+            "status": refund.status.value,
+            "amount": refund.amount,
+            "items": reviews.items_of(refund, order),
+            "requested_at": refund.requested_at,
+            "paid_at": refund.paid_at,
+            "part_paid": refund.part_paid,
+            "returned": refund.returned,
+            "decided_by": approval.expires_at if approval else None,
+        }
+
+    def declined(self, order: Order) -> Values | None:
+        """Return why the policy declined a refund in answer to these mails."""
+        reason = audit.detail_of_mails(
+            self.connection, order.order_id, audit.DECLINED, self.mail_ids, "reason"
+        )
+        return {"reason": reason} if reason else None
+
+    def not_withdrawn(self, order: Order) -> Values | None:
+        """Return the newest refund of an order that can be withdrawn no more."""
+        settled = (RefundStatus.APPROVED, RefundStatus.PAID)
+        known = refunds.list_of_order(self.connection, order.order_id)
+        statuses = [each.status.value for each in known if each.status in settled]
+        return {"status": statuses[-1]} if statuses else None
+
+    def nothing_waits(self, order: Order) -> Values | None:
+        known = refunds.list_of_order(self.connection, order.order_id)
+        waits = any(each.status is RefundStatus.AWAITING_APPROVAL for each in known)
+        return None if waits else {}
+
+    def goodwill(self, order: Order) -> Values | None:
+        code = goodwill.find_of_order(self.connection, order.order_id)
+        is_good = code is not None and code.is_good(services.current().now())
+        return {"percent": code.percent} if code and is_good else None
+
+    def my_orders(self) -> Fact | None:
+        """Return the newest orders of the customer."""
+        if not self.verified:
+            return None
+        address = self.conversation.customer_email
+        found, total = orders.list_of_customer(self.connection, address, ORDERS_LISTED)
+        listed = [
+            {
+                "order_id": order.order_id,
+                "placed_at": order.placed_at,
+                "items": [line.name for line in order.lines],
+            }
+            for order in found
+        ]
+        return Fact("my_orders", {"orders": listed, "more": total - len(found)})
+
+    def not_verified(self) -> Fact | None:
+        return None if self.verified else Fact("not_verified", {})
+
+    def support_address(self) -> Fact:
+        return Fact("support_address", {"address": services.current().shop.support_address})
+
+    def record(self, order_ids: Sequence[str]) -> list[Values]:
+        """Return what is on record of these orders, for the end of the mail; nothing to an unproven sender."""
+        records = []
+        for order_id in dict.fromkeys(order_ids) if self.verified else ():
+            found = orders.find_of_conversation(
+                self.connection, order_id, self.conversation.conversation_id
+            )
+            if found is not None:
+                order, elsewhere = found
+                paid_back = Money(elsewhere, order.currency) if elsewhere else None
+                values = {"order_id": order.order_id, "elsewhere": paid_back}
+                records.append({**values, **self.refunds(order)})
+        return records
+
+    def orders_of_mails(self) -> list[str]:
+        """Return the orders of the refunds that were asked for by these mails."""
+        known = refunds.list_of_conversation(self.connection, self.conversation.conversation_id)
+        return [refund.order_id for refund in known if refund.mail_id in self.mail_ids]
+
+    def names(self) -> set[str]:
+        """Return the order numbers and item names that words may repeat."""
+        if not self.verified:
+            return set()
+        found, _ = orders.list_of_customer(
+            self.connection, self.conversation.customer_email, ORDERS_LISTED
+        )
+        items = {line.name for order in found for line in order.lines}
+        return items | {order.order_id for order in found}
+
+
+_OF_ORDER: Mapping[str, Callable[[Reader, Order], Values | None]] = {
+    "order": Reader.state,
+    "items": Reader.items,
+    "return_period": Reader.return_period,
+    "refund": Reader.refunds,
+    "declined": Reader.declined,
+    "not_withdrawn": Reader.not_withdrawn,
+    "nothing_waits": Reader.nothing_waits,
+    "goodwill": Reader.goodwill,
+}
+_OF_SHOP: Mapping[str, Callable[[Reader], Fact | None]] = {
+    "my_orders": Reader.my_orders,
+    "not_verified": Reader.not_verified,
+    "support_address": Reader.support_address,
+}
+
+
+def _quote(passage_id: str) -> Fact | None:
+    """Return a passage that the shop has written, as it stands there."""
+    passage = services.current().knowledge.by_id.get(passage_id)
+    if passage is None:
+        return None
+    source = f"{passage.passage_id}@{passage.version}"
+    return Fact("knowledge", {"text": passage.text}, source=source)
+
+
+def sentence(fact: Fact, locale: str = "en") -> str:
+    """Return the sentence of a fact."""
+    return services.current().templates.fragment("_fact.txt", {"fact": fact.plain()}, locale)

@@ -1,0 +1,41 @@
+"""How the shop's knowledge is used: passages that replies quoted, and questions that none answered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.store import schema
+from mailagent.store.database import Row
+
+_conversations, _mails = schema.conversations, schema.outbound_mails
+
+
+def count_quoted(connection: sa.Connection, since: datetime) -> Counter[str]:
+    """Return how many mails since then quoted each passage, by its id."""
+    quoted = sa.select(_mails.c.sources).where(
+        _mails.c.created_at >= since, _mails.c.sources.is_not(None)
+    )
+    found: Counter[str] = Counter()
+    for sources in connection.scalars(quoted):
+        found.update({source.partition("@")[0] for source in sources or ()})
+    return found
+
+
+def list_unanswered(connection: sa.Connection, since: datetime, limit: int) -> Sequence[Row]:
+    """Return the conversations, newest first, that went to people because no passage answers them."""
+    query = sa.select(
+        _conversations.c.conversation_id,
+        _conversations.c.subject,
+        _conversations.c.handed_over_at,
+    ).where(
+        _conversations.c.handed_over_reason == HandOverReason.NOT_IN_KNOWLEDGE.value,
+        _conversations.c.handed_over_at >= since,
+    )
+    return connection.execute(
+        query.order_by(_conversations.c.handed_over_at.desc()).limit(limit)
+    ).all()

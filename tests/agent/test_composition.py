@@ -1,0 +1,73 @@
+"""The model's answer is read strictly; what does not fit is told to the model."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mailagent.agent.reply.composition import (
+    FORMAT,
+    LETTER_MAX_LENGTH,
+    CompositionProblem,
+    FactName,
+    Words,
+    parse,
+)
+
+HELLO = {"words": "Hello"}
+
+
+def answer(**changes: Any) -> str:
+    return json.dumps({"language": "en", "parts": [HELLO, {"fact": "refund/W1001"}]} | changes)
+
+
+def test_words_and_facts_keep_their_order() -> None:
+    composition = parse(answer())
+    assert composition.language == "en"
+    assert composition.parts == [Words(words="Hello"), FactName(fact="refund/W1001")]
+
+
+def test_a_code_block_around_it_is_taken_off() -> None:
+    assert parse(f"```json\n{answer()}\n```") == parse(answer())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hello Ada, your refund was paid.",
+        "[]",
+        "{}",
+        answer(language="English"),
+        answer(language="en\n"),
+        answer(parts=[]),
+        answer(parts=[HELLO] * 31),
+        answer(parts=[{"words": "Hello", "fact": "refund/W1001"}]),
+        answer(parts=[{"words": ""}]),
+        answer(parts=[{"words": 7}]),
+        answer(parts=["Hello"]),
+        answer(subject="Refund"),
+        answer(parts=[{"words": "a" * 1_500}] * (LETTER_MAX_LENGTH // 1_500 + 1)),
+        "[" * 100_000,
+    ],
+)
+def test_what_does_not_fit_is_refused_with_a_hint(text: str) -> None:
+    with pytest.raises(CompositionProblem) as refused:
+        parse(text)
+    assert len(str(refused.value)) < 300
+
+
+def test_the_format_is_strict_at_every_level() -> None:
+    def objects(schema: Any) -> list[dict[str, Any]]:
+        if isinstance(schema, list):
+            return [found for each in schema for found in objects(each)]
+        if not isinstance(schema, dict):
+            return []
+        own = [schema] if schema.get("type") == "object" else []
+        return own + [found for each in schema.values() for found in objects(each)]
+
+    found = objects(FORMAT["format"]["schema"])
+    assert len(found) == 3
+    assert all(each["additionalProperties"] is False for each in found)
+    assert all(each["required"] == list(each["properties"]) for each in found)

@@ -1,0 +1,77 @@
+"""Passages of the shop's knowledge: what a heading makes, and how Markdown reads in a plain mail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mailagent.adapters.knowledge import read_knowledge
+from mailagent.domain.knowledge import PASSAGE_MAX_LENGTH, Knowledge, Passage, parse_passages
+
+
+def test_each_heading_with_a_text_is_a_passage() -> None:
+    markdown = "Hello.\n\n# Returns\n\n## How long? 30 days!\n\nYou have **30 days**.\n\n### Größe\nEgal.\n"
+    assert [
+        (each.passage_id, each.title, each.text) for each in parse_passages("FAQ", markdown)
+    ] == [
+        ("faq/faq", "FAQ", "Hello."),
+        ("faq/how-long-30-days", "How long? 30 days!", "You have 30 days."),
+        ("faq/grosse", "Größe", "Egal."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("markdown", "text"),
+    [
+        (
+            "See [our page](https://shop.example/a_b_c).",
+            "See our page (https://shop.example/a_b_c).",
+        ),
+        ("It is *really* __so__ in snake_case_names.", "It is really so in snake_case_names."),
+        ("```\n# no heading\n```", "```\n# no heading\n```"),
+        ("- one\n- two\r\n\n\n\nthree", "- one\n- two\n\nthree"),
+        ("5 * 3 * 2", "5 * 3 * 2"),
+    ],
+)
+def test_markdown_reads_as_plain_text(markdown: str, text: str) -> None:
+    (passage,) = parse_passages("a", f"# T\n\n{markdown}")
+    assert passage.text == text
+
+
+def test_a_heading_that_stands_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="stands twice"):
+        parse_passages("a", "# T\nx\n# T\ny")
+
+
+def test_the_version_is_that_of_the_text() -> None:
+    assert Passage("a/b", "B", "x").version != Passage("a/b", "B", "y").version
+
+
+def test_what_to_mend_is_said() -> None:
+    long = Passage("a/long", "Long", "x" * (PASSAGE_MAX_LENGTH + 1))
+    problems = Knowledge((long, Passage("b/long", "long", "y"))).list_problems()
+    assert problems == [
+        "the heading 'long' stands 2 times",
+        f"a/long: {PASSAGE_MAX_LENGTH + 1} characters; at most {PASSAGE_MAX_LENGTH} fit a mail",
+    ]
+
+
+def test_a_folder_is_read_in_the_order_of_its_names(tmp_path: Path) -> None:
+    (tmp_path / "b.md").write_text("# B\nb")
+    (tmp_path / "a.md").write_text("# A\na")
+    (tmp_path / "notes.txt").write_text("# C\nc")
+    assert list(read_knowledge(tmp_path).by_id) == ["a/a", "b/b"]
+
+
+def test_what_cannot_be_read_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is no folder"):
+        read_knowledge(tmp_path / "missing")
+    (tmp_path / "a.md").write_bytes(b"\xff")
+    with pytest.raises(ValueError, match=r"a\.md"):
+        read_knowledge(tmp_path)
+    (tmp_path / "a.md").write_text("# T\nx")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.md").write_text("# T\ny")
+    with pytest.raises(ValueError, match="rename one"):
+        read_knowledge(tmp_path)

@@ -1,0 +1,145 @@
+"""What a composed reply says: facts from the rows, words that state nothing, and the record below."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from mailagent.demo.scripted_model import Fact
+from mailagent.mailers.facts import _OF_ORDER, _OF_SHOP
+from tests.cast import ADA, MALLORY, order
+from tests.harness import Harness, wait_until
+from tests.tool_calls import refund_of, says, says_text
+
+pytestmark = pytest.mark.both_databases
+
+BINDING = "Only what stands here is binding."
+
+
+def test_a_fact_is_told_as_it_is_when_the_mail_is_written(busy_shop: Harness) -> None:
+    busy_shop.stock(order())
+    busy_shop.faults.openai += [
+        refund_of("W1001", ("K1", None)),
+        says("Hello Ada, I am sorry that the kettle arrived broken.", Fact("refund/W1001")),
+    ]
+    busy_shop.write("My kettle of W1001 is broken")
+    told = busy_shop.wait_for_mails(ADA)[0].text
+    assert "I am sorry that the kettle arrived broken." in told
+    assert "Your refund of $49.99 for order W1001" in told
+    record = told[told.index("On record for order W1001") :]
+    assert "Asked for: $49.99" in record
+    assert BINDING in record
+
+
+def test_the_record_stands_below_a_lie_that_got_through(
+    busy_shop: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mailagent.mailers.letter.find_statements", lambda *_: [])
+    busy_shop.stock(order())
+    busy_shop.faults.openai.append(says("The money is with you.", Fact("order/W1001")))
+    busy_shop.write("Where is my money for W1001?")
+    told = busy_shop.wait_for_mails(ADA)[0].text
+    assert told.index("The money is with you.") < told.index("No refund was asked for")
+
+
+def test_words_that_are_refused_twice_are_left_out_of_a_reply_with_facts(
+    busy_shop: Harness,
+) -> None:
+    busy_shop.stock(order())
+    lie = says("Hello Ada,", "The money is with you.", Fact("order/W1001"))
+    busy_shop.faults.openai += [lie, lie]
+    busy_shop.write("Where is W1001?")
+    told = busy_shop.wait_for_mails(ADA)[0].text
+    assert told.startswith("Hello Ada,\n\nOrder W1001 was delivered on")
+    assert "money" not in told
+
+
+def test_a_mail_about_no_order_has_no_record(busy_shop: Harness) -> None:
+    busy_shop.faults.openai.append(says("Hello Ada, which order is it about?"))
+    busy_shop.write("Hello")
+    assert "On record" not in busy_shop.wait_for_mails(ADA)[0].text
+
+
+@pytest.mark.parametrize(
+    "fact_id",
+    ["refund/W1002", "refund/", "order", "paid/W1001", "declined/W1001", "goodwill/W1001", "\x00"],
+)
+def test_what_is_not_on_record_cannot_be_named(busy_shop: Harness, fact_id: str) -> None:
+    busy_shop.stock(order(), order("W1002", customer={"email": MALLORY, "name": "M"}))
+    busy_shop.faults.openai += [says("Hello Ada,", Fact(fact_id)), says("Hello Ada, which order?")]
+    busy_shop.write("Hello")
+    (told,) = busy_shop.wait_for_mails(ADA)
+    assert told.text.startswith("Hello Ada, which order?")
+
+
+def test_an_answer_that_is_no_composition_is_asked_for_again(busy_shop: Harness) -> None:
+    busy_shop.faults.openai += [says_text("Your refund was paid."), says("Hello Ada, which order?")]
+    busy_shop.write("Hello")
+    (told,) = busy_shop.wait_for_mails(ADA)
+    assert "paid" not in told.text
+
+
+def test_a_model_that_composes_at_random_states_nothing_that_no_row_bears(
+    busy_shop: Harness,
+) -> None:
+    busy_shop.stock(order(), order("W1002", customer={"email": MALLORY, "name": "M"}))
+    chance = random.Random(23)
+    kinds = [*_OF_ORDER, *_OF_SHOP, "no_order", "paid", ""]
+    subjects = ["", "/W1001", "/W1002", "/W9999", "/w1001", "//", "/" + "9" * 400]
+    words = [
+        "Hello Ada,",
+        "Your money is there.",
+        "You get 5 EUR.",
+        "Kind regards",
+        "W1002 was paid",
+    ]
+    for number in range(20):
+        parts = [
+            Fact(chance.choice(kinds) + chance.choice(subjects))
+            if chance.random() < 0.6
+            else chance.choice(words)
+            for _ in range(chance.randint(1, 4))
+        ]
+        busy_shop.faults.openai[:] = [says(*parts), says(*parts), says(*parts)]
+        busy_shop.write("Where is W1001?", subject=f"Mail {number}")
+        wait_until(busy_shop.at_rest, 40, "the mail to be answered")
+    for mail in busy_shop.mails_to(ADA):
+        assert "money is there" not in mail.text
+        assert "EUR" not in mail.text
+        for false in ("was paid", "is approved", "W1002 of", "W1002 was delivered", "voucher"):
+            assert false not in mail.text
+
+
+HELLO: dict[str, str] = {
+    "de": "Guten Tag, danke für Ihre Nachricht.",
+    "fr": "Bonjour, merci pour votre message.",
+    "es": "Buenos días, gracias por su mensaje.",
+    "it": "Buongiorno, grazie per il suo messaggio.",
+    "nl": "Goedendag, dank u voor uw bericht.",
+    "pt": "Bom dia, obrigado pela sua mensagem.",
+    "pl": "Dzień dobry, dziękuję za wiadomość.",
+}
+
+
+@pytest.mark.parametrize("language", list(HELLO))
+def test_facts_and_record_are_in_the_language_of_the_words(
+    busy_shop: Harness, language: str
+) -> None:
+    busy_shop.stock(order())
+    busy_shop.faults.openai.append(says(HELLO[language], Fact("refund/W1001"), language=language))
+    busy_shop.write(f"W1001? {HELLO[language]}")
+    told = busy_shop.wait_for_mails(ADA)[0].text
+    assert HELLO[language] in told
+    assert "No refund" not in told
+    assert "On record" not in told
+
+
+def test_a_language_without_a_catalogue_has_facts_in_english(busy_shop: Harness) -> None:
+    busy_shop.stock(order())
+    hello = "Hej, tack för ditt meddelande."
+    busy_shop.faults.openai.append(says(hello, Fact("refund/W1001"), language="sv"))
+    busy_shop.write("Hej, var är min beställning W1001?")
+    told = busy_shop.wait_for_mails(ADA)[0].text
+    assert hello in told
+    assert "No refund has been asked for on order W1001." in told
