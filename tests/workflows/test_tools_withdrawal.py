@@ -200,7 +200,8 @@ def test_nobody_withdraws_what_is_not_theirs_now(shop: Harness, who: str) -> Non
         told = withdraw(batch)
     assert told["error"] in ("no_such_order", "sender_not_verified", "case_closed")
     assert states(shop) == ["awaiting_approval"]
-    assert told == withdraw(batch, "W9999") or who in ("unproven", "too late")
+    nothing = withdraw(batch, "W9999") | {"facts": told.get("facts")}
+    assert told == nothing or who in ("unproven", "too late")
 
 
 @ONE_DATABASE
