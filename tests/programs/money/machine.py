@@ -248,7 +248,13 @@ class MoneyMachine(RuleBasedStateMachine):
 
     def disclosed(self, thread: Thread, told: dict[str, Any]) -> None:
         """Nothing of anybody else's orders was told, and nothing at all to who is not proven."""
-        text = json.dumps(told)
+        # That there is no such order repeats the number that was asked for, and only that.
+        others = {
+            fact_id: sentence
+            for fact_id, sentence in told.get("facts", {}).items()
+            if not fact_id.startswith("no_order/")
+        }
+        text = json.dumps(told | {"facts": others})
         for order_id, order in self.orders.items():
             if order.customer_email != thread.email or not thread.proven:
                 assert order_id not in text, f"{order_id} was told to {thread}"
