@@ -123,6 +123,7 @@ class Reader:
         return {
             "status": refund.status.value,
             "amount": refund.amount,
+            "asked": refund.asked,
             "items": reviews.items_of(refund, order),
             "requested_at": refund.requested_at,
             "paid_at": refund.paid_at,
@@ -178,9 +179,9 @@ class Reader:
         return Fact("support_address", {"address": services.current().shop.support_address})
 
     def record(self, order_ids: Sequence[str]) -> list[Values]:
-        """Return what is on record of these orders, for the end of the mail; nothing to an unproven sender."""
+        """Return what is on record of these orders of the customer, for the end of a mail."""
         records = []
-        for order_id in dict.fromkeys(order_ids) if self.verified else ():
+        for order_id in dict.fromkeys(order_ids):
             found = orders.find_of_conversation(
                 self.connection, order_id, self.conversation.conversation_id
             )

@@ -14,6 +14,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.compose import MailContent, write_to_customer
+from mailagent.mailers.facts import Reader
 from mailagent.mailers.letter import Letter, reader_of
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
@@ -38,7 +39,8 @@ def write_reply(
     """Write the agent's answer. An unproven sender proves the mailbox by replying to the confirmation
     address. `by_person`: a person has read and sent the answer."""
     confirm = not all(mail.identity.proven for mail in mails)
-    record = _record(connection, conversation, mails, letter.order_ids, letter.language)
+    order_ids = () if confirm else letter.order_ids
+    record = _record(connection, conversation, order_ids, letter.language)
     content = MailContent(
         Purpose.REPLY,
         "reply",
@@ -60,12 +62,12 @@ def write_reply(
 def _record(
     connection: sa.Connection,
     conversation: Conversation,
-    mails: Sequence[InboundMail],
     order_ids: Sequence[str],
-    language: str | None,
+    language: str | None = None,
 ) -> str | None:
-    """Return what is on record of these orders, as it stands at the end of a mail; None for no order."""
-    orders = reader_of(connection, conversation, mails).record(order_ids)
+    """Return what is on record of these orders of the customer, as it stands at the end of a mail; None for no
+    order."""
+    orders = Reader(connection, conversation, (), verified=True).record(order_ids)
     if not orders:
         return None
     live = services.current()
@@ -86,7 +88,7 @@ def write_handed_over(
         "neutral_reply" if untrue else "handed_over",
         {
             "goodwill": _goodwill_facts(connection, mails),
-            "record": _record(connection, conversation, mails, order_ids, None),
+            "record": _record(connection, conversation, order_ids),
         },
         dedup_key=f"reply:{mails[-1].mail_id}",
     )
@@ -114,7 +116,10 @@ def write_refund_outcome(connection: sa.Connection, refund: Refund, template: st
     content = MailContent(
         Purpose.RECEIPT if template == "receipt" else Purpose.REFUND_OUTCOME,
         template,
-        _outcome_facts(connection, refund),
+        {
+            **_outcome_facts(connection, refund),
+            "record": _record(connection, conversation, [refund.order_id]),
+        },
         dedup_key=f"outcome:{refund.refund_id}",
         refund_id=refund.refund_id,
     )
@@ -137,7 +142,10 @@ def write_receipt(connection: sa.Connection, refund: Refund, others: Sequence[Re
     content = MailContent(
         Purpose.RECEIPT,
         "receipts",
-        {"refunds": [_outcome_facts(connection, each) for each in told]},
+        {
+            "refunds": [_outcome_facts(connection, each) for each in told],
+            "record": _record(connection, conversation, [each.order_id for each in told]),
+        },
         dedup_key=f"outcome:{refund.refund_id}",
         refund_id=refund.refund_id,
     )
@@ -180,6 +188,7 @@ def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
             "amount": refund.amount,
             "returned": Money(sum(row.amount_minor for row in untrue), refund.amount.currency),
             "reference": ", ".join(row.reference for row in untrue),
+            "record": _record(connection, conversation, [refund.order_id]),
         },
         # The amount, because of two payments the second may come back later.
         dedup_key=f"returned:{refund.refund_id}:{refund.returned.minor}",
@@ -228,10 +237,12 @@ def write_person_reply(
 ) -> str:
     """Write a team member's answer in the thread, from the support address, signed with the name `member`."""
     asked = inbound.list_latest(connection, conversation.conversation_id, 1)
+    known = refunds.list_of_conversation(connection, conversation.conversation_id)
+    order_ids = [refund.order_id for refund in known]
     content = MailContent(
         Purpose.TEAM_REPLY,
         "team_reply",
-        {"text": text, "member": member},
+        {"text": text, "member": member, "record": _record(connection, conversation, order_ids)},
         dedup_key=dedup_key,
         by_person=True,
     )

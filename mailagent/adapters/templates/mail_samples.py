@@ -77,12 +77,10 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
     def say(sample: str) -> str:
         return sample if words is None else words
 
-    thread = {"subject": say("My kettle")}
+    thread = {"subject": say("My kettle"), "record": say(_RECORD)}
     refund = thread | {"order_id": "W1001", "amount": _USD}
     return {
-        "reply": thread
-        | {"text": say(_ANSWER), "confirm_code": "482716", "goodwill": _GOODWILL}
-        | {"record": say(_RECORD)},
+        "reply": thread | {"text": say(_ANSWER), "confirm_code": "482716", "goodwill": _GOODWILL},
         "receipt": refund | _receipt(say),
         "receipts": thread
         | {"refunds": [refund | _receipt(say) | {"note": words}, _PLAIN_RECEIPT]},
@@ -90,8 +88,8 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
         "refund_expired": refund | {"requested_at": NOON - timedelta(days=7)},
         "refund_failed": refund | {"part_paid": _PART, "payments": _payments(say)[-1:]},
         "refund_returned": refund | {"returned": _PART, "reference": say("re_3Qx81Kd02")},
-        "handed_over": thread | {"goodwill": _GOODWILL, "record": say(_RECORD)},
-        "neutral_reply": thread | {"goodwill": _GOODWILL, "record": say(_RECORD)},
+        "handed_over": thread | {"goodwill": _GOODWILL},
+        "neutral_reply": thread | {"goodwill": _GOODWILL},
         "team_reply": thread | {"text": say(_ANSWER), "member": say("Tess")},
         "notice": {
             "title": say("Mail could not be sent"),
@@ -99,28 +97,29 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
         },
         "approval_request": _approval_request(say),
         "login_link": {"link_url": LOGIN_LINK, "minutes": 15},
-        "hand_over": thread | _hand_over(say),
+        "hand_over": {"subject": thread["subject"]} | _hand_over(say),
     }
 
 
 # What of those facts may be missing, or otherwise.
 _WITHOUT: dict[str, dict[str, Any]] = {
-    "receipts": {"subject": None, "refunds": [_PLAIN_RECEIPT, _PLAIN_RECEIPT]},
+    "receipts": {"subject": None, "record": None, "refunds": [_PLAIN_RECEIPT, _PLAIN_RECEIPT]},
     "reply": {"subject": None, "confirm_code": None, "goodwill": None, "record": None},
     "receipt": {
         "subject": None,
+        "record": None,
         "shipping": None,
         "asked": None,
         "note": None,
         "payments": [{"method": "card", "amount": _USD, "reference": None, "expected_days": None}],
     },
-    "refund_rejected": {"subject": None, "note": None},
-    "refund_expired": {"subject": None},
-    "refund_failed": {"subject": None, "part_paid": None, "payments": []},
-    "refund_returned": {"subject": None, "returned": _USD, "reference": None},
+    "refund_rejected": {"subject": None, "record": None, "note": None},
+    "refund_expired": {"subject": None, "record": None},
+    "refund_failed": {"subject": None, "record": None, "part_paid": None, "payments": []},
+    "refund_returned": {"subject": None, "record": None, "returned": _USD, "reference": None},
     "handed_over": {"subject": None, "goodwill": None, "record": None},
     "neutral_reply": {"subject": None, "goodwill": None, "record": None},
-    "team_reply": {"subject": None},
+    "team_reply": {"subject": None, "record": None},
     "approval_request": {
         "customer_name": "",
         "customer_since": None,
@@ -159,6 +158,7 @@ def _refund(status: str, part_paid: Money | None) -> dict[str, Any]:
     return {
         "status": status,
         "amount": _USD,
+        "asked": _USD,
         "items": [{"name": "Kettle", "quantity": 2}],
         "requested_at": NOON,
         "paid_at": NOON,
