@@ -27,7 +27,7 @@ from tests.workflows.moves import case_of, reply_move
 
 CODE = "K7MX-4PQR-9TWZ"
 DAY = timedelta(days=1)
-SPENT = {"model_turns": 1, "tokens": 1}
+SPENT = {"model_turns": 1, "tokens": 1, "unusable_replies": 0}
 
 
 def thread_of(shop: Harness, message_id: str) -> Any:

@@ -32,7 +32,7 @@ from tests.cli.commands import flask
 from tests.harness import Harness
 from tests.workflows.moves import person_move, reply_move
 
-SPENT = {"model_turns": 1, "tokens": 1}
+SPENT = {"model_turns": 1, "tokens": 1, "unusable_replies": 0}
 
 
 def thread(shop: Harness) -> Any:

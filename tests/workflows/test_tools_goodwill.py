@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mailagent import mailers, services
+from mailagent.agent.loop import Spent
 from mailagent.demo.scripted_model import Fact
 from mailagent.domain.refunds.policy import Goodwill, Policy
 from mailagent.store.mail import conversations, inbound
@@ -53,7 +54,7 @@ def codes(shop: Harness) -> list[Any]:
 
 def reply(shop: Harness, batch: Batch, *parts: str | Fact) -> str:
     """Write the model's reply; return the text of the mail, or nothing when it was found untrue."""
-    written = write_reply(batch, reply_move(batch, *parts), {"model_turns": 1, "tokens": 1})
+    written = write_reply(batch, reply_move(batch, *parts), Spent(model_turns=1, tokens=1).plain())
     if written["kind"] == "untrue":
         return ""
     (row,) = shop.rows(
@@ -165,7 +166,7 @@ def test_an_offer_beside_the_answer_gives_no_code_that_nobody_is_told(
         record_answer(*arguments)
 
     monkeypatch.setattr(inbound, "answer", begin_the_offer)
-    assert reply(kind_shop, batch, "Dear Ada, a colleague can look at that.")
+    assert reply(kind_shop, batch, "Dear Ada, which of the two is it?")
     beside.join()
     assert [each["error"] for each in told] == ["case_closed"]
     assert codes(kind_shop) == []
