@@ -15,6 +15,9 @@ from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.mail.message import confirm_code
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
+from mailagent.store.mail.arrivals import UNCONFIRMED
+from mailagent.store.operations import incidents
+from mailagent.web.webhooks import threading
 from mailagent.workflows.steps.conversation import people
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.maintenance import flood
@@ -100,7 +103,7 @@ def test_throttled_mail_is_let_in_bit_by_bit(small_shop: Harness) -> None:
 def test_forged_mail_uses_up_no_budget_of_its_alleged_sender(small_shop: Harness) -> None:
     for number in range(9):
         small_shop.write(f"Forged {number}", subject=f"f{number}", aligned=False)
-    assert statuses(small_shop, ADA) == ["unanswered"] * 3 + ["throttled"] * 6
+    assert statuses(small_shop, ADA) == ["unanswered"] + ["throttled"] * 8
     honest = small_shop.write("My kettle leaks.")
     assert row_of(small_shop, honest).status == "unanswered"
 
@@ -122,6 +125,63 @@ def test_whoever_answers_the_confirmation_counts_as_proven(small_shop: Harness) 
     code = confirm_code(mail.reply_to.partition("@")[0].partition("+")[2])
     confirmed = small_shop.write(f"That was me: {code}", to=mail.reply_to, aligned=False)
     assert row_of(small_shop, confirmed).status == "unanswered"
+
+
+def test_one_confirmation_goes_to_an_address_in_a_day(busy_shop: Harness) -> None:
+    first = busy_shop.write("Refund my order", subject="Pay at evil.example", aligned=False)
+    wait_until(lambda: len(busy_shop.mails_to(ADA)) == 1, 20, "the confirmation to be sent")
+    for number in range(3):
+        busy_shop.write("Forged", subject=f"f{number}", aligned=False)
+    busy_shop.write("Once more in its thread", aligned=False, in_reply_to=first.message_id)
+    wait_until(busy_shop.at_rest, 20, "the mails to be dealt with")
+    assert len(busy_shop.mails_to(ADA)) == 1
+    reasons = busy_shop.rows(
+        "SELECT no_answer_reason AS why FROM inbound_mails WHERE status = 'throttled'"
+    )
+    assert {row.why for row in reasons} == {UNCONFIRMED}
+    with busy_shop.live.database.snapshot() as connection:
+        assert incidents.count_throttled(connection) == 0  # no operator is told
+    answer_to = busy_shop.mails_to(ADA)[0].reply_to
+    busy_shop.write(
+        "Why do you ask?", to=answer_to, aligned=False
+    )  # only that mailbox knows this address
+    wait_until(lambda: len(busy_shop.mails_to(ADA)) == 2, 20, "the question to be answered")
+
+
+def test_a_mail_that_waits_for_a_confirmation_is_let_in_after_it(shop: Harness) -> None:
+    first, second = (shop.write(f"My kettle {n}", subject=f"s{n}", aligned=False) for n in range(2))
+    answered(shop, first)
+    later(shop, timedelta(hours=2))
+    assert flood.let_in() == 0
+    (mail,) = shop.rows("SELECT reply_to FROM outbound_mails")
+    code = confirm_code(mail.reply_to.partition("@")[0].partition("+")[2])
+    shop.write(f"It was me: {code}", to=mail.reply_to, aligned=False)
+    assert flood.let_in() == 1
+    assert row_of(shop, second).status == "unanswered"
+
+
+def test_a_day_later_an_address_is_asked_again_once(shop: Harness) -> None:
+    answered(shop, shop.write("Hi", subject="s0", aligned=False))
+    later(shop, timedelta(hours=25))
+    mails = [shop.write("Hi", subject=f"s{n}", aligned=False) for n in range(1, 3)]
+    assert [row_of(shop, mail).status for mail in mails] == ["unanswered", "throttled"]
+
+
+def test_a_mail_that_is_never_confirmed_goes_to_people(shop: Harness) -> None:
+    first, second = (shop.write("Hi", subject=f"s{n}", aligned=False) for n in range(2))
+    answered(shop, first)
+    later(shop, timedelta(hours=5))
+    assert flood.release_throttled_mail() == 0
+    assert conversation_of(shop, second).status == "handed_over"
+    assert [row.to_address for row in shop.rows("SELECT to_address FROM outbound_mails")] == [
+        ADA,
+        TESS,
+    ]
+
+
+def later(shop: Harness, by: timedelta) -> None:
+    now = services.current().now() + by
+    services.bind(replace(services.current(), now=lambda: now))
 
 
 def row_of(shop: Harness, written: MailContent) -> Any:
@@ -164,7 +224,12 @@ def write_and_answer(shop: Harness, count: int, **changes: Any) -> MailContent:
     return first
 
 
-def test_forged_answers_blow_no_loop_guard_for_the_real_customer(shop: Harness) -> None:
+def test_forged_answers_blow_no_loop_guard_for_the_real_customer(
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        threading, "_why_unconfirmed", lambda *_: None
+    )  # it comes before the loop guard
     for number in range(Limits().answers_to_sender_per_hour):
         answered(shop, shop.write("Forged", subject=f"f{number}", aligned=False))
     forged, honest = shop.write("Forged", aligned=False), shop.write("Honest", subject="My kettle")

@@ -50,6 +50,10 @@ class Conversation:
     owner_email: str | None = None  # who of the shop answers it; None while it is nobody's own
 
     @property
+    def with_people(self) -> bool:
+        return self.status is ConversationStatus.HANDED_OVER
+
+    @property
     def stopped_by_loop_guard(self) -> bool:
         return self.handed_over_reason == HandOverReason.LOOP_DETECTED.value
 
@@ -88,7 +92,8 @@ class Limits:
 
 
 HOUR = timedelta(hours=1)
-LOOP_WINDOW = timedelta(days=1)
+DAY = timedelta(days=1)
+LOOP_WINDOW = DAY
 
 
 def is_loop(times: Iterable[datetime], most_per_hour: int) -> bool:

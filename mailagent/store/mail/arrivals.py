@@ -66,6 +66,25 @@ def is_used_up(
     return connection.scalar(of_sender(proven), values) is not None
 
 
+# Why a mail is throttled whose sender was asked to confirm the address for another.
+UNCONFIRMED = "its sender has not confirmed the address for a mail of the last 24 hours"
+
+
+def is_unconfirmed(address: str | sa.ColumnElement[str], since: datetime) -> sa.Exists:
+    """Return the condition that an unproven mail of an address was let in since a time. Its answer asks to
+    confirm the address, and the answer to that proves the mail."""
+    asked = _mails.alias("asked")
+    return sa.exists(
+        sa.select(asked.c.mail_id).where(
+            asked.c.from_address == address,
+            asked.c.received_at >= since,
+            asked.c.identity == Identity.NONE.value,
+            asked.c.kind == MailKind.CUSTOMER.value,
+            asked.c.status.in_((MailStatus.UNANSWERED.value, MailStatus.ANSWERED.value)),
+        )
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Automatic:
     """When an automatic answer was written, or a mail came that the loop guard left without one: `in_thread`

@@ -8,9 +8,10 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from mailagent.domain.mail.conversation import HandOverReason
-from mailagent.domain.mail.message import MailStatus
+from mailagent.domain.mail.message import Identity, MailStatus
 from mailagent.store import schema
 from mailagent.store.database import Row
+from mailagent.store.mail.arrivals import is_unconfirmed
 
 _mails = schema.inbound_mails
 
@@ -91,14 +92,26 @@ def _close(
     return sorted(connection.scalars(closed.returning(told)))
 
 
-def list_waiting(connection: sa.Connection, before: datetime, limit: int) -> Sequence[Row]:
-    """Return mail that a budget throttled before a time: the oldest of each sender, going round the shares."""
+def list_waiting(
+    connection: sa.Connection, before: datetime, asked_since: datetime, limit: int
+) -> Sequence[Row]:
+    """Return mail that a budget throttled before a time: the oldest of each sender, going round the shares.
+
+    Mail of an unproven sender who was asked since `asked_since` to confirm the address waits until they do.
+    """
     oldest = (
         sa.select(
             sa.func.min(_mails.c.mail_id).label("mail_id"),
             sa.func.coalesce(_mails.c.rate_limit_key, _mails.c.from_address).label("share"),
         )
-        .where(_THROTTLED_BY_BUDGET, _mails.c.received_at < before)
+        .where(
+            _THROTTLED_BY_BUDGET,
+            _mails.c.received_at < before,
+            sa.or_(
+                _mails.c.identity != Identity.NONE.value,
+                sa.not_(is_unconfirmed(_mails.c.from_address, asked_since)),
+            ),
+        )
         .group_by(_mails.c.from_address, _mails.c.rate_limit_key)
         .subquery()
     )

@@ -11,6 +11,7 @@ from mailagent.domain.mail.conversation import ConversationStatus, HandOverReaso
 from mailagent.domain.mail.message import MailStatus
 from mailagent.domain.operations.incident import IncidentKind, OpenIncident
 from mailagent.store import audit, schema
+from mailagent.store.mail.arrivals import UNCONFIRMED
 
 _audit = schema.audit.c
 _OPENED, _CLOSED = "incident opened", "incident closed"
@@ -123,10 +124,11 @@ def count_loops(connection: sa.Connection, since: datetime) -> int:
 
 
 def count_throttled(connection: sa.Connection) -> int:
-    """Return how many mails a budget has throttled."""
+    """Return how many mails a budget has throttled. Those of senders who have not confirmed their addresses
+    harm nobody else's."""
     query = sa.select(sa.func.count()).where(
         _inbound.status == MailStatus.THROTTLED.value,
-        _inbound.no_answer_reason != HandOverReason.LOOP_DETECTED.value,
+        _inbound.no_answer_reason.not_in((HandOverReason.LOOP_DETECTED.value, UNCONFIRMED)),
     )
     return connection.scalar(query) or 0
 

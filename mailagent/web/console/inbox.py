@@ -41,7 +41,10 @@ MEANINGS = {
     Waiting.PEOPLE: "Customers who wait for a person's answer.",
     Waiting.FAILED: "Refunds that the payment gateway refused, and runs that failed.",
     Waiting.UNDELIVERED: "Mail from us that did not arrive, or may not have arrived.",
-    Waiting.THROTTLED: "More mail than the agent works on at once. It is released automatically later.",
+    Waiting.THROTTLED: (
+        "More mail than the agent works on at once, or of senders who have not confirmed their addresses. "
+        "It is released automatically later."
+    ),
     Waiting.UNANSWERED: (
         "The agent works on these, unless their run failed or was cancelled: then an operator replays it, "
         "or the team gets the mail after its deadline."

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.adapters.mime.dmarc import registered_domain
-from mailagent.domain.mail.conversation import HOUR, Conversation
+from mailagent.domain.mail.conversation import DAY, HOUR, Conversation
 from mailagent.domain.mail.message import (
     Door,
     Identity,
@@ -86,6 +86,9 @@ def find_place(connection: sa.Connection, mail: ParsedMail, known: Known, now: d
     )
     proven = mail.identity.proven or place.proves_mailbox
     throttled = _why_throttled(connection, mail, known, proven, now)
+    with_people = place.conversation is not None and place.conversation.with_people
+    if not throttled and not (proven or own or with_people):
+        throttled = _why_unconfirmed(connection, mail, now)
     return replace(place, no_answer_reason=throttled, throttled=True) if throttled else place
 
 
@@ -164,3 +167,12 @@ def _why_throttled(
     if live.arrivals.is_used_up(connection, now, in_all, proven):
         return f"more than {in_all} mails an hour in all{which}"
     return None
+
+
+def _why_unconfirmed(connection: sa.Connection, mail: ParsedMail, now: datetime) -> str | None:
+    """Ask nobody twice a day to confirm an address: somebody else may use us to write there.
+
+    The caller leaves out mail to a reply address, which only our own mail to that mailbox names.
+    """
+    asked = arrivals.is_unconfirmed(mail.from_address, now - DAY)
+    return arrivals.UNCONFIRMED if connection.scalar(sa.select(asked)) else None

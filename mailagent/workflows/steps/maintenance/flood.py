@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from mailagent import services
-from mailagent.domain.mail.conversation import HOUR, HandOverReason
+from mailagent.domain.mail.conversation import DAY, HOUR, HandOverReason
 from mailagent.domain.mail.message import Identity, Purpose
 from mailagent.store.database import Row
 from mailagent.store.mail import conversations, correspondence, outbound, throttled
@@ -55,10 +55,12 @@ def let_in() -> int:
     """Enqueue mail that was throttled an hour ago: the oldest mail of each sender, and each minute as many as
     the budget of an hour allows for a minute."""
     live = services.current()
+    # What waits for a confirmation goes to people unless it is confirmed, so nothing older waits.
+    asked_since = live.now() - DAY - timedelta(seconds=live.waits.unanswered_seconds)
     before = live.now() - timedelta(seconds=THROTTLED_SECONDS)
     most = max(1, live.limits.mails_per_hour // 60)
     with live.database.snapshot() as connection:
-        waiting = throttled.list_waiting(connection, before, most)
+        waiting = throttled.list_waiting(connection, before, asked_since, most)
     return process_each(waiting, lambda row: str(row.mail_id), _let_in)
 
 
@@ -112,7 +114,8 @@ def _sum_up() -> None:
         if not senders:
             return
         lines = [
-            f"They came faster than they could be let in, and waited for {waited // 60} minutes.",
+            f"They waited for {waited // 60} minutes: they came faster than they could be let in, or "
+            "their senders did not confirm their addresses.",
             *count_senders(senders),
             KEPT_UNANSWERED,
         ]
