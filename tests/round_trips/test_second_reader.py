@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 
 from mailagent import services
-from mailagent.demo.scripted_model import Fact
+from mailagent.demo.scripted_model import Fact, Say
+from mailagent.domain.operations.circuit_breaker import Failure, Provider
+from mailagent.domain.operations.rate_limit import RateLimit
+from mailagent.store.operations import circuit_breakers
 from mailagent.workflows.steps.conversation import second_reader
 from tests.cast import ADA, TESS, order
 from tests.harness import Harness
 from tests.tool_calls import says
+from tests.workflows.camera import batch_of
 
 WORDS = "Hello Ada, thank you for your mail."
 
@@ -47,9 +51,9 @@ def states(kind: str) -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True)
-def bound_again(busy_shop: Harness) -> Iterator[None]:
+def bound_again(shop: Harness) -> Iterator[None]:
     yield
-    services.bind(busy_shop.live)
+    services.bind(shop.live)
 
 
 def read_by(shop: Harness, *verdicts: dict[str, Any]) -> Reader:
@@ -100,3 +104,21 @@ def test_facts_alone_need_no_reader(busy_shop: Harness) -> None:
     busy_shop.write("Hello")
     busy_shop.wait_for_mails(ADA)
     assert reader.asked == []
+
+
+def test_it_is_not_asked_beyond_the_limits_or_while_the_model_is_away(shop: Harness) -> None:
+    batch, answer = batch_of(shop), Say(WORDS).text
+    reader = read_by(shop, *[states("nothing")] * 5)
+    services.bind(replace(services.current(), pace=RateLimit(requests=1)))
+    for _ in range(5):
+        assert second_reader.find_doubts(batch, answer) == []
+    asked = len(reader.asked)
+    assert asked < 5
+    services.bind(replace(services.current(), pace=RateLimit()))
+    with shop.live.database.transaction() as connection:
+        for _ in range(10):
+            failure = Failure("away")
+            now = shop.live.now()
+            circuit_breakers.record_failure(connection, Provider.OPENAI, failure, now, False)
+    assert second_reader.find_doubts(batch, answer) == []
+    assert len(reader.asked) == asked

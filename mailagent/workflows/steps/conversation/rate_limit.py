@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -89,6 +90,24 @@ def take_turn(
     wait = max(0.0, (starts_at - now).total_seconds())
     # Rounded up: after the wait it must not be a moment too early.
     return Turn(wait, -((_EPOCH - starts_at) // _MILLISECOND), tokens)
+
+
+def wait_for_turn(
+    instructions: str, items: Sequence[Mapping[str, Any]], longest_seconds: float
+) -> bool:
+    """Reserve a turn for a call and sleep until it begins. Return False at once, without a reservation, if that
+    would take longer than `longest_seconds`."""
+    live = services.current()
+    if not live.pace.is_limited:
+        return True
+    step = live.pace.step(_tokens_of(instructions, items) if live.pace.tokens else 0)
+    now = live.now()
+    with live.database.transaction() as connection:
+        starts_at = rate_limits.book(connection, Provider.OPENAI, step, now, longest_seconds)
+    if starts_at is None:
+        return False
+    time.sleep(max(0.0, (starts_at - now).total_seconds()))
+    return True
 
 
 def is_above_the_limit(instructions: str, items: Sequence[Mapping[str, Any]]) -> bool:
