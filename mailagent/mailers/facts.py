@@ -8,7 +8,7 @@ sentence of each kind. Whether a tool showed an id does not matter: it is read f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -46,13 +46,14 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads the facts of one customer. `verified`: the mails that are answered are proven to be theirs; without
-    that no fact about an order can be read."""
+    """Reads the facts of one customer within one transaction. `verified`: the mails that are answered are proven
+    to be theirs; without that no fact about an order can be read."""
 
     connection: sa.Connection
     conversation: Conversation
     mail_ids: Sequence[str]
     verified: bool
+    _known: dict[str, tuple[Order, int] | None] = field(default_factory=dict)
 
     def find(self, fact_id: str) -> Fact | None:
         """Return the fact of this id; None if there is none on record."""
@@ -72,12 +73,17 @@ class Reader:
         return Fact(kind, {"order_id": order.order_id, **values}, order.order_id)
 
     def _order(self, order_id: str) -> Order | None:
+        found = self._order_and_elsewhere(order_id)
+        return found[0] if found else None
+
+    def _order_and_elsewhere(self, order_id: str) -> tuple[Order, int] | None:
         if not order_id.isprintable():  # PostgreSQL refuses NUL
             return None
-        found = orders.find_of_conversation(
-            self.connection, order_id, self.conversation.conversation_id
-        )
-        return found[0] if found else None
+        if order_id not in self._known:
+            self._known[order_id] = orders.find_of_conversation(
+                self.connection, order_id, self.conversation.conversation_id
+            )
+        return self._known[order_id]
 
     def _no_order(self, subject: str) -> Fact | None:
         """Say that a number is none of the customer's orders; name it only if it can be a number."""
@@ -182,9 +188,7 @@ class Reader:
         """Return what is on record of these orders of the customer, for the end of a mail."""
         records = []
         for order_id in dict.fromkeys(order_ids):
-            found = orders.find_of_conversation(
-                self.connection, order_id, self.conversation.conversation_id
-            )
+            found = self._order_and_elsewhere(order_id)
             if found is not None:
                 order, elsewhere = found
                 paid_back = Money(elsewhere, order.currency) if elsewhere else None
