@@ -1,4 +1,4 @@
-"""What all tables share: naming convention, JSON columns, checks of enum values."""
+"""What all tables share: the naming convention, column types, and how checks and indexes are written."""
 
 from __future__ import annotations
 
@@ -18,9 +18,15 @@ metadata = sa.MetaData(
 )
 
 Json = sa.JSON().with_variant(JSONB(), "postgresql")
+RowNumber = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # the database counts up
 
 
 def one_of(column: str, values: type[StrEnum]) -> sa.CheckConstraint:
     """Return the check that a column holds one of an enum's values."""
     names = ", ".join(f"'{value.value}'" for value in values)
     return sa.CheckConstraint(f"{column} IN ({names})", name=column)
+
+
+def partial_index(name: str, *columns: str, where: str) -> sa.Index:
+    """Return an index of the rows for which a condition holds."""
+    return sa.Index(name, *columns, sqlite_where=sa.text(where), postgresql_where=sa.text(where))

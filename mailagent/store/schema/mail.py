@@ -7,13 +7,13 @@ import sqlalchemy as sa
 from mailagent.domain.mail.conversation import ConversationStatus
 from mailagent.domain.mail.message import MailStatus, OutboundStatus
 from mailagent.store.database import UtcDateTime
-from mailagent.store.schema.columns import Json, metadata, one_of
+from mailagent.store.schema.columns import Json, metadata, one_of, partial_index
 
 conversations = sa.Table(
     "conversations",
     metadata,
     sa.Column("conversation_id", sa.Text, primary_key=True),
-    sa.Column("customer_email", sa.Text, nullable=False),
+    sa.Column("customer_email", sa.Text, nullable=False, index=True),
     sa.Column("subject", sa.Text, nullable=False),
     # In which our own mails to the customer are written; none while it is not known.
     sa.Column("language", sa.Text),
@@ -26,7 +26,7 @@ conversations = sa.Table(
     sa.Column("handed_over_reason", sa.Text),
     sa.Column("handed_over_at", UtcDateTime),
     sa.Column("opened_at", UtcDateTime, nullable=False),
-    sa.Column("last_mail_at", UtcDateTime, nullable=False),
+    sa.Column("last_mail_at", UtcDateTime, nullable=False, index=True),
     sa.Column("model_turns", sa.Integer, nullable=False, server_default="0"),
     sa.Column("model_tokens", sa.BigInteger, nullable=False, server_default="0"),
     # Who of the team answers by themselves; none while it is everybody's.
@@ -34,14 +34,7 @@ conversations = sa.Table(
     # When the words of all its mail were taken out because they were old.
     sa.Column("content_purged_at", UtcDateTime),
     one_of("status", ConversationStatus),
-    sa.Index("ix_conversations_customer_email", "customer_email"),
-    sa.Index("ix_conversations_last_mail_at", "last_mail_at"),
-    sa.Index(
-        "ix_conversations_handed_over",
-        "handed_over_at",
-        sqlite_where=sa.text("status = 'handed_over'"),
-        postgresql_where=sa.text("status = 'handed_over'"),
-    ),
+    partial_index("ix_conversations_handed_over", "handed_over_at", where="status = 'handed_over'"),
 )
 
 inbound_mails = sa.Table(
@@ -49,19 +42,19 @@ inbound_mails = sa.Table(
     metadata,
     sa.Column("mail_id", sa.Text, primary_key=True),
     sa.Column("dedup_key", sa.Text, nullable=False, unique=True),
-    sa.Column("conversation_id", sa.Text, sa.ForeignKey("conversations.conversation_id")),
+    sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id")),
     sa.Column("from_address", sa.Text, nullable=False),
     sa.Column("from_name", sa.Text, nullable=False),
     sa.Column("envelope_from", sa.Text),
     sa.Column("envelope_to", Json, nullable=False),
     sa.Column("subject", sa.Text, nullable=False),
-    sa.Column("message_id", sa.Text),
+    sa.Column("message_id", sa.Text, index=True),
     # Of several mails under one Message-ID (a forger can reuse one) this counts the earlier ones.
     sa.Column("same_message_id", sa.Integer, nullable=False, server_default="0"),
     sa.Column("in_reply_to", Json, nullable=False),
     sa.Column("mail_references", Json, nullable=False),
     sa.Column("sent_at", UtcDateTime),
-    sa.Column("received_at", UtcDateTime, nullable=False),
+    sa.Column("received_at", UtcDateTime, nullable=False, index=True),
     sa.Column("body", sa.Text, nullable=False),
     sa.Column("new_text", sa.Text, nullable=False),
     sa.Column("attachments", Json, nullable=False),
@@ -70,7 +63,7 @@ inbound_mails = sa.Table(
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("no_answer_reason", sa.Text),
-    sa.Column("answered_by", sa.Text, sa.ForeignKey("outbound_mails.outbound_id")),
+    sa.Column("answered_by", sa.ForeignKey("outbound_mails.outbound_id")),
     # The run that was last enqueued for this mail, and how often the sweep enqueued one again.
     sa.Column("run_id", sa.Text),
     sa.Column("wake_ups", sa.Integer, nullable=False, server_default="0"),
@@ -91,34 +84,13 @@ inbound_mails = sa.Table(
         name="reason_for_no_answer",
     ),
     sa.Index("ix_inbound_mails_conversation_id_received_at", "conversation_id", "received_at"),
-    sa.Index("ix_inbound_mails_message_id", "message_id"),
     sa.Index("ix_inbound_mails_from_address_received_at", "from_address", "received_at"),
     sa.Index("ix_inbound_mails_rate_limit_key_received_at", "rate_limit_key", "received_at"),
-    sa.Index("ix_inbound_mails_received_at", "received_at"),
-    sa.Index(
-        "ix_inbound_mails_throttled",
-        "received_at",
-        sqlite_where=sa.text("status = 'throttled'"),
-        postgresql_where=sa.text("status = 'throttled'"),
-    ),
-    sa.Index(
-        "ix_inbound_mails_unanswered",
-        "received_at",
-        sqlite_where=sa.text("status = 'unanswered'"),
-        postgresql_where=sa.text("status = 'unanswered'"),
-    ),
-    sa.Index(
-        "ix_inbound_mails_no_answer",
-        "received_at",
-        sqlite_where=sa.text("status = 'no_answer'"),
-        postgresql_where=sa.text("status = 'no_answer'"),
-    ),
-    sa.Index(
-        "ix_inbound_mails_reasons",
-        "kind",
-        "no_answer_reason",
-        sqlite_where=sa.text("status = 'no_answer'"),
-        postgresql_where=sa.text("status = 'no_answer'"),
+    partial_index("ix_inbound_mails_throttled", "received_at", where="status = 'throttled'"),
+    partial_index("ix_inbound_mails_unanswered", "received_at", where="status = 'unanswered'"),
+    partial_index("ix_inbound_mails_no_answer", "received_at", where="status = 'no_answer'"),
+    partial_index(
+        "ix_inbound_mails_reasons", "kind", "no_answer_reason", where="status = 'no_answer'"
     ),
     sa.Index(
         "ix_inbound_mails_without_previews",
@@ -136,11 +108,10 @@ inbound_mails = sa.Table(
 raw_mails = sa.Table(
     "raw_mails",
     metadata,
-    sa.Column("mail_id", sa.Text, sa.ForeignKey("inbound_mails.mail_id"), primary_key=True),
+    sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), primary_key=True),
     sa.Column("content_type", sa.Text, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
-    sa.Column("received_at", UtcDateTime, nullable=False),
-    sa.Index("ix_raw_mails_received_at", "received_at"),
+    sa.Column("received_at", UtcDateTime, nullable=False, index=True),
 )
 
 # A picture of each photo among a mail's files, or why there is none. They go with the raw mail.
@@ -166,9 +137,9 @@ outbound_mails = sa.Table(
     sa.Column("outbound_id", sa.Text, primary_key=True),
     # What this mail is for, once: `reply:<mail>`, `receipt:<refund>`, `approval_request:<approval>:<manager>`.
     sa.Column("dedup_key", sa.Text, nullable=False, unique=True),
-    sa.Column("conversation_id", sa.Text, sa.ForeignKey("conversations.conversation_id")),
+    sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id")),
     # No foreign key: refunds name the mail that asked for them, and that would close a circle.
-    sa.Column("refund_id", sa.Text),
+    sa.Column("refund_id", sa.Text, index=True),
     sa.Column("purpose", sa.Text, nullable=False),
     sa.Column("to_address", sa.Text, nullable=False),
     sa.Column("from_address", sa.Text, nullable=False),
@@ -185,7 +156,7 @@ outbound_mails = sa.Table(
     ),  # passages of the shop's knowledge that it quotes: `file/heading@version`
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
-    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("created_at", UtcDateTime, nullable=False, index=True),
     sa.Column("next_attempt_at", UtcDateTime),
     sa.Column("sending_at", UtcDateTime),
     sa.Column("sent_at", UtcDateTime),
@@ -200,20 +171,14 @@ outbound_mails = sa.Table(
     sa.Column("sent_again_why", sa.Text),
     one_of("status", OutboundStatus),
     sa.Index("ix_outbound_mails_conversation_id_created_at", "conversation_id", "created_at"),
-    sa.Index("ix_outbound_mails_refund_id", "refund_id"),
     sa.Index("ix_outbound_mails_to_address_created_at", "to_address", "created_at"),
-    sa.Index(
-        "ix_outbound_mails_under_way",
-        "created_at",
-        sqlite_where=sa.text("status IN ('queued', 'sending')"),
-        postgresql_where=sa.text("status IN ('queued', 'sending')"),
+    partial_index(
+        "ix_outbound_mails_under_way", "created_at", where="status IN ('queued', 'sending')"
     ),
-    sa.Index("ix_outbound_mails_created_at", "created_at"),
-    sa.Index(
+    partial_index(
         "ix_outbound_mails_lost",
         "created_at",
-        sqlite_where=sa.text("status IN ('failed', 'unknown', 'undelivered')"),
-        postgresql_where=sa.text("status IN ('failed', 'unknown', 'undelivered')"),
+        where="status IN ('failed', 'unknown', 'undelivered')",
     ),
 )
 
@@ -221,7 +186,7 @@ delivery_events = sa.Table(
     "delivery_events",
     metadata,
     sa.Column("event_key", sa.Text, primary_key=True),
-    sa.Column("outbound_id", sa.Text, sa.ForeignKey("outbound_mails.outbound_id"), nullable=False),
+    sa.Column("outbound_id", sa.ForeignKey("outbound_mails.outbound_id"), nullable=False),
     sa.Column("event", sa.Text, nullable=False),
     sa.Column("reason", sa.Text),
     sa.Column("occurred_at", UtcDateTime, nullable=False),
@@ -243,12 +208,7 @@ drafts = sa.Table(
     "drafts",
     metadata,
     sa.Column("draft_id", sa.Text, primary_key=True),
-    sa.Column(
-        "conversation_id",
-        sa.Text,
-        sa.ForeignKey("conversations.conversation_id"),
-        nullable=False,
-    ),
+    sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
     sa.Column("mail_ids", Json, nullable=False),
     sa.Column("topics", Json, nullable=False),
     sa.Column("text", sa.Text, nullable=False),  # as the agent wrote it
@@ -258,16 +218,11 @@ drafts = sa.Table(
     sa.Column("reminded_at", UtcDateTime),
     sa.Column("decided_by", sa.Text),
     sa.Column("decided_at", UtcDateTime),
-    sa.Column("outbound_id", sa.Text, sa.ForeignKey("outbound_mails.outbound_id")),
+    sa.Column("outbound_id", sa.ForeignKey("outbound_mails.outbound_id")),
     sa.CheckConstraint(
         "state IN ('waiting', 'sent', 'edited', 'discarded', 'superseded')", name="state"
     ),
     sa.CheckConstraint("(state IN ('sent', 'edited')) = (outbound_id IS NOT NULL)", name="sent"),
     sa.Index("ix_drafts_conversation_id", "conversation_id"),
-    sa.Index(
-        "ix_drafts_waiting",
-        "created_at",
-        sqlite_where=sa.text("state = 'waiting'"),
-        postgresql_where=sa.text("state = 'waiting'"),
-    ),
+    partial_index("ix_drafts_waiting", "created_at", where="state = 'waiting'"),
 )

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.operations.circuit_breaker import Provider
 from mailagent.store.database import UtcDateTime
-from mailagent.store.schema.columns import Json, metadata, one_of
+from mailagent.store.schema.columns import Json, RowNumber, metadata, one_of
 
 # Links to log in with, by a hash: who reads the database gets in nowhere.
 login_links = sa.Table(
@@ -16,25 +16,18 @@ login_links = sa.Table(
     sa.Column("email", sa.Text, nullable=False),
     sa.Column("next_path", sa.Text, nullable=False),
     sa.Column("asked_at", UtcDateTime, nullable=False),
-    sa.Column("expires_at", UtcDateTime, nullable=False),
+    sa.Column("expires_at", UtcDateTime, nullable=False, index=True),
     sa.Column("used_at", UtcDateTime),
-    sa.Index("ix_login_links_expires_at", "expires_at"),
 )
 
 # Every time that somebody asked for one, whether the address may log in or not.
 login_attempts = sa.Table(
     "login_attempts",
     metadata,
-    sa.Column(
-        "attempt_id",
-        sa.BigInteger().with_variant(sa.Integer, "sqlite"),
-        primary_key=True,
-        autoincrement=True,
-    ),
+    sa.Column("attempt_id", RowNumber, primary_key=True),
     sa.Column("email", sa.Text, nullable=False),
     sa.Column("client_address", sa.Text, nullable=False),
-    sa.Column("at", UtcDateTime, nullable=False),
-    sa.Index("ix_login_attempts_at", "at"),
+    sa.Column("at", UtcDateTime, nullable=False, index=True),
 )
 
 sessions = sa.Table(
@@ -43,12 +36,11 @@ sessions = sa.Table(
     sa.Column("session_hash", sa.Text, primary_key=True),
     sa.Column("email", sa.Text, nullable=False),
     sa.Column("began_at", UtcDateTime, nullable=False),
-    sa.Column("expires_at", UtcDateTime, nullable=False),
+    sa.Column("expires_at", UtcDateTime, nullable=False, index=True),
     sa.Column("ended_at", UtcDateTime),
     # When its second factor was right; and until then, encrypted, the secret that its page offers to enrol.
     sa.Column("verified_at", UtcDateTime),
     sa.Column("offered_secret", sa.Text),
-    sa.Index("ix_sessions_expires_at", "expires_at"),
 )
 
 second_factors = sa.Table(
@@ -64,37 +56,21 @@ step_texts = sa.Table(
     "step_texts",
     metadata,
     sa.Column("text_id", sa.Text, primary_key=True),
-    sa.Column(
-        "conversation_id",
-        sa.Text,
-        sa.ForeignKey("conversations.conversation_id"),
-        nullable=False,
-    ),
-    sa.Column("at", UtcDateTime, nullable=False),
+    sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
+    sa.Column("at", UtcDateTime, nullable=False, index=True),
     # Not `Json`: the model is told its own items byte by byte as they were, and JSONB sorts their keys.
     sa.Column("words", sa.JSON(), nullable=False),
     sa.Index("ix_step_texts_conversation_id", "conversation_id"),
-    sa.Index("ix_step_texts_at", "at"),
 )
 
 # Every call of the model and what it cost, also of answers that never left.
 model_calls = sa.Table(
     "model_calls",
     metadata,
-    sa.Column(
-        "call_id",
-        sa.BigInteger().with_variant(sa.Integer, "sqlite"),
-        primary_key=True,
-        autoincrement=True,
-    ),
-    sa.Column(
-        "conversation_id",
-        sa.Text,
-        sa.ForeignKey("conversations.conversation_id"),
-        nullable=False,
-    ),
+    sa.Column("call_id", RowNumber, primary_key=True),
+    sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
     sa.Column("run_id", sa.Text),
-    sa.Column("at", UtcDateTime, nullable=False),
+    sa.Column("at", UtcDateTime, nullable=False, index=True),
     sa.Column("model", sa.Text, nullable=False),
     sa.Column("outcome", sa.Text, nullable=False),
     sa.Column("input_tokens", sa.Integer, nullable=False),
@@ -103,7 +79,6 @@ model_calls = sa.Table(
     # By the prices of that moment; none without prices, and from before this was recorded.
     sa.Column("cost_micro_usd", sa.BigInteger),
     sa.Index("ix_model_calls_conversation_id", "conversation_id"),
-    sa.Index("ix_model_calls_at", "at"),
 )
 
 # What a person has seen to and need not see in the inbox any more, by the id of its row or run.
@@ -172,19 +147,12 @@ counter_marks = sa.Table(
 audit = sa.Table(
     "audit",
     metadata,
-    sa.Column(
-        "audit_id",
-        sa.BigInteger().with_variant(sa.Integer, "sqlite"),
-        primary_key=True,
-        autoincrement=True,
-    ),
-    sa.Column("at", UtcDateTime, nullable=False),
+    sa.Column("audit_id", RowNumber, primary_key=True),
+    sa.Column("at", UtcDateTime, nullable=False, index=True),
     sa.Column("actor", sa.Text, nullable=False),
     sa.Column("action", sa.Text, nullable=False),
-    sa.Column("subject", sa.Text, nullable=False),
+    sa.Column("subject", sa.Text, nullable=False, index=True),
     sa.Column("details", Json, nullable=False),
-    sa.Index("ix_audit_subject", "subject"),
-    sa.Index("ix_audit_at", "at"),
     sa.Index("ix_audit_actor_at", "actor", "at"),
     sa.Index("ix_audit_action_at", "action", "at"),
 )

@@ -1,12 +1,73 @@
-"""Tables of refunds: approvals, payments, gateway events, discounts, the built-in ledger."""
+"""Tables of orders and refunds: approvals, payments, gateway events, discounts, the built-in ledger."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
+from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.database import UtcDateTime
-from mailagent.store.schema.columns import Json, metadata, one_of
+from mailagent.store.schema.columns import Json, metadata, one_of, partial_index
+
+# The shop hands its orders over.
+orders = sa.Table(
+    "orders",
+    metadata,
+    sa.Column("order_id", sa.Text, primary_key=True),
+    sa.Column("customer_email", sa.Text, nullable=False),
+    sa.Column("customer_name", sa.Text, nullable=False),
+    sa.Column("currency", sa.Text, nullable=False),
+    sa.Column("placed_at", UtcDateTime, nullable=False),
+    sa.Column("delivered_at", UtcDateTime),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("paid_minor", sa.BigInteger, nullable=False),
+    # Taken off the lines together, on top of them, and for carriage.
+    sa.Column("discount_minor", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("tax_minor", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("shipping_minor", sa.BigInteger, nullable=False, server_default="0"),
+    # Kept by triggers on refunds and their payments: what was refunded or is under way.
+    sa.Column("held_minor", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("version", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("updated_at", UtcDateTime, nullable=False),
+    one_of("status", OrderStatus),
+    sa.CheckConstraint("paid_minor >= 0", name="paid"),
+    sa.CheckConstraint("discount_minor >= 0", name="discount"),
+    sa.CheckConstraint("tax_minor >= 0", name="tax"),
+    sa.CheckConstraint("shipping_minor >= 0", name="shipping"),
+    sa.CheckConstraint("held_minor >= 0 AND held_minor <= paid_minor", name="never_above_paid"),
+    sa.Index("ix_orders_customer_email_placed_at", "customer_email", "placed_at"),
+)
+
+order_lines = sa.Table(
+    "order_lines",
+    metadata,
+    sa.Column("order_id", sa.ForeignKey("orders.order_id"), primary_key=True),
+    sa.Column("line_no", sa.Integer, primary_key=True),
+    sa.Column("item_id", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("quantity", sa.Integer, nullable=False),
+    sa.Column("unit_price_minor", sa.BigInteger, nullable=False),
+    # Off the whole line, all its units together.
+    sa.Column("discount_minor", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("category", sa.Text),
+    sa.Column("final_sale", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.CheckConstraint("quantity >= 1", name="quantity"),
+    sa.CheckConstraint("unit_price_minor >= 0", name="unit_price"),
+    sa.CheckConstraint("discount_minor >= 0", name="discount"),
+)
+
+order_payments = sa.Table(
+    "order_payments",
+    metadata,
+    sa.Column("order_id", sa.ForeignKey("orders.order_id"), primary_key=True),
+    sa.Column("payment_id", sa.Text, primary_key=True, index=True),
+    sa.Column("position", sa.Integer, nullable=False),
+    sa.Column("method", sa.Text, nullable=False),
+    sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    # The bank took it back for the customer: nothing is refunded on it beside that.
+    sa.Column("charged_back_at", UtcDateTime),
+    sa.CheckConstraint("amount_minor >= 0", name="amount"),
+)
 
 refunds = sa.Table(
     "refunds",
@@ -14,14 +75,9 @@ refunds = sa.Table(
     sa.Column("refund_id", sa.Text, primary_key=True),
     # One proposal of the model: the same one again, after a crash or a replay, is the same row.
     sa.Column("proposal_key", sa.Text, nullable=False, unique=True),
-    sa.Column("order_id", sa.Text, sa.ForeignKey("orders.order_id"), nullable=False),
-    sa.Column(
-        "conversation_id",
-        sa.Text,
-        sa.ForeignKey("conversations.conversation_id"),
-        nullable=False,
-    ),
-    sa.Column("mail_id", sa.Text, sa.ForeignKey("inbound_mails.mail_id"), nullable=False),
+    sa.Column("order_id", sa.ForeignKey("orders.order_id"), nullable=False, index=True),
+    sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
+    sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), nullable=False),
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
     sa.Column("currency", sa.Text, nullable=False),
     # What of the amount is for carriage, beside the lines.
@@ -40,7 +96,7 @@ refunds = sa.Table(
     # The facts and the verdict of the policy, as they were when it decided.
     sa.Column("policy_reasons", Json, nullable=False),
     sa.Column("policy_facts", Json, nullable=False),
-    sa.Column("requested_at", UtcDateTime, nullable=False),
+    sa.Column("requested_at", UtcDateTime, nullable=False, index=True),
     sa.Column("decided_by", sa.Text),
     sa.Column("decided_at", UtcDateTime),
     sa.Column("note", sa.Text),
@@ -61,28 +117,18 @@ refunds = sa.Table(
         "status <> 'paid' OR (gateway_reference IS NOT NULL AND paid_at IS NOT NULL)",
         name="paid_has_reference",
     ),
-    sa.Index("ix_refunds_order_id", "order_id"),
     sa.Index("ix_refunds_conversation_id", "conversation_id"),
-    sa.Index("ix_refunds_requested_at", "requested_at"),
     sa.Index("ix_refunds_status_currency_amount_minor", "status", "currency", "amount_minor"),
-    sa.Index(
-        "ix_refunds_under_way",
-        "requested_at",
-        sqlite_where=sa.text("status IN ('awaiting_approval', 'approved')"),
-        postgresql_where=sa.text("status IN ('awaiting_approval', 'approved')"),
+    partial_index(
+        "ix_refunds_under_way", "requested_at", where="status IN ('awaiting_approval', 'approved')"
     ),
-    sa.Index(
-        "ix_refunds_failed",
-        "requested_at",
-        sqlite_where=sa.text("status = 'failed'"),
-        postgresql_where=sa.text("status = 'failed'"),
-    ),
+    partial_index("ix_refunds_failed", "requested_at", where="status = 'failed'"),
 )
 
 refund_lines = sa.Table(
     "refund_lines",
     metadata,
-    sa.Column("refund_id", sa.Text, sa.ForeignKey("refunds.refund_id"), primary_key=True),
+    sa.Column("refund_id", sa.ForeignKey("refunds.refund_id"), primary_key=True),
     sa.Column("line_no", sa.Integer, primary_key=True),
     sa.Column("item_id", sa.Text, nullable=False),
     sa.Column("quantity", sa.Integer, nullable=False),
@@ -96,8 +142,8 @@ refund_payments = sa.Table(
     "refund_payments",
     metadata,
     sa.Column("idempotency_key", sa.Text, primary_key=True),
-    sa.Column("refund_id", sa.Text, sa.ForeignKey("refunds.refund_id"), nullable=False),
-    sa.Column("payment_id", sa.Text, nullable=False),
+    sa.Column("refund_id", sa.ForeignKey("refunds.refund_id"), nullable=False),
+    sa.Column("payment_id", sa.Text, nullable=False, index=True),
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
     sa.Column("state", sa.Text, nullable=False),  # asked, done, refused
     sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
@@ -111,7 +157,6 @@ refund_payments = sa.Table(
     sa.CheckConstraint("amount_minor > 0", name="amount"),
     sa.CheckConstraint("state IN ('asked', 'done', 'refused')", name="state"),
     sa.CheckConstraint("(state = 'done') = (reference IS NOT NULL)", name="done_has_reference"),
-    sa.Index("ix_refund_payments_payment_id", "payment_id"),
 )
 
 approvals = sa.Table(
@@ -125,45 +170,35 @@ approvals = sa.Table(
     sa.Column("expires_at", UtcDateTime, nullable=False),
 )
 
-# The primary key is the rule: one decision per approval, the first one stands.
-decisions = sa.Table(
-    "decisions",
-    metadata,
-    sa.Column("approval_id", sa.Text, sa.ForeignKey("approvals.approval_id"), primary_key=True),
-    sa.Column("decision", sa.Text, nullable=False),
-    sa.Column("decided_by", sa.Text, nullable=False),
-    sa.Column("decided_at", UtcDateTime, nullable=False),
-    sa.Column("amount_minor", sa.BigInteger),
-    sa.Column("note", sa.Text),
-    # Whether the customer gets the note, too.
-    sa.Column("note_shared", sa.Boolean, nullable=False, server_default=sa.true()),
-    # The manager's reply by which it was decided, if not by the page.
-    sa.Column("mail_id", sa.Text),
-    sa.CheckConstraint("decision IN ('approve', 'reject')", name="decision"),
-)
 
-# The second pair of eyes, where the policy asks for one: never those of the first decision.
-countersignatures = sa.Table(
-    "countersignatures",
-    metadata,
-    sa.Column("approval_id", sa.Text, sa.ForeignKey("approvals.approval_id"), primary_key=True),
-    sa.Column("decision", sa.Text, nullable=False),
-    sa.Column("decided_by", sa.Text, nullable=False),
-    sa.Column("decided_at", UtcDateTime, nullable=False),
-    sa.Column("amount_minor", sa.BigInteger),
-    sa.Column("note", sa.Text),
-    # Whether the customer gets the note, too.
-    sa.Column("note_shared", sa.Boolean, nullable=False, server_default=sa.true()),
-    # The manager's reply by which it was decided, if not by the page.
-    sa.Column("mail_id", sa.Text),
-    sa.CheckConstraint("decision IN ('approve', 'reject')", name="decision"),
-)
+def _decisions(name: str) -> sa.Table:
+    """Return a table of decisions. Its primary key is the rule: one for each approval, the first one stands."""
+    return sa.Table(
+        name,
+        metadata,
+        sa.Column("approval_id", sa.ForeignKey("approvals.approval_id"), primary_key=True),
+        sa.Column("decision", sa.Text, nullable=False),
+        sa.Column("decided_by", sa.Text, nullable=False),
+        sa.Column("decided_at", UtcDateTime, nullable=False),
+        sa.Column("amount_minor", sa.BigInteger),
+        sa.Column("note", sa.Text),
+        # Whether the customer gets the note, too.
+        sa.Column("note_shared", sa.Boolean, nullable=False, server_default=sa.true()),
+        # The manager's reply by which it was decided, if not by the page.
+        sa.Column("mail_id", sa.Text),
+        sa.CheckConstraint("decision IN ('approve', 'reject')", name="decision"),
+    )
+
+
+decisions = _decisions("decisions")
+# The second person's decision, where the policy asks for one: never the person of the first decision.
+countersignatures = _decisions("countersignatures")
 
 # Whom a question was put to, and what they have heard since. `skipped_why`: why somebody else is asked.
 approval_requests = sa.Table(
     "approval_requests",
     metadata,
-    sa.Column("approval_id", sa.Text, sa.ForeignKey("approvals.approval_id"), primary_key=True),
+    sa.Column("approval_id", sa.ForeignKey("approvals.approval_id"), primary_key=True),
     sa.Column("question", sa.Text, primary_key=True),
     sa.Column("manager_email", sa.Text, primary_key=True),
     # Mailed to that manager only: a reply that comes to it may decide.
@@ -181,12 +216,11 @@ approval_requests = sa.Table(
 approval_notes = sa.Table(
     "approval_notes",
     metadata,
-    sa.Column("mail_id", sa.Text, sa.ForeignKey("inbound_mails.mail_id"), primary_key=True),
-    sa.Column("approval_id", sa.Text, sa.ForeignKey("approvals.approval_id"), nullable=False),
+    sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), primary_key=True),
+    sa.Column("approval_id", sa.ForeignKey("approvals.approval_id"), nullable=False, index=True),
     sa.Column("manager_email", sa.Text, nullable=False),
     sa.Column("text", sa.Text, nullable=False),
     sa.Column("written_at", UtcDateTime, nullable=False),
-    sa.Index("ix_approval_notes_approval_id", "approval_id"),
 )
 
 # Managers whose mailbox said that they are away, or took no mail: others are asked meanwhile.
@@ -215,15 +249,13 @@ external_refunds = sa.Table(
     metadata,
     sa.Column("reference", sa.Text, primary_key=True),
     sa.Column("gateway", sa.Text, nullable=False),
-    sa.Column("order_id", sa.Text, sa.ForeignKey("orders.order_id"), nullable=False),
-    sa.Column("payment_id", sa.Text, nullable=False),
+    sa.Column("order_id", sa.ForeignKey("orders.order_id"), nullable=False, index=True),
+    sa.Column("payment_id", sa.Text, nullable=False, index=True),
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
     sa.Column("currency", sa.Text, nullable=False),
     sa.Column("seen_at", UtcDateTime, nullable=False),
     sa.Column("returned_at", UtcDateTime),
     sa.CheckConstraint("amount_minor > 0", name="amount"),
-    sa.Index("ix_external_refunds_order_id", "order_id"),
-    sa.Index("ix_external_refunds_payment_id", "payment_id"),
 )
 
 # What the gateway told us, once per event; `outcome` says what came of it.
@@ -234,10 +266,9 @@ gateway_events = sa.Table(
     sa.Column("gateway", sa.Text, nullable=False),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("occurred_at", UtcDateTime, nullable=False),
-    sa.Column("received_at", UtcDateTime, nullable=False),
+    sa.Column("received_at", UtcDateTime, nullable=False, index=True),
     sa.Column("outcome", sa.Text, nullable=False),
     sa.Column("body", Json, nullable=False),
-    sa.Index("ix_gateway_events_received_at", "received_at"),
 )
 
 # Which payments an event speaks of, by all their names: an order that comes later is found by them.
@@ -245,8 +276,7 @@ gateway_event_payments = sa.Table(
     "gateway_event_payments",
     metadata,
     sa.Column("payment_id", sa.Text, primary_key=True),
-    sa.Column("event_id", sa.Text, sa.ForeignKey("gateway_events.event_id"), primary_key=True),
-    sa.Index("ix_gateway_event_payments_event_id", "event_id"),
+    sa.Column("event_id", sa.ForeignKey("gateway_events.event_id"), primary_key=True, index=True),
 )
 
 # Discounts given for goodwill: one per order, good for one use.
@@ -254,14 +284,9 @@ goodwill_codes = sa.Table(
     "goodwill_codes",
     metadata,
     sa.Column("code", sa.Text, primary_key=True),
-    sa.Column("order_id", sa.Text, sa.ForeignKey("orders.order_id"), nullable=False, unique=True),
-    sa.Column(
-        "conversation_id",
-        sa.Text,
-        sa.ForeignKey("conversations.conversation_id"),
-        nullable=False,
-    ),
-    sa.Column("mail_id", sa.Text, sa.ForeignKey("inbound_mails.mail_id"), nullable=False),
+    sa.Column("order_id", sa.ForeignKey("orders.order_id"), nullable=False, unique=True),
+    sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
+    sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), nullable=False),
     sa.Column("percent", sa.Integer, nullable=False),
     sa.Column("policy_version", sa.Text),
     sa.Column("issued_at", UtcDateTime, nullable=False),
