@@ -46,8 +46,8 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads the facts of one customer within one transaction. `verified`: the mails that are answered are proven
-    to be theirs; without that no fact about an order can be read."""
+    """Reads the facts of one customer within one transaction. `verified`: the mails that are answered are
+    proven to be theirs; without that no fact about an order can be read."""
 
     connection: sa.Connection
     conversation: Conversation

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -33,41 +34,69 @@ pre{margin:0;white-space:pre-wrap;overflow-wrap:anywhere;font-size:12.5px}
 # Frames as high as what they hold, so that a picture shows all of it.
 FIT = """
 for (const frame of document.querySelectorAll("iframe")) {
-  const fit = () => frame.style.height = frame.contentDocument.documentElement.scrollHeight + "px"
+  const fit = () => (frame.style.height = 0) || (frame.style.height = frame.contentDocument.documentElement.scrollHeight + "px")
   frame.onload = fit
   if (frame.contentDocument.readyState == "complete") fit()
 }
 """
 
-SAID: dict[str, dict[str, str]] = {
-    "en": {
-        "item": "Kettle, 1.7 litres",
-        "subject": "Re: My kettle leaks",
-        "note": "We are sorry for the trouble.",
-        "text": "Hello Ada,\n\nthank you for the photo. The kettle of order W1001 was delivered on"
-        " 4 November.\n\nKind regards\nYour support team",
-    },
-    "de": {
-        "item": "Wasserkocher, 1,7 Liter",
-        "subject": "Re: Mein Wasserkocher ist undicht",
-        "note": "Entschuldigen Sie bitte die Umstände.",
-        "text": "Guten Tag Jürgen,\n\nvielen Dank für das Foto. Der Wasserkocher aus der Bestellung"
-        " W1001 wurde am 4. November geliefert.\n\nViele Grüße\nIhr Support-Team",
-    },
-    "fr": {
-        "item": "Bouilloire, 1,7 litre",
-        "subject": "Re: Ma bouilloire fuit",
-        "note": "Veuillez nous excuser pour ce désagrément.",
-        "text": "Bonjour Ada,\n\nmerci pour la photo. La bouilloire de la commande W1001 a été livrée le"
-        " 4 novembre.\n\nCordialement\nVotre équipe",
-    },
-    "es": {
-        "item": "Hervidor, 1,7 litros",
-        "subject": "Re: Mi hervidor gotea",
-        "note": "Disculpe las molestias.",
-        "text": "Hola, Ada:\n\nGracias por la foto. El hervidor del pedido W1001 se entregó el 4 de"
-        " noviembre.\n\nUn saludo\nSu equipo",
-    },
+# A picture of a language has the HTML of the mails that come most often.
+PICTURED = ("handed_over", "neutral_reply", "receipt", "refund_rejected", "reply", "reply_short")
+LESS = f"""
+main{{display:block}} section:has(pre){{display:none}}
+article:not({",".join(f"#{name}" for name in PICTURED)}){{display:none}}
+"""
+
+# What the model and the customer wrote: hello, subject; what a colleague wrote; the item.
+SAID: dict[str, tuple[str, str, str, str]] = {
+    "en": (
+        "Hello Ada, thank you for the photo.",
+        "Re: My kettle leaks",
+        "We are sorry for the trouble.",
+        "Kettle, 1.7 litres",
+    ),
+    "de": (
+        "Guten Tag Ada, vielen Dank für das Foto.",
+        "Re: Mein Wasserkocher ist undicht",
+        "Entschuldigen Sie bitte die Umstände.",
+        "Wasserkocher, 1,7 Liter",
+    ),
+    "fr": (
+        "Bonjour Ada, merci pour la photo.",
+        "Re: Ma bouilloire fuit",
+        "Veuillez nous excuser pour ce désagrément.",
+        "Bouilloire, 1,7 litre",
+    ),
+    "es": (
+        "Hola, Ada: gracias por la foto.",
+        "Re: Mi hervidor gotea",
+        "Disculpe las molestias.",
+        "Hervidor, 1,7 litros",
+    ),
+    "it": (
+        "Buongiorno Ada, grazie per la foto.",
+        "Re: Il mio bollitore perde",
+        "Ci scusiamo per il disagio.",
+        "Bollitore, 1,7 litri",
+    ),
+    "nl": (
+        "Goedendag Ada, bedankt voor de foto.",
+        "Re: Mijn waterkoker lekt",
+        "Excuses voor het ongemak.",
+        "Waterkoker, 1,7 liter",
+    ),
+    "pt": (
+        "Bom dia, Ada, obrigado pela foto.",
+        "Re: A minha chaleira verte",
+        "Pedimos desculpa pelo incómodo.",
+        "Chaleira, 1,7 litros",
+    ),
+    "pl": (
+        "Dzień dobry, dziękujemy za zdjęcie.",
+        "Re: Mój czajnik przecieka",
+        "Przepraszamy za kłopot.",
+        "Czajnik, 1,7 litra",
+    ),
 }
 TEAM = "team"  # what people of the shop get, in English
 
@@ -93,15 +122,49 @@ def main() -> None:
 
 
 def list_mails() -> Iterator[Shown]:
-    """Yield every mail in every language that we ship, with all that it can say."""
+    """Yield every mail in every language that we ship, with all that it can say; a reply also with less."""
     templates = Templates(MAIL_FOLDER, COMMON)
     for language in list_languages(None):
-        said = SAID.get(language, SAID["en"])
+        facts_in_language = _facts_in(language, templates)
         for name, facts in sorted(facts_of().items()):
-            if name in TO_CUSTOMERS:
-                told = _told(facts, said, "USD" if language == "en" else "EUR")
-                yield Shown(language, name, templates.render(name, told, language))
+            if name not in TO_CUSTOMERS:
+                continue
+            told = _told(facts, facts_in_language, "USD" if language == "en" else "EUR")
+            yield Shown(language, name, templates.render(name, told, language))
+            if name == "reply":
+                least = told | {"confirm_code": None, "goodwill": None}
+                yield Shown(language, "reply_short", templates.render(name, least, language))
     yield from _to_the_shop(templates)
+
+
+def _facts_in(language: str, templates: Templates) -> dict[str, Any]:
+    """Return what a mail in a language says: words, facts and the record of one order."""
+    hello, subject, note, item = SAID[language]
+    at = datetime(2026, 11, 4, 9, 0, tzinfo=UTC)
+    amount = Money(4999, "USD" if language == "en" else "EUR")
+    refund = {
+        "status": "awaiting_approval",
+        "amount": amount,
+        "asked": amount,
+        "items": [{"name": item, "quantity": 1}],
+        "requested_at": at + timedelta(days=10),
+        "returned": None,
+        "part_paid": None,
+        "decided_by": at + timedelta(days=13),
+    }
+    order = {"order_id": "W1001", "refunds": [refund], "elsewhere": None}
+    state = {"kind": "order", "status": "delivered", "placed_at": at, "delivered_at": at}
+    sentences = [
+        templates.fragment("_fact.txt", {"fact": order | fact}, language)
+        for fact in (state, {"kind": "refund"})
+    ]
+    return {
+        "subject": subject,
+        "note": note,
+        "item": item,
+        "text": "\n\n".join([hello, *sentences]),
+        "record": templates.fragment("_record.txt", {"orders": [order]}, language),
+    }
 
 
 def _to_the_shop(templates: Templates) -> Iterator[Shown]:
@@ -113,10 +176,9 @@ def _to_the_shop(templates: Templates) -> Iterator[Shown]:
             yield Shown(TEAM, f"{name}_second", templates.render(name, second))
 
 
-def _told(facts: dict[str, Any], said: dict[str, str], currency: str) -> dict[str, Any]:
+def _told(facts: dict[str, Any], said: dict[str, Any], currency: str) -> dict[str, Any]:
     """Return facts with words that customers might read, in the money of the language."""
-    words = {"subject": said["subject"], "note": said["note"], "text": said["text"]}
-    told = {key: words.get(key, value) for key, value in facts.items()}
+    told = {key: said.get(key, value) for key, value in facts.items()}
     if "items" in told:
         told["items"] = [each | {"name": said["item"]} for each in told["items"]]
     return dict(_in_currency(told, currency))
@@ -153,9 +215,10 @@ def write_gallery(folder: Path, shown: Iterable[Shown]) -> list[Path]:
 
 def _rows(shown: Shown) -> str:
     return (
-        f"<h2>{shown.name}</h2><main><section><p>{escape(shown.mail.subject)}</p>"
+        f'<article id="{shown.name}"><h2>{shown.name}</h2>'
+        f"<main><section><p>{escape(shown.mail.subject)}</p>"
         f'<iframe srcdoc="{escape(shown.mail.html)}"></iframe></section>'
-        f"<section><pre>{escape(shown.mail.text)}</pre></section></main>"
+        f"<section><pre>{escape(shown.mail.text)}</pre></section></main></article>"
     )
 
 
@@ -167,12 +230,19 @@ def _page(title: str, body: str) -> str:
 
 
 def picture(sheets: Iterable[Path]) -> None:
-    """Take a picture of each sheet. Raises SystemExit when one is too large or Chromium is missing."""
+    """Take a picture of each sheet: all of what people of the shop get, some of what customers do.
+
+    Raises SystemExit when one is too large or Chromium is missing.
+    """
     from tests.programs.screenshots import opened, save, studio
 
     with studio() as (browser, _):
         for sheet in sheets:
-            with opened(browser, sheet.absolute().as_uri(), (WIDTH, 900), "light") as page:
+            width = WIDTH if sheet.stem == f"mails-{TEAM}" else WIDTH // 2
+            with opened(browser, sheet.absolute().as_uri(), (width, 900), "light") as page:
+                if width != WIDTH:
+                    page.add_style_tag(content=LESS)
+                    page.evaluate(FIT)
                 save(page, sheet.stem, whole=True, largest_bytes=LARGEST_BYTES, palette=True)
 
 

@@ -38,6 +38,8 @@ from mailagent.domain.refunds.order import is_shops_own
 
 MAIL_FOLDER = Path(__file__).resolve().parents[3] / "templates" / "mail"
 PARTS = (".subject", ".txt", ".html")
+# The country whose words our catalogue has, where the formats of Babel's language alone are another's.
+_OUR_REGION = {"pt": "pt_PT"}
 _DEFAULT_LANGUAGE = "en"
 _SUBJECT_LENGTH = 250
 
@@ -147,8 +149,9 @@ class Templates:
 
 
 def _parse_locale(locale: str) -> Locale:
+    named = locale.replace("-", "_")
     try:
-        return Locale.parse(locale.replace("-", "_"))
+        return Locale.parse(_OUR_REGION.get(named, named))
     except (ValueError, UnknownLocaleError):
         return Locale.parse(_DEFAULT_LANGUAGE)
 
