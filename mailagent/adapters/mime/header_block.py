@@ -19,10 +19,10 @@ _SUBJECT_OF_ANSWER = re.compile(
     r"[^:：]{1,40}[:：][\s*_]{0,4}(?:re|aw|sv|antw|odp|tr|wg|fwd?|rv)\s?[:：]"
 )
 _KINDS: dict[str, str] = {
-    **dict.fromkeys((*words.SUBJECT_LABELS, *words.SUBJECT_PHRASES), "subject"),
-    **dict.fromkeys((*words.TO_LABELS, *words.TO_PHRASES), "to"),
-    **dict.fromkeys((*words.DATE_LABELS, *words.DATE_PHRASES), "date"),
-    **dict.fromkeys((*words.FROM_LABELS, *words.FROM_PHRASES), "from"),
+    **dict.fromkeys(words.SUBJECT_LABELS, "subject"),
+    **dict.fromkeys(words.TO_LABELS, "to"),
+    **dict.fromkeys(words.DATE_LABELS, "date"),
+    **dict.fromkeys(words.FROM_LABELS, "from"),
 }
 _LEAST_KINDS, _ALL_KINDS = 3, 4
 
