@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +11,6 @@ from mailagent.adapters.mime.mail_text import MailText, read_text
 from mailagent.adapters.mime.multipart import Span
 from mailagent.adapters.mime.parser import parse_mime
 from mailagent.domain.mail.message import Attachment, shows_nothing
-from tests.adapters import tnef_files
 from tests.adapters.multipart import HTML, PHOTO, PLAIN, multipart, part
 from tests.growth import assert_linear
 
@@ -306,21 +303,3 @@ def test_hostile_mail_takes_linear_time(piece: bytes) -> None:
         lambda body: read(b"Content-Type: multipart/mixed; boundary=b\n\n" + body), piece, 200_000
     )
     assert_linear(read, piece, 200_000)
-
-
-WINMAIL = part(
-    "application/ms-tnef; name=winmail.dat",
-    base64.b64encode(tnef_files.winmail(tnef_files.body("My kettle is broken."))).decode(),
-    "Content-Transfer-Encoding: base64",
-    "Content-Disposition: attachment; filename=winmail.dat",
-)
-
-
-def test_a_mail_that_outlook_wrapped_is_read() -> None:
-    found = read(multipart("mixed", part("text/plain", "\n"), WINMAIL))
-    assert found.body == "My kettle is broken."
-    assert [file.name for file in found.attachments] == ["winmail.dat"]
-
-
-def test_a_wrapped_copy_beside_the_text_is_not_read_again() -> None:
-    assert read(multipart("mixed", PLAIN, WINMAIL)).body == "plain"

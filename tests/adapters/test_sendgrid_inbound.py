@@ -17,7 +17,6 @@ from mailagent.adapters.sendgrid.inbound import (
     parse_request,
 )
 from mailagent.domain.mail.message import Attachment, Identity, MailKind, ParsedMail
-from tests.adapters import tnef_files
 from tests.adapters.parse_requests import (
     CONTENT_TYPE,
     FACTS,
@@ -733,13 +732,6 @@ def test_an_answer_to_an_invitation_is_a_machines(method: str, kind: MailKind, m
         file = ("attachment1", "invite.ics", "text/calendar", calendar.encode())
         found = parse(parsed_request(file))
     assert found.kind is kind
-
-
-def test_a_wrapped_mail_is_read_in_parsed_mode() -> None:
-    wrapped = tnef_files.winmail(tnef_files.body("My kettle is broken."))
-    file = ("attachment1", "winmail.dat", "application/ms-tnef", wrapped)
-    found = parse(parsed_request(file, text=""))
-    assert (found.body, found.new_text) == ("My kettle is broken.",) * 2
 
 
 def test_a_postmaster_who_tells_of_a_failure_is_a_mail_system() -> None:

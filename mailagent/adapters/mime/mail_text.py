@@ -11,7 +11,6 @@ from mailagent.adapters.html.tokens import tokenise
 from mailagent.adapters.mime.attachment import ATTACHMENTS_MAX, make_attachment
 from mailagent.adapters.mime.headers import decode, decode_words, first
 from mailagent.adapters.mime.parser import Part, decoded_body, decoded_size
-from mailagent.adapters.mime.tnef import TNEF_MAX_BYTES, read_tnef
 from mailagent.domain.mail.message import Attachment, body_of_hidden, shows_nothing
 
 # Of each kind of text, in encoded bytes and per mail: ten times what a body may keep.
@@ -25,7 +24,6 @@ STUB_TIMES_WORDS = 2
 _ENCRYPTED = {
     *("application/pgp-encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"),
 }
-_TNEF = {"application/ms-tnef", "application/vnd.ms-tnef"}
 _ANY_WORD = re.compile(r"\w+")
 _META_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.I)
 
@@ -194,7 +192,7 @@ def decode_html(data: bytes, charset: str | None) -> str:
 
 
 def _text_in_files(gathered: Gathered) -> tuple[str, tuple[str, ...]]:
-    """Read the text of a mail that is only a file, a forwarded mail, or wrapped by Outlook."""
+    """Read the text of a mail that is only a file or a forwarded mail."""
     for part in list(gathered.files):
         if part.media_type in {"text/plain", "text/html"} and part.disposition != "attachment":
             gathered.files.remove(part)
@@ -202,21 +200,7 @@ def _text_in_files(gathered: Gathered) -> tuple[str, tuple[str, ...]]:
         if part.children:
             inner = part.children[0]
             return _with_introduction(inner, read_text(inner))
-        if is_tnef(part.media_type, part.file_name):
-            # Its base64 takes a third more.
-            return compose([tnef_segment(decoded_body(part, TNEF_MAX_BYTES * 3 // 2))])
     return "", ()
-
-
-def is_tnef(media_type: str, file_name: str) -> bool:
-    """Return whether a file is the form in which Outlook wraps a whole mail."""
-    return media_type in _TNEF or file_name.strip().lower() == "winmail.dat"
-
-
-def tnef_segment(data: bytes) -> Segment:
-    """Return the text of a mail that Outlook wrapped."""
-    found = read_tnef(data)
-    return Segment(found.plain, decode_html(found.html[:HTML_MAX_BYTES], None))
 
 
 def _with_introduction(inner: Part, text: MailText) -> tuple[str, tuple[str, ...]]:

@@ -36,15 +36,11 @@ from mailagent.adapters.mime.mail_text import (
     Segment,
     compose,
     decode_html,
-    is_tnef,
     read_text,
-    tnef_segment,
 )
 from mailagent.adapters.mime.multipart import BOUNDARY_MAX_LENGTH, Span, split_parts
 from mailagent.adapters.mime.parser import Part, decoded_body, parse_mime
-from mailagent.adapters.mime.tnef import TNEF_MAX_BYTES
 from mailagent.domain.mail.auto_response import CALENDAR_REPLY
-from mailagent.domain.mail.message import shows_nothing
 
 SMALL_FIELD_MAX_BYTES = 20_000
 
@@ -198,9 +194,6 @@ def _read_parsed(form: FormData) -> Message:
         decode_html(form.value("html", HTML_MAX_BYTES), _charset(charsets, "html")),
     )
     body, flags = compose([segment])
-    if not body or shows_nothing(body):
-        wrapped, more = compose(_texts_in_tnef(form))
-        body, flags = wrapped or body, tuple(dict.fromkeys((*flags, *more)))
     types = [_media_type(file) for file in form.files]
     report = [
         ReportPart(media_type, file.value(form.body, REPORT_MAX_BYTES))
@@ -232,13 +225,6 @@ def _read_parsed(form: FormData) -> Message:
         report=tuple(report),
         dedup_key=dedup_key(headers, authors, content, [bare_headers, *content]),
     )
-
-
-def _texts_in_tnef(form: FormData) -> list[Segment]:
-    for file in form.files:
-        if is_tnef(_media_type(file), file.name):
-            return [tnef_segment(file.value(form.body, TNEF_MAX_BYTES))]
-    return []
 
 
 def _media_type(file: FormFile) -> str:
