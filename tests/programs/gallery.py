@@ -34,7 +34,10 @@ pre{margin:0;white-space:pre-wrap;overflow-wrap:anywhere;font-size:12.5px}
 # Frames as high as what they hold, so that a picture shows all of it.
 FIT = """
 for (const frame of document.querySelectorAll("iframe")) {
-  const fit = () => (frame.style.height = 0) || (frame.style.height = frame.contentDocument.documentElement.scrollHeight + "px")
+  const fit = () => {
+    frame.style.height = 0
+    frame.style.height = frame.contentDocument.documentElement.scrollHeight + "px"
+  }
   frame.onload = fit
   if (frame.contentDocument.readyState == "complete") fit()
 }
