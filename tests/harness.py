@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import parse_qs
 
 import sqlalchemy as sa
 from flask import Flask
@@ -94,11 +95,15 @@ class FaultySendGrid(SendGridServer):
         super().__init__(mailboxes, SUPPORT)
 
     def _find(self, request: Request) -> Answer:
-        self.has_activity = self._faults.has_activity
-        return super()._find(request)
-
-    def _records(self) -> list[SentMail]:
-        return super()._records()[: self._faults.recorded]
+        """Search by the one query that the app sends."""
+        if not self._faults.has_activity:
+            return super()._find(request)
+        query = parse_qs(request.query)["query"][0]
+        asked = re.fullmatch(r"\(unique_args\['(\w+)'\]=\"([^\"]*)\"\)", query)
+        assert asked
+        recorded = self._mailboxes.sent()[: self._faults.recorded]
+        found = [mail for mail in recorded if mail.custom_args.get(asked[1]) == asked[2]]
+        return Answer(200, {"messages": [{"msg_id": mail.mail_id} for mail in found]})
 
     def _send(self, request: Request) -> Answer:
         self._faults.asked.append(json.loads(request.body))

@@ -10,11 +10,10 @@ import os
 import signal
 import threading
 import time
-import urllib.error
-import urllib.request
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import sqlalchemy as sa
 from flask import (
     Blueprint,
@@ -89,21 +88,16 @@ def state() -> ResponseReturnValue:
         "pid": os.getpid(),
         "started_at": datetime.fromtimestamp(_STARTED_AT, UTC).isoformat(),
     }
-    with _open(f"{_providers_url()}/demo/mailboxes") as mailboxes:
-        return jsonify({"process": process, "mail": json.load(mailboxes), **take_snapshot()})
+    mail = _call_providers("GET", "/demo/mailboxes").json()
+    return jsonify({"process": process, "mail": mail, **take_snapshot()})
 
 
 @blueprint.post("/letters")
 @open_to_all
 def write() -> ResponseReturnValue:
     """Give a customer's mail to the demo's SendGrid, which delivers it to the inbound webhook."""
-    letter = json.dumps(request.get_json()).encode()
-    try:
-        with _open(f"{_providers_url()}/demo/letters", letter) as answer:
-            return jsonify(json.load(answer)), answer.status
-    except urllib.error.HTTPError as refusal:
-        with refusal:
-            return jsonify(json.load(refusal)), refusal.code
+    answer = _call_providers("POST", "/demo/letters", json=request.get_json())
+    return jsonify(answer.json()), answer.status_code
 
 
 @blueprint.post("/crash")
@@ -131,11 +125,11 @@ def _providers_url() -> str:
     return _settings().demo_url or ""
 
 
-def _open(url: str, body: bytes | None = None) -> Any:
-    headers = {"Content-Type": "application/json"} if body else {}
-    request_ = urllib.request.Request(url, body, headers)  # noqa: S310 - the demo's own server
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    return opener.open(request_, timeout=5)
+def _call_providers(method: str, path: str, **content: Any) -> httpx2.Response:
+    # Without proxies of the environment: the providers run on this machine.
+    return httpx2.request(
+        method, f"{_providers_url()}{path}", timeout=5, trust_env=False, **content
+    )
 
 
 # --- snapshot -------------------------------------------------------------------------------------

@@ -8,23 +8,33 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from mailagent.demo.reading import (
-    Language,
-    Wish,
-    choose_items,
-    find_order_ids,
-    find_wish,
-    guess_language,
-    names_item,
-    pick_reason,
+from mailagent.domain.mail.language import find_language
+from mailagent.domain.refunds.refund import RefundReason
+
+_MAX_ORDERS = 3  # of one mail; each costs two turns
+PHRASES: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("phrases.toml").read_text("utf-8")
 )
 
-_MAX_ORDERS = 3  # of one letter; each costs two turns
+T = TypeVar("T")
+
+
+class Wish(StrEnum):
+    """What a mail asks for."""
+
+    PERSON = "person"
+    WITHDRAW = "withdraw"  # does not want the refund any more
+    REFUND = "refund"
+    NEWS = "news"  # where is my parcel, where is my money
+    YES = "yes"  # answers a question of ours
+    THANKS = "thanks"
+    UNCLEAR = "unclear"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +85,7 @@ class CustomerRequest:
 
     text: str
     wish: Wish
-    language: Language
+    language: str
     order_ids: tuple[str, ...]
 
 
@@ -120,12 +130,12 @@ def next_turn(
     if request.wish is Wish.PERSON:
         return _hand_over("customer_asked", request)
     if request.wish is Wish.THANKS:
-        return _say(request, phrase(request.language, "thanks"))
+        return _say(request, PHRASES[request.language]["thanks"])
     passage = None if request.order_ids else _passage_about(request.text, passages or {})
     if passage is not None and request.wish in (Wish.UNCLEAR, Wish.NEWS):
         return _say(request, Fact(passage))
     if request.wish in (Wish.UNCLEAR, Wish.YES) and not request.order_ids:
-        return _say(request, phrase(request.language, "unclear"))
+        return _say(request, PHRASES[request.language]["unclear"])
     order_ids = request.order_ids or _orders_meant(request, results)
     if isinstance(order_ids, Call | Say):
         return order_ids
@@ -175,7 +185,7 @@ def _orders_meant(
         return (str(meant[0]["order_id"]),)
     if not orders or request.wish is Wish.NEWS:
         return _say(request, Fact("my_orders"))
-    return _say(request, phrase(request.language, "which_order"), Fact("my_orders"))
+    return _say(request, PHRASES[request.language]["which_order"], Fact("my_orders"))
 
 
 def _look_and_propose(
@@ -228,7 +238,7 @@ def _hand_over(reason: str, request: CustomerRequest) -> Call:
 
 def _say(request: CustomerRequest, *parts: str | Fact) -> Say:
     """Return a whole reply: greeting, parts, closing."""
-    greeting, closing = (phrase(request.language, key) for key in ("greeting", "closing"))
+    greeting, closing = (PHRASES[request.language][key] for key in ("greeting", "closing"))
     return Say((greeting, *parts, closing), request.language)
 
 
@@ -242,14 +252,131 @@ def _find(
     return None
 
 
-# --- words ----------------------------------------------------------------------------------------
+# --- reading a mail ------------------------------------------------------------------------------
 
 
-_PHRASES: dict[str, dict[str, str]] = tomllib.loads(
-    Path(__file__).with_name("phrases.toml").read_text("utf-8")
+# The first row that matches wins: "you never sent it" before "it is broken".
+_REASONS: tuple[tuple[RefundReason, str], ...] = (
+    (
+        RefundReason.NOT_DELIVERED,
+        r"never (arrived|came|got|received)|not (arrived|been delivered)|did(n't| not) arrive"
+        r"|nie angekommen|nicht angekommen|jamais (arriv|reçu)|pas arriv|nunca llegó|no ha llegado",
+    ),
+    (
+        RefundReason.WRONG_ITEM,
+        r"\bwrong (item|one|size|colou?r|model|thing|product)"
+        r"|\b(sent|got|received|delivered)\b[^.!?]{0,30}\bwrong\b|falsche|mauvais|équivocad|equivocad",
+    ),
+    (
+        RefundReason.DAMAGED,
+        r"broke|damag|crack|defect|faulty|does(n't| not) work|stopped working|won't turn on|leak"
+        r"|kaputt|defekt|beschädigt|funktioniert nicht|cassé|abîmé|ne marche pas|en panne"
+        r"|\brot[oa]s?\b|dañad|no funciona|averiad",
+    ),
+    (
+        RefundReason.NOT_AS_DESCRIBED,
+        r"not (as|what) (described|advertised|shown|i expected|the picture)|nicht wie beschrieben"
+        r"|pas conforme|no es como",
+    ),
+    (
+        RefundReason.CHANGED_MIND,
+        r"changed my mind|do(n't| not) (like|need|want)|no longer (need|want)|too (small|big|large)"
+        r"|anders überlegt|gefällt mir nicht|brauche .{0,30}nicht mehr|zu (klein|groß)"
+        r"|changé d'avis|n'en ai plus besoin|ne me plaît pas|cambiado de (idea|opinión)"
+        r"|no me gusta|ya no (lo|la) necesito",
+    ),
+)
+
+# The first row that matches wins. A person is asked for only near a verb of speaking: "your manager
+# approved it" asks for nobody.
+_WISHES: tuple[tuple[Wish, str], ...] = (
+    (
+        Wish.PERSON,
+        r"\b(talk|speak|put me through|connect me)\b[^.!?]{0,60}"
+        r"\b(human|person|people|someone|manager|supervisor|agent)\b"
+        r"|\b(real|actual) (human|person)\b|\bhuman being\b"
+        r"|\b(sprechen|reden|verbinden)\b[^.!?]{0,60}\b(mensch|mitarbeiter|person|chef)"
+        r"|\b(mensch|mitarbeiter|person|chef)\w*[^.!?]{0,60}\b(sprechen|reden|verbinden)\b"
+        r"|\bparler\b[^.!?]{0,60}\b(humain|personne|quelqu|responsable)"
+        r"|\bhablar\b[^.!?]{0,60}\b(humano|persona|alguien|encargado|responsable)",
+    ),
+    (
+        Wish.WITHDRAW,
+        r"\bnever ?mind\b|\bforget (?:about )?(?:it|my (?:refund|request)|the (?:refund|request))\b"
+        r"|\b(?:withdraw|cancel|take back) (?:my|the) (?:refund|request)|\b(?:don't|do not|no longer)"
+        r" (?:want|need) (?:a|the|my) (?:refund|money)"
+        r"|\bhat sich erledigt\b|\bschon erledigt\b|\bvergessen sie (?:es|die|meine)\b"
+        r"|\b(?:ziehe|nehme)\b[^.!?]{0,60}\bzurück\b|\bkeine (?:erstattung|rückzahlung) mehr\b"
+        r"|\blaissez tomber\b|\boubliez\b|\bje (?:retire|renonce)\b|\bannulez ma demande\b"
+        r"|\bdéjelo\b|\bolvíde(?:lo|se)\b|\bretiro mi\b|\bya no (?:hace falta|quiero el reembolso)",
+    ),
+    (
+        Wish.REFUND,
+        r"\brefund|\bmoney back\b|\breturn (it|them|this|the|my)\b|\bsend (it|them) back\b|\breimburs"
+        r"|erstatt|\bgeld zurück|zurückgeben|zurückschicken|\brembours|\brendre\b|\breembols"
+        r"|\bdevol(v|uci)|\bdevuelv|\bdinero de vuelta",
+    ),
+    (
+        Wish.NEWS,
+        r"\bwhere('s| is| are)\b|\bwhen (will|do|does|is)\b|\bstatus\b|\btrack|\bany news\b|\bmy orders?\?"
+        r"|\bwo (ist|sind|bleibt)\b|\bwann\b|\boù (est|sont|en est)\b|\bquand\b"
+        r"|\bdónde\b|\bcuándo\b|\bestado\b",
+    ),
+    (Wish.REFUND, "|".join(pattern for _, pattern in _REASONS)),
+    (
+        Wish.YES,
+        r"^\W*(yes|yep|ja|jawohl|oui|sí|si)\b|\b(it is|it's|this is) (really )?me\b|\bi confirm\b"
+        r"|\bich bin es\b|\bbestätige\b|\bc'est (bien )?moi\b|\bje confirme\b|\bsoy yo\b|\bconfirmo\b",
+    ),
+    (Wish.THANKS, r"\bthank|\bcheers\b|\bdanke|\bvielen dank\b|\bmerci\b|\bgracias\b"),
+)
+
+_ORDER_ID = re.compile(r"\bw[\s-]?(\d{4,10})\b", re.IGNORECASE)
+_BARE_NUMBER = re.compile(
+    r"\b(?:order|bestellung|commande|pedido)\s*(?:no\.?|number|nr\.?|nummer|n°|número)?\s*[:#]?\s*"
+    r"(\d{4,10})\b",
+    re.IGNORECASE,
 )
 
 
-def phrase(language: Language, key: str) -> str:
-    """Return the words for one purpose."""
-    return _PHRASES[language][key]
+def guess_language(*texts: str) -> str:
+    """Return the language of the first text that is in one of the model's; English when none is."""
+    found = (language for language in map(find_language, texts) if language in PHRASES)
+    return next(found, "en")
+
+
+def find_order_ids(text: str) -> tuple[str, ...]:
+    """Return the order numbers that `text` names, each once, in their order."""
+    numbers = [match[1] for match in _ORDER_ID.finditer(text)]
+    numbers += [match[1] for match in _BARE_NUMBER.finditer(text)]
+    return tuple(dict.fromkeys(f"W{number}" for number in numbers))
+
+
+def find_wish(text: str) -> Wish:
+    """Return what `text` asks for; asking for a person goes before everything else."""
+    return _first_match(_WISHES, text, Wish.UNCLEAR)
+
+
+def pick_reason(text: str) -> RefundReason:
+    """Return why the customer wants the money back, as far as the words tell."""
+    return _first_match(_REASONS, text, RefundReason.OTHER)
+
+
+def _first_match(table: Iterable[tuple[T, str]], text: str, otherwise: T) -> T:
+    plain = text.lower().replace("’", "'")
+    return next((found for found, pattern in table if re.search(pattern, plain)), otherwise)
+
+
+def names_item(text: str, name: str) -> bool:
+    """Return whether `text` has a word of the item's name, in the singular or the plural."""
+    said = set(re.findall(r"\w+", text.lower()))
+    wanted = [word for word in re.findall(r"\w+", name.lower()) if len(word) > 2]
+    return any({word, f"{word}s", f"{word}en"} & said for word in wanted)
+
+
+def choose_items(text: str, items: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the ids of the items that `text` names; if it names none, of all that can be refunded."""
+    listed = list(items)
+    named = [item for item in listed if names_item(text, str(item.get("name", "")))]
+    refundable = [item for item in listed if item.get("refundable")]
+    return list(dict.fromkeys(str(item["item_id"]) for item in named or refundable or listed))

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 import re
 import sqlite3
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from html import unescape
-from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlencode
+
+import httpx2
 
 from mailagent.demo import shop
 from mailagent.demo.fakes.mailboxes import SentMail
@@ -53,7 +49,8 @@ class Story:
         self._records = Records(folder.database)
         self._say = say
         self._timeout_seconds = 120.0 if providers.uses_real_model else 60.0
-        self._browser = Browser()
+        # Keeps cookies, as the CSRF protection expects. Uses no proxy of the environment.
+        self._browser = httpx2.Client(timeout=10, follow_redirects=True, trust_env=False)
         self._shown: set[str] = set()
         self.facts = 0  # checked so far
 
@@ -67,7 +64,7 @@ class Story:
             token = self._manager_approves(link)
             self._second_click(link, token)
             self._check_everything()
-        except OSError as problem:
+        except httpx2.HTTPError as problem:
             raise FactMissing(f"the app answers ({problem})") from problem
 
     def _title(self, title: str) -> None:
@@ -128,10 +125,9 @@ class Story:
         if link is None:
             raise FactMissing("the manager's mail has a link to the approval page")
         for _ in range(2):
-            page = self._browser.open(link)
-            self._fact(
-                "the page shows the refund request", page.status == 200 and page.says(_LAPTOP)
-            )
+            page = self._browser.get(link)
+            shown = page.status_code == 200 and _says(page, _LAPTOP)
+            self._fact("the page shows the refund request", shown)
         laptop = self._laptop()
         self._fact("the refund still waits", laptop.status == "awaiting_approval")
         self._fact("no decision is recorded", laptop.decisions == ())
@@ -142,11 +138,12 @@ class Story:
         self._title(
             "Mona approves; the app is killed in the step that pays, before that step is recorded"
         )
-        token = self._browser.open(link).csrf_token
+        token = find_csrf_token(self._browser.get(link).text)
         if token is None:
             raise FactMissing("the form carries a CSRF token")
         before = self._process()
-        self._browser.send(link, decision="approve", note="", amount="", csrf_token=token)
+        with suppress(httpx2.HTTPError):  # the app may die before it answers
+            self._decide(link, token, "approve")
         self._wait_for("the app came to the payment", self._folder.crash_marker.exists)
         self._wait_for("it died there, and is another process now", lambda: self._is_not(before))
         refund = self._wait_for("after the restart the refund is paid", lambda: self._paid(_LAPTOP))
@@ -158,11 +155,15 @@ class Story:
 
     def _second_click(self, link: str, token: str) -> None:
         self._title("Mona clicks once more, and then on the other button")
-        page = self._browser.open(link)
-        self._fact("the page shows who decided", page.says(_MONA) and page.says("approved"))
-        late = self._browser.send(link, decision="reject", note="too late", csrf_token=token)
-        self._fact("the late click gets the same page", late is not None and late.says("approved"))
+        page = self._browser.get(link)
+        self._fact("the page shows who decided", _says(page, _MONA) and _says(page, "approved"))
+        late = self._decide(link, token, "reject")
+        self._fact("the late click gets the same page", _says(late, "approved"))
         self._fact("the first decision stands", self._laptop().decisions == (("approve", _MONA),))
+
+    def _decide(self, link: str, token: str, decision: str) -> httpx2.Response:
+        fields = {"decision": decision, "note": "", "amount": "", "csrf_token": token}
+        return self._browser.post(link, data=fields, headers={"Referer": link})
 
     def _check_everything(self) -> None:
         self._title("A last check of everything")
@@ -194,13 +195,13 @@ class Story:
 
     def _process(self) -> int:
         """Return the process number of the app, as the app says it."""
-        state = json.loads(self._browser.open(f"{self._providers.app_url}/demo/state").html)
+        state = self._browser.get(f"{self._providers.app_url}/demo/state").json()
         return int(state["process"]["pid"])
 
     def _is_not(self, process: int) -> bool:
         try:
             return self._process() != process
-        except (OSError, ValueError):  # dead, or not quite up again
+        except (httpx2.HTTPError, ValueError):  # dead, or not quite up again
             return False
 
     def _no_mail_twice(self) -> bool:
@@ -211,14 +212,8 @@ class Story:
     def _write(self, letter: shop.ReadyMail) -> None:
         self._say(f"  {letter.sender} writes: “{' '.join(letter.text.split())}”")
         fields = {"from": letter.sender, "subject": letter.subject, "text": letter.text}
-        request = urllib.request.Request(  # noqa: S310 - our own server
-            f"{self._providers.sendgrid.url}/demo/letters",
-            json.dumps(fields).encode(),
-            {"Content-Type": "application/json"},
-        )
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=5):
-            pass
+        url = f"{self._providers.sendgrid.url}/demo/letters"
+        self._browser.post(url, json=fields).raise_for_status()
 
     def _show_mail(self, address: str) -> None:
         for mail in self._sent(address):
@@ -240,23 +235,7 @@ def _gist(mail: SentMail) -> str:
 
 
 _LINK = re.compile(r"https?://\S+/approvals/[^\s>)\]\"']+")
-_CSRF_FIELD = re.compile(r"<input[^>]*name=\"csrf_token\"[^>]*>")
-_VALUE = re.compile(r"value=\"([^\"]+)\"")
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    status: int
-    html: str
-
-    def says(self, text: str) -> bool:
-        return text.lower() in unescape(self.html).lower()
-
-    @property
-    def csrf_token(self) -> str | None:
-        field = _CSRF_FIELD.search(self.html)
-        value = _VALUE.search(field[0]) if field else None
-        return unescape(value[1]) if value else None
+_CSRF_TOKEN = re.compile(r"<input[^>]*name=\"csrf_token\"[^>]*value=\"([^\"]+)\"")
 
 
 def find_link(mail: SentMail) -> str | None:
@@ -265,34 +244,14 @@ def find_link(mail: SentMail) -> str | None:
     return found[0] if found else None
 
 
-class Browser:
-    """Keeps cookies, as the CSRF protection expects."""
+def find_csrf_token(html: str) -> str | None:
+    """Return the token of the form on the approval page."""
+    found = _CSRF_TOKEN.search(html)
+    return unescape(found[1]) if found else None
 
-    def __init__(self) -> None:
-        self._opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}),
-            urllib.request.HTTPCookieProcessor(CookieJar()),
-        )
 
-    def open(self, url: str) -> Page:
-        """Follow a link. Raises OSError when the app does not answer."""
-        return self._fetch(urllib.request.Request(url))  # noqa: S310 - a link of our own app
-
-    def send(self, url: str, **fields: str) -> Page | None:
-        """Send a form; None when the answer was lost because the app died meanwhile."""
-        request = urllib.request.Request(url, urlencode(fields).encode(), {"Referer": url})  # noqa: S310 - a link of our own app
-        try:
-            return self._fetch(request)
-        except (OSError, http.client.HTTPException):
-            return None
-
-    def _fetch(self, request: urllib.request.Request) -> Page:
-        try:
-            with self._opener.open(request, timeout=10) as answer:
-                return Page(answer.status, answer.read().decode("utf-8", "replace"))
-        except urllib.error.HTTPError as refusal:
-            with refusal:
-                return Page(refusal.code, refusal.read().decode("utf-8", "replace"))
+def _says(page: httpx2.Response, text: str) -> bool:
+    return text.lower() in unescape(page.text).lower()
 
 
 # --- records --------------------------------------------------------------------------------------

@@ -11,13 +11,15 @@ import pytest
 from mailagent.agent.reply.composition import FactName, parse
 from mailagent.agent.reply.words import find_statements
 from mailagent.demo.fakes.openai import tool_results
-from mailagent.demo.reading import Language, find_order_ids, guess_language, pick_reason
 from mailagent.demo.scripted_model import (
+    PHRASES,
     Call,
     Say,
     ToolResult,
+    find_order_ids,
+    guess_language,
     next_turn,
-    phrase,
+    pick_reason,
     read_request,
 )
 from mailagent.demo.shop import READY_MAILS
@@ -119,10 +121,10 @@ def test_the_reply_names_the_fact_that_the_tool_showed(
     assert facts_in(reply) == named
 
 
-@pytest.mark.parametrize("language", list(Language))
-def test_its_words_state_nothing(language: Language) -> None:
+@pytest.mark.parametrize("language", list(PHRASES))
+def test_its_words_state_nothing(language: str) -> None:
     for key in ("greeting", "closing", "thanks", "unclear", "which_order"):
-        assert find_statements(phrase(language, key), language, [], language) == []
+        assert find_statements(PHRASES[language][key], language, [], language) == []
 
 
 @pytest.mark.parametrize(
@@ -276,15 +278,15 @@ def test_a_tool_that_fails_goes_to_a_person() -> None:
 @pytest.mark.parametrize(
     ("text", "language"),
     [
-        ("Hello, my kettle is broken", Language.ENGLISH),
-        ("Guten Tag, mein Wasserkocher ist kaputt", Language.GERMAN),
-        ("Bonjour, ma bouilloire est cassée", Language.FRENCH),
-        ("Hola, mi hervidor no funciona", Language.SPANISH),
-        ("W1001", Language.ENGLISH),
+        ("Hello, my kettle is broken", "en"),
+        ("Guten Tag, mein Wasserkocher ist kaputt", "de"),
+        ("Bonjour, ma bouilloire est cassée", "fr"),
+        ("Hola, mi hervidor no funciona", "es"),
+        ("W1001", "en"),
     ],
 )
-def test_language_is_told_by_common_words(text: str, language: Language) -> None:
-    assert guess_language(text) is language
+def test_language_is_told_by_common_words(text: str, language: str) -> None:
+    assert guess_language(text) == language
 
 
 @pytest.mark.parametrize(

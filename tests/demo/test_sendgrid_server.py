@@ -14,13 +14,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mailagent.adapters.sendgrid.sender import MailSender
 from mailagent.adapters.sendgrid.signature import verify
 from mailagent.demo.fakes.http_server import Answer, LocalServer, Request
 from mailagent.demo.fakes.mailboxes import CustomerMailState, Mailboxes
 from mailagent.demo.fakes.sendgrid import SendGridServer
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, WebhookSender
-from mailagent.domain.mail.delivery import Trace
 
 PAGE = "http://127.0.0.1:8000"
 
@@ -156,7 +154,7 @@ def test_each_recipient_gets_a_mail(harness: Harness) -> None:
         ({"content": []}, "content"),
         ({"content": list(reversed(MAIL["content"]))}, "content"),
         ({"content": [{"type": "text/plain", "value": ""}]}, "content.0.value"),
-        ({"headers": {"To": "mallory@evil.example"}}, "headers.To.[key]"),
+        ({"headers": {"To": "mallory@evil.example"}}, "headers"),
         ({"headers": {"X-Note": "a\nb"}}, "headers.X-Note"),
         ({"headers": {"Message-ID": "no brackets"}}, "headers"),
         ({"custom_args": {"outbound_id": 1}}, "custom_args.outbound_id"),
@@ -364,17 +362,3 @@ def test_a_line_that_was_cut_off_costs_only_itself(harness: Harness, tmp_path: P
     assert len(again.sent()) == 1
     again.record_sent(replace(again.sent()[0], mail_id="another"))
     assert len(Mailboxes(path).sent()) == 2
-
-
-def test_an_account_has_email_activity_only_if_it_was_bought(tmp_path: Path) -> None:
-    mailboxes = Mailboxes(tmp_path / "mailboxes.jsonl")
-    server = SendGridServer(mailboxes, "support@shop.example")
-    server.start()
-    try:
-        sender = MailSender("SG.test", server.url)
-        assert sender.find_trace("outbound_1") is Trace.NOT_ASKED
-        server.has_activity = True
-        sender = MailSender("SG.test", server.url)
-        assert sender.find_trace("outbound_1") is Trace.NONE
-    finally:
-        server.stop()

@@ -114,30 +114,27 @@ def answer_to(body: Mapping[str, Any], turn: Turn, raw: bytes) -> dict[str, Any]
     """
     key = hashlib.sha256(raw).hexdigest()[:32]
     output = [_output_item(turn, key)]
-    now = int(time.time())
+    sent, made = len(raw) // 4, max(1, len(json.dumps(output)) // 4)
+    usage = {
+        "input_tokens": sent,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": made,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": sent + made,
+    }
     return {
         "id": f"resp_{key}",
         "object": "response",
-        "created_at": now,
-        "completed_at": now,
+        "created_at": int(time.time()),
         "status": "completed",
         "error": None,
         "incomplete_details": None,
-        "instructions": body.get("instructions"),
-        "max_output_tokens": body.get("max_output_tokens"),
         "model": body["model"],
         "output": output,
         "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
-        "previous_response_id": None,
-        "reasoning": {"effort": None, "summary": None},
-        "temperature": 1.0,
-        "text": body.get("text") or {"format": {"type": "text"}},
         "tool_choice": body.get("tool_choice") or "auto",
         "tools": body.get("tools") or [],
-        "top_p": 1.0,
-        "truncation": "disabled",
-        "metadata": body.get("metadata") or {},
-        "usage": _usage(len(raw) // 4, max(1, len(json.dumps(output)) // 4)),
+        "usage": usage,
     }
 
 
@@ -158,14 +155,4 @@ def _output_item(turn: Turn, key: str) -> dict[str, Any]:
         "name": turn.name,
         "arguments": json.dumps(turn.arguments),
         "call_id": f"call_{key[:24]}",
-    }
-
-
-def _usage(sent: int, made: int) -> dict[str, Any]:
-    return {
-        "input_tokens": sent,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens": made,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": sent + made,
     }

@@ -209,13 +209,13 @@
     const written = mail.letters.filter((item) => item.from_address === address);
     const all = [...received, ...written].sort((a, b) => Date.parse(a.sent_at) - Date.parse(b.sent_at));
     const box = find("#mails");
-    if (!changed("mails", [address, all.map((item) => item.mail_id || item.letter_id)])) return;
+    if (!changed("mails", [address, all.map((item) => item.mail_id || item.mail_number)])) return;
     box.querySelector(":scope > .hint")?.remove();
     if (!all.length) box.append(make("p", { className: "hint" }, "Nothing here yet."));
     const present = new Set([...box.children].map((child) => child.dataset.id));
     // Only what is new is put in: a frame that is moved loads again.
     for (const item of all) {
-      const id = item.mail_id || item.letter_id;
+      const id = item.mail_id || item.mail_number;
       if (!present.has(id)) box.prepend(item.mail_id ? receivedMail(item) : writtenMail(item));
     }
   }
@@ -227,7 +227,7 @@
   function writtenMail(letter) {
     const note = letter.aligned ? null : make("p", { className: "hint" }, "Forged: SPF and DKIM do not vouch for it.");
     const body = make("div", {}, make("pre", {}, letter.text), note ?? "");
-    return make("details", { className: "mail own", dataset: { id: letter.letter_id } }, head("written here", letter), body);
+    return make("details", { className: "mail own", dataset: { id: letter.mail_number } }, head("written here", letter), body);
   }
 
   function receivedMail(item) {

@@ -14,7 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
-from mailagent.demo.story import Browser
+import httpx2
+
+from mailagent.demo.story import find_csrf_token
 from tests.processes import ProcessFailed, run_script
 
 THREADS = 8
@@ -41,14 +43,15 @@ def _at(webhook: str, links: Sequence[str]) -> list[str]:
 
 
 def _approve(link: str) -> float:
-    browser = Browser()
-    token = browser.open(link).csrf_token
-    if token is None:
-        raise ProcessFailed("an approval's page has no form")
-    pressed_at = time.monotonic()
-    answer = browser.send(link, decision="approve", csrf_token=token)
-    if answer is None or answer.status != 200:
-        raise ProcessFailed(f"a decision was not taken: {answer and answer.status}")
+    with httpx2.Client(timeout=10, follow_redirects=True, trust_env=False) as browser:
+        token = find_csrf_token(browser.get(link).text)
+        if token is None:
+            raise ProcessFailed("an approval's page has no form")
+        fields = {"decision": "approve", "csrf_token": token}
+        pressed_at = time.monotonic()
+        answer = browser.post(link, data=fields, headers={"Referer": link})
+    if answer.status_code != 200:
+        raise ProcessFailed(f"a decision was not taken: {answer.status_code}")
     return pressed_at
 
 

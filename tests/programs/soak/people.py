@@ -15,9 +15,11 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+import httpx2
+
 from mailagent.demo.fakes.mailboxes import MailContent, SentMail
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, WebhookSender, build_body
-from mailagent.demo.story import Browser, find_link
+from mailagent.demo.story import find_csrf_token, find_link
 from mailagent.store.database import Database
 from mailagent.store.refunds import order_import
 from tests.cast import MAX, MONA, TESS, order
@@ -211,18 +213,22 @@ class People:
         path = link.partition("/approvals/")[2]
         web = random.choice(self._webs)
         url = f"http://127.0.0.1:{web.port}/approvals/{path}"
-        browser = Browser()
-        try:
-            page = browser.open(url)
-        except (OSError, http.client.HTTPException):
-            return False
-        if page.csrf_token is None:
-            return page.status < 500  # decided already
-        answers = [
-            browser.send(url, decision=decision, csrf_token=page.csrf_token) for _ in range(2)
-        ]
-        self.counter.clicks += len(answers)
-        taken = any(each and each.status == 200 and each.csrf_token is None for each in answers)
+        with httpx2.Client(timeout=10, follow_redirects=True, trust_env=False) as browser:
+            try:
+                page = browser.get(url)
+            except httpx2.HTTPError:
+                return False
+            token = find_csrf_token(page.text)
+            if token is None:
+                return page.status_code < 500  # decided already
+            fields = {"decision": decision, "csrf_token": token}
+            taken = False
+            for _ in range(2):
+                self.counter.clicks += 1
+                with contextlib.suppress(httpx2.HTTPError):
+                    answer = browser.post(url, data=fields, headers={"Referer": url})
+                    decided = find_csrf_token(answer.text) is None
+                    taken |= answer.status_code == 200 and decided
         self.story.clicks.append(Click(order_id, manager, decision, taken))
         return taken
 
