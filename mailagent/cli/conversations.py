@@ -20,7 +20,7 @@ from mailagent.cli.printing import (
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.message import left_out
 from mailagent.store.mail import conversations as store
-from mailagent.store.mail import correspondence, inbound
+from mailagent.store.mail import inbound, outbound
 from mailagent.store.refunds import refunds as refund_rows
 
 conversations = Commands("conversations", help="Conversations with customers.")
@@ -135,7 +135,7 @@ def _mails_out(connection: sa.Connection, conversation: Conversation) -> list[di
             "error": row.error,
             "sent_again": row.sent_again_why,
         }
-        for row in correspondence.list_of_conversation(connection, conversation.conversation_id)
+        for row in outbound.list_of_conversation(connection, conversation.conversation_id)
     ]
 
 

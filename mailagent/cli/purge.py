@@ -10,7 +10,7 @@ from flask.cli import with_appcontext
 
 from mailagent import services
 from mailagent.cli.printing import explain
-from mailagent.store.mail import inbound
+from mailagent.store.mail import raw_mail
 from mailagent.store.privacy import retention
 
 
@@ -54,7 +54,7 @@ def _count() -> Iterator[tuple[int, str]]:
     now = live.now()
     before = live.retention.text_before(now)
     with live.database.snapshot() as connection:
-        yield inbound.count_raw(connection, now - live.waits.raw_mail_kept), _raw()
+        yield raw_mail.count(connection, now - live.waits.raw_mail_kept), _raw()
         texts = retention.count(connection, before) if before else {}
         yield sum(texts.values()), _text()
         for rule in retention.RULES:

@@ -20,9 +20,8 @@ from mailagent.domain.refunds.escalation import (
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.store import audit
-from mailagent.store.refunds import approval_requests, approvals, refunds, reviews
-from mailagent.store.refunds.approval_requests import Note
-from mailagent.store.refunds.approvals import Approval, RecordedDecision, Standing
+from mailagent.store.refunds import approvals, refunds, reviews
+from mailagent.store.refunds.approvals import Approval, Note, RecordedDecision, Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ def load_routing(
     owners = owners or reviews.list_owners(connection, refund)
     besides = (*owners, first.decided_by) if first else owners
     candidates = list_candidates(live.shop.manager_emails, besides)
-    asked = approval_requests.list_of(connection, approval.approval_id, question)
+    asked = approvals.list_requests_for(connection, approval.approval_id, question)
     now = live.now()
     return Routing(
         approval,
@@ -91,8 +90,8 @@ def load_routing(
         candidates,
         # We do not wait for a manager who may no longer decide.
         tuple(each for each in asked if each.manager_email in candidates),
-        approval_requests.list_notes(connection, approval.approval_id),
-        approval_requests.list_away(connection, now),
+        approvals.list_notes(connection, approval.approval_id),
+        approvals.list_away(connection, now),
         now,
     )
 
@@ -121,7 +120,7 @@ def record_request(
     details = {"manager": manager, "question": routing.question.value}
     audit.record(connection, now, audit.CLOCK, "manager asked", refund.refund_id, details)
     approval_id = routing.approval.approval_id
-    return approval_requests.record(connection, approval_id, routing.question, manager, now)
+    return approvals.record_request(connection, approval_id, routing.question, manager, now)
 
 
 def skip(connection: sa.Connection, refund: Refund, manager: str, why: Skip) -> Routing:
@@ -129,7 +128,7 @@ def skip(connection: sa.Connection, refund: Refund, manager: str, why: Skip) -> 
     routing, now = load_routing(connection, refund), services.current().now()
     for request in routing.requests:
         if request.manager_email == manager and request.stands:
-            skipped = approval_requests.record_skip(connection, request, why.value, now)
+            skipped = approvals.record_skip(connection, request, why.value, now)
             routing = routing.with_request(skipped)
             details = {"manager": manager, "why": why.value}
             audit.record(

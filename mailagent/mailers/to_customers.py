@@ -18,15 +18,7 @@ from mailagent.mailers.facts import Reader
 from mailagent.mailers.letter import Letter, reader_of
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
-from mailagent.store.refunds import (
-    approvals,
-    goodwill,
-    orders,
-    pending_notices,
-    refund_payments,
-    refunds,
-    reviews,
-)
+from mailagent.store.refunds import approvals, goodwill, orders, refund_payments, refunds, reviews
 
 
 def write_reply(
@@ -176,7 +168,7 @@ def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
 
     Raises ValueError if no such money came back.
     """
-    untrue = pending_notices.list_told_before_return(connection, refund.refund_id)
+    untrue = refunds.list_told_before_return(connection, refund.refund_id)
     if refund.returned is None or not untrue:
         raise ValueError(f"nothing that was told of refund {refund.refund_id} came back")
     conversation, mail = _where_asked(connection, refund)

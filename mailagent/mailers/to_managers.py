@@ -26,7 +26,7 @@ from mailagent.mailers.approval_routing import Routing, load_routing
 from mailagent.mailers.compose import MailContent, Notice, queue_mail, render, write_notice
 from mailagent.store import audit
 from mailagent.store.mail import outbound
-from mailagent.store.refunds import approval_requests, approvals, refunds, reviews
+from mailagent.store.refunds import approvals, refunds, reviews
 from mailagent.store.refunds.approvals import RecordedDecision
 
 _KEYS = {Question.APPROVE: "approval_request", Question.COUNTERSIGN: "countersign_request"}
@@ -65,7 +65,7 @@ def _remind(
     connection: sa.Connection, refund: Refund, request: ApprovalRequest, routing: Routing
 ) -> Routing:
     now, number = services.current().now(), request.reminders + 1
-    routing = routing.with_request(approval_requests.record_reminder(connection, request, now))
+    routing = routing.with_request(approvals.record_reminder(connection, request, now))
     _write_request(connection, refund, request.manager_email, routing, number)
     details = {
         "manager": request.manager_email,
@@ -179,7 +179,7 @@ def ask_next_manager(
     # The refund first: a manager who decides holds it while recording that they are back.
     refund = refunds.lock(connection, refund_id)
     until = now + live.waits.manager_absence
-    approval_requests.record_absence(connection, manager, why.value, now, until)
+    approvals.record_absence(connection, manager, why.value, now, until)
     if refund.status is not RefundStatus.AWAITING_APPROVAL:
         return None
     routing, mail = approval_routing.skip(connection, refund, manager, why), None
@@ -280,7 +280,7 @@ def write_expired(
 ) -> None:
     """Tell all managers who were asked that the date has passed; if we waited for none of them, also tell
     the team. `first` is the first of two approvals."""
-    asked = approval_requests.list_requests(connection, refund.refund_id)
+    asked = approvals.list_requests(connection, refund.refund_id)
     named = [*([first.decided_by] if first else []), *(each.manager_email for each in asked)]
     managers = services.current().shop.manager_emails
     readers = dict.fromkeys(each for each in named if each in managers)

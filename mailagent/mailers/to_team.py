@@ -15,7 +15,7 @@ from mailagent.domain.refunds.labels import REFUND_STATES
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.compose import MailContent, queue_mail
 from mailagent.store.ids import new_id
-from mailagent.store.mail import correspondence, inbound
+from mailagent.store.mail import inbound, outbound
 from mailagent.store.refunds import refund_payments, refunds
 
 # The newest mails of each side.
@@ -103,7 +103,7 @@ def _thread(
             "text": row.text,
             "attachments": [],
         }
-        for row in correspondence.list_to_customer(
+        for row in outbound.list_to_customer(
             connection, conversation.conversation_id, conversation.customer_email, MAILS_SHOWN
         )
     ]

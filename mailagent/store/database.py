@@ -6,8 +6,10 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any
+from enum import Enum
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -15,6 +17,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from mailagent.store.errors import drop_stale_plans, leave_out_details
 
 Row = sa.Row[*tuple[Any, ...]]
+Record = TypeVar("Record")
 
 # DBOS opens the same file with engines of its own, so a writer may have to wait for one of them.
 SQLITE_BUSY_MILLISECONDS = 30_000
@@ -34,19 +37,15 @@ GONE_AFTER = {
     "tcp_user_timeout": 20_000,
 }
 
-
 # SET LOCAL, which takes no parameters: it ends with the transaction.
 _LIMIT_HERE = sa.select(
     sa.func.set_config("statement_timeout", sa.bindparam("milliseconds", type_=sa.Text), True)
 )
 
-
 # A connection that was used so lately is taken as it is.
 PING_AFTER_SECONDS = 1.0
 
-
 END_OF_TIME = datetime.max.replace(tzinfo=UTC)
-
 
 # The option of a connection that only reads.
 READS = "mailagent_reads"
@@ -229,3 +228,17 @@ def insert_once(
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     once = insert(table).on_conflict_do_nothing(index_elements=key).returning(sa.literal(1))
     return connection.scalar(once, values) is not None
+
+
+def from_row(kind: type[Record], row: Row, /, **values: Any) -> Record:
+    """Return a dataclass made of the columns that are named like its fields. `values` win over columns."""
+    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: row._mapping[name] for name in names & row._mapping.keys()} | values)
+
+
+def columns_of(table: sa.Table, record: object, /, **values: Any) -> dict[str, Any]:
+    """Return the values of the columns that are named like attributes of a record. `values` win over them."""
+    names = [column.name for column in table.columns if hasattr(record, column.name)]
+    found = {name: getattr(record, name) for name in names}
+    plain = {name: each.value if isinstance(each, Enum) else each for name, each in found.items()}
+    return plain | values

@@ -16,9 +16,10 @@ from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.mail.message import Identity, MailKind
 from mailagent.store.console import sessions
 from mailagent.store.database import Database
-from mailagent.store.mail import filing, inbound
+from mailagent.store.mail import inbound, raw_mail
 from mailagent.store.mail.arrivals import KEPT, SHARE, Arrivals, Known, look_up
-from mailagent.store.mail.filing import Filing, RawMail
+from mailagent.store.mail.inbound import Filing
+from mailagent.store.mail.raw_mail import RawMail
 from tests.cast import ADA, GRACE, NOW
 from tests.harness import Harness
 from tests.store.parsed import parsed_mail
@@ -42,7 +43,7 @@ def test_nothing_is_known_at_first(database: Database) -> None:
 def test_a_stored_mail_is_known_by_its_key_and_its_message_id(database: Database) -> None:
     changed = parsed_mail(dedup_key="key-3")
     with database.transaction() as connection:
-        filing.record(connection, parsed_mail(), None, "a test", NOW)
+        inbound.record(connection, parsed_mail(), None, "a test", NOW)
         same = look_up(connection, parsed_mail(), NOW, 9)
         other = look_up(connection, changed, NOW, 9)
     assert (same.stored, other.stored) == (True, False)
@@ -60,7 +61,7 @@ def test_a_mail_whose_message_id_is_not_signed_is_known_by_author_and_date(
         {"known_by_date": False},
     ]
     with database.transaction() as connection:
-        filing.record(connection, parsed_mail(), None, "a test", NOW + timedelta(days=7))
+        inbound.record(connection, parsed_mail(), None, "a test", NOW + timedelta(days=7))
         assert look_up(connection, parsed_mail(**changed), NOW, 9).signed_date
         for other in others:
             mail = parsed_mail(**changed | other)
@@ -70,14 +71,14 @@ def test_a_mail_whose_message_id_is_not_signed_is_known_by_author_and_date(
 def test_one_that_could_not_be_read_may_come_again(database: Database) -> None:
     broken = parsed_mail(dedup_key="key-3", kind=MailKind.MALFORMED)
     with database.transaction() as connection:
-        filing.record(connection, broken, None, "a test", NOW)
+        inbound.record(connection, broken, None, "a test", NOW)
         known = look_up(connection, parsed_mail(known_by_date=True), NOW, 9)
     assert (known.same_message_id, known.message_id, known.signed_date) == (1, False, False)
 
 
 def test_proven_mail_of_the_last_hour_uses_up_what_is_proven_only(database: Database) -> None:
     with database.transaction() as connection:
-        filing.record(connection, parsed_mail(), None, "a test", NOW)
+        inbound.record(connection, parsed_mail(), None, "a test", NOW)
         assert look_up(connection, parsed_mail(), NOW, 1).is_used_up
         assert not look_up(connection, parsed_mail(), NOW, 2).is_used_up
         assert not look_up(connection, parsed_mail(), NOW + timedelta(hours=2), 1).is_used_up
@@ -98,10 +99,10 @@ def test_a_mail_is_stored_with_its_request_or_not_at_all(database: Database) -> 
     with database.transaction() as connection:
         first = Filing(raw=RawMail("text/plain", b"first \xff\x00"))
         second = Filing(raw=RawMail("text/plain", b"second"))
-        mail_id = filing.record(connection, parsed_mail(), None, "a test", NOW, first)
-        assert filing.record(connection, parsed_mail(), None, "a test", NOW, second) is None
+        mail_id = inbound.record(connection, parsed_mail(), None, "a test", NOW, first)
+        assert inbound.record(connection, parsed_mail(), None, "a test", NOW, second) is None
         assert mail_id == first.mail_id
-        raw = inbound.find_raw(connection, first.mail_id)
+        raw = raw_mail.find(connection, first.mail_id)
         assert raw == first.raw
         assert connection.scalar(sa.text("SELECT count(*) FROM raw_mails")) == 1
         assert inbound.find(connection, second.mail_id) is None

@@ -17,7 +17,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
 from mailagent.store import audit, migration, schema
 from mailagent.store.database import Database
-from mailagent.store.mail import conversations, filing
+from mailagent.store.mail import conversations, inbound
 from mailagent.store.migration import SchemaProblem, check_schema
 from mailagent.store.refunds import approvals, order_import, orders, refund_payments, refunds
 from mailagent.store.refunds.approvals import RecordedDecision
@@ -62,7 +62,7 @@ def test_an_empty_database_is_named_as_such(tmp_path: Path) -> None:
 
 def _conversation_and_mail(connection: sa.Connection) -> tuple[str, str]:
     conversation = conversations.open_new(connection, ADA, "Kettle", NOW)
-    mail_id = filing.record(connection, parsed_mail(), conversation.conversation_id, None, NOW)
+    mail_id = inbound.record(connection, parsed_mail(), conversation.conversation_id, None, NOW)
     assert mail_id is not None
     return conversation.conversation_id, mail_id
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.demo.fakes.webhooks import build_body
 from mailagent.domain.refunds.refund import RefundStatus
-from mailagent.store.refunds import approval_requests as store
+from mailagent.store.refunds import approvals as store
 from mailagent.store.refunds import orders, refunds
 from tests.cast import ADA, MALLORY, MAX, MONA, TESS
 from tests.databases import ONE_DATABASE

@@ -16,7 +16,7 @@ from mailagent.adapters.links import Links
 from mailagent.adapters.mime.attachment import DOWNLOAD_MAX_BYTES
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.console import sessions
-from mailagent.store.mail import photo_previews
+from mailagent.store.mail import raw_mail
 from mailagent.store.refunds import refunds
 from mailagent.web.approvals.attachments import ShownFile, count_files
 from mailagent.workflows.steps.maintenance.photo_previews import make_previews
@@ -95,10 +95,10 @@ def test_a_photo_without_a_preview_says_why_and_is_saved_all_the_same(shop: Harn
 def test_a_photo_that_ended_its_worker_is_not_tried_again(shop: Harness) -> None:
     desk = ask(shop, mail_with(("crack.jpg", "image/jpeg", a_photo())))
     with shop.live.database.transaction() as connection:
-        assert photo_previews.begin(connection, desk.mail_id, 0, shop.live.now())
+        assert raw_mail.begin_preview(connection, desk.mail_id, 0, shop.live.now())
     assert make_previews() == 0
     (row,) = shop.rows("SELECT picture, problem FROM photo_previews")
-    assert (row.picture, row.problem) == (None, photo_previews.INTERRUPTED)
+    assert (row.picture, row.problem) == (None, raw_mail.INTERRUPTED)
 
 
 def test_photos_of_proven_senders_come_before_those_of_strangers(shop: Harness) -> None:
@@ -109,8 +109,8 @@ def test_photos_of_proven_senders_come_before_those_of_strangers(shop: Harness) 
     identities = shop.rows("SELECT identity FROM inbound_mails ORDER BY received_at")
     assert [row.identity for row in identities] == ["spf", "none"]
     with shop.live.database.snapshot() as connection:
-        assert len(photo_previews.list_mails_without(connection, 9)) == 2
-        assert photo_previews.list_mails_without(connection, 1) == [desk.mail_id]
+        assert len(raw_mail.list_without_previews(connection, 9)) == 2
+        assert raw_mail.list_without_previews(connection, 1) == [desk.mail_id]
 
 
 def test_previews_go_with_the_raw_mail(shop: Harness) -> None:

@@ -16,7 +16,7 @@ from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.operations.retry import PAYMENT_NEEDS_OPERATOR_AFTER
 from mailagent.domain.refunds.order import OrderProblem
 from mailagent.domain.text import NeedsOperatorError
-from mailagent.store.refunds import external_refunds, pending_notices
+from mailagent.store.refunds import external_refunds, refunds
 from mailagent.web.webhooks.gateway import LARGEST_EVENT_BYTES
 from mailagent.workflows.steps.refund import decision
 from tests import stripe_server
@@ -326,7 +326,7 @@ def test_whoever_was_not_told_yet_hears_of_it_from_the_sweep(
 
     def untold() -> list[str]:
         with shop.live.database.snapshot() as connection:
-            return [row.refund_id for row in pending_notices.list_untold(connection, since, 10)]
+            return [row.refund_id for row in refunds.list_untold(connection, since, 10)]
 
     assert untold() == [refund_id]
     tell(refund_id)

@@ -17,7 +17,7 @@ from mailagent.domain.refunds.escalation import Skip
 from mailagent.mailers import approval_routing
 from mailagent.mailers.approval_routing import load_routing
 from mailagent.store.mail import outbound
-from mailagent.store.refunds import approval_requests, refunds
+from mailagent.store.refunds import approvals, refunds
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
 from mailagent.workflows.steps.refund import decision
 from tests.cast import MAX, MONA, OLGA, TESS, order
@@ -170,7 +170,7 @@ def test_people_are_told_of_a_request_that_begins_while_everybody_is_away(
     with shop.live.database.transaction() as connection:
         for manager in (MONA, MAX):
             until = shop.live.now() + timedelta(days=1)
-            approval_requests.record_absence(connection, manager, "away", shop.live.now(), until)
+            approvals.record_absence(connection, manager, "away", shop.live.now(), until)
     ask(refund_id)
     ask(refund_id)
     assert len(mails(shop, MONA)) == 1
@@ -253,7 +253,7 @@ def test_how_things_stand_after_a_change_is_what_is_on_record(
             routing = routing.with_request(request)
             assert routing == load_routing(connection, refund)
         assert [each.manager_email for each in routing.requests] == [MONA, ZOE]
-        reminded = approval_requests.record_reminder(connection, routing.requests[1], routing.now)
+        reminded = approvals.record_reminder(connection, routing.requests[1], routing.now)
         assert routing.with_request(reminded) == load_routing(connection, refund)
         routing = approval_routing.skip(connection, refund, MONA, Skip.AWAY)
         assert routing == load_routing(connection, refund)

@@ -17,8 +17,9 @@ from mailagent import services
 from mailagent.demo.fakes.webhooks import build_body
 from mailagent.settings import SettingsProblem, load_settings
 from mailagent.store.database import Database
-from mailagent.store.mail import arrivals, filing, inbound
-from mailagent.store.mail.filing import Filing, RawMail
+from mailagent.store.mail import arrivals, inbound, raw_mail
+from mailagent.store.mail.inbound import Filing
+from mailagent.store.mail.raw_mail import RawMail
 from mailagent.workflows import launch
 from mailagent.workflows.maintenance import sweep
 from mailagent.workflows.steps.maintenance import housekeeping
@@ -41,7 +42,7 @@ def keep(database: Database, received_at: datetime, count: int = 1) -> list[str]
             key = f"key-{received_at.timestamp()}-{len(kept)}"
             mail = parsed_mail(dedup_key=key)
             filed = Filing(raw=RawMail("text/plain", BODY))
-            mail_id = filing.record(connection, mail, None, "a test", received_at, filed)
+            mail_id = inbound.record(connection, mail, None, "a test", received_at, filed)
             assert mail_id is not None
             kept.append(mail_id)
     return kept
@@ -54,7 +55,7 @@ def raw_ids(database: Database) -> list[str]:
 
 def purge(database: Database, before: datetime, limit: int = 100) -> int:
     with database.transaction() as connection:
-        return inbound.purge_raw(connection, before, limit)
+        return raw_mail.purge(connection, before, limit)
 
 
 def flask_purge(shop: Harness) -> Result:
@@ -80,7 +81,7 @@ def test_what_was_read_of_a_mail_stays_and_so_does_its_key(database: Database) -
     (mail_id,) = keep(database, NOW)
     purge(database, NOW + timedelta(days=1))
     with database.snapshot() as connection:
-        assert inbound.find_raw(connection, mail_id) is None
+        assert raw_mail.find(connection, mail_id) is None
         mail = inbound.find(connection, mail_id)
         assert mail is not None
         assert mail.new_text == parsed_mail().new_text
@@ -94,7 +95,7 @@ def test_two_purges_at_once_do_not_wait_for_each_other(database: Database) -> No
     keep(database, NOW, 5)
     later = NOW + timedelta(days=1)
     with database.transaction() as connection:
-        assert inbound.purge_raw(connection, later, 3) == 3
+        assert raw_mail.purge(connection, later, 3) == 3
         assert purge(database, later, 3) == 2
     assert raw_ids(database) == []
 
@@ -130,14 +131,14 @@ class Batches:
         self, monkeypatch: pytest.MonkeyPatch, after: Callable[[], None] = lambda: None
     ) -> None:
         self.sizes: list[int] = []
-        purge_raw = inbound.purge_raw
+        purge = raw_mail.purge
 
         def noted(connection: sa.Connection, before: datetime, limit: int) -> int:
-            self.sizes.append(purge_raw(connection, before, limit))
+            self.sizes.append(purge(connection, before, limit))
             after()
             return self.sizes[-1]
 
-        monkeypatch.setattr(inbound, "purge_raw", noted)
+        monkeypatch.setattr(raw_mail, "purge", noted)
 
 
 def end_after(batches: int) -> Callable[[float | None], housekeeping.Clock]:

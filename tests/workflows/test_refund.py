@@ -26,7 +26,7 @@ from mailagent.domain.refunds.payment import (
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store.mail import conversations, outbound
-from mailagent.store.refunds import approvals, pending_notices, refund_payments, refunds
+from mailagent.store.refunds import approvals, refund_payments, refunds
 from mailagent.web.webhooks.payment_events import follow_refund
 from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
@@ -502,7 +502,7 @@ def receipts(shop: Harness) -> list[Any]:
 def untold(shop: Harness) -> list[str]:
     since = shop.live.now() - timedelta(days=1)
     with shop.live.database.snapshot() as connection:
-        return [row.refund_id for row in pending_notices.list_untold(connection, since, 10)]
+        return [row.refund_id for row in refunds.list_untold(connection, since, 10)]
 
 
 def test_a_paid_refund_waits_for_another_of_its_mail_and_both_get_one_receipt(
@@ -573,7 +573,7 @@ def test_money_that_came_back_of_a_shared_receipt_is_corrected(shop: Harness) ->
     with shop.live.database.transaction() as connection:
         for refund_id in (first, second):
             refund_payments.mark_returned(connection, refund_id, later, "lost")
-            told = pending_notices.list_told_before_return(connection, refund_id)
+            told = refunds.list_told_before_return(connection, refund_id)
             assert [row.idempotency_key for row in told] == [refund_id]
     assert sorted(untold(shop)) == sorted([first, second])
     with shop.live.database.transaction() as connection:

@@ -5,6 +5,7 @@ Authenticated and unauthenticated mail are counted apart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from threading import Lock
@@ -17,6 +18,7 @@ from mailagent.domain.mail.conversation import HOUR, HandOverReason
 from mailagent.domain.mail.message import Identity, MailKind, MailStatus, ParsedMail, Purpose
 from mailagent.store import schema
 from mailagent.store.console import sessions
+from mailagent.store.database import Row
 
 _mails, _outbound = schema.inbound_mails, schema.outbound_mails
 
@@ -26,9 +28,8 @@ MOST_TIMES = 500
 
 def is_proven(proven: bool) -> sa.ColumnElement[bool]:
     """Return the condition for mail that is proven to be its sender's, or for mail that is not."""
-    if proven:
-        return _mails.c.identity != Identity.NONE.value
-    return _mails.c.identity == Identity.NONE.value
+    none = Identity.NONE.value
+    return _mails.c.identity != none if proven else _mails.c.identity == none
 
 
 def of_sender(proven: bool) -> sa.Select[Any]:
@@ -42,16 +43,19 @@ def of_sender(proven: bool) -> sa.Select[Any]:
     return came.offset(sa.bindparam("before", type_=sa.Integer)).limit(1)
 
 
+def _let_in(since: datetime, proven: bool) -> sa.Select[tuple[str]]:
+    return sa.select(_mails.c.mail_id).where(
+        _mails.c.received_at >= since,
+        _mails.c.status != MailStatus.THROTTLED.value,
+        is_proven(proven),
+    )
+
+
 def is_share_used_up(
     connection: sa.Connection, since: datetime, most: int, proven: bool, key: str
 ) -> bool:
     """Return whether so many mails of one `rate_limit_key` as `most` says were let in since a time."""
-    let_in = sa.select(_mails.c.mail_id).where(
-        _mails.c.received_at >= since,
-        _mails.c.rate_limit_key == key,
-        _mails.c.status != MailStatus.THROTTLED.value,
-        is_proven(proven),
-    )
+    let_in = _let_in(since, proven).where(_mails.c.rate_limit_key == key)
     return connection.scalar(let_in.offset(most - 1).limit(1)) is not None
 
 
@@ -85,78 +89,42 @@ def is_unconfirmed(address: str | sa.ColumnElement[str], since: datetime) -> sa.
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Automatic:
-    """When an automatic answer was written, or a mail came that the loop guard left without one: `in_thread`
-    in the thread that is asked about, else to or from the address."""
-
-    at: datetime
-    in_thread: bool
-
-
-def _stopped(proven: bool) -> sa.Select[Any]:
-    return sa.select(_mails.c.received_at.label("at")).where(
-        _mails.c.no_answer_reason == HandOverReason.LOOP_DETECTED.value,
-        _mails.c.received_at >= sa.bindparam("since"),
-        is_proven(proven),
-    )
-
-
-def _answered(proven: bool) -> sa.Select[Any]:
-    answered = (
-        sa.select(sa.literal(1))
-        .where(
-            _mails.c.conversation_id == _outbound.c.conversation_id,
-            _mails.c.answered_by == _outbound.c.outbound_id,
-            is_proven(proven),
-        )
-        .exists()
-    )
-    return sa.select(_outbound.c.created_at.label("at")).where(
-        _outbound.c.purpose == Purpose.REPLY.value,
-        _outbound.c.auto_submitted != "no",  # a person read it before it went out
-        _outbound.c.created_at >= sa.bindparam("since"),
-        answered,
-    )
-
-
-def _automatic(proven: bool) -> sa.CompoundSelect[Any]:
-    """Return the newest of each kind, in one question."""
-    thread: sa.BindParameter[str] = sa.bindparam("conversation_id")
-    address: sa.BindParameter[str] = sa.bindparam("address")
-    answered, stopped = _answered(proven), _stopped(proven)
-    parts = [
-        (answered.where(_outbound.c.conversation_id == thread), True),
-        (stopped.where(_mails.c.conversation_id == thread), True),
-        (answered.where(_outbound.c.to_address == address), False),
-        (stopped.where(_mails.c.from_address == address), False),
-    ]
-    newest = [
-        (part.order_by(sa.desc("at")).limit(MOST_TIMES).subquery(), in_thread)
-        for part, in_thread in parts
-    ]
-    return sa.union_all(
-        *(
-            sa.select(part.c.at, sa.literal(in_thread).label("in_thread"))
-            for part, in_thread in newest
-        )
-    )
-
-
-_AUTOMATIC = {proven: _automatic(proven) for proven in (False, True)}
-
-
 def list_automatic(
     connection: sa.Connection, since: datetime, proven: bool, conversation_id: str, address: str
-) -> list[Automatic]:
-    """Return the agent's newest answers since a time, and the newest mails that the loop guard left
-    without one, of a thread and of an address; what is of both is there twice, once as each.
+) -> Sequence[Row]:
+    """Return when (`at`) the agent's newest answers since a time were written, and when the newest mails came
+    that the loop guard left without one: `in_thread` of a thread, else of an address. What is of both is
+    there twice.
 
     `proven`: to mail that was proven to be its sender's, or to mail that was not.
     """
-    values = {"since": since, "conversation_id": conversation_id, "address": address}
-    rows = connection.execute(_AUTOMATIC[proven], values)
-    return [Automatic(row.at, row.in_thread) for row in rows]
+    is_answer = sa.exists().where(
+        _mails.c.conversation_id == _outbound.c.conversation_id,
+        _mails.c.answered_by == _outbound.c.outbound_id,
+        is_proven(proven),
+    )
+    answered = sa.select(_outbound.c.created_at.label("at")).where(
+        _outbound.c.purpose == Purpose.REPLY.value,
+        _outbound.c.auto_submitted != "no",  # a person read it before it went out
+        _outbound.c.created_at >= since,
+        is_answer,
+    )
+    stopped = sa.select(_mails.c.received_at.label("at")).where(
+        _mails.c.no_answer_reason == HandOverReason.LOOP_DETECTED.value,
+        _mails.c.received_at >= since,
+        is_proven(proven),
+    )
+    parts = [
+        (answered.where(_outbound.c.conversation_id == conversation_id), True),
+        (stopped.where(_mails.c.conversation_id == conversation_id), True),
+        (answered.where(_outbound.c.to_address == address), False),
+        (stopped.where(_mails.c.from_address == address), False),
+    ]
+    newest = []
+    for part, in_thread in parts:
+        rows = part.order_by(sa.desc("at")).limit(MOST_TIMES).subquery()
+        newest.append(sa.select(rows.c.at, sa.literal(in_thread).label("in_thread")))
+    return connection.execute(sa.union_all(*newest)).all()
 
 
 # --- arrivals -------------------------------------------------------------------------------------
@@ -167,20 +135,6 @@ SHARE = 10
 KEPT = timedelta(seconds=60)
 
 
-def _let_in(proven: bool) -> sa.Select[Any]:
-    """Count what came since a time and was not throttled, but no further than `most`."""
-    came = sa.select(sa.literal(1).label("one")).where(
-        _mails.c.received_at >= sa.bindparam("since"),
-        _mails.c.status != MailStatus.THROTTLED.value,
-        is_proven(proven),
-    )
-    counted = came.limit(sa.bindparam("most", type_=sa.Integer)).subquery()
-    return sa.select(sa.func.count()).select_from(counted)
-
-
-_LET_IN = {proven: _let_in(proven) for proven in (False, True)}
-
-
 @dataclass(slots=True)
 class _Left:
     """What this process may let in of `most` before it counts again, and when it counted."""
@@ -188,10 +142,6 @@ class _Left:
     most: int
     mails: int
     counted_at: datetime
-
-    def holds(self, most: int, now: datetime) -> bool:
-        is_fresh = timedelta(0) <= now - self.counted_at < KEPT
-        return self.mails > 0 and self.most == most and is_fresh
 
 
 class Arrivals:
@@ -201,51 +151,44 @@ class Arrivals:
         self._lock = Lock()
         self._left: dict[bool, _Left] = {}
 
-    def _has_room(self, now: datetime, most: int, proven: bool) -> bool:
-        """Let one more mail in without a count, and take it off the share, whether it is stored then or not."""
-        with self._lock:
-            left = self._left.get(proven)
-            if left is None or not left.holds(most, now):
-                return False
-            left.mails -= 1
-            return True
-
     def is_used_up(self, connection: sa.Connection, now: datetime, most: int, proven: bool) -> bool:
         """Say whether `most` mails an hour have been let in, and one more would be too many.
 
         Mail that is proven to be its sender's and mail that is not are counted apart. Ten processes that all
         count at the same moment keep the limit; many more may go beyond it by a few mails in a hundred.
         """
-        if self._has_room(now, most, proven):
-            return False
-        came = connection.scalar(_LET_IN[proven], {"since": now - HOUR, "most": most}) or 0
+        with self._lock:
+            left = self._left.get(proven)
+            is_fresh = left is not None and timedelta(0) <= now - left.counted_at < KEPT
+            if left and is_fresh and left.most == most and left.mails > 0:
+                left.mails -= 1
+                return False
+        let_in = _let_in(now - HOUR, proven).limit(most).subquery()
+        came = connection.scalar(sa.select(sa.func.count()).select_from(let_in)) or 0
         with self._lock:
             self._left[proven] = _Left(most, (most - came) // SHARE, now)
-        return bool(came >= most)
+        return came >= most
 
 
 # --- on arrival -----------------------------------------------------------------------------------
 
 
-_SAME_MESSAGE_ID = sa.select(sa.func.count()).where(
-    _mails.c.message_id == sa.bindparam("known_message_id")
-)
-# Of a mail that is known by author and Date: a signature that leaves out the Message-ID covers both.
-_SAME_DATE = sa.select(_mails.c.mail_id).where(
-    _mails.c.from_address == sa.bindparam("address"),
-    _mails.c.received_at >= sa.bindparam("not_before", type_=_mails.c.received_at.type),
-    _mails.c.sent_at == sa.bindparam("signed_date", type_=_mails.c.sent_at.type),
-    _mails.c.kind != MailKind.MALFORMED.value,
-)
-_SAME_MAIL = sa.select(_mails.c.mail_id).where(_mails.c.dedup_key == sa.bindparam("known_key"))
-
-
 def _look_up(proven: bool) -> sa.Select[Any]:
+    same_message_id = sa.select(sa.func.count()).where(
+        _mails.c.message_id == sa.bindparam("known_message_id")
+    )
+    # Of a mail that is known by author and Date: a signature that leaves out the Message-ID covers both.
+    same_date = sa.select(_mails.c.mail_id).where(
+        _mails.c.from_address == sa.bindparam("address"),
+        _mails.c.received_at >= sa.bindparam("not_before", type_=_mails.c.received_at.type),
+        _mails.c.sent_at == sa.bindparam("signed_date", type_=_mails.c.sent_at.type),
+        _mails.c.kind != MailKind.MALFORMED.value,
+    )
     return sa.select(
-        sa.exists(_SAME_MAIL),
-        _SAME_MESSAGE_ID.scalar_subquery(),
-        _SAME_MESSAGE_ID.where(_mails.c.kind != MailKind.MALFORMED.value).scalar_subquery(),
-        sa.exists(_SAME_DATE),
+        sa.exists().where(_mails.c.dedup_key == sa.bindparam("known_key")),
+        same_message_id.scalar_subquery(),
+        same_message_id.where(_mails.c.kind != MailKind.MALFORMED.value).scalar_subquery(),
+        sa.exists(same_date),
         sa.exists(of_sender(proven)),
         sa.exists(sessions.LIVE),
     )
@@ -278,7 +221,6 @@ class Known:
 def look_up(
     connection: sa.Connection, mail: ParsedMail, now: datetime, most_of_sender: int
 ) -> Known:
-    """Return what is on record of a mail and its sender, before the mail is."""
     proven = mail.identity.proven
     signed_date = mail.sent_at if mail.known_by_date else None
     values = {

@@ -13,18 +13,18 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from mailagent.domain.mail.conversation import HandOverReason
-from mailagent.domain.mail.message import Identity, MailKind, MailStatus
-from mailagent.store import schema
+from mailagent.domain.mail.message import Identity, MailKind, MailStatus, OutboundStatus
+from mailagent.store import audit, schema
 from mailagent.store.database import Row
 from mailagent.store.mail import throttled
 
-_mails = schema.inbound_mails
+_mails, _ours = schema.inbound_mails, schema.outbound_mails
 
 # Why the agent does not answer it.
 PEOPLE_ANSWER = "people look after this conversation"
+# Marks the mails that `flask mails doubt` wrote, so that it can be interrupted and run again.
+WRITTEN_AFTER_RESTORE = "mail written after a restore"
 
-_OVERDUE = HandOverReason.LEFT_UNANSWERED.value
-_RESTORED = HandOverReason.RESTORED.value
 # After these the agent may go on in the thread without anybody having given it back.
 _OVERTAKEN = (throttled.LOOP_DETECTED, throttled.SUMMED_UP)
 
@@ -32,12 +32,16 @@ _OF_CUSTOMER = _mails.c.kind == MailKind.CUSTOMER.value
 _LEFT = sa.or_(
     sa.and_(
         _mails.c.status == MailStatus.NO_ANSWER.value,
-        _mails.c.no_answer_reason.in_([PEOPLE_ANSWER, _OVERDUE, _RESTORED, *_OVERTAKEN]),
+        _mails.c.no_answer_reason.in_(
+            [
+                PEOPLE_ANSWER,
+                HandOverReason.LEFT_UNANSWERED.value,
+                HandOverReason.RESTORED.value,
+                *_OVERTAKEN,
+            ]
+        ),
     ),
-    sa.and_(  # people have yet to be told
-        _mails.c.status == MailStatus.THROTTLED.value,
-        _mails.c.no_answer_reason == throttled.LOOP_DETECTED,
-    ),
+    throttled.BY_LOOP_GUARD,  # people have yet to be told
 )
 
 
@@ -78,8 +82,16 @@ def _seen_of(conversation_id: str, up_to: str | None) -> list[sa.ColumnElement[b
 def give_back(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
     """Let the agent answer what was left to people in a conversation and nobody answered; return all
     mail of the customer that waits for the agent now, oldest first."""
-    since = _answered_by_mail_at(connection, conversation_id)
-    later = [_mails.c.received_at > since] if since is not None else []
+    # What an answer at /ops answers is marked; what one by mail does is not known, but nobody can have meant
+    # what came after it.
+    answered_by_mail_at: datetime | None = connection.scalar(
+        sa.select(sa.func.max(_mails.c.received_at)).where(
+            _mails.c.conversation_id == conversation_id,
+            _mails.c.kind == MailKind.TEAM.value,
+            _mails.c.status == MailStatus.ANSWERED.value,
+        )
+    )
+    later = [_mails.c.received_at > answered_by_mail_at] if answered_by_mail_at else []
     connection.execute(
         _mails.update()
         .where(
@@ -103,19 +115,6 @@ def give_back(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
     ).all()
 
 
-def _answered_by_mail_at(connection: sa.Connection, conversation_id: str) -> datetime | None:
-    """Return when the team's last mail came that went to the customer. What an answer at /ops answers
-    is marked; what one by mail does is not known, but nobody can have meant what came after it."""
-    found: datetime | None = connection.scalar(
-        sa.select(sa.func.max(_mails.c.received_at)).where(
-            _mails.c.conversation_id == conversation_id,
-            _mails.c.kind == MailKind.TEAM.value,
-            _mails.c.status == MailStatus.ANSWERED.value,
-        )
-    )
-    return found
-
-
 def _is_overtaken(conversation_id: str) -> sa.ColumnElement[bool]:
     """Whether the agent went on by itself and answered later mail, as well proven as this."""
     newer = _mails.alias()
@@ -131,3 +130,51 @@ def _is_overtaken(conversation_id: str) -> sa.ColumnElement[bool]:
         )
         .correlate(_mails),
     )
+
+
+# --- after a backup was restored ------------------------------------------------------------------
+
+_IS_OPEN = _mails.c.status.in_([MailStatus.UNANSWERED.value, MailStatus.THROTTLED.value])
+
+
+def list_doubtful_outbound(connection: sa.Connection) -> list[str]:
+    """Return our mails that are queued or being sent, without those written since the restore."""
+    of_now = sa.exists().where(
+        schema.audit.c.subject == _ours.c.outbound_id,
+        schema.audit.c.action == WRITTEN_AFTER_RESTORE,
+    )
+    query = sa.select(_ours.c.outbound_id).where(
+        _ours.c.status.in_([OutboundStatus.QUEUED.value, OutboundStatus.SENDING.value]), ~of_now
+    )
+    return list(connection.scalars(query.order_by(_ours.c.outbound_id)))
+
+
+def record_written_since(connection: sa.Connection, since: datetime, now: datetime) -> None:
+    """Record that our mails from `since` on were written after the restore."""
+    query = sa.select(_ours.c.outbound_id).where(_ours.c.created_at >= since)
+    for outbound_id in list(connection.scalars(query)):
+        audit.record(connection, now, audit.CLOCK, WRITTEN_AFTER_RESTORE, outbound_id)
+
+
+def list_doubtful_conversations(connection: sa.Connection) -> Sequence[Row]:
+    """Return the conversations with unanswered or throttled mail: how many `mails`, and how many of these
+    are `flooded`, throttled by a budget."""
+    flooded = sa.func.sum(sa.case((throttled.BY_BUDGET, 1), else_=0))
+    return connection.execute(
+        sa.select(
+            _mails.c.conversation_id, sa.func.count().label("mails"), flooded.label("flooded")
+        )
+        .where(_IS_OPEN, _mails.c.conversation_id.is_not(None))
+        .group_by(_mails.c.conversation_id)
+        .order_by(_mails.c.conversation_id)
+    ).all()
+
+
+def leave_doubtful(connection: sa.Connection, conversation_id: str, reason: str) -> list[str]:
+    """Leave all waiting mail of a conversation to people; return the mails."""
+    left = (
+        _mails.update()
+        .where(_IS_OPEN, _mails.c.conversation_id == conversation_id)
+        .values(status=MailStatus.NO_ANSWER.value, no_answer_reason=reason)
+    )
+    return sorted(connection.scalars(left.returning(_mails.c.mail_id)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -12,23 +11,12 @@ import sqlalchemy as sa
 from mailagent.domain.mail.conversation import Conversation, ConversationStatus
 from mailagent.domain.mail.message import AddressedToken, Door, MailStatus
 from mailagent.store import audit, schema
-from mailagent.store.database import Row
+from mailagent.store.database import Row, columns_of, from_row
 from mailagent.store.ids import new_id, new_token
 from mailagent.store.mail import drafts
 
 _conversations = schema.conversations
 _inbound, _outbound = schema.inbound_mails, schema.outbound_mails
-
-# Statements that each mail needs are built once: building one costs about what sending it does.
-_BY_ID = sa.select(_conversations).where(
-    _conversations.c.conversation_id == sa.bindparam("conversation_id")
-)
-_LOCKED = _BY_ID.with_for_update()
-_ADDRESS = sa.select(_conversations.c.customer_email).where(
-    _conversations.c.conversation_id == sa.bindparam("conversation_id")
-)
-_INSERT = _conversations.insert()
-_UPDATE = _conversations.update().where(_conversations.c.conversation_id == sa.bindparam("here"))
 
 _DOORS = {
     Door.CASE: _conversations.c.reply_token,
@@ -57,33 +45,25 @@ def open_new(
         last_mail_at=now,
         language=language,
     )
-    connection.execute(_INSERT, {**asdict(conversation), "status": conversation.status.value})
+    connection.execute(_conversations.insert(), columns_of(_conversations, conversation))
     return conversation
 
 
 def find(connection: sa.Connection, conversation_id: str) -> Conversation | None:
-    return _one(connection, _BY_ID, conversation_id)
+    return _find(connection, _conversations.c.conversation_id == conversation_id)
 
 
 def load(connection: sa.Connection, conversation_id: str) -> Conversation:
-    """Return a conversation that must exist. Raises LookupError."""
-    conversation = find(connection, conversation_id)
-    if conversation is None:
-        raise LookupError(f"conversation {conversation_id} does not exist")
-    return conversation
-
-
-def load_address(connection: sa.Connection, conversation_id: str) -> str:
-    """Return the customer's address of a conversation that must exist. Raises LookupError."""
-    address = connection.scalar(_ADDRESS, {"conversation_id": conversation_id})
-    if address is None:
-        raise LookupError(f"conversation {conversation_id} does not exist")
-    return str(address)
+    return _required(find(connection, conversation_id), conversation_id)
 
 
 def lock(connection: sa.Connection, conversation_id: str) -> Conversation:
     """Return the conversation and keep others from answering it until the commit. Raises LookupError."""
-    conversation = _one(connection, _LOCKED, conversation_id)
+    here = _conversations.c.conversation_id == conversation_id
+    return _required(_find(connection, here, lock=True), conversation_id)
+
+
+def _required(conversation: Conversation | None, conversation_id: str) -> Conversation:
     if conversation is None:
         raise LookupError(f"conversation {conversation_id} does not exist")
     return conversation
@@ -121,38 +101,15 @@ def find_by_message_ids(
     return None
 
 
-def _one(
-    connection: sa.Connection, query: sa.Select[*tuple[Any, ...]], conversation_id: str
+def _find(
+    connection: sa.Connection, where: sa.ColumnElement[bool], lock: bool = False
 ) -> Conversation | None:
-    row = connection.execute(query, {"conversation_id": conversation_id}).one_or_none()
-    return _conversation(row) if row else None
-
-
-def _find(connection: sa.Connection, where: sa.ColumnElement[bool]) -> Conversation | None:
-    row = connection.execute(sa.select(_conversations).where(where)).one_or_none()
-    return _conversation(row) if row else None
-
-
-def _conversation(row: Row) -> Conversation:
-    return Conversation(
-        conversation_id=row.conversation_id,
-        customer_email=row.customer_email,
-        subject=row.subject,
-        status=ConversationStatus(row.status),
-        reply_token=row.reply_token,
-        confirm_token=row.confirm_token,
-        team_token=row.team_token,
-        opened_at=row.opened_at,
-        last_mail_at=row.last_mail_at,
-        handed_over_reason=row.handed_over_reason,
-        handed_over_at=row.handed_over_at,
-        language=row.language,
-        owner_email=row.owner_email,
-    )
+    query = sa.select(_conversations).where(where)
+    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+    return from_row(Conversation, row, status=ConversationStatus(row.status)) if row else None
 
 
 def touch(connection: sa.Connection, conversation_id: str, now: datetime) -> None:
-    """Record that a mail has come into the thread."""
     _update(connection, conversation_id, last_mail_at=now)
 
 
@@ -183,7 +140,6 @@ def hand_over(
 
 
 def give_back(connection: sa.Connection, conversation_id: str) -> None:
-    """Record that the agent looks after the conversation again."""
     _update(
         connection,
         conversation_id,
@@ -197,19 +153,17 @@ def give_back(connection: sa.Connection, conversation_id: str) -> None:
 def count_model_use(
     connection: sa.Connection, conversation_id: str, turns: int, tokens: int
 ) -> None:
-    """Add to what answering this conversation has cost."""
-    connection.execute(
-        _conversations.update()
-        .where(_conversations.c.conversation_id == conversation_id)
-        .values(
-            model_turns=_conversations.c.model_turns + turns,
-            model_tokens=_conversations.c.model_tokens + tokens,
-        )
+    _update(
+        connection,
+        conversation_id,
+        model_turns=_conversations.c.model_turns + turns,
+        model_tokens=_conversations.c.model_tokens + tokens,
     )
 
 
 def _update(connection: sa.Connection, conversation_id: str, **values: Any) -> None:
-    connection.execute(_UPDATE, {"here": conversation_id, **values})
+    here = _conversations.c.conversation_id == conversation_id
+    connection.execute(_conversations.update().where(here).values(**values))
 
 
 def list_recent(connection: sa.Connection, limit: int) -> Sequence[Row]:

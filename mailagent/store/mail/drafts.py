@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.draft import Draft, DraftState
 from mailagent.store import schema
-from mailagent.store.database import Row
+from mailagent.store.database import Row, from_row
 from mailagent.store.ids import new_id
 
 _drafts, _mails = schema.drafts, schema.inbound_mails
@@ -64,22 +64,15 @@ def list_waiting_of(connection: sa.Connection, conversation_id: str) -> tuple[Dr
 
 def _list(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[Draft, ...]:
     query = sa.select(_drafts).where(where).order_by(_drafts.c.created_at, _drafts.c.draft_id)
-    return tuple(_draft(row) for row in connection.execute(query))
-
-
-def _draft(row: Row) -> Draft:
-    return Draft(
-        draft_id=row.draft_id,
-        conversation_id=row.conversation_id,
-        mail_ids=tuple(row.mail_ids),
-        topics=tuple(row.topics),
-        text=row.text,
-        state=DraftState(row.state),
-        created_at=row.created_at,
-        decided_by=row.decided_by,
-        decided_at=row.decided_at,
-        outbound_id=row.outbound_id,
-        composition=row.composition,
+    return tuple(
+        from_row(
+            Draft,
+            row,
+            mail_ids=tuple(row.mail_ids),
+            topics=tuple(row.topics),
+            state=DraftState(row.state),
+        )
+        for row in connection.execute(query)
     )
 
 
@@ -126,7 +119,6 @@ def supersede(
 def supersede_all_of(
     connection: sa.Connection, conversation_id: str, decided_by: str, now: datetime
 ) -> list[str]:
-    """Take back every draft of a conversation that waits."""
     waiting = [draft.draft_id for draft in list_waiting_of(connection, conversation_id)]
     return supersede(connection, waiting, decided_by, now) if waiting else []
 
@@ -135,7 +127,6 @@ def supersede_all_of(
 
 
 def count_waiting(connection: sa.Connection) -> int:
-    """Return how many drafts wait."""
     query = sa.select(sa.func.count()).select_from(_drafts).where(_WAITING)
     return connection.scalar(query) or 0
 
@@ -161,13 +152,8 @@ def list_waiting(connection: sa.Connection, limit: int, after: str = "") -> Sequ
 
 def find_next_waiting(connection: sa.Connection, but: str) -> str | None:
     """Return the oldest draft that waits, other than one."""
-    found: str | None = connection.scalar(
-        sa.select(_drafts.c.draft_id)
-        .where(_WAITING, _drafts.c.draft_id != but)
-        .order_by(_drafts.c.draft_id)
-        .limit(1)
-    )
-    return found
+    others = sa.select(_drafts.c.draft_id).where(_WAITING, _drafts.c.draft_id != but)
+    return connection.scalars(others.order_by(_drafts.c.draft_id).limit(1)).one_or_none()
 
 
 def take_due(connection: sa.Connection, before: datetime, now: datetime) -> tuple[Draft, ...]:

@@ -13,50 +13,9 @@ import sqlalchemy as sa
 from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
 from mailagent.domain.mail.redaction import without_keys
 from mailagent.store import schema
-from mailagent.store.database import Row, insert_once
+from mailagent.store.database import END_OF_TIME, Row, columns_of, from_row, insert_once
 
-_mails, _events = schema.outbound_mails, schema.delivery_events
-
-# Statements that each mail needs are built once: building one costs about what sending it does.
-_BY_ID = sa.select(_mails).where(_mails.c.outbound_id == sa.bindparam("outbound_id"))
-_LOCKED = _BY_ID.with_for_update()
-_RECORDED = sa.select(_mails.c.dedup_key).where(
-    _mails.c.dedup_key.in_(sa.bindparam("dedup_keys", expanding=True))
-)
-_ID_BY_KEY = sa.select(_mails.c.outbound_id).where(_mails.c.dedup_key == sa.bindparam("dedup_key"))
-_QUEUED_OF_REFUND = (
-    sa.select(_mails.c.outbound_id)
-    .where(
-        _mails.c.refund_id == sa.bindparam("refund_id"),
-        _mails.c.purpose == sa.bindparam("purpose"),
-        _mails.c.status == OutboundStatus.QUEUED.value,
-    )
-    .order_by(_mails.c.outbound_id)
-)
-_STATUS = sa.select(_mails.c.status).where(_mails.c.outbound_id == sa.bindparam("outbound_id"))
-_CLAIM = (
-    _mails.update()
-    .where(
-        _mails.c.outbound_id == sa.bindparam("here"),
-        _mails.c.status == OutboundStatus.QUEUED.value,
-    )
-    .values(
-        status=OutboundStatus.SENDING.value,
-        sending_at=sa.bindparam("now"),
-        attempts=_mails.c.attempts + 1,
-        error=None,
-        put_off_at=None,
-    )
-    .returning(_mails)
-)
-_FROM_SENDING = (
-    _mails.update()
-    .where(
-        _mails.c.outbound_id == sa.bindparam("here"),
-        _mails.c.status == OutboundStatus.SENDING.value,
-    )
-    .returning(_mails.c.status)
-)
+_mails = schema.outbound_mails
 
 _OPEN = (OutboundStatus.QUEUED, OutboundStatus.SENDING)
 LOST = frozenset(status.value for status in OutboundStatus if status.lost)
@@ -64,59 +23,38 @@ LOST = frozenset(status.value for status in OutboundStatus if status.lost)
 
 def record(connection: sa.Connection, mail: OutboundMail, dedup_key: str, now: datetime) -> str:
     """Record a mail to be sent and return its id; a second one under the same key is the first."""
-    values = {
-        "outbound_id": mail.outbound_id,
-        "dedup_key": dedup_key,
-        "conversation_id": mail.conversation_id,
-        "refund_id": mail.refund_id,
-        "purpose": mail.purpose.value,
-        "to_address": mail.to_address,
-        "from_address": mail.from_address,
-        "reply_to": mail.reply_to,
-        "subject": mail.subject,
-        "text": mail.text,
-        "html": mail.html,
-        "message_id": mail.message_id,
-        "in_reply_to": mail.in_reply_to,
-        "mail_references": list(mail.references),
-        "auto_submitted": mail.auto_submitted,
-        "sources": list(mail.sources) or None,
-        "status": OutboundStatus.QUEUED.value,
-        "created_at": now,
-    }
+    values = columns_of(
+        _mails,
+        mail,
+        dedup_key=dedup_key,
+        mail_references=mail.references,
+        sources=mail.sources or None,
+        status=OutboundStatus.QUEUED.value,
+        created_at=now,
+    )
     if insert_once(connection, _mails, values, "dedup_key"):
         return mail.outbound_id
-    stored: str | None = connection.scalar(_ID_BY_KEY, {"dedup_key": dedup_key})
-    if stored is None:
-        raise LookupError(f"the mail {dedup_key} was not recorded")
-    return stored
+    stored = sa.select(_mails.c.outbound_id).where(_mails.c.dedup_key == dedup_key)
+    return str(connection.scalars(stored).one())
 
 
 def list_by_subject(connection: sa.Connection, conversation_id: str, subject: str) -> list[str]:
     """Return the mails of a conversation that were written to people about one subject: those whose
     key is `subject`, a colon, and more."""
-    return list(
-        connection.scalars(
-            sa.select(_mails.c.outbound_id)
-            .where(
-                _mails.c.conversation_id == conversation_id,
-                _mails.c.dedup_key.startswith(f"{subject}:", autoescape=True),
-            )
-            .order_by(_mails.c.outbound_id)
-        )
+    query = sa.select(_mails.c.outbound_id).where(
+        _mails.c.conversation_id == conversation_id,
+        _mails.c.dedup_key.startswith(f"{subject}:", autoescape=True),
     )
+    return list(connection.scalars(query.order_by(_mails.c.outbound_id)))
 
 
 def load(connection: sa.Connection, outbound_id: str) -> OutboundMail:
-    """Return a mail that must exist. Raises LookupError."""
-    row = row_of(connection, outbound_id)
-    return from_row(row)
+    return _mail(row_of(connection, outbound_id))
 
 
 def row_of(connection: sa.Connection, outbound_id: str, lock: bool = False) -> Row:
-    """Return the whole row of a mail. Raises LookupError."""
-    query = _LOCKED if lock else _BY_ID
-    row = connection.execute(query, {"outbound_id": outbound_id}).one_or_none()
+    query = sa.select(_mails).where(_mails.c.outbound_id == outbound_id)
+    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
         raise LookupError(f"outbound mail {outbound_id} does not exist")
     return row
@@ -124,7 +62,8 @@ def row_of(connection: sa.Connection, outbound_id: str, lock: bool = False) -> R
 
 def status_of(connection: sa.Connection, outbound_id: str) -> OutboundStatus:
     """Return the state of a mail, without its text. Raises LookupError."""
-    status = connection.scalar(_STATUS, {"outbound_id": outbound_id})
+    query = sa.select(_mails.c.status).where(_mails.c.outbound_id == outbound_id)
+    status = connection.scalar(query)
     if status is None:
         raise LookupError(f"outbound mail {outbound_id} does not exist")
     return OutboundStatus(status)
@@ -137,8 +76,22 @@ def claim_for_sending(
 
     Only one claimer gets it, whatever runs beside: the update is the lock.
     """
-    row = connection.execute(_CLAIM, {"here": outbound_id, "now": now}).one_or_none()
-    return from_row(row) if row else None
+    claim = (
+        _mails.update()
+        .where(
+            _mails.c.outbound_id == outbound_id,
+            _mails.c.status == OutboundStatus.QUEUED.value,
+        )
+        .values(
+            status=OutboundStatus.SENDING.value,
+            sending_at=now,
+            attempts=_mails.c.attempts + 1,
+            error=None,
+            put_off_at=None,
+        )
+    )
+    row = connection.execute(claim.returning(_mails)).one_or_none()
+    return _mail(row) if row else None
 
 
 def record_outcome(
@@ -146,10 +99,17 @@ def record_outcome(
 ) -> OutboundStatus:
     """Record what became of a mail that was "sending"; one that is not any more stays as it is. Returns its
     state."""
-    values |= {"here": mail.outbound_id, "status": status.value}
     cut = {} if status in _OPEN else _without_links(mail)
-    known = connection.scalar(_FROM_SENDING.values(cut) if cut else _FROM_SENDING, values)
-    return status_of(connection, mail.outbound_id) if known is None else OutboundStatus(known)
+    recorded = connection.scalar(
+        _mails.update()
+        .where(
+            _mails.c.outbound_id == mail.outbound_id,
+            _mails.c.status == OutboundStatus.SENDING.value,
+        )
+        .values(status=status.value, **values, **cut)
+        .returning(_mails.c.outbound_id)
+    )
+    return status if recorded else status_of(connection, mail.outbound_id)
 
 
 def _without_links(mail: OutboundMail | Row) -> dict[str, sa.Case[str]]:
@@ -194,13 +154,12 @@ def take_up(connection: sa.Connection, limit: int, now: datetime) -> list[str]:
 
 def find_taken_since(connection: sa.Connection, since: datetime) -> str | None:
     """Return the first mail written after a time that SendGrid is known to have taken."""
-    query = (
+    return connection.scalars(
         sa.select(_mails.c.outbound_id)
         .where(_mails.c.created_at > since, _mails.c.sent_at.is_not(None))
         .order_by(_mails.c.created_at)
-    )
-    found: str | None = connection.scalar(query.limit(1))
-    return found
+        .limit(1)
+    ).one_or_none()
 
 
 # Mail is tried for three days.
@@ -272,31 +231,18 @@ def settle(
     connection.execute(_mails.update().where(_mails.c.outbound_id == outbound_id).values(**values))
 
 
-def from_row(row: Row) -> OutboundMail:
-    """Return the mail of a row that has all columns of the table."""
-    return OutboundMail(
-        outbound_id=row.outbound_id,
+def _mail(row: Row) -> OutboundMail:
+    return from_row(
+        OutboundMail,
+        row,
         purpose=Purpose(row.purpose),
-        to_address=row.to_address,
-        from_address=row.from_address,
-        subject=row.subject,
-        text=row.text,
-        html=row.html,
-        message_id=row.message_id,
-        reply_to=row.reply_to,
-        in_reply_to=row.in_reply_to,
         references=tuple(row.mail_references),
-        conversation_id=row.conversation_id,
-        refund_id=row.refund_id,
-        auto_submitted=row.auto_submitted,
         sources=tuple(row.sources or ()),
         status=OutboundStatus(row.status),
-        attempts=row.attempts,
     )
 
 
 def list_requests(connection: sa.Connection, refund_id: str, address: str) -> list[str]:
-    """Return the texts in which an address was asked to decide on a refund."""
     query = sa.select(_mails.c.text).where(
         _mails.c.refund_id == refund_id,
         _mails.c.to_address == address,
@@ -310,34 +256,32 @@ def list_under_way(
 ) -> list[str]:
     """Return mails that should have been sent before a time and were not, in the order of their ids
     from the one behind `after`."""
-    return list(
-        connection.scalars(
-            sa.select(_mails.c.outbound_id)
-            .where(
-                _mails.c.status.in_([OutboundStatus.QUEUED.value, OutboundStatus.SENDING.value]),
-                _mails.c.created_at < before,
-                _mails.c.outbound_id > after,
-            )
-            .order_by(_mails.c.outbound_id)
-            .limit(limit)
-        )
+    query = sa.select(_mails.c.outbound_id).where(
+        _mails.c.status.in_([status.value for status in _OPEN]),
+        _mails.c.created_at < before,
+        _mails.c.outbound_id > after,
     )
+    return list(connection.scalars(query.order_by(_mails.c.outbound_id).limit(limit)))
 
 
 def is_recorded(connection: sa.Connection, dedup_key: str) -> bool:
-    """Return whether a mail under this key was written."""
-    return connection.scalar(_ID_BY_KEY, {"dedup_key": dedup_key}) is not None
+    return bool(list_recorded(connection, [dedup_key]))
 
 
 def list_recorded(connection: sa.Connection, dedup_keys: Iterable[str]) -> frozenset[str]:
     """Return those of these keys under which a mail was written."""
-    return frozenset(connection.scalars(_RECORDED, {"dedup_keys": list(dedup_keys)}))
+    query = sa.select(_mails.c.dedup_key).where(_mails.c.dedup_key.in_(list(dedup_keys)))
+    return frozenset(connection.scalars(query))
 
 
 def list_queued_of_refund(connection: sa.Connection, refund_id: str, purpose: Purpose) -> list[str]:
     """Return the mails of one purpose about a refund that have yet to be sent, the first first."""
-    values = {"refund_id": refund_id, "purpose": purpose.value}
-    return list(connection.scalars(_QUEUED_OF_REFUND, values))
+    query = sa.select(_mails.c.outbound_id).where(
+        _mails.c.refund_id == refund_id,
+        _mails.c.purpose == purpose.value,
+        _mails.c.status == OutboundStatus.QUEUED.value,
+    )
+    return list(connection.scalars(query.order_by(_mails.c.outbound_id)))
 
 
 def list_copies(connection: sa.Connection, dedup_keys: Sequence[str]) -> Sequence[Row]:
@@ -367,11 +311,65 @@ def count_lost_lately(connection: sa.Connection, address: str, latest: int = 10)
 
 
 def find_by_message_id(connection: sa.Connection, message_id: str) -> str | None:
-    """Return the mail of ours that has this Message-ID."""
-    found: str | None = connection.scalar(
-        sa.select(_mails.c.outbound_id).where(_mails.c.message_id == message_id)
+    query = sa.select(_mails.c.outbound_id).where(_mails.c.message_id == message_id)
+    return connection.scalars(query).one_or_none()
+
+
+# --- what we wrote to somebody --------------------------------------------------------------------
+
+
+def list_of_conversation(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
+    return connection.execute(
+        sa.select(_mails)
+        .where(_mails.c.conversation_id == conversation_id)
+        .order_by(_mails.c.created_at, _mails.c.outbound_id)
+    ).all()
+
+
+def list_to_customer(
+    connection: sa.Connection,
+    conversation_id: str,
+    address: str,
+    limit: int,
+    until: datetime = END_OF_TIME,
+) -> Sequence[Row]:
+    """Return the newest mails of ours to the customer in this thread, written by a time, oldest of them
+    first."""
+    query = sa.select(_mails).where(
+        _mails.c.conversation_id == conversation_id,
+        _mails.c.to_address == address,
+        _mails.c.created_at <= until,
     )
-    return found
+    newest = query.order_by(_mails.c.created_at.desc()).limit(limit)
+    return connection.execute(newest).all()[::-1]
 
 
-# --- what SendGrid says became of it ----------------------------------------------------------
+def list_texts_to(connection: sa.Connection, address: str, limit: int = 20) -> list[str]:
+    """Return the texts of our newest mails to an address, oldest of them first, without links that decide
+    or log in: what its next mail may quote."""
+    texts = connection.scalars(
+        sa.select(_mails.c.text)
+        .where(_mails.c.to_address == address)
+        .order_by(_mails.c.created_at.desc())
+        .limit(limit)
+    ).all()
+    return [without_keys(text) for text in texts[::-1]]
+
+
+def latest_at(connection: sa.Connection, conversation_id: str, purpose: Purpose) -> datetime | None:
+    """Return when the latest mail of one purpose was written in a thread, or None."""
+    return connection.scalars(
+        sa.select(_mails.c.created_at)
+        .where(_mails.c.conversation_id == conversation_id, _mails.c.purpose == purpose.value)
+        .order_by(_mails.c.created_at.desc())
+        .limit(1)
+    ).one_or_none()
+
+
+def count_to(connection: sa.Connection, address: str, purpose: Purpose, since: datetime) -> int:
+    query = sa.select(sa.func.count()).where(
+        _mails.c.to_address == address,
+        _mails.c.created_at >= since,
+        _mails.c.purpose == purpose.value,
+    )
+    return connection.scalar(query) or 0

@@ -14,15 +14,6 @@ _suppressed = schema.suppressed_addresses
 
 # What stands for erased customers is in it: reserved for names that exist nowhere (RFC 2606 section 2).
 ERASED_DOMAIN = "erased.invalid"
-ERASED_ENDING = f"@{ERASED_DOMAIN}"
-# Begins what stands for an erased address in the table.
-DIGEST = "sha256:"
-
-_REASON = (
-    sa.select(_suppressed.c.reason)
-    .where(_suppressed.c.address.in_([sa.bindparam("address"), sa.bindparam("digest")]))
-    .limit(1)
-)
 
 
 def suppress(connection: sa.Connection, address: str, reason: str, now: datetime) -> bool:
@@ -33,26 +24,24 @@ def suppress(connection: sa.Connection, address: str, reason: str, now: datetime
 
 def why_suppressed(connection: sa.Connection, address: str) -> str | None:
     """Return why nothing is sent to an address, or None when mail may go there."""
-    values = {"address": address, "digest": digest(address)}
-    reason: str | None = why_erased(address) or connection.scalar(_REASON, values)
-    return reason
-
-
-def why_erased(address: str) -> str | None:
-    """Return why nothing is sent to what stands for an erased customer's address; None for any other."""
-    return "the customer was erased" if address.endswith(ERASED_ENDING) else None
+    if address.endswith(f"@{ERASED_DOMAIN}"):
+        return "the customer was erased"
+    query = sa.select(_suppressed.c.reason).where(_is(address))
+    return connection.scalars(query.limit(1)).one_or_none()
 
 
 def digest(address: str) -> str:
     """Return what stands for an erased address in the table."""
-    return f"{DIGEST}{hashlib.sha256(address.encode()).hexdigest()}"
+    return f"sha256:{hashlib.sha256(address.encode()).hexdigest()}"
+
+
+def _is(address: str) -> sa.ColumnElement[bool]:
+    return _suppressed.c.address.in_([address, digest(address)])
 
 
 def allow_again(connection: sa.Connection, address: str) -> bool:
     """Record that mail may go to an address again; return whether it might not before."""
-    both = [address, digest(address)]
-    freed = connection.execute(_suppressed.delete().where(_suppressed.c.address.in_(both)))
-    return freed.rowcount > 0
+    return connection.execute(_suppressed.delete().where(_is(address))).rowcount > 0
 
 
 def list_suppressed(connection: sa.Connection) -> dict[str, str]:

@@ -19,8 +19,8 @@ LOOP_DETECTED = HandOverReason.LOOP_DETECTED.value
 SUMMED_UP = "throttled in a flood until its time was up; people were told how many there were"
 
 _THROTTLED = _mails.c.status == MailStatus.THROTTLED.value
-_THROTTLED_BY_LOOP_GUARD = sa.and_(_THROTTLED, _mails.c.no_answer_reason == LOOP_DETECTED)
-_THROTTLED_BY_BUDGET = sa.and_(_THROTTLED, _mails.c.no_answer_reason != LOOP_DETECTED)
+BY_LOOP_GUARD = sa.and_(_THROTTLED, _mails.c.no_answer_reason == LOOP_DETECTED)
+BY_BUDGET = sa.and_(_THROTTLED, _mails.c.no_answer_reason != LOOP_DETECTED)
 
 
 def throttle_by_loop_guard(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:
@@ -28,19 +28,19 @@ def throttle_by_loop_guard(connection: sa.Connection, mail_ids: Sequence[str]) -
 
     Returns whether any did.
     """
-    throttled = (
+    throttled = connection.execute(
         _mails.update()
         .where(_mails.c.mail_id.in_(mail_ids), _mails.c.status == MailStatus.UNANSWERED.value)
         .values(status=MailStatus.THROTTLED.value, no_answer_reason=LOOP_DETECTED)
     )
-    return bool(list(connection.scalars(throttled.returning(_mails.c.mail_id))))
+    return throttled.rowcount > 0
 
 
 def close_throttled_by_loop_guard(connection: sa.Connection, conversation_id: str) -> list[str]:
     """Record that people are told of what the loop guard throttled in a thread; return the mails."""
     return _close(
         connection,
-        sa.and_(_THROTTLED_BY_LOOP_GUARD, _mails.c.conversation_id == conversation_id),
+        sa.and_(BY_LOOP_GUARD, _mails.c.conversation_id == conversation_id),
         LOOP_DETECTED,
         _mails.c.mail_id,
     )
@@ -48,23 +48,21 @@ def close_throttled_by_loop_guard(connection: sa.Connection, conversation_id: st
 
 def list_conversations_in_loop(connection: sa.Connection, limit: int) -> list[str]:
     """Return the conversations in which mail waits, throttled by the loop guard, for people to be told."""
-    query = (
-        sa.select(_mails.c.conversation_id).where(_THROTTLED_BY_LOOP_GUARD).distinct().limit(limit)
-    )
-    return list(connection.scalars(query))
+    return _list_conversations(connection, BY_LOOP_GUARD, limit)
 
 
 def list_overdue_conversations(
     connection: sa.Connection, before: datetime, limit: int
 ) -> list[str]:
-    """Return the conversations with mail that a budget throttled before a time."""
-    query = (
-        sa.select(_mails.c.conversation_id)
-        .where(_THROTTLED_BY_BUDGET, _mails.c.received_at <= before)
-        .distinct()
-        .limit(limit)
-    )
-    return list(connection.scalars(query))
+    overdue = sa.and_(BY_BUDGET, _mails.c.received_at <= before)
+    return _list_conversations(connection, overdue, limit)
+
+
+def _list_conversations(
+    connection: sa.Connection, where: sa.ColumnElement[bool], limit: int
+) -> list[str]:
+    query = sa.select(_mails.c.conversation_id).where(where).distinct()
+    return list(connection.scalars(query.limit(limit)))
 
 
 def close_overdue(
@@ -72,7 +70,7 @@ def close_overdue(
 ) -> list[str]:
     """Record that mail which a budget throttled before a time is people's now, of one thread or all of it;
     return its senders."""
-    where = sa.and_(_THROTTLED_BY_BUDGET, _mails.c.received_at <= before)
+    where = sa.and_(BY_BUDGET, _mails.c.received_at <= before)
     if conversation_id is not None:
         where = sa.and_(where, _mails.c.conversation_id == conversation_id)
     return _close(connection, where, reason, _mails.c.from_address)
@@ -105,7 +103,7 @@ def list_waiting(
             sa.func.coalesce(_mails.c.rate_limit_key, _mails.c.from_address).label("share"),
         )
         .where(
-            _THROTTLED_BY_BUDGET,
+            BY_BUDGET,
             _mails.c.received_at < before,
             sa.or_(
                 _mails.c.identity != Identity.NONE.value,

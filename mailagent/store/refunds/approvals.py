@@ -1,26 +1,26 @@
-"""Approvals: when a refund must be decided, and the decision of a manager; with four eyes also the second."""
+"""Approvals: which managers are asked to decide on a refund, by when, and what they decided."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
+from mailagent.domain.refunds.escalation import ApprovalRequest, Question
 from mailagent.store import schema
-from mailagent.store.database import Row, insert_once
-from mailagent.store.ids import new_id
-from mailagent.store.refunds import approval_requests
+from mailagent.store.database import Row, columns_of, insert_once
+from mailagent.store.ids import new_id, new_token
 
 _approvals, _decisions = schema.approvals, schema.decisions
-_countersignatures = schema.countersignatures
+_countersignatures, _requests = schema.countersignatures, schema.approval_requests
+_notes, _absences = schema.approval_notes, schema.manager_absences
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A row of `approvals`."""
-
     approval_id: str
     refund_id: str
     requested_at: datetime
@@ -58,6 +58,15 @@ class Standing:
     second: RecordedDecision | None
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a manager wrote back without deciding."""
+
+    manager_email: str
+    text: str
+    written_at: datetime
+
+
 def request(
     connection: sa.Connection, refund_id: str, now: datetime, expires_at: datetime
 ) -> Approval:
@@ -65,16 +74,13 @@ def request(
     approval = Approval(new_id("approval"), refund_id, now, expires_at)
     if insert_once(connection, _approvals, asdict(approval), "refund_id"):
         return approval
-    stored = find_of_refund(connection, refund_id)
-    if stored is None:
-        raise LookupError(f"the approval of refund {refund_id} was not recorded")
-    return stored
+    stored = sa.select(_approvals).where(_approvals.c.refund_id == refund_id)
+    return Approval(**connection.execute(stored).one()._mapping)
 
 
 def find_of_refund(connection: sa.Connection, refund_id: str) -> Approval | None:
-    query = sa.select(_approvals).where(_approvals.c.refund_id == refund_id)
-    row = connection.execute(query).one_or_none()
-    return Approval(**row._mapping) if row else None
+    standing = find_standing_of_refund(connection, refund_id)
+    return standing.approval if standing else None
 
 
 def find_standing(connection: sa.Connection, approval_id: str) -> Standing | None:
@@ -121,7 +127,7 @@ def extend(connection: sa.Connection, approval_id: str, expires_at: datetime) ->
 def record_decision(connection: sa.Connection, decision: RecordedDecision) -> bool:
     """Record the decision unless there is one; return whether it was recorded. A manager who decides is
     no longer absent."""
-    approval_requests.end_absence(connection, decision.decided_by)
+    end_absence(connection, decision.decided_by)
     return insert_once(connection, _decisions, asdict(decision), "approval_id")
 
 
@@ -135,7 +141,6 @@ def record_countersignature(connection: sa.Connection, decision: RecordedDecisio
 
 
 def list_decisions(connection: sa.Connection, refund_id: str) -> tuple[RecordedDecision, ...]:
-    """Return the decisions on a refund, the first one first."""
     standing = find_standing_of_refund(connection, refund_id)
     both = (standing.first, standing.second) if standing else ()
     return tuple(decision for decision in both if decision)
@@ -153,3 +158,149 @@ def list_deciders(connection: sa.Connection) -> dict[str, tuple[str, str | None]
         .outerjoin(_countersignatures, _countersignatures.c.approval_id == _approvals.c.approval_id)
     )
     return {row.refund_id: (row.first, row.second) for row in connection.execute(query)}
+
+
+# --- requests to managers -------------------------------------------------------------------------
+
+
+def record_request(
+    connection: sa.Connection, approval_id: str, question: Question, manager: str, now: datetime
+) -> ApprovalRequest:
+    """Record that a manager is asked; return the stored request if there is one."""
+    request = ApprovalRequest(approval_id, question, manager, new_token(), now)
+    values = columns_of(_requests, request)
+    if insert_once(connection, _requests, values, "approval_id", "question", "manager_email"):
+        return request
+    (stored,) = _list_requests(connection, *_is(request))
+    return stored
+
+
+def list_requests_for(
+    connection: sa.Connection, approval_id: str, question: Question
+) -> tuple[ApprovalRequest, ...]:
+    return _list_requests(
+        connection, _requests.c.approval_id == approval_id, _requests.c.question == question.value
+    )
+
+
+def list_requests(connection: sa.Connection, refund_id: str) -> tuple[ApprovalRequest, ...]:
+    """Return all requests about a refund, to approve or to countersign, oldest first."""
+    approval = sa.select(_approvals.c.approval_id).where(_approvals.c.refund_id == refund_id)
+    return _list_requests(connection, _requests.c.approval_id.in_(approval))
+
+
+def find_request_by_token(connection: sa.Connection, reply_token: str) -> ApprovalRequest | None:
+    found = _list_requests(connection, _requests.c.reply_token == reply_token)
+    return found[0] if found else None
+
+
+def find_request_by_message_ids(
+    connection: sa.Connection, message_ids: Sequence[str], manager: str | None = None
+) -> ApprovalRequest | None:
+    """Return the latest request that one of these mails of ours was about, sent to its manager."""
+    if not message_ids:
+        return None
+    mails = schema.outbound_mails
+    query = (
+        sa.select(_requests)
+        .join(_approvals, _approvals.c.approval_id == _requests.c.approval_id)
+        .join(
+            mails,
+            sa.and_(
+                mails.c.refund_id == _approvals.c.refund_id,
+                mails.c.to_address == _requests.c.manager_email,
+            ),
+        )
+        .where(mails.c.message_id.in_(message_ids))
+        .order_by(_requests.c.asked_at.desc())
+        .limit(1)
+    )
+    if manager:
+        query = query.where(_requests.c.manager_email == manager)
+    row = connection.execute(query).one_or_none()
+    return _request(row) if row else None
+
+
+def _list_requests(
+    connection: sa.Connection, *where: sa.ColumnElement[bool]
+) -> tuple[ApprovalRequest, ...]:
+    # The address decides the order of requests of the same moment.
+    query = sa.select(_requests).where(*where)
+    rows = connection.execute(query.order_by(_requests.c.asked_at, _requests.c.manager_email))
+    return tuple(_request(row) for row in rows)
+
+
+def _request(row: Row) -> ApprovalRequest:
+    return ApprovalRequest(**{**row._mapping, "question": Question(row.question)})
+
+
+def record_reminder(
+    connection: sa.Connection, request: ApprovalRequest, now: datetime
+) -> ApprovalRequest:
+    return _update(connection, request, reminders=request.reminders + 1, reminded_at=now)
+
+
+def record_skip(
+    connection: sa.Connection, request: ApprovalRequest, why: str, now: datetime
+) -> ApprovalRequest:
+    """Record why we no longer wait for a manager; return the changed request."""
+    return _update(connection, request, skipped_at=now, skipped_why=why)
+
+
+def _update(connection: sa.Connection, request: ApprovalRequest, **values: Any) -> ApprovalRequest:
+    connection.execute(_requests.update().where(*_is(request)).values(**values))
+    return replace(request, **values)
+
+
+def _is(request: ApprovalRequest) -> tuple[sa.ColumnElement[bool], ...]:
+    return (
+        _requests.c.approval_id == request.approval_id,
+        _requests.c.question == request.question.value,
+        _requests.c.manager_email == request.manager_email,
+    )
+
+
+# --- notes and absences ---------------------------------------------------------------------------
+
+
+def record_note(
+    connection: sa.Connection, mail_id: str, request: ApprovalRequest, text: str, now: datetime
+) -> None:
+    """Record what a manager replied without deciding. The customer never gets it."""
+    values = {
+        "mail_id": mail_id,
+        "approval_id": request.approval_id,
+        "manager_email": request.manager_email,
+        "text": text,
+        "written_at": now,
+    }
+    insert_once(connection, _notes, values, "mail_id")
+
+
+def list_notes(connection: sa.Connection, approval_id: str) -> tuple[Note, ...]:
+    """Return the managers' notes on an approval, oldest first, without erased ones."""
+    query = (
+        sa.select(_notes.c.manager_email, _notes.c.text, _notes.c.written_at)
+        .where(_notes.c.approval_id == approval_id, _notes.c.text != "")
+        .order_by(_notes.c.written_at, _notes.c.mail_id)
+    )
+    return tuple(Note(*row) for row in connection.execute(query))
+
+
+def record_absence(
+    connection: sa.Connection, manager: str, why: str, now: datetime, until: datetime
+) -> None:
+    """Record that a manager is absent until a time, in place of what was recorded before."""
+    end_absence(connection, manager)
+    values = {"manager_email": manager, "why": why, "since": now, "until": until}
+    insert_once(connection, _absences, values, "manager_email")
+
+
+def end_absence(connection: sa.Connection, manager: str) -> None:
+    """Record that a manager is back: they decided, or wrote."""
+    connection.execute(_absences.delete().where(_absences.c.manager_email == manager))
+
+
+def list_away(connection: sa.Connection, now: datetime) -> frozenset[str]:
+    query = sa.select(_absences.c.manager_email).where(_absences.c.until > now)
+    return frozenset(connection.scalars(query))

@@ -18,13 +18,9 @@ from mailagent.domain.refunds.payment import (
     RefundState,
 )
 from mailagent.store import schema
-from mailagent.store.database import Row, insert_once
+from mailagent.store.database import Row, columns_of, insert_once
 
-_external, _payments, _refunds = (
-    schema.external_refunds,
-    schema.refund_payments,
-    schema.refunds,
-)
+_external, _payments, _refunds = schema.external_refunds, schema.refund_payments, schema.refunds
 
 # The "gateway" of what the order's own record says was refunded of its payments.
 ORDER_RECORD = "order_record"
@@ -90,16 +86,16 @@ def _insert(
     payment_id: str,
     now: datetime,
 ) -> bool:
-    values = {
-        "reference": refund.reference,
-        "gateway": refund.gateway,
-        "order_id": order_id,
-        "payment_id": payment_id,
-        "amount_minor": refund.amount.minor,
-        "currency": refund.amount.currency,
-        "seen_at": now,
-        "returned_at": now if refund.state is RefundState.FAILED else None,
-    }
+    values = columns_of(
+        _external,
+        refund,
+        order_id=order_id,
+        payment_id=payment_id,
+        amount_minor=refund.amount.minor,
+        currency=refund.amount.currency,
+        seen_at=now,
+        returned_at=now if refund.state is RefundState.FAILED else None,
+    )
     return insert_once(connection, _external, values, "reference")
 
 

@@ -63,7 +63,6 @@ def set_outcome(connection: sa.Connection, event_id: str, outcome: str) -> None:
 
 
 def list_latest(connection: sa.Connection, limit: int) -> Sequence[Row]:
-    """Return the latest events, newest first."""
     query = sa.select(_events).order_by(_events.c.received_at.desc(), _events.c.event_id)
     return connection.execute(query.limit(limit)).all()
 
@@ -127,16 +126,11 @@ def find_undecided(connection: sa.Connection, refund: GatewayRefund) -> Refund |
     return None if refund_payments.list_payments(connection, refund_id) else ours
 
 
-def apply_refund(connection: sa.Connection, refund: GatewayRefund, now: datetime) -> str:
-    """Record a refund that is not ours; return the outcome in words."""
-    owner = _find_owner(connection, refund.payment_ids, refund.amount, refund.order_id)
-    return owner if isinstance(owner, str) else _record_refund(connection, refund, owner, now)
-
-
-def apply_total(connection: sa.Connection, total: RefundedTotal, now: datetime) -> str:
-    """Record what a payment refunded beyond the refunds that we know; return the outcome in words."""
-    owner = _find_owner(connection, total.payment_ids, total.amount)
-    return owner if isinstance(owner, str) else _record_total(connection, total, owner, now)
+def apply(connection: sa.Connection, fact: GatewayRefund | RefundedTotal, now: datetime) -> str:
+    """Record a refund that is not ours, or what a payment refunded beyond the refunds that we know; return
+    the outcome in words."""
+    owner = _find_owner(connection, fact)
+    return owner if isinstance(owner, str) else _record(connection, fact, owner, now)
 
 
 def apply_earlier_events(connection: sa.Connection, order: Order, now: datetime) -> Order:
@@ -156,26 +150,24 @@ def apply_earlier_events(connection: sa.Connection, order: Order, now: datetime)
 def _apply_again(connection: sa.Connection, event: Row, order_id: str, now: datetime) -> None:
     # A dispute counts in any case: `with_chargebacks` marks the order's payments.
     counts = bool(event.body.get("dispute"))
-    for refund in _refunds_of(event):
-        owner = _find_owner(connection, refund.payment_ids, refund.amount, refund.order_id)
+    for fact in _facts_of(event):
+        owner = _find_owner(connection, fact)
         if isinstance(owner, str) or owner.order_id != order_id:
             continue
-        if find_intent(connection, refund) or find_undecided(connection, refund):
+        if isinstance(fact, GatewayRefund) and (
+            find_intent(connection, fact) or find_undecided(connection, fact)
+        ):
             continue  # The workflow of this refund of ours asks for it under its key, and records it.
-        counts = _record_refund(connection, refund, owner, now) != KNOWN or counts
-    if total := _total_of(event):
-        owner = _find_owner(connection, total.payment_ids, total.amount)
-        if not isinstance(owner, str) and owner.order_id == order_id:
-            counts = _record_total(connection, total, owner, now) != KNOWN or counts
+        counts = _record(connection, fact, owner, now) != KNOWN or counts
     if counts and event.outcome.startswith(NO_PAYMENT):
         outcome = f"counts since order {order_id} came; before, {event.outcome}"
         set_outcome(connection, event.event_id, outcome)
 
 
-def _find_owner(
-    connection: sa.Connection, names: Sequence[str], amount: Money, order_id: str | None = None
-) -> Row | str:
-    """Return the one payment of an order that has one of these names, or why there is none."""
+def _find_owner(connection: sa.Connection, fact: GatewayRefund | RefundedTotal) -> Row | str:
+    """Return the one payment of an order that a fact names, or why there is none."""
+    names, amount = fact.payment_ids, fact.amount
+    order_id = fact.order_id if isinstance(fact, GatewayRefund) else None
     known = sorted(names_of(connection, names))
     found = external_refunds.list_payments_named(connection, known)
     named = [row for row in found if row.order_id == order_id] or found
@@ -190,10 +182,18 @@ def _find_owner(
     return KNOWN if amount.minor <= 0 else row
 
 
+def _record(
+    connection: sa.Connection, fact: GatewayRefund | RefundedTotal, owner: Row, now: datetime
+) -> str:
+    orders.lock_row(connection, owner.order_id)
+    if isinstance(fact, GatewayRefund):
+        return _record_refund(connection, fact, owner, now)
+    return _record_total(connection, fact, owner, now)
+
+
 def _record_refund(
     connection: sa.Connection, refund: GatewayRefund, owner: Row, now: datetime
 ) -> str:
-    orders.lock_row(connection, owner.order_id)
     if not external_refunds.record(connection, refund, owner.order_id, owner.payment_id, now):
         return KNOWN
     failed = refund.state is RefundState.FAILED
@@ -213,7 +213,6 @@ def _record_refund(
 def _record_total(
     connection: sa.Connection, total: RefundedTotal, owner: Row, now: datetime
 ) -> str:
-    orders.lock_row(connection, owner.order_id)
     minor = external_refunds.record_sum(connection, total, owner.order_id, owner.payment_id, now)
     if not minor:
         return KNOWN
@@ -229,13 +228,15 @@ def _record_total(
 def find_failure(connection: sa.Connection, payment_id: str, reference: str) -> str | None:
     """Return why a refund of a payment failed, if an event says that it did."""
     for event in list_about(connection, [payment_id]):
-        for refund in _refunds_of(event):
-            if refund.reference == reference and refund.state is RefundState.FAILED:
-                return refund.why or "no reason given"
+        for fact in _facts_of(event):
+            if not isinstance(fact, GatewayRefund) or fact.reference != reference:
+                continue
+            if fact.state is RefundState.FAILED:
+                return fact.why or "no reason given"
     return None
 
 
-def _refunds_of(event: Row) -> Iterator[GatewayRefund]:
+def _facts_of(event: Row) -> Iterator[GatewayRefund | RefundedTotal]:
     for fact in event.body.get("refunds", ()):
         yield GatewayRefund(
             reference=fact["reference"],
@@ -247,14 +248,9 @@ def _refunds_of(event: Row) -> Iterator[GatewayRefund]:
             order_id=fact.get("order_id"),
             why=fact["why"],
         )
-
-
-def _total_of(event: Row) -> RefundedTotal | None:
-    fact = event.body.get("given_back")
-    if not fact:
-        return None
-    amount = _money(fact["total"])
-    return RefundedTotal(event.gateway, tuple(fact["payment_ids"]), amount, event.occurred_at)
+    if total := event.body.get("given_back"):
+        payment_ids, amount = tuple(total["payment_ids"]), _money(total["total"])
+        yield RefundedTotal(event.gateway, payment_ids, amount, event.occurred_at)
 
 
 def _money(text: str) -> Money:

@@ -19,19 +19,9 @@ from mailagent.domain.refunds.goodwill import (
     normalise_code,
 )
 from mailagent.store import schema
-from mailagent.store.database import Row
+from mailagent.store.database import columns_of
 
 _codes = schema.goodwill_codes
-
-_OLDEST_FIRST = sa.select(_codes).order_by(_codes.c.issued_at, _codes.c.code)
-_OF_CUSTOMER = _OLDEST_FIRST.where(
-    _codes.c.order_id.in_(
-        sa.select(schema.orders.c.order_id).where(
-            schema.orders.c.customer_email == sa.bindparam("email")
-        )
-    )
-)
-_OF_MAILS = _OLDEST_FIRST.where(_codes.c.mail_id.in_(sa.bindparam("mail_ids", expanding=True)))
 
 
 def new_code() -> str:
@@ -45,18 +35,7 @@ def new_code() -> str:
 
 def issue(connection: sa.Connection, code: GoodwillCode) -> None:
     """Record a discount. Lock the order first. Raises IntegrityError if the order has a discount already."""
-    connection.execute(
-        _codes.insert().values(
-            code=code.code,
-            order_id=code.order_id,
-            conversation_id=code.conversation_id,
-            mail_id=code.mail_id,
-            percent=code.percent,
-            policy_version=code.policy_version,
-            issued_at=code.issued_at,
-            expires_at=code.expires_at,
-        )
-    )
+    connection.execute(_codes.insert(), columns_of(_codes, code))
 
 
 def find(connection: sa.Connection, typed: str) -> GoodwillCode | None:
@@ -65,30 +44,31 @@ def find(connection: sa.Connection, typed: str) -> GoodwillCode | None:
 
 
 def find_of_order(connection: sa.Connection, order_id: str) -> GoodwillCode | None:
-    """Return the discount that was given for an order."""
     return _first(_list(connection, _codes.c.order_id == order_id))
 
 
 def find_of_mails(connection: sa.Connection, mail_ids: Sequence[str]) -> GoodwillCode | None:
     """Return the discount that was given in answer to one of these mails."""
-    rows = connection.execute(_OF_MAILS, {"mail_ids": list(mail_ids)})
-    return _first(tuple(_code(row) for row in rows))
+    return _first(_list(connection, _codes.c.mail_id.in_(mail_ids)))
 
 
 def list_of_customer(connection: sa.Connection, email: str) -> tuple[GoodwillCode, ...]:
     """Return the discounts given for a customer's orders, oldest first."""
-    return tuple(_code(row) for row in connection.execute(_OF_CUSTOMER, {"email": email}))
+    return _list(connection, _is_of(email))
 
 
 def list_codes_for(connection: sa.Connection, conversation_id: str, email: str) -> tuple[str, ...]:
     """Return the codes that the mails of a conversation may contain: its own, and all of its customer's."""
-    theirs = sa.select(schema.orders.c.order_id).where(schema.orders.c.customer_email == email)
-    here = sa.or_(_codes.c.conversation_id == conversation_id, _codes.c.order_id.in_(theirs))
+    here = sa.or_(_codes.c.conversation_id == conversation_id, _is_of(email))
     return tuple(connection.scalars(sa.select(_codes.c.code).where(here)))
 
 
+def _is_of(email: str) -> sa.ColumnElement[bool]:
+    theirs = sa.select(schema.orders.c.order_id).where(schema.orders.c.customer_email == email)
+    return _codes.c.order_id.in_(theirs)
+
+
 def list_all(connection: sa.Connection) -> tuple[GoodwillCode, ...]:
-    """Return every discount, oldest first."""
     return _list(connection, sa.true())
 
 
@@ -107,12 +87,9 @@ def redeem(connection: sa.Connection, typed: str, order_id: str, now: datetime) 
 
 
 def _list(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[GoodwillCode, ...]:
-    return tuple(_code(row) for row in connection.execute(_OLDEST_FIRST.where(where)))
+    oldest_first = sa.select(_codes).where(where).order_by(_codes.c.issued_at, _codes.c.code)
+    return tuple(GoodwillCode(**row._mapping) for row in connection.execute(oldest_first))
 
 
 def _first(codes: tuple[GoodwillCode, ...]) -> GoodwillCode | None:
     return codes[0] if codes else None
-
-
-def _code(row: Row) -> GoodwillCode:
-    return GoodwillCode(**row._mapping)

@@ -18,7 +18,7 @@ from mailagent.domain.refunds.payment import (
     RefundState,
 )
 from mailagent.store import schema
-from mailagent.store.database import Database, insert_once
+from mailagent.store.database import Database, columns_of, insert_once
 from mailagent.store.ids import new_id
 
 _entries = schema.ledger_entries
@@ -40,16 +40,14 @@ class LedgerGateway:
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         """Record the refund; the same key again returns the first entry."""
         reference = new_id("ledger")
-        values = {
-            "idempotency_key": request.idempotency_key,
-            "reference": reference,
-            "refund_id": request.refund_id,
-            "order_id": request.order_id,
-            "payment_id": request.payment_id,
-            "amount_minor": request.amount.minor,
-            "currency": request.amount.currency,
-            "recorded_at": self._now(),
-        }
+        values = columns_of(
+            _entries,
+            request,
+            reference=reference,
+            amount_minor=request.amount.minor,
+            currency=request.amount.currency,
+            recorded_at=self._now(),
+        )
         with self._database.transaction() as connection:
             new = insert_once(connection, _entries, values, "idempotency_key")
         return Refunded(reference) if new else self.look_up(request)

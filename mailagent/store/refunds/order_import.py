@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order, OrderProblem, Payment
 from mailagent.store import schema
-from mailagent.store.database import insert_once
+from mailagent.store.database import columns_of, insert_once
 from mailagent.store.refunds import external_refunds, gateway_events, orders
 from mailagent.store.refunds.external_refunds import ORDER_RECORD
 
@@ -125,20 +125,7 @@ def _priced_lines(order: Order) -> Sequence[tuple[object, ...]]:
 
 
 def _values(order: Order, now: datetime) -> dict[str, object]:
-    return {
-        "order_id": order.order_id,
-        "customer_email": order.customer_email,
-        "customer_name": order.customer_name,
-        "currency": order.currency,
-        "placed_at": order.placed_at,
-        "delivered_at": order.delivered_at,
-        "status": order.status.value,
-        "paid_minor": order.paid.minor,
-        "discount_minor": order.discount_minor,
-        "tax_minor": order.tax_minor,
-        "shipping_minor": order.shipping_minor,
-        "updated_at": now,
-    }
+    return columns_of(_orders, order, paid_minor=order.paid.minor, updated_at=now)
 
 
 def _delete_parts(connection: sa.Connection, order_id: str) -> None:
@@ -153,28 +140,17 @@ def _delete_parts(connection: sa.Connection, order_id: str) -> None:
 
 def _insert_parts(connection: sa.Connection, order: Order, now: datetime) -> None:
     lines = [
-        {
-            "order_id": order.order_id,
-            "line_no": line.line_no,
-            "item_id": line.item_id,
-            "name": line.name,
-            "quantity": line.quantity,
-            "unit_price_minor": line.unit_price.minor,
-            "discount_minor": line.discount_minor,
-            "category": line.category,
-            "final_sale": line.final_sale,
-        }
+        columns_of(_lines, line, order_id=order.order_id, unit_price_minor=line.unit_price.minor)
         for line in order.lines
     ]
     payments = [
-        {
-            "order_id": order.order_id,
-            "payment_id": payment.payment_id,
-            "position": position,
-            "method": payment.method,
-            "amount_minor": payment.amount.minor,
-            "charged_back_at": payment.charged_back_at,
-        }
+        columns_of(
+            _payments,
+            payment,
+            order_id=order.order_id,
+            position=position,
+            amount_minor=payment.amount.minor,
+        )
         for position, payment in enumerate(order.payments)
     ]
     refunded = [

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order, OrderLine, OrderStatus, Payment
 from mailagent.store import schema
-from mailagent.store.database import Row
+from mailagent.store.database import Row, from_row
 from mailagent.store.refunds.external_refunds import ORDER_RECORD
 
 _orders, _lines, _payments = schema.orders, schema.order_lines, schema.order_payments
@@ -42,7 +42,6 @@ def find(connection: sa.Connection, order_id: str) -> Order | None:
 
 
 def load(connection: sa.Connection, order_id: str) -> Order:
-    """Return an order that must exist. Raises LookupError."""
     return _required(find(connection, order_id), order_id)
 
 
@@ -67,23 +66,14 @@ def list_of_customer(
     connection: sa.Connection, email: str, limit: int
 ) -> tuple[tuple[Order, ...], int]:
     """Return the customer's newest `limit` orders, and the number of all."""
-    rows = connection.execute(_of_customer(email, limit)).all()
+    query = sa.select(_orders).where(_orders.c.customer_email == email)
+    query = query.order_by(_orders.c.placed_at.desc(), _orders.c.order_id).limit(limit)
+    rows = connection.execute(query).all()
     total = len(rows)
     if total == limit:
         theirs = sa.select(sa.func.count()).where(_orders.c.customer_email == email)
         total = connection.scalar(theirs) or 0
     return with_parts(connection, rows), total
-
-
-def list_with_elsewhere(
-    connection: sa.Connection, email: str, limit: int
-) -> tuple[tuple[Order, ...], dict[str, int]]:
-    """Return the customer's newest `limit` orders, and what was refunded elsewhere of each, in minor
-    units; an order of which nothing was is left out of the second."""
-    query = _of_customer(email, limit).add_columns(REFUNDED_ELSEWHERE.label("elsewhere_minor"))
-    rows = connection.execute(query).all()
-    elsewhere = {row.order_id: int(row.elsewhere_minor) for row in rows if row.elsewhere_minor}
-    return with_parts(connection, rows), elsewhere
 
 
 def taken_minor(connection: sa.Connection, order_id: str) -> int:
@@ -99,29 +89,18 @@ def held_minor(connection: sa.Connection, order_id: str) -> int:
 
 
 def customer_since(connection: sa.Connection, email: str) -> datetime | None:
-    """Return when the customer first ordered."""
     query = sa.select(sa.func.min(_orders.c.placed_at)).where(_orders.c.customer_email == email)
     first: datetime | None = connection.scalar(query)
     return first
 
 
 def list_shared_payments(connection: sa.Connection, order: Order) -> tuple[str, ...]:
-    """Return which payments of an order another order names as well."""
     ids = [payment.payment_id for payment in order.payments]
     query = sa.select(_payments.c.payment_id).where(
         _payments.c.payment_id.in_(ids), _payments.c.order_id != order.order_id
     )
     shared = set(connection.scalars(query))
     return tuple(each for each in ids if each in shared)
-
-
-def _of_customer(email: str, limit: int) -> sa.Select[*tuple[object, ...]]:
-    return (
-        sa.select(_orders)
-        .where(_orders.c.customer_email == email)
-        .order_by(_orders.c.placed_at.desc(), _orders.c.order_id)
-        .limit(limit)
-    )
 
 
 def _is_of_conversation(conversation_id: str) -> sa.ColumnElement[bool]:
@@ -154,7 +133,6 @@ def lock(connection: sa.Connection, order_id: str) -> Order | None:
 
 
 def lock_known(connection: sa.Connection, order_id: str) -> Order:
-    """Lock an order that must exist. Raises LookupError."""
     return _required(lock(connection, order_id), order_id)
 
 
@@ -188,12 +166,10 @@ def lock_of_approval(connection: sa.Connection, approval_id: str) -> Order | Non
 
 
 def lock_row(connection: sa.Connection, order_id: str) -> None:
-    """Lock an order without reading it."""
     _lock_rows(connection, _orders.c.order_id == order_id)
 
 
 def lock_row_of_refund(connection: sa.Connection, refund_id: str) -> None:
-    """Lock the order of a refund without reading it."""
     _lock_rows(connection, _is_of_refund(refund_id))
 
 
@@ -281,38 +257,23 @@ def _by_order(
 
 
 def _order(row: Row, lines: Sequence[Row], payments: Sequence[Row]) -> Order:
-    return Order(
-        order_id=row.order_id,
-        customer_email=row.customer_email,
-        customer_name=row.customer_name,
-        currency=row.currency,
-        placed_at=row.placed_at,
-        delivered_at=row.delivered_at,
+    def money(minor: int) -> Money:
+        return Money(minor, row.currency)
+
+    return from_row(
+        Order,
+        row,
         status=OrderStatus(row.status),
         lines=tuple(
-            OrderLine(
-                line.line_no,
-                line.item_id,
-                line.name,
-                line.quantity,
-                Money(line.unit_price_minor, row.currency),
-                line.discount_minor,
-                line.category,
-                line.final_sale,
-            )
-            for line in lines
+            from_row(OrderLine, line, unit_price=money(line.unit_price_minor)) for line in lines
         ),
         payments=tuple(
-            Payment(
-                payment.payment_id,
-                payment.method,
-                Money(payment.amount_minor, row.currency),
-                payment.charged_back_at,
-                payment.refunded_minor or 0,
+            from_row(
+                Payment,
+                payment,
+                amount=money(payment.amount_minor),
+                refunded_minor=payment.refunded_minor or 0,
             )
             for payment in payments
         ),
-        discount_minor=row.discount_minor,
-        shipping_minor=row.shipping_minor,
-        tax_minor=row.tax_minor,
     )

@@ -40,13 +40,11 @@ def intend_payment(
 
 
 def list_payments(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
-    """Return the intents of a refund, in the order of their keys."""
     query = sa.select(_payments).where(_payments.c.refund_id == refund_id)
     return connection.execute(query.order_by(_payments.c.idempotency_key)).all()
 
 
 def find_payment(connection: sa.Connection, key: str) -> Row | None:
-    """Return the intent under an idempotency key."""
     query = sa.select(_payments).where(_payments.c.idempotency_key == key)
     return connection.execute(query).one_or_none()
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
+from mailagent.domain.mail.message import Purpose
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.refund import (
     Refund,
@@ -18,9 +19,12 @@ from mailagent.domain.refunds.refund import (
     check_transition,
 )
 from mailagent.store import schema
-from mailagent.store.database import Row
+from mailagent.store.database import Row, columns_of, from_row
 
 _refunds, _lines, _payments = schema.refunds, schema.refund_lines, schema.refund_payments
+_outbound = schema.outbound_mails
+
+Found = TypeVar("Found")
 
 # One row for each line of a refund. Lines never change, so it is enough to lock the refund.
 _WITH_LINES = (
@@ -49,55 +53,38 @@ def record(
     """
     connection.execute(
         _refunds.insert(),
-        {
-            "refund_id": refund.refund_id,
-            "proposal_key": proposal_key,
-            "order_id": refund.order_id,
-            "conversation_id": refund.conversation_id,
-            "mail_id": refund.mail_id,
-            "amount_minor": refund.amount.minor,
-            "currency": refund.amount.currency,
-            "shipping_minor": refund.shipping_minor,
-            "short_minor": refund.short_minor,
-            "four_eyes": refund.four_eyes,
-            "policy_version": refund.policy_version,
-            "reason": refund.reason.value,
-            "status": refund.status.value,
-            "policy_reasons": list(refund.policy_reasons),
-            "policy_facts": dict(policy_facts),
-            "requested_at": refund.requested_at,
-            "decided_by": refund.decided_by,
-            "decided_at": refund.decided_at,
-        },
+        columns_of(
+            _refunds,
+            refund,
+            proposal_key=proposal_key,
+            amount_minor=refund.amount.minor,
+            currency=refund.amount.currency,
+            policy_facts=dict(policy_facts),
+        ),
     )
-    lines = [
-        {
-            "refund_id": refund.refund_id,
-            "line_no": line.line_no,
-            "item_id": item_ids[line.line_no],
-            "quantity": line.quantity,
-            "amount_minor": line.amount.minor,
-        }
-        for line in refund.lines
-    ]
-    connection.execute(_lines.insert(), lines)
+    for line in refund.lines:
+        values = columns_of(
+            _lines,
+            line,
+            refund_id=refund.refund_id,
+            item_id=item_ids[line.line_no],
+            amount_minor=line.amount.minor,
+        )
+        connection.execute(_lines.insert(), values)
 
 
 def find(connection: sa.Connection, refund_id: str) -> Refund | None:
-    found = _list(connection, _WITH_LINES.where(_refunds.c.refund_id == refund_id))
-    return found[0] if found else None
+    return next(iter(_list(connection, _WITH_LINES.where(_refunds.c.refund_id == refund_id))), None)
 
 
 def load(connection: sa.Connection, refund_id: str) -> Refund:
-    """Return a refund that must exist. Raises LookupError."""
     return _required(find(connection, refund_id), refund_id)
 
 
 def lock(connection: sa.Connection, refund_id: str) -> Refund:
     """Return the refund, and keep others from changing it until the commit. Raises LookupError."""
     query = _WITH_LINES.where(_refunds.c.refund_id == refund_id).with_for_update(of=_refunds)
-    found = _list(connection, query)
-    return _required(found[0] if found else None, refund_id)
+    return _required(next(iter(_list(connection, query)), None), refund_id)
 
 
 def lock_of_mail(connection: sa.Connection, refund_id: str) -> tuple[Refund, tuple[Refund, ...]]:
@@ -113,26 +100,18 @@ def lock_of_mail(connection: sa.Connection, refund_id: str) -> tuple[Refund, tup
     return _required(refund, refund_id), tuple(each for each in found if each != refund)
 
 
-def _required(refund: Refund | None, refund_id: str) -> Refund:
-    if refund is None:
+def _required(found: Found | None, refund_id: str) -> Found:
+    if found is None:
         raise LookupError(f"refund {refund_id} does not exist")
-    return refund
+    return found
 
 
 def status_of(connection: sa.Connection, refund_id: str) -> RefundStatus:
-    """Return the state of a refund. Raises LookupError."""
     query = sa.select(_refunds.c.status).where(_refunds.c.refund_id == refund_id)
-    return _status(connection.scalar(query), refund_id)
-
-
-def _status(status: str | None, refund_id: str) -> RefundStatus:
-    if status is None:
-        raise LookupError(f"refund {refund_id} does not exist")
-    return RefundStatus(status)
+    return RefundStatus(_required(connection.scalar(query), refund_id))
 
 
 def list_of_order(connection: sa.Connection, order_id: str) -> tuple[Refund, ...]:
-    """Return all refunds of an order, oldest first."""
     return _list(connection, _WITH_LINES.where(_refunds.c.order_id == order_id))
 
 
@@ -151,7 +130,6 @@ def list_of_conversation(connection: sa.Connection, conversation_id: str) -> tup
 
 
 def list_of_customer(connection: sa.Connection, email: str) -> tuple[Refund, ...]:
-    """Return all refunds of a customer's orders, oldest first."""
     theirs = sa.select(schema.orders.c.order_id).where(schema.orders.c.customer_email == email)
     return _list(connection, _WITH_LINES.where(_refunds.c.order_id.in_(theirs)))
 
@@ -190,14 +168,15 @@ def _sum_done(
 
 
 def _refund(rows: Sequence[Row], part_paid_minor: int | None, returned_minor: int | None) -> Refund:
-    """Restore a refund from its rows, one for each line."""
     row = rows[0]
     lines = [each for each in rows if each.line_no is not None]
-    return Refund(
-        refund_id=row.refund_id,
-        order_id=row.order_id,
-        conversation_id=row.conversation_id,
-        mail_id=row.mail_id,
+
+    def money(minor: int | None) -> Money | None:
+        return None if minor is None else Money(minor, row.currency)
+
+    return from_row(
+        Refund,
+        row,
         amount=Money(row.amount_minor, row.currency),
         lines=tuple(
             RefundLine(line.line_no, line.quantity, Money(line.line_minor, row.currency))
@@ -206,25 +185,9 @@ def _refund(rows: Sequence[Row], part_paid_minor: int | None, returned_minor: in
         item_ids=tuple(line.item_id for line in lines),
         reason=RefundReason(row.reason),
         status=RefundStatus(row.status),
-        requested_at=row.requested_at,
         policy_reasons=tuple(row.policy_reasons),
-        decided_by=row.decided_by,
-        decided_at=row.decided_at,
-        note=row.note,
-        gateway=row.gateway,
-        gateway_reference=row.gateway_reference,
-        paid_at=row.paid_at,
-        failure=row.failure,
-        run_id=row.run_id,
-        shipping_minor=row.shipping_minor,
-        short_minor=row.short_minor,
-        four_eyes=row.four_eyes,
-        despite_cancel=row.despite_cancel,
-        approved_for=row.approved_for,
-        receipt_id=row.receipt_id,
-        policy_version=row.policy_version,
-        part_paid=None if part_paid_minor is None else Money(part_paid_minor, row.currency),
-        returned=None if returned_minor is None else Money(returned_minor, row.currency),
+        part_paid=money(part_paid_minor),
+        returned=money(returned_minor),
     )
 
 
@@ -232,7 +195,8 @@ def claim(connection: sa.Connection, refund_id: str, run_id: str) -> RefundStatu
     """Record which workflow run wake-ups of the refund go to. Return its status, which no other
     transaction changes until the commit. Raises LookupError."""
     update = _update(refund_id).values(run_id=run_id)
-    return _status(connection.scalar(update.returning(_refunds.c.status)), refund_id)
+    status = connection.scalar(update.returning(_refunds.c.status))
+    return RefundStatus(_required(status, refund_id))
 
 
 def move(connection: sa.Connection, refund: Refund, status: RefundStatus, **values: Any) -> None:
@@ -253,7 +217,6 @@ def lower_amount(connection: sa.Connection, refund: Refund, amount: Money) -> No
 
 
 def record_receipt(connection: sa.Connection, refunds: Sequence[Refund], outbound_id: str) -> None:
-    """Record that the receipt of another refund is for these locked ones as well."""
     for refund in refunds:
         connection.execute(_update(refund.refund_id).values(receipt_id=outbound_id))
 
@@ -281,22 +244,28 @@ def list_under_way(
     """Return refunds that still have to be decided or paid, with their workflow run, in the order of their
     ids from the one behind `after`. `expires_at` is set while a manager has to decide."""
     waits = _refunds.c.status == RefundStatus.AWAITING_APPROVAL.value
+    approvals = schema.approvals
+    query = _page(sa.case((waits, approvals.c.expires_at)), limit, after)
     return connection.execute(
+        query.outerjoin(approvals, approvals.c.refund_id == _refunds.c.refund_id).where(
+            _refunds.c.status.in_(["awaiting_approval", "approved"]),
+            _refunds.c.requested_at < before,
+        )
+    ).all()
+
+
+def _page(expires_at: sa.ColumnElement[Any], limit: int, after: str) -> sa.Select[Any]:
+    return (
         sa.select(
             _refunds.c.refund_id,
             _refunds.c.run_id,
             _refunds.c.wake_ups,
-            sa.case((waits, schema.approvals.c.expires_at)).label("expires_at"),
+            expires_at.label("expires_at"),
         )
-        .outerjoin(schema.approvals, schema.approvals.c.refund_id == _refunds.c.refund_id)
-        .where(
-            _refunds.c.status.in_(["awaiting_approval", "approved"]),
-            _refunds.c.requested_at < before,
-            _refunds.c.refund_id > after,
-        )
+        .where(_refunds.c.refund_id > after)
         .order_by(_refunds.c.refund_id)
         .limit(limit)
-    ).all()
+    )
 
 
 def has_moved_on(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
@@ -321,3 +290,70 @@ def stop_waking(connection: sa.Connection, refund_id: str, wake_ups: int) -> boo
     is new."""
     update = _update(refund_id).where(_refunds.c.wake_ups < wake_ups)
     return connection.execute(update.values(wake_ups=wake_ups)).rowcount > 0
+
+
+# --- refunds whose outcome the customer does not know, or was told wrongly ------------------------
+
+
+def list_untold(
+    connection: sa.Connection, since: datetime, limit: int, after: str = ""
+) -> Sequence[Row]:
+    """Return refunds requested since a time whose end, or whose returned money, no mail to the customer
+    reports; with the columns of `list_under_way`."""
+    here = _refunds.c.refund_id
+    told = sa.or_(
+        _refunds.c.receipt_id.is_not(None),
+        sa.exists().where(
+            _outbound.c.dedup_key == sa.literal("outcome:").concat(_refunds.c.refund_id)
+        ),
+    )
+    return connection.execute(
+        _page(sa.null(), limit, after).where(
+            _refunds.c.status.in_(["paid", "rejected", "expired", "failed"]),
+            _refunds.c.requested_at >= since,
+            sa.or_(~told, sa.and_(sa.exists().where(_was_untrue(here)), ~_returned_mail(here))),
+        )
+    ).all()
+
+
+def list_told_before_return(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
+    """Return the intents that a mail reported as refunded and whose money came back after that mail."""
+    return connection.execute(
+        sa.select(_payments)
+        .join(_outbound, _was_untrue(sa.literal(refund_id)))
+        .order_by(_payments.c.idempotency_key)
+    ).all()
+
+
+def _was_untrue(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Whether a mail reported a payment as refunded and its money came back later. A receipt reports all
+    payments; the mail about a failed refund only those that were refunded by then."""
+    receipt = _outbound.c.purpose == Purpose.RECEIPT.value
+    told = _refunds.alias("told")
+    shared = sa.select(told.c.receipt_id).where(told.c.refund_id == _payments.c.refund_id)
+    return sa.and_(
+        _payments.c.refund_id == refund_id,
+        _payments.c.state == "done",
+        sa.or_(
+            _outbound.c.dedup_key == sa.literal("outcome:").concat(refund_id),
+            _outbound.c.outbound_id == shared.correlate(_payments).scalar_subquery(),
+        ),
+        sa.or_(receipt, _outbound.c.created_at >= _payments.c.done_at),
+        _outbound.c.created_at < _payments.c.returned_at,
+    )
+
+
+def _returned_mail(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Whether a mail, `returned:<refund>:<minor units>`, reported all that came back."""
+    minor = (
+        sa.select(sa.func.sum(_payments.c.amount_minor))
+        .where(
+            _payments.c.refund_id == refund_id,
+            _payments.c.state == "done",
+            _payments.c.returned_at.is_not(None),
+        )
+        .correlate(_refunds)
+        .scalar_subquery()
+    )
+    key = sa.literal("returned:").concat(refund_id).concat(":").concat(sa.cast(minor, sa.Text))
+    return sa.exists().where(_outbound.c.dedup_key == key)

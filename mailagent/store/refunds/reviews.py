@@ -93,7 +93,6 @@ def load(connection: sa.Connection, refund: Refund, order: Order | None = None) 
 
 
 def list_owners(connection: sa.Connection, refund: Refund) -> tuple[str, str]:
-    """Return the addresses of a refund's order and of its conversation."""
     query = (
         sa.select(_orders.c.customer_email, _conversations.c.customer_email)
         .join_from(
@@ -106,7 +105,6 @@ def list_owners(connection: sa.Connection, refund: Refund) -> tuple[str, str]:
 
 
 def items_of(refund: Refund, order: Order) -> tuple[RefundedItem, ...]:
-    """Return what a refund covers, with the names on the order."""
     by_line = {(line.line_no, line.item_id): line.name for line in order.lines}
     by_item = {line.item_id: line.name for line in order.lines}
     # The shop may have moved a line since, or removed it, if no refund holds it.

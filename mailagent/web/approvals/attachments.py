@@ -25,7 +25,7 @@ from mailagent.domain.mail.message import Attachment, Identity, MailKind, is_pho
 from mailagent.domain.shop import person_of
 from mailagent.store.console import sessions
 from mailagent.store.database import Row
-from mailagent.store.mail import inbound, photo_previews
+from mailagent.store.mail import inbound, raw_mail
 
 # A page lists no more; `flask conversations show` has the rest.
 MAILS_WITH_FILES_MAX = 50
@@ -63,7 +63,7 @@ class ShownFile:
 
 def list_files(connection: sa.Connection, conversation_id: str) -> tuple[ShownFile, ...]:
     """Return the files of a conversation, oldest first."""
-    mails = inbound.list_with_files(connection, conversation_id, MAILS_WITH_FILES_MAX)
+    mails = raw_mail.list_with_files(connection, conversation_id, MAILS_WITH_FILES_MAX)
     return tuple(
         _shown(mail, number, Attachment(**each))
         for mail in mails
@@ -156,7 +156,7 @@ def saved(file: AttachmentBytes) -> Response:
 def shown(mail_id: str, position: int) -> Response:
     """Return the preview of a photo, or an image that says why there is none (yet)."""
     with services.current().database.snapshot() as connection:
-        preview = photo_previews.find(connection, mail_id, position)
+        preview = raw_mail.find_preview(connection, mail_id, position)
     if preview is None:
         words = _placeholder("The preview is being made.", "Reload in a minute.")
         return _uncached(words, "image/svg+xml")

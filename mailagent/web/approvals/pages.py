@@ -13,7 +13,7 @@ from mailagent.adapters.links import ApprovalLink
 from mailagent.domain.refunds.labels import REFUND_STATES
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.approval_routing import is_one_of
-from mailagent.store.mail import inbound
+from mailagent.store.mail import raw_mail
 from mailagent.store.refunds import approvals, orders, refunds, reviews
 from mailagent.store.refunds.approvals import Standing
 from mailagent.store.refunds.reviews import Review
@@ -176,7 +176,7 @@ def download(token: str, mail_id: str, number: str) -> Response:
         return position
     live = services.current()
     with live.database.snapshot() as connection:
-        raw = inbound.find_raw(connection, mail_id)
+        raw = raw_mail.find(connection, mail_id)
     if raw is None:
         return page("approvals/no_longer_kept.html", 410, days=live.waits.raw_mail_days)
     file = live.mail_provider.find_attachment(raw.content_type, raw.body, position)

@@ -15,7 +15,7 @@ from mailagent.domain.refunds.labels import MANAGER_REASONS, REFUND_REASONS, REF
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.approval_routing import load_routing
-from mailagent.store.refunds import approval_requests, reviews
+from mailagent.store.refunds import approvals, reviews
 from mailagent.store.refunds.approvals import RecordedDecision, Standing
 from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals import attachments
@@ -95,7 +95,7 @@ def describe_requests(connection: sa.Connection, review: Review, standing: Stand
 
 
 def describe_notes(connection: sa.Connection, standing: Standing) -> Facts:
-    return {"notes": approval_requests.list_notes(connection, standing.approval.approval_id)}
+    return {"notes": approvals.list_notes(connection, standing.approval.approval_id)}
 
 
 def describe_changes(review: Review) -> Facts:

@@ -19,7 +19,7 @@ from mailagent.store.console import inbox, timeline
 from mailagent.store.console.timeline import Mark, Page
 from mailagent.store.console.timeline_entries import EntryKind
 from mailagent.store.ids import new_id
-from mailagent.store.mail import conversations, inbound, suppressions
+from mailagent.store.mail import conversations, raw_mail, suppressions
 from mailagent.store.operations import model_calls
 from mailagent.store.refunds import goodwill
 from mailagent.web.approvals.attachments import is_listed, may_be_key, parse_number, saved, shown
@@ -107,7 +107,7 @@ def download(conversation_id: str, mail_id: str, number: str) -> Response:
     """Return one file of a customer's mail, to be saved and never shown: a stranger made it."""
     position = _find_position(conversation_id, mail_id, number)
     with services.current().database.snapshot() as connection:
-        raw = None if position is None else inbound.find_raw(connection, mail_id)
+        raw = None if position is None else raw_mail.find(connection, mail_id)
     if position is None or raw is None:
         return not_found("file")
     provider = services.current().mail_provider

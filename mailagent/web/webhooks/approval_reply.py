@@ -19,8 +19,8 @@ from mailagent.domain.refunds.escalation import ApprovalRequest, Question, Skip
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.mailers.approval_routing import is_one_of
-from mailagent.store.mail import correspondence, inbound, outbound
-from mailagent.store.refunds import approval_requests, approvals, orders, refunds, reviews
+from mailagent.store.mail import inbound, outbound
+from mailagent.store.refunds import approvals, orders, refunds, reviews
 from mailagent.store.refunds.approvals import Approval, RecordedDecision, Standing
 from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals import decision
@@ -41,11 +41,11 @@ def receive(connection: sa.Connection, mail: ParsedMail, mail_id: str, now: date
     """Act on a stored mail if it answers a request to a manager, and record with it what came of it."""
     token = find_token(mail.envelope_to, services.current().shop.reply_domain)
     at_door = token is not None and token.door is Door.APPROVAL
-    ask = approval_requests.find_by_token(connection, token.token) if token and at_door else None
+    ask = approvals.find_request_by_token(connection, token.token) if token and at_door else None
     reason: str | None = None
     if mail.kind is MailKind.AUTO_REPLY:
         referred = (*mail.references, *mail.in_reply_to)
-        ask = ask or approval_requests.find_by_message_ids(connection, referred)
+        ask = ask or approvals.find_request_by_message_ids(connection, referred)
         reason = _pass_over(connection, mail, ask) if ask else None
     elif mail.kind is MailKind.MANAGER:
         reason = _hear(connection, mail, mail_id, ask, now) if ask else _show_way(connection, mail)
@@ -89,21 +89,18 @@ def _hear(
     # a decision by the page.
     order = orders.lock_known(connection, refund.order_id)
     refund = refunds.lock(connection, refund.refund_id)
-    approval_requests.end_absence(connection, ask.manager_email)
+    approvals.end_absence(connection, ask.manager_email)
     requests = outbound.list_requests(connection, refund.refund_id, ask.manager_email)
     reply = read_reply(mail.new_text, "\n".join(requests))
     standing, review = _find(connection, ask), reviews.load(connection, refund, order)
     if is_one_of(review.owners, ask.manager_email):
         reply = ManagersReply(None, None)  # not even a note: it is about their own money
     if reply.note and reply.approves is None:
-        approval_requests.record_note(connection, mail_id, ask, reply.note, now)
+        approvals.record_note(connection, mail_id, ask, reply.note, now)
     title, lines = _decide(connection, mail_id, ask, standing, review, reply)
     reason = f"a manager's reply. {title}: {lines[0]}"
     since = now - timedelta(hours=1)
-    if (
-        correspondence.count_to(connection, ask.manager_email, Purpose.NOTICE, since)
-        >= ANSWERS_PER_HOUR
-    ):
+    if outbound.count_to(connection, ask.manager_email, Purpose.NOTICE, since) >= ANSWERS_PER_HOUR:
         return reason  # perhaps a machine answers our answers
     notice = mailers.Notice(
         f"reply:{mail_id}", f"{title}: refund of {refund.asked}, order {refund.order_id}", lines

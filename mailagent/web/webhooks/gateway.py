@@ -15,7 +15,6 @@ from mailagent import services
 from mailagent.adapters.gateways import GatewayWebhook
 from mailagent.domain.refunds.payment import GatewayEvent
 from mailagent.store.refunds import gateway_events
-from mailagent.store.refunds.gateway_events import apply_total
 from mailagent.web.guard import signed_webhook
 from mailagent.web.webhooks.body import NotWhole, read_body
 from mailagent.web.webhooks.payment_events import follow_dispute, follow_refund
@@ -99,7 +98,9 @@ def _follow(connection: sa.Connection, event: GatewayEvent) -> str:
     if event.dispute:
         outcomes.append(follow_dispute(connection, event.dispute))
     if event.given_back:
-        outcomes.append(apply_total(connection, event.given_back, services.current().now()))
+        outcomes.append(
+            gateway_events.apply(connection, event.given_back, services.current().now())
+        )
     return "; ".join(outcomes) or "says nothing of our money"
 
 

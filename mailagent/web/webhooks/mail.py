@@ -27,9 +27,10 @@ from mailagent.domain.operations.run_about import RunAbout
 from mailagent.domain.shop import ShopAddresses, rate_limit_key
 from mailagent.engine import CONVERSATION, run_id_of
 from mailagent.store.console import sessions
-from mailagent.store.mail import arrivals, conversations, correspondence, filing, inbound
+from mailagent.store.mail import arrivals, conversations, inbound, outbound
 from mailagent.store.mail.arrivals import Known
-from mailagent.store.mail.filing import Filing, RawMail
+from mailagent.store.mail.inbound import Filing
+from mailagent.store.mail.raw_mail import RawMail
 from mailagent.web.guard import signed_webhook
 from mailagent.web.webhooks import approval_reply, threading
 from mailagent.web.webhooks.body import NotWhole
@@ -149,7 +150,7 @@ def _record(
     )
     if _is_enqueued_for(place):
         filed = replace(filed, run_id=run_id_of(CONVERSATION, filed.mail_id))
-    mail_id = filing.record(
+    mail_id = inbound.record(
         connection, mail, place.conversation_id, place.no_answer_reason, now, filed
     )
     if mail_id is None:
@@ -191,7 +192,7 @@ def _without_our_words(connection: sa.Connection, mail: ParsedMail) -> ParsedMai
     referred = [*mail.references, *mail.in_reply_to]
     if not referred and find_token(mail.envelope_to, services.current().shop.reply_domain) is None:
         return mail
-    ours = correspondence.list_texts_to(connection, mail.from_address)
+    ours = outbound.list_texts_to(connection, mail.from_address)
     return replace(mail, new_text=new_text(mail.body, ours, mail.subject)) if ours else mail
 
 

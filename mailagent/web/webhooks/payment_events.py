@@ -34,7 +34,7 @@ def follow_refund(
         lost = gateway_events.find_undecided(connection, told)
         if lost is not None:
             return _recall(connection, lost, told, again)
-        return gateway_events.apply_refund(connection, told, live.now())
+        return gateway_events.apply(connection, told, live.now())
     order_id = refunds.load(connection, row.refund_id).order_id
     orders.lock(connection, order_id)
     refund = refunds.lock(connection, row.refund_id)
@@ -42,7 +42,7 @@ def follow_refund(
     failed = told.state is RefundState.FAILED
     if row.returned_at and is_now and not failed:
         # It did not come back. The customer and the team were told otherwise, so the refund stays failed.
-        return gateway_events.apply_refund(connection, told, live.now())
+        return gateway_events.apply(connection, told, live.now())
     news = failed and refund_payments.mark_returned(
         connection, row.idempotency_key, live.now(), told.why
     )

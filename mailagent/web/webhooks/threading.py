@@ -27,7 +27,7 @@ from mailagent.domain.refunds.escalation import ApprovalRequest
 from mailagent.domain.shop import rate_limit_key
 from mailagent.store.mail import arrivals, conversations
 from mailagent.store.mail.arrivals import Known
-from mailagent.store.refunds import approval_requests
+from mailagent.store.refunds import approvals
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def find_request(connection: sa.Connection, mail: ParsedMail) -> ApprovalRequest
     if mail.identity not in (Identity.DKIM, Identity.SPF):
         return None
     referred = (*mail.references, *mail.in_reply_to)
-    return approval_requests.find_by_message_ids(connection, referred, mail.from_address)
+    return approvals.find_request_by_message_ids(connection, referred, mail.from_address)
 
 
 def _goes_on(conversation: Conversation, mail: ParsedMail, now: datetime) -> bool:

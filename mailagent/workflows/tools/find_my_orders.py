@@ -24,7 +24,7 @@ def find_my_orders(batch: Batch, _arguments: Mapping[str, Any]) -> dict[str, Any
     if not batch["verified"]:
         return not_verified_output()
     with services.current().database.snapshot() as connection:
-        address = conversations.load_address(connection, batch["conversation_id"])
+        address = conversations.load(connection, batch["conversation_id"]).customer_email
         found, total = orders.list_of_customer(connection, address, ORDERS_SHOWN)
     return orders_output(found, total)
 

@@ -37,7 +37,7 @@ from mailagent.domain.refunds.refund import (
 )
 from mailagent.store import audit
 from mailagent.store.ids import new_id
-from mailagent.store.mail import inbound
+from mailagent.store.mail import raw_mail
 from mailagent.store.refunds import approvals, orders, policies, refunds
 from mailagent.workflows.steps.conversation.batch import Batch, is_waiting
 from mailagent.workflows.steps.refund.facts import (
@@ -119,7 +119,7 @@ def propose_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]
             return _proposed_output(same, order, wanted, before)
         if not is_waiting(connection, batch):
             return case_closed_output()
-        newest = inbound.list_with_files(connection, conversation_id, MAILS_WITH_PHOTOS_MAX)
+        newest = raw_mail.list_with_files(connection, conversation_id, MAILS_WITH_PHOTOS_MAX)
         reason, photos = RefundReason(arguments["reason"]), count_photos(newest)
         wish = _Wish(order, wanted, reason, key, earlier, photos)
         try:

@@ -18,7 +18,7 @@ from mailagent.domain.refunds.refund import RefundLine
 from mailagent.store.mail import drafts
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.pagination import microseconds
-from mailagent.store.refunds import approval_requests, approvals, refunds
+from mailagent.store.refunds import approvals, refunds
 from tests.cast import MAX, MONA, OLGA, TESS, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, post_form
@@ -88,7 +88,7 @@ def test_what_waits_for_whoever_reads_is_not_listed_again_below(question: Questi
     )
     shop.stock(order())
     with shop.live.database.transaction() as connection:
-        approval_requests.record(connection, question.approval_id, Asking.APPROVE, MONA, now)
+        approvals.record_request(connection, question.approval_id, Asking.APPROVE, MONA, now)
     page = shop.log_in(MONA).get("/ops").text
     assert page.count('"/ops/refunds/refund_1"') == 1
     assert "of them above" not in page

@@ -18,7 +18,8 @@ from mailagent.domain.mail.conversation import (
 from mailagent.domain.mail.language import find_language
 from mailagent.domain.mail.message import InboundMail, MailKind, Purpose
 from mailagent.store import audit
-from mailagent.store.mail import arrivals, conversations, correspondence, drafts, inbound
+from mailagent.store.database import Row
+from mailagent.store.mail import arrivals, conversations, drafts, inbound, outbound
 from mailagent.workflows.steps.recording import step
 
 
@@ -123,7 +124,7 @@ def is_answered_too_often(
     return _is_loop([answer for answer in answers if answer.at >= given_back_at])
 
 
-def _is_loop(answers: Sequence[arrivals.Automatic]) -> bool:
+def _is_loop(answers: Sequence[Row]) -> bool:
     limits = services.current().limits
     in_thread = [answer.at for answer in answers if answer.in_thread]
     to_sender = [answer.at for answer in answers if not answer.in_thread]
@@ -138,7 +139,7 @@ def _people_answer(connection: sa.Connection, conversation: Conversation) -> boo
     if not conversation.stopped_by_loop_guard or conversation.handed_over_at is None:
         return False
     conversation_id = conversation.conversation_id
-    answered_at = correspondence.latest_at(connection, conversation_id, Purpose.TEAM_REPLY)
+    answered_at = outbound.latest_at(connection, conversation_id, Purpose.TEAM_REPLY)
     return answered_at is not None and answered_at >= conversation.handed_over_at
 
 

@@ -13,7 +13,7 @@ from mailagent.agent import prompt
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.refunds.goodwill import hide_codes
 from mailagent.store.database import END_OF_TIME
-from mailagent.store.mail import conversations, correspondence, inbound
+from mailagent.store.mail import conversations, inbound, outbound
 from mailagent.store.refunds import goodwill
 from mailagent.workflows.steps.conversation.batch import Batch
 
@@ -50,7 +50,7 @@ def _history(
     taken_at = batch.get("taken_at")
     until = datetime.fromisoformat(taken_at) if taken_at else END_OF_TIME
     theirs = inbound.list_latest(connection, batch["conversation_id"], HISTORY_MAILS, until)
-    ours = correspondence.list_to_customer(
+    ours = outbound.list_to_customer(
         connection, conversation.conversation_id, conversation.customer_email, HISTORY_MAILS, until
     )
     past = [

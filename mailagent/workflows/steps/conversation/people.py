@@ -17,14 +17,7 @@ from mailagent.domain.mail.message import InboundMail, MailStatus, Purpose
 from mailagent.domain.mail.reply_commands import TeamCommand, decide_team_command
 from mailagent.domain.operations.access import Permission, permissions_of
 from mailagent.store import audit
-from mailagent.store.mail import (
-    assignments,
-    conversations,
-    correspondence,
-    inbound,
-    outbound,
-    throttled,
-)
+from mailagent.store.mail import assignments, conversations, inbound, outbound, throttled
 from mailagent.workflows.steps.conversation.batch import Batch, is_answered_too_often
 from mailagent.workflows.steps.conversation.model_call import Move
 from mailagent.workflows.steps.conversation.reply import answers_of
@@ -97,7 +90,7 @@ def _act_on_team_command(
     """Do what a team member's mail means. Return the action for the audit trail, and the mails that were
     written."""
     conversation_id = conversation.conversation_id
-    written = correspondence.list_of_conversation(connection, conversation_id)
+    written = outbound.list_of_conversation(connection, conversation_id)
     to_team = [row.subject for row in written if row.purpose == Purpose.HAND_OVER.value]
     meant = decide_team_command(mail.new_text, mail.subject, [conversation.subject, *to_team])
     if meant is TeamCommand.FOR_CUSTOMER:
@@ -184,7 +177,7 @@ def write_loop_case(connection: sa.Connection, conversation: Conversation) -> li
     """Write the mail that the loop guard stopped to the team, at most once an hour for each conversation.
     Returns the mails to send."""
     live, conversation_id = services.current(), conversation.conversation_id
-    latest = correspondence.latest_at(connection, conversation_id, Purpose.HAND_OVER)
+    latest = outbound.latest_at(connection, conversation_id, Purpose.HAND_OVER)
     if latest is not None and live.now() - latest < HOUR:
         return []
     mail_ids = throttled.close_throttled_by_loop_guard(connection, conversation_id)

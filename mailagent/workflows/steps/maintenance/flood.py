@@ -13,7 +13,7 @@ from mailagent import services
 from mailagent.domain.mail.conversation import DAY, HOUR, HandOverReason
 from mailagent.domain.mail.message import Identity, Purpose
 from mailagent.store.database import Row
-from mailagent.store.mail import conversations, correspondence, outbound, throttled
+from mailagent.store.mail import conversations, outbound, throttled
 from mailagent.workflows.steps.conversation.people import write_loop_case
 from mailagent.workflows.steps.maintenance.rows import process_each
 from mailagent.workflows.steps.notices import hand_to_team, tell_team, write_case
@@ -82,7 +82,7 @@ def give_overdue_to_people() -> None:
     with live.database.snapshot() as connection:
         overdue = throttled.list_overdue_conversations(connection, before, CASES_PER_HOUR + 1)
         member = live.shop.team_emails[0]
-        cases = correspondence.count_to(connection, member, Purpose.HAND_OVER, live.now() - HOUR)
+        cases = outbound.count_to(connection, member, Purpose.HAND_OVER, live.now() - HOUR)
     if len(overdue) + cases > CASES_PER_HOUR:
         _sum_up()
     else:

@@ -15,7 +15,7 @@ from mailagent.domain.mail.draft import Draft
 from mailagent.domain.mail.message import Purpose
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.store.database import Row
-from mailagent.store.mail import conversations, correspondence, drafts, inbound, outbound
+from mailagent.store.mail import conversations, drafts, inbound, outbound
 from mailagent.store.operations import incidents
 from mailagent.workflows.steps.conversation.rate_limit import why_stopped
 from mailagent.workflows.steps.maintenance.flood import CASES_PER_HOUR, count_senders
@@ -75,7 +75,7 @@ def give_to_people(rows: Sequence[Row]) -> int:
     live = services.current()
     with live.database.snapshot() as connection:
         member = live.shop.team_emails[0]
-        cases = correspondence.count_to(connection, member, Purpose.HAND_OVER, live.now() - HOUR)
+        cases = outbound.count_to(connection, member, Purpose.HAND_OVER, live.now() - HOUR)
     as_cases = len(rows) + cases <= CASES_PER_HOUR
     if not as_cases and not _sum_up(rows):
         return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mailagent import services
 from mailagent.adapters.mime.photo_preview import Preview, make_preview
 from mailagent.domain.mail.message import PREVIEWS_OF_MAIL_MAX, is_photo
-from mailagent.store.mail import inbound, photo_previews
+from mailagent.store.mail import inbound, raw_mail
 from mailagent.workflows.steps.maintenance.housekeeping import Clock
 from mailagent.workflows.steps.recording import step
 
@@ -20,13 +20,13 @@ def make_previews() -> int:
     Return how many photos were tried."""
     live, clock, tried = services.current(), Clock(PREVIEW_SECONDS), 0
     with live.database.snapshot() as connection:
-        mail_ids = photo_previews.list_mails_without(connection, MAILS_AT_ONCE)
+        mail_ids = raw_mail.list_without_previews(connection, MAILS_AT_ONCE)
     for mail_id in mail_ids:
         tried += _try_photos_of(mail_id, clock)
         if clock.is_over():
             break
         with live.database.transaction() as connection:
-            photo_previews.mark_made(connection, mail_id, live.now())
+            raw_mail.mark_previews_made(connection, mail_id, live.now())
     return tried
 
 
@@ -34,7 +34,7 @@ def _try_photos_of(mail_id: str, clock: Clock) -> int:
     live, tried = services.current(), 0
     with live.database.snapshot() as connection:
         mail = inbound.find(connection, mail_id)
-        raw = inbound.find_raw(connection, mail_id)
+        raw = raw_mail.find(connection, mail_id)
     if mail is None or raw is None:
         return 0
     photos = [number for number, file in enumerate(mail.attachments) if is_photo(file)]
@@ -43,12 +43,12 @@ def _try_photos_of(mail_id: str, clock: Clock) -> int:
             break
         with live.database.transaction() as connection:
             # Committed before the try: a photo that crashes this process is not tried again.
-            if not photo_previews.begin(connection, mail_id, number, live.now()):
+            if not raw_mail.begin_preview(connection, mail_id, number, live.now()):
                 continue
         file = live.mail_provider.find_attachment(raw.content_type, raw.body, number)
         preview = make_preview(file.data) if file else Preview(problem="the file is too large")
         with live.database.transaction() as connection:
-            photo_previews.record(
+            raw_mail.record_preview(
                 connection, mail_id, number, preview.picture, preview.problem, live.now()
             )
         tried += 1

@@ -16,8 +16,7 @@ from mailagent import services
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import OutboundStatus
 from mailagent.store import audit
-from mailagent.store.mail import conversations, drafts, outbound, throttled
-from mailagent.store.refunds import doubtful
+from mailagent.store.mail import assignments, conversations, drafts, outbound, throttled
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
 from mailagent.workflows.steps.maintenance.flood import (
     CASES_PER_HOUR,
@@ -46,14 +45,14 @@ class Doubtful:
 def find_doubtful() -> Doubtful:
     """Return what may have been sent or answered since the backup."""
     with services.current().database.snapshot() as connection:
-        waiting = doubtful.list_conversations(connection)
+        waiting = assignments.list_doubtful_conversations(connection)
         only_throttled = {row.conversation_id for row in waiting if row.mails == row.flooded}
         flooded = len(only_throttled) > CASES_PER_HOUR
         cases = [row.conversation_id for row in waiting]
         if flooded:
             cases = [each for each in cases if each not in only_throttled]
         return Doubtful(
-            ours=tuple(doubtful.list_ours(connection)),
+            ours=tuple(assignments.list_doubtful_outbound(connection)),
             conversation_ids=tuple(cases),
             flooded=flooded,
             mails=sum(row.mails for row in waiting),
@@ -78,7 +77,7 @@ def _writing() -> Iterator[sa.Connection]:
     with live.database.transaction() as connection:
         begun_at = live.now()
         yield connection
-        doubtful.record_written(connection, begun_at, live.now())
+        assignments.record_written_since(connection, begun_at, live.now())
 
 
 def _doubt_ours(outbound_id: str) -> None:
@@ -101,7 +100,7 @@ def _hand_over(conversation_id: str) -> None:
     live, why = services.current(), HandOverReason.RESTORED
     with _writing() as connection:
         conversation = conversations.lock(connection, conversation_id)
-        if not doubtful.leave(connection, conversation_id, why.value):
+        if not assignments.leave_doubtful(connection, conversation_id, why.value):
             return
         hand_to_team(connection, conversation, why)
         key = f"restored:{conversation_id}:{live.now():%Y-%m-%dT%H:%M:%S.%f}"

@@ -15,7 +15,7 @@ from mailagent.domain.operations.circuit_breaker import Provider, Standing, stan
 from mailagent.domain.operations.retry import MOST_WAKE_UPS
 from mailagent.engine import Run
 from mailagent.store.database import Row
-from mailagent.store.mail import inbound
+from mailagent.store.mail import inbound, raw_mail
 from mailagent.store.operations import circuit_breakers, workers
 from mailagent.workflows.recovery import take_over
 from mailagent.workflows.steps.conversation.rate_limit import why_stopped
@@ -141,6 +141,4 @@ def purge_raw_mail() -> int:
     live = services.current()
     before = live.now() - live.waits.raw_mail_kept
     clock = Clock(RAW_SECONDS)
-    return repeat(
-        lambda connection: inbound.purge_raw(connection, before, RAW_MAILS_AT_ONCE), clock
-    )
+    return repeat(lambda connection: raw_mail.purge(connection, before, RAW_MAILS_AT_ONCE), clock)

@@ -16,7 +16,7 @@ from mailagent.engine import DELIVERY, FAILED, REFUND, Run, run_id_of
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import conversations, outbound
-from mailagent.store.refunds import pending_notices, refunds
+from mailagent.store.refunds import refunds
 from mailagent.workflows.steps.delivery.send import take_up
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
 from mailagent.workflows.steps.maintenance.rows import process_waiting
@@ -60,9 +60,7 @@ def enqueue_refunds() -> int:
         _process_refund,
     )
     untold = process_waiting(
-        lambda connection, limit, after: pending_notices.list_untold(
-            connection, since, limit, after
-        ),
+        lambda connection, limit, after: refunds.list_untold(connection, since, limit, after),
         _refund_id,
         _runs_of_refund,
         _process_untold,

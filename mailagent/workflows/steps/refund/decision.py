@@ -15,7 +15,7 @@ from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.refunds.refund import Refund, RefundStatus, seconds_to_wait
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound, outbound
-from mailagent.store.refunds import approvals, orders, pending_notices, refunds
+from mailagent.store.refunds import approvals, orders, refunds
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 
 # A message ends the wait at once, and the sweep repeats a message that was missed. A shorter wait would make
@@ -117,7 +117,7 @@ def tell_customer(refund_id: str) -> list[str] | Awaiting:
             outbound_ids = [mailers.write_refund_outcome(connection, refund, template)]
         else:
             return []
-        if refund.returned and pending_notices.list_told_before_return(connection, refund_id):
+        if refund.returned and refunds.list_told_before_return(connection, refund_id):
             outbound_ids.append(mailers.write_refund_returned(connection, refund))
         if refund.status is RefundStatus.FAILED:
             outbound_ids += _give_to_team(connection, refund)

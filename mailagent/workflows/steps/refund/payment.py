@@ -110,7 +110,7 @@ def _intend(refund_id: str) -> list[_Intent] | None:
         order = gateway_events.apply_earlier_events(connection, order, live.now())
         rows = refund_payments.list_payments(connection, refund_id)
         asked_before = may_have_been_asked(bool(rows), refund.requested_at, live.now())
-        asked_by = conversations.load_address(connection, refund.conversation_id)
+        asked_by = conversations.load(connection, refund.conversation_id).customer_email
         stopped = _stopped(order, refund, asked_by)
         if not rows:
             written = stopped or _write_intents(connection, refund, order)
