@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from threading import Lock
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -32,15 +31,14 @@ def is_proven(proven: bool) -> sa.ColumnElement[bool]:
     return _mails.c.identity != none if proven else _mails.c.identity == none
 
 
-def of_sender(proven: bool) -> sa.Select[Any]:
-    """Return the question that has a row for answer if more mails than the value `before` have come from
-    `address` since a time, throttled or not."""
+def _of_sender(since: datetime, most: int, proven: bool, address: str) -> sa.Select[tuple[str]]:
+    """Select the mail of an address since a time that was the one to use up its limit, if there is one."""
     came = sa.select(_mails.c.mail_id).where(
-        _mails.c.received_at >= sa.bindparam("since"),
-        _mails.c.from_address == sa.bindparam("address"),
+        _mails.c.received_at >= since,
+        _mails.c.from_address == address,
         is_proven(proven),
     )
-    return came.offset(sa.bindparam("before", type_=sa.Integer)).limit(1)
+    return came.offset(most - 1).limit(1)
 
 
 def _let_in(since: datetime, proven: bool) -> sa.Select[tuple[str]]:
@@ -66,8 +64,7 @@ def is_used_up(
 
     Mail that is proven to be its sender's and mail that is not are counted apart.
     """
-    values = {"since": since, "address": address, "before": most - 1}
-    return connection.scalar(of_sender(proven), values) is not None
+    return connection.scalar(_of_sender(since, most, proven, address)) is not None
 
 
 # Why a mail is throttled whose sender was asked to confirm the address for another.
@@ -173,31 +170,6 @@ class Arrivals:
 # --- on arrival -----------------------------------------------------------------------------------
 
 
-def _look_up(proven: bool) -> sa.Select[Any]:
-    same_message_id = sa.select(sa.func.count()).where(
-        _mails.c.message_id == sa.bindparam("known_message_id")
-    )
-    # Of a mail that is known by author and Date: a signature that leaves out the Message-ID covers both.
-    same_date = sa.select(_mails.c.mail_id).where(
-        _mails.c.from_address == sa.bindparam("address"),
-        _mails.c.received_at >= sa.bindparam("not_before", type_=_mails.c.received_at.type),
-        _mails.c.sent_at == sa.bindparam("signed_date", type_=_mails.c.sent_at.type),
-        _mails.c.kind != MailKind.MALFORMED.value,
-    )
-    return sa.select(
-        sa.exists().where(_mails.c.dedup_key == sa.bindparam("known_key")),
-        same_message_id.scalar_subquery(),
-        same_message_id.where(_mails.c.kind != MailKind.MALFORMED.value).scalar_subquery(),
-        sa.exists(same_date),
-        sa.exists(of_sender(proven)),
-        sa.exists(sessions.LIVE),
-    )
-
-
-# Only one of them counts mail of a sender: of the other sort there may be any number, which stops at no limit.
-_LOOK_UP = {proven: _look_up(proven) for proven in (False, True)}
-
-
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is on record when a mail comes in. `stored`: this very mail; `same_message_id`: how many mails with
@@ -222,24 +194,26 @@ def look_up(
     connection: sa.Connection, mail: ParsedMail, now: datetime, most_of_sender: int
 ) -> Known:
     proven = mail.identity.proven
-    signed_date = mail.sent_at if mail.known_by_date else None
-    values = {
-        "known_key": mail.dedup_key,
-        "known_message_id": mail.message_id,
-        "signed_date": signed_date,
-        "not_before": signed_date and signed_date - CLOCK_ERROR,
-        "address": mail.from_address,
-        "since": now - HOUR,
-        "before": most_of_sender - 1,
-        "now": now,
-    }
-    row = connection.execute(_LOOK_UP[proven], values).one()
-    return Known(
-        stored=bool(row[0]),
-        same_message_id=row[1],
-        message_id=row[2] > 0,
-        signed_date=bool(row[3]),
-        proven=proven,
-        is_used_up=bool(row[4]),
-        live_logins=bool(row[5]),
+    is_readable = _mails.c.kind != MailKind.MALFORMED.value
+    same_id = _mails.c.message_id == mail.message_id if mail.message_id else sa.false()
+    same_date: sa.ColumnElement[bool] = sa.false()
+    if mail.known_by_date and mail.sent_at:
+        # A signature that leaves out the Message-ID covers author and Date.
+        same_date = sa.and_(
+            _mails.c.from_address == mail.from_address,
+            _mails.c.received_at >= mail.sent_at - CLOCK_ERROR,
+            _mails.c.sent_at == mail.sent_at,
+        )
+    count = sa.select(sa.func.count()).select_from(_mails).where(same_id)
+    query = sa.select(
+        sa.exists().where(_mails.c.dedup_key == mail.dedup_key).label("stored"),
+        count.scalar_subquery().label("same_message_id"),
+        sa.exists().where(same_id, is_readable).label("message_id"),
+        sa.exists().where(same_date, is_readable).label("signed_date"),
+        sa.exists(_of_sender(now - HOUR, most_of_sender, proven, mail.from_address)).label(
+            "is_used_up"
+        ),
+        sa.exists(sessions.LIVE).label("live_logins"),
     )
+    row = connection.execute(query, {"now": now}).one()
+    return Known(**row._mapping, proven=proven)
