@@ -10,9 +10,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import click
 
 from mailagent import services
-from mailagent.adapters.order_files.csv_rows import OrdersFileProblem
+from mailagent.adapters.order_files.export import OrdersFileProblem
 from mailagent.adapters.order_files.files import OrdersFile, OrdersFormat, Reading, parse_orders
-from mailagent.adapters.order_files.record import render_order
 from mailagent.cli.printing import Commands, print_json
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import OrderProblem
@@ -119,6 +118,8 @@ def _save(found: OrdersFile, now: datetime, ours_included: bool) -> Counter[str]
 @click.argument("order_id")
 def show_order(order_id: str) -> None:
     """Show one order as JSON, in the format of the orders file, with the refunded amount."""
+    from mailagent.adapters.order_files.record import render_order  # loads pydantic
+
     with services.current().database.snapshot() as connection:
         order = store.find(connection, order_id)
         held = store.held_minor(connection, order_id)

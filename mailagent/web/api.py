@@ -13,7 +13,7 @@ from flask import Blueprint, Response, jsonify, make_response, request
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from mailagent import services
-from mailagent.adapters.order_files.json_lines import decode_order
+from mailagent.adapters.order_files.files import decode_order
 from mailagent.domain.refunds.goodwill import Redeemed
 from mailagent.domain.refunds.order import OrderProblem
 from mailagent.store.refunds import goodwill, order_import

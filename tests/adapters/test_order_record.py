@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from mailagent.adapters.order_files.csv_rows import OrdersFileProblem
+from mailagent.adapters.order_files.export import OrdersFileProblem
 from mailagent.adapters.order_files.files import OrdersFormat, Reading, parse_orders
 from mailagent.adapters.order_files.record import parse_order, render_order
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus

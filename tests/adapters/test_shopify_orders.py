@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mailagent.adapters.order_files.csv_rows import OrdersFileProblem
+from mailagent.adapters.order_files.export import OrdersFileProblem
 from mailagent.adapters.order_files.files import OrdersFile, OrdersFormat, Reading, parse_orders
 from mailagent.adapters.order_files.record import render_order
 from mailagent.domain.refunds.order import Order, OrderStatus

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from mailagent.adapters.order_files.csv_rows import OrdersFileProblem
+from mailagent.adapters.order_files.export import OrdersFileProblem
 from mailagent.adapters.order_files.files import OrdersFile, OrdersFormat, Reading, parse_orders
 from mailagent.adapters.order_files.record import render_order
 from mailagent.domain.refunds.order import Order, OrderStatus

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from mailagent import services
-from mailagent.adapters.order_files.csv_rows import CsvRow, parse_moment
+from mailagent.adapters.order_files.export import CsvRow, parse_moment
 from mailagent.domain.operations.model_cost import day_begins_at
 from mailagent.domain.refunds.policy import Policy, return_by
 from mailagent.domain.shop import Retention

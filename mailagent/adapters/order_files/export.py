@@ -1,24 +1,170 @@
-"""What the order exports of all shop systems share: an order's record, made by a map of columns.
+"""Order exports of shop systems as CSV: several rows in turn are one order, made a record by a map of columns.
 
-The columns of one system and its own rules are in `shopify` and `woocommerce`."""
+The columns of each shop system and its own rules are in `shops`."""
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from mailagent.adapters.order_files.csv_rows import (
-    CsvRow,
-    OrdersFileProblem,
-    parse_minor,
-    parse_moment,
-    parse_quantity,
+from mailagent.domain.money import Money, exponent, parse_currency
+from mailagent.domain.refunds.order import (
+    OrderProblem,
+    OrderStatus,
+    imported_method,
+    parse_instant,
 )
-from mailagent.domain.money import Money, parse_currency
-from mailagent.domain.refunds.order import OrderProblem, OrderStatus, imported_method
+
+# A cell has at most the csv module's own 131,072 characters.
+MOST_ROWS_OF_ORDER = 1_000
+
+_DECIMAL = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,20})?")
+_WHOLE = re.compile(r"[0-9]{1,7}")
+_SPACE_BEFORE_OFFSET = re.compile(r" (?=[+-][0-9]{2}:?[0-9]{2}$)")
+
+
+class OrdersFileProblem(ValueError):
+    """A line that cannot be taken; the text says which and what to change."""
+
+    def __init__(self, line_no: int, text: str) -> None:
+        super().__init__(f"line {line_no}: {text}")
+
+
+@dataclass(frozen=True, slots=True)
+class CsvRow:
+    """One row. `line_no` is the line it begins on, from 1: a quoted cell may go on over several."""
+
+    line_no: int
+    cells: Mapping[str, str]
+
+    def text(self, column: str) -> str:
+        """Return a cell without the spaces around it; empty where there is no such column."""
+        return self.cells.get(column, "").strip()
+
+    def any_text(self, *columns: str) -> str:
+        """Return the first of these cells that is not empty; an empty text if all are."""
+        return next(filter(None, map(self.text, columns)), "")
+
+
+def decode_text(data: bytes) -> str:
+    """Return a file's text; it is UTF-8, with or without a byte order mark."""
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        line_no = data.count(b"\n", 0, problem.start) + 1
+        raise OrdersFileProblem(line_no, "is not UTF-8; save the file as UTF-8") from None
+
+
+def header_of(text: str) -> tuple[str, ...]:
+    """Return the names in the first line of a CSV text, or none if that is not CSV."""
+    try:
+        first = next(csv.reader(io.StringIO(text, newline=""), strict=True), [])
+    except csv.Error:
+        return ()
+    return tuple(name.strip() for name in first)
+
+
+def parse_rows(text: str, needed: Sequence[str]) -> Iterator[CsvRow]:
+    """Yield the rows below the header; empty lines are skipped.
+
+    Raises OrdersFileProblem where a `needed` column is missing, where the quoting is broken, and where
+    a row is longer or shorter than the header.
+    """
+    header = header_of(text)
+    _check_header(header, needed)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    begins = 1
+    try:
+        for number, cells in enumerate(reader):
+            if number and cells:
+                yield _row(begins, header, cells)
+            begins = reader.line_num + 1
+    except csv.Error as problem:
+        raise OrdersFileProblem(begins, f"is not CSV ({problem})") from None
+
+
+def _check_header(header: Sequence[str], needed: Sequence[str]) -> None:
+    missing = [name for name in needed if name not in header]
+    if missing:
+        raise OrdersFileProblem(1, f"the column {missing[0]!r} is missing")
+    twice = [name for name in needed if header.count(name) > 1]
+    if twice:
+        raise OrdersFileProblem(1, f"the column {twice[0]!r} stands twice")
+
+
+def _row(line_no: int, header: Sequence[str], cells: Sequence[str]) -> CsvRow:
+    if len(cells) != len(header):
+        raise OrdersFileProblem(
+            line_no, f"has {len(cells)} cells, but the header has {len(header)}"
+        )
+    return CsvRow(line_no, dict(zip(header, cells, strict=True)))
+
+
+def group_rows(rows: Iterator[CsvRow], column: str) -> Iterator[list[CsvRow]]:
+    """Yield the rows of each order: those in turn that have the same text in `column`."""
+    group: list[CsvRow] = []
+    for row in rows:
+        if not row.text(column):
+            raise OrdersFileProblem(row.line_no, f"{column}: is empty")
+        if group and row.text(column) != group[0].text(column):
+            yield group
+            group = []
+        group.append(row)
+        if len(group) > MOST_ROWS_OF_ORDER:
+            raise OrdersFileProblem(row.line_no, f"an order has at most {MOST_ROWS_OF_ORDER} rows")
+    if group:
+        yield group
+
+
+def parse_minor(row: CsvRow, currency: str, *columns: str, rounded: bool) -> int:
+    """Return the sum of amounts in minor units; an empty cell counts as 0.
+
+    Decimals that the currency does not have are `rounded`, halves away from zero, or refused unless they
+    are zeros. Raises OrderProblem.
+    """
+    amount = Decimal(0)
+    for column in columns:
+        text = row.text(column) or "0"
+        if not _DECIMAL.fullmatch(text):
+            raise OrderProblem(f"{column}: {text!r} is not an amount like 49.99")
+        amount += Decimal(text).scaleb(exponent(currency))
+    minor = int(amount.quantize(Decimal(1), ROUND_HALF_UP))
+    if minor != amount and not rounded:
+        told = row.text(columns[0])
+        raise OrderProblem(f"{columns[0]}: {told!r} is not an amount in {currency}")
+    return minor
+
+
+def parse_quantity(row: CsvRow, column: str) -> int:
+    """Return a whole number from 1. Raises OrderProblem."""
+    text = row.text(column)
+    if not _WHOLE.fullmatch(text) or not int(text):
+        raise OrderProblem(f"{column}: {text!r} is not a whole number from 1")
+    return int(text)
+
+
+def parse_moment(row: CsvRow, column: str, zone: ZoneInfo | None) -> datetime | None:
+    """Return a time such as 2026-11-01 09:00:00 -0500, in UTC; None for an empty cell.
+
+    Without an offset it is a time in `zone`. Raises OrderProblem, also where there is none.
+    """
+    text = row.text(column)
+    try:
+        plain = _SPACE_BEFORE_OFFSET.sub("", text)
+        return parse_instant(plain, zone, "name the shop's own with --timezone") if text else None
+    except ValueError as problem:
+        raise OrderProblem(f"{column}: {problem}") from None
+
+
+# --- records --------------------------------------------------------------------------------------
 
 
 class Amounts(NamedTuple):

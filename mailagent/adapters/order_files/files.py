@@ -1,28 +1,26 @@
-"""Files of orders, as JSON or as a shop system exports them. Nonsense is refused, and named by its line.
-
-What JSON may look like is in `json_lines`, exports of shop systems in `export`."""
+"""Files of orders, as JSON or as a shop system exports them. Nonsense is refused, and named by its line."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import codecs
+import json
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from mailagent.adapters.order_files.csv_rows import (
+from mailagent.adapters.order_files.export import (
+    Export,
     OrdersFileProblem,
     decode_text,
     group_rows,
     header_of,
     parse_rows,
 )
-from mailagent.adapters.order_files.export import Export
-from mailagent.adapters.order_files.json_lines import is_json, parse_json_orders
-from mailagent.adapters.order_files.record import parse_order
-from mailagent.adapters.order_files.shopify import Shopify
-from mailagent.adapters.order_files.woocommerce import WooCommerce
+from mailagent.adapters.order_files.shops import Shopify, WooCommerce
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
 
 
@@ -67,7 +65,7 @@ def parse_orders(data: bytes, reading: Reading) -> OrdersFile:
     """
     format = reading.format or _recognise(data)
     if format is OrdersFormat.JSON_LINES:
-        file = OrdersFile(tuple(parse_json_orders(data)))
+        file = OrdersFile(tuple(_parse_json(data)))
     else:
         file = _parse_csv(decode_text(data), _EXPORTS[format], reading)
     seen: dict[str, int] = {}
@@ -81,7 +79,7 @@ def parse_orders(data: bytes, reading: Reading) -> OrdersFile:
 
 
 def _recognise(data: bytes) -> OrdersFormat:
-    if is_json(data):
+    if _is_json(data):
         return OrdersFormat.JSON_LINES
     names = header_of(decode_text(data))
     for format, export in _EXPORTS.items():
@@ -106,7 +104,7 @@ def _parse_csv(text: str, export: Export, reading: Reading) -> OrdersFile:
         try:
             record, sent_at = export.build_record(rows, reading.zone)
             undated += sent_at is None and record["status"] == OrderStatus.SHIPPED
-            orders.append((line_no, parse_order(record | _delivery(record, sent_at, reading))))
+            orders.append((line_no, _parse_order(record | _delivery(record, sent_at, reading))))
         except OrderProblem as problem:
             raise OrdersFileProblem(line_no, str(problem)) from None
     wanted = reading.delivered_after_days is not None
@@ -124,3 +122,81 @@ def _delivery(
     if delivered_at > reading.now:
         return {}
     return {"status": OrderStatus.DELIVERED.value, "delivered_at": delivered_at.isoformat()}
+
+
+# --- JSON -----------------------------------------------------------------------------------------
+
+_BETWEEN = re.compile(r"[\s,]*")
+
+
+def _is_json(data: bytes) -> bool:
+    """Say whether a file begins as one of JSON does, or is empty."""
+    first = data[:1000].removeprefix(codecs.BOM_UTF8).lstrip()
+    return not first or first.startswith((b"{", b"["))
+
+
+def _parse_json(data: bytes) -> Iterator[tuple[int, Order]]:
+    """Yield every order with the line it begins on: one a line, or objects over several lines, also in
+    an array. Raises OrdersFileProblem naming the line."""
+    text, decoder = decode_text(data), json.JSONDecoder(object_pairs_hook=_no_key_twice)
+    at = _skip(text, 0)
+    listed = text.startswith("[", at)
+    at = _skip(text, at + 1) if listed else at
+    line_no, counted = 1, 0
+    while at < len(text) and not (listed and text[at] == "]"):
+        line_no, counted = line_no + text.count("\n", counted, at), at
+        try:
+            record, end = decoder.raw_decode(text, at)
+            yield line_no, _parse_order(record)
+        except OrderProblem as problem:
+            raise OrdersFileProblem(line_no, str(problem)) from None
+        except (ValueError, RecursionError) as problem:
+            raise OrdersFileProblem(line_no, f"is not JSON ({problem})") from None
+        at = _skip(text, end)
+    if listed:
+        _check_end(text, at)
+
+
+def _skip(text: str, at: int) -> int:
+    between = _BETWEEN.match(text, at)
+    return between.end() if between else at
+
+
+def _check_end(text: str, at: int) -> None:
+    behind = _skip(text, at + 1)
+    if not text.startswith("]", at) or behind < len(text):
+        line_no = text.count("\n", 0, behind) + 1
+        raise OrdersFileProblem(line_no, "is not JSON: the array ends too early or not at all")
+
+
+def decode_order(text: bytes, order_id: str) -> Order:
+    """Return the order in a JSON text; `order_id` may be left out in it, and must be the same if not.
+
+    Raises OrderProblem naming the field that is wrong, and ValueError for what is not a JSON object.
+    """
+    try:
+        record = json.loads(text, object_pairs_hook=_no_key_twice)
+    except OrderProblem:
+        raise
+    except (ValueError, RecursionError) as problem:
+        raise ValueError(f"the body is not a JSON object ({problem})") from None
+    if isinstance(record, dict) and record.setdefault("order_id", order_id) != order_id:
+        raise OrderProblem(
+            f"order_id: {record['order_id']!r} is not the {order_id!r} of the address"
+        )
+    return _parse_order(record)
+
+
+def _no_key_twice(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise OrderProblem(f"the key {twice!r} stands twice in one object")
+    return record
+
+
+def _parse_order(record: object) -> Order:
+    from mailagent.adapters.order_files.record import parse_order  # loads pydantic
+
+    return parse_order(record)

@@ -1,21 +1,116 @@
 """How an order is written down: one JSON object, the same in the orders file, the API and what is shown.
 
-Writing gives back what reading takes. What each key may hold is in `record_model`."""
+Writing gives back what reading takes. Amounts become minor units. Import this where an order is read: it loads
+pydantic, which takes a tenth of a second."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
-from mailagent.domain.money import Money
-from mailagent.domain.refunds.order import Order, OrderLine, OrderProblem, OrderStatus, Payment
+from pydantic import Field, PlainValidator, ValidationError, ValidationInfo
 
-if TYPE_CHECKING:
-    from mailagent.adapters.order_files.record_model import OrderRecord
+from mailagent.adapters.validation import Record, describe_problems, show
+from mailagent.domain.mail.authentication import normalise_address
+from mailagent.domain.money import Money, parse_currency, parse_money
+from mailagent.domain.refunds import order as domain
+from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus, parse_instant
+from mailagent.domain.text import is_one_line
 
+# Of one record; the rest is found once these are put right.
+MOST_PROBLEMS = 5
 # What an order may come to in all, in minor units: well within the whole numbers that databases keep.
 MOST_MINOR = 10**18
+
+
+# --- what each key may hold ------------------------------------------------------------------------
+
+
+def _line(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{show(value)} is not a text")
+    if len(value) > 500 or not is_one_line(value):
+        raise ValueError("is over 500 characters or has control characters")
+    return value.strip()
+
+
+def _text(value: object) -> str:
+    text = _line(value)
+    if not text:
+        raise ValueError(f"{value!r} is not a text; it is empty")
+    return text
+
+
+def _address(value: object) -> str:
+    address = normalise_address(_text(value))
+    if address is None:
+        raise ValueError(f"{value!r} is not a mail address")
+    return address
+
+
+def _amount(value: object, info: ValidationInfo) -> int:
+    currency = info.context
+    # Without a currency that problem alone is told: it says how many decimals there may be.
+    return parse_money(value, currency).minor if currency else 0
+
+
+def _instant(value: object) -> datetime:
+    return parse_instant(value)  # its other arguments are not pydantic's
+
+
+def _amount_or_none(value: object, info: ValidationInfo) -> int:
+    return 0 if value is None else _amount(value, info)
+
+
+Text = Annotated[str, PlainValidator(_text)]
+MaybeAmount = Annotated[int, PlainValidator(_amount_or_none)]
+Amount = Annotated[int, PlainValidator(_amount)]
+Instant = Annotated[datetime, PlainValidator(_instant)]
+
+
+class Customer(Record):
+    email: Annotated[str, PlainValidator(_address)]
+    name: Annotated[str, PlainValidator(_line)] | None = None
+
+
+class Item(Record):
+    item_id: Text
+    name: Text
+    quantity: Annotated[int, Field(ge=1, le=1_000_000)]
+    unit_price: Amount
+    discount: MaybeAmount = 0
+    category: Text | None = None
+    final_sale: bool | None = None
+
+
+class Payment(Record):
+    payment_id: Text
+    method: Text
+    amount: Amount
+    refunded: MaybeAmount = 0
+    charged_back_at: Instant | None = None
+
+
+class OrderRecord(Record):
+    order_id: Text
+    customer: Customer
+    currency: Annotated[str, PlainValidator(parse_currency)]
+    placed_at: Instant
+    delivered_at: Instant | None = None
+    # Not strict: JSON has no enums, a status is a string there.
+    status: Annotated[OrderStatus, Field(strict=False)]
+    items: list[Item]
+    payments: list[Payment]
+    discount: MaybeAmount = 0
+    shipping: MaybeAmount = 0
+    tax: MaybeAmount = 0
+    # Added by `flask orders show`, and taken so that what it prints can be imported.
+    paid: Amount | None = None
+    refunded_or_under_way: Amount | None = None
+
+
+# --- reading --------------------------------------------------------------------------------------
 
 
 def parse_order(record: object) -> Order:
@@ -23,10 +118,15 @@ def parse_order(record: object) -> Order:
 
     Raises OrderProblem naming the keys that are missing, unknown or wrong.
     """
-    # Only here: it loads pydantic, which commands that read no order do without.
-    from mailagent.adapters.order_files.record_model import read_record
-
-    found = read_record(record)
+    try:
+        currency = parse_currency(record.get("currency")) if isinstance(record, dict) else None
+    except ValueError:
+        currency = None  # the model names it, with all else that is wrong
+    try:
+        found = OrderRecord.model_validate(record, context=currency)
+    except ValidationError as error:
+        problems = describe_problems(error, OrderRecord, "the order")
+        raise OrderProblem("; ".join(problems[:MOST_PROBLEMS])) from None
     for contradiction in _contradictions(found):
         raise OrderProblem(contradiction)
     return _order(found)
@@ -51,20 +151,20 @@ def _contradicting_amounts(record: OrderRecord) -> Iterator[str]:
 
     goods = 0
     for number, item in enumerate(record.items, start=1):
-        price, discount = item.quantity * item.unit_price, item.discount or 0
+        price, discount = item.quantity * item.unit_price, item.discount
         goods += price - discount
         if discount > price:
             yield f"items[{number}].discount: is above the {told(price)} that it is taken off"
     for number, payment in enumerate(record.payments, start=1):
-        if (payment.refunded or 0) > payment.amount:
+        if payment.refunded > payment.amount:
             yield f"payments[{number}].refunded: is above the {told(payment.amount)} that was paid"
-    if (record.discount or 0) > goods:
+    if record.discount > goods:
         yield f"discount: is above the {told(goods)} that it is taken off"
     paid = sum(payment.amount for payment in record.payments)
     for where, minor in (
         ("items", sum(item.quantity * item.unit_price for item in record.items)),
         ("payments", paid),
-        ("shipping and tax", (record.shipping or 0) + (record.tax or 0)),
+        ("shipping and tax", record.shipping + record.tax),
     ):
         if minor > MOST_MINOR:
             yield f"{where}: come to more than {told(MOST_MINOR)} in all"
@@ -83,36 +183,44 @@ def _order(record: OrderRecord) -> Order:
         delivered_at=record.delivered_at,
         status=record.status,
         lines=tuple(
-            OrderLine(
+            domain.OrderLine(
                 line_no=number,
                 item_id=item.item_id,
                 name=item.name,
                 quantity=item.quantity,
                 unit_price=Money(item.unit_price, currency),
-                discount_minor=item.discount or 0,
+                discount_minor=item.discount,
                 category=item.category,
                 final_sale=bool(item.final_sale),
             )
             for number, item in enumerate(record.items, start=1)
         ),
         payments=tuple(
-            Payment(
+            domain.Payment(
                 payment_id=payment.payment_id,
                 method=payment.method,
                 amount=Money(payment.amount, currency),
                 charged_back_at=payment.charged_back_at,
-                refunded_minor=payment.refunded or 0,
+                refunded_minor=payment.refunded,
             )
             for payment in record.payments
         ),
-        discount_minor=record.discount or 0,
-        shipping_minor=record.shipping or 0,
-        tax_minor=record.tax or 0,
+        discount_minor=record.discount,
+        shipping_minor=record.shipping,
+        tax_minor=record.tax,
     )
+
+
+# --- writing --------------------------------------------------------------------------------------
 
 
 def render_order(order: Order) -> dict[str, Any]:
     """Return the record of an order; what it does not have is left out, as a person would."""
+    amounts = {
+        "discount": order.discount_minor,
+        "shipping": order.shipping_minor,
+        "tax": order.tax_minor,
+    }
     return {
         "order_id": order.order_id,
         "customer": {"email": order.customer_email, "name": order.customer_name},
@@ -122,37 +230,33 @@ def render_order(order: Order) -> dict[str, Any]:
         "status": order.status.value,
         "items": [_rendered_line(line) for line in order.lines],
         "payments": [_rendered_payment(payment) for payment in order.payments],
-        **_amount("discount", order.discount_minor, order.currency),
-        **_amount("shipping", order.shipping_minor, order.currency),
-        **_amount("tax", order.tax_minor, order.currency),
+        **{key: Money(minor, order.currency).decimal() for key, minor in amounts.items() if minor},
     }
 
 
-def _rendered_line(line: OrderLine) -> dict[str, Any]:
+def _rendered_line(line: domain.OrderLine) -> dict[str, Any]:
+    discount = Money(line.discount_minor, line.unit_price.currency)
     return {
         "item_id": line.item_id,
         "name": line.name,
         "quantity": line.quantity,
         "unit_price": line.unit_price.decimal(),
-        **_amount("discount", line.discount_minor, line.unit_price.currency),
+        **({"discount": discount.decimal()} if discount.minor else {}),
         **({"category": line.category} if line.category is not None else {}),
         **({"final_sale": True} if line.final_sale else {}),
     }
 
 
-def _rendered_payment(payment: Payment) -> dict[str, Any]:
+def _rendered_payment(payment: domain.Payment) -> dict[str, Any]:
+    refunded = Money(payment.refunded_minor, payment.amount.currency)
     since = payment.charged_back_at
     return {
         "payment_id": payment.payment_id,
         "method": payment.method,
         "amount": payment.amount.decimal(),
-        **_amount("refunded", payment.refunded_minor, payment.amount.currency),
+        **({"refunded": refunded.decimal()} if refunded.minor else {}),
         **({"charged_back_at": _rendered(since)} if since else {}),
     }
-
-
-def _amount(key: str, minor: int, currency: str) -> dict[str, str]:
-    return {key: Money(minor, currency).decimal()} if minor else {}
 
 
 def _rendered(moment: datetime) -> str:

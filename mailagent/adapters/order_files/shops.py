@@ -1,5 +1,4 @@
-"""Shopify's export of orders (admin, Orders, Export, CSV): a row for each line of an order, of which
-only the first has what belongs to the order as a whole.
+"""The order exports of Shopify and WooCommerce: their columns and their own rules.
 
 docs/orders.md says what becomes of each column."""
 
@@ -7,12 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mailagent.adapters.order_files.csv_rows import CsvRow
-from mailagent.adapters.order_files.export import Amounts, Export
+from mailagent.adapters.order_files.export import Amounts, CsvRow, Export, parse_minor
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import OrderProblem, OrderStatus
 
-_STATUS = {
+_SHOPIFY_STATUS = {
     "fulfilled": OrderStatus.SHIPPED,
     "": OrderStatus.PENDING,
     "unfulfilled": OrderStatus.PENDING,
@@ -20,12 +18,15 @@ _STATUS = {
     "restocked": OrderStatus.PENDING,  # it lies in the shop again
 }
 # What was captured of an order by its financial status: all, what is not outstanding, nothing.
-_PAID = frozenset({"paid", "partially_refunded", "refunded"})
+_SHOPIFY_PAID = frozenset({"paid", "partially_refunded", "refunded"})
 _PARTLY_PAID = "partially_paid"
 _UNPAID = frozenset({"pending", "authorized", "voided", "expired", "unpaid"})
 
 
 class Shopify(Export):
+    """Shopify (admin, Orders, Export, CSV): a row for each line of an order. Only the first has what belongs
+    to the order as a whole."""
+
     system = "shopify"
     marks = ("Name", "Financial Status", "Lineitem quantity")
     needed = (
@@ -42,7 +43,7 @@ class Shopify(Export):
     placed_at = "Created at"
     sent_at = "Fulfilled at"
     status = "Fulfillment Status"
-    statuses = _STATUS
+    statuses = _SHOPIFY_STATUS
     cancelled_at = "Cancelled at"
     quantity = "Lineitem quantity"
     item_name = "Lineitem name"
@@ -96,7 +97,7 @@ class Shopify(Export):
 
     def paid(self, row: CsvRow, total: int, refunded: int, currency: str) -> int:
         status = row.text("Financial Status")
-        if status in _PAID:
+        if status in _SHOPIFY_PAID:
             return total
         if status in _UNPAID:
             return 0
@@ -110,3 +111,88 @@ class Shopify(Export):
                 f"Outstanding Balance: is above the total of {Money(total, currency)}"
             )
         return total - outstanding
+
+
+# What is said of the order as a whole, and must be the same in all its rows.
+_SHARED = ("order_total", "refunded_total", "status", "billing_email", "order_currency")
+
+_PENDING = ("pending", "on-hold", "failed", "checkout-draft", "processing")
+_WOO_STATUS = {
+    **dict.fromkeys(_PENDING, OrderStatus.PENDING),
+    **dict.fromkeys(("completed", "refunded"), OrderStatus.SHIPPED),
+    "cancelled": OrderStatus.CANCELLED,
+}
+_WOO_PAID = frozenset({"processing", "completed", "refunded"})
+
+
+class WooCommerce(Export):
+    """WooCommerce, "CSV - one row per item" of its extension Customer/Order/Coupon Export: every row repeats
+    what belongs to the order as a whole. Prices are with their tax."""
+
+    system = "woocommerce"
+    marks = ("order_id", "order_total", "item_quantity")
+    needed = (
+        "order_id order_date status shipping_total shipping_tax_total fee_total fee_tax_total"
+        " order_total refunded_total order_currency payment_method billing_email item_name item_sku"
+        " item_quantity item_subtotal item_subtotal_tax item_total item_total_tax"
+    ).split()
+    rounded = True
+    group = "order_id"
+    order_id = ("order_number", "order_id")
+    email = "billing_email"
+    customer_name = ("billing_first_name", "billing_last_name")
+    currency = "order_currency"
+    placed_at = "order_date"
+    sent_at = "completed_date"
+    status = "status"
+    # The database calls them "wc-completed" and so on; some exports do, too.
+    statuses = _WOO_STATUS | {f"wc-{word}": status for word, status in _WOO_STATUS.items()}
+    quantity = "item_quantity"
+    item_name = "item_name"
+    sku = "item_sku"
+    no_sku = "unknown_product"  # of a product that was deleted since
+    total = "order_total"
+    refunded = "refunded_total"
+    payment_id = ("transaction_id",)
+    method = "payment_method"
+
+    def check_rows(self, rows: Sequence[CsvRow]) -> None:
+        for row in rows[1:]:
+            for column in _SHARED:
+                if row.text(column) != rows[0].text(column):
+                    raise OrderProblem(
+                        f"{column}: {row.text(column)!r}, but {rows[0].text(column)!r} on line"
+                        f" {rows[0].line_no} of the same order"
+                    )
+
+    def price(self, row: CsvRow, quantity: int, currency: str) -> tuple[int, int]:
+        """Return price and discount. WooCommerce knows what all units cost, before and after discounts;
+        the price of one is that divided, rounded up, and the discount makes up the difference."""
+        before = self.minor(row, currency, "item_subtotal", "item_subtotal_tax")
+        after = self.minor(row, currency, "item_total", "item_total_tax")
+        # A line may have been made dearer by hand.
+        price = -(-max(before, after) // quantity)
+        return price, price * quantity - after
+
+    def amounts(self, row: CsvRow, net: Sequence[int], currency: str) -> Amounts:
+        """Return discount, shipping and tax. Fees go with the carriage, a negative one is a discount.
+
+        The rows must come to the order's total but for the cents that rounding moved: one for each line,
+        the carriage and the fees. These are tax or discount.
+        """
+        shipping = self.minor(row, currency, "shipping_total", "shipping_tax_total")
+        fee = parse_minor(row, currency, "fee_total", "fee_tax_total", rounded=True)
+        total, parts = self.minor(row, currency, "order_total"), sum(net) + shipping + fee
+        cents = total - parts
+        if abs(cents) > len(net) + 2:
+            raise OrderProblem(
+                f"order_total: {Money(total, currency)}, but items, shipping and fees come to"
+                f" {Money(parts, currency)}"
+            )
+        return Amounts(max(0, -fee) + max(0, -cents), shipping + max(0, fee), max(0, cents))
+
+    def paid(self, row: CsvRow, total: int, refunded: int, currency: str) -> int:
+        is_paid = (
+            row.text("status").removeprefix("wc-") in _WOO_PAID or row.text("paid_date") or refunded
+        )
+        return total if is_paid else 0
