@@ -24,7 +24,7 @@ from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.mail.delivery import Blame, Refused, SendOutcome, Trace
 from mailagent.domain.mail.message import OutboundMail
 from mailagent.domain.refunds.payment import PaymentGateway
-from mailagent.engine import WorkflowClient
+from mailagent.engine.client import WorkflowClient
 from mailagent.settings import Settings, load_settings, log_format_of
 from mailagent.store.clock import open_clock
 from mailagent.store.console import run_subjects

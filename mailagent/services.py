@@ -23,7 +23,7 @@ from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.domain.refunds.payment import PaymentGateway
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.shop import Retention, Shop, Waits
-from mailagent.engine import WorkflowClient
+from mailagent.engine.client import WorkflowClient
 from mailagent.store.database import Database
 from mailagent.store.mail.arrivals import Arrivals
 from mailagent.store.operations.model_calls import Spending

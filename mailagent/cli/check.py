@@ -16,6 +16,7 @@ from mailagent.domain.mail.webhook import USUAL_HOURS
 from mailagent.domain.operations.circuit_breaker import tell_breaker
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.shop import Shop
+from mailagent.engine.client import WorkflowClient
 from mailagent.store.clock import SKEW_WORTH_A_WORD, find_skew, tell_skew
 from mailagent.store.mail import outbound, suppressions
 from mailagent.store.migration import SchemaProblem, check_schema
@@ -198,7 +199,7 @@ def _runs_of_other_versions() -> list[str]:
     ]
 
 
-def _queue_problems(client: engine.WorkflowClient) -> list[str]:
+def _queue_problems(client: WorkflowClient) -> list[str]:
     missing = client.runs.missing_queues()
     if not missing:
         return []

@@ -19,15 +19,9 @@ from mailagent.cli.printing import (
     print_records,
 )
 from mailagent.domain.operations.replay import ReplayPlan, plan_replay, tell_reach
-from mailagent.engine import (
-    QUEUE_OF,
-    STATUSES,
-    ReplayRefused,
-    Run,
-    RunFilter,
-    first_step_to_repeat,
-    no_such_run,
-)
+from mailagent.engine import QUEUE_OF, STATUSES
+from mailagent.engine.replay import ReplayRefused
+from mailagent.engine.run import Run, RunFilter, first_step_to_repeat, no_such_run
 from mailagent.store.console import run_subjects
 
 runs = Commands("runs", help="Workflow runs.")

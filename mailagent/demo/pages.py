@@ -32,7 +32,7 @@ from mailagent import services
 from mailagent.demo import shop
 from mailagent.demo.fakes.openai import MODEL_NAME
 from mailagent.domain.money import Money
-from mailagent.engine import Run
+from mailagent.engine.run import Run
 from mailagent.store import schema
 from mailagent.store.refunds import refunds
 from mailagent.web.guard import open_to_all

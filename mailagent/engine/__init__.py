@@ -1,76 +1,43 @@
-"""The workflow client: workflow names, ids and queues; enqueue, wake, read and replay runs.
+"""The workflow client, in `client`: enqueue, wake, read and replay runs. Here: the names of workflows, queues,
+statuses and runs.
 
 Messages only wake a workflow; it then reads its state from the database. The row and its wake-up are written
-in one transaction. Nothing here runs a workflow.
+in one transaction. Nothing in this package runs a workflow.
 """
 
 from __future__ import annotations
 
-from mailagent.engine.client import WorkflowClient
-from mailagent.engine.names import (
-    ACTIVE,
-    APPLICATION_NAME,
-    APPLICATION_VERSION,
-    CONVERSATION,
-    CONVERSATIONS,
-    DELIVERIES,
-    DELIVERY,
-    FAILED,
-    HOUSEKEEPING,
-    PREVIEWS,
-    QUEUE_OF,
-    REFUND,
-    REFUNDS,
-    SCHEDULED,
-    STATUSES,
-    SWEEP,
-    WAKE_TOPIC,
-    run_id_of,
-)
-from mailagent.engine.replay import Refusal, ReplayRefused
-from mailagent.engine.run import (
-    OldRun,
-    RecordedStep,
-    Run,
-    RunFilter,
-    first_step_to_repeat,
-    no_such_run,
-    parse_position,
-    position_of,
-    subject_of,
-)
-from mailagent.engine.tables import LATE_AFTER
+CONVERSATION, REFUND, DELIVERY, SWEEP = "conversation", "refund", "delivery", "sweep"
+HOUSEKEEPING, PREVIEWS = "housekeeping", "previews"
 
-__all__ = [
-    "ACTIVE",
-    "APPLICATION_NAME",
-    "APPLICATION_VERSION",
-    "CONVERSATION",
-    "CONVERSATIONS",
-    "DELIVERIES",
-    "DELIVERY",
-    "FAILED",
-    "HOUSEKEEPING",
-    "LATE_AFTER",
-    "PREVIEWS",
-    "QUEUE_OF",
-    "REFUND",
-    "REFUNDS",
-    "SCHEDULED",
-    "STATUSES",
-    "SWEEP",
-    "WAKE_TOPIC",
-    "OldRun",
-    "RecordedStep",
-    "Refusal",
-    "ReplayRefused",
-    "Run",
-    "RunFilter",
-    "WorkflowClient",
-    "first_step_to_repeat",
-    "no_such_run",
-    "parse_position",
-    "position_of",
-    "run_id_of",
-    "subject_of",
-]
+# The workflows that a schedule starts, not a row.
+SCHEDULED = (SWEEP, HOUSEKEEPING, PREVIEWS)
+
+CONVERSATIONS = "conversations"  # partitioned: one run per customer at a time
+REFUNDS = "refunds"
+DELIVERIES = "deliveries"
+
+QUEUE_OF = {CONVERSATION: CONVERSATIONS, REFUND: REFUNDS, DELIVERY: DELIVERIES}
+
+# DBOS's own queue, for runs that were enqueued without naming one. The schedule uses it, too.
+INTERNAL_QUEUE = "_dbos_internal_queue"
+OTHER_QUEUE = "other"  # how the metrics name every queue that is not in QUEUE_OF
+
+WAKE_TOPIC = "look"  # the topic of every wake-up message
+
+STATUSES = (
+    "ENQUEUED", "PENDING", "DELAYED", "SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED",
+)  # fmt: skip
+ACTIVE = frozenset({"ENQUEUED", "PENDING", "DELAYED"})
+FAILED = frozenset({"ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"})
+
+# Set by hand, like a schema version: recovery and queues hand a run only to workers of its version.
+# Raise it only with a change that old runs cannot replay, and say so in CHANGELOG.md.
+APPLICATION_NAME = "mailagent"
+APPLICATION_VERSION = "1"
+
+
+def run_id_of(workflow: str, row_id: str, again: int | str = 0) -> str:
+    """Return the id of the run that is enqueued for a row. `again` distinguishes later ones."""
+    name = f"{workflow}-{row_id.partition('_')[2]}"
+    return f"{name}-{again}" if again else name

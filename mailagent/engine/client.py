@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from dbos import DBOSClient, DBOSPortableJSONSerializer
 
 from mailagent.domain.operations.run_about import RunAbout
+from mailagent.engine import APPLICATION_NAME
 from mailagent.engine.enqueue import Queue
-from mailagent.engine.names import APPLICATION_NAME
 from mailagent.engine.replay import Replays
 from mailagent.engine.runs import Runs
 from mailagent.engine.tables import SystemTables

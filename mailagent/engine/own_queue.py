@@ -12,7 +12,7 @@ from textwrap import dedent
 
 import sqlalchemy as sa
 
-from mailagent.engine.names import CONVERSATION, CONVERSATIONS, INTERNAL_QUEUE, QUEUE_OF
+from mailagent.engine import CONVERSATION, CONVERSATIONS, INTERNAL_QUEUE, QUEUE_OF
 
 _NAME = "mailagent_own_queue"
 _OURS = ", ".join(f"'{workflow}'" for workflow in QUEUE_OF)

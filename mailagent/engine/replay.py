@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from dbos import DBOSClient, SetWorkflowID
 from dbos import error as dbos_error
 
-from mailagent.engine.names import APPLICATION_VERSION, CONVERSATION, QUEUE_OF, WAKE_TOPIC
+from mailagent.engine import APPLICATION_VERSION, CONVERSATION, QUEUE_OF, WAKE_TOPIC
 from mailagent.engine.run import Run, first_step_to_repeat, no_such_run
 from mailagent.engine.runs import Runs
 

@@ -10,7 +10,7 @@ from typing import Any
 from dbos import WorkflowStatus
 
 from mailagent.domain.text import is_one_line
-from mailagent.engine.names import ACTIVE, FAILED, QUEUE_OF, SCHEDULED
+from mailagent.engine import ACTIVE, FAILED, QUEUE_OF, SCHEDULED
 
 # DBOSMaxStepRetriesExceeded, as DBOS keeps it.
 _TRIED_TOO_OFTEN = "has exceeded its maximum of"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from dbos import DBOSClient
 
-from mailagent.engine.names import ACTIVE, APPLICATION_VERSION, QUEUE_OF
+from mailagent.engine import ACTIVE, APPLICATION_VERSION, QUEUE_OF
 from mailagent.engine.run import RecordedStep, Run, RunFilter, error_text, read_instant, read_run
 from mailagent.engine.tables import SystemTables
 

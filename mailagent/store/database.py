@@ -242,3 +242,9 @@ def columns_of(table: sa.Table, record: object, /, **values: Any) -> dict[str, A
     found = {name: getattr(record, name) for name in names}
     plain = {name: each.value if isinstance(each, Enum) else each for name, each in found.items()}
     return plain | values
+
+
+def is_constant(column: sa.ColumnElement[Any], *values: str) -> sa.ColumnElement[bool]:
+    """Compare with constants in the statement: PostgreSQL finds a partial index by them only, also when it
+    made the plan once for all parameters."""
+    return column.in_([sa.literal_column(f"'{value}'") for value in values])

@@ -20,7 +20,7 @@ T = TypeVar("T")
 PAGE_SIZE = 50
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LONGEST_ID = 200
+_LONGEST_ID = 400  # an entry of a timeline names an address
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.engine import LATE_AFTER
+from mailagent.engine.tables import LATE_AFTER
 from mailagent.store.operations import metric_figures, workers
 
 logger = logging.getLogger(__name__)

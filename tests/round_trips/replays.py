@@ -6,9 +6,7 @@ import re
 from typing import Any
 
 from mailagent.domain.refunds.payment import OutcomeUnknown, PaymentOutcome, RefundRequest
-from mailagent.engine import (
-    ACTIVE,
-)
+from mailagent.engine import ACTIVE
 from mailagent.store.refunds.ledger import LedgerGateway
 from tests.cast import ADA, DESK_WISH, MONA, OLGA, TESS, big_order
 from tests.harness import Harness, beside, post_form, wait_until

@@ -21,7 +21,8 @@ from mailagent import services
 from mailagent.domain.operations.model_cost import DailyBudget
 from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.domain.operations.run_about import hash_customer
-from mailagent.engine import CONVERSATION, CONVERSATIONS, REFUND, Run, first_step_to_repeat
+from mailagent.engine import CONVERSATION, CONVERSATIONS, REFUND
+from mailagent.engine.run import Run, first_step_to_repeat
 from mailagent.workflows.steps import operators
 from mailagent.workflows.steps.maintenance import sweep, unfinished
 from tests.cast import ADA, DESK_WISH, GRACE, MONA, OLGA, TESS, big_order

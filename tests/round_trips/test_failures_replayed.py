@@ -16,7 +16,8 @@ from mailagent import services
 from mailagent.adapters.stripe.gateway import StripeGateway
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.refunds.order import Order
-from mailagent.engine import CONVERSATION, DELIVERY, REFUND, first_step_to_repeat
+from mailagent.engine import CONVERSATION, DELIVERY, REFUND
+from mailagent.engine.run import first_step_to_repeat
 from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
 from mailagent.workflows.steps.operators import report_failed_runs
 from tests import stripe_server

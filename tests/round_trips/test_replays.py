@@ -10,7 +10,8 @@ import pytest
 from dbos import DBOS, WorkflowHandle
 
 from mailagent import services
-from mailagent.engine import REFUNDS, ReplayRefused
+from mailagent.engine import REFUNDS
+from mailagent.engine.replay import ReplayRefused
 from mailagent.workflows.steps.maintenance.unfinished import enqueue_refunds
 from tests.cast import ADA, DESK_WISH, KETTLE_WISH, MONA, big_order, order
 from tests.harness import Harness, beside, wait_until

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.adapters.stripe.gateway import StripeGateway
-from mailagent.engine import REFUND, Run, run_id_of
+from mailagent.engine import REFUND, run_id_of
+from mailagent.engine.run import Run
 from tests import stripe_server
 from tests.cast import ADA, TESS, order
 from tests.harness import Harness, open_shop, running, wait_until

@@ -9,10 +9,9 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from mailagent.engine import WorkflowClient
+from mailagent.engine.client import WorkflowClient
 from mailagent.store.console import inbox
-from mailagent.store.console.entries import Entry
-from mailagent.store.console.inbox import Asked, Lists, Waiting
+from mailagent.store.console.inbox import Asked, Entry, Lists, Waiting
 from mailagent.store.database import Database, open_database
 from mailagent.store.pagination import (
     Cursor,
@@ -115,7 +114,7 @@ def test_a_count_stops_a_bit_beyond_its_bound(database: Database, ten: list[str]
 
 @pytest.mark.parametrize(
     "text",
-    ["", None, "~", "5", "5~", "x~y", "-5~y", "5~\x00", "5~a\nb", "9" * 17 + "~y", "５~y", "5~" + "y" * 201],
+    ["", None, "~", "5", "5~", "x~y", "-5~y", "5~\x00", "5~a\nb", "9" * 17 + "~y", "５~y", "5~" + "y" * 401],
 )  # fmt: skip
 def test_what_is_no_cursor_is_none(text: str | None) -> None:
     assert parse_cursor(text) is None

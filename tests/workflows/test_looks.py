@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from pydantic import Field
 
-from mailagent.engine import RecordedStep
+from mailagent.engine.run import RecordedStep
 from mailagent.web.console.run_steps import with_text
 from mailagent.workflows.steps.conversation import model_call
 from mailagent.workflows.steps.conversation.batch import Batch

@@ -12,7 +12,8 @@ from mailagent import services
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.operations.circuit_breaker import Failure, Provider
 from mailagent.domain.operations.incident import IncidentKind
-from mailagent.engine import DELIVERY, SWEEP, Run, subject_of
+from mailagent.engine import DELIVERY, SWEEP
+from mailagent.engine.run import Run, subject_of
 from mailagent.store.database import UtcDateTime
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.workflows.steps import operators

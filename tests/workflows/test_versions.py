@@ -13,7 +13,8 @@ import pytest
 import sqlalchemy as sa
 from dbos import DBOS
 
-from mailagent.engine import APPLICATION_VERSION, REFUND, names
+from mailagent import engine as names
+from mailagent.engine import APPLICATION_VERSION, REFUND
 from tests.cast import ADA
 from tests.harness import Harness, beside, open_shop, running, wait_until
 from tests.histories.history import History, read_all

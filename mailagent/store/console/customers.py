@@ -22,6 +22,9 @@ _inbound, _codes, _suppressed = (
 )
 
 
+LISTS = ("conversations", "orders", "refunds", "discounts", "mails")
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One page of a list, the newest first. `more`: whether there are older ones."""
@@ -31,54 +34,47 @@ class Part:
     more: bool
 
 
-def list_orders(connection: sa.Connection, email: str, number: int) -> Part:
-    query = sa.select(_orders).where(_orders.c.customer_email == email)
-    return _part(connection, query, _orders.c.placed_at, _orders.c.order_id, number)
-
-
-def list_conversations(connection: sa.Connection, email: str, number: int) -> Part:
-    query = sa.select(_conversations).where(_conversations.c.customer_email == email)
-    key = _conversations.c.conversation_id
-    return _part(connection, query, _conversations.c.last_mail_at, key, number)
-
-
-def list_refunds(connection: sa.Connection, email: str, number: int) -> Part:
-    """Return the refunds of their orders, and those that were asked for in their conversations."""
-    orders = sa.select(_orders.c.order_id).where(_orders.c.customer_email == email)
-    threads = sa.select(_conversations.c.conversation_id).where(
-        _conversations.c.customer_email == email
-    )
-    query = sa.select(_refunds).where(
-        sa.or_(_refunds.c.order_id.in_(orders), _refunds.c.conversation_id.in_(threads))
-    )
-    return _part(connection, query, _refunds.c.requested_at, _refunds.c.refund_id, number)
-
-
-def list_discounts(connection: sa.Connection, email: str, number: int) -> Part:
-    orders = sa.select(_orders.c.order_id).where(_orders.c.customer_email == email)
-    query = sa.select(_codes).where(_codes.c.order_id.in_(orders))
-    return _part(connection, query, _codes.c.issued_at, _codes.c.order_id, number)
-
-
-def list_loose_mails(connection: sa.Connection, email: str, number: int) -> Part:
-    """Return mail from the address that belongs to no conversation, such as automatic answers."""
-    names = ("mail_id", "subject", "kind", "status", "no_answer_reason", "received_at")
-    query = sa.select(*(_inbound.c[name] for name in names)).where(
-        _inbound.c.from_address == email, _inbound.c.conversation_id.is_(None)
-    )
-    return _part(connection, query, _inbound.c.received_at, _inbound.c.mail_id, number)
-
-
-def _part(
-    connection: sa.Connection,
-    query: sa.Select[Any],
-    at: sa.Column[datetime],
-    key: sa.Column[str],
-    number: int,
-) -> Part:
-    rows = connection.execute(
-        query.order_by(at.desc(), key).offset((number - 1) * PAGE_LENGTH).limit(PAGE_LENGTH + 1)
-    ).all()
+def read_list(connection: sa.Connection, name: str, email: str, number: int) -> Part:
+    """Return one page of one of LISTS. The refunds are those of the customer's orders, and those that were
+    asked for in their conversations; the mails are those of no conversation, such as automatic answers."""
+    order, thread, refund, mail = _orders.c, _conversations.c, _refunds.c, _inbound.c
+    orders = sa.select(order.order_id).where(order.customer_email == email)
+    threads = sa.select(thread.conversation_id).where(thread.customer_email == email)
+    mails = (mail.mail_id, mail.subject, mail.kind, mail.status, mail.no_answer_reason)
+    queries: dict[str, tuple[sa.Select[Any], sa.Column[datetime], sa.Column[str]]] = {
+        "conversations": (
+            sa.select(_conversations).where(thread.customer_email == email),
+            thread.last_mail_at,
+            thread.conversation_id,
+        ),
+        "orders": (
+            sa.select(_orders).where(order.customer_email == email),
+            order.placed_at,
+            order.order_id,
+        ),
+        "refunds": (
+            sa.select(_refunds).where(
+                sa.or_(refund.order_id.in_(orders), refund.conversation_id.in_(threads))
+            ),
+            refund.requested_at,
+            refund.refund_id,
+        ),
+        "discounts": (
+            sa.select(_codes).where(_codes.c.order_id.in_(orders)),
+            _codes.c.issued_at,
+            _codes.c.order_id,
+        ),
+        "mails": (
+            sa.select(*mails, mail.received_at).where(
+                mail.from_address == email, mail.conversation_id.is_(None)
+            ),
+            mail.received_at,
+            mail.mail_id,
+        ),
+    }
+    query, at, key = queries[name]
+    newest_first = query.order_by(at.desc(), key).offset((number - 1) * PAGE_LENGTH)
+    rows = connection.execute(newest_first.limit(PAGE_LENGTH + 1)).all()
     return Part(rows[:PAGE_LENGTH], number, len(rows) > PAGE_LENGTH)
 
 

@@ -6,7 +6,7 @@ Failed runs come from DBOS; the caller passes the query for them.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -15,23 +15,94 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.domain.mail.message import Purpose
+from mailagent.domain.money import Money
 from mailagent.domain.operations.circuit_breaker import away_name
-from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import schema
-from mailagent.store.console import entries
-from mailagent.store.console.entries import Entry
+from mailagent.store.database import Row, is_constant
 from mailagent.store.mail.outbound import LOST
 from mailagent.store.operations import circuit_breakers, incidents
-from mailagent.store.pagination import Count, Part, Source, Window, count, list_newest, read_part
+from mailagent.store.pagination import (
+    Count,
+    Cursor,
+    Part,
+    Source,
+    Window,
+    count,
+    list_newest,
+    moment_of,
+    read_part,
+)
 
 _refunds, _approvals, _decisions = schema.refunds, schema.approvals, schema.decisions
-_requests, _drafts = schema.approval_requests, schema.drafts
-_conversations, _inbound, _outbound = (
-    schema.conversations,
-    schema.inbound_mails,
-    schema.outbound_mails,
-)
-_dismissals = schema.dismissals
+_requests, _drafts, _conversations = schema.approval_requests, schema.drafts, schema.conversations
+_inbound, _outbound, _dismissals = schema.inbound_mails, schema.outbound_mails, schema.dismissals
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a list. `kind` says whose id `row_id` is: refund, draft, conversation, mail, outbound,
+    or run; `state` and `what` are codes or strangers' words, not yet made for reading."""
+
+    kind: str
+    row_id: str
+    at: datetime
+    who: str
+    what: str
+    state: str = ""
+    amount: Money | None = None
+    order_id: str | None = None
+    conversation_id: str | None = None
+    refund_id: str | None = None
+    owner: str | None = None
+    expires_at: datetime | None = None
+    dismissed_by: str | None = None
+    run_id: str | None = None  # the run that a mail without an answer was enqueued for
+
+    @property
+    def cursor(self) -> Cursor:
+        return Cursor(self.at, self.row_id)
+
+
+def select_entries(
+    kind: str, row_id: sa.ColumnElement[str], at: sa.ColumnElement[Any], **columns: Any
+) -> sa.Select[Any]:
+    """Return a query whose columns have the names of Entry's fields."""
+    named = {"row_id": row_id, "at": at, **columns}
+    return sa.select(
+        sa.literal(kind).label("kind"), *(column.label(name) for name, column in named.items())
+    )
+
+
+def read_entry(row: Row) -> Entry:
+    """Return the entry of a row that `select_entries` has selected."""
+    values = row._asdict()
+    values["at"] = moment_of(values["at"])
+    minor, currency = values.pop("amount_minor", None), values.pop("currency", None)
+    if minor is not None:
+        values["amount"] = Money(minor, currency)
+    return Entry(**values)
+
+
+def select_refunds(**more: Any) -> sa.Select[Any]:
+    """Return the query of refunds as entries, with their customers' addresses."""
+    return (
+        select_entries(
+            "refund",
+            _refunds.c.refund_id,
+            _refunds.c.requested_at,
+            who=sa.func.coalesce(_conversations.c.customer_email, ""),
+            what=_refunds.c.reason,
+            state=_refunds.c.status,
+            amount_minor=_refunds.c.amount_minor,
+            currency=_refunds.c.currency,
+            order_id=_refunds.c.order_id,
+            conversation_id=_refunds.c.conversation_id,
+            refund_id=_refunds.c.refund_id,
+            **more,
+        )
+        .select_from(_refunds)
+        .outerjoin(_conversations, _conversations.c.conversation_id == _refunds.c.conversation_id)
+    )
 
 
 class Waiting(StrEnum):
@@ -75,86 +146,81 @@ class Lists:
 
     def sources(self, asked: Asked) -> list[Source[Entry]]:
         """Return where the rows of a list come from."""
-        if asked.waiting is Waiting.FAILED:
-            return [_failed_refunds(asked), self._runs(asked)]
-        if asked.waiting is Waiting.APPROVALS and asked.manager is not None:
-            return [_asked_source(asked.manager, each) for each in ("approve", "countersign")]
-        return [_SOURCES[asked.waiting](asked)]
+        match asked.waiting:
+            case Waiting.APPROVALS:
+                return _approvals_sources(asked.manager)
+            case Waiting.DRAFTS:
+                return [_drafts_source()]
+            case Waiting.PEOPLE:
+                return [_people_source(asked)]
+            case Waiting.FAILED:
+                return [_failed_refunds(asked), self._runs(asked)]
+            case Waiting.UNDELIVERED:
+                return [_undelivered_source(asked)]
+            case Waiting.THROTTLED | Waiting.UNANSWERED:
+                return [_inbound_source(asked.waiting)]
 
     def _runs(self, asked: Asked) -> Source[Entry]:
         runs = self._failed_runs.subquery()
         failed_at = sa.cast(runs.c.failed_ms, sa.BigInteger) * 1000
         query = (
-            sa.select(failed_at.label("at"), runs, _dismissals.c.dismissed_by)
+            select_entries(
+                "run",
+                runs.c.run_id,
+                failed_at,
+                who=sa.literal(""),
+                what=runs.c.workflow,
+                state=runs.c.status,
+                dismissed_by=_dismissals.c.dismissed_by,
+            )
             .select_from(runs)
             .outerjoin(_dismissals, _dismissals.c.subject == runs.c.run_id)
         )
         if not asked.everything:
-            # One that was run again, and failed again after that, is news.
-            dismissed_ms = _milliseconds(self._connection, _dismissals.c.at)
+            # A run that was run again, and failed again after the dismissal, is listed again.
+            if self._connection.dialect.name == "postgresql":
+                dismissed_ms: Any = sa.extract("epoch", _dismissals.c.at) * 1000
+            else:  # the Julian day of 1970
+                dismissed_ms = (sa.func.julianday(_dismissals.c.at) - 2440587.5) * 86_400_000
             query = query.where(
                 sa.or_(_dismissals.c.subject.is_(None), dismissed_ms < runs.c.failed_ms)
             )
-        return Source(query, failed_at, runs.c.run_id, entries.run_entry)
+        return Source(query, failed_at, runs.c.run_id, read_entry)
 
 
-def _milliseconds(connection: sa.Connection, moment: sa.ColumnElement[Any]) -> Any:
-    if connection.dialect.name == "postgresql":
-        return sa.extract("epoch", moment) * 1000
-    return (sa.func.julianday(moment) - 2440587.5) * 86_400_000  # the Julian day of 1970
-
-
-def is_constant(column: sa.ColumnElement[Any], *values: str) -> sa.ColumnElement[bool]:
-    """Compare with constants that stand in the statement: a partial index is found by them only, also
-    when the plan was made once for all parameters."""
-    if len(values) == 1:
-        return column == sa.literal_column(f"'{values[0]}'")
-    return column.in_([sa.literal_column(f"'{value}'") for value in values])
-
-
-def _refund_query(*more: Any) -> sa.Select[Any]:
-    return (
-        sa.select(_refunds, _conversations.c.customer_email, *more)
-        .select_from(_refunds)
-        .outerjoin(
-            _conversations, _conversations.c.conversation_id == _refunds.c.conversation_id
-        )
-    )  # fmt: skip
-
-
-def _approvals_source(_asked: Asked) -> Source[Entry]:
+def _approvals_sources(manager: str | None) -> list[Source[Entry]]:
     query = (
-        _refund_query(_approvals.c.expires_at, _decisions.c.decided_by.label("first"))
+        select_refunds(expires_at=_approvals.c.expires_at, owner=_decisions.c.decided_by)
         .outerjoin(_approvals, _approvals.c.refund_id == _refunds.c.refund_id)
         .outerjoin(_decisions, _decisions.c.approval_id == _approvals.c.approval_id)
         .where(is_constant(_refunds.c.status, "awaiting_approval"))
     )
-    return Source(query, _refunds.c.requested_at, _refunds.c.refund_id, entries.approval_entry)
-
-
-def _asked_source(manager: str, question: str) -> Source[Entry]:
-    """Return the refunds on which a manager is asked to approve, or to countersign. One list each,
-    because the planner cannot guess how many rows the two together leave."""
-    source = _approvals_source(Asked(Waiting.APPROVALS))
-    decided_first = _decisions.c.approval_id.is_not(None)
-    query = source.query.join(
-        _requests,
-        sa.and_(
-            _requests.c.approval_id == _approvals.c.approval_id,
-            _requests.c.manager_email == manager,
-            _requests.c.question == question,
-            _requests.c.skipped_at.is_(None),
-        ),
-    ).where(decided_first if question == "countersign" else ~decided_first)
-    return Source(query, source.at, source.row_id, source.read)
+    queries = [query]
+    if manager is not None:
+        # Two lists, because the planner cannot guess how many rows the two questions together leave.
+        asked = query.join(
+            _requests,
+            sa.and_(
+                _requests.c.approval_id == _approvals.c.approval_id,
+                _requests.c.manager_email == manager,
+                _requests.c.skipped_at.is_(None),
+            ),
+        )
+        first = _decisions.c.approval_id
+        queries = [
+            asked.where(_requests.c.question == "approve", first.is_(None)),
+            asked.where(_requests.c.question == "countersign", first.is_not(None)),
+        ]
+    at, row_id = _refunds.c.requested_at, _refunds.c.refund_id
+    return [Source(each, at, row_id, read_entry) for each in queries]
 
 
 def _failed_refunds(asked: Asked) -> Source[Entry]:
-    query = _refund_query(_dismissals.c.dismissed_by).where(
+    query = select_refunds(dismissed_by=_dismissals.c.dismissed_by).where(
         is_constant(_refunds.c.status, "failed")
     )
     query = _without_dismissed(query, _refunds.c.refund_id, asked)
-    return Source(query, _refunds.c.requested_at, _refunds.c.refund_id, entries.failed_refund_entry)
+    return Source(query, _refunds.c.requested_at, _refunds.c.refund_id, read_entry)
 
 
 def _without_dismissed(
@@ -164,79 +230,107 @@ def _without_dismissed(
     return query if asked.everything else query.where(_dismissals.c.subject.is_(None))
 
 
-def _drafts_source(_asked: Asked) -> Source[Entry]:
+def _drafts_source() -> Source[Entry]:
     query = (
-        sa.select(_drafts, _conversations.c.customer_email, _conversations.c.subject)
+        select_entries(
+            "draft",
+            _drafts.c.draft_id,
+            _drafts.c.created_at,
+            who=sa.func.coalesce(_conversations.c.customer_email, ""),
+            what=sa.func.coalesce(_conversations.c.subject, ""),
+            state=_drafts.c.state,
+            conversation_id=_drafts.c.conversation_id,
+        )
         .select_from(_drafts)
         .outerjoin(_conversations, _conversations.c.conversation_id == _drafts.c.conversation_id)
         .where(is_constant(_drafts.c.state, "waiting"))
     )
-    return Source(query, _drafts.c.created_at, _drafts.c.draft_id, entries.draft_entry)
+    return Source(query, _drafts.c.created_at, _drafts.c.draft_id, read_entry)
 
 
 def _people_source(asked: Asked) -> Source[Entry]:
-    conversations = _conversations.c
+    thread = _conversations.c
     answered = sa.exists().where(
-        _outbound.c.conversation_id == conversations.conversation_id,
-        _outbound.c.created_at >= conversations.last_mail_at,
+        _outbound.c.conversation_id == thread.conversation_id,
+        _outbound.c.created_at >= thread.last_mail_at,
         _outbound.c.purpose == Purpose.TEAM_REPLY.value,
     )
-    query = sa.select(_conversations, answered.label("answered")).where(
-        is_constant(conversations.status, "handed_over"), conversations.handed_over_at.is_not(None)
-    )
+    query = select_entries(
+        "conversation",
+        thread.conversation_id,
+        thread.handed_over_at,
+        who=thread.customer_email,
+        what=thread.subject,
+        state=sa.case(
+            (answered, "answered"), else_=sa.func.coalesce(thread.handed_over_reason, "")
+        ),
+        conversation_id=thread.conversation_id,
+        owner=thread.owner_email,
+    ).where(is_constant(thread.status, "handed_over"), thread.handed_over_at.is_not(None))
     if not asked.everything:
         query = query.where(~answered)
     if asked.owner is not None:
-        query = query.where(
-            conversations.owner_email == asked.owner
-            if asked.owner
-            else conversations.owner_email.is_(None)
+        is_owner = (
+            thread.owner_email == asked.owner if asked.owner else thread.owner_email.is_(None)
         )
-    return Source(
-        query, conversations.handed_over_at, conversations.conversation_id, entries.people_entry
-    )
+        query = query.where(is_owner)
+    return Source(query, thread.handed_over_at, thread.conversation_id, read_entry)
 
 
-def _inbound_query(status: str) -> sa.Select[Any]:
-    return sa.select(
-        _inbound.c.mail_id, _inbound.c.received_at, _inbound.c.from_address, _inbound.c.subject,
-        _inbound.c.no_answer_reason, _inbound.c.conversation_id, _inbound.c.run_id,
-    ).where(is_constant(_inbound.c.status, status))  # fmt: skip
-
-
-def _throttled_source(_asked: Asked) -> Source[Entry]:
-    query = _inbound_query("throttled")
-    return Source(query, _inbound.c.received_at, _inbound.c.mail_id, entries.inbound_entry)
-
-
-def _unanswered_source(_asked: Asked) -> Source[Entry]:
-    # Where a draft waits, a person has to do something: those are among the drafts.
-    query = _inbound_query("unanswered").where(_inbound.c.draft_id.is_(None))
-    return Source(query, _inbound.c.received_at, _inbound.c.mail_id, entries.unanswered_entry)
+def _inbound_source(waiting: Waiting) -> Source[Entry]:
+    mail, is_unanswered = _inbound.c, waiting is Waiting.UNANSWERED
+    query = select_entries(
+        "mail",
+        mail.mail_id,
+        mail.received_at,
+        who=mail.from_address,
+        what=mail.subject,
+        state=sa.func.coalesce(mail.no_answer_reason, ""),
+        conversation_id=mail.conversation_id,
+        **({"run_id": mail.run_id} if is_unanswered else {}),
+    ).where(is_constant(mail.status, waiting.value))
+    if is_unanswered:
+        # Where a draft waits, a person has to do something: those are among the drafts.
+        query = query.where(mail.draft_id.is_(None))
+    return Source(query, mail.received_at, mail.mail_id, read_entry)
 
 
 def _undelivered_source(asked: Asked) -> Source[Entry]:
-    query: sa.Select[Any] = (
-        sa.select(
-            _outbound.c.outbound_id, _outbound.c.created_at, _outbound.c.to_address,
-            _outbound.c.purpose, _outbound.c.status, _outbound.c.conversation_id,
-            _outbound.c.refund_id, _dismissals.c.dismissed_by,
+    # Never subject or text: those of some mails are for one reader only.
+    mail = _outbound.c
+    query = (
+        select_entries(
+            "outbound",
+            mail.outbound_id,
+            mail.created_at,
+            who=mail.to_address,
+            what=mail.purpose,
+            state=mail.status,
+            conversation_id=mail.conversation_id,
+            refund_id=mail.refund_id,
+            dismissed_by=_dismissals.c.dismissed_by,
         )
         .select_from(_outbound)
-        .where(is_constant(_outbound.c.status, "failed", "unknown", "undelivered"))
-    )  # fmt: skip
-    query = _without_dismissed(query, _outbound.c.outbound_id, asked)
-    return Source(query, _outbound.c.created_at, _outbound.c.outbound_id, entries.undelivered_entry)
+        .where(is_constant(mail.status, "failed", "unknown", "undelivered"))
+    )
+    query = _without_dismissed(query, mail.outbound_id, asked)
+    return Source(query, mail.created_at, mail.outbound_id, read_entry)
 
 
-_SOURCES: Mapping[Waiting, Callable[[Asked], Source[Entry]]] = {
-    Waiting.APPROVALS: _approvals_source,
-    Waiting.DRAFTS: _drafts_source,
-    Waiting.PEOPLE: _people_source,
-    Waiting.UNDELIVERED: _undelivered_source,
-    Waiting.THROTTLED: _throttled_source,
-    Waiting.UNANSWERED: _unanswered_source,
-}
+def list_asked(connection: sa.Connection, refund_ids: Sequence[str]) -> dict[str, list[str]]:
+    """Return who was asked to decide on each refund and was not given up on since, in that order."""
+    query = (
+        sa.select(_approvals.c.refund_id, _requests.c.manager_email)
+        .join(_requests, _requests.c.approval_id == _approvals.c.approval_id)
+        .where(_approvals.c.refund_id.in_(refund_ids), _requests.c.skipped_at.is_(None))
+        .order_by(_requests.c.asked_at, _requests.c.manager_email)
+    )
+    asked: dict[str, list[str]] = {}
+    for row in connection.execute(query) if refund_ids else ():
+        people = asked.setdefault(row.refund_id, [])
+        if row.manager_email not in people:
+            people.append(row.manager_email)
+    return asked
 
 
 # --- inbox figures --------------------------------------------------------------------------------
@@ -278,25 +372,21 @@ def read(connection: sa.Connection, failed_runs: sa.Select[Any], now: datetime) 
 # --- dismissed ------------------------------------------------------------------------------------
 
 
-_table = schema.dismissals
-
-
 def record(connection: sa.Connection, subject: str, email: str, now: datetime) -> None:
     """Record that somebody has seen to a row or a run; of two, the later one counts."""
     forget(connection, subject)
-    connection.execute(_table.insert().values(subject=subject, dismissed_by=email, at=now))
+    connection.execute(_dismissals.insert().values(subject=subject, dismissed_by=email, at=now))
 
 
 def forget(connection: sa.Connection, subject: str) -> bool:
     """Put it back; return whether it had been dismissed."""
-    return connection.execute(_table.delete().where(_table.c.subject == subject)).rowcount > 0
+    deleted = connection.execute(_dismissals.delete().where(_dismissals.c.subject == subject))
+    return deleted.rowcount > 0
 
 
 def may_be(connection: sa.Connection, subject: str) -> bool:
     """Return whether this is a mail of ours that was lost, or a refund that failed."""
-    mails, refunds = schema.outbound_mails.c, schema.refunds.c
-    lost = sa.select(sa.literal(1)).where(mails.outbound_id == subject, mails.status.in_(LOST))
-    failed = sa.select(sa.literal(1)).where(
-        refunds.refund_id == subject, refunds.status == RefundStatus.FAILED.value
-    )
-    return connection.scalar(lost) is not None or connection.scalar(failed) is not None
+    mail, refund = _outbound.c, _refunds.c
+    lost = sa.exists().where(mail.outbound_id == subject, mail.status.in_(LOST))
+    failed = sa.exists().where(refund.refund_id == subject, refund.status == "failed")
+    return bool(connection.scalar(sa.select(sa.or_(lost, failed))))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -13,145 +14,65 @@ from mailagent.domain.money import Money
 from mailagent.domain.operations.replay import MailNow, RefundNow, RowsNow
 from mailagent.domain.operations.run_about import RunAbout
 from mailagent.store import schema
-from mailagent.store.database import Row
 from mailagent.store.mail import conversations, drafts
 from mailagent.store.refunds import approvals, refund_payments, refunds
 
 _conversations, _refunds, _mails = schema.conversations, schema.refunds, schema.outbound_mails
+_inbound = schema.inbound_mails
 
-
-def describe(connection: sa.Connection, subject: str) -> RunAbout:
-    """Return what the row with the id `subject` is about; nothing when there is none such."""
-    match subject.partition("_")[0]:
-        case "conversation":
-            return _of_conversation(connection, subject)
-        case "refund":
-            return _of_refund(connection, subject)
-        case "outbound":
-            return _of_mail(connection, subject)
-    return RunAbout()
-
-
-def _of_conversation(connection: sa.Connection, conversation_id: str) -> RunAbout:
-    email = connection.scalar(
-        sa.select(_conversations.c.customer_email).where(
-            _conversations.c.conversation_id == conversation_id
-        )
-    )
-    return RunAbout(conversation_id=conversation_id, customer_email=email)
-
-
-def _of_refund(connection: sa.Connection, refund_id: str) -> RunAbout:
-    query = (
-        sa.select(
-            _refunds.c.order_id, _conversations.c.conversation_id, _conversations.c.customer_email
-        )
-        .join_from(_refunds, _conversations)
-        .where(_refunds.c.refund_id == refund_id)
-    )
-    row = connection.execute(query).one_or_none()
-    if row is None:
-        return RunAbout(refund_id=refund_id)
-    return RunAbout(row.conversation_id, row.order_id, refund_id, row.customer_email)
-
-
-def _of_mail(connection: sa.Connection, outbound_id: str) -> RunAbout:
-    same_refund = _refunds.c.refund_id == _mails.c.refund_id
-    conversation_id = sa.func.coalesce(_mails.c.conversation_id, _refunds.c.conversation_id)
-    query = (
-        sa.select(
-            conversation_id.label("conversation_id"),
-            _refunds.c.order_id,
-            _mails.c.refund_id,
-            _conversations.c.customer_email,
-        )
-        .select_from(
-            _mails.outerjoin(_refunds, same_refund).outerjoin(
-                _conversations, _conversations.c.conversation_id == conversation_id
-            )
-        )
-        .where(_mails.c.outbound_id == outbound_id)
-    )
-    row = connection.execute(query).one_or_none()
-    return RunAbout() if row is None else RunAbout(*row)
+# A replay touches no other mails than those it wrote, so the newest are enough.
+MAILS_MAX = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What tells a row from others. `what` is a subject, the order of a refund, or what a mail is for."""
 
+    about: RunAbout
     who: str
     what: str
     amount: Money | None = None
-    conversation_id: str | None = None
-    refund_id: str | None = None
+
+
+def describe(connection: sa.Connection, subject: str) -> RunAbout:
+    """Return what the row with the id `subject` is about; nothing if there is no such row."""
+    found = list_facts(connection, [subject]).get(subject)
+    return found.about if found else RunAbout()
 
 
 def list_facts(connection: sa.Connection, subjects: Collection[str]) -> dict[str, Facts]:
-    """Return what tells rows from others, by id; one question for each kind of row."""
+    """Return what tells rows from others, by id."""
+    thread, refund, mail = _conversations.c, _refunds.c, _mails.c
     facts: dict[str, Facts] = {}
-    for prefix, read in (
-        ("conversation_", _facts_of_conversations),
-        ("refund_", _facts_of_refunds),
-        ("outbound_", _facts_of_mails),
-    ):
-        wanted = [each for each in subjects if each.startswith(prefix)]
-        if wanted:
-            facts |= read(connection, wanted)
+    if ids := [each for each in subjects if each.startswith("conversation_")]:
+        query = sa.select(thread.conversation_id, thread.customer_email, thread.subject)
+        for row_id, email, title in connection.execute(
+            query.where(thread.conversation_id.in_(ids))
+        ):
+            facts[row_id] = Facts(RunAbout(row_id, customer_email=email), email, title)
+    if ids := [each for each in subjects if each.startswith("refund_")]:
+        query = sa.select(_refunds, thread.customer_email).join_from(_refunds, _conversations)
+        for row in connection.execute(query.where(refund.refund_id.in_(ids))):
+            about = RunAbout(row.conversation_id, row.order_id, row.refund_id, row.customer_email)
+            amount = Money(row.amount_minor, row.currency)
+            facts[row.refund_id] = Facts(about, row.customer_email, row.order_id, amount)
+    if ids := [each for each in subjects if each.startswith("outbound_")]:
+        # Never subject or text: those of some mails are for one reader only.
+        thread_id = sa.func.coalesce(mail.conversation_id, refund.conversation_id)
+        mails: sa.Select[Any] = (
+            sa.select(
+                mail.outbound_id, mail.to_address, mail.purpose,
+                thread_id, refund.order_id, mail.refund_id, thread.customer_email,
+            )
+            .select_from(_mails)
+            .outerjoin(_refunds, refund.refund_id == mail.refund_id)
+            .outerjoin(_conversations, thread.conversation_id == thread_id)
+        )  # fmt: skip
+        for row_id, who, purpose, *about_it in connection.execute(
+            mails.where(mail.outbound_id.in_(ids))
+        ):
+            facts[row_id] = Facts(RunAbout(*about_it), who, purpose)
     return facts
-
-
-def _facts_of_conversations(connection: sa.Connection, ids: list[str]) -> dict[str, Facts]:
-    columns = _conversations.c
-    query = sa.select(columns.conversation_id, columns.customer_email, columns.subject)
-    return {
-        row.conversation_id: Facts(
-            row.customer_email, row.subject, conversation_id=row.conversation_id
-        )
-        for row in connection.execute(query.where(columns.conversation_id.in_(ids)))
-    }
-
-
-def _facts_of_refunds(connection: sa.Connection, ids: list[str]) -> dict[str, Facts]:
-    columns = _refunds.c
-    query = sa.select(
-        columns.refund_id, columns.order_id, columns.amount_minor, columns.currency,
-        columns.conversation_id, _conversations.c.customer_email,
-    ).join_from(_refunds, _conversations)  # fmt: skip
-    return {
-        row.refund_id: Facts(
-            row.customer_email,
-            row.order_id,
-            Money(row.amount_minor, row.currency),
-            row.conversation_id,
-            row.refund_id,
-        )
-        for row in connection.execute(query.where(columns.refund_id.in_(ids)))
-    }
-
-
-def _facts_of_mails(connection: sa.Connection, ids: list[str]) -> dict[str, Facts]:
-    # Never subject or text: those of some mails are for one reader only.
-    columns = _mails.c
-    query = sa.select(
-        columns.outbound_id, columns.to_address, columns.purpose, columns.conversation_id,
-        columns.refund_id,
-    )  # fmt: skip
-    return {
-        row.outbound_id: Facts(
-            row.to_address, row.purpose, None, row.conversation_id, row.refund_id
-        )
-        for row in connection.execute(query.where(columns.outbound_id.in_(ids)))
-    }
-
-
-# --- rows now -------------------------------------------------------------------------------------
-
-
-_inbound = schema.inbound_mails
-
-# The newest say enough: a replay touches no others than those it wrote.
-MAILS_MAX = 6
 
 
 def look(connection: sa.Connection, subject: str) -> RowsNow | None:
@@ -213,11 +134,7 @@ def _list_mails(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tup
         .order_by(_mails.c.created_at.desc(), _mails.c.outbound_id.desc())
         .limit(MAILS_MAX)
     )
-    return _mails_now(reversed(connection.execute(query).all()))
-
-
-def _mails_now(rows: Iterable[Row]) -> tuple[MailNow, ...]:
     return tuple(
         MailNow(Purpose(row.purpose), row.to_address, OutboundStatus(row.status), row.sent_at)
-        for row in rows
+        for row in reversed(connection.execute(query).all())
     )

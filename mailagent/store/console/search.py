@@ -17,9 +17,9 @@ from sqlalchemy.dialects.postgresql import REGCONFIG
 
 from mailagent.domain.text import Term, parse_search, write_search
 from mailagent.store import schema
-from mailagent.store.console.entries import Entry, refund_entry
-from mailagent.store.console.inbox import is_constant
-from mailagent.store.database import Row
+from mailagent.store.console.inbox import Entry, read_entry, select_entries, select_refunds
+from mailagent.store.database import Row, is_constant
+from mailagent.store.errors import is_cancelled
 from mailagent.store.pagination import Part, Source, Window, read_part
 
 _conversations, _mails, _refunds = schema.conversations, schema.inbound_mails, schema.refunds
@@ -27,7 +27,6 @@ _conversations, _mails, _refunds = schema.conversations, schema.inbound_mails, s
 MOST_SECONDS = 2
 
 _EXCERPT = 300  # characters of a mail that a line shows
-_QUERY_CANCELED = "57014"  # PostgreSQL: statement_timeout
 _LAST = "\U0010ffff"
 
 
@@ -60,7 +59,7 @@ def find(connection: sa.Connection, wanted: Wanted, window: Window) -> Part[Entr
     with bounded(connection):
         source = _between(_SOURCES[wanted.kind](connection, wanted), wanted)
         part = read_part(connection, [source], window, lambda entry: entry.cursor)
-    return _with_mails(connection, part)
+    return _with_mails(connection, part) if wanted.kind is Kind.MAILS else part
 
 
 @contextmanager
@@ -74,7 +73,7 @@ def bounded(connection: sa.Connection, most_seconds: float = MOST_SECONDS) -> It
     try:
         yield
     except sa.exc.OperationalError as error:
-        if getattr(error.orig, "sqlstate", None) == _QUERY_CANCELED:
+        if is_cancelled(error):
             raise TooMuchWork from error
         raise
 
@@ -107,26 +106,22 @@ def _has_address(
 
 
 def _conversations_source(connection: sa.Connection, wanted: Wanted) -> Source[Entry]:
-    columns = _conversations.c
-    query = sa.select(_conversations)
-    if wanted.words:
-        query = query.where(_has_address(connection, columns.customer_email, wanted.words))
-    if wanted.state:
-        query = query.where(is_constant(columns.status, wanted.state))
-    return Source(query, columns.last_mail_at, columns.conversation_id, _conversation_entry)
-
-
-def _conversation_entry(row: Row) -> Entry:
-    return Entry(
-        kind="conversation",
-        row_id=row.conversation_id,
-        at=row.last_mail_at,
-        who=row.customer_email,
-        what=row.subject,
-        state=row.status,
-        conversation_id=row.conversation_id,
-        owner=row.owner_email,
+    thread = _conversations.c
+    query = select_entries(
+        "conversation",
+        thread.conversation_id,
+        thread.last_mail_at,
+        who=thread.customer_email,
+        what=thread.subject,
+        state=thread.status,
+        conversation_id=thread.conversation_id,
+        owner=thread.owner_email,
     )
+    if wanted.words:
+        query = query.where(_has_address(connection, thread.customer_email, wanted.words))
+    if wanted.state:
+        query = query.where(is_constant(thread.status, wanted.state))
+    return Source(query, thread.last_mail_at, thread.conversation_id, read_entry)
 
 
 # --- refunds --------------------------------------------------------------------------------------
@@ -134,18 +129,14 @@ def _conversation_entry(row: Row) -> Entry:
 
 def _refunds_source(connection: sa.Connection, wanted: Wanted) -> Source[Entry]:
     customer = _conversations.c.customer_email
-    query = (
-        sa.select(_refunds, customer)
-        .select_from(_refunds)
-        .join(_conversations, _conversations.c.conversation_id == _refunds.c.conversation_id)
-    )
+    query = select_refunds()
     if "@" in wanted.words:
         query = query.where(_has_address(connection, customer, wanted.words))
     elif wanted.words:
         query = query.where(_refunds.c.order_id.in_(_order_ids(wanted.words)))
     if wanted.state:
         query = query.where(is_constant(_refunds.c.status, wanted.state))
-    return Source(query, _refunds.c.requested_at, _refunds.c.refund_id, refund_entry)
+    return Source(query, _refunds.c.requested_at, _refunds.c.refund_id, read_entry)
 
 
 def _order_ids(words: str) -> tuple[str, ...]:
@@ -168,43 +159,44 @@ def find_order(connection: sa.Connection, words: str) -> Row | None:
 
 
 def _mails_source(connection: sa.Connection, wanted: Wanted) -> Source[Entry]:
-    if wanted.words:
-        found = mails_with_words(connection, wanted.words, wanted.state)
-        return Source(found.query, found.at, found.row_id, _found_mail)
-    columns = _mails.c
-    query: sa.Select[Any] = sa.select(columns.received_at, columns.mail_id)
+    rows: sa.FromClause = _mails
+    where: sa.ColumnElement[bool] = sa.true()
+    if wanted.words and connection.dialect.name != "postgresql":
+        where = _is_among_newest(wanted.words)
+    elif wanted.words and _share(connection, wanted.words) >= _COMMON_SHARE:
+        where = _has(wanted.words)
+    elif wanted.words:
+        # The planner expects to_tsvector to cost no more than reading a row, and would not use its index.
+        connection.execute(sa.select(_set("enable_seqscan", "off"), _set("work_mem", "32MB")))
+        columns = (_mails.c.mail_id, _mails.c.received_at, _mails.c.status)
+        found = sa.select(*columns).where(_has(wanted.words))
+        rows = found.cte("found").prefix_with("MATERIALIZED")
     if wanted.state:
-        query = query.where(is_constant(columns.status, wanted.state))
-    return Source(query, columns.received_at, columns.mail_id, _found_mail)
-
-
-def _found_mail(row: Row) -> Entry:
-    return Entry(kind="mail", row_id=row.mail_id, at=row.received_at, who="", what="")
+        where = sa.and_(where, is_constant(rows.c.status, wanted.state))
+    empty = sa.literal("")
+    query = select_entries("mail", rows.c.mail_id, rows.c.received_at, who=empty, what=empty)
+    return Source(query.where(where), rows.c.received_at, rows.c.mail_id, read_entry)
 
 
 def _with_mails(connection: sa.Connection, part: Part[Entry]) -> Part[Entry]:
     """Read the mails that a page shows; to find them, only their ids were needed."""
-    columns = _mails.c
-    ids = [entry.row_id for entry in part.rows if entry.kind == "mail"]
-    if not ids:
-        return part
+    ids = [entry.row_id for entry in part.rows]
     query: sa.Select[Any] = sa.select(
-        columns.mail_id, columns.from_address, columns.subject, columns.status,
-        columns.conversation_id, sa.func.substr(columns.new_text, 1, _EXCERPT).label("excerpt"),
-    ).where(columns.mail_id.in_(ids))  # fmt: skip
+        _mails.c.mail_id, _mails.c.from_address, _mails.c.subject, _mails.c.status,
+        _mails.c.conversation_id, sa.func.substr(_mails.c.new_text, 1, _EXCERPT).label("excerpt"),
+    ).where(_mails.c.mail_id.in_(ids))  # fmt: skip
     found = {row.mail_id: row for row in connection.execute(query)}
-    rows = tuple(_mail_entry(entry, found[entry.row_id]) for entry in part.rows)
-    return replace(part, rows=rows)
-
-
-def _mail_entry(entry: Entry, row: Row) -> Entry:
-    return replace(
-        entry,
-        who=row.from_address,
-        what=f"{row.subject}: {' '.join(row.excerpt.split())}",
-        state=row.status,
-        conversation_id=row.conversation_id,
-    )
+    rows = []
+    for entry in part.rows:
+        mail = found[entry.row_id]
+        what = f"{mail.subject}: {' '.join(mail.excerpt.split())}"
+        thread = mail.conversation_id
+        rows.append(
+            replace(
+                entry, who=mail.from_address, what=what, state=mail.status, conversation_id=thread
+            )
+        )
+    return replace(part, rows=tuple(rows))
 
 
 _SOURCES: Mapping[Kind, Callable[[sa.Connection, Wanted], Source[Entry]]] = {
@@ -249,33 +241,8 @@ SQLITE_READS = 20_000  # the newest mails that a search for words looks through
 _COMMON_SHARE = 0.04
 
 
-def mails_with_words(
-    connection: sa.Connection, words: str, state: str | None
-) -> Source[tuple[Any, str]]:  # fmt: skip
-    """Return the mails that have all the words, of one status or of all: when they came, and their ids."""
-    if connection.dialect.name != "postgresql":
-        return _source(_mails, _is_among_newest(words), state)
-    if _share(connection, words) >= _COMMON_SHARE:
-        return _source(_mails, _has(words), state)
-    # The planner takes the words of a found mail for as dear as those of one that is only read.
-    connection.execute(sa.select(_set("enable_seqscan", "off"), _set("work_mem", "32MB")))
-    found = sa.select(_mails.c.mail_id, _mails.c.received_at, _mails.c.status).where(_has(words))
-    return _source(found.cte("found").prefix_with("MATERIALIZED"), sa.true(), state)
-
-
 def _set(name: str, value: str) -> sa.ColumnElement[Any]:
     return sa.func.set_config(name, value, sa.true())  # for this transaction
-
-
-def _source(
-    rows: sa.FromClause, where: sa.ColumnElement[bool], state: str | None
-) -> Source[tuple[Any, str]]:
-    query: sa.Select[Any] = sa.select(rows.c.received_at, rows.c.mail_id).where(where)
-    if state is not None:
-        query = query.where(rows.c.status == state)
-    return Source(
-        query, rows.c.received_at, rows.c.mail_id, lambda row: (row.received_at, row.mail_id)
-    )
 
 
 def _has(words: str) -> sa.ColumnElement[bool]:
@@ -306,13 +273,10 @@ def _is_among_newest(words: str) -> sa.ColumnElement[bool]:
     )  # fmt: skip
     text = sa.func.replace(_mails.c.new_text, "\n", " ", type_=sa.Text)  # phrases go over lines
     whole = _mails.c.subject.concat(" ").concat(text)
-    holds = [
-        sa.and_(*(_holds(whole, term) for term in alternative))
-        for alternative in parse_search(words)
-    ]
-    return sa.and_(_mails.c.mail_id.in_(newest), sa.or_(sa.false(), *holds))
 
+    def holds(term: Term) -> sa.ColumnElement[bool]:
+        found = whole.icontains(term.text, autoescape=True)
+        return found if term.wanted else ~found
 
-def _holds(whole: sa.ColumnElement[str], term: Term) -> sa.ColumnElement[bool]:
-    found = whole.icontains(term.text, autoescape=True)
-    return found if term.wanted else ~found
+    alternatives = [sa.and_(*map(holds, terms)) for terms in parse_search(words)]
+    return sa.and_(_mails.c.mail_id.in_(newest), sa.or_(sa.false(), *alternatives))

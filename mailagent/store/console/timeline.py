@@ -1,59 +1,216 @@
-"""A conversation or refund as one list of events in order of time, read in pages from the newest."""
+"""A conversation or refund as one list of events in order of time, read in pages from the newest.
+
+What DBOS recorded of the runs is not among them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
 
 from mailagent.domain.refunds.refund import Refund
 from mailagent.store import schema
-from mailagent.store.console import timeline_entries
-from mailagent.store.console.timeline_entries import SOURCES, Entry, EntryKind
 from mailagent.store.database import Row
+from mailagent.store.pagination import Cursor, Part
 
 PAGE_LENGTH = 100
 # How many of one source may share the moment at which a page ends.
 SAME_MOMENT_MAX = 50
+# More than anybody reads of one mail; the raw mail has the rest.
+TEXT_MAX_LENGTH = 20_000
+# More than managers that can be asked about one refund.
+APPROVALS_MAX = 100
+MAILS_MAX = 50
+ACTS_MAX = 200
 
-_conversations, _inbound = schema.conversations, schema.inbound_mails
+_conversations, _inbound, _outbound = (
+    schema.conversations,
+    schema.inbound_mails,
+    schema.outbound_mails,
+)
+_refunds, _approvals, _audit = schema.refunds, schema.approvals, schema.audit
+
+
+class EntryKind(StrEnum):
+    MAIL_IN = "mail_in"
+    MAIL_OUT = "mail_out"
+    MODEL_CALL = "model_call"
+    TOOL_CALL = "tool_call"
+    REFUND = "refund"
+    ASK = "ask"
+    DECISION = "decision"
+    COUNTERSIGNATURE = "countersignature"
+    NOTE = "note"
+    GOODWILL = "goodwill"
+    DRAFT = "draft"
+    AUDIT = "audit"
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """Where a page ends and the next, older one begins."""
+class Entry:
+    """Something that happened. `key` is unique within a timeline, and the order of one moment."""
 
     at: datetime
     key: str
+    kind: EntryKind
+    facts: Mapping[str, Any]
+
+    @property
+    def cursor(self) -> Cursor:
+        return Cursor(self.at, self.key)
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """Entries, the newest first; `older` is the mark of the next page, None on the last."""
+class _Source:
+    """Rows of one kind. The columns in `keys` tell them apart."""
 
-    entries: tuple[Entry, ...]
-    older: Mark | None
+    kind: EntryKind
+    query: sa.Select[Any]
+    at: sa.ColumnElement[datetime]
+    keys: Sequence[str]
+
+    def read(
+        self, connection: sa.Connection, until: datetime | None, limit: int
+    ) -> Iterator[Entry]:
+        """Return the newest rows up to a moment."""
+        query = self.query.add_columns(self.at.label("entry_at"))
+        if until is not None:
+            query = query.where(self.at <= until)
+        for row in connection.execute(query.order_by(self.at.desc()).limit(limit)):
+            keys = (str(row._mapping[key]).rjust(20, "0") for key in self.keys)
+            yield Entry(row.entry_at, ":".join([self.kind, *keys]), self.kind, row._asdict())
 
 
 def read_page(
-    connection: sa.Connection, conversation_id: str, before: Mark | None, length: int = PAGE_LENGTH
-) -> Page:
-    """Return the newest entries of a conversation that are older than a mark, or the newest of all."""
-    # One more than a page shows that there is another; some, for what shares the moment of the mark.
+    connection: sa.Connection,
+    conversation_id: str,
+    before: Cursor | None,
+    length: int = PAGE_LENGTH,
+) -> Part[Entry]:
+    """Return the newest entries of a conversation that are older than a cursor, or the newest of all."""
+    # One more than a page shows that there is another; some, for what shares the moment of the cursor.
     limit = length + 1 + (SAME_MOMENT_MAX if before else 0)
-    at = before.at if before else None
     found = [
-        entry for source in SOURCES for entry in source(connection, conversation_id, at, limit)
+        entry
+        for source in _sources(conversation_id)
+        for entry in source.read(connection, before.at if before else None, limit)
+        if before is None or entry.cursor < before
     ]
-    if before:
-        found = [entry for entry in found if (entry.at, entry.key) < (before.at, before.key)]
-    found.sort(key=lambda entry: (entry.at, entry.key), reverse=True)
+    found.sort(key=lambda entry: entry.cursor, reverse=True)
     page = found[:length]
-    more = len(found) > length
-    return Page(tuple(page), Mark(page[-1].at, page[-1].key) if more else None)
+    return Part(tuple(page), older=page[-1].cursor if len(found) > length else None)
+
+
+def _sources(conversation_id: str) -> list[_Source]:
+    """Return where the entries of a conversation come from."""
+    calls, codes, drafts = schema.model_calls, schema.goodwill_codes, schema.drafts
+    own = [
+        (EntryKind.MODEL_CALL, calls, calls.c.at, "call_id"),
+        (EntryKind.REFUND, _refunds, _refunds.c.requested_at, "refund_id"),
+        (EntryKind.GOODWILL, codes, codes.c.issued_at, "order_id"),
+        (EntryKind.DRAFT, drafts, drafts.c.created_at, "draft_id"),
+    ]
+    return [
+        _mails_in(conversation_id),
+        _mails_out(conversation_id),
+        *(
+            _Source(
+                kind, sa.select(table).where(table.c.conversation_id == conversation_id), at, [key]
+            )
+            for kind, table, at, key in own
+        ),
+        *_approval_sources(_refunds.c.conversation_id == conversation_id),
+        _audited(conversation_id),
+    ]
+
+
+def _cut(column: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
+    return sa.func.substr(column, 1, TEXT_MAX_LENGTH).label(column.name)
+
+
+def _mails_in(conversation_id: str) -> _Source:
+    raw = schema.raw_mails
+    names = (
+        "mail_id", "from_address", "from_name", "subject", "attachments", "flags", "identity", "kind",
+        "status", "no_answer_reason", "run_id",
+    )  # fmt: skip
+    query = (
+        sa.select(
+            *(_inbound.c[name] for name in names),
+            _cut(_inbound.c.new_text),
+            _cut(_inbound.c.body),
+            raw.c.mail_id.is_not(None).label("kept"),
+        )
+        .outerjoin(raw, raw.c.mail_id == _inbound.c.mail_id)
+        .where(_inbound.c.conversation_id == conversation_id)
+    )
+    return _Source(EntryKind.MAIL_IN, query, _inbound.c.received_at, ["mail_id"])
+
+
+def _select_outbound(where: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    """Return the query of our mails as pages list them, without their HTML."""
+    names = (
+        "outbound_id", "conversation_id", "refund_id", "purpose", "to_address", "subject", "status",
+        "error", "sent_at", "created_at", "sent_again_why",
+    )  # fmt: skip
+    columns = (*(_outbound.c[name] for name in names), _cut(_outbound.c.text))
+    return sa.select(*columns).where(where)
+
+
+def _mails_out(conversation_id: str) -> _Source:
+    refunds = sa.select(_refunds.c.refund_id).where(_refunds.c.conversation_id == conversation_id)
+    query = _select_outbound(
+        sa.or_(
+            _outbound.c.conversation_id == conversation_id, _outbound.c.refund_id.in_(refunds)
+        )
+    )  # fmt: skip
+    return _Source(EntryKind.MAIL_OUT, query, _outbound.c.created_at, ["outbound_id"])
+
+
+def _approval_sources(whose: sa.ColumnElement[bool]) -> Iterator[_Source]:
+    """Return who was asked to decide on refunds, what they decided and what they noted."""
+    asks, decisions = schema.approval_requests, schema.decisions
+    second, notes = schema.countersignatures, schema.approval_notes
+    for kind, table, at, keys in (
+        (EntryKind.ASK, asks, asks.c.asked_at, ("approval_id", "question", "manager_email")),
+        (EntryKind.DECISION, decisions, decisions.c.decided_at, ("approval_id",)),
+        (EntryKind.COUNTERSIGNATURE, second, second.c.decided_at, ("approval_id",)),
+        (EntryKind.NOTE, notes, notes.c.written_at, ("mail_id",)),
+    ):
+        # Without `reply_token`: a mail to that address is a decision.
+        columns = [column for column in table.c if column.name != "reply_token"]
+        query = (
+            sa.select(*columns, _refunds.c.refund_id, _refunds.c.currency)
+            .join(_approvals, _approvals.c.approval_id == table.c.approval_id)
+            .join(_refunds, _refunds.c.refund_id == _approvals.c.refund_id)
+            .where(whose)
+        )
+        yield _Source(kind, query, at, keys)
+
+
+def _audited(conversation_id: str) -> _Source:
+    """Return what was done to the conversation and to what belongs to it."""
+    own = sa.select(sa.literal(conversation_id))
+    here = [
+        sa.select(table.c[key]).where(table.c.conversation_id == conversation_id)
+        for table, key in (
+            (_refunds, "refund_id"),
+            (_inbound, "mail_id"),
+            (_outbound, "outbound_id"),
+            (schema.drafts, "draft_id"),
+        )
+    ]
+    query = sa.select(_audit).where(
+        _audit.c.subject.in_(sa.union_all(own, *here)),
+        # The answer, the request and the refund are entries themselves.
+        _audit.c.action.not_in(("mail answered", "manager asked", "refund awaiting_approval")),
+    )
+    return _Source(EntryKind.AUDIT, query, _audit.c.at, ["audit_id"])
 
 
 def find_head(connection: sa.Connection, conversation_id: str) -> Row | None:
@@ -118,10 +275,6 @@ def list_events(connection: sa.Connection, outbound_ids: Sequence[str]) -> dict[
 # --- refund history -------------------------------------------------------------------------------
 
 
-MAILS_MAX = 50
-ACTS_MAX = 200
-
-
 def policy_facts(connection: sa.Connection, refund: Refund) -> Mapping[str, Any]:
     """Return what the policy knew when it decided."""
     facts: Mapping[str, Any] | None = connection.scalar(
@@ -134,34 +287,29 @@ def policy_facts(connection: sa.Connection, refund: Refund) -> Mapping[str, Any]
 
 def list_steps(connection: sa.Connection, refund: Refund) -> list[Entry]:
     """Return who was asked, what they decided and what they noted, oldest first."""
-    found = timeline_entries.read_approvals(connection, refund.refund_id)
-    return sorted(found, key=lambda entry: (entry.at, entry.key))
+    found = [
+        entry
+        for source in _approval_sources(_refunds.c.refund_id == refund.refund_id)
+        for entry in source.read(connection, None, APPROVALS_MAX)
+    ]
+    return sorted(found, key=lambda entry: entry.cursor)
 
 
 def list_mails(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
     """Return our newest mails about a refund, oldest of them first."""
-    mails = schema.outbound_mails
-    query = timeline_entries.mails_out(
+    receipt = sa.select(_refunds.c.receipt_id).where(_refunds.c.refund_id == refund_id)
+    query = _select_outbound(
         sa.or_(
-            mails.c.refund_id == refund_id,
-            mails.c.outbound_id
-            == sa.select(schema.refunds.c.receipt_id)
-            .where(schema.refunds.c.refund_id == refund_id)
-            .scalar_subquery(),
+            _outbound.c.refund_id == refund_id,
+            _outbound.c.outbound_id == receipt.scalar_subquery(),
         )
     )
-    rows = connection.execute(
-        query.order_by(mails.c.created_at.desc(), mails.c.outbound_id).limit(MAILS_MAX)
-    ).all()
-    return rows[::-1]
+    newest_first = query.order_by(_outbound.c.created_at.desc(), _outbound.c.outbound_id)
+    return connection.execute(newest_first.limit(MAILS_MAX)).all()[::-1]
 
 
 def list_audit(connection: sa.Connection, refund_id: str) -> list[Entry]:
     """Return what the audit trail says was done to a refund, oldest first."""
-    rows = connection.execute(
-        sa.select(schema.audit)
-        .where(schema.audit.c.subject == refund_id)
-        .order_by(schema.audit.c.audit_id)
-        .limit(ACTS_MAX)
-    )
+    query = sa.select(_audit).where(_audit.c.subject == refund_id).order_by(_audit.c.audit_id)
+    rows = connection.execute(query.limit(ACTS_MAX))
     return [Entry(row.at, f"audit:{row.audit_id}", EntryKind.AUDIT, row._asdict()) for row in rows]

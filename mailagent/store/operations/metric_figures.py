@@ -23,8 +23,7 @@ from mailagent.domain.operations.metric import Sample
 from mailagent.domain.operations.model_cost import TokenPrices, Tokens, cost_of
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import schema
-from mailagent.store.console.inbox import is_constant
-from mailagent.store.database import insert_once
+from mailagent.store.database import insert_once, is_constant
 from mailagent.store.mail import assignments, throttled
 from mailagent.store.operations import circuit_breakers, incidents, workers
 

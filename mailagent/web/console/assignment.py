@@ -17,7 +17,7 @@ from mailagent.domain.mail.redaction import mask_card_numbers
 from mailagent.domain.text import without_controls
 from mailagent.store import audit
 from mailagent.store.console import timeline
-from mailagent.store.console.timeline_entries import Entry, EntryKind
+from mailagent.store.console.timeline import Entry, EntryKind
 from mailagent.store.mail import assignments, conversations, drafts, outbound
 from mailagent.store.refunds import goodwill
 from mailagent.web.console import timeline_view
@@ -166,7 +166,7 @@ def news_since(
     """Return what has happened in a conversation between `seen` and `now`, the newest first."""
     email, conversation_id = conversation.customer_email, conversation.conversation_id
     page = timeline.read_page(connection, conversation_id, None)
-    new = [entry for entry in page.entries if _is_new(entry, seen, now, email)]
+    new = [entry for entry in page.rows if _is_new(entry, seen, now, email)]
     codes = goodwill.list_codes_for(connection, conversation_id, email)
     owner_change = ""
     if seen.owner != now.owner:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import cast
 
@@ -16,11 +15,11 @@ from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.operations.access import Permission
 from mailagent.store import audit
 from mailagent.store.console import inbox, timeline
-from mailagent.store.console.timeline import Mark, Page
-from mailagent.store.console.timeline_entries import EntryKind
+from mailagent.store.console.timeline import Entry, EntryKind
 from mailagent.store.ids import new_id
 from mailagent.store.mail import conversations, raw_mail, suppressions
 from mailagent.store.operations import model_calls
+from mailagent.store.pagination import Cursor, Part, parse_cursor
 from mailagent.store.refunds import goodwill
 from mailagent.web.approvals.attachments import is_listed, may_be_key, parse_number, saved, shown
 from mailagent.web.console import assignment, timeline_view
@@ -31,14 +30,12 @@ from mailagent.web.guard import current_person, needs
 
 blueprint = Blueprint("ops_conversations", __name__)
 
-_LONGEST_MARK = 400
-
 
 @blueprint.get("/ops/conversations/<conversation_id>")
 @needs(Permission.VIEW)
 def show(conversation_id: str) -> Response:
     """Show one page of what has happened in a conversation, the newest first."""
-    before = _parse_mark(request.args.get("before", ""))
+    before = parse_cursor(request.args.get("before"))
     if not conversation_id.isprintable():
         return not_found("conversation")
     with services.current().database.snapshot() as connection:
@@ -47,14 +44,14 @@ def show(conversation_id: str) -> Response:
         if head is None or conversation is None:
             return not_found("conversation")
         found = timeline.read_page(connection, conversation_id, before)
-        sent = [each.facts for each in found.entries if each.kind is EntryKind.MAIL_OUT]
+        sent = [each.facts for each in found.rows if each.kind is EntryKind.MAIL_OUT]
         events = timeline.list_events(connection, [facts["outbound_id"] for facts in sent])
         use = model_calls.sum_of(connection, conversation_id)
         seen = find_seen(connection, conversation)
         codes = goodwill.list_codes_for(connection, conversation_id, head.customer_email)
     calls = _tool_calls(found, before)
     entries = sorted(
-        (*found.entries, *calls.entries), key=lambda entry: (entry.at, entry.key), reverse=True
+        (*found.rows, *calls.entries), key=lambda entry: (entry.at, entry.key), reverse=True
     )
     return page(
         "ops/conversation.html",
@@ -65,7 +62,7 @@ def show(conversation_id: str) -> Response:
         use=timeline_view.of_use(use),
         calls=calls,
         is_newest=before is None,
-        older=address(request.path, {"before": _mark_text(found.older)}) if found.older else None,
+        older=address(request.path, {"before": str(found.older)}) if found.older else None,
         erased=head.customer_email.endswith(f"@{suppressions.ERASED_DOMAIN}"),
         once=new_id("act"),
         seen=seen,
@@ -73,32 +70,15 @@ def show(conversation_id: str) -> Response:
     )
 
 
-def _tool_calls(found: Page, before: Mark | None) -> ToolCalls:
+def _tool_calls(found: Part[Entry], before: Cursor | None) -> ToolCalls:
     """Return the tool calls in the time span of a page, from the runs of its mails and model calls."""
     runs = [
         entry.facts["run_id"]
-        for entry in found.entries
+        for entry in found.rows
         if entry.kind in (EntryKind.MODEL_CALL, EntryKind.MAIL_IN) and entry.facts["run_id"]
     ]
-    since = found.entries[-1].at if found.older else None
+    since = found.rows[-1].at if found.older else None
     return read_tool_calls(list(dict.fromkeys(runs)), since, before.at if before else None)
-
-
-def _mark_text(mark: Mark) -> str:
-    return f"{mark.at.isoformat()}~{mark.key}"
-
-
-def _parse_mark(text: str) -> Mark | None:
-    """Return the start of a page, as `_mark_text` wrote it; None for anything else, which means the newest."""
-    moment, tilde, key = text.partition("~")
-    if not tilde or len(text) > _LONGEST_MARK or not text.isprintable():
-        return None
-    try:
-        at = datetime.fromisoformat(moment)
-        # A time near the first or the last year may be out of range in UTC.
-        return Mark(at.astimezone(UTC), key) if at.tzinfo else None
-    except (ValueError, OverflowError):
-        return None
 
 
 @blueprint.get("/ops/conversations/<conversation_id>/attachments/<mail_id>/<number>")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import cast
 from urllib.parse import quote, urlencode
 
-import sqlalchemy as sa
 from flask import Blueprint, Response, redirect, request
 
 from mailagent import services
@@ -27,15 +25,6 @@ blueprint = Blueprint("ops_customers", __name__)
 
 MOST_PAGES = 9_999
 
-# The lists of the page, by the query parameter with the number of their page.
-_LISTS: Mapping[str, Callable[[sa.Connection, str, int], Part]] = {
-    "conversations": customers.list_conversations,
-    "orders": customers.list_orders,
-    "refunds": customers.list_refunds,
-    "discounts": customers.list_discounts,
-    "mails": customers.list_loose_mails,
-}
-
 
 def path_of(email: str) -> str:
     """Return the path of a customer's page."""
@@ -53,7 +42,10 @@ def show(email: str) -> Response:
         erased = erasure.find_record(connection, address)
         if erased is None and not customers.is_known(connection, address):
             return not_found("customer")
-        parts = {name: read(connection, address, _number(name)) for name, read in _LISTS.items()}
+        parts = {
+            name: customers.read_list(connection, name, address, _number(name))
+            for name in customers.LISTS
+        }
         since = orders.customer_since(connection, address)
         suppression = customers.find_suppression(connection, address)
     return page(
@@ -78,7 +70,9 @@ def _number(name: str) -> int:
 
 def _pages(email: str, name: str, part: Part) -> tuple[str | None, str | None]:
     """Return the addresses of the newer and the older page of one list; the other lists keep their pages."""
-    others = {other: _number(other) for other in _LISTS if other != name and _number(other) > 1}
+    others = {
+        other: _number(other) for other in customers.LISTS if other != name and _number(other) > 1
+    }
 
     def address(number: int) -> str:
         return f"{path_of(email)}?{urlencode({**others, name: number})}#{name}"

@@ -14,8 +14,7 @@ from mailagent import services
 from mailagent.domain.operations.access import Permission, Role
 from mailagent.domain.operations.circuit_breaker import away_name, tell_breaker
 from mailagent.store.console import inbox
-from mailagent.store.console.entries import Entry
-from mailagent.store.console.inbox import Asked, Figures, Lists, Waiting
+from mailagent.store.console.inbox import Asked, Entry, Figures, Lists, Waiting
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.pagination import Count, Window, microseconds, parse_moment
 from mailagent.web.console.lines import Line, lines_of

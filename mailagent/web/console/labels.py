@@ -14,7 +14,7 @@ from mailagent.domain.mail.draft import DraftState
 from mailagent.domain.mail.message import Identity
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES
-from mailagent.engine import Refusal
+from mailagent.engine.replay import Refusal
 
 _ENGLISH = Locale.parse("en")
 

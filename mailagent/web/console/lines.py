@@ -9,10 +9,9 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.operations.access import Permission
-from mailagent.engine import Run
-from mailagent.store.console import entries as entry_rows
-from mailagent.store.console import run_subjects
-from mailagent.store.console.entries import Entry
+from mailagent.engine.run import Run
+from mailagent.store.console import inbox, run_subjects
+from mailagent.store.console.inbox import Entry
 from mailagent.store.console.run_subjects import Facts
 from mailagent.web.console.labels import (
     FAILED_WORKFLOWS,
@@ -48,7 +47,7 @@ def lines_of(connection: sa.Connection, entries: Iterable[Entry]) -> list[Line]:
     """Return entries as lines, in their order."""
     entries = tuple(entries)
     waiting = [each.row_id for each in entries if each.state == "awaiting_approval"]
-    managers = entry_rows.list_asked(connection, waiting)
+    managers = inbox.list_asked(connection, waiting)
     client = services.current().workflow_client
     runs = {
         **client.runs.find_latest([each.run_id for each in entries if each.run_id]),
@@ -76,8 +75,8 @@ def _with_subject(entry: Entry, facts: Facts | None) -> Entry:
         who=facts.who,
         what=f"{what}: {about.get(entry.what, facts.what) or '(no subject)'}",
         amount=facts.amount,
-        conversation_id=facts.conversation_id,
-        refund_id=facts.refund_id,
+        conversation_id=facts.about.conversation_id,
+        refund_id=facts.about.refund_id,
     )
 
 

@@ -10,8 +10,8 @@ from itertools import zip_longest
 from typing import Any
 
 from mailagent import services
-from mailagent.engine import RecordedStep, Run
-from mailagent.store.console.timeline_entries import Entry, EntryKind
+from mailagent.engine.run import RecordedStep, Run
+from mailagent.store.console.timeline import Entry, EntryKind
 from mailagent.store.operations import step_texts
 
 RUNS_READ_MAX = 20

@@ -12,14 +12,10 @@ from mailagent import services
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.operations.replay import effect_of, plan_replay, tell_reach, tell_rows
 from mailagent.domain.text import is_one_line, tell_error
-from mailagent.engine import (
-    FAILED,
-    QUEUE_OF,
-    SCHEDULED,
-    STATUSES,
+from mailagent.engine import FAILED, QUEUE_OF, SCHEDULED, STATUSES
+from mailagent.engine.replay import Refusal, ReplayRefused
+from mailagent.engine.run import (
     RecordedStep,
-    Refusal,
-    ReplayRefused,
     Run,
     RunFilter,
     first_step_to_repeat,

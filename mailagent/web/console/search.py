@@ -13,7 +13,7 @@ from mailagent.domain.mail.message import MailStatus
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.console import search
-from mailagent.store.console.entries import Entry
+from mailagent.store.console.inbox import Entry
 from mailagent.store.console.search import SQLITE_READS, Kind, TooMuchWork, Wanted
 from mailagent.store.pagination import Part
 from mailagent.web.console.labels import run_path

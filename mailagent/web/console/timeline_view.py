@@ -10,7 +10,7 @@ from typing import Any
 from mailagent import services
 from mailagent.domain.mail.message import Attachment, Identity, MailKind, is_photo, left_out
 from mailagent.domain.operations.model_cost import Tokens, cost_of, format_usd, tokens_of
-from mailagent.store.console.timeline_entries import Entry, EntryKind
+from mailagent.store.console.timeline import Entry, EntryKind
 from mailagent.store.database import Row
 from mailagent.web.approvals.attachments import find_problem
 from mailagent.web.console.labels import (

@@ -11,7 +11,7 @@ from mailagent import engine, services
 from mailagent.domain.mail.message import Purpose
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.text import tell_error
-from mailagent.engine import Run, subject_of
+from mailagent.engine.run import Run, subject_of
 from mailagent.store import audit
 from mailagent.store.mail import outbound
 from mailagent.store.operations import incidents

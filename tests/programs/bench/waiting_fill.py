@@ -17,7 +17,7 @@ from mailagent.domain.refunds.refund import (
     WantedItem,
     price_lines,
 )
-from mailagent.engine import WorkflowClient
+from mailagent.engine.client import WorkflowClient
 from mailagent.store import schema
 from mailagent.store.database import open_database
 from mailagent.store.ids import new_id

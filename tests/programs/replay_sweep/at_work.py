@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mailagent.engine import Run
+from mailagent.engine.run import Run
 from mailagent.workflows.steps.recording import CRASH_POINTS
 from tests.harness import Harness, wait_until
 from tests.programs.replay_sweep.acts import Customer

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mailagent.engine import Run
+from mailagent.engine.run import Run
 from tests.harness import Harness
 from tests.programs.replay_sweep.acts import Customer
 from tests.programs.replay_sweep.stories import Story

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mailagent import services
-from mailagent.engine import Run
+from mailagent.engine.run import Run
 from tests.harness import Harness, open_shop, running
 from tests.programs.replay_sweep.acts import Act, Customer, stock
 from tests.programs.replay_sweep.facts import check_end, find_change, find_stray, read_facts

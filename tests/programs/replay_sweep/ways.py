@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from dbos import DBOSClient, DBOSPortableJSONSerializer
 from dbos import error as dbos_error
 
-from mailagent.engine import QUEUE_OF, ReplayRefused, Run
+from mailagent.engine import QUEUE_OF
+from mailagent.engine.replay import ReplayRefused
+from mailagent.engine.run import Run
 from tests.harness import Harness
 
 

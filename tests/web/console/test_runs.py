@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from mailagent.engine import REFUND, Run
+from mailagent.engine import REFUND
+from mailagent.engine.run import Run
 from tests.cast import ADA, GRACE, KETTLE_WISH, MALLORY, OLGA, order
 from tests.harness import Harness, post_form, running
 from tests.round_trips.replays import wait_for_quiet

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from dbos import DBOS
 
 from mailagent import services
-from mailagent.engine import OldRun
+from mailagent.engine.run import OldRun
 from mailagent.store.operations import step_texts
 from mailagent.store.privacy import open_cases, retention
 from mailagent.workflows.steps.recording import at_work, step

@@ -10,7 +10,7 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.engine import Run
+from mailagent.engine.run import Run
 from mailagent.store.errors import is_outage
 from mailagent.workflows.steps.notices import tell_of_row
 

@@ -13,7 +13,7 @@ from mailagent import services
 from mailagent.domain.mail.message import Identity
 from mailagent.domain.operations.circuit_breaker import Provider, Standing, standing
 from mailagent.domain.operations.retry import MOST_WAKE_UPS
-from mailagent.engine import Run
+from mailagent.engine.run import Run
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound, raw_mail
 from mailagent.store.operations import circuit_breakers, workers

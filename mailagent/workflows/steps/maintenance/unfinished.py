@@ -12,7 +12,8 @@ from mailagent import services
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import OutboundStatus, Purpose
 from mailagent.domain.operations.retry import MOST_WAKE_UPS, Care, LastRun, decide_care
-from mailagent.engine import DELIVERY, FAILED, REFUND, Run, run_id_of
+from mailagent.engine import DELIVERY, FAILED, REFUND, run_id_of
+from mailagent.engine.run import Run
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import conversations, outbound
