@@ -55,8 +55,7 @@ def _count() -> Iterator[tuple[int, str]]:
     before = live.retention.text_before(now)
     with live.database.snapshot() as connection:
         yield raw_mail.count(connection, now - live.waits.raw_mail_kept), _raw()
-        texts = retention.count(connection, before) if before else {}
-        yield sum(texts.values()), _text()
+        yield (retention.count(connection, before) if before else 0), _text()
         for rule in retention.RULES:
             yield retention.count_short_lived(connection, rule, now), rule.what
     yield housekeeping.count_histories(), _runs()

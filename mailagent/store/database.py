@@ -248,3 +248,9 @@ def is_constant(column: sa.ColumnElement[Any], *values: str) -> sa.ColumnElement
     """Compare with constants in the statement: PostgreSQL finds a partial index by them only, also when it
     made the plan once for all parameters."""
     return column.in_([sa.literal_column(f"'{value}'") for value in values])
+
+
+def overwrite_deleted(connection: sa.Connection) -> None:
+    """Overwrite on SQLite what this transaction deletes: else the text stays in the file for some time."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("PRAGMA secure_delete = ON")

@@ -14,7 +14,6 @@ import sqlalchemy as sa
 
 from mailagent.store import schema
 from mailagent.store.ids import new_id
-from mailagent.store.privacy.open_cases import nothing_is_open
 
 _words = schema.step_texts
 
@@ -49,21 +48,3 @@ def find(connection: sa.Connection, text_ids: Collection[str]) -> dict[str, dict
 def delete_of_conversations(connection: sa.Connection, conversation_ids: Collection[str]) -> None:
     """Delete all words of these conversations; what their runs recorded cannot be replayed then."""
     connection.execute(_words.delete().where(_words.c.conversation_id.in_(conversation_ids)))
-
-
-def purge(connection: sa.Connection, before: datetime, limit: int) -> int:
-    """Delete the oldest words from before a time, of conversations in which nothing is open; return of how
-    many steps. Rows that another purge is at are left to it."""
-    due = connection.scalars(
-        sa.select(_words.c.text_id)
-        .where(_words.c.at < before, nothing_is_open(_words.c.conversation_id))
-        .order_by(_words.c.at)
-        .limit(limit)
-        .with_for_update(skip_locked=True)
-    ).all()
-    if due:
-        if connection.dialect.name == "sqlite":
-            # Without it the words stay in the file until something else is written over them.
-            connection.exec_driver_sql("PRAGMA secure_delete = ON")
-        connection.execute(_words.delete().where(_words.c.text_id.in_(due)))
-    return len(due)

@@ -16,12 +16,12 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.redaction import Mention
 from mailagent.store import audit, schema
+from mailagent.store.database import overwrite_deleted
 from mailagent.store.ids import new_token
 from mailagent.store.mail import suppressions
 from mailagent.store.operations import step_texts
-from mailagent.store.privacy import erasure_scope, erasure_traces
-from mailagent.store.privacy.erasure_scope import Obstacle, Scope
-from mailagent.store.privacy.erasure_traces import batches
+from mailagent.store.privacy import erasure_scope
+from mailagent.store.privacy.erasure_scope import TEXT_IN, TEXT_OUT, Obstacle, Scope, batches
 from mailagent.store.refunds import gateway_events
 
 ERASED = "customer erased"
@@ -72,16 +72,16 @@ def erase(
     obstacles = erasure_scope.list_obstacles(connection, scope)
     if obstacles:
         raise ErasureRefusedError(obstacles)
-    if connection.dialect.name == "sqlite":
-        # Without it the words stay in the file until something else is written over them.
-        connection.exec_driver_sql("PRAGMA secure_delete = ON")
+    overwrite_deleted(connection)
     alias = f"erased-{secrets.token_hex(8)}@{suppressions.ERASED_DOMAIN}"
     counts = count(connection, scope) | {"runs": runs}
     _erase_mail_in(connection, scope, alias)
     _erase_mail_out(connection, scope, alias)
     _erase_decisions(connection, scope, alias)
     _erase_gateway_text(connection, scope, alias)
-    erasure_traces.replace_address(connection, email, alias, scope.naming)
+    mails, ours = schema.inbound_mails.c.mail_id, schema.outbound_mails.c.outbound_id
+    _replace_address(connection, mails, scope.naming_mail_ids, TEXT_IN, email, alias)
+    _replace_address(connection, ours, scope.naming_outbound_ids, TEXT_OUT, email, alias)
     _erase_threads(connection, scope, alias)
     _erase_orders(connection, scope, alias)
     _erase_address(connection, email)
@@ -160,12 +160,29 @@ def _erase_decisions(connection: sa.Connection, scope: Scope, alias: str) -> Non
     notes, refunds, parts = schema.approval_notes, schema.refunds, schema.refund_payments
     _update(connection, notes.c.approval_id, scope.approval_ids, {"text": ""})
     _update(connection, refunds.c.refund_id, scope.refund_ids, {"note": None})
-    mention = Mention(scope.email)
-    for key, column in (
-        (refunds.c.refund_id, refunds.c.failure),
-        (parts.c.refund_id, parts.c.problem),
-    ):
-        erasure_traces.replace_in(connection, key, scope.refund_ids, [column], mention, alias)
+    for column in (refunds.c.failure, parts.c.problem):
+        key = column.table.c.refund_id
+        _replace_address(connection, key, scope.refund_ids, [column], scope.email, alias)
+
+
+def _replace_address(
+    connection: sa.Connection,
+    key: sa.Column[str],
+    ids: Sequence[str],
+    columns: Sequence[sa.Column[Any]],
+    email: str,
+    alias: str,
+) -> None:
+    """Replace an address in these columns of the rows whose `key` is among `ids`; all else in them stays."""
+    mention = Mention(email)
+    for some in batches(ids):
+        for row in connection.execute(sa.select(key.table).where(key.in_(some))).mappings().all():
+            text = {each.name: row[each.name] for each in columns}
+            found = {name: value for name, value in text.items() if mention.is_in(value)}
+            if found:
+                own = sa.and_(*(column == row[column.name] for column in key.table.primary_key))
+                values: Mapping[str, str] = mention.replaced_within(found, alias)
+                connection.execute(sa.update(key.table).where(own).values(**values))
 
 
 def _take_text_out_of_audit(connection: sa.Connection, subjects: Sequence[str]) -> None:

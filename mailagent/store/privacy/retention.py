@@ -6,81 +6,147 @@ Addresses, times, states, money, decisions and the audit log stay. Erasure of on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail.message import MailStatus
+from mailagent.domain.mail.message import MailStatus, OutboundStatus
+from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.domain.shop import LOGIN_DAYS, MODEL_CALL_DAYS, PRESENCE_DAYS
 from mailagent.store import schema
+from mailagent.store.database import overwrite_deleted
 from mailagent.store.operations import step_texts
-from mailagent.store.privacy.open_cases import UNDECIDED, UNSENT, nothing_is_open
 
 _threads, _drafts, _notes = schema.conversations, schema.drafts, schema.approval_notes
 _inbound, _outbound, _events = schema.inbound_mails, schema.outbound_mails, schema.delivery_events
-_raw = schema.raw_mails
+_raw, _refunds, _step_texts = schema.raw_mails, schema.refunds, schema.step_texts
+
+_UNDECIDED = (RefundStatus.AWAITING_APPROVAL.value, RefundStatus.APPROVED.value)
+_UNANSWERED = (MailStatus.UNANSWERED.value, MailStatus.THROTTLED.value)
+_UNSENT = (OutboundStatus.QUEUED.value, OutboundStatus.SENDING.value)
 
 _BLANK_IN = {"from_name": "", "subject": "", "body": "", "new_text": "", "attachments": []}
 _BLANK_OUT = {"subject": "", "text": "", "html": None, "error": None}
 
 
+# --- what is still open ---------------------------------------------------------------------------
+
+
+def find_open(connection: sa.Connection, subjects: Collection[str]) -> set[str]:
+    """Return which of these refunds, conversations and mails of ours have not come to their end."""
+    refund, mail, ours = _refunds.c, _inbound.c, _outbound.c
+    told = sa.or_(
+        refund.receipt_id.is_not(None),
+        sa.exists().where(ours.dedup_key == sa.literal("outcome:").concat(refund.refund_id)),
+    )
+    ended_untold = sa.and_(refund.status != RefundStatus.WITHDRAWN.value, ~told)
+    queries = (
+        sa.select(refund.refund_id).where(
+            refund.refund_id.in_(subjects), sa.or_(refund.status.in_(_UNDECIDED), ended_untold)
+        ),
+        sa.select(mail.conversation_id).where(
+            mail.conversation_id.in_(subjects), mail.status.in_(_UNANSWERED)
+        ),
+        sa.select(ours.outbound_id).where(ours.outbound_id.in_(subjects), ours.status.in_(_UNSENT)),
+    )
+    return {each for query in queries for each in connection.scalars(query)}
+
+
+def _nothing_is_open(conversation_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Return the question whether a conversation has nothing that waits or is under way."""
+    is_open = (
+        (_inbound, _inbound.c.status.in_(_UNANSWERED)),
+        (_outbound, _outbound.c.status.in_(_UNSENT)),
+        (_refunds, _refunds.c.status.in_(_UNDECIDED)),
+        (_drafts, _drafts.c.state == "waiting"),
+    )
+    return sa.not_(
+        sa.or_(
+            *(
+                sa.exists().where(table.c.conversation_id == conversation_id, where)
+                for table, where in is_open
+            )
+        )
+    )
+
+
+# --- text of mail ---------------------------------------------------------------------------------
+
+
+def _is_old(
+    moment: sa.Column[datetime], before: datetime, since: datetime | None
+) -> sa.ColumnElement[bool]:
+    return moment < before if since is None else sa.and_(moment < before, moment >= since)
+
+
 def _quiet(before: datetime, since: datetime | None) -> sa.ColumnElement[bool]:
     """Return the question which conversations are quiet since a time, have words, and nothing open."""
-    thread, written = _threads.c, _outbound.c
-    said_since = sa.exists().where(
-        written.conversation_id == thread.conversation_id,
-        written.created_at > thread.content_purged_at,
-    )
+    thread = _threads.c
+    ours = _outbound.c.conversation_id == thread.conversation_id
     has_words = sa.or_(
         thread.content_purged_at.is_(None),
         thread.content_purged_at < thread.last_mail_at,
-        said_since,
+        sa.exists().where(ours, _outbound.c.created_at > thread.content_purged_at),
     )
-    written_lately = sa.exists().where(
-        written.conversation_id == thread.conversation_id, written.created_at >= before
+    return sa.and_(
+        _is_old(thread.last_mail_at, before, since),
+        has_words,
+        ~sa.exists().where(ours, _outbound.c.created_at >= before),
+        _nothing_is_open(thread.conversation_id),
     )
-    quiet = sa.and_(thread.last_mail_at < before, has_words, ~written_lately)
-    quiet = sa.and_(quiet, nothing_is_open(thread.conversation_id))
-    return quiet if since is None else sa.and_(quiet, thread.last_mail_at >= since)
 
 
 def _loose_in(before: datetime, since: datetime | None) -> sa.ColumnElement[bool]:
     """Return the question which mails of no conversation are old: of machines, of managers."""
     mail = _inbound.c
-    old = sa.and_(
+    return sa.and_(
+        _is_old(mail.received_at, before, since),
         mail.status == MailStatus.NO_ANSWER.value,
         mail.conversation_id.is_(None),
-        mail.received_at < before,
         sa.or_(mail.body != "", mail.subject != "", mail.from_name != ""),
     )
-    return old if since is None else sa.and_(old, mail.received_at >= since)
 
 
 def _loose_out(before: datetime, since: datetime | None) -> sa.ColumnElement[bool]:
     """Return the question which mails of ours outside of conversations are old."""
-    mail, refund = _outbound.c, schema.refunds.c
-    # What a manager was asked tells their own words from the request's when they answer.
-    undecided = sa.exists().where(refund.refund_id == mail.refund_id, refund.status.in_(UNDECIDED))
-    old = sa.and_(
+    mail, refund = _outbound.c, _refunds.c
+    # The request is needed when a manager answers: it tells their own words from the quoted ones.
+    undecided = sa.exists().where(refund.refund_id == mail.refund_id, refund.status.in_(_UNDECIDED))
+    return sa.and_(
+        _is_old(mail.created_at, before, since),
         mail.conversation_id.is_(None),
-        mail.created_at < before,
-        mail.status.not_in(UNSENT),
+        mail.status.not_in(_UNSENT),
         mail.text != "",
         ~undecided,
     )
-    return old if since is None else sa.and_(old, mail.created_at >= since)
 
 
-def count(connection: sa.Connection, before: datetime) -> dict[str, int]:
+def count(connection: sa.Connection, before: datetime) -> int:
     """Return how many conversations, and mails outside of any, have words that are to go."""
-    threads = sa.select(sa.func.count()).select_from(_threads).where(_quiet(before, None))
-    came = sa.select(sa.func.count()).select_from(_inbound).where(_loose_in(before, None))
-    went = sa.select(sa.func.count()).select_from(_outbound).where(_loose_out(before, None))
-    loose = (connection.scalar(came) or 0) + (connection.scalar(went) or 0)
-    return {"conversations": connection.scalar(threads) or 0, "mails": loose}
+    return (
+        _count(connection, _threads, _quiet(before, None))
+        + _count(connection, _inbound, _loose_in(before, None))
+        + _count(connection, _outbound, _loose_out(before, None))
+    )
+
+
+def _count(connection: sa.Connection, table: sa.FromClause, where: sa.ColumnElement[bool]) -> int:
+    return connection.scalar(sa.select(sa.func.count()).select_from(table).where(where)) or 0
+
+
+def _lock(
+    connection: sa.Connection,
+    key: sa.Column[Any],
+    where: sa.ColumnElement[bool],
+    moment: sa.Column[datetime],
+    limit: int,
+) -> Sequence[Any]:
+    """Return the oldest rows, without those that another purge is at."""
+    query = sa.select(key).where(where).order_by(moment).limit(limit)
+    return connection.scalars(query.with_for_update(skip_locked=True, of=key.table)).all()
 
 
 def purge_conversations(
@@ -89,29 +155,20 @@ def purge_conversations(
     """Take the words out of conversations that are quiet since `before`, the oldest first; return of how
     many. `since` leaves out those that were quiet before that, which have been seen to."""
     key = _threads.c.conversation_id
-    ids = connection.scalars(
-        sa.select(key)
-        .where(_quiet(before, since))
-        .order_by(_threads.c.last_mail_at)
-        .limit(limit)
-        .with_for_update(skip_locked=True, of=_threads)
-    ).all()
+    ids = _lock(connection, key, _quiet(before, since), _threads.c.last_mail_at, limit)
     if not ids:
         return 0
-    _overwrite_on_sqlite(connection)
-    came = _ids(connection, _inbound.c.mail_id, _inbound.c.conversation_id.in_(ids))
-    of_refunds = sa.select(schema.refunds.c.refund_id).where(
-        schema.refunds.c.conversation_id.in_(ids)
+    overwrite_deleted(connection)
+    came = sa.select(_inbound.c.mail_id).where(_inbound.c.conversation_id.in_(ids))
+    refunds = sa.select(_refunds.c.refund_id).where(_refunds.c.conversation_id.in_(ids))
+    went = sa.select(_outbound.c.outbound_id).where(
+        sa.or_(_outbound.c.conversation_id.in_(ids), _outbound.c.refund_id.in_(refunds))
     )
-    about = sa.or_(_outbound.c.conversation_id.in_(ids), _outbound.c.refund_id.in_(of_refunds))
-    _blank_in(connection, came)
-    _blank_out(connection, _ids(connection, _outbound.c.outbound_id, about))
+    _blank_in(connection, connection.scalars(came).all())
+    _blank_out(connection, connection.scalars(went).all())
     step_texts.delete_of_conversations(connection, ids)
-    connection.execute(
-        _drafts.update().where(_drafts.c.conversation_id.in_(ids)).values(text="", composition=None)
-    )
-    values = {"subject": "", "content_purged_at": now}
-    connection.execute(_threads.update().where(key.in_(ids)).values(**values))
+    _update(connection, _drafts.c.conversation_id, ids, {"text": "", "composition": None})
+    _update(connection, key, ids, {"subject": "", "content_purged_at": now})
     return len(ids)
 
 
@@ -119,55 +176,49 @@ def purge_loose(
     connection: sa.Connection, before: datetime, since: datetime | None, limit: int
 ) -> int:
     """Take the words out of the oldest mails outside of conversations; return of how many."""
-    came = _locked(connection, _inbound.c.mail_id, _loose_in(before, since), limit)
-    went = _locked(connection, _outbound.c.outbound_id, _loose_out(before, since), limit)
+    mail, ours = _inbound.c, _outbound.c
+    came = _lock(connection, mail.mail_id, _loose_in(before, since), mail.received_at, limit)
+    went = _lock(connection, ours.outbound_id, _loose_out(before, since), ours.created_at, limit)
     if came or went:
-        _overwrite_on_sqlite(connection)
+        overwrite_deleted(connection)
     _blank_in(connection, came)
     _blank_out(connection, went)
     return len(came) + len(went)
 
 
 def _blank_in(connection: sa.Connection, mail_ids: Sequence[str]) -> None:
+    _update(connection, _inbound.c.mail_id, mail_ids, _BLANK_IN)
+    _update(connection, _notes.c.mail_id, mail_ids, {"text": ""})
     if mail_ids:
-        _set(connection, _inbound.c.mail_id, mail_ids, _BLANK_IN)
-        _set(connection, _notes.c.mail_id, mail_ids, {"text": ""})
         connection.execute(_raw.delete().where(_raw.c.mail_id.in_(mail_ids)))
 
 
 def _blank_out(connection: sa.Connection, outbound_ids: Sequence[str]) -> None:
-    if outbound_ids:
-        _set(connection, _outbound.c.outbound_id, outbound_ids, _BLANK_OUT)
-        # Mail servers say to whom they would not deliver.
-        _set(connection, _events.c.outbound_id, outbound_ids, {"reason": None})
+    _update(connection, _outbound.c.outbound_id, outbound_ids, _BLANK_OUT)
+    # Mail servers say to whom they would not deliver.
+    _update(connection, _events.c.outbound_id, outbound_ids, {"reason": None})
 
 
-def _set(
-    connection: sa.Connection, key: sa.Column[str], ids: Sequence[str], values: dict[str, Any]
+def _update(
+    connection: sa.Connection, key: sa.Column[str], ids: Sequence[str], values: Mapping[str, Any]
 ) -> None:
-    connection.execute(sa.update(key.table).where(key.in_(ids)).values(**values))
+    if ids:
+        connection.execute(sa.update(key.table).where(key.in_(ids)).values(**values))
 
 
-def _ids(
-    connection: sa.Connection, key: sa.Column[str], where: sa.ColumnElement[bool]
-) -> Sequence[str]:
-    return connection.scalars(sa.select(key).where(where)).all()
+def purge_step_texts(connection: sa.Connection, before: datetime, limit: int) -> int:
+    """Delete the oldest texts of steps from before a time, of conversations in which nothing is open; return
+    of how many steps."""
+    texts = _step_texts.c
+    where = sa.and_(texts.at < before, _nothing_is_open(texts.conversation_id))
+    due = _lock(connection, texts.text_id, where, texts.at, limit)
+    if due:
+        overwrite_deleted(connection)
+        connection.execute(_step_texts.delete().where(texts.text_id.in_(due)))
+    return len(due)
 
 
-def _locked(
-    connection: sa.Connection, key: sa.Column[str], where: sa.ColumnElement[bool], limit: int
-) -> Sequence[str]:
-    query = sa.select(key).where(where).limit(limit).with_for_update(skip_locked=True)
-    return connection.scalars(query).all()
-
-
-def _overwrite_on_sqlite(connection: sa.Connection) -> None:
-    if connection.dialect.name == "sqlite":
-        # Without it the words stay in the file until something else is written over them.
-        connection.exec_driver_sql("PRAGMA secure_delete = ON")
-
-
-# --- short lived ----------------------------------------------------------------------------------
+# --- rows that expire -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,57 +234,33 @@ class Rule:
         return self.moment < now - timedelta(days=self.days)
 
 
+_links, _attempts, _sessions = schema.login_links.c, schema.login_attempts.c, schema.sessions.c
+_workers, _absences, _calls = schema.workers.c, schema.manager_absences.c, schema.model_calls.c
+
 RULES = (
-    Rule(
-        "login links", schema.login_links.c.token_hash, schema.login_links.c.expires_at, LOGIN_DAYS
-    ),
-    Rule(
-        "attempts to log in",
-        schema.login_attempts.c.attempt_id,
-        schema.login_attempts.c.at,
-        LOGIN_DAYS,
-    ),
-    Rule("sessions", schema.sessions.c.session_hash, schema.sessions.c.expires_at, LOGIN_DAYS),
-    Rule(
-        "workers that are gone",
-        schema.workers.c.worker_id,
-        schema.workers.c.seen_at,
-        PRESENCE_DAYS,
-    ),
-    Rule(
-        "absences of managers",
-        schema.manager_absences.c.manager_email,
-        schema.manager_absences.c.until,
-        PRESENCE_DAYS,
-    ),
-    Rule(
-        "calls of the model", schema.model_calls.c.call_id, schema.model_calls.c.at, MODEL_CALL_DAYS
-    ),
+    Rule("login links", _links.token_hash, _links.expires_at, LOGIN_DAYS),
+    Rule("attempts to log in", _attempts.attempt_id, _attempts.at, LOGIN_DAYS),
+    Rule("sessions", _sessions.session_hash, _sessions.expires_at, LOGIN_DAYS),
+    Rule("workers that are gone", _workers.worker_id, _workers.seen_at, PRESENCE_DAYS),
+    Rule("absences of managers", _absences.manager_email, _absences.until, PRESENCE_DAYS),
+    Rule("calls of the model", _calls.call_id, _calls.at, MODEL_CALL_DAYS),
 )
 
 
 def count_short_lived(connection: sa.Connection, rule: Rule, now: datetime) -> int:
     """Return how many rows of a sort are to go."""
-    query = sa.select(sa.func.count()).select_from(rule.key.table).where(rule.is_due(now))
-    return connection.scalar(query) or 0
+    return _count(connection, rule.key.table, rule.is_due(now))
 
 
 def purge(connection: sa.Connection, rule: Rule, now: datetime, limit: int) -> int:
-    """Delete the oldest rows of a sort that are to go; return how many. Rows that another purge is at
-    are left to it."""
-    due = connection.scalars(
-        sa.select(rule.key)
-        .where(rule.is_due(now))
-        .order_by(rule.moment)
-        .limit(limit)
-        .with_for_update(skip_locked=True)
-    ).all()
+    """Delete the oldest rows of a sort that are to go; return how many."""
+    due = _lock(connection, rule.key, rule.is_due(now), rule.moment, limit)
     if due:
         connection.execute(sa.delete(rule.key.table).where(rule.key.in_(due), rule.is_due(now)))
     return len(due)
 
 
 def forget_dismissals(connection: sa.Connection, run_ids: Sequence[str]) -> None:
-    """Forget that somebody had seen to runs which are gone."""
+    """Delete the dismissals of runs whose history was deleted."""
     table = schema.dismissals
     connection.execute(table.delete().where(table.c.subject.in_(run_ids)))

@@ -16,8 +16,7 @@ from dbos import DBOS
 
 from mailagent import services
 from mailagent.engine.run import OldRun
-from mailagent.store.operations import step_texts
-from mailagent.store.privacy import open_cases, retention
+from mailagent.store.privacy import retention
 from mailagent.workflows.steps.recording import at_work, step
 
 # On SQLite a delete holds up every other writer.
@@ -81,7 +80,7 @@ def delete_histories(clock: Clock, back: timedelta | None = None) -> int:
     scheduled, ended = kept.scheduled_runs_before(now), kept.runs_before(now)
     since = None if back is None else _place_of(scheduled - back)
     deleted = _delete_all(True, scheduled, clock, since) + _delete_all(False, ended, clock)
-    repeat(lambda connection: step_texts.purge(connection, ended, ROWS_AT_ONCE), clock)
+    repeat(lambda connection: retention.purge_step_texts(connection, ended, ROWS_AT_ONCE), clock)
     return deleted
 
 
@@ -116,7 +115,7 @@ def _delete_all(
 
 def _done_with(connection: sa.Connection, page: Sequence[OldRun]) -> list[str]:
     """Return those of the runs whose row is settled, too."""
-    still_open = open_cases.find_open(connection, {run.subject for run in page})
+    still_open = retention.find_open(connection, {run.subject for run in page})
     return [run.run_id for run in page if run.subject not in still_open]
 
 
