@@ -10,7 +10,17 @@ import sqlalchemy as sa
 from dbos import DBOSClient, EnqueueOptions
 
 from mailagent.domain.operations.run_about import RunAbout, hash_customer
-from mailagent.engine import APPLICATION_VERSION, CONVERSATION, DELIVERY, INTERNAL_QUEUE, QUEUE_OF, REFUND, SWEEP, WAKE_TOPIC, run_id_of
+from mailagent.engine import (
+    APPLICATION_VERSION,
+    CONVERSATION,
+    DELIVERY,
+    INTERNAL_QUEUE,
+    QUEUE_OF,
+    REFUND,
+    SWEEP,
+    WAKE_TOPIC,
+    run_id_of,
+)
 from mailagent.engine.tables import SystemTables
 from mailagent.telemetry import log_ids, spans
 

@@ -15,7 +15,16 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
 from mailagent.domain.operations.run_about import attributes_to_search
-from mailagent.engine import ACTIVE, FAILED, INTERNAL_QUEUE, OTHER_QUEUE, QUEUE_OF, REFUND, SCHEDULED, SWEEP
+from mailagent.engine import (
+    ACTIVE,
+    FAILED,
+    INTERNAL_QUEUE,
+    OTHER_QUEUE,
+    QUEUE_OF,
+    REFUND,
+    SCHEDULED,
+    SWEEP,
+)
 from mailagent.engine.run import OldRun, RunFilter
 
 _OURS = (*QUEUE_OF, *SCHEDULED)
