@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.agent.reply.composition import Composition, Words
-from mailagent.agent.reply.words import find_statements, is_checked
+from mailagent.agent.reply.words import find_statements, is_checked, leave_out_statements
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.language import find_language
 from mailagent.domain.mail.message import InboundMail
@@ -52,40 +52,43 @@ def write_letter(
     conversation: Conversation,
     mails: Sequence[InboundMail],
     composition: Composition,
-    leave_out: bool = False,
+    is_last_try: bool = False,
 ) -> Letter:
     """Check the words of a composition, and put the sentences of its facts between them.
 
     To a sender who is not proven only facts are sent: our mail must not carry what a stranger had us say.
-    `leave_out`: of a reply with facts, words that may state something are left out instead of refused.
+    Of a reply with facts, sentences that may state something are left out; if they are questions, only if
+    `is_last_try`. All other words that may state something are a problem.
     """
     reader = reader_of(connection, conversation, mails)
     language = composition.language
-    leave_out = leave_out and len(composition.words) < len(composition.parts)
+    has_facts = len(composition.words) < len(composition.parts)
     known = reader.names() | {name for mail in mails for name in mail.from_name.split()}
+    check = (language, known, conversation.language)
+    locale = services.current().shop.locale_for(language)
     paragraphs: list[str] = []
     facts: list[Fact] = []
     problems: list[str] = []
     for part in composition.parts:
         if isinstance(part, Words):
-            found = find_statements(part.words, language, known, conversation.language)
-            if not leave_out:
-                problems += map(str, found)
-            if reader.verified and not found:
-                paragraphs.append(part.words.strip())
+            words, found = part.words.strip(), find_statements(part.words, *check)
+            if found and has_facts:
+                words, found = leave_out_statements(words, *check, questions_too=is_last_try)
+            problems += map(str, found)
+            if reader.verified and words:
+                paragraphs.append(words)
             continue
         fact = reader.find(part.fact)
         if fact is None:
             problems.append(f'"{part.fact[:80]}" is no fact on record: name one that a tool showed')
         else:
             facts.append(fact)
-            locale = services.current().shop.locale_for(language)
             paragraphs.append(sentence(fact, locale))
     if not is_checked(language) and conversation.language not in (None, language[:2]):
         problems.append(f"Write in the customer's language, {conversation.language}")
     not_verified = reader.not_verified()
     if not paragraphs and not_verified is not None:
-        paragraphs.append(sentence(not_verified, services.current().shop.locale_for(language)))
+        paragraphs.append(sentence(not_verified, locale))
     order_ids = [fact.order_id for fact in facts if fact.order_id]
     return Letter(
         "\n\n".join(paragraphs),

@@ -43,16 +43,35 @@ def test_the_record_stands_below_a_lie_that_got_through(
     assert told.index("The money is with you.") < told.index("No refund was asked for")
 
 
-def test_words_that_are_refused_twice_are_left_out_of_a_reply_with_facts(
+def test_sentences_that_may_state_something_are_left_out_of_a_reply_with_facts(
     busy_shop: Harness,
 ) -> None:
     busy_shop.stock(order())
-    lie = says("Hello Ada,", "The money is with you.", Fact("order/W1001"))
+    words = "Thank you for your mail. The money is with you. Does the box look damaged?"
+    busy_shop.faults.openai.append(says("Hello Ada,", words, Fact("order/W1001")))
+    busy_shop.write("Where is W1001?")
+    told = busy_shop.wait_for_mails(ADA)[0].text
+    kept = "Hello Ada,\n\nThank you for your mail. Does the box look damaged?\n\n"
+    assert told.startswith(f"{kept}Order W1001 was delivered on")
+
+
+def test_a_question_that_may_state_something_is_composed_again_and_then_left_out(
+    busy_shop: Harness,
+) -> None:
+    busy_shop.stock(order())
+    lie = says("Hello Ada,", "Have you seen the money we sent?", Fact("order/W1001"))
     busy_shop.faults.openai += [lie, lie]
     busy_shop.write("Where is W1001?")
     told = busy_shop.wait_for_mails(ADA)[0].text
     assert told.startswith("Hello Ada,\n\nOrder W1001 was delivered on")
-    assert "money" not in told
+    assert len(busy_shop.rows("SELECT 1 FROM model_calls")) == 2
+
+
+def test_words_without_a_fact_are_not_left_out(busy_shop: Harness) -> None:
+    lie = says("Hello Ada,", "The money is with you.")
+    busy_shop.faults.openai += [lie, says("Hello Ada, which order?")]
+    busy_shop.write("Where is my order?")
+    assert busy_shop.wait_for_mails(ADA)[0].text.startswith("Hello Ada, which order?")
 
 
 def test_a_mail_about_no_order_has_no_record(busy_shop: Harness) -> None:

@@ -47,6 +47,31 @@ class Finding:
         return f'"{self.text[:80]}" {_WHY[self.kind]}: leave it out, or name a fact instead'
 
 
+_END_OF_SENTENCE = re.compile(r"(?<=[.!?:\n])(\s+)")
+
+
+def leave_out_statements(
+    words: str,
+    language: str,
+    known: Collection[str],
+    reader: str | None = None,
+    questions_too: bool = False,
+) -> tuple[str, list[Finding]]:
+    """Return `words` without the sentences that may state something, and the findings in what is left: those
+    in questions, which the customer would miss, unless `questions_too`. Arguments as for `find_statements`."""
+    kept, findings = "", list[Finding]()
+    pieces = [*_END_OF_SENTENCE.split(words), ""]
+    for sentence, blank in zip(pieces[::2], pieces[1::2], strict=True):
+        found = find_statements(sentence, language, known, reader)
+        if not found:
+            kept += sentence + blank
+        elif "?" in sentence and not questions_too:
+            findings += found
+    if not findings and find_statements(kept, language, known, reader):
+        return "", []  # sentences that state something together
+    return kept.strip(), findings
+
+
 def find_statements(
     words: str, language: str, known: Collection[str], reader: str | None = None
 ) -> list[Finding]:
@@ -62,11 +87,11 @@ def find_statements(
     for name in sorted(known, key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", text, flags=re.IGNORECASE)
     always = {"en", language[:2], reader, find_language(text)}
-    for sentence in re.split(r"(?<=[.!?:\n])\s+", text):
+    for sentence in _END_OF_SENTENCE.split(text)[::2]:
         spoken = _with_stems(always | {find_language(sentence)})
         folded = _folded(sentence)
         for each in spoken:
-            found += _stems_in(folded, each)
+            found += (one for one in _stems_in(folded, each) if not _is_asked(one, folded))
         if is_checked(language) and not _is_harmless(folded, spoken):
             found.append(Finding("statement", sentence.strip()))
     return list({finding.kind: finding for finding in reversed(found)}.values())[::-1]
@@ -183,6 +208,11 @@ def _is_harmless(folded: str, languages: Collection[str]) -> bool:
     if "?" in folded or len(re.findall(r"\w+", folded)) <= _SHORT_WORDS:
         return True
     return any(_stems(language).safe.search(folded) for language in languages)
+
+
+def _is_asked(found: Finding, folded: str) -> bool:
+    """Return whether a question asks what became of something: "Has the parcel arrived?"."""
+    return found.kind == "change" and folded.rstrip().endswith("?")
 
 
 def _stems_in(folded: str, language: str) -> Iterator[Finding]:

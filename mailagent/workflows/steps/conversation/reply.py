@@ -52,8 +52,8 @@ def write_reply(batch: Batch, move: Move, spent: dict[str, int]) -> Written:
         written = Written(kind="written", outbound_ids=[], items=[], spent=spent)
         if not all(mail.awaits_agent for mail in mails):
             return {**written, "outbound_ids": answers_of(mails)}
-        is_second_try = spent["unusable_replies"] > 0
-        letter = _compose(connection, conversation, mails, answer, is_second_try)
+        is_last_try = spent["unusable_replies"] > 0
+        letter = _compose(connection, conversation, mails, answer, is_last_try)
         problems = [*letter.problems, *doubts]
         if problems:
             correction = {"items": [loop.correction_item(problems)]}
@@ -76,14 +76,14 @@ def _compose(
     conversation: Conversation,
     mails: Sequence[InboundMail],
     answer: str,
-    is_second_try: bool,
+    is_last_try: bool,
 ) -> Letter:
     try:
         composition = parse(answer)
     except CompositionProblem as problem:
         return Letter("", "en", problems=(str(problem),))
     return mailers.write_letter(
-        connection, conversation, mails, composition, leave_out=is_second_try
+        connection, conversation, mails, composition, is_last_try=is_last_try
     )
 
 
