@@ -1,9 +1,9 @@
 #!/bin/sh
-# What dbos-config.yaml runs everything with: dbos-cloud.sh COMMAND ARGUMENTS.
+# dbos-config.yaml runs all commands through this script: dbos-cloud.sh COMMAND ARGUMENTS.
 #
-# On DBOS Cloud it tells the app what it is told elsewhere by the environment. With DBOS__CLOUD set, the dbos
-# package would name its own application version, a new one for each deployment, and runs that wait for
-# managers would be left to the last one (docs/decisions/0010). Without it the app is as on any other machine.
+# On DBOS Cloud it sets the variables that the app reads elsewhere. It removes DBOS__CLOUD, because with it the dbos
+# package would use a new application version for each deployment, and runs that wait for managers would stay
+# with the old one (docs/decisions/0010).
 set -eu
 if [ "${DBOS__CLOUD:-}" = true ]; then
   export DATABASE_URL="postgresql+psycopg://${DBOS_SYSTEM_DATABASE_URL#*://}"
