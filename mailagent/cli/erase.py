@@ -53,5 +53,5 @@ def _erase(address: str, dry_run: bool, yes: bool) -> None:
 
 
 def _refusal(refusal: ErasureRefusedError) -> str:
-    lines = [f"  - {each.what}. {each.advice}" for each in refusal.obstacles]
+    lines = [f"  - {each}" for each in refusal.obstacles]
     return "\n".join(["the customer cannot be erased now; nothing was changed:", *lines])

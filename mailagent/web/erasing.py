@@ -18,7 +18,6 @@ from mailagent.store.privacy.erasure_scope import Obstacle
 class Plan:
     """What erasing an address would do. `counts`: the number of their rows, by label."""
 
-    email: str
     counts: Mapping[str, int]
     obstacles: tuple[Obstacle, ...]
     ended_runs: tuple[str, ...]
@@ -40,7 +39,6 @@ def plan(email: str) -> Plan:
     runs = live.workflow_client.runs.list_histories(scope.subjects)
     ended = tuple(run_id for run_id, status in runs.items() if status not in ACTIVE)
     return Plan(
-        email,
         counts | {"runs": len(runs)},
         (*_own_people(email), *obstacles, *_active_runs(runs, obstacles)),
         ended,
@@ -60,7 +58,7 @@ def _active_runs(runs: Mapping[str, str], known: list[Obstacle]) -> tuple[Obstac
         return ()  # the runs are about these obstacles
     advice = "Wait until it has ended, or stop it."
     return tuple(
-        Obstacle(f"Run {run_id} is active", advice, f"/ops/runs/{run_id}", run_id)
+        Obstacle("A run is active", advice, f"/ops/runs/{run_id}", run_id)
         for run_id, status in sorted(runs.items())
         if status in ACTIVE
     )

@@ -1,8 +1,7 @@
-"""Erasing a customer: their words, name and address go, in one transaction. What the shop has to keep
-of money stays, under a name that is made for it and leads nowhere.
+"""Erases a customer: their texts, name and address, in one transaction. Orders and refunds stay, under an
+alias, because the shop must keep them.
 
-docs/erasure.md lists both. Which rows are theirs is for `erasure_scope`; what the workflow engine keeps
-is for the workflow client.
+docs/erasure.md lists both. `erasure_scope` says which rows are the customer's.
 """
 
 from __future__ import annotations
@@ -19,30 +18,30 @@ from mailagent.store import audit, schema
 from mailagent.store.database import overwrite_deleted
 from mailagent.store.ids import new_token
 from mailagent.store.mail import suppressions
-from mailagent.store.operations import step_texts
-from mailagent.store.privacy import erasure_scope
-from mailagent.store.privacy.erasure_scope import TEXT_IN, TEXT_OUT, Obstacle, Scope, batches
+from mailagent.store.privacy import erasure_scope, retention
+from mailagent.store.privacy.erasure_scope import TEXT_IN, TEXT_OUT, Obstacle, Scope
+from mailagent.store.privacy.retention import batches, update
 from mailagent.store.refunds import gateway_events
 
 ERASED = "customer erased"
 ERASED_NAME = "erased"
 
-# What of the audit trail's details people or providers may have written; its trigger names the same.
+# The details in the audit log that people or providers wrote. The log's trigger names the same.
 WORDS = ("note", "why", "reason")
 
 _COMPLAINT = "spamreport"
 
 
 class ErasureRefusedError(Exception):
-    """Something of theirs is under way; `obstacles` says what, and what ends it."""
+    """Something of the customer's is under way; `obstacles` says what, and what ends it."""
 
     def __init__(self, obstacles: Sequence[Obstacle]) -> None:
-        super().__init__("; ".join(f"{each.what}. {each.advice}" for each in obstacles))
+        super().__init__("; ".join(map(str, obstacles)))
         self.obstacles = tuple(obstacles)
 
 
 def count(connection: sa.Connection, scope: Scope) -> dict[str, int]:
-    """Return how many rows of each sort are theirs, by what a person calls them."""
+    """Return how many rows of each kind are the customer's, by label."""
     raw = schema.raw_mails
     files = sum(
         connection.scalar(sa.select(sa.func.count()).where(raw.c.mail_id.in_(some))) or 0
@@ -62,10 +61,10 @@ def count(connection: sa.Connection, scope: Scope) -> dict[str, int]:
 def erase(
     connection: sa.Connection, email: str, actor: str, runs: int, now: datetime
 ) -> tuple[str, Scope]:
-    """Erase what is on record of an address; return the address that stands for it now, and what was
-    theirs. `runs` is how many histories of the workflow engine went before.
+    """Erase an address; return the alias that replaces it, and the customer's rows. `runs`: how many
+    recorded histories were deleted before.
 
-    Raises ErasureRefusedError while something of theirs is under way, and changes nothing then.
+    Raises ErasureRefusedError while something of the customer's is under way.
     """
     _lock(connection, email)
     scope = erasure_scope.find(connection, email)
@@ -75,15 +74,14 @@ def erase(
     overwrite_deleted(connection)
     alias = f"erased-{secrets.token_hex(8)}@{suppressions.ERASED_DOMAIN}"
     counts = count(connection, scope) | {"runs": runs}
-    _erase_mail_in(connection, scope, alias)
-    _erase_mail_out(connection, scope, alias)
-    _erase_decisions(connection, scope, alias)
-    _erase_gateway_text(connection, scope, alias)
-    mails, ours = schema.inbound_mails.c.mail_id, schema.outbound_mails.c.outbound_id
-    _replace_address(connection, mails, scope.naming_mail_ids, TEXT_IN, email, alias)
-    _replace_address(connection, ours, scope.naming_outbound_ids, TEXT_OUT, email, alias)
-    _erase_threads(connection, scope, alias)
-    _erase_orders(connection, scope, alias)
+    for erase_part in (
+        _erase_mails,
+        _erase_decisions,
+        _erase_gateway_text,
+        _erase_conversations,
+        _erase_orders,
+    ):
+        erase_part(connection, scope, alias)
     _erase_address(connection, email)
     _take_text_out_of_audit(connection, (*scope.subjects, *scope.draft_ids, *scope.mail_ids))
     audit.record(connection, now, actor, ERASED, alias, counts)
@@ -91,7 +89,7 @@ def erase(
 
 
 def _lock(connection: sa.Connection, email: str) -> None:
-    """Keep others from adding to what is theirs until the commit; orders first, as everywhere."""
+    """Lock the customer's orders, then their conversations, so that nothing is added until the commit."""
     for table, key in ((schema.orders, "order_id"), (schema.conversations, "conversation_id")):
         connection.execute(
             sa.select(table.c[key])
@@ -101,66 +99,45 @@ def _lock(connection: sa.Connection, email: str) -> None:
         )
 
 
-def _update(
-    connection: sa.Connection, key: sa.Column[str], ids: Sequence[str], values: Mapping[str, Any]
-) -> None:
-    for some in batches(ids):
-        connection.execute(sa.update(key.table).where(key.in_(some)).values(**values))
+def _renamed(column: sa.Column[str], email: str, alias: str) -> dict[str, Any]:
+    """Return the new value of an address column. Other people's addresses in the customer's conversations
+    stay."""
+    return {column.name: sa.case((column == email, alias), else_=column)}
 
 
-def _renamed(column: sa.Column[str], email: str, alias: str) -> sa.ColumnElement[str]:
-    """Return an address column with theirs replaced: in their threads stand others', too."""
-    return sa.case((column == email, alias), else_=column)
-
-
-def _erase_mail_in(connection: sa.Connection, scope: Scope, alias: str) -> None:
-    mails, raw = schema.inbound_mails, schema.raw_mails
-    for some in batches(scope.mail_ids):
-        connection.execute(raw.delete().where(raw.c.mail_id.in_(some)))
-    values: dict[str, Any] = {
-        "from_address": _renamed(mails.c.from_address, scope.email, alias),
+def _erase_mails(connection: sa.Connection, scope: Scope, alias: str) -> None:
+    mails, ours = schema.inbound_mails.c, schema.outbound_mails.c
+    retention.blank_mail_in(connection, scope.mail_ids)
+    retention.blank_mail_out(connection, scope.outbound_ids)
+    values_in: dict[str, Any] = {
         "rate_limit_key": None,
-        "from_name": "",
         "envelope_from": None,
         "envelope_to": [],
-        "subject": "",
         "message_id": None,
         "in_reply_to": [],
         "mail_references": [],
-        "body": "",
-        "new_text": "",
-        "attachments": [],
-        # A person may have written it; that there is one has to stay.
-        "no_answer_reason": sa.case((mails.c.no_answer_reason.is_not(None), ERASED_NAME)),
+        # A person may have written the reason. The page of the conversation needs to know that there is one.
+        "no_answer_reason": sa.case((mails.no_answer_reason.is_not(None), ERASED_NAME)),
     }
-    _update(connection, mails.c.mail_id, scope.mail_ids, values)
-
-
-def _erase_mail_out(connection: sa.Connection, scope: Scope, alias: str) -> None:
-    mails, events = schema.outbound_mails, schema.delivery_events
-    values: dict[str, Any] = {
-        "to_address": _renamed(mails.c.to_address, scope.email, alias),
-        "reply_to": None,
-        "subject": "",
-        "text": "",
-        "html": None,
-        "in_reply_to": None,
-        "mail_references": [],
-        "error": None,
-    }
-    _update(connection, mails.c.outbound_id, scope.outbound_ids, values)
-    # Mail servers say to whom they would not deliver.
-    _update(connection, events.c.outbound_id, scope.outbound_ids, {"reason": None})
+    values_out: dict[str, Any] = {"reply_to": None, "in_reply_to": None, "mail_references": []}
+    values_in |= _renamed(mails.from_address, scope.email, alias)
+    values_out |= _renamed(ours.to_address, scope.email, alias)
+    update(connection, mails.mail_id, scope.mail_ids, values_in)
+    update(connection, ours.outbound_id, scope.outbound_ids, values_out)
+    _replace_address(connection, mails.mail_id, scope.naming_mail_ids, TEXT_IN, scope.email, alias)
+    _replace_address(
+        connection, ours.outbound_id, scope.naming_outbound_ids, TEXT_OUT, scope.email, alias
+    )
 
 
 def _erase_decisions(connection: sa.Connection, scope: Scope, alias: str) -> None:
-    """Blank what people noted beside their decisions; who decided what and when stays."""
+    """Blank the notes that people wrote with their decisions. Who decided what and when stays."""
+    refunds, payments, notes = schema.refunds, schema.refund_payments, schema.approval_notes
     for table in (schema.decisions, schema.countersignatures):
-        _update(connection, table.c.approval_id, scope.approval_ids, {"note": None})
-    notes, refunds, parts = schema.approval_notes, schema.refunds, schema.refund_payments
-    _update(connection, notes.c.approval_id, scope.approval_ids, {"text": ""})
-    _update(connection, refunds.c.refund_id, scope.refund_ids, {"note": None})
-    for column in (refunds.c.failure, parts.c.problem):
+        update(connection, table.c.approval_id, scope.approval_ids, {"note": None})
+    update(connection, notes.c.approval_id, scope.approval_ids, {"text": ""})
+    update(connection, refunds.c.refund_id, scope.refund_ids, {"note": None})
+    for column in (refunds.c.failure, payments.c.problem):
         key = column.table.c.refund_id
         _replace_address(connection, key, scope.refund_ids, [column], scope.email, alias)
 
@@ -173,7 +150,7 @@ def _replace_address(
     email: str,
     alias: str,
 ) -> None:
-    """Replace an address in these columns of the rows whose `key` is among `ids`; all else in them stays."""
+    """Replace an address within the text of these columns, in the rows whose `key` is among `ids`."""
     mention = Mention(email)
     for some in batches(ids):
         for row in connection.execute(sa.select(key.table).where(key.in_(some))).mappings().all():
@@ -186,7 +163,7 @@ def _replace_address(
 
 
 def _take_text_out_of_audit(connection: sa.Connection, subjects: Sequence[str]) -> None:
-    """Take notes and providers' words out of the audit trail; its trigger lets nothing else be changed."""
+    """Delete people's and providers' texts from the audit log; its trigger forbids every other change."""
     kept: Any = schema.audit.c.details
     if connection.dialect.name == "sqlite":
         kept = sa.func.json_remove(kept, *(f"$.{name}" for name in WORDS), type_=sa.Text)
@@ -200,7 +177,7 @@ def _take_text_out_of_audit(connection: sa.Connection, subjects: Sequence[str]) 
 
 
 def _erase_gateway_text(connection: sa.Connection, scope: Scope, alias: str) -> None:
-    """Replace the address where a gateway named it; its events hold no names by rule."""
+    """Replace the address in what the gateway reported. Its events hold no names."""
     payments, events = schema.order_payments, schema.gateway_events
     mention = Mention(scope.email)
     for some in batches(scope.order_ids):
@@ -218,36 +195,29 @@ def _erase_gateway_text(connection: sa.Connection, scope: Scope, alias: str) -> 
                 )
 
 
-def _erase_threads(connection: sa.Connection, scope: Scope, alias: str) -> None:
-    threads, drafts = schema.conversations, schema.drafts
-    _update(connection, drafts.c.draft_id, scope.draft_ids, {"text": "", "composition": None})
-    for some in batches(scope.conversation_ids):
-        step_texts.delete_of_conversations(connection, some)
+def _erase_conversations(connection: sa.Connection, scope: Scope, alias: str) -> None:
+    threads = schema.conversations.c
+    retention.blank_conversations(connection, scope.conversation_ids)
+    values = {"language": None, **_renamed(threads.customer_email, scope.email, alias)}
     for conversation_id in scope.conversation_ids:
-        values: dict[str, Any] = {
-            # One of the shop's people who answered there a mail about them stays who they are.
-            "customer_email": _renamed(threads.c.customer_email, scope.email, alias),
-            "subject": "",
-            "language": None,
-            # What was mailed leads nowhere any more: late answers open a new conversation.
-            **{name: new_token() for name in ("reply_token", "confirm_token", "team_token")},
-        }
-        _update(connection, threads.c.conversation_id, [conversation_id], values)
+        # Links and reply addresses that were mailed lead nowhere: a late answer opens a new conversation.
+        tokens = {name: new_token() for name in ("reply_token", "confirm_token", "team_token")}
+        update(connection, threads.conversation_id, [conversation_id], values | tokens)
 
 
 def _erase_orders(connection: sa.Connection, scope: Scope, alias: str) -> None:
-    orders = schema.orders
+    order = schema.orders.c
     values = {
         "customer_email": alias,
         "customer_name": ERASED_NAME,
-        "version": orders.c.version + 1,
+        "version": order.version + 1,
     }
-    _update(connection, orders.c.order_id, scope.order_ids, values)
+    update(connection, order.order_id, scope.order_ids, values)
 
 
 def _erase_address(connection: sa.Connection, email: str) -> None:
-    """Forget that mail does not reach the address. A complaint stays, as a digest: who wanted no more
-    mail of ours is not written to again."""
+    """Delete the suppression of the address. A spam complaint stays, as a hash: the person must get no more
+    mail from us."""
     table, attempts = schema.suppressed_addresses, schema.login_attempts
     connection.execute(attempts.delete().where(attempts.c.email == email))
     here = table.c.address == email
@@ -261,7 +231,7 @@ def _erase_address(connection: sa.Connection, email: str) -> None:
 
 
 def find_record(connection: sa.Connection, alias: str) -> Mapping[str, Any] | None:
-    """Return who erased the customer that `alias` stands for, when, and how many rows of each sort."""
+    """Return who erased the customer with this alias, when, and how many rows of each kind."""
     row = connection.execute(
         sa.select(schema.audit.c.at, schema.audit.c.actor, schema.audit.c.details).where(
             schema.audit.c.subject == alias, schema.audit.c.action == ERASED

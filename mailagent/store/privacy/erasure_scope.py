@@ -1,13 +1,13 @@
-"""Which rows are one customer's, and what has to come to its end before they can be erased.
+"""Finds the rows of one customer, and what is under way and must end before they can be erased.
 
-Theirs is also mail outside of their conversations: what came back to our mails about them, and machines' mail
-and notices that name their address. In mail about others only the address is theirs.
+The customer's rows include mail of no conversation: bounces of our mails about them, and automatic mail that
+names their address. In mail about other customers only the address is theirs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,27 +17,23 @@ from mailagent.domain.mail.redaction import Mention
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import schema
 from mailagent.store.database import Row
+from mailagent.store.privacy.retention import batches
 
 _orders, _conversations, _refunds = schema.orders, schema.conversations, schema.refunds
 _inbound, _outbound, _drafts = schema.inbound_mails, schema.outbound_mails, schema.drafts
 _approvals, _requests = schema.approvals, schema.approval_requests
 
-# Databases take so many values in one statement, and not many more.
-BATCH = 500
-
-# Where the address may stand in a mail.
+# Columns of a mail that may contain the address.
 TEXT_IN = (_inbound.c.subject, _inbound.c.body, _inbound.c.new_text)
 TEXT_OUT = (_outbound.c.subject, _outbound.c.text, _outbound.c.html)
 
 _TO_OUR_PEOPLE = (Purpose.APPROVAL_REQUEST, Purpose.HAND_OVER, Purpose.NOTICE)
+_APPROVAL_DOOR = f"{Door.APPROVAL.value}+"
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The ids of all rows that are about one address. Empty when nothing is known of it.
-
-    `naming_…` is mail about somebody else with the address in it.
-    """
+    """The ids of all rows that are about one address. `naming_…`: mail about others that names the address."""
 
     email: str
     order_ids: tuple[str, ...]
@@ -53,9 +49,8 @@ class Scope:
 
     @property
     def is_empty(self) -> bool:
-        rows = (self.order_ids, self.conversation_ids, self.mail_ids, self.outbound_ids)
-        named = self.naming_mail_ids or self.naming_outbound_ids
-        return not any(rows) and not named and not self.suppressed
+        """Whether nothing is on record about the address."""
+        return not any(getattr(self, each.name) for each in fields(self) if each.name != "email")
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -63,20 +58,13 @@ class Scope:
         return (*self.conversation_ids, *self.refund_ids, *self.outbound_ids)
 
 
-def batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Return ids in batches that every database takes in one statement."""
-    for start in range(0, len(ids), BATCH):
-        yield ids[start : start + BATCH]
-
-
 def find(connection: sa.Connection, email: str) -> Scope:
-    """Return what is on record about an address, as it is stored: in small letters, exactly."""
-    orders = sa.select(_orders.c.order_id).where(_orders.c.customer_email == email)
-    threads = sa.select(_conversations.c.conversation_id).where(
-        _conversations.c.customer_email == email
-    )
-    refunds = sa.select(_refunds.c.refund_id).where(
-        sa.or_(_refunds.c.order_id.in_(orders), _refunds.c.conversation_id.in_(threads))
+    """Return what is on record about an address, spelt as it is stored."""
+    order, thread, refund = _orders.c, _conversations.c, _refunds.c
+    orders = sa.select(order.order_id).where(order.customer_email == email)
+    threads = sa.select(thread.conversation_id).where(thread.customer_email == email)
+    refunds = sa.select(refund.refund_id).where(
+        sa.or_(refund.order_id.in_(orders), refund.conversation_id.in_(threads))
     )
     approvals = sa.select(_approvals.c.approval_id).where(_approvals.c.refund_id.in_(refunds))
     naming_in, notices_in = _naming_in(connection, email)
@@ -117,8 +105,8 @@ def _of_threads(key: sa.Column[str], conversation_ids: Iterable[str]) -> sa.Sele
 def _mails_in(
     email: str, threads: sa.Select[tuple[str]], approvals: sa.Select[tuple[str]]
 ) -> sa.Select[tuple[str]]:
-    """Return the query of mail they wrote, of all mail in their threads, and of what managers wrote about
-    their refunds."""
+    """Return the query of mail from the customer, of all mail in their conversations, and of managers' replies
+    about their refunds."""
     by_reply = [
         sa.select(table.c.mail_id).where(
             table.c.approval_id.in_(approvals), table.c.mail_id.is_not(None)
@@ -138,7 +126,7 @@ def _mails_in(
 def _mails_out(
     email: str, threads: sa.Select[tuple[str]], refunds: sa.Select[tuple[str]]
 ) -> sa.Select[tuple[str]]:
-    """Return the query of our mails to them, and of those about them."""
+    """Return the query of our mails to the customer and about them."""
     return sa.select(_outbound.c.outbound_id).where(
         sa.or_(
             _outbound.c.conversation_id.in_(threads),
@@ -152,34 +140,31 @@ def _mails_out(
 
 
 def _naming_in(connection: sa.Connection, email: str) -> tuple[set[str], set[str]]:
-    """Return mail about others that names an address, and notices about nobody else, such as a returned mail.
-    Customers' own mail is left out: their words are theirs."""
+    """Return mail about others that names an address, and mail about this address only, such as a bounce.
+    What other customers wrote stays as it is."""
     columns = (_inbound.c.mail_id, _inbound.c.conversation_id, _inbound.c.envelope_to)
     query = sa.select(*columns, *TEXT_IN).where(_inbound.c.kind != MailKind.CUSTOMER.value)
-    door = f"{Door.APPROVAL.value}+"
-    about_others: set[str] = set()
-    notices: set[str] = set()
-    for row in _list_naming(connection, email, query, TEXT_IN):
-        to_door = any(address.lower().startswith(door) for address in row.envelope_to)
-        (about_others if row.conversation_id or to_door else notices).add(row.mail_id)
-    return about_others, notices
+    rows = list(_list_naming(connection, email, query, TEXT_IN))
+    about_others = {row.mail_id for row in rows if row.conversation_id or _came_to_approvals(row)}
+    return about_others, {row.mail_id for row in rows} - about_others
+
+
+def _came_to_approvals(row: Row) -> bool:
+    return any(address.lower().startswith(_APPROVAL_DOOR) for address in row.envelope_to)
 
 
 def _naming_out(connection: sa.Connection, email: str) -> tuple[set[str], set[str]]:
-    """Return likewise which of our mails name an address."""
+    """Return the same of our own mails."""
     columns = (_outbound.c.outbound_id, _outbound.c.conversation_id, _outbound.c.refund_id)
-    about_others: set[str] = set()
-    notices: set[str] = set()
-    for row in _list_naming(connection, email, sa.select(*columns, *TEXT_OUT), TEXT_OUT):
-        subject = row.conversation_id or row.refund_id
-        (about_others if subject else notices).add(row.outbound_id)
-    return about_others, notices
+    rows = list(_list_naming(connection, email, sa.select(*columns, *TEXT_OUT), TEXT_OUT))
+    about_others = {row.outbound_id for row in rows if row.conversation_id or row.refund_id}
+    return about_others, {row.outbound_id for row in rows} - about_others
 
 
 def _list_naming(
     connection: sa.Connection, email: str, query: sa.Select[Any], text: Sequence[sa.Column[Any]]
 ) -> Iterator[Row]:
-    # The database also finds the address as a part of others'.
+    # The database also finds longer addresses that contain this one.
     mention = Mention(email)
     holds = sa.or_(*(column.icontains(mention.core, autoescape=True) for column in text))
     for row in connection.execute(query.where(holds)):
@@ -193,8 +178,8 @@ def _list_naming(
 def _list_answers(
     connection: sa.Connection, email: str, outbound_ids: Sequence[str]
 ) -> Iterator[Row]:
-    """Return what machines, and the people whom we wrote to about a customer, sent in answer to these
-    mails of ours: of no conversation, or of one that such a mail has opened. It quotes our mail."""
+    """Return the mails that answer these outbound mails and may quote them: from machines, or from the shop's
+    people. They belong to no conversation, or have opened one."""
     columns = (_outbound.c.message_id, _outbound.c.to_address, _outbound.c.purpose)
     sent = [
         row
@@ -205,30 +190,21 @@ def _list_answers(
     ]  # fmt: skip
     message_ids = {row.message_id for row in sent}
     people = {row.to_address for row in sent if row.purpose in _TO_OUR_PEOPLE} - {email}
-    # Few mails of no conversation name our domain at all.
+    # A first, coarse filter: few mails of no conversation refer to our domain.
     refers = [
         sa.cast(column, sa.Text).contains(f"@{domain}", autoescape=True)
         for column in (_inbound.c.in_reply_to, _inbound.c.mail_references)
         for domain in sorted({each.rpartition("@")[2] for each in message_ids})
     ]
+    mail, thread = _inbound.c, _conversations.c
     query = (
-        sa.select(
-            _inbound.c.mail_id,
-            _inbound.c.conversation_id,
-            _inbound.c.in_reply_to,
-            _inbound.c.mail_references,
-        )
-        .outerjoin(
-            _conversations, _conversations.c.conversation_id == _inbound.c.conversation_id
-        )
+        sa.select(mail.mail_id, mail.conversation_id, mail.in_reply_to, mail.mail_references)
+        .outerjoin(_conversations, thread.conversation_id == mail.conversation_id)
         .where(
-            sa.or_(
-                _inbound.c.conversation_id.is_(None),
-                _conversations.c.customer_email.in_(sorted(people)),
-            ),
+            sa.or_(mail.conversation_id.is_(None), thread.customer_email.in_(sorted(people))),
             sa.or_(sa.false(), *refers),
         )
-    )  # fmt: skip
+    )
     for row in connection.execute(query) if message_ids else ():
         if not message_ids.isdisjoint((*row.in_reply_to, *row.mail_references)):
             yield row
@@ -237,7 +213,7 @@ def _list_answers(
 def _list_replies_to_requests(
     connection: sa.Connection, approvals: sa.Select[tuple[str]]
 ) -> Iterator[str]:
-    """Return all that came to the reply addresses of requests to managers: it may quote the request."""
+    """Return the mails to the reply addresses of requests to managers. They may quote the request."""
     tokens = set(
         connection.scalars(
             sa.select(_requests.c.reply_token).where(_requests.c.approval_id.in_(approvals))
@@ -246,30 +222,27 @@ def _list_replies_to_requests(
     recipients = sa.cast(_inbound.c.envelope_to, sa.Text)
     query = sa.select(_inbound.c.mail_id, _inbound.c.envelope_to).where(
         _inbound.c.conversation_id.is_(None),
-        sa.func.lower(recipients).contains(f"{Door.APPROVAL.value}+"),
+        sa.func.lower(recipients).contains(_APPROVAL_DOOR),
     )
     for row in connection.execute(query) if tokens else ():
         if any(token in address.lower() for token in tokens for address in row.envelope_to):
             yield row.mail_id
 
 
-# --- what has to end first ------------------------------------------------------------------------
+# --- obstacles ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Something of theirs that is under way. `path`: where in the console to end it, if anywhere; `row_id`
-    is the id that `what` names."""
+    """Something of the customer's that is under way. `path`: the console's page to end it, if there is one."""
 
     what: str
     advice: str
     path: str = ""
     row_id: str = ""
 
-    @property
-    def short(self) -> str:
-        """What it is, without the id: for a page that links to it."""
-        return self.what.replace(f" {self.row_id}", "") if self.row_id else self.what
+    def __str__(self) -> str:
+        return f"{self.what}{self.row_id and f' ({self.row_id})'}. {self.advice}"
 
 
 _DECIDE = "A manager decides on it, or the customer withdraws it."
@@ -278,24 +251,24 @@ _ANSWER = "Wait for the answer, or take the conversation over and answer it."
 _SENT = "Wait until it has gone out, or is known not to."
 
 # By state: what is under way, and what ends it.
-_Open = Mapping[str, tuple[str, str]]
-_REFUNDS: _Open = {
-    RefundStatus.AWAITING_APPROVAL.value: ("Refund {} waits for a manager", _DECIDE),
-    RefundStatus.APPROVED.value: ("Refund {} is being paid", _PAID),
+_States = Mapping[str, tuple[str, str]]
+_REFUNDS: _States = {
+    RefundStatus.AWAITING_APPROVAL: ("A refund waits for a manager", _DECIDE),
+    RefundStatus.APPROVED: ("A refund is being paid", _PAID),
 }
-_MAILS: _Open = {
-    MailStatus.UNANSWERED.value: ("Mail {} is unanswered", _ANSWER),
-    MailStatus.THROTTLED.value: ("Mail {} is throttled", _ANSWER),
+_MAILS: _States = {
+    MailStatus.UNANSWERED: ("A mail is unanswered", _ANSWER),
+    MailStatus.THROTTLED: ("A mail is throttled", _ANSWER),
 }
-_UNSENT_DRAFTS: _Open = {"waiting": ("Draft {} waits for a click", "Send or discard it.")}
-_OURS: _Open = {
-    OutboundStatus.QUEUED.value: ("Our mail {} is being sent", _SENT),
-    OutboundStatus.SENDING.value: ("Our mail {} is being sent", _SENT),
+_UNSENT_DRAFTS: _States = {"waiting": ("A draft waits for a click", "Send or discard it.")}
+_OURS: _States = {
+    OutboundStatus.QUEUED: ("A mail of ours is being sent", _SENT),
+    OutboundStatus.SENDING: ("A mail of ours is being sent", _SENT),
 }
 
 
 def list_obstacles(connection: sa.Connection, scope: Scope) -> list[Obstacle]:
-    """Return what of theirs still waits or is under way, each with what ends it."""
+    """Return the customer's rows that wait or are under way, each with what ends it."""
     refund, mail, draft, ours = _refunds.c, _inbound.c, _drafts.c, _outbound.c
     found: list[Obstacle] = []
     for key, ids, state, states, folder, page in (
@@ -309,7 +282,6 @@ def list_obstacles(connection: sa.Connection, scope: Scope) -> list[Obstacle]:
                 key.in_(some), state.in_(list(states))
             )
             for row_id, status, page_id in connection.execute(query.order_by(key)):
-                what, advice = states[status]
                 path = f"/ops/{folder}/{page_id}" if page_id else ""
-                found.append(Obstacle(what.format(row_id), advice, path, row_id))
+                found.append(Obstacle(*states[status], path, row_id))
     return found

@@ -6,7 +6,7 @@ Addresses, times, states, money, decisions and the audit log stay. Erasure of on
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -36,7 +36,7 @@ _BLANK_OUT = {"subject": "", "text": "", "html": None, "error": None}
 
 
 def find_open(connection: sa.Connection, subjects: Collection[str]) -> set[str]:
-    """Return which of these refunds, conversations and mails of ours have not come to their end."""
+    """Return which of these refunds, conversations and outbound mails are not finished."""
     refund, mail, ours = _refunds.c, _inbound.c, _outbound.c
     told = sa.or_(
         refund.receipt_id.is_not(None),
@@ -56,7 +56,7 @@ def find_open(connection: sa.Connection, subjects: Collection[str]) -> set[str]:
 
 
 def _nothing_is_open(conversation_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Return the question whether a conversation has nothing that waits or is under way."""
+    """Return the condition that nothing in a conversation waits or is under way."""
     is_open = (
         (_inbound, _inbound.c.status.in_(_UNANSWERED)),
         (_outbound, _outbound.c.status.in_(_UNSENT)),
@@ -73,6 +73,50 @@ def _nothing_is_open(conversation_id: sa.ColumnElement[str]) -> sa.ColumnElement
     )
 
 
+# --- blank ----------------------------------------------------------------------------------------
+
+
+BATCH = 500  # databases limit the values of one statement
+
+
+def batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Return ids in batches that every database takes in one statement."""
+    for start in range(0, len(ids), BATCH):
+        yield ids[start : start + BATCH]
+
+
+def update(
+    connection: sa.Connection, key: sa.Column[str], ids: Sequence[str], values: Mapping[str, Any]
+) -> None:
+    """Set columns of the rows whose `key` is among `ids`."""
+    for some in batches(ids):
+        connection.execute(sa.update(key.table).where(key.in_(some)).values(**values))
+
+
+def blank_mail_in(connection: sa.Connection, mail_ids: Sequence[str]) -> None:
+    """Delete the texts, subjects, names and files of inbound mails, and managers' notes made of them."""
+    update(connection, _inbound.c.mail_id, mail_ids, _BLANK_IN)
+    update(connection, _notes.c.mail_id, mail_ids, {"text": ""})
+    for some in batches(mail_ids):
+        connection.execute(_raw.delete().where(_raw.c.mail_id.in_(some)))
+
+
+def blank_mail_out(connection: sa.Connection, outbound_ids: Sequence[str]) -> None:
+    """Delete the texts and subjects of outbound mails, and what mail servers answered: it names recipients."""
+    update(connection, _outbound.c.outbound_id, outbound_ids, _BLANK_OUT)
+    update(connection, _events.c.outbound_id, outbound_ids, {"reason": None})
+
+
+def blank_conversations(connection: sa.Connection, conversation_ids: Sequence[str]) -> None:
+    """Delete the subjects and drafts of conversations, and the texts that recorded steps refer to."""
+    for some in batches(conversation_ids):
+        step_texts.delete_of_conversations(connection, some)
+    update(
+        connection, _drafts.c.conversation_id, conversation_ids, {"text": "", "composition": None}
+    )
+    update(connection, _threads.c.conversation_id, conversation_ids, {"subject": ""})
+
+
 # --- text of mail ---------------------------------------------------------------------------------
 
 
@@ -83,24 +127,24 @@ def _is_old(
 
 
 def _quiet(before: datetime, since: datetime | None) -> sa.ColumnElement[bool]:
-    """Return the question which conversations are quiet since a time, have words, and nothing open."""
+    """Return the condition that a conversation has had no mail since `before`, has text, and nothing open."""
     thread = _threads.c
     ours = _outbound.c.conversation_id == thread.conversation_id
-    has_words = sa.or_(
+    has_text = sa.or_(
         thread.content_purged_at.is_(None),
         thread.content_purged_at < thread.last_mail_at,
         sa.exists().where(ours, _outbound.c.created_at > thread.content_purged_at),
     )
     return sa.and_(
         _is_old(thread.last_mail_at, before, since),
-        has_words,
+        has_text,
         ~sa.exists().where(ours, _outbound.c.created_at >= before),
         _nothing_is_open(thread.conversation_id),
     )
 
 
 def _loose_in(before: datetime, since: datetime | None) -> sa.ColumnElement[bool]:
-    """Return the question which mails of no conversation are old: of machines, of managers."""
+    """Return the condition that an inbound mail of no conversation is old."""
     mail = _inbound.c
     return sa.and_(
         _is_old(mail.received_at, before, since),
@@ -111,9 +155,9 @@ def _loose_in(before: datetime, since: datetime | None) -> sa.ColumnElement[bool
 
 
 def _loose_out(before: datetime, since: datetime | None) -> sa.ColumnElement[bool]:
-    """Return the question which mails of ours outside of conversations are old."""
+    """Return the condition that an outbound mail of no conversation is old."""
     mail, refund = _outbound.c, _refunds.c
-    # The request is needed when a manager answers: it tells their own words from the quoted ones.
+    # When a manager replies to a request, the request tells their own words from quoted ones.
     undecided = sa.exists().where(refund.refund_id == mail.refund_id, refund.status.in_(_UNDECIDED))
     return sa.and_(
         _is_old(mail.created_at, before, since),
@@ -125,7 +169,7 @@ def _loose_out(before: datetime, since: datetime | None) -> sa.ColumnElement[boo
 
 
 def count(connection: sa.Connection, before: datetime) -> int:
-    """Return how many conversations, and mails outside of any, have words that are to go."""
+    """Return how many conversations, and mails outside of any, have text to delete."""
     return (
         _count(connection, _threads, _quiet(before, None))
         + _count(connection, _inbound, _loose_in(before, None))
@@ -144,7 +188,7 @@ def _lock(
     moment: sa.Column[datetime],
     limit: int,
 ) -> Sequence[Any]:
-    """Return the oldest rows, without those that another purge is at."""
+    """Lock the oldest rows, without those that another purge has locked; return their keys."""
     query = sa.select(key).where(where).order_by(moment).limit(limit)
     return connection.scalars(query.with_for_update(skip_locked=True, of=key.table)).all()
 
@@ -152,8 +196,8 @@ def _lock(
 def purge_conversations(
     connection: sa.Connection, before: datetime, since: datetime | None, now: datetime, limit: int
 ) -> int:
-    """Take the words out of conversations that are quiet since `before`, the oldest first; return of how
-    many. `since` leaves out those that were quiet before that, which have been seen to."""
+    """Delete the texts of conversations without mail since `before`, the oldest first; return how many.
+    `since` leaves out conversations whose last mail is older: an earlier purge has handled them."""
     key = _threads.c.conversation_id
     ids = _lock(connection, key, _quiet(before, since), _threads.c.last_mail_at, limit)
     if not ids:
@@ -164,51 +208,30 @@ def purge_conversations(
     went = sa.select(_outbound.c.outbound_id).where(
         sa.or_(_outbound.c.conversation_id.in_(ids), _outbound.c.refund_id.in_(refunds))
     )
-    _blank_in(connection, connection.scalars(came).all())
-    _blank_out(connection, connection.scalars(went).all())
-    step_texts.delete_of_conversations(connection, ids)
-    _update(connection, _drafts.c.conversation_id, ids, {"text": "", "composition": None})
-    _update(connection, key, ids, {"subject": "", "content_purged_at": now})
+    blank_mail_in(connection, connection.scalars(came).all())
+    blank_mail_out(connection, connection.scalars(went).all())
+    blank_conversations(connection, ids)
+    update(connection, key, ids, {"content_purged_at": now})
     return len(ids)
 
 
 def purge_loose(
     connection: sa.Connection, before: datetime, since: datetime | None, limit: int
 ) -> int:
-    """Take the words out of the oldest mails outside of conversations; return of how many."""
+    """Delete the texts of the oldest mails of no conversation; return how many."""
     mail, ours = _inbound.c, _outbound.c
     came = _lock(connection, mail.mail_id, _loose_in(before, since), mail.received_at, limit)
     went = _lock(connection, ours.outbound_id, _loose_out(before, since), ours.created_at, limit)
     if came or went:
         overwrite_deleted(connection)
-    _blank_in(connection, came)
-    _blank_out(connection, went)
+    blank_mail_in(connection, came)
+    blank_mail_out(connection, went)
     return len(came) + len(went)
-
-
-def _blank_in(connection: sa.Connection, mail_ids: Sequence[str]) -> None:
-    _update(connection, _inbound.c.mail_id, mail_ids, _BLANK_IN)
-    _update(connection, _notes.c.mail_id, mail_ids, {"text": ""})
-    if mail_ids:
-        connection.execute(_raw.delete().where(_raw.c.mail_id.in_(mail_ids)))
-
-
-def _blank_out(connection: sa.Connection, outbound_ids: Sequence[str]) -> None:
-    _update(connection, _outbound.c.outbound_id, outbound_ids, _BLANK_OUT)
-    # Mail servers say to whom they would not deliver.
-    _update(connection, _events.c.outbound_id, outbound_ids, {"reason": None})
-
-
-def _update(
-    connection: sa.Connection, key: sa.Column[str], ids: Sequence[str], values: Mapping[str, Any]
-) -> None:
-    if ids:
-        connection.execute(sa.update(key.table).where(key.in_(ids)).values(**values))
 
 
 def purge_step_texts(connection: sa.Connection, before: datetime, limit: int) -> int:
     """Delete the oldest texts of steps from before a time, of conversations in which nothing is open; return
-    of how many steps."""
+    how many."""
     texts = _step_texts.c
     where = sa.and_(texts.at < before, _nothing_is_open(texts.conversation_id))
     due = _lock(connection, texts.text_id, where, texts.at, limit)
@@ -223,7 +246,7 @@ def purge_step_texts(connection: sa.Connection, before: datetime, limit: int) ->
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Rows of one sort go so many `days` after `moment`. `what` is what a person calls them."""
+    """Rows of one kind are deleted so many `days` after `moment`. `what` is their label."""
 
     what: str
     key: sa.Column[Any]
@@ -248,12 +271,12 @@ RULES = (
 
 
 def count_short_lived(connection: sa.Connection, rule: Rule, now: datetime) -> int:
-    """Return how many rows of a sort are to go."""
+    """Return how many rows of a kind are due."""
     return _count(connection, rule.key.table, rule.is_due(now))
 
 
 def purge(connection: sa.Connection, rule: Rule, now: datetime, limit: int) -> int:
-    """Delete the oldest rows of a sort that are to go; return how many."""
+    """Delete the oldest rows of a kind that are due; return how many."""
     due = _lock(connection, rule.key, rule.is_due(now), rule.moment, limit)
     if due:
         connection.execute(sa.delete(rule.key.table).where(rule.key.in_(due), rule.is_due(now)))
