@@ -35,7 +35,7 @@ def desk(shop: Harness) -> Desk:
 
 def test_files_are_listed_with_name_type_and_size(desk: Desk) -> None:
     page = desk.page()
-    for shown in ("photo.jpg", "image/jpeg, 870 bytes", "Küche.html", "text/html, 17 bytes"):
+    for shown in ("photo.jpg", "image/jpeg, 870 Bytes", "Küche.html", "text/html, 17 Bytes"):
         assert shown in page
     assert "sender not proven" not in page
 
@@ -169,11 +169,7 @@ def test_a_mail_of_another_conversation_is_not_there(desk: Desk) -> None:
 @pytest.mark.parametrize("number", ["2", "-1", "x", "1.0", "²", "0x0", "9" * 5000, "0/1", "%00"])
 def test_a_number_that_is_not_listed_is_not_there(desk: Desk, number: str) -> None:
     assert desk.get(number).status_code == 404
-
-
-@pytest.mark.parametrize("mail_id", ["%00", "%ff", "'", "x" * 5000])
-def test_an_id_that_is_none_is_not_there(desk: Desk, mail_id: str) -> None:
-    assert desk.get(0, mail_id).status_code == 404
+    assert desk.get(0, f"mail_{number}").status_code == 404
 
 
 def test_a_tampered_or_foreign_link_gives_nothing(desk: Desk) -> None:
@@ -264,7 +260,11 @@ def test_hostile_names_are_harmless_on_the_page(shop: Harness) -> None:
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize(
     ("name", "content_type"),
-    [("Re.eml", "application/octet-stream"), ("a.MSG", "text/plain"), ("winmail.dat", "x/y")],
+    [
+        ("Re.eml", "application/octet-stream"),
+        ("a.MSG", "text/plain"),
+        ("winmail.dat", "x/y"),
+    ],
 )
 def test_an_attached_mail_is_named_and_not_handed_out(
     shop: Harness, name: str, content_type: str
@@ -337,5 +337,5 @@ def test_a_file_that_holds_a_working_link_is_kept_back(shop: Harness) -> None:
     ],
 )
 def test_photos_are_counted_apart_from_other_files(types: tuple[str, ...], words: str) -> None:
-    files = [ShownFile("mail_1", 0, "x", each, "1 kB", NOW, True, "") for each in types]
+    files = [ShownFile("mail_1", 0, "x", each, 1000, NOW, True, "") for each in types]
     assert count_files(files) == words

@@ -5,7 +5,7 @@ What DBOS recorded of the runs is not among them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -13,13 +13,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.refunds.refund import Refund
 from mailagent.store import schema
 from mailagent.store.database import Row
 from mailagent.store.pagination import Cursor, Part
 
 PAGE_LENGTH = 100
-# How many of one source may share the moment at which a page ends.
+# How many rows of one source may have the same time.
 SAME_MOMENT_MAX = 50
 # More than anybody reads of one mail; the raw mail has the rest.
 TEXT_MAX_LENGTH = 20_000
@@ -53,7 +52,7 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something that happened. `key` is unique within a timeline, and the order of one moment."""
+    """Something that happened. `key` is unique within a timeline; it orders entries of the same time."""
 
     at: datetime
     key: str
@@ -93,7 +92,7 @@ def read_page(
     length: int = PAGE_LENGTH,
 ) -> Part[Entry]:
     """Return the newest entries of a conversation that are older than a cursor, or the newest of all."""
-    # One more than a page shows that there is another; some, for what shares the moment of the cursor.
+    # One more than a page, to know whether there is another; and rows with the same time as the cursor.
     limit = length + 1 + (SAME_MOMENT_MAX if before else 0)
     found = [
         entry
@@ -136,8 +135,8 @@ def _cut(column: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
 def _mails_in(conversation_id: str) -> _Source:
     raw = schema.raw_mails
     names = (
-        "mail_id", "from_address", "from_name", "subject", "attachments", "flags", "identity", "kind",
-        "status", "no_answer_reason", "run_id",
+        "mail_id", "received_at", "from_address", "from_name", "subject", "attachments", "flags", "identity",
+        "kind", "status", "no_answer_reason", "run_id",
     )  # fmt: skip
     query = (
         sa.select(
@@ -214,8 +213,8 @@ def _audited(conversation_id: str) -> _Source:
 
 
 def find_head(connection: sa.Connection, conversation_id: str) -> Row | None:
-    """Return the row of a conversation with what waits in it: `unanswered` and `throttled` mails, and
-    `draft_id`, the draft that waits for somebody's click, if one does."""
+    """Return the row of a conversation with the number of `unanswered` and `throttled` mails, and the
+    `draft_id` of the newest draft that waits."""
     drafts = schema.drafts
     waiting = (
         sa.select(sa.func.max(drafts.c.draft_id))
@@ -240,21 +239,24 @@ def find_head(connection: sa.Connection, conversation_id: str) -> Row | None:
 def newest_mail_in(
     connection: sa.Connection, conversation_id: str, kinds: Sequence[str]
 ) -> str | None:
-    """Return the newest mail of these kinds that came into a conversation: ids are in order of time."""
-    query = sa.select(sa.func.max(_inbound.c.mail_id)).where(
-        _inbound.c.conversation_id == conversation_id, _inbound.c.kind.in_(kinds)
+    """Return the newest inbound mail of these kinds in a conversation: ids are in order of time."""
+    mail = _inbound.c
+    found: str | None = connection.scalar(
+        sa.select(sa.func.max(mail.mail_id)).where(
+            mail.conversation_id == conversation_id, mail.kind.in_(kinds)
+        )
     )
-    found: str | None = connection.scalar(query)
     return found
 
 
 def newest_mail_to(connection: sa.Connection, conversation_id: str, address: str) -> str | None:
-    """Return the newest mail of ours to an address in a conversation."""
-    mails = schema.outbound_mails.c
-    query = sa.select(sa.func.max(mails.outbound_id)).where(
-        mails.conversation_id == conversation_id, mails.to_address == address
+    """Return our newest mail to an address in a conversation."""
+    mail = _outbound.c
+    found: str | None = connection.scalar(
+        sa.select(sa.func.max(mail.outbound_id)).where(
+            mail.conversation_id == conversation_id, mail.to_address == address
+        )
     )
-    found: str | None = connection.scalar(query)
     return found
 
 
@@ -275,28 +277,20 @@ def list_events(connection: sa.Connection, outbound_ids: Sequence[str]) -> dict[
 # --- refund history -------------------------------------------------------------------------------
 
 
-def policy_facts(connection: sa.Connection, refund: Refund) -> Mapping[str, Any]:
-    """Return what the policy knew when it decided."""
-    facts: Mapping[str, Any] | None = connection.scalar(
-        sa.select(schema.refunds.c.policy_facts).where(
-            schema.refunds.c.refund_id == refund.refund_id
-        )
-    )
-    return facts or {}
+def policy_facts(connection: sa.Connection, refund_id: str) -> Mapping[str, Any]:
+    """Return the facts that the policy used when it decided."""
+    query = sa.select(_refunds.c.policy_facts).where(_refunds.c.refund_id == refund_id)
+    return connection.scalar(query) or {}
 
 
-def list_steps(connection: sa.Connection, refund: Refund) -> list[Entry]:
-    """Return who was asked, what they decided and what they noted, oldest first."""
-    found = [
-        entry
-        for source in _approval_sources(_refunds.c.refund_id == refund.refund_id)
-        for entry in source.read(connection, None, APPROVALS_MAX)
-    ]
-    return sorted(found, key=lambda entry: entry.cursor)
+def list_steps(connection: sa.Connection, refund_id: str) -> list[Entry]:
+    """Return who was asked to decide on a refund, what they decided and what they noted, oldest first."""
+    sources = _approval_sources(_refunds.c.refund_id == refund_id)
+    return _oldest_first(connection, sources, APPROVALS_MAX)
 
 
-def list_mails(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
-    """Return our newest mails about a refund, oldest of them first."""
+def list_mails(connection: sa.Connection, refund_id: str) -> list[Entry]:
+    """Return our newest mails about a refund, oldest first."""
     receipt = sa.select(_refunds.c.receipt_id).where(_refunds.c.refund_id == refund_id)
     query = _select_outbound(
         sa.or_(
@@ -304,12 +298,17 @@ def list_mails(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
             _outbound.c.outbound_id == receipt.scalar_subquery(),
         )
     )
-    newest_first = query.order_by(_outbound.c.created_at.desc(), _outbound.c.outbound_id)
-    return connection.execute(newest_first.limit(MAILS_MAX)).all()[::-1]
+    source = _Source(EntryKind.MAIL_OUT, query, _outbound.c.created_at, ["outbound_id"])
+    return _oldest_first(connection, [source], MAILS_MAX)
 
 
 def list_audit(connection: sa.Connection, refund_id: str) -> list[Entry]:
-    """Return what the audit trail says was done to a refund, oldest first."""
-    query = sa.select(_audit).where(_audit.c.subject == refund_id).order_by(_audit.c.audit_id)
-    rows = connection.execute(query.limit(ACTS_MAX))
-    return [Entry(row.at, f"audit:{row.audit_id}", EntryKind.AUDIT, row._asdict()) for row in rows]
+    """Return the newest entries of the audit log about a refund, oldest first."""
+    query = sa.select(_audit).where(_audit.c.subject == refund_id)
+    source = _Source(EntryKind.AUDIT, query, _audit.c.at, ["audit_id"])
+    return _oldest_first(connection, [source], ACTS_MAX)
+
+
+def _oldest_first(connection: sa.Connection, sources: Iterable[_Source], limit: int) -> list[Entry]:
+    found = [entry for source in sources for entry in source.read(connection, None, limit)]
+    return sorted(found, key=lambda entry: entry.cursor)

@@ -6,9 +6,10 @@ no image is decoded here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 from flask import Response
@@ -24,7 +25,6 @@ from mailagent.adapters.mime.attachment import (
 from mailagent.domain.mail.message import Attachment, Identity, MailKind, is_photo
 from mailagent.domain.shop import person_of
 from mailagent.store.console import sessions
-from mailagent.store.database import Row
 from mailagent.store.mail import inbound, raw_mail
 
 # A page lists no more; `flask conversations show` has the rest.
@@ -54,7 +54,7 @@ class ShownFile:
     number: int
     name: str
     content_type: str
-    size: str
+    size_bytes: int
     received_at: datetime
     sender_proven: bool
     problem: str
@@ -64,34 +64,28 @@ class ShownFile:
 def list_files(connection: sa.Connection, conversation_id: str) -> tuple[ShownFile, ...]:
     """Return the files of a conversation, oldest first."""
     mails = raw_mail.list_with_files(connection, conversation_id, MAILS_WITH_FILES_MAX)
-    return tuple(
-        _shown(mail, number, Attachment(**each))
-        for mail in mails
-        for number, each in enumerate(mail.attachments)
-    )
+    return tuple(file for mail in mails for file in files_of(mail._asdict()))
 
 
-def _shown(mail: Row, number: int, file: Attachment) -> ShownFile:
-    problem = find_problem(file, mail.from_address) if mail.kept else "no longer kept"
-    return ShownFile(
-        mail_id=mail.mail_id,
-        number=number,
-        name=file.name,
-        content_type=file.content_type,
-        size=_size(file.size_bytes),
-        received_at=mail.received_at,
-        sender_proven=Identity(mail.identity).proven,
-        problem=problem,
-        photo=not problem and is_photo(file),
-    )
-
-
-def _size(size_bytes: int) -> str:
-    if size_bytes < 1_000:
-        return "1 byte" if size_bytes == 1 else f"{size_bytes} bytes"
-    if size_bytes < 999_500:
-        return f"{size_bytes / 1_000:.0f} kB"
-    return f"{size_bytes / 1_000_000:.1f} MB"
+def files_of(mail: Mapping[str, Any]) -> list[ShownFile]:
+    """Return the files of a customer's mail; `mail` has the columns of `raw_mail.list_with_files`."""
+    files = []
+    for number, stored in enumerate(mail["attachments"]):
+        file = Attachment(**stored)
+        problem = find_problem(file, mail["from_address"]) if mail["kept"] else "no longer kept"
+        shown_file = ShownFile(
+            mail_id=mail["mail_id"],
+            number=number,
+            name=file.name,
+            content_type=file.content_type,
+            size_bytes=file.size_bytes,
+            received_at=mail["received_at"],
+            sender_proven=Identity(mail["identity"]).proven,
+            problem=problem,
+            photo=not problem and is_photo(file),
+        )
+        files.append(shown_file)
+    return files
 
 
 def count_files(files: Sequence[ShownFile]) -> str:
@@ -119,21 +113,21 @@ def find_problem(file: Attachment, from_address: str) -> str:
     return MAIL if mailed or name.endswith(_MAIL_ENDINGS) or name == "winmail.dat" else ""
 
 
-def parse_number(text: str) -> int | None:
-    """Return the number of a file from a URL, or None for anything else."""
-    readable = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
-    return int(text) if readable else None
-
-
-def is_listed(connection: sa.Connection, conversation_id: str, mail_id: str, position: int) -> bool:
-    """Return whether a customer's mail of the conversation has this file, and it may be downloaded."""
+def find_position(
+    connection: sa.Connection, conversation_id: str, mail_id: str, number: str
+) -> int | None:
+    """Return the number of a file from its URL, if a customer's mail of the conversation has such a file and
+    it may be downloaded."""
+    if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS_MAX):
+        return None
     # PostgreSQL refuses a NUL, which a URL can contain.
     mail = inbound.find(connection, mail_id) if mail_id.isprintable() else None
     if mail is None or mail.conversation_id != conversation_id:
-        return False
-    if mail.kind is not MailKind.CUSTOMER or position >= len(mail.attachments):
-        return False
-    return not find_problem(mail.attachments[position], mail.from_address)
+        return None
+    if mail.kind is not MailKind.CUSTOMER or int(number) >= len(mail.attachments):
+        return None
+    problem = find_problem(mail.attachments[int(number)], mail.from_address)
+    return None if problem else int(number)
 
 
 def may_be_key(file: AttachmentBytes) -> bool:
@@ -158,11 +152,9 @@ def shown(mail_id: str, position: int) -> Response:
     with services.current().database.snapshot() as connection:
         preview = raw_mail.find_preview(connection, mail_id, position)
     if preview is None:
-        words = _placeholder("The preview is being made.", "Reload in a minute.")
-        return _uncached(words, "image/svg+xml")
+        return _placeholder(200, "The preview is being made.", "Reload in a minute.")
     if preview.picture is None:
-        words = _placeholder("No preview:", f"{preview.problem}.")
-        return _uncached(words, "image/svg+xml", 404)
+        return _placeholder(404, "No preview:", f"{preview.problem}.")
     return _uncached(bytes(preview.picture), "image/jpeg")
 
 
@@ -176,12 +168,13 @@ def _uncached(data: bytes, content_type: str, status: int = 200) -> Response:
     return Response(data, status, headers)
 
 
-def _placeholder(*lines: str) -> bytes:
-    """Return an image of some words, legible on a light and on a dark page."""
+def _placeholder(status: int, *lines: str) -> Response:
+    """Return an image of some text, legible on a light and on a dark page."""
     words = "".join(
         f'<text x="200" y="{100 + 28 * at}">{escape(line)}</text>' for at, line in enumerate(lines)
     )
-    return (
+    picture = (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 400 240" fill="#777" '
         f'font-family="sans-serif" font-size="17" text-anchor="middle">{words}</svg>'
-    ).encode()
+    )
+    return _uncached(picture.encode(), "image/svg+xml", status)

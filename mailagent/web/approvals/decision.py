@@ -141,8 +141,8 @@ def _parse_amount(refund: Refund) -> Money | None:
 def take(
     connection: sa.Connection, manager: str, standing: Standing, review: Review, form: Form
 ) -> Standing:
-    """Check a decision and record it; return the decisions made by then. Read `standing` and `review` after
-    locking the order.
+    """Check a decision and record it; return the decisions then. Read `standing` and `review` after locking
+    the order.
 
     Raises FormProblem for the manager's own refund, for more than is left, for a change of the order that
     the page did not show, and for a second approval to a first that does not count.
@@ -186,65 +186,62 @@ def _record(
         mail_id=form.mail_id,
     )
     if approvals.record_decision(connection, decision):
-        if form.amount is not None:
-            refunds.lower_amount(connection, refund, form.amount)
+        standing = replace(standing, first=decision)
+        _lower_amount(connection, refund, form)
         if refund.four_eyes and form.approves:
-            approval = _await_second(connection, approval, refund, decision, form)
-        else:
-            _conclude(connection, review, decision, form, {})
-        return replace(standing, approval=approval, first=decision)
+            return _await_second(connection, standing, refund, decision)
+        _conclude(connection, review, decision)
+        return standing
     # The stored decision stands. It may be newer than `standing`.
     standing = approvals.find_standing(connection, approval.approval_id) or standing
     first = standing.first
     if first is None or not refund.four_eyes or is_by(manager, first):
         return standing
     if approvals.record_countersignature(connection, decision):
-        if form.amount is not None:
-            refunds.lower_amount(connection, refund, form.amount)
-        details = {"first_approved_by": first.decided_by}
-        _conclude(connection, review, decision, form, details)
+        _lower_amount(connection, refund, form)
+        _conclude(connection, review, decision, first_approved_by=first.decided_by)
         return replace(standing, second=decision)
     return standing
 
 
+def _lower_amount(connection: sa.Connection, refund: Refund, form: Form) -> None:
+    if form.amount is not None:
+        refunds.lower_amount(connection, refund, form.amount)
+
+
 def _await_second(
-    connection: sa.Connection,
-    approval: Approval,
-    refund: Refund,
-    decision: RecordedDecision,
-    form: Form,
-) -> Approval:
+    connection: sa.Connection, standing: Standing, refund: Refund, decision: RecordedDecision
+) -> Standing:
     """Let the refund wait for a second manager, who gets at least as much time as the first one had."""
-    live = services.current()
+    approval, live = standing.approval, services.current()
     expires_at = max(approval.expires_at, decision.decided_at + live.waits.approval_expiry)
     approvals.extend(connection, approval.approval_id, expires_at)
-    details = {"second_by": expires_at.isoformat(timespec="seconds")}
-    _audit(connection, refund, decision, form, "refund approved, second approval awaited", details)
+    action, until = (
+        "refund approved, second approval awaited",
+        expires_at.isoformat(timespec="seconds"),
+    )
+    _audit(connection, refund, decision, action, second_by=until)
     _enqueue(connection, refund, "countersign")
-    return replace(approval, expires_at=expires_at)
+    return replace(standing, approval=replace(approval, expires_at=expires_at))
 
 
 def _conclude(
-    connection: sa.Connection,
-    review: Review,
-    decision: RecordedDecision,
-    form: Form,
-    details: dict[str, str],
+    connection: sa.Connection, review: Review, decision: RecordedDecision, **details: str
 ) -> None:
     refund, order = review.refund, review.order
-    status = RefundStatus.APPROVED if form.approves else RefundStatus.REJECTED
-    knows_new_customer = form.approves and review.new_customer is not None
+    status = RefundStatus.APPROVED if decision.approves else RefundStatus.REJECTED
+    knows_new_customer = decision.approves and review.new_customer is not None
     refunds.move(
         connection,
         refund,
         status,
         decided_by=decision.decided_by,
         decided_at=decision.decided_at,
-        note=form.note,
-        despite_cancel=form.approves and order.status is OrderStatus.CANCELLED,
+        note=decision.note,
+        despite_cancel=decision.approves and order.status is OrderStatus.CANCELLED,
         approved_for=hash_customer(order.customer_email) if knows_new_customer else None,
     )
-    _audit(connection, refund, decision, form, f"refund {status.value}", details)
+    _audit(connection, refund, decision, f"refund {status.value}", **details)
     _enqueue(connection, refund, "decided")
 
 
@@ -252,15 +249,17 @@ def _audit(
     connection: sa.Connection,
     refund: Refund,
     decision: RecordedDecision,
-    form: Form,
     action: str,
-    details: dict[str, str],
+    **details: str,
 ) -> None:
-    facts = {"amount": str(form.amount or refund.amount), "note": form.note, **details}
-    if form.note and not form.note_shared:
+    lowered, amount = decision.amount_minor, refund.amount
+    if lowered is not None:
+        amount = Money(lowered, amount.currency)
+    facts = {"amount": str(amount), "note": decision.note, **details}
+    if decision.note and not decision.note_shared:
         facts["note_for"] = "the shop only"
-    if form.mail_id:
-        facts["mail_id"] = form.mail_id
+    if decision.mail_id:
+        facts["mail_id"] = decision.mail_id
     at, by = decision.decided_at, decision.decided_by
     audit.record(connection, at, by, action, refund.refund_id, facts)
 

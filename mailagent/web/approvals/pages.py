@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import sqlalchemy as sa
-from flask import Blueprint, Response, make_response, render_template
+from flask import Blueprint, Response, abort, make_response, render_template
 
 from mailagent import services
 from mailagent.adapters.links import ApprovalLink
@@ -28,30 +28,22 @@ blueprint = Blueprint("approvals", __name__)
 @signed_link
 def show(token: str) -> Response:
     """Show the review, or the decision. Mail scanners open links: change nothing here."""
-    link = services.current().links.verify_approval(token)
+    link = _verify(token)
     with services.current().database.snapshot() as connection:
-        standing = approvals.find_standing(connection, link.approval_id) if link else None
-        if link is None or standing is None:
-            return page("approvals/not_valid.html", 404)
+        standing = _find_standing(connection, link)
         review = reviews.load(connection, refunds.load(connection, standing.approval.refund_id))
-        refusal = _find_refusal(link, review.refund, review.owners)
-        return refusal or _show(connection, link, standing, review)
+        _refuse_owner(link, review.refund, review.owners)
+        return _show(connection, link, standing, review)
 
 
 @blueprint.post("/approvals/<token>")
 @signed_link
 def decide(token: str) -> Response:
     """Record the decision unless there is one, and wake the refund's workflow in the same transaction."""
-    link = services.current().links.verify_approval(token)
-    if link is not None and (refusal := _find_former(link)):
-        return refusal  # before locking anything
+    link = _verify(token)
     with services.current().database.transaction() as connection:
-        found = _lock(connection, link.approval_id) if link else None
-        if link is None or found is None:
-            return page("approvals/not_valid.html", 404)
-        standing, review = found
-        if refusal := _find_refusal(link, review.refund, review.owners):
-            return refusal
+        standing, review = _lock(connection, link)
+        _refuse_owner(link, review.refund, review.owners)
         by_them = decision.is_by(link.manager_email, standing.first)
         problem = None
         if decision.is_open(review.refund, standing.approval) and not by_them:
@@ -64,31 +56,37 @@ def decide(token: str) -> Response:
         return _show(connection, link, standing, review, problem)
 
 
-def _lock(connection: sa.Connection, approval_id: str) -> tuple[Standing, Review] | None:
-    """Return an approval and its review, locked until the commit; None if there is no such approval."""
+def _verify(token: str) -> ApprovalLink:
+    """Return the link that the token signs. Abort with a page for any other token, and for a former manager."""
+    link = services.current().links.verify_approval(token)
+    if link is None:
+        _refuse("not_valid", 404)
+    if link.manager_email not in services.current().shop.manager_emails:
+        _refuse("no_longer_decides", 403, manager_email=link.manager_email)
+    return link
+
+
+def _find_standing(connection: sa.Connection, link: ApprovalLink) -> Standing:
+    return approvals.find_standing(connection, link.approval_id) or _refuse("not_valid", 404)
+
+
+def _lock(connection: sa.Connection, link: ApprovalLink) -> tuple[Standing, Review]:
+    """Return an approval and its review, locked until the commit."""
     # The order first: a decision changes what its order has left, and a withdrawal holds the order.
-    order = orders.lock_of_approval(connection, approval_id)
-    standing = approvals.find_standing(connection, approval_id) if order else None
-    if order is None or standing is None:
-        return None
+    order = orders.lock_of_approval(connection, link.approval_id)
+    standing = _find_standing(connection, link)
     refund = refunds.lock(connection, standing.approval.refund_id)
     return standing, reviews.load(connection, refund, order)
 
 
-def _find_refusal(link: ApprovalLink, refund: Refund, owners: tuple[str, ...]) -> Response | None:
-    """Return the page for a reader who may not decide and sees no details: a former manager, or one of the
-    `owners` of the order and the request. None for a manager who may."""
-    if refusal := _find_former(link):
-        return refusal
+def _refuse_owner(link: ApprovalLink, refund: Refund, owners: tuple[str, ...]) -> None:
+    """Abort if the manager is one of the `owners` of the order and the request: they see no details."""
     if is_one_of(owners, link.manager_email):
-        return page("approvals/own_order.html", 403, order_id=refund.order_id)
-    return None
+        _refuse("own_order", 403, order_id=refund.order_id)
 
 
-def _find_former(link: ApprovalLink) -> Response | None:
-    if link.manager_email not in services.current().shop.manager_emails:
-        return page("approvals/no_longer_decides.html", 403, manager_email=link.manager_email)
-    return None
+def _refuse(page_name: str, status: int, **facts: Any) -> NoReturn:
+    abort(page(f"approvals/{page_name}.html", status, **facts))
 
 
 def _show(
@@ -101,43 +99,37 @@ def _show(
     refund, made, second = review.refund, standing.first, standing.second
     facts = review_facts.describe(review, standing, link.manager_email)
     if not decision.shows_details(refund, standing.approval):
-        return _show_closed(facts, review, standing)
+        return page(
+            "approvals/closed.html",
+            review=facts,
+            state=REFUND_STATES[refund.status],
+            decisions=[
+                review_facts.describe_decision(each, review) for each in (made, second) if each
+            ],
+            days=decision.SHOWN_AFTER_CLOSING.days,
+        )
     facts |= review_facts.describe_files(connection, review)
     first = review_facts.describe_decision(made, review) if made else None
     if decision.is_open(refund, standing.approval):
         facts |= review_facts.describe_requests(connection, review, standing)
         if decision.is_by(link.manager_email, made):
-            return page("approvals/second_awaited.html", 200, review=facts, decision=first)
+            return page("approvals/second_awaited.html", review=facts, decision=first)
         facts |= review_facts.describe_changes(review)
         if missing := decision.find_missing_first(made):
             facts["news"].append(missing)
         return _show_form(facts, first, problem)
-    facts |= review_facts.describe_notes(connection, standing)
+    facts["notes"] = approvals.list_notes(connection, standing.approval.approval_id)
     if refund.status is RefundStatus.WITHDRAWN:
-        return page("approvals/withdrawn.html", 200, review=facts, withdrawn_at=refund.decided_at)
+        return page("approvals/withdrawn.html", review=facts, withdrawn_at=refund.decided_at)
     last = second or made
     # A first approval without a second in time decided nothing.
     if last is None or (refund.four_eyes and last.approves and second is None):
-        return page("approvals/expired.html", 200, review=facts, first=first)
+        return page("approvals/expired.html", review=facts, first=first)
     return page(
         "approvals/decided.html",
-        200,
         review=facts,
         decision=review_facts.describe_decision(last, review),
         first=first if second else None,
-    )
-
-
-def _show_closed(facts: review_facts.Facts, review: Review, standing: Standing) -> Response:
-    """Return the page of a refund that closed long ago: who decided, and no details."""
-    made = filter(None, (standing.first, standing.second))
-    return page(
-        "approvals/closed.html",
-        200,
-        review=facts,
-        state=REFUND_STATES[review.refund.status],
-        decisions=[review_facts.describe_decision(each, review) for each in made],
-        days=decision.SHOWN_AFTER_CLOSING.days,
     )
 
 
@@ -145,9 +137,9 @@ def _show_form(
     facts: review_facts.Facts, first: review_facts.Facts | None, problem: FormProblem | None
 ) -> Response:
     if problem is None:
-        return page("approvals/review.html", 200, review=facts, first=first)
+        return page("approvals/review.html", review=facts, first=first)
     return page(
-        "approvals/problem.html",
+        "approvals/review.html",
         422,
         review=facts,
         first=first,
@@ -157,7 +149,7 @@ def _show_form(
     )
 
 
-def page(template: str, status: int, **facts: Any) -> Response:
+def page(template: str, status: int = 200, **facts: Any) -> Response:
     """Return a page that is never cached: its URL gives access."""
     response = make_response(render_template(template, **facts), status)
     response.headers["Cache-Control"] = "no-store"
@@ -172,18 +164,16 @@ def page(template: str, status: int, **facts: Any) -> Response:
 def download(token: str, mail_id: str, number: str) -> Response:
     """Return one of the files that the manager's page lists."""
     position = _find_file(token, mail_id, number)
-    if not isinstance(position, int):
-        return position
     live = services.current()
     with live.database.snapshot() as connection:
         raw = raw_mail.find(connection, mail_id)
     if raw is None:
-        return page("approvals/no_longer_kept.html", 410, days=live.waits.raw_mail_days)
+        _refuse("no_longer_kept", 410, days=live.waits.raw_mail_days)
     file = live.mail_provider.find_attachment(raw.content_type, raw.body, position)
     if file is None:
-        return page("approvals/not_valid.html", 404)
+        _refuse("not_valid", 404)
     if attachments.may_be_key(file):
-        return page("approvals/file_kept_back.html", 403, name=file.name)
+        _refuse("file_kept_back", 403, name=file.name)
     return attachments.saved(file)
 
 
@@ -191,29 +181,19 @@ def download(token: str, mail_id: str, number: str) -> Response:
 @signed_link
 def preview(token: str, mail_id: str, number: str) -> Response:
     """Return the preview of a photo that the manager's page lists."""
-    position = _find_file(token, mail_id, number)
-    return attachments.shown(mail_id, position) if isinstance(position, int) else position
+    return attachments.shown(mail_id, _find_file(token, mail_id, number))
 
 
-def _find_file(token: str, mail_id: str, number: str) -> int | Response:
-    """Return the number of a file that the manager's page lists, or the page that says why it is not."""
-    live = services.current()
-    link = live.links.verify_approval(token)
-    position = attachments.parse_number(number)
-    with live.database.snapshot() as connection:
-        standing = approvals.find_standing(connection, link.approval_id) if link else None
-        if link is None or standing is None:
-            return page("approvals/not_valid.html", 404)
+def _find_file(token: str, mail_id: str, number: str) -> int:
+    """Return the number of a file that the manager's page lists; abort for any other."""
+    link = _verify(token)
+    with services.current().database.snapshot() as connection:
+        standing = _find_standing(connection, link)
         refund = refunds.load(connection, standing.approval.refund_id)
-        refusal = _find_refusal(link, refund, reviews.list_owners(connection, refund))
-        if refusal is not None:
-            return refusal
+        _refuse_owner(link, refund, reviews.list_owners(connection, refund))
         if not decision.shows_details(refund, standing.approval):
-            days = decision.SHOWN_AFTER_CLOSING.days
-            return page("approvals/no_longer_shown.html", 410, days=days)
-        conversation_id = refund.conversation_id
-        if position is None or not attachments.is_listed(
-            connection, conversation_id, mail_id, position
-        ):
-            return page("approvals/not_valid.html", 404)
+            _refuse("no_longer_shown", 410, days=decision.SHOWN_AFTER_CLOSING.days)
+        position = attachments.find_position(connection, refund.conversation_id, mail_id, number)
+    if position is None:
+        _refuse("not_valid", 404)
     return position

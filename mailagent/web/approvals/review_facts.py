@@ -15,7 +15,7 @@ from mailagent.domain.refunds.labels import MANAGER_REASONS, REFUND_REASONS, REF
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.approval_routing import load_routing
-from mailagent.store.refunds import approvals, reviews
+from mailagent.store.refunds import reviews
 from mailagent.store.refunds.approvals import RecordedDecision, Standing
 from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals import attachments
@@ -85,17 +85,12 @@ def describe_files(connection: sa.Connection, review: Review) -> Facts:
 def describe_requests(connection: sa.Connection, review: Review, standing: Standing) -> Facts:
     """Return who was asked to decide, who is asked next, and what managers noted."""
     routing = load_routing(connection, review.refund, standing, review.owners)
-    due = routing.due
     return {
         "requests": routing.requests,
         "notes": routing.notes,
-        "following": due.following,
-        "escalates_at": due.escalates_at,
+        "following": routing.due.following,
+        "escalates_at": routing.due.escalates_at,
     }
-
-
-def describe_notes(connection: sa.Connection, standing: Standing) -> Facts:
-    return {"notes": approvals.list_notes(connection, standing.approval.approval_id)}
 
 
 def describe_changes(review: Review) -> Facts:

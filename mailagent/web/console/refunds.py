@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import sqlalchemy as sa
-from flask import Blueprint, Response, abort, redirect, url_for
+from flask import Blueprint, Response, abort, url_for
 
 from mailagent import services
 from mailagent.domain.operations.access import Permission
@@ -28,7 +28,7 @@ from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals import decision, review_facts
 from mailagent.web.console import timeline_view
 from mailagent.web.console.labels import PAYMENT_STATES, STATES, money
-from mailagent.web.console.page import not_found, page, redact
+from mailagent.web.console.page import found, go_to, page, redact
 from mailagent.web.guard import current_person, needs
 
 blueprint = Blueprint("ops_refunds", __name__)
@@ -41,12 +41,8 @@ EVENTS_SHOWN_MAX = 50
 def show(refund_id: str) -> Response:
     """Show everything on record about a refund."""
     person, runs = current_person(), services.current().workflow_client.runs
-    if not refund_id.isprintable():
-        return not_found("refund")
     with services.current().database.snapshot() as connection:
-        refund = refunds.find(connection, refund_id)
-        if refund is None:
-            return not_found("refund")
+        refund = found(refunds.find(connection, refund_id), "refund")
         standing = approvals.find_standing_of_refund(connection, refund_id)
         review = reviews.load(connection, refund)
         shown = review_facts.describe(review, standing, person.email)
@@ -71,21 +67,20 @@ def show(refund_id: str) -> Response:
 def _facts(connection: sa.Connection, review: Review, codes: Sequence[str]) -> dict[str, Any]:
     refund, order = review.refund, review.order
     mails = timeline.list_mails(connection, refund.refund_id)
-    events = timeline.list_events(connection, [mail.outbound_id for mail in mails])
+    events = timeline.list_events(connection, [mail.facts["outbound_id"] for mail in mails])
     payments = refund_payments.list_payments(connection, refund.refund_id)
     # All payments of the order: also those refunded elsewhere or charged back.
     payment_ids = [payment.payment_id for payment in order.payments]
     reported = gateway_events.list_about(connection, payment_ids)
+    steps = timeline.list_steps(connection, refund.refund_id)
     audit = timeline.list_audit(connection, refund.refund_id)
+    policy_facts = timeline.policy_facts(connection, refund.refund_id)
     return {
-        "policy_facts": list(describe_facts(timeline.policy_facts(connection, refund))),
-        "steps": timeline_view.of_entries(timeline.list_steps(connection, refund), {}, codes),
+        "policy_facts": list(describe_facts(policy_facts)),
+        "steps": timeline_view.of_entries(steps, {}, codes),
         "payments": [_payment(row, refund.amount.currency) for row in payments],
         "gateway_events": reported[-EVENTS_SHOWN_MAX:],
-        "mails": [
-            timeline_view.mail_out(mail._asdict(), events.get(mail.outbound_id, ()), codes)
-            for mail in mails
-        ],
+        "mails": timeline_view.of_entries(mails, events, codes),
         "acts": timeline_view.of_entries(audit, {}, codes),
     }
 
@@ -153,15 +148,12 @@ def go(refund_id: str) -> Response:
     if manager is None:
         abort(403)
     with services.current().database.snapshot() as connection:
-        refund = refunds.find(connection, refund_id)
+        refund = found(refunds.find(connection, refund_id), "refund")
         approval = approvals.find_of_refund(connection, refund_id)
-    if refund is None:
-        return not_found("refund")
     if approval is None or refund.status is not RefundStatus.AWAITING_APPROVAL:
-        return cast(Response, redirect(f"/ops/refunds/{refund_id}", 303))
+        return go_to(f"/ops/refunds/{refund_id}")
     link = services.current().links.sign_approval(approval.approval_id, manager)
-    path = url_for("approvals.show", token=link.rpartition("/")[2])
-    return cast(Response, redirect(path, 303))
+    return go_to(url_for("approvals.show", token=link.rpartition("/")[2]))
 
 
 def may_decide(standing: Standing | None, review: Review) -> bool:

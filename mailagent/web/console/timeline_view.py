@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import replace
 from typing import Any
 
 from mailagent import services
-from mailagent.domain.mail.message import Attachment, Identity, MailKind, is_photo, left_out
+from mailagent.domain.mail.message import Identity, MailKind, left_out
 from mailagent.domain.operations.model_cost import Tokens, cost_of, format_usd, tokens_of
 from mailagent.store.console.timeline import Entry, EntryKind
 from mailagent.store.database import Row
-from mailagent.web.approvals.attachments import find_problem
+from mailagent.web.approvals.attachments import ShownFile, files_of
 from mailagent.web.console.labels import (
     DRAFT_STATES,
     IDENTITIES,
@@ -28,47 +27,26 @@ from mailagent.web.console.page import SECRET_PURPOSES, mask_code, redact
 Facts = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ShownEntry:
-    """One entry for the template; `kind` chooses the macro."""
-
-    at: datetime
-    kind: str
-    facts: Facts
-
-
-@dataclass(frozen=True, slots=True)
-class ShownUse:
-    """How often the model was called, the tokens, and the cost if prices are set."""
-
-    calls: int
-    input_tokens: str
-    cached_tokens: str
-    output_tokens: str
-    cost: str
-
-
-def of_use(use: Mapping[str, Tokens]) -> ShownUse:
-    """Return the use of the model; `use` is keyed by the name of the model."""
+def of_use(use: Mapping[str, Tokens]) -> dict[str, Any]:
+    """Return how often the model was called, the tokens, and the cost if prices are set. `use` is keyed by
+    the name of the model."""
     total, prices = sum(use.values(), Tokens()), services.current().token_prices
     cost = cost_of(use.values(), prices) if prices else None
-    return ShownUse(
-        total.calls,
-        f"{total.input:,}",
-        f"{total.cached:,}",
-        f"{total.output:,}",
-        "" if cost is None else format_usd(cost),
-    )
+    return {
+        "calls": total.calls,
+        "input_tokens": f"{total.input:,}",
+        "cached_tokens": f"{total.cached:,}",
+        "output_tokens": f"{total.output:,}",
+        "cost": "" if cost is None else format_usd(cost),
+    }
 
 
 def of_entries(
     entries: Iterable[Entry], events: Mapping[str, Sequence[Row]], codes: Sequence[str]
-) -> list[ShownEntry]:
+) -> list[Entry]:
     """Return entries for a page. `events` are the delivery events by outbound id; `codes` are the
     discount codes to hide."""
-    return [
-        ShownEntry(entry.at, entry.kind.value, _shown(entry, events, codes)) for entry in entries
-    ]
+    return [replace(entry, facts=_shown(entry, events, codes)) for entry in entries]
 
 
 def _shown(entry: Entry, events: Mapping[str, Sequence[Row]], codes: Sequence[str]) -> Facts:
@@ -123,26 +101,15 @@ def mail_in(facts: Facts, codes: Sequence[str]) -> Facts:
         "left_out": redact(left_out(facts["body"], facts["new_text"]), codes),
         "proven": identity.proven,
         "identity_label": IDENTITIES[identity],
-        "files": [_file(facts, number, each) for number, each in enumerate(facts["attachments"])],
+        "files": _files(facts),
     }
 
 
-def _file(facts: Facts, number: int, stored: Facts) -> Facts:
-    file = Attachment(**stored)
-    if not facts["kept"]:
-        problem = "no longer kept"
-    elif facts["kind"] != MailKind.CUSTOMER.value:
-        problem = "only files of customers' mail can be saved here"
-    else:
-        problem = find_problem(file, facts["from_address"])
-    return {
-        "number": number,
-        "photo": not problem and is_photo(file),
-        "name": file.name,
-        "content_type": file.content_type,
-        "size_bytes": file.size_bytes,
-        "problem": problem,
-    }
+def _files(facts: Facts) -> list[ShownFile]:
+    if facts["kind"] == MailKind.CUSTOMER.value:
+        return files_of(facts)
+    problem = "only files of customers' mail can be saved here"
+    return [replace(each, problem=problem, photo=False) for each in files_of(facts)]
 
 
 def mail_out(facts: Facts, events: Sequence[Row], codes: Sequence[str]) -> Facts:
