@@ -18,7 +18,7 @@ from mailagent.domain.refunds.goodwill import Redeemed
 from mailagent.domain.refunds.order import OrderProblem
 from mailagent.store.refunds import goodwill, order_import
 from mailagent.store.refunds.order_import import Saved, VersionProblem
-from mailagent.web.guard import bearer_token, is_authorised, unauthorised
+from mailagent.web.guard import bearer_token
 
 LARGEST_ORDER_BYTES = 1024 * 1024
 
@@ -29,15 +29,13 @@ blueprint = Blueprint("orders", __name__)
 
 
 @blueprint.put("/api/orders/<path:order_id>")
-@bearer_token
+@bearer_token(lambda: services.current().orders_api_tokens)
 def put(order_id: str) -> Response:
     """Create or replace one order.
 
     201 created, 200 changed or unchanged, each with the version as ETag. 400 not JSON, 401 no or
     another token, 409 refunds stand against it, 412 changed meanwhile, 413 too large, 422 not an order.
     """
-    if not is_authorised():
-        return unauthorised()
     request.max_content_length = LARGEST_ORDER_BYTES
     try:
         body = request.get_data(cache=False)
@@ -96,15 +94,13 @@ _STATUS = {
 
 
 @blueprint.post("/api/goodwill-codes/<code>/redemptions")
-@bearer_token
+@bearer_token(lambda: services.current().orders_api_tokens)
 def redeem(code: str) -> Response:
     """Use a discount on the order that the JSON body names as `order_id`.
 
     201 used now, 200 used on this order before, 400 not JSON, 401 no or another token, 404 no such
     code, 409 used on another order or expired, 422 no order named.
     """
-    if not is_authorised():
-        return unauthorised()
     try:
         order_id = _order_id()
     except LookupError as problem:

@@ -56,7 +56,6 @@ def _guarded_by(guard: Guard) -> Callable[[Callable[P, R]], Callable[P, R]]:
 # Views with these guards check the request themselves.
 signed_webhook = _guarded_by(Guard.WEBHOOK)
 signed_link = _guarded_by(Guard.LINK)
-bearer_token = _guarded_by(Guard.BEARER)
 open_to_all = _guarded_by(Guard.OPEN)
 
 
@@ -89,6 +88,9 @@ def needs(permission: Permission) -> Callable[[Callable[P, Response]], Callable[
                 return _ask_to_log_in()
             if permission not in person.permissions:
                 abort(403)
+            # PostgreSQL refuses unprintable characters such as NUL.
+            if not all(str(value).isprintable() for value in kwargs.values()):
+                abort(404)
             g.person = person
             response = view(*args, **kwargs)
             # No cache may keep these pages, so that the browser cannot show them after the logout.
@@ -149,23 +151,30 @@ def check_guards(app: Flask) -> None:
 # --- bearer ---------------------------------------------------------------------------------------
 
 
-def is_authorised() -> bool:
-    """Return whether the request has one of the tokens of `ORDERS_API_TOKEN`."""
-    return carries_one_of(services.current().orders_api_tokens)
+def bearer_token(
+    list_tokens: Callable[[], tuple[str, ...]],
+) -> Callable[[Callable[P, Response]], Callable[P, Response]]:
+    """Require one of these bearer tokens (RFC 6750 section 2.1); without one the response is 401."""
+
+    def protect(view: Callable[P, Response]) -> Callable[P, Response]:
+        @wraps(view)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> Response:
+            if not _carries_one_of(list_tokens()):
+                problem = jsonify(error="the bearer token is missing or wrong")
+                return make_response(problem, 401, {"WWW-Authenticate": "Bearer"})
+            return view(*args, **kwargs)
+
+        return _guarded_by(Guard.BEARER)(guarded)
+
+    return protect
 
 
-def carries_one_of(tokens: tuple[str, ...]) -> bool:
-    """Return whether the request has one of these bearer tokens (RFC 6750 section 2.1)."""
+def _carries_one_of(tokens: tuple[str, ...]) -> bool:
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
     sent = given.strip().encode("utf-8", "replace")
     # Compare with every token, so that the time taken says nothing about them.
     matches = [hmac.compare_digest(token.encode(), sent) for token in tokens]
     return scheme.lower() == "bearer" and any(matches)
-
-
-def unauthorised() -> Response:
-    text = "the bearer token is missing or wrong"
-    return make_response(jsonify(error=text), 401, {"WWW-Authenticate": "Bearer"})
 
 
 # --- cookies --------------------------------------------------------------------------------------

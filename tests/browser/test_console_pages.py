@@ -59,7 +59,7 @@ def test_editing_a_draft_and_sending_it(served: Harness, browser: Browser) -> No
     context = log_in(served, browser, TESS, viewport=PHONE, java_script_enabled=False)
     page = context.new_page()
     page.goto(f"{served.live.shop.public_url}/ops/drafts")
-    page.get_by_role("link", name=ADA).click()
+    page.get_by_role("link", name="My order").click()
     expect(page.get_by_text("Which orders of mine do you have?")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     page.get_by_label("Why the customer gets no answer").press("Enter")

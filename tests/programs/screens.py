@@ -37,7 +37,7 @@ CAPTIONS: Mapping[str, tuple[str, str]] = {
     "search": ("Search", "By order, address, or words of a mail."),
     "drafts": (
         "Drafts",
-        "What the agent wrote and nobody has sent yet, and how often people changed it.",
+        "Answers of the agent that wait until a person sends them.",
     ),
     "draft": (
         "One draft",
@@ -129,8 +129,8 @@ def find_places(browser: Browser, people: StorageState, url: str) -> dict[str, s
         "login": f"{url}/ops/login",
         "inbox": f"{url}/ops",
         "search": f"{url}/ops/search?q=laptop",
-        "drafts": f"{url}/ops/drafts",
-        "draft": first("/ops/drafts", r"/ops/drafts/[^/?#]+$"),
+        "drafts": f"{url}/ops?waiting=drafts",
+        "draft": first("/ops?waiting=drafts", r"/ops/drafts/[^/?#]+$"),
         "conversation": conversation,
         "refund": first(conversation.removeprefix(url), r"/ops/refunds/[^/?#]+$"),
         "customer": f"{url}/ops/customers/{GRACE}",

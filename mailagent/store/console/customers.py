@@ -1,11 +1,9 @@
-"""All that is on record of one customer's address, in lists of one page each."""
+"""Everything on record about one customer's address, page by page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -15,67 +13,41 @@ from mailagent.store.database import Row
 PAGE_LENGTH = 20
 
 _orders, _conversations, _refunds = schema.orders, schema.conversations, schema.refunds
-_inbound, _codes, _suppressed = (
-    schema.inbound_mails,
-    schema.goodwill_codes,
-    schema.suppressed_addresses,
-)
-
-
-LISTS = ("conversations", "orders", "refunds", "discounts", "mails")
+_inbound, _codes = schema.inbound_mails, schema.goodwill_codes
+_suppressed = schema.suppressed_addresses
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One page of a list, the newest first. `more`: whether there are older ones."""
+class Lists:
+    """The rows of one page by kind, newest first. `has_older`: whether any list has older rows."""
 
-    rows: Sequence[Row]
-    number: int
-    more: bool
+    rows: Mapping[str, Sequence[Row]]
+    has_older: bool
 
 
-def read_list(connection: sa.Connection, name: str, email: str, number: int) -> Part:
-    """Return one page of one of LISTS. The refunds are those of the customer's orders, and those that were
-    asked for in their conversations; the mails are those of no conversation, such as automatic answers."""
+def read_lists(connection: sa.Connection, email: str, number: int) -> Lists:
+    """Return page `number` of a customer's lists. The refunds are those of the customer's orders, and those
+    requested in their conversations. The mails are those of no conversation, such as automatic replies."""
     order, thread, refund, mail = _orders.c, _conversations.c, _refunds.c, _inbound.c
-    orders = sa.select(order.order_id).where(order.customer_email == email)
-    threads = sa.select(thread.conversation_id).where(thread.customer_email == email)
-    mails = (mail.mail_id, mail.subject, mail.kind, mail.status, mail.no_answer_reason)
-    queries: dict[str, tuple[sa.Select[Any], sa.Column[datetime], sa.Column[str]]] = {
-        "conversations": (
-            sa.select(_conversations).where(thread.customer_email == email),
-            thread.last_mail_at,
-            thread.conversation_id,
-        ),
-        "orders": (
-            sa.select(_orders).where(order.customer_email == email),
-            order.placed_at,
-            order.order_id,
-        ),
-        "refunds": (
-            sa.select(_refunds).where(
-                sa.or_(refund.order_id.in_(orders), refund.conversation_id.in_(threads))
-            ),
-            refund.requested_at,
-            refund.refund_id,
-        ),
-        "discounts": (
-            sa.select(_codes).where(_codes.c.order_id.in_(orders)),
-            _codes.c.issued_at,
-            _codes.c.order_id,
-        ),
-        "mails": (
-            sa.select(*mails, mail.received_at).where(
-                mail.from_address == email, mail.conversation_id.is_(None)
-            ),
-            mail.received_at,
-            mail.mail_id,
-        ),
+    own_orders, own_threads = order.customer_email == email, thread.customer_email == email
+    orders = sa.select(order.order_id).where(own_orders)
+    threads = sa.select(thread.conversation_id).where(own_threads)
+    of_refunds = sa.or_(refund.order_id.in_(orders), refund.conversation_id.in_(threads))
+    loose = sa.and_(mail.from_address == email, mail.conversation_id.is_(None))
+    lists = {
+        "conversations": (_conversations, own_threads, thread.last_mail_at, thread.conversation_id),
+        "orders": (_orders, own_orders, order.placed_at, order.order_id),
+        "refunds": (_refunds, of_refunds, refund.requested_at, refund.refund_id),
+        "discounts": (_codes, _codes.c.order_id.in_(orders), _codes.c.issued_at, _codes.c.order_id),
+        "mails": (_inbound, loose, mail.received_at, mail.mail_id),
     }
-    query, at, key = queries[name]
-    newest_first = query.order_by(at.desc(), key).offset((number - 1) * PAGE_LENGTH)
-    rows = connection.execute(newest_first.limit(PAGE_LENGTH + 1)).all()
-    return Part(rows[:PAGE_LENGTH], number, len(rows) > PAGE_LENGTH)
+    found = {}
+    for name, (table, where, at, key) in lists.items():
+        query = sa.select(table).where(where).order_by(at.desc(), key)
+        page = query.offset((number - 1) * PAGE_LENGTH).limit(PAGE_LENGTH + 1)
+        found[name] = connection.execute(page).all()
+    has_older = any(len(rows) > PAGE_LENGTH for rows in found.values())
+    return Lists({name: rows[:PAGE_LENGTH] for name, rows in found.items()}, has_older)
 
 
 def is_known(connection: sa.Connection, email: str) -> bool:
@@ -90,7 +62,7 @@ def is_known(connection: sa.Connection, email: str) -> bool:
 
 
 def find_suppression(connection: sa.Connection, email: str) -> Row | None:
-    """Return since when and why nothing is sent to an address; None when mail may go there."""
+    """Return since when and why nothing is sent to an address; None if mail may be sent."""
     query = sa.select(_suppressed).where(_suppressed.c.address == email)
     return connection.execute(query).one_or_none()
 

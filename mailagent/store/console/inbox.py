@@ -41,7 +41,7 @@ _inbound, _outbound, _dismissals = schema.inbound_mails, schema.outbound_mails, 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One line of a list. `kind` says whose id `row_id` is: refund, draft, conversation, mail, outbound,
-    or run; `state` and `what` are codes or strangers' words, not yet made for reading."""
+    or run; `state` and `what` are codes or strangers' text, without labels yet."""
 
     kind: str
     row_id: str
@@ -57,6 +57,7 @@ class Entry:
     expires_at: datetime | None = None
     dismissed_by: str | None = None
     run_id: str | None = None  # the run that a mail without an answer was enqueued for
+    topics: Sequence[str] = ()  # what a draft is about
 
     @property
     def cursor(self) -> Cursor:
@@ -119,8 +120,8 @@ class Waiting(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which list, and what of it. `owner` is an address, or empty for nobody's; `everything` brings
-    back what was dismissed, and conversations in which a person has answered since the last mail."""
+    """Which list, and which of its rows. `owner` is an address, or empty for rows without an owner;
+    `everything` includes dismissed rows, and conversations that a person has answered since the last mail."""
 
     waiting: Waiting
     manager: str | None = None
@@ -197,7 +198,7 @@ def _approvals_sources(manager: str | None) -> list[Source[Entry]]:
     )
     queries = [query]
     if manager is not None:
-        # Two lists, because the planner cannot guess how many rows the two questions together leave.
+        # Two queries, because the planner misjudges how many rows one for both questions leaves.
         asked = query.join(
             _requests,
             sa.and_(
@@ -240,6 +241,7 @@ def _drafts_source() -> Source[Entry]:
             what=sa.func.coalesce(_conversations.c.subject, ""),
             state=_drafts.c.state,
             conversation_id=_drafts.c.conversation_id,
+            topics=_drafts.c.topics,
         )
         .select_from(_drafts)
         .outerjoin(_conversations, _conversations.c.conversation_id == _drafts.c.conversation_id)
@@ -290,13 +292,13 @@ def _inbound_source(waiting: Waiting) -> Source[Entry]:
         **({"run_id": mail.run_id} if is_unanswered else {}),
     ).where(is_constant(mail.status, waiting.value))
     if is_unanswered:
-        # Where a draft waits, a person has to do something: those are among the drafts.
+        # Mail whose draft waits for a person is in the list of drafts.
         query = query.where(mail.draft_id.is_(None))
     return Source(query, mail.received_at, mail.mail_id, read_entry)
 
 
 def _undelivered_source(asked: Asked) -> Source[Entry]:
-    # Never subject or text: those of some mails are for one reader only.
+    # Never the subject or text: some mails are for one reader only.
     mail = _outbound.c
     query = (
         select_entries(
@@ -318,7 +320,7 @@ def _undelivered_source(asked: Asked) -> Source[Entry]:
 
 
 def list_asked(connection: sa.Connection, refund_ids: Sequence[str]) -> dict[str, list[str]]:
-    """Return who was asked to decide on each refund and was not given up on since, in that order."""
+    """Return the managers who were asked to decide on each refund and not skipped since, first asked first."""
     query = (
         sa.select(_approvals.c.refund_id, _requests.c.manager_email)
         .join(_requests, _requests.c.approval_id == _approvals.c.approval_id)
@@ -339,7 +341,7 @@ def list_asked(connection: sa.Connection, refund_ids: Sequence[str]) -> dict[str
 @dataclass(frozen=True, slots=True)
 class Figures:
     """What was counted at a moment. `newest` holds the times of the newest lines, oldest first; not of
-    the mail that waits for the agent, which is no person's."""
+    mail that waits for the agent."""
 
     at: datetime
     counts: Mapping[str, str]
@@ -347,7 +349,7 @@ class Figures:
     outages: tuple[str, ...]
 
     def newer(self, since: datetime) -> dict[str, int]:
-        """Return how many lines of each list came since a time; no further than a bit beyond 100."""
+        """Return how many lines of each list came since a time, up to 101."""
         return {
             name: len(moments) - bisect_right(moments, since)
             for name, moments in self.newest.items()
@@ -373,19 +375,19 @@ def read(connection: sa.Connection, failed_runs: sa.Select[Any], now: datetime) 
 
 
 def record(connection: sa.Connection, subject: str, email: str, now: datetime) -> None:
-    """Record that somebody has seen to a row or a run; of two, the later one counts."""
+    """Record that a person dismissed a row or a run. A later dismissal replaces an earlier one."""
     forget(connection, subject)
     connection.execute(_dismissals.insert().values(subject=subject, dismissed_by=email, at=now))
 
 
 def forget(connection: sa.Connection, subject: str) -> bool:
-    """Put it back; return whether it had been dismissed."""
+    """Bring a row back; return whether it had been dismissed."""
     deleted = connection.execute(_dismissals.delete().where(_dismissals.c.subject == subject))
     return deleted.rowcount > 0
 
 
 def may_be(connection: sa.Connection, subject: str) -> bool:
-    """Return whether this is a mail of ours that was lost, or a refund that failed."""
+    """Return whether this is a lost outbound mail or a failed refund."""
     mail, refund = _outbound.c, _refunds.c
     lost = sa.exists().where(mail.outbound_id == subject, mail.status.in_(LOST))
     failed = sa.exists().where(refund.refund_id == subject, refund.status == "failed")

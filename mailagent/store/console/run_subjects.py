@@ -1,4 +1,4 @@
-"""What a workflow's row is about: conversation, order, refund and customer; and its state now."""
+"""The row that a run is about: its conversation, order, refund and customer, and its state now."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAILS_MAX = 6
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What tells a row from others. `what` is a subject, the order of a refund, or what a mail is for."""
+    """How pages name a row. `what` is a subject, the order of a refund, or the purpose of a mail."""
 
     about: RunAbout
     who: str
@@ -35,13 +35,13 @@ class Facts:
 
 
 def describe(connection: sa.Connection, subject: str) -> RunAbout:
-    """Return what the row with the id `subject` is about; nothing if there is no such row."""
+    """Return what the row with the id `subject` is about; an empty RunAbout if there is no such row."""
     found = list_facts(connection, [subject]).get(subject)
     return found.about if found else RunAbout()
 
 
 def list_facts(connection: sa.Connection, subjects: Collection[str]) -> dict[str, Facts]:
-    """Return what tells rows from others, by id."""
+    """Return how pages name these rows, by id."""
     thread, refund, mail = _conversations.c, _refunds.c, _mails.c
     facts: dict[str, Facts] = {}
     if ids := [each for each in subjects if each.startswith("conversation_")]:
@@ -57,7 +57,7 @@ def list_facts(connection: sa.Connection, subjects: Collection[str]) -> dict[str
             amount = Money(row.amount_minor, row.currency)
             facts[row.refund_id] = Facts(about, row.customer_email, row.order_id, amount)
     if ids := [each for each in subjects if each.startswith("outbound_")]:
-        # Never subject or text: those of some mails are for one reader only.
+        # Never the subject or text: some mails are for one reader only.
         thread_id = sa.func.coalesce(mail.conversation_id, refund.conversation_id)
         mails: sa.Select[Any] = (
             sa.select(
@@ -76,7 +76,7 @@ def list_facts(connection: sa.Connection, subjects: Collection[str]) -> dict[str
 
 
 def look(connection: sa.Connection, subject: str) -> RowsNow | None:
-    """Return what the row with the id `subject` is like now, or None when there is none such."""
+    """Return the state of the row with the id `subject`, or None if there is no such row."""
     match subject.partition("_")[0]:
         case "conversation":
             return _conversation_now(connection, subject)

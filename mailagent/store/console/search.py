@@ -1,4 +1,4 @@
-"""Search: ids that lead straight to a page, and lists of conversations, mail and refunds by words.
+"""Search: an id leads to its page, anything else to lists of conversations, mails and refunds.
 
 On PostgreSQL no query may take longer than `MOST_SECONDS`.
 """
@@ -40,8 +40,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What somebody looks for. `since` and `until` bound the time that the list is ordered by;
-    `state` is one of the states that rows of this kind have, never what somebody typed."""
+    """What is searched for. `since` and `until` bound the time that the list is ordered by; `state` is one
+    of the states of this kind of row, never text that was typed."""
 
     words: str
     kind: Kind
@@ -51,7 +51,7 @@ class Wanted:
 
 
 class TooMuchWork(Exception):
-    """So much would have to be read that it was given up; another word or a date helps."""
+    """The query took too long and was cancelled; another word or a date helps."""
 
 
 def find(connection: sa.Connection, wanted: Wanted, window: Window) -> Part[Entry]:
@@ -64,7 +64,7 @@ def find(connection: sa.Connection, wanted: Wanted, window: Window) -> Part[Entr
 
 @contextmanager
 def bounded(connection: sa.Connection, most_seconds: float = MOST_SECONDS) -> Iterator[None]:
-    """Give up every question that takes longer, on PostgreSQL. Raises TooMuchWork."""
+    """Cancel every query that takes longer, on PostgreSQL. Raises TooMuchWork."""
     if connection.dialect.name != "postgresql":
         yield
         return
@@ -93,14 +93,14 @@ def _between(source: Source[Entry], wanted: Wanted) -> Source[Entry]:
 def _has_address(
     connection: sa.Connection, column: sa.ColumnElement[str], words: str
 ) -> sa.ColumnElement[bool]:
-    """Match the beginning of an address, or with an @ in front the whole domain."""
+    """Match the beginning of an address, or the whole domain if `words` begins with an @."""
     words = words.casefold()
     postgresql = connection.dialect.name == "postgresql"
     if words.startswith("@"):
         if postgresql:
             return sa.func.split_part(column, "@", sa.literal_column("2")) == words[1:]
         return sa.func.substr(column, sa.func.instr(column, "@")) == words
-    if postgresql:  # bytes in order, as the index has them, whatever the server's language is
+    if postgresql:  # compare bytes, as the index does, not by the server's locale
         return sa.and_(column.op("~>=~")(words), column.op("~<~")(words + _LAST))
     return sa.and_(column >= words, column < words + _LAST)
 
@@ -145,7 +145,7 @@ def _order_ids(words: str) -> tuple[str, ...]:
 
 
 def find_order(connection: sa.Connection, words: str) -> Row | None:
-    """Return the order that somebody typed the id of, with or without the # in front."""
+    """Return the order with the typed id, with or without the # in front."""
     orders = schema.orders.c
     return connection.execute(
         sa.select(orders.order_id, orders.customer_email, orders.customer_name, orders.status)
@@ -179,7 +179,7 @@ def _mails_source(connection: sa.Connection, wanted: Wanted) -> Source[Entry]:
 
 
 def _with_mails(connection: sa.Connection, part: Part[Entry]) -> Part[Entry]:
-    """Read the mails that a page shows; to find them, only their ids were needed."""
+    """Read the texts of the mails on a page: the search itself reads only ids."""
     ids = [entry.row_id for entry in part.rows]
     query: sa.Select[Any] = sa.select(
         _mails.c.mail_id, _mails.c.from_address, _mails.c.subject, _mails.c.status,
@@ -206,9 +206,9 @@ _SOURCES: Mapping[Kind, Callable[[sa.Connection, Wanted], Source[Entry]]] = {
 }
 
 
-# --- ids that lead straight there -----------------------------------------------------------------
+# --- ids ------------------------------------------------------------------------------------------
 
-# Which column has an id of this kind, and which one says where it leads.
+# The column of an id of each kind, and the column of the id whose page shows it.
 _PLACES: Mapping[str, tuple[sa.Column[Any], sa.Column[Any]]] = {
     "refund": (_refunds.c.refund_id, _refunds.c.refund_id),
     "approval": (schema.approvals.c.approval_id, schema.approvals.c.refund_id),
@@ -220,7 +220,7 @@ _PLACES: Mapping[str, tuple[sa.Column[Any], sa.Column[Any]]] = {
 
 
 def find_place(connection: sa.Connection, words: str) -> tuple[str, str] | None:
-    """Return the kind and the id of the page that an id belongs to, or None for what is no id of ours."""
+    """Return the kind and the id of the page that shows the row with this id, or None for anything else."""
     kind = words.partition("_")[0]
     if kind not in _PLACES or " " in words:
         return None
@@ -234,10 +234,10 @@ def find_place(connection: sa.Connection, words: str) -> tuple[str, str] | None:
 # --- mail words -----------------------------------------------------------------------------------
 
 
-SQLITE_READS = 20_000  # the newest mails that a search for words looks through
+SQLITE_READS = 20_000  # on SQLite a search for words reads only so many mails, the newest
 
-# Up to this share of all mail the index is faster. Looking at one mail's words costs some thirty times
-# of what fetching one costs, so on a million mails both take a tenth of a second here.
+# Up to this share of all mails the index is faster than a scan. Measured with a million mails: at this share
+# both take a tenth of a second.
 _COMMON_SHARE = 0.04
 
 
@@ -247,14 +247,14 @@ def _set(name: str, value: str) -> sa.ColumnElement[Any]:
 
 def _has(words: str) -> sa.ColumnElement[bool]:
     simple = sa.literal_column("'simple'", REGCONFIG)
-    # To the letter as ix_inbound_mails_words in migration 0001 has it.
+    # Exactly the expression of ix_inbound_mails_words in migration 0001.
     text = sa.literal_column("subject || ' ' || left(new_text, 4000)", sa.Text)
     question = sa.func.websearch_to_tsquery(simple, write_search(words))
     return sa.func.to_tsvector(simple, text).op("@@")(question)
 
 
 def _share(connection: sa.Connection, words: str) -> float:
-    """Return which share of all mail has these words, as the planner guesses by its statistics."""
+    """Return the share of all mails with these words, as PostgreSQL's planner estimates it."""
     found = sa.select(sa.literal(1)).select_from(_mails).where(_has(words))
     compiled = found.compile(
         dialect=connection.dialect, compile_kwargs={"render_postcompile": True}

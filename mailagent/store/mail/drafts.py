@@ -10,11 +10,10 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.draft import Draft, DraftState
 from mailagent.store import schema
-from mailagent.store.database import Row, from_row
+from mailagent.store.database import from_row
 from mailagent.store.ids import new_id
 
 _drafts, _mails = schema.drafts, schema.inbound_mails
-_conversations = schema.conversations
 
 _WAITING = _drafts.c.state == DraftState.WAITING.value
 
@@ -129,25 +128,6 @@ def supersede_all_of(
 def count_waiting(connection: sa.Connection) -> int:
     query = sa.select(sa.func.count()).select_from(_drafts).where(_WAITING)
     return connection.scalar(query) or 0
-
-
-def list_waiting(connection: sa.Connection, limit: int, after: str = "") -> Sequence[Row]:
-    """Return drafts that wait, the oldest first, from the one behind `after`, each with its customer
-    and the subject of its conversation."""
-    return connection.execute(
-        sa.select(
-            _drafts.c.draft_id,
-            _drafts.c.conversation_id,
-            _drafts.c.topics,
-            _drafts.c.created_at,
-            _conversations.c.customer_email,
-            _conversations.c.subject,
-        )
-        .join(_conversations, _conversations.c.conversation_id == _drafts.c.conversation_id)
-        .where(_WAITING, _drafts.c.draft_id > after)
-        .order_by(_drafts.c.draft_id)
-        .limit(limit)
-    ).all()
 
 
 def find_next_waiting(connection: sa.Connection, but: str) -> str | None:

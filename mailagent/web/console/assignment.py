@@ -5,7 +5,7 @@ The caller has locked the conversation, so a second click sees the result of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 
 import sqlalchemy as sa
 
@@ -21,7 +21,6 @@ from mailagent.store.console.timeline import Entry, EntryKind
 from mailagent.store.mail import assignments, conversations, drafts, outbound
 from mailagent.store.refunds import goodwill
 from mailagent.web.console import timeline_view
-from mailagent.web.console.timeline_view import ShownEntry
 
 
 class AnswerProblem(ValueError):
@@ -75,26 +74,23 @@ def answer(
     text: str,
     once: str,
     up_to: str | None = None,
-) -> bool:
-    """Write a person's answer to the customer, and enqueue it; return False if this form was sent before.
+) -> None:
+    """Write a person's answer to the customer, and enqueue it. Ask `was_sent` before.
 
     `once` is the form's id. `up_to` is the newest mail that the person saw: later mail stays unanswered. A
     person who answers in the agent's conversation takes it over.
     """
     live, conversation_id = services.current(), conversation.conversation_id
-    key = _key(conversation_id, once)
-    if outbound.is_recorded(connection, key):
-        return False
     if conversation.status is ConversationStatus.OPEN:
         take_over(connection, conversation, email, up_to)
     assignments.leave(connection, conversation_id, up_to)
     member = email.partition("@")[0]
+    key = _key(conversation_id, once)
     outbound_id = mailers.write_person_reply(connection, conversation, member, text, key)
     assignments.answer(connection, conversation_id, outbound_id, up_to)
     live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
     details = {"outbound_id": outbound_id}
     audit.record(connection, live.now(), email, "customer answered", conversation_id, details)
-    return True
 
 
 def give_back(connection: sa.Connection, conversation: Conversation, email: str) -> None:
@@ -124,14 +120,11 @@ class Seen:
     owner: str = ""
 
     def __str__(self) -> str:
-        return "|".join((self.mail_id, self.outbound_id, self.draft_id, self.owner))
+        return "|".join(astuple(self))
 
     def differs_from(self, now: Seen, person: str) -> bool:
         """Return whether the person should read something first. Their own take-over does not count."""
-        if now.owner not in {self.owner, person}:
-            return True
-        mine, theirs = ((each.mail_id, each.outbound_id, each.draft_id) for each in (self, now))
-        return mine != theirs
+        return now.owner not in {self.owner, person} or replace(now, owner=self.owner) != self
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +132,11 @@ class News:
     """What the author has not seen: a sentence about a change of the owner, if any, and mails and drafts."""
 
     owner_change: str
-    entries: tuple[ShownEntry, ...]
+    entries: tuple[Entry, ...]
 
 
 def parse_seen(text: str) -> Seen:
-    """Return what the form says its author saw; an empty Seen for a value that no page of ours wrote."""
+    """Return what the form says its author saw; an empty Seen for an invalid value."""
     parts = text.split("|", 3)
     if len(parts) != 4 or len(text) > _LONGEST or not text.isprintable():
         return Seen()

@@ -15,7 +15,7 @@ from mailagent.domain.operations.access import Permission
 from mailagent.store import audit
 from mailagent.store.audit import Act, Wanted
 from mailagent.web.console.labels import action_label, detail_label
-from mailagent.web.console.page import day_after, page, pages_beside, parse_day, read_window, typed
+from mailagent.web.console.page import page, pages_beside, parse_days, read_window, typed
 from mailagent.web.guard import current_person, needs
 
 blueprint = Blueprint("ops_audit", __name__)
@@ -73,13 +73,9 @@ def export() -> Response:
 
 
 def _wanted(facts: dict[str, str]) -> Wanted:
-    return Wanted(
-        actor=facts["actor"] or None,
-        action=facts["action"] or None,
-        subject=facts["subject"] or None,
-        since=parse_day(facts["from"]),
-        until=day_after(parse_day(facts["to"])),
-    )
+    named = {name: facts[name] or None for name in ("actor", "action", "subject")}
+    since, until = parse_days(facts)
+    return Wanted(**named, since=since, until=until)
 
 
 def _as_csv(acts: Iterator[Act]) -> Iterator[str]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from enum import StrEnum
-from typing import cast
 
 import sqlalchemy as sa
-from flask import Blueprint, Response, redirect, request
+from flask import Blueprint, Response, request
 
 from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
@@ -21,10 +19,19 @@ from mailagent.store.mail import conversations, raw_mail, suppressions
 from mailagent.store.operations import model_calls
 from mailagent.store.pagination import Cursor, Part, parse_cursor
 from mailagent.store.refunds import goodwill
-from mailagent.web.approvals.attachments import is_listed, may_be_key, parse_number, saved, shown
+from mailagent.web.approvals.attachments import find_position, may_be_key, saved, shown
 from mailagent.web.console import assignment, timeline_view
 from mailagent.web.console.assignment import AnswerProblem, News, Seen, find_seen, parse_seen
-from mailagent.web.console.page import address, not_found, page, redact, safe_path, typed
+from mailagent.web.console.page import (
+    address,
+    found,
+    go_to,
+    not_found,
+    page,
+    redact,
+    safe_path,
+    typed,
+)
 from mailagent.web.console.run_steps import ToolCalls, read_tool_calls
 from mailagent.web.guard import current_person, needs
 
@@ -36,22 +43,18 @@ blueprint = Blueprint("ops_conversations", __name__)
 def show(conversation_id: str) -> Response:
     """Show one page of what has happened in a conversation, the newest first."""
     before = parse_cursor(request.args.get("before"))
-    if not conversation_id.isprintable():
-        return not_found("conversation")
     with services.current().database.snapshot() as connection:
-        head = timeline.find_head(connection, conversation_id)
-        conversation = conversations.find(connection, conversation_id)
-        if head is None or conversation is None:
-            return not_found("conversation")
-        found = timeline.read_page(connection, conversation_id, before)
-        sent = [each.facts for each in found.rows if each.kind is EntryKind.MAIL_OUT]
+        head = found(timeline.find_head(connection, conversation_id), "conversation")
+        conversation = conversations.load(connection, conversation_id)
+        part = timeline.read_page(connection, conversation_id, before)
+        sent = [each.facts for each in part.rows if each.kind is EntryKind.MAIL_OUT]
         events = timeline.list_events(connection, [facts["outbound_id"] for facts in sent])
         use = model_calls.sum_of(connection, conversation_id)
         seen = find_seen(connection, conversation)
         codes = goodwill.list_codes_for(connection, conversation_id, head.customer_email)
-    calls = _tool_calls(found, before)
+    calls = _tool_calls(part, before)
     entries = sorted(
-        (*found.rows, *calls.entries), key=lambda entry: (entry.at, entry.key), reverse=True
+        (*part.rows, *calls.entries), key=lambda entry: (entry.at, entry.key), reverse=True
     )
     return page(
         "ops/conversation.html",
@@ -62,7 +65,7 @@ def show(conversation_id: str) -> Response:
         use=timeline_view.of_use(use),
         calls=calls,
         is_newest=before is None,
-        older=address(request.path, {"before": str(found.older)}) if found.older else None,
+        older=address(request.path, {"before": str(part.older)}) if part.older else None,
         erased=head.customer_email.endswith(f"@{suppressions.ERASED_DOMAIN}"),
         once=new_id("act"),
         seen=seen,
@@ -70,14 +73,14 @@ def show(conversation_id: str) -> Response:
     )
 
 
-def _tool_calls(found: Part[Entry], before: Cursor | None) -> ToolCalls:
+def _tool_calls(part: Part[Entry], before: Cursor | None) -> ToolCalls:
     """Return the tool calls in the time span of a page, from the runs of its mails and model calls."""
     runs = [
         entry.facts["run_id"]
-        for entry in found.rows
+        for entry in part.rows
         if entry.kind in (EntryKind.MODEL_CALL, EntryKind.MAIL_IN) and entry.facts["run_id"]
     ]
-    since = found.rows[-1].at if found.older else None
+    since = part.rows[-1].at if part.older else None
     return read_tool_calls(list(dict.fromkeys(runs)), since, before.at if before else None)
 
 
@@ -87,13 +90,9 @@ def download(conversation_id: str, mail_id: str, number: str) -> Response:
     """Return one file of a customer's mail, to be saved and never shown: a stranger made it."""
     position = _find_position(conversation_id, mail_id, number)
     with services.current().database.snapshot() as connection:
-        raw = None if position is None else raw_mail.find(connection, mail_id)
-    if position is None or raw is None:
-        return not_found("file")
+        raw = found(raw_mail.find(connection, mail_id), "file")
     provider = services.current().mail_provider
-    file = provider.find_attachment(raw.content_type, raw.body, position)
-    if file is None:
-        return not_found("file")
+    file = found(provider.find_attachment(raw.content_type, raw.body, position), "file")
     return page("ops/file_kept_back.html", 403, name=file.name) if may_be_key(file) else saved(file)
 
 
@@ -101,30 +100,18 @@ def download(conversation_id: str, mail_id: str, number: str) -> Response:
 @needs(Permission.VIEW)
 def preview(conversation_id: str, mail_id: str, number: str) -> Response:
     """Show a photo of a customer as a new picture that we made from it."""
-    position = _find_position(conversation_id, mail_id, number)
-    return not_found("file") if position is None else shown(mail_id, position)
+    return shown(mail_id, _find_position(conversation_id, mail_id, number))
 
 
-def _find_position(conversation_id: str, mail_id: str, number: str) -> int | None:
-    position = parse_number(number)
+def _find_position(conversation_id: str, mail_id: str, number: str) -> int:
     with services.current().database.snapshot() as connection:
-        if position is None or not is_listed(connection, conversation_id, mail_id, position):
-            return None
-    return position
+        return found(find_position(connection, conversation_id, mail_id, number), "file")
 
 
 # --- buttons --------------------------------------------------------------------------------------
 
 
 _ONCE = re.compile(r"[a-z]{2,8}_[0-9a-z]{26}")
-
-
-class Unsent(StrEnum):
-    """Why an answer was not sent; the value is the page's status."""
-
-    WRONG = "422"  # it cannot be sent as it is
-    OVERTAKEN = "409"  # something has happened that its author did not see
-    TAKEN_OVER = "200"  # its author took the conversation over, and has not pressed "send" yet
 
 
 @blueprint.post("/ops/conversations/<conversation_id>/take-over")
@@ -135,20 +122,17 @@ def take_over(conversation_id: str) -> Response:
     person, form = current_person().email, request.form
     with services.current().database.transaction() as connection:
         conversation = _lock(connection, conversation_id)
-        if conversation is None:
-            return not_found("conversation")
         owner = conversation.owner_email
         if owner != person and (owner or "") == form.get("owner", ""):
             assignment.take_over(connection, conversation, person)
             conversation = conversations.load(connection, conversation_id)
         if form.get("text", "").strip():
-            seen, why, problem = parse_seen(form.get("seen", "")), Unsent.TAKEN_OVER, ""
+            seen = parse_seen(form.get("seen", ""))
             if conversation.owner_email == person:
                 seen = replace(seen, draft_id="")  # their take-over discarded the draft
-            else:
-                why = Unsent.OVERTAKEN
-                problem = "Its owner changed after you opened the page: it is not assigned to you."
-            return answer_page(connection, conversation, why, form["text"], problem, seen)
+                return answer_page(connection, conversation, 200, form["text"], seen=seen)
+            problem = "Its owner changed after you opened the page: it is not assigned to you."
+            return answer_page(connection, conversation, 409, form["text"], problem, seen)
     return _back_to(conversation_id)
 
 
@@ -161,8 +145,6 @@ def answer(conversation_id: str) -> Response:
     once, seen = request.form.get("once", ""), parse_seen(request.form.get("seen", ""))
     with services.current().database.transaction() as connection:
         conversation = _lock(connection, conversation_id)
-        if conversation is None:
-            return not_found("conversation")
         if assignment.was_sent(connection, conversation_id, once):
             return _back_to(conversation_id)
         try:
@@ -170,13 +152,13 @@ def answer(conversation_id: str) -> Response:
             if not _ONCE.fullmatch(once):
                 raise AnswerProblem("The form was incomplete. Please send it again.")
         except AnswerProblem as problem:
-            return answer_page(connection, conversation, Unsent.WRONG, typed, str(problem), seen)
+            return answer_page(connection, conversation, 422, typed, str(problem), seen)
         if seen.differs_from(find_seen(connection, conversation), person):
             read_first = (
                 "Something has happened in this conversation since you opened the page. Read it first:"
                 " you may want to change your answer."
             )
-            return answer_page(connection, conversation, Unsent.OVERTAKEN, typed, read_first, seen)
+            return answer_page(connection, conversation, 409, typed, read_first, seen)
         assignment.answer(connection, conversation, person, text, once, seen.mail_id)
     return _back_to(conversation_id)
 
@@ -187,42 +169,42 @@ def give_back(conversation_id: str) -> Response:
     """Give the conversation to the agent, who answers its unanswered mail."""
     with services.current().database.transaction() as connection:
         conversation = _lock(connection, conversation_id)
-        if conversation is None:
-            return not_found("conversation")
         assignment.give_back(connection, conversation, current_person().email)
     return _back_to(conversation_id)
 
 
-def _lock(connection: sa.Connection, conversation_id: str) -> Conversation | None:
-    # PostgreSQL refuses unprintable characters such as NUL.
-    if not conversation_id.isprintable() or not conversations.find(connection, conversation_id):
-        return None
+def _lock(connection: sa.Connection, conversation_id: str) -> Conversation:
+    found(conversations.find(connection, conversation_id), "conversation")
     return conversations.lock(connection, conversation_id)
 
 
 def _back_to(conversation_id: str) -> Response:
-    return cast(Response, redirect(f"/ops/conversations/{conversation_id}", 303))
+    return go_to(f"/ops/conversations/{conversation_id}")
 
 
 def answer_page(
     connection: sa.Connection,
     conversation: Conversation,
-    why: Unsent,
+    status: int,
     typed: str,
     problem: str = "",
     seen: Seen | None = None,
 ) -> Response:
     """Return the page with an unsent answer, and with what has happened since `seen`. The form keeps its
-    id, so that the answer is sent once."""
+    id, so that the answer is sent once.
+
+    `status`: 422 for an answer that cannot be sent as it is, 409 if something has happened that its author did
+    not see, 200 if they took the conversation over and have not pressed "send" yet.
+    """
     now, once = find_seen(connection, conversation), request.form.get("once", "")
     news = News("", ())
     if seen is not None and seen.differs_from(now, current_person().email):
         news = assignment.news_since(connection, conversation, seen, now)
     return page(
         "ops/answer.html",
-        int(why.value),
+        status,
         conversation=conversation,
-        why=why.name,
+        unsent=status,
         typed=typed,
         problem=problem,
         news=news,
@@ -247,4 +229,4 @@ def dismiss() -> Response:
         else:
             inbox.record(connection, subject, email, live.now())
             audit.record(connection, live.now(), email, "dismissed", subject)
-    return cast(Response, redirect(safe_path(request.form.get("back")), 303))
+    return go_to(safe_path(request.form.get("back")))

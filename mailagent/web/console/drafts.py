@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import cast
 
 import sqlalchemy as sa
-from flask import Blueprint, Response, redirect, request
+from flask import Blueprint, Response, request
 
 from mailagent import mailers, services
 from mailagent.agent.reply.composition import parse
@@ -18,36 +17,20 @@ from mailagent.store import audit
 from mailagent.store.mail import conversations, drafts, inbound
 from mailagent.store.refunds import goodwill
 from mailagent.web.console import assignment
-from mailagent.web.console.conversations import Unsent, answer_page
-from mailagent.web.console.page import not_found, page, redact
+from mailagent.web.console.conversations import answer_page
+from mailagent.web.console.page import found, go_to, page, redact
 from mailagent.web.guard import current_person, needs
 
 blueprint = Blueprint("ops_drafts", __name__)
 
-DRAFTS_SHOWN = 50
 LONGEST_REASON = 500
 
 
 @blueprint.get("/ops/drafts")
 @needs(Permission.ANSWER)
 def list_all() -> Response:
-    """Show the waiting drafts, the oldest first."""
-    live, after = services.current(), request.args.get("after", "")
-    after = after if after.isprintable() else ""
-    with live.database.snapshot() as connection:
-        rows = drafts.list_waiting(connection, DRAFTS_SHOWN + 1, after)
-        count = drafts.count_waiting(connection)
-    has_more = len(rows) > DRAFTS_SHOWN
-    return page(
-        "ops/drafts.html",
-        drafts=rows[:DRAFTS_SHOWN],
-        count=count,
-        older=f"/ops/drafts?after={rows[DRAFTS_SHOWN - 1].draft_id}" if has_more else None,
-        newer="/ops/drafts" if after else None,
-        topic_labels=DRAFT_TOPICS,
-        draft_replies=live.draft_replies,
-        now=live.now(),
-    )
+    """Redirect to the waiting drafts, a list of the inbox."""
+    return go_to("/ops?waiting=drafts")
 
 
 @blueprint.get("/ops/drafts/<draft_id>")
@@ -55,8 +38,7 @@ def list_all() -> Response:
 def show(draft_id: str) -> Response:
     """Show one draft with the mail that it answers, or its outcome."""
     with services.current().database.snapshot() as connection:
-        draft = _find(connection, draft_id)
-        return _page(connection, draft) if draft else not_found("draft")
+        return _page(connection, found(drafts.find(connection, draft_id), "draft"))
 
 
 @blueprint.post("/ops/drafts/<draft_id>")
@@ -65,11 +47,9 @@ def decide(draft_id: str) -> Response:
     """Send, discard or take over a draft, as the pressed button says. Of two people the first click counts."""
     person = current_person().email
     with services.current().database.transaction() as connection:
-        found = _find(connection, draft_id)
-        if found is None:
-            return not_found("draft")
-        conversation = conversations.lock(connection, found.conversation_id)
-        stored = drafts.find(connection, draft_id) or found
+        stored = found(drafts.find(connection, draft_id), "draft")
+        conversation = conversations.lock(connection, stored.conversation_id)
+        stored = drafts.find(connection, draft_id) or stored
         draft = _with_facts_of_now(connection, conversation, stored)
         try:
             action = parse_action(draft, stored.text)
@@ -83,16 +63,10 @@ def decide(draft_id: str) -> Response:
             return _too_late(connection, draft)
         if action.name == "take_over":
             if not action.text.strip():
-                path = f"/ops/conversations/{draft.conversation_id}"
-                return cast(Response, redirect(path, 303))
+                return go_to(f"/ops/conversations/{draft.conversation_id}")
             conversation = conversations.load(connection, draft.conversation_id)
-            return answer_page(connection, conversation, Unsent.TAKEN_OVER, action.text)
-    return cast(Response, redirect(f"/ops/drafts/{draft_id}", 303))
-
-
-def _find(connection: sa.Connection, draft_id: str) -> Draft | None:
-    # PostgreSQL refuses unprintable characters such as NUL.
-    return drafts.find(connection, draft_id) if draft_id.isprintable() else None
+            return answer_page(connection, conversation, 200, action.text)
+    return go_to(f"/ops/drafts/{draft_id}")
 
 
 def _with_facts_of_now(
@@ -109,7 +83,7 @@ def _with_facts_of_now(
 def _too_late(connection: sa.Connection, draft: Draft) -> Response:
     """Say who was first. A second click of the same person just shows the draft."""
     if draft.decided_by == current_person().email:
-        return cast(Response, redirect(f"/ops/drafts/{draft.draft_id}", 303))
+        return go_to(f"/ops/drafts/{draft.draft_id}")
     return _page(connection, draft, late=True)
 
 

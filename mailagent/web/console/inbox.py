@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 
@@ -92,16 +92,13 @@ def show() -> Response:
 
 def _show_all(connection: sa.Connection, lists: Lists) -> Response:
     person, now = current_person(), services.current().now()
-    sections = []
+    sections = [_section(connection, lists, Asked(waiting)) for waiting in _order_for(person)]
     if person.is_manager:
         yours = _section(connection, lists, Asked(Waiting.APPROVALS, manager=person.email))
-        path = address("/ops", {"waiting": Waiting.APPROVALS.value, "manager": person.email})
         if yours.count.number:
-            sections = [replace(yours, name="yours", title="Waiting for you", path=path)]
-    above = frozenset(line.entry.row_id for section in sections for line in section.lines)
-    for waiting in _order_for(person):
-        hidden = above if waiting is Waiting.APPROVALS else frozenset()
-        sections.append(_section(connection, lists, Asked(waiting), hidden))
+            above = frozenset(line.entry.row_id for line in yours.lines)
+            others = _section(connection, lists, Asked(Waiting.APPROVALS), above)
+            sections[:1] = [yours, others]  # approvals come first for managers
     away = {
         away_name(provider): tell_breaker(provider, breaker, now)
         for provider, breaker in circuit_breakers.list_open(connection).items()
@@ -128,10 +125,10 @@ def _section(
     found: Iterable[Entry] = lists.read(asked, window).rows if count.number else ()
     entries = [entry for entry in found if entry.row_id not in above][:SHOWN_AT_ONCE]
     return Section(
-        name=asked.waiting.value,
-        title=TITLES[asked.waiting],
+        name="yours" if asked.manager else asked.waiting.value,
+        title="Waiting for you" if asked.manager else TITLES[asked.waiting],
         meaning=MEANINGS[asked.waiting],
-        path=address("/ops", {"waiting": asked.waiting.value}),
+        path=address("/ops", {"waiting": asked.waiting.value, "manager": asked.manager}),
         count=count,
         lines=tuple(lines_of(connection, entries)),
         above=len(above),
@@ -154,6 +151,7 @@ def _show_list(connection: sa.Connection, lists: Lists, waiting: Waiting) -> Res
         facts=facts,
         everything=asked.everything,
         managers=services.current().shop.manager_emails,
+        draft_replies=services.current().draft_replies,
         back=address("/ops", facts),
         now=now,
         since=microseconds(now),

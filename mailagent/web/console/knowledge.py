@@ -1,4 +1,4 @@
-"""The shop's knowledge: what replies quoted, and what customers ask that nobody has written down."""
+"""The shop's knowledge: what replies quoted, and which questions it does not answer."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.domain.mail.draft import DRAFT_TOPICS
 from mailagent.domain.operations.access import Permission
 from mailagent.engine.run import Run
 from mailagent.store.console import inbox, run_subjects
@@ -116,6 +117,8 @@ def _note(entry: Entry, managers: Sequence[str], run: Run | None) -> str:
         others = ", ".join(each for each in managers if each != entry.owner)
         first = f"approved by {entry.owner}, a second person is needed" if entry.owner else ""
         return "; ".join(filter(None, (first, others and f"asked: {others}")))
+    if entry.kind == "draft":
+        return f"about {', '.join(DRAFT_TOPICS[each] for each in entry.topics)}"
     if entry.kind == "conversation" and entry.owner:
         return f"taken by {entry.owner}"
     # Errors name keys and servers: only those who can see runs may read them.

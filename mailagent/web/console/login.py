@@ -7,11 +7,11 @@ request for a link is the same, and takes as long, whether the address may log i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from urllib.parse import quote
 
 import sqlalchemy as sa
-from flask import Blueprint, Response, redirect, request, session, url_for
+from flask import Blueprint, Response, abort, redirect, request, session, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
 from mailagent import mailers, services
@@ -20,6 +20,7 @@ from mailagent.domain.operations.access import roles_of
 from mailagent.domain.text import is_one_line
 from mailagent.store import audit
 from mailagent.store.console import sessions
+from mailagent.store.database import Row
 from mailagent.web.console.page import page, safe_path
 from mailagent.web.guard import SESSION_KEY, open_to_all, signed_link
 
@@ -76,12 +77,18 @@ def _write_link(connection: sa.Connection, email: str, next_path: str) -> None:
 @signed_link
 def open_link(secret: str) -> Response:
     """Show the address of the link, and the button that logs in."""
-    live = services.current()
-    with live.database.snapshot() as connection:
-        link = sessions.find_link(connection, secret)
-    if link is None or not link.works(live.now()) or not roles_of(link.email, live.shop):
-        return page("ops/login_too_late.html", 404)
+    with services.current().database.snapshot() as connection:
+        link = _find_link(connection, secret)
     return page("ops/login_confirm.html", email=link.email)
+
+
+def _find_link(connection: sa.Connection, secret: str) -> Row:
+    """Return a link that works, of a person who may log in. Abort with a page for any other."""
+    live = services.current()
+    link = sessions.find_link(connection, secret, live.now())
+    if link is None or not roles_of(link.email, live.shop):
+        abort(page("ops/login_too_late.html", 404))
+    return link
 
 
 @blueprint.post("/ops/login/<secret>")
@@ -91,24 +98,29 @@ def log_in(secret: str) -> AnyResponse:
     live = services.current()
     now = live.now()
     with live.database.transaction() as connection:
-        link = sessions.find_link(connection, secret)
-        usable = link is not None and bool(roles_of(link.email, live.shop))
-        if link is None or not usable or not sessions.use_link(connection, secret, now):
+        link = _find_link(connection, secret)
+        if not sessions.use_link(connection, secret, now):
             return page("ops/login_too_late.html", 404)
         cookie = sessions.new_secret()
         if live.totp:
-            offered = live.totp.make_secret()
-            sessions.begin(
-                connection, cookie, link.email, now, now + LINK_LIVES, offered_secret=offered
-            )
+            until, offered = now + LINK_LIVES, live.totp.make_secret()
+            sessions.begin(connection, cookie, link.email, now, until, offered_secret=offered)
         else:
-            lasts = timedelta(seconds=live.waits.ops_session_seconds)
-            sessions.begin(connection, cookie, link.email, now, now + lasts)
-            audit.record(connection, now, link.email, "logged in", "ops")
+            _begin(connection, cookie, link.email)
     next_path = safe_path(link.next_path)
     if live.totp:
         next_path = url_for("ops_login.ask_for_code", next=next_path)
     return _go_on(cookie, next_path)
+
+
+def _begin(
+    connection: sa.Connection, cookie: str, email: str, verified_at: datetime | None = None
+) -> None:
+    live = services.current()
+    now = live.now()
+    until = now + timedelta(seconds=live.waits.ops_session_seconds)
+    sessions.begin(connection, cookie, email, now, until, verified_at=verified_at)
+    audit.record(connection, now, email, "logged in", "ops")
 
 
 def _go_on(cookie: str, path: str) -> AnyResponse:
@@ -152,14 +164,17 @@ class _Half:
     totp: Totp
 
 
-def _find_half(connection: sa.Connection) -> _Half | None:
+def _find_half(connection: sa.Connection) -> _Half:
+    """Return the session that waits for its code. Abort with a redirect to the login if there is none."""
     live, cookie = services.current(), session.get(SESSION_KEY)
-    if live.totp is None or not isinstance(cookie, str):
-        return None
-    found = sessions.find_half(connection, cookie, live.now())
-    if found is None or not roles_of(found[0], live.shop):
-        return None
-    return _Half(cookie, *found, live.totp)
+    found = None
+    if live.totp is not None and isinstance(cookie, str):
+        found = sessions.find_half(connection, cookie, live.now())
+    if live.totp is None or found is None or not roles_of(found[0], live.shop):
+        response = redirect(url_for("ops_login.ask"), 303)
+        response.headers["Cache-Control"] = "no-store"
+        abort(response)
+    return _Half(str(cookie), *found, live.totp)
 
 
 @blueprint.get("/ops/login/second-factor")
@@ -167,10 +182,7 @@ def _find_half(connection: sa.Connection) -> _Half | None:
 def ask_for_code() -> AnyResponse:
     """Ask for the code. A person without an authenticator app sees the secret for it."""
     with services.current().database.snapshot() as connection:
-        half = _find_half(connection)
-        if half is None:
-            return _elsewhere()
-        return _page(connection, half, None)
+        return _page(connection, _find_half(connection), None)
 
 
 @blueprint.post("/ops/login/second-factor")
@@ -180,40 +192,35 @@ def check() -> AnyResponse:
     live = services.current()
     with live.database.transaction() as connection:
         half = _find_half(connection)
-        if half is None:
-            return _elsewhere()
         problem = _find_problem(connection, half, request.form.get("code", ""))
         if problem:
             return _page(connection, half, problem)
         cookie, now = sessions.new_secret(), live.now()
         sessions.end(connection, half.cookie, now)
-        lasts = timedelta(seconds=live.waits.ops_session_seconds)
-        sessions.begin(connection, cookie, half.email, now, now + lasts, verified_at=now)
-        audit.record(connection, now, half.email, "logged in", "ops")
+        _begin(connection, cookie, half.email, verified_at=now)
     return _go_on(cookie, safe_path(request.form.get("next")))
 
 
 def _find_problem(connection: sa.Connection, half: _Half, typed: str) -> str | None:
     """Use up a correct code, and return None; else record the wrong code, and return the problem."""
     now = services.current().now()
-    enrolled = sessions.find(connection, half.email, for_update=True)
+    enrolled = sessions.find_secret(connection, half.email, for_update=True)
     if sessions.is_locked(connection, half.email, now):
         return "locked"
-    secret = enrolled.encrypted_secret if enrolled else half.offered
-    step = half.totp.find_step(secret, typed, now)
+    step = half.totp.find_step(enrolled or half.offered, typed, now)
     if step is not None:
         if enrolled and sessions.use_step(connection, half.email, step):
             return None
-        if not enrolled and sessions.enrol(connection, half.email, secret, step, now):
+        if not enrolled and sessions.enrol(connection, half.email, half.offered, step, now):
             return None
-    sessions.refuse(connection, half.email, now)
+    audit.record(connection, now, half.email, sessions.REFUSED, half.email)
     return "wrong"
 
 
 def _page(connection: sa.Connection, half: _Half, problem: str | None) -> Response:
     facts: dict[str, object] = {}
-    enrolled = sessions.find(connection, half.email)
-    secret = half.totp.reveal(enrolled.encrypted_secret if enrolled else half.offered)
+    enrolled = sessions.find_secret(connection, half.email)
+    secret = half.totp.reveal(enrolled or half.offered)
     if not enrolled and secret:
         uri = half.totp.uri(secret, half.email)
         groups = [secret[at : at + 4] for at in range(0, len(secret), 4)]
@@ -229,9 +236,3 @@ def _page(connection: sa.Connection, half: _Half, problem: str | None) -> Respon
         most=sessions.WRONG_CODES,
         **facts,
     )
-
-
-def _elsewhere() -> AnyResponse:
-    response = redirect(url_for("ops_login.ask"), 303)
-    response.headers["Cache-Control"] = "no-store"
-    return response

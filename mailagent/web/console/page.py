@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar, cast
 from urllib.parse import urlencode
 
-from flask import Response, g, make_response, render_template, request
+from flask import Response, abort, g, make_response, redirect, render_template, request
 
 from mailagent.domain.mail.message import Purpose
 from mailagent.domain.mail.redaction import without_keys
@@ -16,6 +16,8 @@ from mailagent.domain.refunds.goodwill import hide_code_shapes, hide_codes
 from mailagent.domain.text import without_controls
 from mailagent.store.pagination import Part, Window, parse_cursor
 from mailagent.web.guard import find_person
+
+T = TypeVar("T")
 
 # A path of the console only: no other host, no scheme, no double slashes.
 _OPS_PATH = re.compile(r"/ops(?:/[A-Za-z0-9._~%+@:-]+)*/?(?:\?[A-Za-z0-9._~%+@:=&-]*)?")
@@ -36,6 +38,18 @@ def page(template: str, status: int = 200, **facts: Any) -> Response:
 def not_found(what: str) -> Response:
     """Return the page for a missing row; `what` is a noun, such as "refund"."""
     return page("ops/not_found.html", 404, what=what)
+
+
+def found(row: T | None, what: str) -> T:
+    """Return a row. Without one, abort with the page of `not_found`."""
+    if row is None:
+        abort(not_found(what))
+    return row
+
+
+def go_to(path: str) -> Response:
+    """Return a redirect after a form was handled."""
+    return cast(Response, redirect(path, 303))
 
 
 def safe_path(wanted: str | None) -> str:
@@ -91,9 +105,10 @@ def parse_day(text: str) -> datetime | None:
     return day if 1970 <= day.year < LATEST_YEAR else None
 
 
-def day_after(day: datetime | None) -> datetime | None:
-    """Return the end of a day, so that a list "to" a date includes it."""
-    return day + timedelta(days=1) if day else None
+def parse_days(facts: Mapping[str, str]) -> tuple[datetime | None, datetime | None]:
+    """Return the bounds of the dates "from" and "to"; the day of "to" is included."""
+    until = parse_day(facts["to"])
+    return parse_day(facts["from"]), until and until + timedelta(days=1)
 
 
 # --- redaction ------------------------------------------------------------------------------------

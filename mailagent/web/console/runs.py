@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
-from flask import Blueprint, Response, redirect, request
+from flask import Blueprint, Response, request
 
 from mailagent import services
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.operations.replay import effect_of, plan_replay, tell_reach, tell_rows
-from mailagent.domain.text import is_one_line, tell_error
+from mailagent.domain.text import tell_error
 from mailagent.engine import FAILED, QUEUE_OF, SCHEDULED, STATUSES
 from mailagent.engine.replay import Refusal, ReplayRefused
 from mailagent.engine.run import (
@@ -27,10 +27,11 @@ from mailagent.store.console import run_subjects
 from mailagent.web.console.labels import REFUSALS, RUN_STATES, WORKFLOWS, run_path
 from mailagent.web.console.page import (
     address,
-    day_after,
+    found,
+    go_to,
     not_found,
     page,
-    parse_day,
+    parse_days,
     redact,
     typed,
 )
@@ -41,7 +42,6 @@ blueprint = Blueprint("ops_runs", __name__)
 
 PAGE_SIZE = 50
 FILTERS = ("status", "workflow", "about", "from", "to")
-LONGEST_ID = 300
 
 DONE = {
     "rewound": "The run is queued again; a worker starts it within a second or two.",
@@ -59,9 +59,9 @@ def list_runs() -> Response:
     """List runs, newest first."""
     facts = {name: typed(name) for name in FILTERS}
     after = parse_position(typed("after"))
-    found = services.current().workflow_client.runs.list_page(_wanted(facts, after), PAGE_SIZE + 1)
-    shown = found[:PAGE_SIZE]
-    older = {**facts, "after": position_of(shown[-1])} if len(found) > PAGE_SIZE else None
+    runs = services.current().workflow_client.runs.list_page(_wanted(facts, after), PAGE_SIZE + 1)
+    shown = runs[:PAGE_SIZE]
+    older = {**facts, "after": position_of(shown[-1])} if len(runs) > PAGE_SIZE else None
     return page(
         "ops/runs.html",
         runs=[_line(run) for run in shown],
@@ -82,12 +82,13 @@ def _wanted(facts: dict[str, str], after: str | None) -> RunFilter:
     if status == "failed":  # DBOS has two statuses for it
         statuses = tuple(sorted(FAILED))
         workflows = workflows if workflow else (*QUEUE_OF, *SCHEDULED)
+    since, until = parse_days(facts)
     return RunFilter(
         statuses=statuses,
         workflows=workflows,
         about=facts["about"] or None,
-        since=parse_day(facts["from"]),
-        before=day_after(parse_day(facts["to"])),
+        since=since,
+        before=until,
         after=after,
     )
 
@@ -106,29 +107,22 @@ def _line(run: Run) -> dict[str, Any]:
 @needs(Permission.RUNS)
 def show(run_id: str) -> Response:
     """Show a run: its record in DBOS, the state of its row, and every recorded step."""
-    run = find(run_id)
-    if run is None:
-        return not_found("run")
-    return show_run(run, done=DONE.get(request.args.get("done", "")))
+    return show_run(_find(run_id), done=DONE.get(request.args.get("done", "")))
 
 
-def find(run_id: str) -> Run | None:
-    """Return a run with its steps; None if there is no run with this id."""
-    if len(run_id) > LONGEST_ID or not is_one_line(run_id):
-        return None
-    return services.current().workflow_client.runs.find_run(run_id, with_steps=True)
+def _find(run_id: str) -> Run:
+    """Return a run with its steps; abort if there is no run with this id."""
+    return found(services.current().workflow_client.runs.find_run(run_id, with_steps=True), "run")
 
 
-def show_run(
-    run: Run, done: str | None = None, refused: str | None = None, status: int = 200
-) -> Response:
+def show_run(run: Run, done: str | None = None, refused: str | None = None) -> Response:
     """Return the page of a run; `done` or `refused` is the result of the reader's action."""
     live = services.current()
     with live.database.snapshot() as connection:
         rows = run_subjects.look(connection, run.subject)
     return page(
         "ops/run.html",
-        status,
+        409 if refused else 200,
         **_line(run),
         done=done,
         refused=refused,
@@ -187,8 +181,8 @@ def _paths(run: Run) -> dict[str, str]:
 @needs(Permission.RUNS)
 def preview(run_id: str) -> Response:
     """Show which steps a replay keeps, which it runs again, and what they do. It starts nothing."""
-    run = find(run_id)
-    if run is None or run.workflow not in QUEUE_OF:
+    run = _find(run_id)
+    if run.workflow not in QUEUE_OF:
         return not_found("run")
     last = max((step.number for step in run.steps), default=0)
     start = _step_asked(request.args.get("from_step"), last) or first_step_to_repeat(run)
@@ -222,13 +216,11 @@ def _step_asked(text: str | None, last: int) -> int | None:
 @needs(Permission.RUNS)
 def replay(run_id: str) -> Response:
     """Rewind a run in place, or fork it. A second click changes nothing."""
-    run = find(run_id)
-    if run is None:
-        return not_found("run")
+    run = _find(run_id)
     form, replays = request.form, services.current().workflow_client.replays
     start = _step_asked(form.get("from_step"), max((step.number for step in run.steps), default=0))
     if start is None:
-        return show_run(run, refused="The run has no such step. Nothing was started.", status=409)
+        return show_run(run, refused=REFUSALS[Refusal.NO_SUCH_STEP])
     try:
         if form.get("how") == "fork":
             text = form.get("number", "")
@@ -238,8 +230,8 @@ def replay(run_id: str) -> Response:
         if not run.is_active and form.get("seen") != _seen(run):
             raise ReplayRefused(Refusal.MOVED_ON, f"run {run_id} has run since the page was opened")
         replays.replay_run(run_id, start)
-    except ReplayRefused as refusal:
-        return _refused(run_id, run, refusal)
+    except ReplayRefused as refused:
+        return _refused(run_id, refused)
     return _done(run_id, "rewound", {"from_step": start})
 
 
@@ -255,18 +247,16 @@ def _seen(run: Run) -> str:
 @needs(Permission.RUNS)
 def cancel(run_id: str) -> Response:
     """Stop a run before its next step. Its rows stay as they are."""
-    run = find(run_id)
-    if run is None:
-        return not_found("run")
+    run = _find(run_id)
     try:
         services.current().workflow_client.replays.cancel_run(run_id)
-    except ReplayRefused as refusal:
-        return _refused(run_id, run, refusal)
+    except ReplayRefused as refused:
+        return _refused(run_id, refused)
     return _done(run_id, "stopped", {"status": run.status})
 
 
-def _refused(run_id: str, run: Run, refusal: ReplayRefused) -> Response:
-    return show_run(find(run_id) or run, refused=REFUSALS[refusal.refusal], status=409)
+def _refused(run_id: str, refused: ReplayRefused) -> Response:
+    return show_run(_find(run_id), refused=REFUSALS[refused.refusal])
 
 
 def _done(run_id: str, done: str, details: dict[str, Any]) -> Response:
@@ -274,4 +264,4 @@ def _done(run_id: str, done: str, details: dict[str, Any]) -> Response:
     with live.database.transaction() as connection:
         person = current_person().email
         audit.record(connection, live.now(), person, f"run {done}", run_id, details)
-    return cast(Response, redirect(f"{run_path(run_id)}?done={done}", 303))
+    return go_to(f"{run_path(run_id)}?done={done}")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import sqlalchemy as sa
-from flask import Blueprint, Response, redirect, request
+from flask import Blueprint, Response, request
 
 from mailagent import services
 from mailagent.domain.mail.conversation import ConversationStatus
@@ -20,10 +18,11 @@ from mailagent.web.console.labels import run_path
 from mailagent.web.console.lines import lines_of
 from mailagent.web.console.page import (
     address,
-    day_after,
+    go_to,
     page,
     pages_beside,
     parse_day,
+    parse_days,
     read_window,
     typed,
 )
@@ -46,9 +45,10 @@ def show() -> Response:
     with services.current().database.snapshot() as connection:
         path = _find_path(connection, query)
         if path is not None:
-            return cast(Response, redirect(path, 303))
+            return go_to(path)
         order = search.find_order(connection, query) if query else None
-        wanted = _read_filters(query, is_order=order is not None)
+        days = {name: typed(name) for name in ("from", "to")}
+        wanted = _read_filters(query, days, is_order=order is not None)
         has_query = bool(wanted.words or wanted.state or wanted.since or wanted.until)
         has_query = has_query or bool(request.args.get("kind"))
         window = read_window(newest_first=True)
@@ -61,7 +61,6 @@ def show() -> Response:
             too_many = True
         lines = lines_of(connection, found.rows)
         is_sqlite = connection.dialect.name == "sqlite"
-    days = {name: typed(name) for name in ("from", "to")}
     facts = {"q": query, "kind": wanted.kind.value, "state": wanted.state or ""}
     facts |= {name: day for name, day in days.items() if parse_day(day)}
     facts["order"] = "" if window.newest_first else "oldest"
@@ -98,12 +97,11 @@ def _find_path(connection: sa.Connection, query: str) -> str | None:
     return run_path(query) if services.current().workflow_client.runs.find_run(query) else None
 
 
-def _read_filters(query: str, is_order: bool) -> Wanted:
+def _read_filters(query: str, days: dict[str, str], is_order: bool) -> Wanted:
     kind = Kind.CONVERSATIONS if "@" in query or not query else Kind.MAILS
     if request.args.get("kind") in tuple(Kind):
         kind = Kind(request.args["kind"])
     elif is_order:
         kind = Kind.REFUNDS
     state = request.args.get("state")
-    since, until = parse_day(typed("from")), day_after(parse_day(typed("to")))
-    return Wanted(query, kind, state if state in STATES[kind] else None, since, until)
+    return Wanted(query, kind, state if state in STATES[kind] else None, *parse_days(days))

@@ -88,21 +88,14 @@ def test_what_a_customer_writes_stays_words(shop: Harness) -> None:
         f"{hostile}\n> {hostile}",
         from_name=f"Ada {SCRIPT}",
         subject=f"Kettle {SCRIPT} \u202egpj.exe",
+        aligned=False,
     )
     page = shop.log_in(TESS).get(f"/ops/conversations/{thread_of(shop)}").text
+    assert "sender not proven" in page
     assert "&lt;script&gt;" in page
     assert "<script" not in page
     assert "\u202e" not in page
     assert 'href="https' not in page
-
-
-def test_a_quoted_link_or_reply_address_is_nobodys_to_use(shop: Harness) -> None:
-    shop.write(
-        "See http://localhost:8000/approvals/ey.secret.token and http://localhost/ops/login/abc_def,"
-        " or write to team+abcdefghij234567abcd@shop.example"
-    )
-    words = plain(shop.log_in(TESS).get(f"/ops/conversations/{thread_of(shop)}").text)
-    assert "See [link] and [link] or write to [reply address]" in words
 
 
 @pytest.mark.parametrize(
@@ -201,12 +194,6 @@ def test_a_history_that_is_gone_is_said_to_be(shop: Harness) -> None:
         connection.execute(schema.inbound_mails.update().values(run_id="conversation-gone"))
     page = shop.log_in(TESS).get(f"/ops/conversations/{thread_of(shop)}")
     assert "their history has been deleted" in page.text
-
-
-def test_mail_that_is_not_proven_says_so(shop: Harness) -> None:
-    shop.write("My kettle?", aligned=False)
-    page = shop.log_in(TESS).get(f"/ops/conversations/{thread_of(shop)}")
-    assert "sender not proven" in page.text
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

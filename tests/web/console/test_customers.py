@@ -36,15 +36,16 @@ def test_all_of_a_customer_is_on_one_page_and_nothing_of_others(shop: Harness) -
 def test_long_lists_are_read_in_pages(shop: Harness) -> None:
     shop.stock(*(order(f"W{number}") for number in range(1000, 1045)))
     shop.write("Where is it?")
-    client, path, seen = shop.log_in(TESS), PAGE, []
+    client, path = shop.log_in(TESS), PAGE
+    seen: list[str] = []
     while path:
         page = client.get(path).text
         seen += re.findall(r">(?:<bdi>)?(W1\d{3})<", page)
-        assert "My order" in page
-        found = re.search(r'rel="next" href="([^"#]+)#orders"', page)
-        path = found[1].replace("&amp;", "&") if found else ""
+        found = re.search(r'rel="next" href="([^"]+)"', page)
+        path = found[1] if found else ""
     assert sorted(seen) == [f"W{number}" for number in range(1000, 1045)]
-    assert client.get(f"{PAGE}?orders=-1&refunds=x&mails=99999").status_code == 200
+    for number in ("-1", "x", "9" * 30):
+        assert client.get(f"{PAGE}?page={number}").status_code == 200
 
 
 def test_mail_may_go_again_where_it_may_not(shop: Harness) -> None:
@@ -84,7 +85,7 @@ def test_what_stands_in_the_way_of_an_erasure_is_a_link_in_short_words(shop: Har
     (mail,) = shop.rows("SELECT mail_id, conversation_id FROM inbound_mails")
     page = shop.log_in(OLGA).get(f"{PAGE}/erase").text
     assert (
-        f'<a href="/ops/conversations/{mail.conversation_id}"><bdi>Mail is unanswered</bdi></a>'
+        f'<a href="/ops/conversations/{mail.conversation_id}"><bdi>A mail is unanswered</bdi></a>'
         in page
     )
     assert mail.mail_id not in page

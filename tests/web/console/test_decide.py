@@ -62,12 +62,6 @@ def test_nobody_but_a_manager_is_led_to_a_decision(question: Question, email: st
     assert question.shop.client.get(PATH).location.startswith("/ops/login")
 
 
-@ONE_DATABASE
-def test_a_refund_that_does_not_exist_is_not_found(question: Question) -> None:
-    answer = question.shop.log_in(MONA).get("/ops/refunds/refund_9/decide")
-    assert answer.status_code == 404
-
-
 # --- refunds --------------------------------------------------------------------------------------
 
 
