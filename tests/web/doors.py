@@ -20,17 +20,15 @@ from werkzeug.test import TestResponse
 
 from mailagent.demo.fakes.mailboxes import Mailboxes
 from mailagent.demo.fakes.sendgrid import SendGridServer
-from mailagent.domain.money import Money
 from mailagent.domain.operations.access import Permission
-from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
 from mailagent.store import ids, schema
 from mailagent.store.console import sessions
 from mailagent.store.operations import model_calls
-from mailagent.store.refunds import approvals, refunds
 from mailagent.web.guard import Guard, guard_of
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MONA, SUPPORT, TESS, a_photo, big_order
 from tests.harness import Harness, open_shop
+from tests.web.questions import record_refund
 
 ORDERS_TOKEN = "a-token-of-the-shop-for-tests-only"
 METRICS_TOKEN = "a-token-of-those-that-watch-for-tests"
@@ -40,7 +38,6 @@ FULL = {
     "STRIPE_WEBHOOK_SECRET": "whsec_for_tests_only",
 }
 HTTPS = "https://agent.shop.example"
-AMOUNT = Money(1_499_00, "USD")
 
 Values = Mapping[str, str]
 
@@ -123,20 +120,17 @@ def furnish(harness: Harness, email: str = ADA, order_id: str = "W2001") -> Case
         email=email,
     )
     now, secret = harness.live.now(), sessions.new_secret()
+    approval_id = record_refund(harness, mail, order_id, f"refund_{order_id}")
     with harness.live.database.transaction() as connection:
-        refund = _refund(f"refund_{order_id}", order_id, mail, now)
-        refunds.record(connection, refund, f"key_{order_id}", {}, {1: "D1"})
-        approval = approvals.request(connection, refund.refund_id, now, now + timedelta(days=7))
-        harness.live.workflow_client.queue.enqueue_refund(connection, refund.refund_id, None)
         connection.execute(schema.drafts.insert().values(_draft(f"draft_{order_id}", mail, now)))
         sessions.record_link(connection, secret, TESS, "/ops", now, now + timedelta(minutes=15))
     values = {
-        "token": token_of(harness, approval.approval_id),
+        "token": token_of(harness, approval_id),
         "secret": secret,
         "mail_id": mail.mail_id,
         "number": "0",
         "conversation_id": mail.conversation_id,
-        "refund_id": refund.refund_id,
+        "refund_id": f"refund_{order_id}",
         "draft_id": f"draft_{order_id}",
         "run_id": mail.run_id,
         "email": email,
@@ -144,7 +138,7 @@ def furnish(harness: Harness, email: str = ADA, order_id: str = "W2001") -> Case
         "code": "NO-SUCH-CODE",
         "filename": "mailagent.css",
     }
-    return Case(email, order_id, values, approval.approval_id, words)
+    return Case(email, order_id, values, approval_id, words)
 
 
 def token_of(harness: Harness, approval_id: str, manager: str = MONA) -> str:
@@ -159,21 +153,6 @@ def _mail(email: str, words: str) -> bytes:
     message.add_attachment(a_photo(), maintype="image", subtype="jpeg", filename="desk.jpg")
     domain = email.partition("@")[2]
     return raw_request(message.as_bytes(), dkim=f"{{@{domain} : pass}}", envelope_from=email)
-
-
-def _refund(refund_id: str, order_id: str, mail: Any, now: Any) -> Refund:
-    return Refund(
-        refund_id=refund_id,
-        order_id=order_id,
-        conversation_id=mail.conversation_id,
-        mail_id=mail.mail_id,
-        amount=AMOUNT,
-        lines=(RefundLine(1, 1, AMOUNT),),
-        item_ids=("D1",),
-        reason=RefundReason.DAMAGED,
-        status=RefundStatus.AWAITING_APPROVAL,
-        requested_at=now,
-    )
 
 
 def _draft(draft_id: str, mail: Any, now: Any) -> dict[str, Any]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from email.message import EmailMessage
 
 from werkzeug.test import TestResponse
 
-from mailagent.domain.money import Money
-from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
-from mailagent.store.refunds import approvals, refunds
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, MONA, SUPPORT, big_order
 from tests.harness import Harness
+from tests.web.questions import record_refund
 
 JPEG = b"\xff\xd8\xff\xe0<script>alert(1)</script>" * 30
 
@@ -63,20 +60,5 @@ def ask(shop: Harness, body: bytes) -> Desk:
     mail = shop.rows(
         "SELECT mail_id, conversation_id FROM inbound_mails ORDER BY received_at DESC LIMIT 1"
     )[0]
-    now, amount = shop.live.now(), Money(1_499_00, "USD")
-    refund = Refund(
-        refund_id="refund_1",
-        order_id="W2001",
-        conversation_id=mail.conversation_id,
-        mail_id=mail.mail_id,
-        amount=amount,
-        lines=(RefundLine(1, 1, amount),),
-        item_ids=("D1",),
-        reason=RefundReason.DAMAGED,
-        status=RefundStatus.AWAITING_APPROVAL,
-        requested_at=now,
-    )
-    with shop.live.database.transaction() as connection:
-        refunds.record(connection, refund, "key", {}, {1: "D1"})
-        approval = approvals.request(connection, "refund_1", now, now + timedelta(days=60))
-    return Desk(shop, approval.approval_id, mail.mail_id, mail.conversation_id)
+    approval_id = record_refund(shop, mail, days=60)
+    return Desk(shop, approval_id, mail.mail_id, mail.conversation_id)

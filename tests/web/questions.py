@@ -85,15 +85,14 @@ class Question:
         return client.post(self.link(manager), data=data)
 
 
-@pytest.fixture
-def question(shop: Harness) -> Question:
-    shop.stock(big_order())
-    shop.write("My desk <script>alert(1)</script> W2001 wobbles. See https://evil.example/x")
-    (mail,) = shop.rows("SELECT mail_id, conversation_id FROM inbound_mails")
+def record_refund(
+    shop: Harness, mail: Any, order_id: str = "W2001", refund_id: str = "refund_1", days: int = 7
+) -> str:
+    """Let the refund that a mail asks for wait for a manager; return the id of its approval."""
     now = shop.live.now()
     refund = Refund(
-        refund_id="refund_1",
-        order_id="W2001",
+        refund_id=refund_id,
+        order_id=order_id,
         conversation_id=mail.conversation_id,
         mail_id=mail.mail_id,
         amount=AMOUNT,
@@ -105,10 +104,18 @@ def question(shop: Harness) -> Question:
         policy_reasons=("above_limit",),
     )
     with shop.live.database.transaction() as connection:
-        refunds.record(connection, refund, "key", {}, {1: "D1"})
-        approval = approvals.request(connection, "refund_1", now, now + timedelta(days=7))
-        shop.live.workflow_client.queue.enqueue_refund(connection, "refund_1", None)
-    return Question(shop, "refund_1", approval.approval_id)
+        refunds.record(connection, refund, f"key_{refund_id}", {}, {1: "D1"})
+        approval = approvals.request(connection, refund_id, now, now + timedelta(days=days))
+        shop.live.workflow_client.queue.enqueue_refund(connection, refund_id, None)
+    return approval.approval_id
+
+
+@pytest.fixture
+def question(shop: Harness) -> Question:
+    shop.stock(big_order())
+    shop.write("My desk <script>alert(1)</script> W2001 wobbles. See https://evil.example/x")
+    (mail,) = shop.rows("SELECT mail_id, conversation_id FROM inbound_mails")
+    return Question(shop, "refund_1", record_refund(shop, mail))
 
 
 def everything(shop: Harness) -> list[object]:

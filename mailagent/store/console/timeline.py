@@ -236,28 +236,24 @@ def find_head(connection: sa.Connection, conversation_id: str) -> Row | None:
     ).one_or_none()
 
 
-def newest_mail_in(
-    connection: sa.Connection, conversation_id: str, kinds: Sequence[str]
-) -> str | None:
-    """Return the newest inbound mail of these kinds in a conversation: ids are in order of time."""
-    mail = _inbound.c
-    found: str | None = connection.scalar(
-        sa.select(sa.func.max(mail.mail_id)).where(
-            mail.conversation_id == conversation_id, mail.kind.in_(kinds)
-        )
+def newest_ids(
+    connection: sa.Connection, conversation_id: str, kinds: Sequence[str], address: str
+) -> tuple[str, str, str]:
+    """Return the ids of the newest inbound mail of these kinds, of our newest mail to an address, and of the
+    newest draft that waits; each empty if there is none. Ids are in order of time."""
+    mail, ours, draft = _inbound.c, _outbound.c, schema.drafts.c
+    newest = (
+        (mail.mail_id, mail.kind.in_(kinds)),
+        (ours.outbound_id, ours.to_address == address),
+        (draft.draft_id, draft.state == "waiting"),
     )
-    return found
-
-
-def newest_mail_to(connection: sa.Connection, conversation_id: str, address: str) -> str | None:
-    """Return our newest mail to an address in a conversation."""
-    mail = _outbound.c
-    found: str | None = connection.scalar(
-        sa.select(sa.func.max(mail.outbound_id)).where(
-            mail.conversation_id == conversation_id, mail.to_address == address
+    mail_id, outbound_id, draft_id = (
+        connection.scalar(
+            sa.select(sa.func.max(key)).where(key.table.c.conversation_id == conversation_id, where)
         )
+        for key, where in newest
     )
-    return found
+    return mail_id or "", outbound_id or "", draft_id or ""
 
 
 def list_events(connection: sa.Connection, outbound_ids: Sequence[str]) -> dict[str, list[Row]]:

@@ -154,12 +154,11 @@ def _replace_address(
     mention = Mention(email)
     for some in batches(ids):
         for row in connection.execute(sa.select(key.table).where(key.in_(some))).mappings().all():
-            text = {each.name: row[each.name] for each in columns}
-            found = {name: value for name, value in text.items() if mention.is_in(value)}
-            if found:
+            old = {each.name: row[each.name] for each in columns}
+            new = mention.replaced_within(old, alias)
+            if new != old:
                 own = sa.and_(*(column == row[column.name] for column in key.table.primary_key))
-                values: Mapping[str, str] = mention.replaced_within(found, alias)
-                connection.execute(sa.update(key.table).where(own).values(**values))
+                connection.execute(sa.update(key.table).where(own).values(**new))
 
 
 def _take_text_out_of_audit(connection: sa.Connection, subjects: Sequence[str]) -> None:
@@ -178,21 +177,13 @@ def _take_text_out_of_audit(connection: sa.Connection, subjects: Sequence[str]) 
 
 def _erase_gateway_text(connection: sa.Connection, scope: Scope, alias: str) -> None:
     """Replace the address in what the gateway reported. Its events hold no names."""
-    payments, events = schema.order_payments, schema.gateway_events
-    mention = Mention(scope.email)
+    payment, event = schema.order_payments.c, schema.gateway_events.c
     for some in batches(scope.order_ids):
-        ids = connection.scalars(
-            sa.select(payments.c.payment_id).where(payments.c.order_id.in_(some))
-        ).all()
-        for event in gateway_events.list_about(connection, ids):
-            values = {
-                "body": mention.replaced_within(event.body, alias),
-                "outcome": mention.replaced(event.outcome, alias),
-            }
-            if (values["body"], values["outcome"]) != (event.body, event.outcome):
-                connection.execute(
-                    events.update().where(events.c.event_id == event.event_id).values(**values)
-                )
+        payment_ids = sa.select(payment.payment_id).where(payment.order_id.in_(some))
+        events = gateway_events.list_about(connection, connection.scalars(payment_ids).all())
+        event_ids = [each.event_id for each in events]
+        columns = (event.body, event.outcome)
+        _replace_address(connection, event.event_id, event_ids, columns, scope.email, alias)
 
 
 def _erase_conversations(connection: sa.Connection, scope: Scope, alias: str) -> None:

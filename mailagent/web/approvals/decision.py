@@ -65,7 +65,7 @@ def find_missing_first(first: RecordedDecision | None) -> str | None:
 
 
 class FormProblem(ValueError):
-    """The decision cannot be recorded; the text says what to change, `field` where."""
+    """A form is not valid, and nothing was recorded; the text says what to change, `field` where."""
 
     def __init__(self, field: str, text: str) -> None:
         super().__init__(text)
@@ -216,10 +216,8 @@ def _await_second(
     approval, live = standing.approval, services.current()
     expires_at = max(approval.expires_at, decision.decided_at + live.waits.approval_expiry)
     approvals.extend(connection, approval.approval_id, expires_at)
-    action, until = (
-        "refund approved, second approval awaited",
-        expires_at.isoformat(timespec="seconds"),
-    )
+    until = expires_at.isoformat(timespec="seconds")
+    action = "refund approved, second approval awaited"
     _audit(connection, refund, decision, action, second_by=until)
     _enqueue(connection, refund, "countersign")
     return replace(standing, approval=replace(approval, expires_at=expires_at))

@@ -20,22 +20,20 @@ from mailagent.store.console import timeline
 from mailagent.store.console.timeline import Entry, EntryKind
 from mailagent.store.mail import assignments, conversations, drafts, outbound
 from mailagent.store.refunds import goodwill
+from mailagent.web.approvals.decision import FormProblem
 from mailagent.web.console import timeline_view
 
 
-class AnswerProblem(ValueError):
-    """The text cannot be sent; the message says what to change."""
-
-
 def parse_answer(typed: str) -> str:
-    """Return a text as it is sent to a customer: with card numbers masked. Raises AnswerProblem when it is
-    empty or too long."""
+    """Return a text as it is sent to a customer: with card numbers masked. Raises FormProblem if it is empty or
+    too long."""
     text = mask_card_numbers(without_controls(typed)).strip()
     if not text:
-        raise AnswerProblem("There is nothing in it. Write what the customer should read.")
+        raise FormProblem("text", "There is nothing in it. Write what the customer should read.")
     if len(text) > LONGEST_ANSWER:
-        raise AnswerProblem(
-            f"It is {len(text):,} characters long; {LONGEST_ANSWER:,} are the most. Shorten it."
+        raise FormProblem(
+            "text",
+            f"It is {len(text):,} characters long; {LONGEST_ANSWER:,} are the most. Shorten it.",
         )
     return text
 
@@ -145,12 +143,9 @@ def parse_seen(text: str) -> Seen:
 
 def find_seen(connection: sa.Connection, conversation: Conversation) -> Seen:
     """Return what a reader of the conversation's page sees now."""
-    conversation_id = conversation.conversation_id
-    mail_id = timeline.newest_mail_in(connection, conversation_id, _SHOWN_KINDS)
-    outbound_id = timeline.newest_mail_to(connection, conversation_id, conversation.customer_email)
-    waiting = drafts.list_waiting_of(connection, conversation_id)
-    draft_id = max((draft.draft_id for draft in waiting), default="")
-    return Seen(mail_id or "", outbound_id or "", draft_id, conversation.owner_email or "")
+    email, conversation_id = conversation.customer_email, conversation.conversation_id
+    newest = timeline.newest_ids(connection, conversation_id, _SHOWN_KINDS, email)
+    return Seen(*newest, conversation.owner_email or "")
 
 
 def news_since(

@@ -20,8 +20,9 @@ from mailagent.store.operations import model_calls
 from mailagent.store.pagination import Cursor, Part, parse_cursor
 from mailagent.store.refunds import goodwill
 from mailagent.web.approvals.attachments import find_position, may_be_key, saved, shown
+from mailagent.web.approvals.decision import FormProblem
 from mailagent.web.console import assignment, timeline_view
-from mailagent.web.console.assignment import AnswerProblem, News, Seen, find_seen, parse_seen
+from mailagent.web.console.assignment import News, Seen, find_seen, parse_seen
 from mailagent.web.console.page import (
     address,
     found,
@@ -150,8 +151,8 @@ def answer(conversation_id: str) -> Response:
         try:
             text = assignment.parse_answer(typed)
             if not _ONCE.fullmatch(once):
-                raise AnswerProblem("The form was incomplete. Please send it again.")
-        except AnswerProblem as problem:
+                raise FormProblem("once", "The form was incomplete. Please send it again.")
+        except FormProblem as problem:
             return answer_page(connection, conversation, 422, typed, str(problem), seen)
         if seen.differs_from(find_seen(connection, conversation), person):
             read_first = (

@@ -16,6 +16,7 @@ from mailagent.domain.text import without_controls
 from mailagent.store import audit
 from mailagent.store.mail import conversations, drafts, inbound
 from mailagent.store.refunds import goodwill
+from mailagent.web.approvals.decision import FormProblem
 from mailagent.web.console import assignment
 from mailagent.web.console.conversations import answer_page
 from mailagent.web.console.page import found, go_to, page, redact
@@ -53,7 +54,7 @@ def decide(draft_id: str) -> Response:
         draft = _with_facts_of_now(connection, conversation, stored)
         try:
             action = parse_action(draft, stored.text)
-        except DraftProblem as problem:
+        except FormProblem as problem:
             if draft.waits:
                 return _page(connection, draft, problem)
             return _too_late(connection, draft)
@@ -90,7 +91,7 @@ def _too_late(connection: sa.Connection, draft: Draft) -> Response:
 def _page(
     connection: sa.Connection,
     draft: Draft,
-    problem: DraftProblem | None = None,
+    problem: FormProblem | None = None,
     late: bool = False,
 ) -> Response:
     conversation = conversations.load(connection, draft.conversation_id)
@@ -133,14 +134,6 @@ def _page(
 # --- actions --------------------------------------------------------------------------------------
 
 
-class DraftProblem(ValueError):
-    """The form is not valid; the message says what to change, and `field` where."""
-
-    def __init__(self, field: str, text: str) -> None:
-        super().__init__(text)
-        self.field = field
-
-
 @dataclass(frozen=True, slots=True)
 class Action:
     """`name` is send, edit, discard or take_over; `text` is what to send, or for take_over what to keep;
@@ -152,7 +145,7 @@ class Action:
 
 
 def parse_action(draft: Draft, text_before: str) -> Action:
-    """Return the action that the form of a draft asks for. Raises DraftProblem.
+    """Return the action that the form of a draft asks for. Raises FormProblem.
 
     `text_before`: the draft before the facts of now were put in; the form may have it.
     """
@@ -161,20 +154,17 @@ def parse_action(draft: Draft, text_before: str) -> Action:
     is_changed = _comparable(typed) != _comparable(draft.text)
     match name:
         case "send" if is_changed and _comparable(typed) == _comparable(text_before):
-            raise DraftProblem(
+            raise FormProblem(
                 "text", "Our records have changed. Please read the text again before you send it."
             )
         case "send" if is_changed:
-            raise DraftProblem(
+            raise FormProblem(
                 "text",
                 "You changed the text, but pressed “Send as it is”. Press “Send my version” to send"
                 " your text.",
             )
         case "edit" if is_changed:
-            try:
-                return Action("edit", assignment.parse_answer(typed))
-            except assignment.AnswerProblem as problem:
-                raise DraftProblem("text", str(problem)) from None
+            return Action("edit", assignment.parse_answer(typed))
         case "send" | "edit":
             return Action("send", draft.text)
         case "take_over":
@@ -182,13 +172,13 @@ def parse_action(draft: Draft, text_before: str) -> Action:
         case "discard":
             reason = " ".join(without_controls(request.form.get("reason", "")).split())
             if not reason:
-                raise DraftProblem("reason", "Please say why the customer gets no answer.")
+                raise FormProblem("reason", "Please say why the customer gets no answer.")
             if len(reason) > LONGEST_REASON:
-                raise DraftProblem(
+                raise FormProblem(
                     "reason", f"Please say it in at most {LONGEST_REASON} characters."
                 )
             return Action("discard", reason=reason)
-    raise DraftProblem("action", "Please press one of the buttons: the form did not say which.")
+    raise FormProblem("action", "Please press one of the buttons: the form did not say which.")
 
 
 def _comparable(text: str) -> str:
