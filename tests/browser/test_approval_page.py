@@ -43,27 +43,6 @@ def test_approving_on_a_phone_without_javascript(served: Harness, link: str, pho
     served.wait_for_mails(ADA, 2)
 
 
-def test_rejecting_on_a_phone_without_javascript(served: Harness, link: str, phone: Page) -> None:
-    phone.goto(link)
-    phone.get_by_role("button", name="Reject it").click()
-    expect(phone.get_by_role("heading", name="Refund of $1,499.00 rejected")).to_be_visible()
-    served.wait_for_refund("rejected")
-
-
-def test_a_scanner_that_opens_the_link_first_decides_nothing(
-    served: Harness, link: str, browser: Browser, phone: Page
-) -> None:
-    scanner = browser.new_context()
-    for _ in range(3):
-        scanner.request.get(link)
-        scanner.request.head(link)
-        scanner.new_page().goto(link)
-    scanner.close()
-    assert served.refunds()[0].status == "awaiting_approval"
-    phone.goto(link)
-    expect(phone.get_by_role("button", name="Approve the refund")).to_be_visible()
-
-
 def test_a_double_click_pays_once(served: Harness, link: str, browser: Browser) -> None:
     page = browser.new_page()
     page.goto(link)

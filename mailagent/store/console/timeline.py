@@ -27,11 +27,7 @@ APPROVALS_MAX = 100
 MAILS_MAX = 50
 ACTS_MAX = 200
 
-_conversations, _inbound, _outbound = (
-    schema.conversations,
-    schema.inbound_mails,
-    schema.outbound_mails,
-)
+_inbound, _outbound = schema.inbound_mails, schema.outbound_mails
 _refunds, _approvals, _audit = schema.refunds, schema.approvals, schema.audit
 
 
@@ -212,28 +208,16 @@ def _audited(conversation_id: str) -> _Source:
     return _Source(EntryKind.AUDIT, query, _audit.c.at, ["audit_id"])
 
 
-def find_head(connection: sa.Connection, conversation_id: str) -> Row | None:
-    """Return the row of a conversation with the number of `unanswered` and `throttled` mails, and the
-    `draft_id` of the newest draft that waits."""
-    drafts = schema.drafts
-    waiting = (
-        sa.select(sa.func.max(drafts.c.draft_id))
-        .where(drafts.c.conversation_id == conversation_id, drafts.c.state == "waiting")
-        .scalar_subquery()
-        .label("draft_id")
+def count_waiting(connection: sa.Connection, conversation_id: str) -> dict[str, int]:
+    """Return how many mails of a conversation are `unanswered`, and how many `throttled`."""
+    mail = _inbound.c
+    query = (
+        sa.select(mail.status, sa.func.count().label("number"))
+        .where(mail.conversation_id == conversation_id)
+        .group_by(mail.status)
     )
-    counts = [
-        sa.select(sa.func.count())
-        .where(_inbound.c.conversation_id == conversation_id, _inbound.c.status == status)
-        .scalar_subquery()
-        .label(status)
-        for status in ("unanswered", "throttled")
-    ]
-    return connection.execute(
-        sa.select(_conversations, waiting, *counts).where(
-            _conversations.c.conversation_id == conversation_id
-        )
-    ).one_or_none()
+    found = {row.status: row.number for row in connection.execute(query)}
+    return {status: found.get(status, 0) for status in ("unanswered", "throttled")}
 
 
 def newest_ids(

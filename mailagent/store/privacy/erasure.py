@@ -31,6 +31,64 @@ WORDS = ("note", "why", "reason")
 
 _COMPLAINT = "spamreport"
 
+_inbound, _outbound, _threads = (
+    schema.inbound_mails.c,
+    schema.outbound_mails.c,
+    schema.conversations.c,
+)
+_orders, _refunds, _payments = schema.orders.c, schema.refunds.c, schema.refund_payments.c
+
+# What is blanked besides the texts that retention deletes: the key of the rows, the field of Scope that has
+# their ids, and the new values.
+_BLANKED: Sequence[tuple[sa.Column[str], str, Mapping[str, Any]]] = (
+    (
+        _inbound.mail_id,
+        "mail_ids",
+        {
+            "rate_limit_key": None,
+            "envelope_from": None,
+            "envelope_to": [],
+            "message_id": None,
+            "in_reply_to": [],
+            "mail_references": [],
+            # A person may have written the reason. A page needs to know that there is one.
+            "no_answer_reason": sa.case((_inbound.no_answer_reason.is_not(None), ERASED_NAME)),
+        },
+    ),
+    (
+        _outbound.outbound_id,
+        "outbound_ids",
+        {"reply_to": None, "in_reply_to": None, "mail_references": []},
+    ),
+    # Notes of people go. Who decided what and when stays.
+    (schema.decisions.c.approval_id, "approval_ids", {"note": None}),
+    (schema.countersignatures.c.approval_id, "approval_ids", {"note": None}),
+    (schema.approval_notes.c.approval_id, "approval_ids", {"text": ""}),
+    (_refunds.refund_id, "refund_ids", {"note": None}),
+    (_threads.conversation_id, "conversation_ids", {"language": None}),
+    (
+        _orders.order_id,
+        "order_ids",
+        {"customer_name": ERASED_NAME, "version": _orders.version + 1},
+    ),
+)
+
+# Columns with an address, which the alias replaces. Other people's addresses in the same rows stay.
+_ADDRESSES = (
+    (_inbound.mail_id, "mail_ids", _inbound.from_address),
+    (_outbound.outbound_id, "outbound_ids", _outbound.to_address),
+    (_threads.conversation_id, "conversation_ids", _threads.customer_email),
+    (_orders.order_id, "order_ids", _orders.customer_email),
+)
+
+# Columns whose text may name the address: the alias replaces it there.
+_TEXTS = (
+    (_inbound.mail_id, "naming_mail_ids", TEXT_IN),
+    (_outbound.outbound_id, "naming_outbound_ids", TEXT_OUT),
+    (_refunds.refund_id, "refund_ids", (_refunds.failure,)),
+    (_payments.refund_id, "refund_ids", (_payments.problem,)),
+)
+
 
 class ErasureRefusedError(Exception):
     """Something of the customer's is under way; `obstacles` says what, and what ends it."""
@@ -74,14 +132,8 @@ def erase(
     overwrite_deleted(connection)
     alias = f"erased-{secrets.token_hex(8)}@{suppressions.ERASED_DOMAIN}"
     counts = count(connection, scope) | {"runs": runs}
-    for erase_part in (
-        _erase_mails,
-        _erase_decisions,
-        _erase_gateway_text,
-        _erase_conversations,
-        _erase_orders,
-    ):
-        erase_part(connection, scope, alias)
+    _erase_rows(connection, scope, alias)
+    _erase_gateway_text(connection, scope, alias)
     _erase_address(connection, email)
     _take_text_out_of_audit(connection, (*scope.subjects, *scope.draft_ids, *scope.mail_ids))
     audit.record(connection, now, actor, ERASED, alias, counts)
@@ -99,47 +151,21 @@ def _lock(connection: sa.Connection, email: str) -> None:
         )
 
 
-def _renamed(column: sa.Column[str], email: str, alias: str) -> dict[str, Any]:
-    """Return the new value of an address column. Other people's addresses in the customer's conversations
-    stay."""
-    return {column.name: sa.case((column == email, alias), else_=column)}
-
-
-def _erase_mails(connection: sa.Connection, scope: Scope, alias: str) -> None:
-    mails, ours = schema.inbound_mails.c, schema.outbound_mails.c
+def _erase_rows(connection: sa.Connection, scope: Scope, alias: str) -> None:
     retention.blank_mail_in(connection, scope.mail_ids)
     retention.blank_mail_out(connection, scope.outbound_ids)
-    values_in: dict[str, Any] = {
-        "rate_limit_key": None,
-        "envelope_from": None,
-        "envelope_to": [],
-        "message_id": None,
-        "in_reply_to": [],
-        "mail_references": [],
-        # A person may have written the reason. The page of the conversation needs to know that there is one.
-        "no_answer_reason": sa.case((mails.no_answer_reason.is_not(None), ERASED_NAME)),
-    }
-    values_out: dict[str, Any] = {"reply_to": None, "in_reply_to": None, "mail_references": []}
-    values_in |= _renamed(mails.from_address, scope.email, alias)
-    values_out |= _renamed(ours.to_address, scope.email, alias)
-    update(connection, mails.mail_id, scope.mail_ids, values_in)
-    update(connection, ours.outbound_id, scope.outbound_ids, values_out)
-    _replace_address(connection, mails.mail_id, scope.naming_mail_ids, TEXT_IN, scope.email, alias)
-    _replace_address(
-        connection, ours.outbound_id, scope.naming_outbound_ids, TEXT_OUT, scope.email, alias
-    )
-
-
-def _erase_decisions(connection: sa.Connection, scope: Scope, alias: str) -> None:
-    """Blank the notes that people wrote with their decisions. Who decided what and when stays."""
-    refunds, payments, notes = schema.refunds, schema.refund_payments, schema.approval_notes
-    for table in (schema.decisions, schema.countersignatures):
-        update(connection, table.c.approval_id, scope.approval_ids, {"note": None})
-    update(connection, notes.c.approval_id, scope.approval_ids, {"text": ""})
-    update(connection, refunds.c.refund_id, scope.refund_ids, {"note": None})
-    for column in (refunds.c.failure, payments.c.problem):
-        key = column.table.c.refund_id
-        _replace_address(connection, key, scope.refund_ids, [column], scope.email, alias)
+    retention.blank_conversations(connection, scope.conversation_ids)
+    for key, ids, values in _BLANKED:
+        update(connection, key, getattr(scope, ids), values)
+    for key, ids, column in _ADDRESSES:
+        renamed = sa.case((column == scope.email, alias), else_=column)
+        update(connection, key, getattr(scope, ids), {column.name: renamed})
+    for key, ids, columns in _TEXTS:
+        _replace_address(connection, key, getattr(scope, ids), columns, scope.email, alias)
+    for conversation_id in scope.conversation_ids:
+        # Links and reply addresses that were mailed lead nowhere: a late answer opens a new conversation.
+        tokens = {name: new_token() for name in ("reply_token", "confirm_token", "team_token")}
+        update(connection, _threads.conversation_id, [conversation_id], tokens)
 
 
 def _replace_address(
@@ -184,26 +210,6 @@ def _erase_gateway_text(connection: sa.Connection, scope: Scope, alias: str) -> 
         event_ids = [each.event_id for each in events]
         columns = (event.body, event.outcome)
         _replace_address(connection, event.event_id, event_ids, columns, scope.email, alias)
-
-
-def _erase_conversations(connection: sa.Connection, scope: Scope, alias: str) -> None:
-    threads = schema.conversations.c
-    retention.blank_conversations(connection, scope.conversation_ids)
-    values = {"language": None, **_renamed(threads.customer_email, scope.email, alias)}
-    for conversation_id in scope.conversation_ids:
-        # Links and reply addresses that were mailed lead nowhere: a late answer opens a new conversation.
-        tokens = {name: new_token() for name in ("reply_token", "confirm_token", "team_token")}
-        update(connection, threads.conversation_id, [conversation_id], values | tokens)
-
-
-def _erase_orders(connection: sa.Connection, scope: Scope, alias: str) -> None:
-    order = schema.orders.c
-    values = {
-        "customer_email": alias,
-        "customer_name": ERASED_NAME,
-        "version": order.version + 1,
-    }
-    update(connection, order.order_id, scope.order_ids, values)
 
 
 def _erase_address(connection: sa.Connection, email: str) -> None:

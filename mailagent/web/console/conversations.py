@@ -45,29 +45,29 @@ def show(conversation_id: str) -> Response:
     """Show one page of what has happened in a conversation, the newest first."""
     before = parse_cursor(request.args.get("before"))
     with services.current().database.snapshot() as connection:
-        head = found(timeline.find_head(connection, conversation_id), "conversation")
-        conversation = conversations.load(connection, conversation_id)
+        conversation = found(conversations.find(connection, conversation_id), "conversation")
+        waiting = timeline.count_waiting(connection, conversation_id)
         part = timeline.read_page(connection, conversation_id, before)
         sent = [each.facts for each in part.rows if each.kind is EntryKind.MAIL_OUT]
         events = timeline.list_events(connection, [facts["outbound_id"] for facts in sent])
         use = model_calls.sum_of(connection, conversation_id)
         seen = find_seen(connection, conversation)
-        codes = goodwill.list_codes_for(connection, conversation_id, head.customer_email)
+        codes = goodwill.list_codes_for(connection, conversation_id, conversation.customer_email)
     calls = _tool_calls(part, before)
     entries = sorted(
         (*part.rows, *calls.entries), key=lambda entry: (entry.at, entry.key), reverse=True
     )
     return page(
         "ops/conversation.html",
-        head=head,
-        subject=redact(head.subject, codes),
+        waiting=waiting,
+        subject=redact(conversation.subject, codes),
         conversation=conversation,
         entries=timeline_view.of_entries(entries, events, codes),
         use=timeline_view.of_use(use),
         calls=calls,
         is_newest=before is None,
         older=address(request.path, {"before": str(part.older)}) if part.older else None,
-        erased=head.customer_email.endswith(f"@{suppressions.ERASED_DOMAIN}"),
+        erased=conversation.customer_email.endswith(f"@{suppressions.ERASED_DOMAIN}"),
         once=new_id("act"),
         seen=seen,
         now=services.current().now(),

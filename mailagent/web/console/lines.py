@@ -117,8 +117,8 @@ def _note(entry: Entry, managers: Sequence[str], run: Run | None) -> str:
         others = ", ".join(each for each in managers if each != entry.owner)
         first = f"approved by {entry.owner}, a second person is needed" if entry.owner else ""
         return "; ".join(filter(None, (first, others and f"asked: {others}")))
-    if entry.kind == "draft":
-        return f"about {', '.join(DRAFT_TOPICS[each] for each in entry.topics)}"
+    if entry.kind == "draft" and entry.topics:
+        return f"about {', '.join(DRAFT_TOPICS.get(each, each) for each in entry.topics)}"
     if entry.kind == "conversation" and entry.owner:
         return f"taken by {entry.owner}"
     # Errors name keys and servers: only those who can see runs may read them.

@@ -15,6 +15,7 @@ from mailagent.store.audit import Wanted
 from mailagent.web.console.audit import plain_cell
 from tests.cast import NOW, OLGA, TESS
 from tests.harness import Harness, post_form
+from tests.web.console.pages import read_pages
 
 PATH = "/ops/audit"
 EXPORT = "/ops/audit/export"
@@ -110,10 +111,6 @@ def test_the_trail_is_paged_by_links(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
         for number in range(110):
             audit.record(connection, NOW, "agent", "mail answered", f"mail_{number:03}")
-    client, path, seen = shop.log_in(OLGA), PATH, []
-    while path:
-        page = client.get(path).text
-        seen += subjects(page)
-        following = re.search(r'rel="next" href="([^"]+)"', page)
-        path = following[1].replace("&amp;", "&") if following else ""
+    pages = read_pages(shop.log_in(OLGA), PATH)
+    seen = [subject for page in pages for subject in subjects(page)]
     assert seen == [f"mail_{number:03}" for number in reversed(range(110))]
