@@ -140,6 +140,14 @@ def may_be_key(file: AttachmentBytes) -> bool:
 # --- serve ----------------------------------------------------------------------------------------
 
 
+def fetch(mail_id: str, position: int) -> AttachmentBytes | None:
+    """Return a file of a mail; None if its raw mail is no longer kept."""
+    live = services.current()
+    with live.database.snapshot() as connection:
+        raw = raw_mail.find(connection, mail_id)
+    return live.mail_provider.find_attachment(raw.content_type, raw.body, position) if raw else None
+
+
 def saved(file: AttachmentBytes) -> Response:
     """Return a file so that browsers save it, and neither run, show nor cache it."""
     response = _uncached(file.data, "application/octet-stream")

@@ -13,7 +13,6 @@ from mailagent.adapters.links import ApprovalLink
 from mailagent.domain.refunds.labels import REFUND_STATES
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.approval_routing import is_one_of
-from mailagent.store.mail import raw_mail
 from mailagent.store.refunds import approvals, orders, refunds, reviews
 from mailagent.store.refunds.approvals import Standing
 from mailagent.store.refunds.reviews import Review
@@ -163,15 +162,9 @@ def page(template: str, status: int = 200, **facts: Any) -> Response:
 @signed_link
 def download(token: str, mail_id: str, number: str) -> Response:
     """Return one of the files that the manager's page lists."""
-    position = _find_file(token, mail_id, number)
-    live = services.current()
-    with live.database.snapshot() as connection:
-        raw = raw_mail.find(connection, mail_id)
-    if raw is None:
-        _refuse("no_longer_kept", 410, days=live.waits.raw_mail_days)
-    file = live.mail_provider.find_attachment(raw.content_type, raw.body, position)
+    file = attachments.fetch(mail_id, _find_file(token, mail_id, number))
     if file is None:
-        _refuse("not_valid", 404)
+        _refuse("no_longer_kept", 410, days=services.current().waits.raw_mail_days)
     if attachments.may_be_key(file):
         _refuse("file_kept_back", 403, name=file.name)
     return attachments.saved(file)

@@ -15,11 +15,11 @@ from mailagent.store import audit
 from mailagent.store.console import inbox, timeline
 from mailagent.store.console.timeline import Entry, EntryKind
 from mailagent.store.ids import new_id
-from mailagent.store.mail import conversations, raw_mail, suppressions
+from mailagent.store.mail import conversations, suppressions
 from mailagent.store.operations import model_calls
 from mailagent.store.pagination import Cursor, Part, parse_cursor
 from mailagent.store.refunds import goodwill
-from mailagent.web.approvals.attachments import find_position, may_be_key, saved, shown
+from mailagent.web.approvals.attachments import fetch, find_position, may_be_key, saved, shown
 from mailagent.web.approvals.decision import FormProblem
 from mailagent.web.console import assignment, timeline_view
 from mailagent.web.console.assignment import News, Seen, find_seen, parse_seen
@@ -89,11 +89,7 @@ def _tool_calls(part: Part[Entry], before: Cursor | None) -> ToolCalls:
 @needs(Permission.VIEW)
 def download(conversation_id: str, mail_id: str, number: str) -> Response:
     """Return one file of a customer's mail, to be saved and never shown: a stranger made it."""
-    position = _find_position(conversation_id, mail_id, number)
-    with services.current().database.snapshot() as connection:
-        raw = found(raw_mail.find(connection, mail_id), "file")
-    provider = services.current().mail_provider
-    file = found(provider.find_attachment(raw.content_type, raw.body, position), "file")
+    file = found(fetch(mail_id, _find_position(conversation_id, mail_id, number)), "file")
     return page("ops/file_kept_back.html", 403, name=file.name) if may_be_key(file) else saved(file)
 
 

@@ -49,9 +49,6 @@ DONE = {
     "stopped": "The run ends before its next step. Its rows stay as they are.",
 }
 
-# A page shows the beginning of a step's output, then the rest, up to a limit for browsers on a phone.
-_BEGINNING, _LONGEST = 1500, 60_000
-
 
 @blueprint.get("/ops/runs")
 @needs(Permission.RUNS)
@@ -150,13 +147,11 @@ def _step(step: RecordedStep) -> dict[str, Any]:
     }
 
 
-def _shown_output(value: Any) -> dict[str, Any] | None:
-    """Return a step's output as text in two parts, with secret links redacted; None for no output."""
+def _shown_output(value: Any) -> str:
+    """Return a step's output as text, with secret links redacted; empty for no output."""
     if value is None:
-        return None
-    text = redact(json.dumps(value, indent=2, ensure_ascii=False, default=str))
-    rest = text[_BEGINNING:_LONGEST]
-    return {"beginning": text[:_BEGINNING], "rest": rest, "cut": len(text) > _LONGEST}
+        return ""
+    return redact(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
 def _paths(run: Run) -> dict[str, str]:
