@@ -5,14 +5,13 @@ from __future__ import annotations
 from flask import Blueprint
 
 from mailagent.web.console import (
+    agent,
     audit,
     conversations,
     customers,
     drafts,
     inbox,
-    knowledge,
     login,
-    model,
     refunds,
     runs,
     search,
@@ -26,8 +25,7 @@ BLUEPRINTS: tuple[Blueprint, ...] = (
     refunds.blueprint,
     customers.blueprint,
     drafts.blueprint,
-    knowledge.blueprint,
+    agent.blueprint,
     runs.blueprint,
-    model.blueprint,
     audit.blueprint,
 )
